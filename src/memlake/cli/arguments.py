@@ -1,0 +1,174 @@
+"""How verbs take their arguments: the open repo, `REV... [--] PATH...`, shared options, completion. Shows nothing."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+
+import click
+
+from memlake import config
+from memlake import open as open_repo
+from memlake.cli import paths
+from memlake.cli.screen import Screen, Wishes, open_screen
+from memlake.cli.suggest import rev_hint
+from memlake.errors import Error, InvalidInput, NotFound, Usage
+from memlake.records import Lane
+from memlake.repo import Repo
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+P = ParamSpec("P")
+R = TypeVar("R")
+_AFTER = "memlake.after"
+_COUNT = re.compile(r"-[0-9]+")
+
+
+# -- the repo and the screen
+
+
+def wishes() -> Wishes:
+    given = click.get_current_context().find_root().params
+    return Wishes(color=given.get("color") or "auto", pager=given.get("pager", True))
+
+
+def pass_repo(verb: Callable[Concatenate[Repo, Screen, P], R]) -> Callable[P, R]:
+    """Calls `verb` with the repo found from here and the screen its settings ask for; closes the repo after it."""
+
+    @functools.wraps(verb)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        with open_repo() as repo:
+            return verb(repo, open_screen(wishes(), config.read_settings(repo.dir)), *args, **kwargs)
+
+    return call
+
+
+def pass_screen(verb: Callable[Concatenate[Screen, P], R]) -> Callable[P, R]:
+    """Calls `verb`, which needs no repo, with the screen."""
+
+    @functools.wraps(verb)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        return verb(open_screen(wishes()), *args, **kwargs)
+
+    return call
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+
+
+# -- revisions and paths
+
+
+class SplitCommand(click.Command):
+    """A command that keeps what follows `--` apart as paths, and reads `-5` as `-n 5` where it has `-n`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if "--" in args:
+            cut = args.index("--")
+            ctx.meta[_AFTER] = tuple(args[cut + 1 :])
+            args = args[:cut]
+        if any("-n" in param.opts for param in self.params):
+            args = [f"-n{arg[1:]}" if _COUNT.fullmatch(arg) else arg for arg in args]
+        return super().parse_args(ctx, args)
+
+
+def after_dashes() -> tuple[str, ...] | None:
+    """What followed `--`; None when there was none."""
+    found: tuple[str, ...] | None = click.get_current_context().meta.get(_AFTER)
+    return found
+
+
+def split(repo: Repo, words: Sequence[str], lane: Lane = "work") -> tuple[list[str], list[str]]:
+    """Typed words as (revisions, paths): revisions come first; a word that could be both must be told by `--`."""
+    after = after_dashes()
+    if after is not None:
+        return list(words), list(after)
+    revs: list[str] = []
+    for index, word in enumerate(words):
+        if not is_rev(repo, word, lane):
+            rest = list(words[index:])
+            _check_paths(repo, rest)
+            return revs, rest
+        if os.path.lexists(word):
+            raise InvalidInput(f"'{word}' is both a revision and a file.", hint=_dashes_hint())
+        revs.append(word)
+    return revs, []
+
+
+def is_rev(repo: Repo, word: str, lane: Lane = "work") -> bool:
+    """Whether a word names a commit, or a range between two."""
+    ends = [end for end in word.replace("...", "..").split("..") if end] if ".." in word else [word]
+    return bool(ends) and all(_names_commit(repo, end, lane) for end in ends)
+
+
+def _names_commit(repo: Repo, word: str, lane: Lane) -> bool:
+    try:
+        repo.commit_at(word, lane)
+    except (NotFound, InvalidInput):
+        return False
+    return True
+
+
+def _check_paths(repo: Repo, words: Iterable[str]) -> None:
+    for word in words:
+        if not (os.path.lexists(word) or paths.is_kind(word) or _tracked(repo, word)):
+            hint = f"{rev_hint(repo, word)}\n{_dashes_hint()}".strip()
+            raise NotFound(f"'{word}' is neither a revision nor a path here.", hint=hint)
+
+
+def _tracked(repo: Repo, word: str) -> bool:
+    """Whether HEAD or the stage has it although the working folder has not."""
+    if repo.head is None:
+        return False
+    prefix = paths.tree_path(repo.root, word)
+    return any(paths.within(path, prefix) for path, _ in repo.ls(prefix=prefix))
+
+
+def _dashes_hint() -> str:
+    return f"put `--` between revisions and paths: {click.get_current_context().command_path} [REV...] -- [PATH...]"
+
+
+def one_rev(revs: Sequence[str], default: str = "HEAD") -> str:
+    """The single revision a verb takes."""
+    if len(revs) > 1:
+        raise Usage(f"one revision at a time; got {', '.join(repr(rev) for rev in revs)}.")
+    return revs[0] if revs else default
+
+
+# -- completion
+
+
+Completer = Callable[[click.Context, click.Parameter, str], "list[CompletionItem]"]
+
+
+def _names_of(repo: Repo, what: str) -> Iterable[str]:
+    if what in ("branch", "rev"):
+        yield from (branch.name for branch in repo.branches())
+    if what in ("tag", "rev"):
+        yield from (tag.name for tag in repo.tags())
+    if what == "path" and repo.head is not None:
+        base = paths.here(repo.root)
+        yield from (paths.bare(path, base) for path, _ in repo.ls(prefix=paths.FILES))
+
+
+def completing(*kinds: str) -> Completer:
+    """A completer of branches ("branch"), tags ("tag"), both ("rev") and tracked paths ("path")."""
+
+    def complete(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        for folder in ctx.find_root().params.get("folders") or ():
+            os.chdir(folder)
+        try:
+            with open_repo() as repo:
+                names = {name for kind in kinds for name in _names_of(repo, kind)}
+        except Error:  # a shell's line is no place for a message
+            names = set()
+        found = [CompletionItem(name) for name in sorted(names) if name.startswith(incomplete)]
+        return found + ([CompletionItem(incomplete, type="file")] if "path" in kinds else [])
+
+    return complete

@@ -1,0 +1,206 @@
+"""branch, switch, checkout: the names of lines of work, and going from one to another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from memlake.cli import words
+from memlake.cli.arguments import SplitCommand, after_dashes, completing, is_rev, json_option, pass_repo, split
+from memlake.cli.screen import Screen
+from memlake.cli.suggest import suggesting
+from memlake.errors import NotFound, Usage
+from memlake.records import Branch, short
+from memlake.repo import Repo
+
+_DETACHED = """\
+Note: switching to '{rev}'.
+
+You are in 'detached HEAD' state: you can look around, make experimental changes and commit them. No branch
+follows. To keep commits you make here, give them a branch now or later:
+
+  memlake switch -c <new-branch-name>
+
+To go back: memlake switch -
+"""
+
+
+# -- branch
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="[NAME [START]]", shell_complete=completing("branch"))
+@click.option("-d", "--delete", "act", flag_value="delete", help="Delete branches whose commits are merged.")
+@click.option("-D", "act", flag_value="force-delete", help="Delete branches, merged or not.")
+@click.option("-m", "--move", "act", flag_value="rename", help="Rename: [OLD] NEW.")
+@click.option("-M", "act", flag_value="force-rename", help="Rename over a branch of that name.")
+@click.option("--show-current", "act", flag_value="current", help="Print the current branch.")
+@click.option("-v", "--verbose", is_flag=True, help="With the commit each branch is at.")
+@click.option("-a", "--all", "every", is_flag=True, help="All branches; the same as without.")
+@click.option("-l", "--list", "listing", is_flag=True, help="List branches, only those named when there are names.")
+@json_option
+@pass_repo
+def branch(repo: Repo, screen: Screen, *, names: tuple[str, ...], act: str | None, verbose: bool, **how: bool) -> None:
+    """List branches; make NAME at START (HEAD unless given); rename or delete branches."""
+    if how["as_json"]:
+        screen.json({"current": repo.branch_name, "branches": repo.branches()})
+    elif act == "current":
+        screen.lines([repo.branch_name] if repo.branch_name else [])
+    elif act in ("delete", "force-delete"):
+        _delete(repo, screen, names, force=act == "force-delete")
+    elif act in ("rename", "force-rename"):
+        _rename(repo, names, force=act == "force-rename")
+    elif names and not how["listing"]:
+        _make(repo, names)
+    else:
+        _list(repo, screen, names, verbose=verbose)
+
+
+def _list(repo: Repo, screen: Screen, names: Sequence[str], *, verbose: bool) -> None:
+    found = sorted(repo.branches(), key=lambda branch: branch.name)
+    width = max((len(branch.name) for branch in found), default=0)
+    if repo.branch_name is None and repo.head:
+        screen.line(f"* {screen.paint(f'(HEAD detached at {short(repo.head)})', 'added')}")
+    for branch in found:
+        if not names or branch.name in names:
+            screen.line(_line(repo, screen, branch, width if verbose else 0))
+
+
+def _line(repo: Repo, screen: Screen, branch: Branch, width: int) -> str:
+    name = screen.clean(branch.name)
+    text = f"{'*' if branch.current else ' '} {screen.paint(name, 'added') if branch.current else name}"
+    if not width:
+        return text
+    text += " " * (width - len(name))
+    if branch.work is None:
+        return f"{text} (no commits yet)"
+    return f"{text} {short(branch.work)} {screen.clean(repo.commit_at(branch.work).subject)}"
+
+
+def _make(repo: Repo, names: Sequence[str]) -> None:
+    if len(names) > 2:
+        raise Usage("a new branch takes a name and at most one START.")
+    start = names[1] if len(names) == 2 else "HEAD"
+    with suggesting(repo, start):
+        repo.branch(names[0], start)
+
+
+def _delete(repo: Repo, screen: Screen, names: Sequence[str], *, force: bool) -> None:
+    if not names:
+        raise Usage("name the branch to delete.")
+    for name in names:
+        with suggesting(repo, name):
+            gone = repo.delete_branch(name, force=force)
+        screen.line(f"Deleted branch {screen.clean(gone.name)} (was {short(gone.work)}).")
+
+
+def _rename(repo: Repo, names: Sequence[str], *, force: bool) -> None:
+    if len(names) not in (1, 2):
+        raise Usage("renaming takes [OLD] NEW.")
+    old = names[0] if len(names) == 2 else repo.branch_name
+    if old is None:
+        raise Usage("HEAD is detached; name the branch to rename.")
+    with suggesting(repo, old):
+        repo.rename_branch(old, names[-1], force=force)
+
+
+# -- switch
+
+
+@click.command()
+@click.argument("name", metavar="BRANCH", shell_complete=completing("branch"))
+@click.argument("start", required=False, shell_complete=completing("rev"))
+@click.option("-c", "--create", is_flag=True, help="Make the branch first, at START or HEAD.")
+@click.option("-d", "--detach", is_flag=True, help="Go to a commit itself, on no branch.")
+@click.option("-f", "--discard-changes", "force", is_flag=True, help="Throw local changes away.")
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing.")
+@pass_repo
+def switch(repo: Repo, screen: Screen, *, name: str, start: str | None, quiet: bool, **how: bool) -> None:
+    """Go to another branch; - is the one before. Files with changes that would be lost stop it."""
+    if start and not how["create"]:
+        raise Usage(f"'{start}': a start is only taken with -c.")
+    _go(repo, screen, name, start=start, quiet=quiet, **how)
+
+
+def _go(repo: Repo, screen: Screen, name: str, *, quiet: bool = False, **how: Any) -> None:
+    """Switches, and says on standard error where one is now."""
+    before = repo.branch_name
+    with suggesting(repo, how.get("start") or name):
+        repo.switch(name, create=how["create"], detach=how["detach"], at=how.get("start"), force=how["force"])
+    if not quiet:
+        screen.note(_arrival(repo, screen, before, created=how["create"]))
+
+
+def _arrival(repo: Repo, screen: Screen, before: str | None, *, created: bool) -> str:
+    now = repo.branch_name
+    if now is None:
+        return f"HEAD is now at {short(repo.head)} {screen.clean(repo.commit_at('HEAD').subject)}"
+    if created:
+        return f"Switched to a new branch '{words.clean(now)}'"
+    return f"{'Already on' if now == before else 'Switched to branch'} '{words.clean(now)}'"
+
+
+# -- checkout
+
+
+@click.command(cls=SplitCommand)
+@click.argument("given", nargs=-1, metavar="[BRANCH | REV] [--] [PATH]...", shell_complete=completing("rev", "path"))
+@click.option("-b", "new", metavar="NAME", help="Make a branch and go to it.")
+@click.option("--detach", is_flag=True, help="Go to a commit itself, on no branch.")
+@click.option("-f", "--force", is_flag=True, help="Throw local changes away.")
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing.")
+@pass_repo
+def checkout(repo: Repo, screen: Screen, *, given: tuple[str, ...], new: str | None, quiet: bool, **how: bool) -> None:
+    """Go to a branch or a commit, or bring files back.
+
+    \b
+    memlake checkout BRANCH             go to a branch (as switch does)
+    memlake checkout REV                go to a commit, on no branch
+    memlake checkout -b NAME [START]    make a branch and go to it
+    memlake checkout REV -- PATH...     files as REV has them
+    memlake checkout -- PATH...         files as they are staged
+    """
+    if new:
+        _go(repo, screen, new, start=given[0] if given else None, create=True, quiet=quiet, **how)
+        return
+    if given[:1] == ("-",):
+        _go(repo, screen, "-", create=False, quiet=quiet, **how)
+        return
+    revs, given_paths = _targets(repo, given)
+    if given_paths:
+        _restore(repo, screen, revs, given_paths, quiet=quiet)
+    elif revs:
+        _visit(repo, screen, revs[0], quiet=quiet, **how)
+    else:
+        raise Usage("name a branch, a revision or paths.")
+
+
+def _targets(repo: Repo, given: Sequence[str]) -> tuple[list[str], list[str]]:
+    """A branch wins over a file of its name, as for git."""
+    if after_dashes() is None and given and any(branch.name == given[0] for branch in repo.branches()):
+        return [given[0]], list(given[1:])
+    revs, given_paths = split(repo, given)
+    if len(revs) > 1:
+        raise Usage("checkout takes one revision.")
+    return revs, given_paths
+
+
+def _visit(repo: Repo, screen: Screen, rev: str, *, quiet: bool, detach: bool, force: bool) -> None:
+    is_branch = any(branch.name == rev for branch in repo.branches())
+    if not is_branch and not is_rev(repo, rev):
+        with suggesting(repo, rev):
+            raise NotFound(f"'{rev}' is neither a branch, a revision nor a file here.")
+    advise = not is_branch and not detach and repo.branch_name is not None
+    if advise and not quiet:
+        screen.note(_DETACHED.format(rev=words.clean(rev)))
+    _go(repo, screen, rev, create=False, detach=detach or not is_branch, force=force, quiet=quiet)
+
+
+def _restore(repo: Repo, screen: Screen, revs: Sequence[str], given: Sequence[str], *, quiet: bool) -> None:
+    from_rev = {"source": revs[0], "staged": True, "worktree": True} if revs else {}
+    brought = repo.restore(*given, **from_rev)
+    if not quiet:
+        source = short(repo.commit_at(revs[0]).oid) if revs else "the stage"
+        screen.note(f"Updated {words.count(len(brought), 'path')} from {source}")

@@ -1,0 +1,61 @@
+"""fsck and doctor: whether the stored bytes, the machine and the repo are sound."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import click
+
+from memlake.cli import paths, words
+from memlake.cli.arguments import json_option, pass_repo
+from memlake.cli.screen import Screen
+from memlake.records import Check, FsckReport
+from memlake.repo import Repo
+
+
+@click.command()
+@click.option("--full", is_flag=True, help="Read every byte, also of what no branch reaches.")
+@json_option
+@pass_repo
+def fsck(repo: Repo, screen: Screen, *, full: bool, as_json: bool) -> int:
+    """Check every stored byte against its hash. Exits with 1 when something is damaged or missing."""
+    report = repo.fsck(full=full)
+    if as_json:
+        screen.json({"ok": report.ok, "report": report})
+    else:
+        screen.lines(fsck_lines(screen, report))
+    return int(not report.ok)
+
+
+def fsck_lines(screen: Screen, report: FsckReport) -> Iterator[str]:
+    """Each problem by id and path; what was erased on purpose apart from what is missing."""
+    for problem in report.problems:
+        where = f" {paths.shown(problem.path)}" if problem.path else ""
+        name = f" {problem.oid}" if problem.oid else ""
+        yield f"{screen.paint(problem.kind, 'removed')}{name}{where}: {screen.clean(problem.detail)}"
+    yield from (f"purged {oid} (erased on purpose; no fault)" for oid in report.purged)
+    checked = ", ".join(f"{number:,} {name}" for name, number in report.checked.items())
+    verdict = "no problem" if report.ok else words.count(len(report.problems), "problem")
+    yield f"checked {checked or 'nothing'}: {verdict}"
+
+
+@click.command()
+@json_option
+@pass_repo
+def doctor(repo: Repo, screen: Screen, *, as_json: bool) -> int:
+    """Check this machine and this repo, with a cure for each fault. Exits with 1 when there is one."""
+    found = repo.doctor()
+    if as_json:
+        screen.json({"ok": all(check.ok for check in found), "checks": found})
+    else:
+        screen.lines(doctor_lines(screen, found))
+    return int(not all(check.ok for check in found))
+
+
+def doctor_lines(screen: Screen, found: list[Check]) -> Iterator[str]:
+    width = max((len(check.name) for check in found), default=0)
+    for check in found:
+        mark = screen.paint("ok  ", "added") if check.ok else screen.paint("bad ", "removed")
+        yield f"{mark} {check.name:<{width}}  {screen.clean(check.detail)}".rstrip()
+        if not check.ok and check.cure:
+            yield from (f"     {'':<{width}}  cure: {line}" for line in screen.clean(check.cure).splitlines())

@@ -1,0 +1,122 @@
+"""init, add, rm, mv: the verbs that change what the next commit holds."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+
+import click
+
+from memlake import init as make_repo
+from memlake.cli import paths
+from memlake.cli.arguments import completing, pass_repo, pass_screen
+from memlake.cli.progress import Progress
+from memlake.cli.screen import Screen
+from memlake.config import FOLDER, read_settings
+from memlake.errors import InvalidInput, NotFound
+from memlake.records import Change, Staged
+from memlake.repo import Repo
+
+
+@click.command()
+@click.argument("folder", default=".")
+@click.option("-b", "--initial-branch", "branch", metavar="NAME", help="The first branch; main unless configured.")
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing.")
+@pass_screen
+def init(screen: Screen, *, folder: str, branch: str | None, quiet: bool) -> None:
+    """Make a repo in this folder, or in FOLDER. Running it again changes nothing."""
+    existed = os.path.isdir(os.path.join(folder, FOLDER))
+    with make_repo(folder, branch=branch or read_settings(None).init_branch) as repo:
+        what = "Reinitialized existing" if existed else "Initialized empty"
+        if not quiet:
+            screen.line(f"{what} memlake repo in {screen.clean(str(repo.dir))}{os.sep}")
+
+
+@click.command()
+@click.argument("given", nargs=-1, metavar="[PATH]...", shell_complete=completing("path"))
+@click.option("-A", "--all", "everything", is_flag=True, help="Everything: new, changed and deleted files.")
+@click.option("-u", "--update", is_flag=True, help="Only files that are tracked already.")
+@click.option("-f", "--force", is_flag=True, help="Ignored files too.")
+@click.option("-n", "--dry-run", is_flag=True, help="Say what would be staged, and stage nothing.")
+@click.option("-v", "--verbose", is_flag=True, help="Name each path.")
+@pass_repo
+def add(repo: Repo, screen: Screen, *, given: tuple[str, ...], dry_run: bool, verbose: bool, **how: bool) -> None:
+    """Stage files and folders for the next commit."""
+    if not given and not (how["everything"] or how["update"]):
+        screen.note("Nothing specified, nothing added.\nhint: maybe you wanted to say `memlake add .`?")
+        return
+    if dry_run:
+        screen.lines(_would_add(repo, given, tracked_only=how["update"]))
+        return
+    staged = _add(repo, given, how)
+    if verbose:
+        screen.lines(_named(change) for change in staged.changes)
+    for warning in staged.warnings:
+        screen.warn(warning)
+
+
+def _add(repo: Repo, given: tuple[str, ...], how: dict[str, bool]) -> Staged:
+    progress = Progress("adding", width=shutil.get_terminal_size().columns) if sys.stderr.isatty() else None
+    try:
+        return repo.add(*given, all=how["everything"], update=how["update"], force=how["force"], progress=progress)
+    finally:
+        if progress:
+            progress.close()
+
+
+def _would_add(repo: Repo, given: tuple[str, ...], *, tracked_only: bool) -> Iterator[str]:
+    """What `add` would do by what `status` says; ignored files are not named."""
+    status = repo.status()
+    roots = [paths.tree_path(repo.root, path) for path in given] or [paths.FILES]
+    for root, text in zip(roots, given, strict=False):
+        if not os.path.lexists(text) and not any(paths.within(change.path, root) for change in status.unstaged):
+            raise NotFound(f"'{text}' matches no file.")
+    lines = {change.path: _named(change) for change in status.unstaged}
+    if not tracked_only:
+        lines |= {path: f"add '{paths.shown(path)}'" for path in status.untracked}
+    for path in sorted(lines):
+        if any(paths.within(path, root) for root in roots):
+            yield lines[path]
+
+
+def _named(change: Change) -> str:
+    return f"{'add' if change.new else 'remove'} '{paths.shown(change.path)}'"
+
+
+@click.command()
+@click.argument("given", nargs=-1, required=True, metavar="PATH...", shell_complete=completing("path"))
+@click.option("--cached", is_flag=True, help="Keep the working files; only stop tracking them.")
+@click.option("-f", "--force", is_flag=True, help="Even files with changes that no commit has.")
+@click.option("-r", "recursive", is_flag=True, help="Allow whole folders.")
+@click.option("-q", "--quiet", is_flag=True, help="Do not name the files.")
+@pass_repo
+def rm(repo: Repo, screen: Screen, *, given: tuple[str, ...], recursive: bool, quiet: bool, **how: bool) -> None:
+    """Remove files here and from the next commit."""
+    for path in given:
+        if not recursive and os.path.isdir(path) and not os.path.islink(path):
+            raise InvalidInput(f"'{path}' is a folder; not removed.", hint=f"memlake rm -r {path}")
+    staged = repo.rm(*given, cached=how["cached"], force=how["force"])
+    if not quiet:
+        screen.lines(f"rm '{paths.shown(change.path)}'" for change in staged.changes)
+    for warning in staged.warnings:
+        screen.warn(warning)
+
+
+@click.command()
+@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...", shell_complete=completing("path"))
+@click.argument("target", metavar="TARGET", shell_complete=completing("path"))
+@click.option("-f", "--force", is_flag=True, help="Overwrite a file at TARGET.")
+@click.option("-v", "--verbose", is_flag=True, help="Name each move.")
+@pass_repo
+def mv(repo: Repo, screen: Screen, *, sources: tuple[str, ...], target: str, force: bool, verbose: bool) -> None:
+    """Move or rename a file or folder; with several, TARGET must be a folder."""
+    if len(sources) > 1 and not os.path.isdir(target):
+        raise InvalidInput(f"'{target}' is not a folder; several files can only be moved into one.")
+    for source in sources:
+        staged = repo.mv(source, target, force=force)
+        if verbose:
+            screen.line(f"Renaming {screen.clean(source)} to {screen.clean(target)}")
+        for warning in staged.warnings:
+            screen.warn(warning)

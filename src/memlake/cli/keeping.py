@@ -1,0 +1,96 @@
+"""undo, redo, ops, gc, du, backup: what was done here, what it costs, and a copy of it."""
+
+from __future__ import annotations
+
+import click
+
+from memlake.cli import paths, words
+from memlake.cli.arguments import json_option, pass_repo
+from memlake.cli.screen import Screen
+from memlake.records import GcReport
+from memlake.repo import Repo
+
+
+@click.command()
+@pass_repo
+def undo(repo: Repo, screen: Screen) -> None:
+    """Take back the last operation, whatever it was. Again takes back the one before it."""
+    done = repo.undo()
+    screen.line(f"Took back: {done.verb} {screen.clean(done.detail)} ({words.ago(done.time)})")
+
+
+@click.command()
+@pass_repo
+def redo(repo: Repo, screen: Screen) -> None:
+    """Do again what the last `undo` took back."""
+    done = repo.redo()
+    screen.line(f"Done again: {done.verb} {screen.clean(done.detail)}".rstrip())
+
+
+@click.command()
+@click.option("-n", "--max-count", "limit", type=click.IntRange(1), default=20, help="At most N.")
+@json_option
+@pass_repo
+def ops(repo: Repo, screen: Screen, *, limit: int, as_json: bool) -> None:
+    """List the operations done in this checkout, newest first, as `undo` takes them back."""
+    found = repo.operations(limit)
+    if as_json:
+        screen.json({"operations": found})
+        return
+    with screen.pages():
+        for done in found:
+            mark = screen.paint(" (taken back)", "dim") if done.undone else ""
+            number = screen.paint(f"{done.id:>5}", "id")
+            screen.line(f"{number} {words.stamp(done.time)} {done.verb} {screen.clean(done.detail)}".rstrip() + mark)
+
+
+@click.command()
+@click.option("-n", "--dry-run", is_flag=True, help="Say what would go, and remove nothing.")
+@click.option("--prune", is_flag=True, help="At once, without the grace period.")
+@json_option
+@pass_repo
+def gc(repo: Repo, screen: Screen, *, dry_run: bool, prune: bool, as_json: bool) -> None:
+    """Remove what no branch, tag, reflog, stash or running writer reaches."""
+    report = repo.gc(dry_run=dry_run, prune=prune)
+    if as_json:
+        screen.json({"report": report})
+    else:
+        screen.lines(gc_lines(report))
+
+
+def gc_lines(report: GcReport) -> list[str]:
+    numbers = {"object": report.objects, "node": report.nodes, "commit": report.commits, "pack": report.packs}
+    parts = [words.count(number, name) for name, number in {**numbers, "file": report.files}.items() if number]
+    verb = "Would remove" if report.dry_run else "Removed"
+    lines = [f"{verb} {', '.join(parts) or 'nothing'}: {words.size(report.bytes)}."]
+    if report.condemned:
+        lines.append(f"{words.count(report.condemned, 'object')} not reached; gone after the grace period.")
+    if report.revived:
+        lines.append(f"{words.count(report.revived, 'object')} came back into use.")
+    return lines
+
+
+@click.command()
+@json_option
+@pass_repo
+def du(repo: Repo, screen: Screen, *, as_json: bool) -> None:
+    """Show what costs how many bytes: by room of the repo, and the largest paths of HEAD."""
+    usage = repo.du()
+    if as_json:
+        screen.json({"usage": usage})
+        return
+    for room, size in sorted(usage.rooms.items(), key=lambda item: -item[1]):
+        screen.line(f"{words.size(size):>10}  {room}")
+    screen.line(f"{words.size(usage.total):>10}  in all, for {words.size(usage.logical)} of content")
+    if usage.largest:
+        screen.lines(["", "Largest at HEAD:"])
+        screen.lines(f"{words.size(size):>10}  {paths.shown(path)}" for path, size in usage.largest)
+
+
+@click.command()
+@click.argument("file")
+@pass_repo
+def backup(repo: Repo, screen: Screen, *, file: str) -> None:
+    """Copy the live repo, as it is at this moment, into FILE."""
+    size = repo.backup(file)
+    screen.line(f"Wrote {words.size(size)} to {screen.clean(file)}")

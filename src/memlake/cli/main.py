@@ -1,0 +1,238 @@
+"""The entry: finds the verb a person typed, runs it, turns every error into a few words. Knows no verb's code.
+
+`--help` reads the table below and imports no verb: start-up is what a person feels at every command.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import click
+
+from memlake import config
+from memlake.cli.words import clean
+from memlake.errors import Error, NotFound, Nothing, Usage
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+_COMPLETE = "MEMLAKE_COMPLETE"
+
+SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
+    "Start": {
+        "init": ("memlake.cli.files", "Make a repo in this folder, or in the one named."),
+        "status": ("memlake.cli.status", "Show what is staged, changed and untracked."),
+        "add": ("memlake.cli.files", "Stage files and folders for the next commit."),
+        "commit": ("memlake.cli.commits", "Keep what is staged as a commit."),
+    },
+    "Files": {
+        "rm": ("memlake.cli.files", "Remove files here and from the next commit."),
+        "mv": ("memlake.cli.files", "Move or rename files."),
+        "restore": ("memlake.cli.restores", "Bring files back from the stage or a commit."),
+        "cat": ("memlake.cli.reading", "Print a file as any commit has it."),
+        "ls": ("memlake.cli.reading", "List the paths of a commit."),
+    },
+    "History": {
+        "log": ("memlake.cli.logs", "Show commits."),
+        "show": ("memlake.cli.shows", "Show a commit with its changes, or a file at a commit."),
+        "diff": ("memlake.cli.diffs", "Show what differs between files, stage and commits."),
+        "blame": ("memlake.cli.reading", "Show which commit wrote each line."),
+        "reflog": ("memlake.cli.logs", "Show where HEAD or a branch has been."),
+        "tag": ("memlake.cli.tags", "List, make or delete tags."),
+    },
+    "Branches": {
+        "branch": ("memlake.cli.branches", "List, make, rename or delete branches."),
+        "switch": ("memlake.cli.branches", "Go to another branch."),
+        "checkout": ("memlake.cli.branches", "Go to a branch or commit, or bring files back."),
+        "merge": ("memlake.cli.merges", "Join another branch into this one."),
+        "cherry-pick": ("memlake.cli.merges", "Repeat the changes of a commit here."),
+        "revert": ("memlake.cli.merges", "Undo the changes of a commit by a new commit."),
+        "reset": ("memlake.cli.restores", "Move the branch to a commit, or unstage paths."),
+        "stash": ("memlake.cli.stashes", "Put changes aside, and take them back later."),
+    },
+    "Keeping": {
+        "undo": ("memlake.cli.keeping", "Take back the last operation, whatever it was."),
+        "redo": ("memlake.cli.keeping", "Do again what the last undo took back."),
+        "ops": ("memlake.cli.keeping", "List the operations done in this checkout."),
+        "du": ("memlake.cli.keeping", "Show what costs how many bytes."),
+        "gc": ("memlake.cli.keeping", "Remove what nothing reaches any more."),
+        "fsck": ("memlake.cli.checks", "Check every stored byte against its hash."),
+        "doctor": ("memlake.cli.checks", "Check this machine and repo, with a cure for each fault."),
+        "backup": ("memlake.cli.keeping", "Copy the live repo into one file."),
+        "purge": ("memlake.cli.purges", "Erase content for good, leaving a tombstone."),
+    },
+    "Settings": {
+        "config": ("memlake.cli.settings", "Read and change settings."),
+        "completion": ("memlake.cli.settings", "Print the completion script of a shell."),
+        "help": ("memlake.cli.settings", "Explain a verb."),
+    },
+}
+VERBS = {verb: entry for section in SECTIONS.values() for verb, entry in section.items()}
+
+
+class LazyGroup(click.Group):
+    """The verbs by the table: a verb's module is imported when the verb runs, never for the list of them."""
+
+    def list_commands(self, _ctx: click.Context) -> list[str]:
+        return sorted(VERBS)
+
+    def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in VERBS:
+            return None
+        names = vars(importlib.import_module(VERBS[cmd_name][0])).values()
+        return next(found for found in names if isinstance(found, click.Command) and found.name == cmd_name)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in VERBS and not args[0].startswith("-") and not ctx.resilient_parsing:
+            raise Usage(f"'{args[0]}' is not a memlake command.", hint=_verb_hint(args[0]))
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for section, verbs in SECTIONS.items():
+            with formatter.section(section):
+                formatter.write_dl([(f"{verb:<11}", line) for verb, (_, line) in verbs.items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        verbs = [CompletionItem(verb, help=line) for verb, (_, line) in VERBS.items() if verb.startswith(incomplete)]
+        return verbs + click.Command.shell_complete(self, ctx, incomplete)
+
+
+def _verb_hint(word: str) -> str:
+    import difflib
+
+    near = difflib.get_close_matches(word, VERBS, n=3, cutoff=0.6)
+    return f"Did you mean {' or '.join(repr(verb) for verb in near)}?" if near else "See `memlake --help`"
+
+
+def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
+    if not value or ctx.resilient_parsing:
+        return
+    from importlib import metadata
+
+    try:
+        version = metadata.version("memlake")
+    except metadata.PackageNotFoundError:
+        version = "(not installed)"
+    click.echo(f"memlake {version}")
+    ctx.exit()
+
+
+@click.group(
+    cls=LazyGroup,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.option("-C", "folders", multiple=True, metavar="DIR", help="Run as if started in DIR.")
+@click.option(
+    "--color",
+    type=click.Choice(["auto", "always", "never"]),
+    is_flag=False,
+    flag_value="always",
+    default="auto",
+    help="When to colour output.",
+)
+@click.option("--pager/--no-pager", "pager", default=True, help="Whether long output goes through a pager.")
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Print the version."
+)
+@click.pass_context
+def memlake(ctx: click.Context, folders: tuple[str, ...], **_output: object) -> None:
+    """memlake keeps files, datasets and agent memories in one versioned repo, with the verbs of git."""
+    for folder in folders:
+        _go_to(folder)
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+        ctx.exit(1)
+
+
+def _go_to(folder: str) -> None:
+    try:
+        os.chdir(folder)
+    except OSError as error:
+        raise NotFound(f"cannot change to '{folder}': {error.strerror}.") from error
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command line; the exit code is 0, 1 (no, differs, conflict), 2 (usage), 128 (fatal) or 130 (^C)."""
+    _settle_streams()
+    args = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return _run(args)
+    except BrokenPipeError:
+        return _leave_pipe()
+    except (KeyboardInterrupt, click.Abort):
+        sys.stderr.write("\n")
+        return 130
+    except click.exceptions.Exit as end:
+        return end.exit_code
+    except (Error, click.ClickException) as error:
+        _show_traceback()
+        return _report(error)
+    except Exception as error:  # the one door: anything else is our fault, and a person still gets one line
+        if not _show_traceback():
+            _say("fatal", f"unexpected {type(error).__name__}: {error}", "see where with MEMLAKE_DEBUG=1")
+        return 128
+
+
+def _run(args: list[str]) -> int:
+    instruction = config.variable("COMPLETE")
+    if instruction:
+        from click.shell_completion import shell_complete
+
+        return shell_complete(memlake, {}, "memlake", _COMPLETE, instruction)
+    with memlake.make_context("memlake", args) as ctx:
+        code = memlake.invoke(ctx)
+    sys.stdout.flush()
+    return code if isinstance(code, int) else 0
+
+
+def _settle_streams() -> None:
+    """A name that is no valid text must be printable too, and come back as the bytes it was."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            utf8 = (stream.encoding or "").lower().replace("-", "") == "utf8"
+            stream.reconfigure(errors="surrogateescape" if utf8 else "backslashreplace")
+
+
+def _leave_pipe() -> int:
+    """The reader has gone (`| head`): end quietly, and keep the interpreter's last flush quiet too."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 141
+
+
+def _show_traceback() -> bool:
+    if config.debug():
+        import traceback
+
+        traceback.print_exc()
+    return config.debug()
+
+
+def _report(error: Error | click.ClickException) -> int:
+    if isinstance(error, Error):
+        label = "fatal" if error.exit_code == 128 else "" if isinstance(error, Nothing) else "error"
+        _say(label, error.message, error.hint)
+        return error.exit_code
+    message, hint = error.format_message(), ""
+    if isinstance(error, click.UsageError) and error.ctx is not None:
+        message += f"\n{error.ctx.get_usage().replace('Usage:', 'usage:')}"
+        hint = f"see `{error.ctx.command_path} --help`"
+    _say("error", message, hint)
+    return error.exit_code
+
+
+def _say(label: str, message: str, hint: str) -> None:
+    with suppress(BrokenPipeError):
+        sys.stdout.flush()
+    text = f"{label}: {message}" if label else message
+    lines = [text, *(f"hint: {line}" for line in hint.splitlines())]
+    sys.stderr.write(clean("\n".join(lines)) + "\n")

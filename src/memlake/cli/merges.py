@@ -1,0 +1,173 @@
+"""merge, revert, cherry-pick: joining work, and choosing where both sides changed the same path."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from memlake.cli import changes, paths, words
+from memlake.cli.arguments import completing, pass_repo
+from memlake.cli.commits import made_lines
+from memlake.cli.screen import Screen
+from memlake.cli.suggest import suggesting
+from memlake.errors import Conflict as Conflicting
+from memlake.errors import Usage
+from memlake.records import Conflict, Merged, short
+from memlake.repo import Repo
+
+_MANY = 50  # paths named in full; a stat of more would read more than a person does
+
+
+@click.command()
+@click.argument("given", nargs=-1, metavar="[REV | PATH...]", shell_complete=completing("rev", "path"))
+@click.option("--no-ff", is_flag=True, help="Make a merge commit even where a fast-forward would do.")
+@click.option("--ff-only", is_flag=True, help="Only if a fast-forward will do.")
+@click.option("-m", "--message", "messages", multiple=True, help="The message of the merge commit.")
+@click.option("--ours", "act", flag_value="ours", help="Choose our side for PATH...")
+@click.option("--theirs", "act", flag_value="theirs", help="Choose their side for PATH...")
+@click.option("--continue", "act", flag_value="continue", help="Finish a merge whose conflicts have choices.")
+@click.option("--abort", "act", flag_value="abort", help="Give a waiting merge up.")
+@pass_repo
+def merge(
+    repo: Repo, screen: Screen, *, given: tuple[str, ...], act: str | None, messages: tuple[str, ...], **how: bool
+) -> None:
+    """Join another branch into this one.
+
+    \b
+    memlake merge BRANCH
+    memlake merge --ours PATH...      choose a side where both changed
+    memlake merge --theirs PATH...
+    memlake merge --continue          finish a merge that waited; --abort gives it up
+    """
+    if act in ("ours", "theirs"):
+        _choose(repo, screen, act, given)
+        return
+    message = "\n\n".join(messages) or None
+    if act:
+        _finish(repo, screen, act, given, message=message)
+        return
+    if how["no_ff"] and how["ff_only"]:
+        raise Usage("--no-ff and --ff-only exclude each other.")
+    if len(given) != 1:
+        raise Usage("name one branch or revision to merge.")
+    before = repo.head
+    with suggesting(repo, given[0]):
+        merged = repo.merge(given[0], ff=not how["no_ff"], only_ff=how["ff_only"], message=message)
+    _check(merged, f'merge of "{given[0]}" into "{repo.branch_name or "HEAD"}"', "merge")
+    _show(repo, screen, merged, before)
+
+
+@click.command()
+@click.argument("revs", nargs=-1, metavar="[REV]...", shell_complete=completing("rev"))
+@click.option("-n", "--no-commit", is_flag=True, help="Only stage the inverse, make no commit.")
+@click.option("--no-edit", is_flag=True, help="Take the usual message; always so.")
+@click.option("--continue", "act", flag_value="continue", help="Finish a revert that waited.")
+@click.option("--abort", "act", flag_value="abort", help="Give a waiting revert up.")
+@pass_repo
+def revert(
+    repo: Repo, screen: Screen, *, revs: tuple[str, ...], act: str | None, no_commit: bool, **_given: bool
+) -> None:
+    """Undo the changes of a commit by a new commit."""
+    if act:
+        _finish(repo, screen, act, revs)
+        return
+    if not revs:
+        raise Usage("name the commit to revert.")
+    for rev in revs:
+        with suggesting(repo, rev):
+            merged = repo.revert(rev, no_commit=no_commit)
+        _check(merged, f'revert of "{rev}"', "revert")
+        _show_commit(repo, screen, merged)
+
+
+@click.command("cherry-pick")
+@click.argument("revs", nargs=-1, metavar="[REV]...", shell_complete=completing("rev"))
+@click.option("--continue", "act", flag_value="continue", help="Finish a cherry-pick that waited.")
+@click.option("--abort", "act", flag_value="abort", help="Give a waiting cherry-pick up.")
+@pass_repo
+def cherry_pick(repo: Repo, screen: Screen, *, revs: tuple[str, ...], act: str | None) -> None:
+    """Repeat the changes of a commit here."""
+    if act:
+        _finish(repo, screen, act, revs)
+        return
+    if not revs:
+        raise Usage("name the commit to repeat here.")
+    for rev in revs:
+        with suggesting(repo, rev):
+            merged = repo.cherry_pick(rev)
+        _check(merged, f'cherry-pick of "{rev}"', "cherry-pick")
+        _show_commit(repo, screen, merged)
+
+
+# -- conflicts
+
+
+def _check(merged: Merged, what: str, verb: str) -> None:
+    if not merged.conflicts:
+        return
+    waiting = [conflict for conflict in merged.conflicts if conflict.choice is None]
+    number = words.count(len(waiting), "path")
+    raise Conflicting(
+        f"{what} stopped: {number} changed on both sides.\n{conflict_list(waiting)}\n"
+        f"The {verb} is waiting; your files are unchanged. Choose with `memlake merge --ours PATH` or "
+        f"`--theirs PATH`, then\n`memlake {verb} --continue`; or `memlake {verb} --abort`."
+    )
+
+
+def conflict_list(conflicts: Sequence[Conflict]) -> str:
+    """The paths, on one line when they are few."""
+    names = [paths.shown(conflict.path) for conflict in conflicts[:_MANY]]
+    if len(conflicts) > _MANY:
+        names.append(f"and {len(conflicts) - _MANY:,} more; see `memlake status`")
+    line = "   ".join(names)
+    return f"  {line}" if len(line) < 100 else "\n".join(f"  {name}" for name in names)
+
+
+def _choose(repo: Repo, screen: Screen, side: str, given: Sequence[str]) -> None:
+    if not given:
+        raise Usage(f"name the paths to take {side} for.", hint="memlake status lists them")
+    left = [conflict for conflict in repo.merge_choose(side, *given) if conflict.choice is None]
+    verb = repo.status().doing or "merge"
+    if left:
+        screen.line(f"{words.count(len(left), 'conflict')} left:\n{conflict_list(left)}")
+    else:
+        screen.line(f"Every conflict has a choice; finish with `memlake {verb} --continue`.")
+
+
+def _finish(repo: Repo, screen: Screen, act: str, given: Sequence[str], *, message: str | None = None) -> None:
+    if given:
+        raise Usage(f"--{act} takes no further argument.")
+    verb = repo.status().doing or "merge"
+    if act == "abort":
+        repo.merge_abort()
+        screen.line(f"The {verb} was given up.")
+        return
+    merged = repo.merge_continue(message)
+    _check(merged, verb, verb)
+    _show_commit(repo, screen, merged)
+
+
+# -- what was done
+
+
+def _show(repo: Repo, screen: Screen, merged: Merged, before: str | None) -> None:
+    if merged.up_to_date:
+        screen.line("Already up to date.")
+        return
+    if merged.fast_forward:
+        screen.line(f"Updating {short(before)}..{short(merged.commit or repo.head)}\nFast-forward")
+    else:
+        screen.line(f"Merge made: {short(merged.commit)}")
+    rows = changes.rows(merged.changes)
+    if len(rows) > _MANY:
+        screen.line(f" {changes.summary(rows)}")
+    else:
+        screen.lines(changes.stat(changes.open_view(repo, screen), rows))
+
+
+def _show_commit(repo: Repo, screen: Screen, merged: Merged) -> None:
+    if merged.commit is None:
+        screen.line(f"Staged, not committed: {changes.summary(changes.rows(merged.changes))}")
+    else:
+        screen.lines(made_lines(repo, screen, repo.commit_at(merged.commit)))

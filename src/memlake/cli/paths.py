@@ -1,0 +1,66 @@
+"""Paths between a person and a tree: `files/a/b` is shown as `a/b`, other kinds in full. Knows no command.
+
+A plain path names a file, relative to the folder one stands in. `datasets/...`, `memories/...` and the other kinds
+are named in full from the root; `./memories/x` is the file of that name.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from pathlib import Path
+
+from memlake.cli.words import quoted
+from memlake.errors import InvalidInput
+
+FILES = "files/"
+KINDS = ("datasets", "policy", "memories", "state", "ledger", "conversations")
+
+
+def is_kind(text: str) -> bool:
+    """Whether a typed path names something that is not a file."""
+    return text.split("/", 1)[0] in KINDS
+
+
+def here(root: Path) -> str:
+    """The folder one stands in, relative to the repo's root; empty at the root and outside of it."""
+    relative = os.path.relpath(os.path.realpath("."), os.path.realpath(root))
+    return "" if relative == "." or relative.startswith("..") else relative.replace(os.sep, "/")
+
+
+def shown(path: str, base: str = "") -> str:
+    """A tree path as a person would type it from `base`, quoted when it would break a line."""
+    return quoted(bare(path, base))
+
+
+def bare(path: str, base: str = "") -> str:
+    if not path.startswith(FILES):
+        return path
+    name = path.removeprefix(FILES)
+    if base:
+        name = posixpath.relpath(name, base) + ("/" if name.endswith("/") else "")
+    return f"./{name}" if is_kind(name) else name
+
+
+def tree_path(root: Path, text: str) -> str:
+    """A typed path as a tree path; `files/` itself for the root folder."""
+    if is_kind(text):
+        return text
+    absolute = os.path.normpath(os.path.join(os.path.realpath("."), text))
+    relative = os.path.relpath(absolute, os.path.realpath(root)).replace(os.sep, "/")
+    if relative == ".." or relative.startswith("../"):
+        raise InvalidInput(f"'{text}' is outside the repo at {root}.")
+    return FILES if relative == "." else FILES + relative
+
+
+def at_root(root: Path, text: str) -> str:
+    """The path of a `REV:PATH`, which counts from the root unless it begins with a dot, as a path for a Repo."""
+    if is_kind(text) or text.startswith(("./", "../", "/")):
+        return text
+    return str(root / text)
+
+
+def within(path: str, folder: str) -> bool:
+    """Whether a tree path is `folder` or lies under it."""
+    folder = folder.rstrip("/")
+    return path == folder or path.startswith(f"{folder}/")

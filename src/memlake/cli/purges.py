@@ -1,0 +1,89 @@
+"""purge: erasing content for good. Asks first; finds the ids of what a person names by path."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Sequence
+
+import click
+
+from memlake.cli import paths, words
+from memlake.cli.arguments import completing, pass_repo
+from memlake.cli.screen import Screen
+from memlake.errors import NotFound, Nothing, Usage
+from memlake.records import PurgeReport, short
+from memlake.repo import Repo
+
+_OID = re.compile(r"[0-9a-f]{64}")
+
+
+@click.command()
+@click.argument(
+    "given", nargs=-1, required=True, metavar="(PATH | REV:PATH | OID)...", shell_complete=completing("path")
+)
+@click.option("--reason", required=True, help="Why; kept on the tombstone.")
+@click.option("--all-versions", is_flag=True, help="Every version of each PATH that any commit has.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@pass_repo
+def purge(repo: Repo, screen: Screen, *, given: tuple[str, ...], reason: str, all_versions: bool, yes: bool) -> None:
+    """Erase content for good: its bytes go from every file of the repo, a tombstone stays, history still verifies.
+
+    This cannot be undone. The working file is not touched.
+    """
+    oids = _find_oids(repo, given, all_versions=all_versions)
+    if not yes:
+        _ask(oids)
+    _show(screen, repo.purge(*oids, reason=reason))
+
+
+def _find_oids(repo: Repo, given: Sequence[str], *, all_versions: bool) -> list[str]:
+    found: dict[str, str] = {}
+    for word in given:
+        if _OID.fullmatch(word):
+            found[word] = word
+            continue
+        for oid in _versions(repo, word) if all_versions else _current(repo, word):
+            found[oid] = word
+    return list(found)
+
+
+def _current(repo: Repo, word: str) -> Iterator[str]:
+    rev, mark, path = word.rpartition(":")
+    name = paths.tree_path(repo.root, paths.at_root(repo.root, path) if mark else path)
+    matches = [entry.oid for there, entry in repo.ls(rev or "HEAD", name) if there == name]
+    if not matches:
+        raise NotFound(
+            f"{rev or 'HEAD'} has no '{path}'; nothing was erased.", hint="`memlake ls -l` lists paths and ids"
+        )
+    yield from matches
+
+
+def _versions(repo: Repo, word: str) -> Iterator[str]:
+    """The ids a path ever had on any branch or tag."""
+    name = paths.tree_path(repo.root, word)
+    oids = []
+    for commit in repo.log(paths=[word], all=True, lane="all"):
+        entries = [(change.old, change.new) for change in repo.changes(commit) if change.path == name]
+        oids += [entry.oid for pair in entries for entry in pair if entry]
+    if not oids:
+        raise NotFound(f"no commit has '{word}'; nothing was erased.")
+    yield from oids
+
+
+def _ask(oids: Sequence[str]) -> None:
+    if not sys.stdin.isatty():
+        raise Usage("purge cannot ask here, and it cannot be undone.", hint="say --yes if you mean it")
+    ids = ", ".join(short(oid) for oid in oids)
+    if not click.confirm(f"Erase {words.count(len(oids), 'object')} ({ids}) for good?", err=True):
+        raise Nothing("nothing was erased.")
+
+
+def _show(screen: Screen, report: PurgeReport) -> None:
+    screen.line(f"Erased {words.count(len(report.purged), 'object')}, {words.size(report.bytes)}.")
+    for oid in report.purged:
+        screen.line(f"  {oid}")
+    if report.paths:
+        screen.line("Paths that held them:")
+        screen.lines(f"  {paths.shown(path)}" for path in report.paths)
+    screen.lines(screen.clean(note) for note in report.notes)

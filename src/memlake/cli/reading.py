@@ -1,0 +1,154 @@
+"""cat, ls, blame: what a commit holds. Bytes pass through untouched."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from typing import IO, Any
+
+import click
+
+from memlake.cli import paths, shapes, words
+from memlake.cli.arguments import SplitCommand, after_dashes, completing, is_rev, json_option, pass_repo, split
+from memlake.cli.screen import Screen
+from memlake.cli.suggest import suggesting
+from memlake.errors import Usage
+from memlake.records import BlameLine, Entry, short
+from memlake.repo import Repo
+
+_PIECE = 1 << 20
+
+
+# -- cat
+
+
+@click.command()
+@click.argument("given", metavar="PATH | REV:PATH", shell_complete=completing("path"))
+@click.argument("rev", required=False, shell_complete=completing("rev"))
+@pass_repo
+def cat(repo: Repo, _screen: Screen, *, given: str, rev: str | None) -> None:
+    """Print a file as HEAD, or REV, has it; byte for byte, whatever it holds."""
+    if rev is None and ":" in given and not os.path.lexists(given):
+        print_file(repo, given, sys.stdout.buffer)
+    else:
+        copy_file(repo, given, rev or "HEAD", sys.stdout.buffer)
+
+
+def print_file(repo: Repo, word: str, out: IO[bytes]) -> None:
+    """`REV:PATH` to `out`."""
+    rev, _, path = word.partition(":")
+    copy_file(repo, paths.at_root(repo.root, path), rev or "HEAD", out)
+
+
+def copy_file(repo: Repo, path: str, rev: str, out: IO[bytes]) -> None:
+    sys.stdout.flush()
+    with suggesting(repo, rev), repo.open(path, rev) as source:
+        shutil.copyfileobj(source, out, _PIECE)
+    out.flush()
+
+
+# -- ls
+
+
+@click.command(cls=SplitCommand)
+@click.argument("given", nargs=-1, metavar="[REV] [PATH]...", shell_complete=completing("rev", "path"))
+@click.option("-l", "--long", "long_form", is_flag=True, help="Size, kind, id and media type too.")
+@json_option
+@pass_repo
+def ls(repo: Repo, screen: Screen, *, given: tuple[str, ...], long_form: bool, as_json: bool) -> None:
+    """List the paths of HEAD or REV, in this folder or under PATH."""
+    revs, given_paths = split(repo, given)
+    if len(revs) > 1:
+        raise Usage("ls takes one revision.")
+    rev = revs[0] if revs else "HEAD"
+    base = paths.here(repo.root)
+    roots = [paths.tree_path(repo.root, path) for path in given_paths] or [f"{paths.FILES}{base}" if base else ""]
+    found = _entries(repo, rev, roots) if repo.head or revs else iter(())
+    if as_json:
+        screen.lines(shapes.stream("entries", (_shape(repo, rev, path, entry) for path, entry in found)))
+        return
+    with screen.pages():
+        for path, entry in found:
+            name = paths.shown(path, base)
+            screen.line(f"{_columns(repo, rev, path, entry)}  {name}" if long_form else name)
+
+
+def _entries(repo: Repo, rev: str, roots: list[str]) -> Iterator[tuple[str, Entry]]:
+    for root in roots:
+        for path, entry in repo.ls(rev, root):
+            if not root or paths.within(path, root):
+                yield path, entry
+
+
+def _media(repo: Repo, rev: str, path: str) -> str | None:
+    about = repo.about(_typed(repo, path), rev)
+    return about.media if about else None
+
+
+def _typed(repo: Repo, path: str) -> str:
+    """A tree path as an argument that means the same from any folder."""
+    return str(repo.root / path.removeprefix(paths.FILES)) if path.startswith(paths.FILES) else path
+
+
+def _shape(repo: Repo, rev: str, path: str, entry: Entry) -> dict[str, Any]:
+    return {"path": path, **shapes.plain(entry), "media": _media(repo, rev, path)}
+
+
+def _columns(repo: Repo, rev: str, path: str, entry: Entry) -> str:
+    kind = f"{entry.kind}{'*' if entry.mode else ''}"
+    media = _media(repo, rev, path) or "-"
+    return f"{short(entry.oid)} {kind:<7} {words.size(entry.size):>10}  {media:<24}"
+
+
+# -- blame
+
+
+@click.command(cls=SplitCommand)
+@click.argument("given", nargs=-1, metavar="[REV] PATH", shell_complete=completing("rev", "path"))
+@json_option
+@pass_repo
+def blame(repo: Repo, screen: Screen, *, given: tuple[str, ...], as_json: bool) -> None:
+    """Show which commit wrote each line of a file."""
+    rev, path = _rev_and_path(repo, (*given, *(after_dashes() or ())))
+    with suggesting(repo, rev):
+        lines = repo.blame(path, rev)
+    if as_json:
+        screen.json({"path": paths.tree_path(repo.root, path), "lines": [_blame_shape(line) for line in lines]})
+        return
+    with screen.pages():
+        screen.lines(blame_lines(screen, lines))
+
+
+def _rev_and_path(repo: Repo, given: tuple[str, ...]) -> tuple[str, str]:
+    """`PATH`, `REV PATH` as git has it, or `PATH REV`."""
+    if len(given) == 1:
+        return "HEAD", given[0]
+    if len(given) != 2:
+        raise Usage("blame takes one path, and at most one revision before it.")
+    first, second = given
+    return (second, first) if is_rev(repo, second) and not is_rev(repo, first) else (first, second)
+
+
+def _blame_shape(line: BlameLine) -> dict[str, Any]:
+    commit = line.commit
+    return {
+        "line": line.line,
+        "text": line.text,
+        "commit": commit.oid,
+        "author": commit.author,
+        "time": commit.time,
+        "date": words.iso(commit.time),
+        "subject": commit.subject,
+    }
+
+
+def blame_lines(screen: Screen, lines: list[BlameLine]) -> Iterator[str]:
+    """`1a2b3c4d5e (Ada 2026-11-16 07:24:00 +0100 12) text`."""
+    who = max((len(line.commit.author.name) for line in lines), default=0)
+    digits = len(str(len(lines)))
+    for line in lines:
+        author = screen.clean(line.commit.author.name).ljust(who)
+        head = f"({author} {words.stamp(line.commit.time)} {line.line:>{digits}})"
+        yield f"{screen.paint(short(line.commit.oid), 'id')} {head} {screen.clean(line.text.rstrip(chr(10)))}".rstrip()

@@ -1,0 +1,108 @@
+"""Where output goes: colour, pager, JSON, harmless text on a terminal. Knows no command and no repo."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import IO, Any
+
+from memlake import config
+from memlake.cli import shapes, words
+
+_STYLES = {"id": "33", "added": "32", "removed": "31", "bold": "1", "hunk": "36", "here": "1;36", "tag": "1;33"}
+_STYLES |= {"branch": "1;32", "dim": "2", "warning": "33"}
+_PLAIN_LESS = ("less",)
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What the options before the verb ask of the output."""
+
+    color: str = "auto"
+    pager: bool = True
+
+
+class Screen:
+    """Standard output as one command sees it; `on_terminal` is whether a person reads it."""
+
+    def __init__(self, *, color: bool = False, on_terminal: bool = False, pager: tuple[str, ...] = ()) -> None:
+        self.color = color
+        self.on_terminal = on_terminal
+        self._pager = pager
+        self._out: IO[str] = sys.stdout
+
+    def line(self, text: str = "") -> None:
+        self._out.write(text + "\n")
+
+    def lines(self, texts: Iterable[str]) -> None:
+        for text in texts:
+            self.line(text)
+
+    def note(self, text: str) -> None:
+        """Something for the person, not for the pipe."""
+        sys.stderr.write(text + "\n")
+
+    def warn(self, text: str) -> None:
+        self.note(f"warning: {words.clean(text)}")
+
+    def json(self, body: Mapping[str, Any]) -> None:
+        self.line(shapes.document(body))
+
+    def paint(self, text: str, style: str) -> str:
+        return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if self.color and text else text
+
+    def clean(self, text: str) -> str:
+        """Stored text, made harmless where a terminal may interpret it; untouched for a program."""
+        return words.clean(text) if self.on_terminal or self.color else text
+
+    @property
+    def width(self) -> int:
+        return shutil.get_terminal_size((80, 24)).columns if self.on_terminal else 80
+
+    @contextmanager
+    def pages(self) -> Iterator[None]:
+        """What is written inside goes through the pager, when there is one; leaving the pager early is no error."""
+        if not self._pager:
+            yield
+            return
+        import subprocess
+
+        process = subprocess.Popen(self._pager, stdin=subprocess.PIPE, encoding="utf-8", errors="surrogateescape")
+        assert process.stdin is not None
+        before, self._out = self._out, process.stdin
+        try:
+            with suppress(BrokenPipeError):
+                yield
+        finally:
+            self._out = before
+            with suppress(BrokenPipeError):
+                process.stdin.close()
+            _wait(process)
+
+
+def _wait(process: Any) -> None:
+    """Until the pager ends: it owns the terminal, and ^C there is its own key."""
+    while True:
+        with suppress(KeyboardInterrupt):
+            process.wait()
+            return
+
+
+def open_screen(wishes: Wishes, settings: config.Settings | None = None) -> Screen:
+    """Standard output with the options, the environment and the settings heeded."""
+    on_terminal = sys.stdout.isatty()
+    color = config.color(on_terminal, settings) if wishes.color == "auto" else wishes.color == "always"
+    command = config.pager(settings) if wishes.pager and on_terminal else ""
+    return Screen(color=color, on_terminal=on_terminal, pager=_runnable(command))
+
+
+def _runnable(command: str) -> tuple[str, ...]:
+    """The pager's words, or nothing when the machine has no such program. Plain less stays only when needed."""
+    parts = tuple(shlex.split(command))
+    if not parts or not shutil.which(parts[0]):
+        return ()
+    return ("less", "-FRX") if parts == _PLAIN_LESS else parts

@@ -1,0 +1,91 @@
+"""config, completion, help: settings by key, the shells' scripts, and words about verbs."""
+
+from __future__ import annotations
+
+import click
+from click.shell_completion import get_completion_class
+
+from memlake import config as store
+from memlake.cli.arguments import json_option, pass_screen
+from memlake.cli.screen import Screen
+from memlake.errors import Usage
+
+_COMPLETE = "MEMLAKE_COMPLETE"
+
+
+@click.command()
+@click.argument("key", required=False)
+@click.argument("value", required=False)
+@click.option("-l", "--list", "listing", is_flag=True, help="Every setting, its value and where that comes from.")
+@click.option("--unset", is_flag=True, help="Take KEY out, so that its default holds.")
+@click.option("--user", "--global", "of_user", is_flag=True, help="Your own settings, for every repo.")
+@json_option
+@pass_screen
+def config(screen: Screen, *, key: str | None, value: str | None, of_user: bool, **how: bool) -> int:
+    """Read a setting (KEY), change it (KEY VALUE) or list them all."""
+    root = None if of_user else store.find_repo()
+    folder = root / store.FOLDER if root else None
+    where: store.Where = "user" if of_user else "repo"
+    if key is None:
+        if how["unset"] or not (how["listing"] or how["as_json"]):
+            raise Usage("name a setting, or list them with --list.")
+        _list(screen, store.list_values(folder), as_json=how["as_json"])
+    elif how["unset"]:
+        store.set_value(folder, key, None, where)
+    elif value is not None:
+        store.set_value(folder, key, value, where)
+    else:
+        return _get(screen, key, store.get_value(folder, key), as_json=how["as_json"])
+    return 0
+
+
+def _get(screen: Screen, key: str, found: str | None, *, as_json: bool) -> int:
+    if as_json:
+        screen.json({"key": key, "value": found})
+    elif found is not None:
+        screen.line(screen.clean(found))
+    return int(found is None)
+
+
+def _list(screen: Screen, values: list[store.Value], *, as_json: bool) -> None:
+    if as_json:
+        screen.json({"settings": values})
+        return
+    for value in values:
+        screen.line(
+            f"{value.key}={screen.clean(value.text)}{'' if value.origin == 'default' else f'  ({value.origin})'}"
+        )
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion(ctx: click.Context, shell: str) -> None:
+    """Print the completion script of a shell.
+
+    \b
+    bash:  eval "$(memlake completion bash)"      in ~/.bashrc
+    zsh:   eval "$(memlake completion zsh)"       in ~/.zshrc
+    fish:  memlake completion fish > ~/.config/fish/completions/memlake.fish
+    """
+    script = get_completion_class(shell)
+    if script is None:
+        raise Usage(f"no completion for {shell}.")
+    click.echo(script(ctx.find_root().command, {}, "memlake", _COMPLETE).source())
+
+
+@click.command("help")
+@click.argument("verb", required=False)
+@click.pass_context
+def help_verb(ctx: click.Context, verb: str | None) -> None:
+    """Explain VERB, or list all verbs."""
+    root = ctx.find_root()
+    group = root.command
+    assert isinstance(group, click.Group)
+    if verb is None:
+        click.echo(group.get_help(root))
+        return
+    name, command, _ = group.resolve_command(root, [verb])
+    assert command is not None
+    with click.Context(command, info_name=name, parent=root) as about:
+        click.echo(command.get_help(about))

@@ -1,0 +1,65 @@
+"""Records as JSON: the documented shapes of `--json`. Pure: knows records, no repo and no terminal.
+
+Every document is one object with `"schema_version": 1`. A record is an object with the record's own field names;
+beside a `time` (microseconds since 1970 UTC) stands `date`, the same in ISO 8601. Paths are whole tree paths
+(`files/data/train.csv`), ids are whole, whatever the text output shortens.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from memlake.cli import words
+from memlake.records import Change, Commit
+
+SCHEMA_VERSION = 1
+
+
+def plain(value: Any) -> Any:
+    """A record, or anything holding records, as what JSON has words for."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return _record(value)
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(item) for item in value]
+    return value
+
+
+def _record(record: Any) -> dict[str, Any]:
+    shape: dict[str, Any] = {"status": record.status} if isinstance(record, Change) else {}
+    for field in dataclasses.fields(record):
+        shape[field.name] = plain(getattr(record, field.name))
+        if field.name == "time":
+            shape["date"] = words.iso(record.time)
+    return shape
+
+
+def commit(record: Commit, changes: Iterable[Change] | None = None) -> dict[str, Any]:
+    """A commit without its changes, which may be long, unless they are given."""
+    shape = plain(dataclasses.replace(record, changes=()))
+    del shape["changes"]
+    if changes is not None:
+        shape["changes"] = plain(tuple(changes))
+    return dict(shape)
+
+
+def document(body: Mapping[str, Any]) -> str:
+    """One whole document."""
+    return json.dumps({"schema_version": SCHEMA_VERSION, **plain(body)}, indent=2, ensure_ascii=False)
+
+
+def stream(name: str, items: Iterable[Any]) -> Iterator[str]:
+    """The lines of one document that holds a long list, an item a line, made as they are read."""
+    yield f'{{"schema_version": {SCHEMA_VERSION}, "{name}": ['
+    before: str | None = None
+    for item in items:
+        if before is not None:
+            yield f"{before},"
+        before = json.dumps(plain(item), ensure_ascii=False)
+    if before is not None:
+        yield before
+    yield "]}"

@@ -1,0 +1,44 @@
+"""`Did you mean`: names close to a mistyped one. Pure but for `suggesting`, which asks a Repo for its names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from memlake.errors import InvalidInput, NotFound
+from memlake.repo import Repo
+
+
+def close(word: str, names: Iterable[str]) -> list[str]:
+    """At most three names that `word` was probably meant to be, best first."""
+    import difflib
+
+    by_folded = {name.casefold(): name for name in names}
+    found = difflib.get_close_matches(word.casefold(), by_folded, n=3, cutoff=0.6)
+    return [by_folded[name] for name in found]
+
+
+def did_you_mean(word: str, names: Iterable[str]) -> str:
+    """The hint line, or nothing when no name is close."""
+    found = close(word, names)
+    return f"Did you mean {' or '.join(repr(name) for name in found)}?" if found else ""
+
+
+@contextmanager
+def suggesting(repo: Repo, rev: str) -> Iterator[None]:
+    """Adds a hint with close branch and tag names when `rev` is not found."""
+    try:
+        yield
+    except (NotFound, InvalidInput) as error:
+        hint = "" if "Did you mean" in error.hint else rev_hint(repo, rev)
+        if not hint:
+            raise
+        raise type(error)(error.message, hint=f"{hint}\n{error.hint}".strip()) from error
+
+
+def rev_hint(repo: Repo, rev: str) -> str:
+    word = rev.rsplit("..", maxsplit=1)[-1].strip(".")
+    for mark in ("~", "^", "@"):
+        word = word.split(mark, 1)[0]
+    names = [branch.name for branch in repo.branches()] + [tag.name for tag in repo.tags()]
+    return did_you_mean(word, (name for name in names if name != word)) if word else ""

@@ -1,0 +1,80 @@
+"""Every error memlake raises, grouped by what the caller does next. Knows nothing else of the project.
+
+    Error
+    |-- NotFound         no such repo, path, rev, branch, object        exit 128   HTTP 404
+    |   `-- NotARepo     no repo here or above
+    |-- InvalidInput     the request itself cannot be right             exit 128   HTTP 400
+    |   `-- Usage        the command line cannot be understood          exit 2     HTTP 400
+    |-- Conflict         it would undo or overwrite someone's work      exit 1     HTTP 409
+    |-- AlreadyExists    the name is taken                              exit 128   HTTP 409
+    |-- Nothing          there is nothing to do                         exit 1     HTTP 409
+    |-- Denied           not allowed                                    exit 128   HTTP 403
+    |-- Purged           the content was erased on purpose              exit 128   HTTP 410
+    |-- Corrupt          stored bytes do not match their hash           exit 128   HTTP 500
+    `-- Unavailable      full disk, busy, I/O error: try again          exit 128   HTTP 503
+
+A message has up to three parts: what happened with the real values; what was or was not changed
+(both in the message); what to do next (the `hint`, one command or sentence per line).
+"""
+
+from __future__ import annotations
+
+
+class Error(Exception):
+    """The root of all memlake errors. `kind` is stable; doors translate it, never the text."""
+
+    kind = "error"
+    exit_code = 128
+    http_status = 500
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message}\n{self.hint}" if self.hint else self.message
+
+
+class NotFound(Error):
+    kind, http_status = "not_found", 404
+
+
+class NotARepo(NotFound):
+    kind = "not_a_repo"
+
+
+class InvalidInput(Error):
+    kind, http_status = "invalid_input", 400
+
+
+class Usage(InvalidInput):
+    kind, exit_code = "usage", 2
+
+
+class Conflict(Error):
+    kind, exit_code, http_status = "conflict", 1, 409
+
+
+class AlreadyExists(Error):
+    kind, http_status = "already_exists", 409
+
+
+class Nothing(Error):
+    kind, exit_code, http_status = "nothing", 1, 409
+
+
+class Denied(Error):
+    kind, http_status = "denied", 403
+
+
+class Purged(Error):
+    kind, http_status = "purged", 410
+
+
+class Corrupt(Error):
+    kind, http_status = "corrupt", 500
+
+
+class Unavailable(Error):
+    kind, http_status = "unavailable", 503

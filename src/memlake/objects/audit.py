@@ -1,0 +1,107 @@
+"""Checking stored objects: rows against bytes, bytes against hashes, packs against their footers. Reads only."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+
+from memlake.errors import Corrupt, Error, NotFound
+from memlake.objects.chunks import decode_list
+from memlake.objects.packs import CHUNKED, INLINE, INLINE_ZSTD, PACKED, PACKED_ZSTD, PART, expand, read_footer
+from memlake.objects.store import Objects, part_name
+
+Finding = tuple[bytes, str, str]  # oid, kind, detail
+
+
+def check_objects(objects: Objects, *, full: bool) -> tuple[int, list[Finding]]:
+    """(how many were checked, what is wrong). `full` also reads every byte of packs and parts."""
+    findings: list[Finding] = []
+    count = 0
+    sql = "SELECT oid, size, form, links, CASE WHEN form IN (0, 1, 4) THEN data END FROM object"
+    for oid, size, form, links, data in objects.db.each(sql):
+        count += 1
+        problem = _row_problem(objects, oid, size, form, data)
+        if problem:
+            findings.append((oid, *problem))
+        if links:
+            findings.extend(_link_problems(objects, oid, links))
+    findings.extend(_pack_problems(objects))
+    if full:
+        findings.extend(_content_problems(objects, {finding[0] for finding in findings}))
+    return count, findings
+
+
+def _row_problem(objects: Objects, oid: bytes, size: int, form: int, data: bytes | None) -> tuple[str, str] | None:
+    try:
+        if form in (INLINE, INLINE_ZSTD):
+            content = data or b"" if form == INLINE else expand(data or b"", size)
+            if hashlib.sha256(content).digest() != oid or len(content) != size:
+                return "damaged", "its bytes do not match its hash"
+        elif form == CHUNKED:
+            chunks = decode_list(oid, data or b"")
+            if sum(length for _, length in chunks) != size:
+                return "damaged", "its chunks do not add up to its size"
+            lost = objects.missing(chunk.hex() for chunk, _ in chunks)
+            if lost:
+                return "missing", f"{len(lost)} of its chunks are not there"
+        elif form == PART and objects.parts.size(part_name(oid)) != size:
+            return "damaged", "its part has another size"
+        elif form not in (PACKED, PACKED_ZSTD, PART):
+            return "damaged", f"its row says form {form}, which does not exist"
+    except NotFound:
+        return "missing", "its part is not there"
+    except Corrupt as error:
+        return "damaged", error.message
+    return None
+
+
+def _link_problems(objects: Objects, oid: bytes, links: bytes) -> Iterator[Finding]:
+    wanted = [links[at : at + 32].hex() for at in range(0, len(links), 32)]
+    for lost in objects.missing(wanted):
+        if objects.db.row("SELECT 1 FROM tombstone WHERE oid = ?", (bytes.fromhex(lost),)) is None:
+            yield bytes.fromhex(lost), "missing", f"object {oid.hex()[:10]} links to it"
+
+
+def _pack_problems(objects: Objects) -> Iterator[Finding]:
+    """Rows must agree with the footer of their pack, and the pack must be there."""
+    for id, name in objects.db.rows("SELECT id, name FROM pack"):
+        rows = objects.db.rows("SELECT oid, form, start, length, size FROM object WHERE pack = ?", (id,))
+        try:
+            footer = {record[0]: record for record in read_footer(objects.packs, name)}
+        except (NotFound, Corrupt) as error:
+            kind = "missing" if isinstance(error, NotFound) else "damaged"
+            yield from ((row[0], kind, f"its pack {name[:10]}: {error.message}") for row in rows)
+            continue
+        yield from (
+            (row[0], "damaged", f"its row does not agree with pack {name[:10]}")
+            for row in rows
+            if footer.get(row[0]) != tuple(row)
+        )
+    known = "SELECT oid FROM object WHERE pack IS NOT NULL AND pack NOT IN (SELECT id FROM pack)"
+    yield from ((row[0], "missing", "its pack is not in the directory") for row in objects.db.rows(known))
+
+
+def _content_problems(objects: Objects, known: set[bytes]) -> Iterator[Finding]:
+    sql = f"SELECT oid FROM object WHERE form IN ({PACKED}, {PACKED_ZSTD}, {PART}) ORDER BY pack, start"
+    for (oid,) in objects.db.each(sql):
+        if oid not in known:
+            try:
+                objects.read(oid.hex())
+            except Error as error:
+                yield oid, "damaged", error.message
+    for (oid,) in objects.db.rows(f"SELECT oid FROM object WHERE form = {CHUNKED}"):
+        if oid not in known:
+            yield from _whole_problem(objects, oid)
+
+
+def _whole_problem(objects: Objects, oid: bytes) -> Iterator[Finding]:
+    whole = hashlib.sha256()
+    try:
+        with objects.open(oid.hex()) as stream:
+            while block := stream.read(1 << 20):
+                whole.update(block)
+    except Error as error:
+        yield oid, "damaged", error.message
+        return
+    if whole.digest() != oid:
+        yield oid, "damaged", "its chunks are sound but do not make up this object"

@@ -1,0 +1,245 @@
+"""One SQLite file: how it is opened, read, and written by one writer at a time. Knows no table.
+
+A write takes a file lock *before* BEGIN IMMEDIATE: SQLite's own busy handler lets some of eight
+writers starve for seconds, the lock does not. Connections belong to one thread of one process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import threading
+from array import array as numbers
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from memlake.errors import Corrupt, Error, Unavailable
+from memlake.objects import disk
+
+SAFE_SQLITE = (3, 51, 3)  # before it, two writers can corrupt a shared WAL
+Row = tuple[Any, ...]
+
+
+class Database:
+    """A SQLite file in WAL mode. `durable` means an acknowledged write survives a power cut."""
+
+    def __init__(self, path: Path, *, schema: Sequence[Path], durable: bool = True, vfs: str | None = None) -> None:
+        self.path, self._schema, self._durable, self._vfs = path, schema, durable, vfs
+        self._lock_path = path.with_name(path.name + ".lock")
+        self._local = threading.local()
+        self._mutex = threading.RLock()
+        self._everyone: list[tuple[int, apsw.Connection]] = []
+
+    # -- reading ------------------------------------------------------------------------------
+
+    def rows(self, sql: str, args: Sequence[Any] = ()) -> list[Row]:
+        with self.named_errors():
+            return self._connection().execute(sql, tuple(args)).fetchall()
+
+    def row(self, sql: str, args: Sequence[Any] = ()) -> Row | None:
+        with self.named_errors():
+            return self._connection().execute(sql, tuple(args)).fetchone()
+
+    def each(self, sql: str, args: Sequence[Any] = ()) -> Iterator[Row]:
+        """Rows one by one, for scans too large for memory."""
+        with self.named_errors():
+            yield from self._connection().execute(sql, tuple(args))
+
+    def rows_in(self, sql: str, values: Iterable[Any], args: Sequence[Any] = ()) -> list[Row]:
+        """Rows of a query with one `IN carray(?1)`; `values` are all blobs, all texts or all integers."""
+        given = tuple(values)
+        return self.rows(sql, (array(given), *args)) if given else []
+
+    @contextlib.contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Everything read inside is one moment of the database, whatever writers do meanwhile."""
+        connection = self._connection()
+        if connection.in_transaction:
+            yield
+            return
+        connection.execute("BEGIN")
+        try:
+            yield
+        finally:
+            if connection.in_transaction:
+                connection.execute("COMMIT")
+
+    # -- writing ------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def write(self) -> Iterator[None]:
+        """One transaction. Nested uses join the outer one. Any error takes all of it back."""
+        connection = self._connection()
+        if getattr(self._local, "writing", False):
+            yield
+            return
+        with self._mutex, self._file_lock(), self.named_errors():
+            connection.execute("BEGIN IMMEDIATE")
+            self._local.writing = True
+            try:
+                yield
+                disk.step("commit")
+                connection.execute("COMMIT")
+            finally:
+                self._local.writing = False
+                if connection.in_transaction:  # SQLITE_FULL may have rolled back already
+                    connection.execute("ROLLBACK")
+            disk.step("committed")
+
+    def run(self, sql: str, args: Sequence[Any] = ()) -> int:
+        """Run one statement of a write; returns how many rows it changed."""
+        disk.step("sql")
+        connection = self._connection()
+        connection.execute(sql, tuple(args))
+        return connection.changes()
+
+    def run_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
+        disk.step("sql")
+        self._connection().executemany(sql, rows)
+
+    def run_in(self, sql: str, values: Iterable[Any], args: Sequence[Any] = ()) -> int:
+        given = tuple(values)
+        return self.run(sql, (array(given), *args)) if given else 0
+
+    def last_id(self) -> int:
+        return self._connection().last_insert_rowid()
+
+    # -- keeping ------------------------------------------------------------------------------
+
+    def checkpoint(self) -> bool:
+        """Move the WAL into the database and empty it; False when a reader still needs it."""
+        with self._mutex, self._file_lock(), self.named_errors():
+            disk.step("checkpoint")
+            blocked, _, _ = self._connection().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            return not blocked
+
+    def vacuum(self) -> bool:
+        """Rewrite the file without its free pages; False when others are using it."""
+        with self._mutex, self._file_lock(), self.named_errors():
+            disk.step("vacuum")
+            try:
+                self._connection().execute("VACUUM")
+            except (apsw.BusyError, apsw.LockedError):
+                return False
+            return True
+
+    def copy_to(self, path: Path) -> None:
+        """A consistent copy while others read and write."""
+        target = apsw.Connection(str(path))
+        try:
+            with target.backup("main", self._connection(), "main") as backup:
+                while not backup.done:
+                    backup.step(4096)
+        finally:
+            target.close()
+
+    def integrity(self, *, full: bool) -> list[str]:
+        sql = "PRAGMA integrity_check(100)" if full else "PRAGMA quick_check(100)"
+        try:
+            found = [str(row[0]) for row in self._connection().execute(sql)]
+        except apsw.Error as error:
+            return [str(error)]
+        return [] if found == ["ok"] else found
+
+    def close(self) -> None:
+        with self._mutex:
+            for pid, connection in self._everyone:
+                if pid == os.getpid():
+                    connection.close()
+            self._everyone.clear()
+            self._local = threading.local()
+
+    @contextlib.contextmanager
+    def named_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except apsw.Error as error:
+            raise self._named(error) from error
+
+    def _named(self, error: apsw.Error) -> Error:
+        what, name = str(error), self.path.name
+        if isinstance(error, apsw.FullError):
+            return Unavailable(
+                f"the disk is full: {name} could not grow. Nothing was changed.",
+                hint="Free some space, then run it again.",
+            )
+        if isinstance(error, (apsw.CorruptError, apsw.NotADBError, apsw.SchemaChangeError)):
+            return Corrupt(
+                f"{name} is damaged: {what}.",
+                hint="Run memlake fsck to see what is affected; restore a backup if you have one.",
+            )
+        if isinstance(error, apsw.BusyError):
+            return Unavailable(
+                f"{name} is busy: another process held it for over 10 s. Nothing was changed.",
+                hint="Run it again; memlake doctor says who holds it.",
+            )
+        if isinstance(error, (apsw.IOError, apsw.CantOpenError, apsw.ReadOnlyError, apsw.NoMemError)):
+            return Unavailable(
+                f"{name} could not be read or written: {what}. Nothing was changed.",
+                hint="Check the disk and its permissions, then run memlake doctor.",
+            )
+        return Corrupt(f"{name}: {what}.", hint="Run memlake fsck.")
+
+    # -- connections --------------------------------------------------------------------------
+
+    def _connection(self) -> apsw.Connection:
+        local = self._local
+        if getattr(local, "pid", None) == os.getpid():
+            return local.connection  # type: ignore[no-any-return]
+        # A connection carried over fork would share the parent's file locks and corrupt them.
+        with self.named_errors():
+            local.connection = self._open()
+        local.pid, local.writing = os.getpid(), False
+        self._everyone.append((local.pid, local.connection))
+        return local.connection  # type: ignore[no-any-return]
+
+    def _open(self) -> apsw.Connection:
+        connection = apsw.Connection(str(self.path), vfs=self._vfs)
+        connection.set_busy_timeout(10_000)
+        for pragma in (
+            "journal_mode=WAL",
+            f"synchronous={'FULL' if self._durable else 'NORMAL'}",
+            "trusted_schema=OFF",
+            "cell_size_check=ON",
+            "secure_delete=ON",
+            "cache_size=-32000",
+            "journal_size_limit=8388608",
+            "temp_store=MEMORY",
+        ):
+            connection.execute(f"PRAGMA {pragma}")
+        if connection.execute("SELECT count(*) FROM sqlite_schema").fetchone() == (0,):
+            self._create(connection)
+        return connection
+
+    def _create(self, connection: apsw.Connection) -> None:
+        with self._mutex, self._file_lock():
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                for file in self._schema:
+                    connection.execute(
+                        file.read_text(encoding="utf-8")
+                    )  # IF NOT EXISTS: another process may have been first
+                connection.execute("COMMIT")
+            finally:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+
+    @contextlib.contextmanager
+    def _file_lock(self) -> Iterator[None]:
+        fd = os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(fd)  # also releases the lock
+
+
+def array(values: tuple[Any, ...]) -> Any:
+    """Values for `IN carray(?)`: one lookup for all of them instead of one each."""
+    if isinstance(values[0], int):
+        return apsw.carray(numbers("q", values))
+    return apsw.carray(values)

@@ -1,0 +1,98 @@
+"""Leases: how gc knows that a writer is storing bytes its transaction does not name yet. Knows no object.
+
+A writer that must store bytes before it takes the lock (a pack of many files) holds a lease. gc
+deletes nothing that was touched, condemned or written after the oldest live lease began.
+On this machine a lease lives as long as its process; elsewhere until it expires, unless renewed.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from pathlib import Path
+
+from memlake.errors import Unavailable
+from memlake.objects.db import Database
+from memlake.objects.layout import now, tick
+
+SECONDS = 3600
+NEVER = 1 << 62
+
+
+class Lease:
+    """Held by a writer from before its first byte until its work is named by a transaction or the stage."""
+
+    def __init__(self, db: Database, what: str) -> None:
+        self._db = db
+        with db.write():
+            self.tick = tick(db)
+            db.run(
+                "INSERT INTO lease(host, pid, born, tick, expires, what) VALUES(?, ?, ?, ?, ?, ?)",
+                (host(), os.getpid(), process_born(os.getpid()), self.tick, now() + SECONDS * 1_000_000, what),
+            )
+            self._id = db.last_id()
+        self._renewed = now()
+
+    def renew(self) -> None:
+        """Call now and then in long work; writes only every few minutes."""
+        if now() - self._renewed > SECONDS * 1_000_000 // 10:
+            with self._db.write():
+                self.check()
+                self._db.run("UPDATE lease SET expires = ? WHERE id = ?", (now() + SECONDS * 1_000_000, self._id))
+            self._renewed = now()
+
+    def check(self) -> None:
+        """Call inside the transaction that relies on the lease."""
+        if self._db.row("SELECT 1 FROM lease WHERE id = ? AND tick = ?", (self._id, self.tick)) is None:
+            raise Unavailable(
+                "this write took so long that its lease expired, and gc may have removed what it stored. Nothing was changed.",
+                hint="Run it again.",
+            )
+
+    def close(self) -> None:
+        with self._db.write():
+            self._db.run("DELETE FROM lease WHERE id = ?", (self._id,))
+
+
+def drop_dead(db: Database) -> None:
+    """Remove the leases of writers that are gone. Call inside a write."""
+    dead = [row[0] for row in db.rows("SELECT id, host, pid, born, expires FROM lease") if not _alive(*row[1:])]
+    db.run_in("DELETE FROM lease WHERE id IN carray(?1)", dead)
+
+
+def oldest(db: Database) -> int:
+    """The tick at which the oldest lease began, or NEVER."""
+    row = db.row("SELECT min(tick) FROM lease")
+    return NEVER if row is None or row[0] is None else int(row[0])
+
+
+def _alive(its_host: str, pid: int, born: str, expires: int) -> bool:
+    if its_host != host():
+        return expires > now()
+    return process_born(pid) == born
+
+
+def host() -> str:
+    """This machine, this boot and this pid namespace: a pid means something only inside all three."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        namespace = os.readlink("/proc/self/ns/pid")
+    except OSError:
+        boot, namespace = "", ""
+    return f"{platform.node()} {boot} {namespace}"
+
+
+def process_born(pid: int) -> str:
+    """When a process started, so that a reused pid is not taken for the writer; "" when it is gone."""
+    try:
+        # The name in field 2 may hold spaces and brackets; the start time is field 22 counted after it.
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[19]
+    except (OSError, IndexError):
+        pass
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return ""
+    except (PermissionError, OSError):
+        return "alive"
+    return "alive"

@@ -1,0 +1,205 @@
+"""Storing many or large objects before the lock is taken: packs first, then one transaction. Knows no path.
+
+The order is what makes a crash harmless: lease, pack bytes, fsync, name in packs/, then the rows. Before
+the rows there is only a file nobody names; gc removes it. The lease keeps gc from removing it too early.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from types import TracebackType
+from typing import Self
+
+from memlake.objects import packs
+from memlake.objects.chunks import WHOLE_BELOW, Stream, cut, encode_list
+from memlake.objects.layout import tick
+from memlake.objects.leases import Lease
+from memlake.objects.packs import CHUNKED, INLINE, INLINE_ZSTD, PackWriter, Sealed
+from memlake.objects.store import CHUNK, OBJECT, Objects, refuse_purged
+
+INLINE_BELOW = 16 << 10
+INLINE_TOTAL = 256 << 10  # more small bytes than this in one go are cheaper in a pack than in rows
+_BATCH = 1 << 20
+
+
+class Writer:
+    """Use as a context: `add` returns oids at once, `finish` makes them durable, leaving releases the lease."""
+
+    def __init__(self, objects: Objects, what: str) -> None:
+        self._objects, self._what = objects, what
+        self._lease: Lease | None = None
+        self._pack: PackWriter | None = None
+        self._sealed: list[Sealed] = []
+        self._inline: dict[bytes, bytes] = {}
+        self._inline_bytes = 0
+        self._waiting: dict[bytes, tuple[bytes, int | None]] = {}
+        self._waiting_bytes = 0
+        self._written: set[bytes] = set()
+        self._roles: dict[bytes, int] = {}
+        self._lists: dict[bytes, tuple[int, bytes]] = {}
+        self._reused: set[bytes] = set()
+
+    def __enter__(self) -> Self:
+        self._lease = Lease(self._objects.db, self._what)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._pack is not None:
+            self._pack.abandon()
+        for sealed in self._sealed:  # only what finish() did not get to
+            sealed.path.unlink(missing_ok=True)
+        if self._lease is not None:
+            self._lease.close()
+
+    def add(self, data: bytes) -> str:
+        """Store one small object."""
+        digest = hashlib.sha256(data).digest()
+        self._roles[digest] = self._roles.get(digest, 0) | OBJECT
+        self._small(digest, data)
+        return digest.hex()
+
+    def add_stream(self, stream: Stream, size: int) -> tuple[str, int]:
+        """Store one object of about `size` bytes, reading it once; returns (oid, bytes read)."""
+        whole, items, at = hashlib.sha256(), list[tuple[bytes, int]](), 0
+        for piece in cut(stream, size):
+            whole.update(piece)
+            digest = hashlib.sha256(piece).digest()
+            self._roles[digest] = self._roles.get(digest, 0) | CHUNK
+            self._wait(digest, piece, at)
+            items.append((digest, len(piece)))
+            at += len(piece)
+        oid = whole.digest()
+        if len(items) > 1:
+            self._lists[oid] = (at, encode_list(oid, items))
+        elif not items:
+            self._small(oid, b"")
+        self._roles[oid] = self._roles.get(oid, 0) | OBJECT
+        return oid.hex(), at
+
+    def finish(self) -> None:
+        """Seal and name the packs, then write every row in one transaction."""
+        self._flush()
+        self._seal()
+        for sealed in self._sealed:
+            self._objects.packs.put(sealed.name, sealed.path)
+        try:
+            self._write_rows()
+        except BaseException:
+            self._take_back_packs()
+            raise
+        self._sealed.clear()
+
+    def _write_rows(self) -> None:
+        db = self._objects.db
+        with db.write():
+            assert self._lease is not None
+            self._lease.check()
+            refuse_purged(db, self._roles)
+            now = tick(db)
+            for sealed in self._sealed:
+                self._pack_rows(sealed, now)
+            self._inline_rows(now)
+            self._list_rows(now)
+            touched = [(now, self._roles[digest], digest) for digest in self._reused]
+            db.run_many("UPDATE object SET touched = ?, condemned = NULL, role = role | ? WHERE oid = ?", touched)
+
+    def _take_back_packs(self) -> None:
+        """A refused write leaves no bytes behind: they may be just what must not be stored."""
+        for sealed in self._sealed:
+            if self._objects.db.row("SELECT 1 FROM pack WHERE name = ?", (sealed.name,)) is None:
+                self._objects.packs.delete(sealed.name)
+
+    # -- what waits ---------------------------------------------------------------------------
+
+    def _small(self, digest: bytes, data: bytes) -> None:
+        if len(data) < INLINE_BELOW and self._inline_bytes + len(data) <= INLINE_TOTAL:
+            self._inline.setdefault(digest, data)
+            self._inline_bytes += len(data)
+            return
+        for other, waiting in self._inline.items():
+            self._wait(other, waiting, None)
+        self._inline.clear()
+        self._inline_bytes = INLINE_TOTAL + 1
+        self._wait(digest, data, None)
+
+    def _wait(self, digest: bytes, data: bytes | memoryview, at: int | None) -> None:
+        if digest in self._waiting or digest in self._reused or digest in self._written:
+            return
+        self._waiting[digest] = (bytes(data), at)
+        self._waiting_bytes += len(data)
+        if self._waiting_bytes >= _BATCH:
+            self._flush()
+
+    def _flush(self) -> None:
+        """Write what is new of the waiting records to the pack; one query finds out what is new."""
+        known = self._known(self._waiting)
+        self._reused |= known
+        for digest, (data, at) in self._waiting.items():
+            if digest not in known:
+                self._append(digest, data, at)
+        self._waiting.clear()
+        self._waiting_bytes = 0
+
+    def _known(self, digests: dict[bytes, tuple[bytes, int | None]]) -> set[bytes]:
+        """What need not be stored again. An object condemned before our lease may vanish: it counts as new."""
+        assert self._lease is not None
+        sql = "SELECT oid FROM object WHERE (condemned IS NULL OR condemned >= ?2) AND oid IN carray(?1)"
+        return {row[0] for row in self._objects.db.rows_in(sql, digests, (self._lease.tick,))}
+
+    def _append(self, digest: bytes, data: bytes, at: int | None) -> None:
+        if self._pack is None:
+            self._pack = PackWriter(self._objects.tmp)
+        self._pack.append(digest, data, at=at)
+        self._written.add(digest)
+        if self._pack.size >= packs.LIMIT:
+            self._seal()
+            assert self._lease is not None
+            self._lease.renew()
+
+    def _seal(self) -> None:
+        if self._pack is not None:
+            self._sealed.append(self._pack.seal())
+            self._pack = None
+
+    # -- rows ---------------------------------------------------------------------------------
+
+    def _pack_rows(self, sealed: Sealed, now: int) -> None:
+        db = self._objects.db
+        db.run("INSERT OR IGNORE INTO pack(name, size) VALUES(?, ?)", (sealed.name, sealed.size))
+        row = db.row("SELECT id FROM pack WHERE name = ?", (sealed.name,))
+        assert row is not None
+        sql = (
+            "INSERT INTO object(oid, size, form, role, pack, start, length, touched) VALUES(?, ?, ?, ?, ?, ?, ?, ?) "
+            "ON CONFLICT(oid) DO UPDATE SET touched = excluded.touched, condemned = NULL, role = role | excluded.role"
+        )
+        rows = (
+            (oid, size, form, self._roles[oid], row[0], start, length, now)
+            for oid, form, start, length, size in sealed.records
+        )
+        db.run_many(sql, rows)
+
+    def _inline_rows(self, now: int) -> None:
+        rows = []
+        for digest, data in self._inline.items():
+            packed = packs.squeeze(data) if len(data) > 128 else None
+            form, payload = (INLINE, data) if packed is None else (INLINE_ZSTD, packed)
+            rows.append((digest, len(data), form, self._roles[digest], now, payload))
+        sql = (
+            "INSERT INTO object(oid, size, form, role, touched, data) VALUES(?, ?, ?, ?, ?, ?) "
+            "ON CONFLICT(oid) DO UPDATE SET touched = excluded.touched, condemned = NULL, role = role | excluded.role"
+        )
+        self._objects.db.run_many(sql, rows)
+
+    def _list_rows(self, now: int) -> None:
+        sql = (
+            f"INSERT INTO object(oid, size, form, role, touched, data) VALUES(?, ?, {CHUNKED}, {OBJECT}, ?, ?) "
+            "ON CONFLICT(oid) DO UPDATE SET touched = excluded.touched, condemned = NULL, role = role | excluded.role"
+        )
+        self._objects.db.run_many(sql, [(oid, size, now, data) for oid, (size, data) in self._lists.items()])
+
+
+def is_large(size: int) -> bool:
+    """Whether an object of this size is cut into chunks."""
+    return size >= WHOLE_BELOW

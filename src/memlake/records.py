@@ -1,0 +1,309 @@
+"""Frozen records that cross layers. Plain data: no I/O, no store, no formatting for a door.
+
+An oid is the SHA-256 of content as 64 hex characters, a str everywhere above the database.
+A time is whole microseconds since 1970 UTC.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from typing import Any, Literal
+
+Lane = Literal["work", "memory"]
+KINDS = ("file", "link", "dataset", "policy", "memory", "state", "step", "turn")
+
+
+def short(oid: str | None) -> str:
+    """The first ten characters of an oid, as people see it."""
+    return oid[:10] if oid else "-"
+
+
+def when(time: int) -> datetime:
+    """A record's time as a datetime in the local zone."""
+    return datetime.fromtimestamp(time / 1e6, timezone.utc).astimezone()
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What a path holds: the object, what kind of thing it is, its size, its mode (1 = executable)."""
+
+    oid: str
+    kind: str = "file"
+    size: int = 0
+    mode: int = 0
+
+    def __repr__(self) -> str:
+        return f"Entry({self.kind} {short(self.oid)}, {self.size} B{', executable' if self.mode else ''})"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One path that differs: `old` is None when added, `new` is None when removed."""
+
+    path: str
+    old: Entry | None
+    new: Entry | None
+
+    @property
+    def status(self) -> str:
+        """A added, D deleted, M modified, T another kind of thing."""
+        if self.old is None:
+            return "A"
+        if self.new is None:
+            return "D"
+        return "M" if self.old.kind == self.new.kind else "T"
+
+    def __repr__(self) -> str:
+        return f"Change({self.status} {self.path})"
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """One path changed differently on both sides since `base`; `choice` is what was chosen, if anything.
+
+    `choice` is "ours", "theirs" or "file" (the content staged for it by `add` or `rm`, in `chosen`).
+    """
+
+    path: str
+    base: Entry | None
+    ours: Entry | None
+    theirs: Entry | None
+    choice: str | None = None
+    chosen: Entry | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Author:
+    name: str
+    email: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.name} <{self.email}>" if self.email else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """One point of a lane: a whole state (`root`), where it came from, and what it changed.
+
+    `changes` is None when the list is long; then it is the object `changes_oid` and `repo.changes(commit)`
+    reads it. `meta` maps names ("about", "metrics", "params", "uses", "changes") to oids.
+    """
+
+    oid: str
+    lane: Lane
+    root: str
+    parents: tuple[str, ...]
+    other: str | None
+    author: Author
+    time: int
+    message: str
+    changes: tuple[Change, ...] | None
+    meta: Mapping[str, str] = field(default_factory=dict)
+    generation: int = 1
+    seq: int = 0
+
+    @property
+    def subject(self) -> str:
+        return self.message.split("\n", 1)[0]
+
+    def __repr__(self) -> str:
+        return f"Commit({short(self.oid)} {self.lane} {self.subject!r}, {self.author.name}, {when(self.time):%Y-%m-%d %H:%M})"
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    name: str
+    work: str | None
+    memory: str | None
+    current: bool = False
+
+    def __repr__(self) -> str:
+        return f"Branch({'*' if self.current else ''}{self.name} {short(self.work)})"
+
+
+@dataclass(frozen=True, slots=True)
+class Tag:
+    name: str
+    work: str | None
+    memory: str | None
+    message: str = ""
+    author: Author | None = None
+    time: int = 0
+
+    def __repr__(self) -> str:
+        return f"Tag({self.name} {short(self.work)})"
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One line of a reflog: a ref moved from `old` to `new`."""
+
+    ref: str
+    lane: Lane
+    index: int
+    old: str | None
+    new: str | None
+    time: int
+    action: str
+    who: str
+
+    def __repr__(self) -> str:
+        return f"Move({self.ref}@{{{self.index}}} {short(self.old)} -> {short(self.new)}: {self.action})"
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What `add` noted of a file beside its content. `schema` is a tuple of (column, type)."""
+
+    media: str
+    size: int
+    time: int
+    creator: str
+    schema: tuple[tuple[str, str], ...] = ()
+    rows: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """What one `add`, `rm` or `mv` did to the stage."""
+
+    changes: tuple[Change, ...]
+    warnings: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return (
+            f"Staged({len(self.changes)} paths{', ' + str(len(self.warnings)) + ' warnings' if self.warnings else ''})"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """How the stage differs from HEAD and the working files from the stage."""
+
+    branch: str | None
+    head: str | None
+    staged: tuple[Change, ...]
+    unstaged: tuple[Change, ...]
+    untracked: tuple[str, ...]
+    conflicts: tuple[Conflict, ...] = ()
+    doing: str | None = None
+    behind: int = 0
+
+    @property
+    def clean(self) -> bool:
+        return not (self.staged or self.unstaged or self.untracked or self.conflicts)
+
+    def __repr__(self) -> str:
+        where = self.branch or f"detached {short(self.head)}"
+        return (
+            f"Status({where}: {len(self.staged)} staged, {len(self.unstaged)} unstaged, "
+            f"{len(self.untracked)} untracked, {len(self.conflicts)} conflicts)"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """How a merge, revert or cherry-pick ended. `conflicts` not empty means it is waiting for choices."""
+
+    commit: str | None
+    fast_forward: bool = False
+    up_to_date: bool = False
+    changes: tuple[Change, ...] = ()
+    conflicts: tuple[Conflict, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BlameLine:
+    """One line (or, for what is not text, the whole path as line 0) and the commit that wrote it."""
+
+    line: int
+    text: str
+    commit: Commit
+
+
+@dataclass(frozen=True, slots=True)
+class Stash:
+    index: int
+    oid: str
+    message: str
+    time: int
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing fsck found wrong. `kind` is damaged, missing, dangling, index, file or database."""
+
+    kind: str
+    oid: str
+    path: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class FsckReport:
+    problems: tuple[Problem, ...]
+    purged: tuple[str, ...]
+    checked: Mapping[str, int]
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems
+
+
+@dataclass(frozen=True, slots=True)
+class GcReport:
+    """What gc removed (or would remove): rows and bytes by what they were."""
+
+    dry_run: bool
+    condemned: int
+    revived: int
+    objects: int
+    nodes: int
+    commits: int
+    packs: int
+    files: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class PurgeReport:
+    purged: tuple[str, ...]
+    bytes: int
+    packs_rewritten: int
+    paths: tuple[str, ...]
+    seq: int
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One verb done in this checkout, as `undo` sees it."""
+
+    id: int
+    verb: str
+    detail: str
+    time: int
+    undone: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing doctor looked at; `cure` is what to do when it is not ok."""
+
+    name: str
+    ok: bool
+    detail: str
+    cure: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What costs what, in bytes: by room of the repo, and the largest paths of HEAD."""
+
+    rooms: Mapping[str, int]
+    total: int
+    logical: int
+    largest: tuple[tuple[str, int], ...]
+    details: Mapping[str, Any] = field(default_factory=dict)

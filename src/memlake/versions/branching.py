@@ -1,0 +1,348 @@
+"""Branches and tags as verbs, and standing on one: branch, tag, switch, reset. Uses checkout for working files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from memlake.errors import Conflict, InvalidInput, NotFound, Nothing
+from memlake.objects.layout import now
+from memlake.records import Branch, Change, Commit, Tag
+from memlake.versions import checkout, refs, rev, stage, status
+from memlake.versions.bases import is_ancestor
+from memlake.versions.checkout import Goal
+from memlake.versions.here import Here
+from memlake.versions.local import Tracked
+from memlake.versions.operations import operation, save_dirty
+from memlake.versions.paths import FILES
+
+MODES = ("soft", "mixed", "hard")
+
+
+def heads_at(here: Here, at: str) -> refs.Heads:
+    """Both lanes a rev names: a branch or tag names two commits, any other rev one and its note of the other."""
+    name = here.local.branch if at in ("HEAD", "@") else at
+    for kind in (refs.BRANCH, refs.TAG):
+        found = refs.find(here.history.db, name or "", kind)
+        if found is not None:
+            return found
+    commit = rev.resolve(here, at)
+    return (
+        {"work": commit.oid, "memory": commit.other}
+        if commit.lane == "work"
+        else {"work": commit.other, "memory": commit.oid}
+    )
+
+
+def create_branch(here: Here, name: str, at: str) -> Branch:
+    heads = heads_at(here, at)
+    with operation(here, "branch", name), here.history.db.write():
+        refs.create(here.history, name, heads, action=f"branch: created from {at}", who=here.who)
+        if not any(heads.values()):
+            raise NotFound(
+                f"branch {here.local.branch!r} has no commits yet, so {name!r} would name nothing.",
+                hint="Commit first, or start with: memlake switch -c " + name,
+            )
+    return Branch(name, heads["work"], heads["memory"])
+
+
+def delete_branch(here: Here, name: str, force: bool) -> Branch:
+    heads = refs.get(here.history.db, name)
+    if name == here.local.branch:
+        raise Conflict(
+            f"branch {name!r} is the one you are on. Nothing was changed.",
+            hint="Switch to another one first: memlake switch main",
+        )
+    if not force and not _is_merged(here, heads):
+        raise Conflict(
+            f"branch {name!r} has commits that no other branch has. Nothing was changed.",
+            hint=f"Merge it first, or delete it all the same: memlake branch -D {name} (the reflog keeps its commits)",
+        )
+    with operation(here, "branch -d", name), here.history.db.write():
+        refs.delete(here.history, name, action="branch: deleted", who=here.who)
+    return Branch(name, heads["work"], heads["memory"])
+
+
+def _is_merged(here: Here, heads: refs.Heads) -> bool:
+    for lane in refs.LANES:
+        tip, head = refs.commit_of(here.history, heads[lane]), here.head(lane)
+        if tip is not None and (head is None or not is_ancestor(here.history, tip, head)):
+            return False
+    return True
+
+
+def rename_branch(here: Here, old: str, new: str, force: bool) -> Branch:
+    heads = refs.get(here.history.db, old)
+    current = here.local.branch
+    if old == new:
+        return Branch(old, heads["work"], heads["memory"], old == current)
+    with operation(here, "branch -m", f"{old} {new}"):
+        with here.history.db.write():
+            if force and refs.find(here.history.db, new) is not None:
+                refs.delete(here.history, new, action=f"branch: replaced by {old}", who=here.who)
+            refs.delete(here.history, old, action=f"branch: renamed to {new}", who=here.who)
+            refs.create(here.history, new, heads, action=f"branch: renamed from {old}", who=here.who)
+        if old == current:
+            here.local.set_state(head=new)
+            here.local.log_head(here.local.base, here.local.base, new, f"branch: renamed {old} to {new}", here.who)
+    return Branch(new, heads["work"], heads["memory"], old == current)
+
+
+def create_tag(here: Here, name: str, at: str, message: str, force: bool) -> Tag:
+    heads = heads_at(here, at)
+    if not any(heads.values()):
+        raise rev.unknown(here, at)
+    time = now()
+    with operation(here, "tag", name), here.history.db.write():
+        if force and refs.find(here.history.db, name, refs.TAG) is not None:
+            refs.delete(here.history, name, kind=refs.TAG, action="tag: replaced", who=here.who)
+        note = refs.tag_note(message, here.author, time)
+        refs.create(here.history, name, heads, kind=refs.TAG, action="tag: created", who=here.who, note=note)
+    return Tag(name, heads["work"], heads["memory"], message, here.author, time)
+
+
+def delete_tag(here: Here, name: str) -> Tag:
+    tag = next((tag for tag in refs.tags(here.history.db) if tag.name == name), None)
+    if tag is None:
+        refs.get(here.history.db, name, refs.TAG)
+        raise NotFound(f"there is no tag {name!r}.")
+    with operation(here, "tag -d", name), here.history.db.write():
+        refs.delete(here.history, name, kind=refs.TAG, action="tag: deleted", who=here.who)
+    return tag
+
+
+# -- standing somewhere -------------------------------------------------------------------------
+
+
+def switch(here: Here, name: str, *, create: bool, detach: bool, at: str | None, force: bool) -> tuple[Change, ...]:
+    """Stand on a branch (or, detached, on a commit). Uncommitted work comes along or stops it; it is never overwritten."""
+    refuse_waiting(here, "switch")
+    if name == "-":
+        name, create = rev.previous_branch(here), False
+        detach = detach or refs.find(here.history.db, name) is None
+    if create:
+        return _switch_new(here, name, at)
+    goal, target = _goal(here, name, detach)
+    with operation(here, "switch", name, files=True) as before:
+        return go(here, target, goal, "switch", before.saved if force else None)
+
+
+def _switch_new(here: Here, name: str, at: str | None) -> tuple[Change, ...]:
+    heads = heads_at(here, at or "HEAD")
+    target = refs.commit_of(here.history, heads["work"])
+    with operation(here, "switch -c", name, files=True):
+        changes = checkout.target_changes(here.history, here.local, target)
+        checkout.check_safe(here.local, here.root, changes, "switch")
+        with here.history.db.write():
+            refs.create(here.history, name, heads, action=f"branch: created from {at or 'HEAD'}", who=here.who)
+        goal = Goal(target.oid if target else None, name, f"switch: moving to {name}", here.who)
+        checkout.move_to(here.history, here.local, here.root, goal, changes)
+    return changes
+
+
+def _goal(here: Here, name: str, detach: bool) -> tuple[Goal, Commit | None]:
+    heads = refs.find(here.history.db, name)
+    action = f"switch: moving to {name}"
+    if heads is not None and not detach:
+        target = refs.commit_of(here.history, heads["work"])
+        return Goal(heads["work"], name, action, here.who), target
+    commit = rev.find(here, name)
+    if commit is None:
+        raise rev.unknown(here, name)
+    if not detach:
+        raise InvalidInput(
+            f"{name!r} is a commit, not a branch.",
+            hint=f"Look at it with: memlake switch --detach {name}   Start a branch there: memlake switch -c NAME {name}",
+        )
+    if commit.lane != "work":
+        raise InvalidInput(
+            f"{name!r} is a commit of the memory lane and holds no files.",
+            hint="Name a commit of the work lane; see memlake log.",
+        )
+    return Goal(commit.oid, f"@{commit.oid}", action, here.who), commit
+
+
+def go(
+    here: Here, target: Commit | None, goal: Goal, verb: str, throw_away: dict[str, object] | None
+) -> tuple[Change, ...]:
+    """Move the working files to a commit. `throw_away` not None: uncommitted work is saved there for undo, then dropped."""
+    changes = checkout.target_changes(here.history, here.local, target)
+    if throw_away is None:
+        needed = checkout.check_safe(here.local, here.root, changes, verb)
+        checkout.move_to(here.history, here.local, here.root, goal, needed)
+        return changes
+    rewrite = _forced(here, target, throw_away)
+    checkout.move_to(here.history, here.local, here.root, goal, rewrite)
+    return changes
+
+
+def _forced(here: Here, target: Commit | None, saved: dict[str, object]) -> list[Change]:
+    """Every tracked path that is not what the target has, whatever it holds now."""
+    changes = checkout.target_changes(here.history, here.local, target)
+    dirty, _ = status.compare(here.local, here.root, untracked=False)
+    staged = here.local.staged()
+    paths = {c.path for c in changes} | {c.path for c in dirty} | {FILES + path for path in staged}
+    in_the_way = tuple(Change(path, None, None) for path in paths)
+    saved.update(save_dirty(here, tuple(c for c in in_the_way if _is_dirty(c.path, dirty, staged, changes))))
+    entries = here.history.entries(target, paths)
+    rows = here.local.tracked(path.removeprefix(FILES) for path in paths)
+    return [Change(path, _now(rows.get(path.removeprefix(FILES))), entries.get(path)) for path in sorted(paths)]
+
+
+def _is_dirty(path: str, dirty: Sequence[Change], staged: dict[str, Tracked], changes: Sequence[Change]) -> bool:
+    if any(change.path == path for change in dirty) or path.removeprefix(FILES) in staged:
+        return True
+    # A file the target brings may stand in the way untracked: it is work too.
+    return any(change.path == path and change.old is None for change in changes)
+
+
+def _now(row: Tracked | None) -> object:
+    return row.entry if row else None
+
+
+def reset(here: Here, name: str, mode: str) -> tuple[Change, ...]:
+    """Move the branch to a commit; `mixed` also resets the stage, `hard` also the files. Nothing leaves history."""
+    if mode not in MODES:
+        raise InvalidInput(f"reset has no mode {mode!r}.", hint="Use soft, mixed or hard.")
+    target, head = rev.resolve(here, name), here.head()
+    if target.lane != "work":
+        raise InvalidInput(
+            f"{name!r} is a commit of the memory lane; reset moves the work lane.",
+            hint="Name a commit that memlake log shows.",
+        )
+    branch = here.local.branch
+    goal = Goal(target.oid, branch or f"@{target.oid}", f"reset: moving to {name}", here.who)
+    with operation(here, f"reset --{mode}", name, files=mode == "hard") as before:
+        if mode == "hard":
+            rewrite = _forced(here, target, before.saved)
+            _move_branch(here, branch, head, target, goal.action)
+            checkout.move_to(here.history, here.local, here.root, goal, rewrite)
+            here.local.clear_doing()
+            return tuple(change for change in rewrite if change.old != change.new)
+        _move_branch(here, branch, head, target, goal.action)
+        changes = _restage(here, target, keep=mode == "soft")
+        with here.local.db.write():
+            here.local.set_state(head=goal.head, base=target.oid)
+            here.local.log_head(head.oid if head else None, target.oid, branch, goal.action, here.who)
+        if mode == "mixed":
+            here.local.clear_doing()
+        return changes
+
+
+def _move_branch(here: Here, branch: str | None, head: Commit | None, target: Commit, action: str) -> None:
+    if branch is not None and head != target:
+        with here.history.db.write():
+            refs.move(here.history, branch, "work", head, target, action=action, who=here.who)
+
+
+def _restage(here: Here, target: Commit, *, keep: bool) -> tuple[Change, ...]:
+    """Re-express the stage against another base: soft keeps its content, mixed drops it."""
+    moved = {c.path.removeprefix(FILES): c for c in here.history.diff(here.base(), target, FILES)}
+    rows = here.local.tracked({*moved, *here.local.staged()})
+    new_rows, changes = [], []
+    for path in sorted({*moved, *here.local.staged()}):
+        row = rows.get(path)
+        old = moved[path].new if path in moved else (row.old if row and row.staged else row.entry if row else None)
+        entry = (row.entry if row else None) if keep else old
+        same_stat = row is not None and row.entry == entry
+        stat, racy = (row.stat, row.racy) if row is not None and same_stat else (None, True)
+        new_rows.append(
+            Tracked(
+                path,
+                entry,
+                stat,
+                racy,
+                entry != old,
+                old if entry != old else None,
+                row.about if row and keep else None,
+            )
+        )
+        if row is None or row.entry != entry:
+            changes.append(Change(FILES + path, row.entry if row else None, entry))
+    here.local.put(new_rows)
+    return tuple(changes)
+
+
+def reset_paths(here: Here, paths: Sequence[str], name: str) -> tuple[Change, ...]:
+    """Set the stage of some paths to what a commit has; working files stay."""
+    target = rev.resolve(here, name) if here.head() or name != "HEAD" else None
+    rows = {path: row for given in paths for path, row in here.local.under(given).items()}
+    held = {p.removeprefix(FILES): e for given in paths for p, e in below(here, target, given)}
+    if not rows and not held:
+        raise NotFound(
+            f"path {paths[0]!r} matches nothing that is tracked. Nothing was changed.",
+            hint="See what is tracked with: memlake ls",
+        )
+    with operation(here, "reset", " ".join(paths)):
+        new_rows = [stage.put_entry(rows.get(path), path, held.get(path)) for path in sorted({*rows, *held})]
+        changed = [row for row in new_rows if rows.get(row.path) is None or rows[row.path].entry != row.entry]
+        here.local.put(changed)
+    return tuple(
+        Change(FILES + row.path, rows[row.path].entry if row.path in rows else None, row.entry) for row in changed
+    )
+
+
+def below(here: Here, commit: Commit | None, path: str) -> list[tuple[str, object]]:
+    """Files of a commit at or below a path."""
+    full = FILES + path
+    found = [(p, e) for p, e in here.history.scan(commit, full) if not path or p == full or p.startswith(full + "/")]
+    return found  # type: ignore[return-value]
+
+
+def restore(
+    here: Here, paths: Sequence[str], source: str | None, *, staged: bool, worktree: bool
+) -> tuple[Change, ...]:
+    """Bring back files of the stage (or of a commit), the stage from HEAD (or a commit), or both."""
+    changes: list[Change] = []
+    with operation(here, "restore", " ".join(paths), files=True) as before:
+        if staged:
+            changes += reset_paths_quietly(here, paths, source or "HEAD")
+        if worktree:
+            changes += _restore_files(here, paths, source, before.saved)
+    return tuple({change.path: change for change in changes}.values())
+
+
+def reset_paths_quietly(here: Here, paths: Sequence[str], name: str) -> tuple[Change, ...]:
+    if here.head() is None and name == "HEAD":
+        return stage.unstage(here.local, [row for given in paths for row in here.local.under(given).values()])
+    return reset_paths(here, paths, name)
+
+
+def _restore_files(here: Here, paths: Sequence[str], source: str | None, saved: dict[str, object]) -> list[Change]:
+    rows = {path: row for given in paths for path, row in here.local.under(given).items()}
+    if source is None:
+        held = {path: row.entry for path, row in rows.items() if row.entry is not None}
+    else:
+        commit = rev.resolve(here, source)
+        held = {p.removeprefix(FILES): e for given in paths for p, e in below(here, commit, given)}  # type: ignore[misc]
+    for given in paths:
+        if not any(not given or path == given or path.startswith(given + "/") for path in held):
+            raise NotFound(
+                f"path {given!r} is not in {source or 'the stage'}. Nothing was changed.",
+                hint="See what is there with: memlake ls",
+            )
+    dirty, _ = status.compare(here.local, here.root, untracked=False)
+    differing = {change.path.removeprefix(FILES) for change in dirty}
+    wanted = [path for path in sorted(held) if path in differing or path not in rows or rows[path].entry != held[path]]
+    changes = tuple(Change(FILES + path, rows[path].entry if path in rows else None, held[path]) for path in wanted)
+    saved.update(save_dirty(here, changes))
+    stats = checkout.write_files(here.history.objects, here.root, [Change(c.path, c.new, c.new) for c in changes])
+    if source is None:
+        here.local.set_stats(stats)  # type: ignore[arg-type]
+    else:
+        new_rows = [stage.put_entry(rows.get(path), path, held[path]) for path in wanted]
+        here.local.put(new_rows)
+        here.local.set_stats(stats)  # type: ignore[arg-type]
+    return list(changes)
+
+
+def refuse_waiting(here: Here, verb: str) -> None:
+    doing = here.local.json_state("doing")
+    if doing is not None:
+        raise Conflict(
+            f"a {doing['verb']} is waiting for choices; {verb} would lose track of it. Nothing was changed.",
+            hint=f"Finish it with memlake {doing['verb']} --continue, or drop it with memlake {doing['verb']} --abort.",
+        )
+
+
+def nothing_staged(here: Here) -> None:
+    raise Nothing("nothing is staged.", hint="Stage files with: memlake add PATH")

@@ -1,0 +1,358 @@
+"""Making the working files be what a commit says: safely, resumably, never over uncommitted work.
+
+The journal in local.db names the target before the first file is touched and is cleared, with the new HEAD
+and stat cache, in one transaction after the last. A crash in between is resumed by running it again: a path
+that holds the old content (or a beginning of the new) is written, one that holds the new is left, and one
+that holds neither was edited by someone and is kept.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from memlake.errors import Conflict
+from memlake.objects import disk
+from memlake.objects.export import copy_out
+from memlake.objects.store import Objects
+from memlake.objects.writer import is_large
+from memlake.records import Change, Commit, Entry
+from memlake.versions import worktree
+from memlake.versions.history import History
+from memlake.versions.local import Local, Tracked, is_racy, pack_stat
+from memlake.versions.paths import FILES, check_file, file_path, parents
+
+_BATCH_FILES, _BATCH_BYTES = 2000, 16 << 20
+_DIR = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """Where a checkout goes: the commit, what HEAD says then, and what to write in HEAD's log."""
+
+    commit: str | None
+    head: str
+    action: str
+    who: str
+
+
+def move_to(history: History, local: Local, root: str, goal: Goal, changes: Sequence[Change]) -> None:
+    """Apply changes of files (old -> new entries) and stand on the goal. The caller has checked that it is safe."""
+    local.set_state(journal=json.dumps([goal.commit, goal.head, goal.action, goal.who]))
+    stats = write_files(history.objects, root, changes)
+    if changes:
+        disk.sync_filesystem(root)
+    finish(local, goal, changes, stats)
+
+
+def finish(local: Local, goal: Goal, changes: Iterable[Change], stats: dict[str, tuple[bytes, bool]]) -> None:
+    """One transaction: tracked rows, HEAD, base, no journal."""
+    rows = []
+    for change in changes:
+        path = file_path(change.path)
+        stat, racy = stats.get(path, (None, True))
+        rows.append(Tracked(path, change.new, stat, racy))
+    old = local.base
+    with local.db.write():
+        local.put(rows)
+        local.set_state(head=goal.head, base=goal.commit, journal=None)
+        branch = None if goal.head.startswith("@") else goal.head
+        local.log_head(old, goal.commit, branch, goal.action, goal.who)
+
+
+def resume(history: History, local: Local, root: str) -> list[str]:
+    """Finish a checkout that was interrupted; returns the paths that were edited since and kept as they are."""
+    journal = local.json_state("journal")
+    if journal is None:
+        return []
+    goal = Goal(*journal)
+    base = history.get(local.base) if local.base else None
+    target = history.get(goal.commit) if goal.commit else None
+    kept, todo = [], []
+    for change in history.diff(base, target, FILES):
+        place = _where(history.objects, root, change)
+        if place == "edited":
+            kept.append(file_path(change.path))
+        elif place == "before":
+            todo.append(change)
+    stats = write_files(history.objects, root, todo)
+    disk.sync_filesystem(root)
+    finish(local, goal, history.diff(base, target, FILES), stats)
+    return kept
+
+
+def _where(objects: Objects, root: str, change: Change) -> str:
+    """Whether a path is still as before, done, or was edited by someone else."""
+    path = file_path(change.path)
+    found = worktree.find_stat(root, path)
+    if found is None:
+        return "done" if change.new is None else "before"
+    if change.new is not None and worktree.holds(root, path, change.new, None, True):
+        return "done"
+    if change.old is not None and worktree.holds(root, path, change.old, None, True):
+        return "before"
+    if change.new is not None and _is_beginning(objects, f"{root}/{path}", change.new):
+        return "before"
+    return "edited"
+
+
+def _is_beginning(objects: Objects, full: str, entry: Entry) -> bool:
+    if entry.kind != "file" or os.path.islink(full):
+        return False
+    with open(full, "rb") as ours, objects.open(entry.oid) as theirs:
+        while True:
+            block = ours.read(1 << 20)
+            if not block:
+                return True
+            if theirs.read(len(block)) != block:
+                return False
+
+
+# -- safety -------------------------------------------------------------------------------------
+
+
+def check_safe(local: Local, root: str, changes: Sequence[Change], verb: str) -> list[Change]:
+    """Refuse if a change would overwrite uncommitted work; returns the changes that still need writing."""
+    rows = local.tracked(file_path(change.path) for change in changes)
+    removed = {file_path(change.path) for change in changes if change.new is None}
+    in_the_way: list[str] = []
+    needed: list[Change] = []
+    for change in changes:
+        path = file_path(change.path)
+        state = _safety(root, change, rows.get(path), removed)
+        if state == "unsafe":
+            in_the_way.append(path)
+        else:
+            needed.append(change)
+    if in_the_way:
+        listed = "\n".join(f"  {path}" for path in in_the_way[:10])
+        more = f"\n  and {len(in_the_way) - 10} more" if len(in_the_way) > 10 else ""
+        raise Conflict(
+            f"{verb} would overwrite uncommitted work in:\n{listed}{more}\nNothing was changed.",
+            hint="Commit it (memlake commit -a), put it aside (memlake stash), or move the files away; then run it again.",
+        )
+    return needed
+
+
+def _safety(root: str, change: Change, row: Tracked | None, removed: set[str]) -> str:
+    path = file_path(change.path)
+    if row is not None and row.staged:
+        return "safe" if row.entry == change.new else "unsafe"
+    if row is not None and row.entry is not None:
+        found = worktree.find_stat(root, path)
+        if found is None:
+            # Deleted by hand: bringing it back or agreeing to its removal loses nothing.
+            return "unsafe" if os.path.lexists(f"{root}/{path}") else "safe"
+        if worktree.holds(root, path, row.entry, row.stat, row.racy):
+            return "safe"
+    return _safety_untracked(root, change, path, removed)
+
+
+def _safety_untracked(root: str, change: Change, path: str, removed: set[str]) -> str:
+    if change.new is None:
+        return "unsafe" if os.path.lexists(f"{root}/{path}") else "safe"
+    for folder in parents(path):
+        full = f"{root}/{folder}"
+        if os.path.lexists(full) and not (os.path.isdir(full) and not os.path.islink(full)):
+            return "safe" if folder in removed else "unsafe"
+    full = f"{root}/{path}"
+    if not os.path.lexists(full):
+        return "safe"
+    if os.path.isdir(full) and not os.path.islink(full):
+        return "safe" if _only_holds(full, path, removed) else "unsafe"
+    return "safe" if worktree.holds(root, path, change.new, None, True) else "unsafe"
+
+
+def _only_holds(full: str, path: str, removed: set[str]) -> bool:
+    """Whether everything in a folder is about to be removed anyway."""
+    for folder, _, names in os.walk(full):
+        below = path + folder[len(full) :]
+        if any(f"{below}/{name}" not in removed for name in names):
+            return False
+    return True
+
+
+# -- writing ------------------------------------------------------------------------------------
+
+
+def write_files(objects: Objects, root: str, changes: Sequence[Change]) -> dict[str, tuple[bytes, bool]]:
+    """Remove, then create. Returns the stat of each created file. All paths are followed without links."""
+    with disk.named_errors("writing the working files"), _Folders(root) as folders:
+        _check_bytes_are_here(objects, changes)
+        for change in changes:
+            if change.old is not None or change.new is None:
+                folders.remove(file_path(change.path))
+        folders.tidy()
+        stats: dict[str, tuple[bytes, bool]] = {}
+        wanted = sorted((c for c in changes if c.new is not None), key=lambda c: c.path)
+        for batch in _batches(wanted):
+            stats.update(_write_batch(objects, folders, batch))
+        return stats
+
+
+def _check_bytes_are_here(objects: Objects, changes: Sequence[Change]) -> None:
+    """Better no checkout than half of one."""
+    for oid in objects.missing(change.new.oid for change in changes if change.new is not None):
+        objects.size(oid)  # raises and says whether it is missing or purged
+
+
+def _batches(changes: list[Change]) -> Iterator[list[Change]]:
+    batch: list[Change] = []
+    size = 0
+    for change in changes:
+        assert change.new is not None
+        batch.append(change)
+        size += change.new.size if not is_large(change.new.size) else 0
+        if len(batch) >= _BATCH_FILES or size >= _BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _write_batch(objects: Objects, folders: _Folders, batch: list[Change]) -> dict[str, tuple[bytes, bool]]:
+    small = {c.new.oid for c in batch if c.new is not None and not is_large(c.new.size)}
+    contents = dict(objects.read_many(small))
+    stats = {}
+    for change in batch:
+        assert change.new is not None
+        path = file_path(change.path)
+        found = folders.create(objects, path, change.new, contents.get(change.new.oid))
+        stats[path] = (pack_stat(found), is_racy(found, time.time_ns()))
+    return stats
+
+
+class _Folders:
+    """Folders of the working tree by open handles, so that no link can lead a write elsewhere."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._path: str | None = None
+        self._fd = -1
+        self._emptied: set[str] = set()
+
+    def __enter__(self) -> _Folders:
+        self._top = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._leave()
+        os.close(self._top)
+
+    def _leave(self) -> None:
+        if self._fd >= 0 and self._fd != self._top:
+            os.close(self._fd)
+        self._fd, self._path = -1, None
+
+    def _enter(self, folder: str, *, make: bool) -> int:
+        """A handle on a folder; consecutive paths share it."""
+        if folder == self._path:
+            return self._fd
+        self._leave()
+        fd = os.dup(self._top)
+        for part in folder.split("/") if folder else ():
+            try:
+                inner = _open_folder(fd, part, make)
+            except OSError as error:
+                os.close(fd)
+                if isinstance(error, (NotADirectoryError, FileExistsError)) or os.path.lexists(
+                    f"{self._root}/{folder}"
+                ):
+                    raise Conflict(
+                        f"{folder!r} must be a folder, but something else stands in its way.",
+                        hint="Move it away, then run it again.",
+                    ) from error
+                raise
+            os.close(fd)
+            fd = inner
+        self._fd, self._path = fd, folder
+        return fd
+
+    def remove(self, path: str) -> None:
+        folder, _, name = path.rpartition("/")
+        try:
+            disk.unlink(name, dir_fd=self._enter(folder, make=False))
+        except (FileNotFoundError, Conflict):
+            return
+        except (IsADirectoryError, PermissionError):
+            if not os.path.isdir(f"{self._root}/{path}"):
+                raise
+            return
+        if folder:
+            self._emptied.add(folder)
+
+    def tidy(self) -> None:
+        """Remove folders that the removals emptied, never the one we stand in."""
+        self._leave()
+        here = os.path.realpath(os.getcwd()) if os.path.exists(".") else ""
+        every = {above for folder in self._emptied for above in (*parents(folder), folder)}
+        for folder in sorted(every, key=len, reverse=True):
+            full = f"{self._root}/{folder}"
+            if os.path.realpath(full) != here and not os.path.islink(full):
+                with contextlib.suppress(OSError):
+                    if not os.listdir(full):
+                        disk.rmdir(full)
+        self._emptied.clear()
+
+    def create(self, objects: Objects, path: str, entry: Entry, content: bytes | None) -> os.stat_result:
+        check_file(path)
+        folder, _, name = path.rpartition("/")
+        at = self._enter(folder, make=True)
+        if entry.kind == "link":
+            target = os.fsdecode(content if content is not None else objects.read(entry.oid))
+            worktree.check_link(self._root, path, target)
+            self._make_room(at, name, path)
+            disk.symlink(target, name, dir_fd=at)
+            return os.stat(name, dir_fd=at, follow_symlinks=False)
+        fd = self._new_file(at, name, path, 0o777 if entry.mode else 0o666)
+        try:
+            if content is not None:
+                disk.write_all(fd, content)
+            else:
+                copy_out(objects, entry.oid, fd)
+            return os.fstat(fd)
+        finally:
+            os.close(fd)
+
+    def _new_file(self, at: int, name: str, path: str, mode: int) -> int:
+        disk.step("create")
+        try:
+            return os.open(name, _NEW, mode, dir_fd=at)
+        except FileExistsError:
+            self._make_room(at, name, path)
+            return os.open(name, _NEW, mode, dir_fd=at)
+
+    def _make_room(self, at: int, name: str, path: str) -> None:
+        """What stands here was found safe to replace (the same content, or an emptied folder)."""
+        try:
+            disk.unlink(name, dir_fd=at)
+        except FileNotFoundError:
+            return
+        except (IsADirectoryError, PermissionError):
+            try:
+                disk.rmdir(name, dir_fd=at)
+            except OSError as error:
+                raise Conflict(
+                    f"a folder stands where file {path!r} should be.", hint="Move it away, then run it again."
+                ) from error
+
+
+def _open_folder(at: int, name: str, make: bool) -> int:
+    try:
+        return os.open(name, _DIR, dir_fd=at)
+    except FileNotFoundError:
+        if not make:
+            raise
+    disk.mkdir(name, dir_fd=at)
+    return os.open(name, _DIR, dir_fd=at)
+
+
+def target_changes(history: History, local: Local, target: Commit | None) -> tuple[Change, ...]:
+    """What files change from what is checked out to a commit."""
+    base = history.get(local.base) if local.base else None
+    return history.diff(base, target, FILES)

@@ -1,0 +1,105 @@
+"""The canonical bytes of entries, changes and commits. Pure: no store.
+
+entry  = oid (32) + kind (1) + mode (1) + size, little-endian without trailing zero bytes
+commit = msgpack [1, lane, root, [parent, ...], other | nil, [name, email], time, message,
+                  [[path, old | nil, new | nil], ...] | nil, {name: oid, ...} sorted, generation]
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgpack
+
+from memlake.errors import Corrupt
+from memlake.records import KINDS, Author, Change, Commit, Entry, Lane
+
+LANES: tuple[Lane, ...] = ("work", "memory")
+CHANGES_INLINE = 64 << 10
+_KIND_CODES = {kind: code for code, kind in enumerate(KINDS)}
+
+
+def encode_entry(entry: Entry) -> bytes:
+    size = entry.size.to_bytes((entry.size.bit_length() + 7) // 8, "little")
+    return bytes.fromhex(entry.oid) + bytes((_KIND_CODES[entry.kind], entry.mode)) + size
+
+
+def decode_entry(data: bytes) -> Entry:
+    return Entry(data[:32].hex(), KINDS[data[32]], int.from_bytes(data[34:], "little"), data[33])
+
+
+def maybe_entry(data: bytes | None) -> Entry | None:
+    return None if data is None else decode_entry(data)
+
+
+def encode_changes(changes: Sequence[Change]) -> list[list[Any]]:
+    return [[c.path, c.old and encode_entry(c.old), c.new and encode_entry(c.new)] for c in changes]
+
+
+def decode_changes(rows: Sequence[Sequence[Any]]) -> tuple[Change, ...]:
+    return tuple(Change(path, maybe_entry(old), maybe_entry(new)) for path, old, new in rows)
+
+
+def encode_commit(commit: Commit) -> bytes:
+    """Canonical bytes; `oid` and `seq` are not part of them. `changes` None means meta names them."""
+    return msgpack.packb(  # type: ignore[no-any-return]
+        [
+            1,
+            LANES.index(commit.lane),
+            bytes.fromhex(commit.root),
+            [bytes.fromhex(parent) for parent in commit.parents],
+            commit.other and bytes.fromhex(commit.other),
+            [commit.author.name, commit.author.email],
+            commit.time,
+            commit.message,
+            None if commit.changes is None else encode_changes(commit.changes),
+            {name: bytes.fromhex(commit.meta[name]) for name in sorted(commit.meta)},
+            commit.generation,
+        ]
+    )
+
+
+def decode_commit(data: bytes, seq: int = 0) -> Commit:
+    try:
+        _, lane, root, parents, other, author, time, message, changes, meta, generation = msgpack.unpackb(data)
+        return Commit(
+            oid=hashlib.sha256(data).hexdigest(),
+            lane=LANES[lane],
+            root=root.hex(),
+            parents=tuple(parent.hex() for parent in parents),
+            other=other and other.hex(),
+            author=Author(*author),
+            time=time,
+            message=message,
+            changes=None if changes is None else decode_changes(changes),
+            meta={name: oid.hex() for name, oid in meta.items()},
+            generation=generation,
+            seq=seq,
+        )
+    except (ValueError, TypeError, IndexError, AttributeError, msgpack.UnpackException) as error:
+        raise Corrupt(
+            f"commit {hashlib.sha256(data).hexdigest()[:10]} cannot be read.", hint="Run memlake fsck."
+        ) from error
+
+
+def unpack(data: bytes) -> Any:
+    """The plain fields of canonical bytes, for passes over many commits where records would cost too much."""
+    try:
+        return msgpack.unpackb(data)
+    except (ValueError, TypeError, msgpack.UnpackException) as error:
+        raise Corrupt("stored bytes cannot be read.", hint="Run memlake fsck.") from error
+
+
+def lane_of(path: str) -> Lane:
+    """Which lane a path belongs to, by its first part."""
+    return "memory" if path.split("/", 1)[0] in MEMORY_ROOMS else "work"
+
+
+MEMORY_ROOMS = ("memories", "state", "ledger", "conversations")
+WORK_ROOMS = ("files", "datasets", "policy")
+KIND_OF_ROOM: Mapping[str, str] = {
+    "files": "file", "datasets": "dataset", "policy": "policy", "memories": "memory", "state": "state",
+    "ledger": "step", "conversations": "turn",
+}  # fmt: skip

@@ -1,0 +1,252 @@
+"""gc: what nothing needs any more, found by marking from every root, removed in two phases. Knows roots; bytes are L1's.
+
+Roots: refs, the reflog, HEAD and its log, the stage, a waiting merge, undo, objects touched since the grace period or
+since the oldest live lease began. Phase one condemns what is not marked; phase two deletes what was condemned a grace
+period ago and still is not. Everything that became visible after the marking began is kept: it is marked again,
+from what is new, inside the transaction that deletes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from memlake.objects import leases
+from memlake.objects.layout import now, tick
+from memlake.objects.sweep import Marks, sweep_files, sweep_rows
+from memlake.records import GcReport
+from memlake.versions import codec, thin, tree
+from memlake.versions.here import Here
+from memlake.versions.history import WINDOW, History
+from memlake.versions.operations import kept_objects
+from memlake.versions.when import parse_time
+
+_HOUR = 3_600_000_000
+_BATCH = 4000
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    dry_run: bool = False
+    grace_hours: float = 24
+    reflog_expire: str = "never"
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """When the marking began: what is newer counts as needed."""
+
+    tick: int
+    seq: int
+    node: int
+    object: int
+    reflog: int
+
+
+def collect(here: Here, policy: Policy) -> GcReport:
+    history, db = here.history, here.history.db
+    with db.write():
+        leases.drop_dead(db)
+        if not policy.dry_run:
+            _expire_reflog(history, policy.reflog_expire)
+        moment = _moment(history)
+        spare_from = min(now() - int(policy.grace_hours * _HOUR), leases.oldest(db), moment.tick)
+    # The stage is read before history: what a commit takes from the stage meanwhile is then seen on either side.
+    local_objects, local_commits = _local_roots(here)
+    with db.snapshot():
+        commits = _mark_commits(history, moment, local_commits)
+        objects = Marks(moment.object)
+        objects.mark(db, _objects_of(history, commits, moment))
+        objects.mark(db, (bytes.fromhex(oid) for oid in local_objects))
+        objects.mark(db, (row[0] for row in db.each("SELECT oid FROM object WHERE touched >= ?", (spare_from,))))
+        nodes = _mark_nodes(history, commits, moment)
+    if policy.dry_run:
+        return sweep_rows(
+            db,
+            objects,
+            moment.tick,
+            policy.grace_hours,
+            dry_run=True,
+            extra=_dead_rows(history, commits, nodes, moment),
+        )
+    with db.write():
+        _mark_what_came_since(history, objects, nodes, moment)
+        dead = _delete_history(here, commits, nodes, moment)
+        report = sweep_rows(db, objects, moment.tick, policy.grace_hours, dry_run=False, extra=dead)
+    history.nodes.forget()
+    return sweep_files(history.objects, report, policy.grace_hours)
+
+
+def _moment(history: History) -> Moment:
+    row = history.db.row(
+        "SELECT (SELECT coalesce(max(seq), 0) FROM history), (SELECT coalesce(max(id), 0) FROM node), "
+        "(SELECT coalesce(max(id), 0) FROM object), (SELECT coalesce(max(id), 0) FROM reflog)"
+    )
+    assert row is not None
+    return Moment(tick(history.db), *row)
+
+
+def _expire_reflog(history: History, setting: str) -> None:
+    """Only on request: by default the reflog is kept for ever."""
+    if setting != "never":
+        # The newest row stays in any case: the chain of marks goes on from it.
+        sql = "DELETE FROM reflog WHERE time < ? AND id < (SELECT max(id) FROM reflog)"
+        history.db.run(sql, (parse_time(setting),))
+
+
+def _local_roots(here: Here) -> tuple[set[str], set[str]]:
+    local = here.local
+    objects = {entry.oid for row in local.staged().values() for entry in (row.entry, row.old) if entry is not None}
+    objects |= {e.oid for c in local.conflicts() for e in (c.base, c.ours, c.theirs, c.chosen) if e is not None}
+    objects |= set(kept_objects(here))
+    commits = {oid for old, new, *_ in local.head_moves() for oid in (old, new) if oid}
+    doing = local.json_state("doing") or {}
+    commits |= {oid for key in ("theirs", "theirs_memory", "target") if (oid := doing.get(key))}
+    commits |= {oid for oid in (local.base, local.detached) if oid}
+    return objects, commits
+
+
+# -- commits --------------------------------------------------------------------------------------
+
+
+def _mark_commits(history: History, moment: Moment, local: set[str]) -> bytearray:
+    """One byte a seq: 1 when the commit is reachable. Parents have smaller seqs, so one pass downwards is enough."""
+    marks = bytearray(moment.seq + 1)
+    db = history.db
+    heads = [
+        row[0]
+        for row in db.rows(
+            "SELECT work FROM ref WHERE work NOT NULL UNION SELECT memory FROM ref WHERE memory NOT NULL"
+        )
+    ]
+    roots = heads + [bytes.fromhex(oid) for oid in local]
+    for (seq,) in db.rows_in("SELECT seq FROM history WHERE oid IN carray(?1)", roots):
+        _set(marks, seq)
+    for old, new in db.each("SELECT old, new FROM reflog"):
+        _set(marks, old)
+        _set(marks, new)
+    for seq, p1, p2, other in db.each("SELECT seq, p1, p2, other FROM history ORDER BY seq DESC"):
+        if seq <= moment.seq and marks[seq]:
+            for behind in (p1, p2, other):
+                _set(marks, behind)
+    return marks
+
+
+def _set(marks: bytearray, seq: int | None) -> None:
+    if seq is not None and seq < len(marks):
+        marks[seq] = 1
+
+
+def _objects_of(history: History, commits: bytearray, moment: Moment) -> Iterator[bytes]:
+    """Every object a reachable commit names: what its changes brought, and what its meta names."""
+    for seq, data in history.db.each("SELECT seq, data FROM history WHERE seq <= ?", (moment.seq,)):
+        if commits[seq]:
+            yield from objects_in(history, data)
+
+
+def objects_in(history: History, data: bytes) -> Iterator[bytes]:
+    fields = codec.unpack(data)
+    changes, meta = fields[8], fields[9]
+    if changes is None and "changes" in meta:
+        changes = codec.unpack(history.objects.read(meta["changes"].hex()))
+    for _, old, new in changes or ():
+        # The old side too: a commit cherry-picked or rebased onto a pruned line may be the only one to name it.
+        if old is not None:
+            yield old[:32]
+        if new is not None:
+            yield new[:32]
+    yield from meta.values()
+
+
+# -- nodes ----------------------------------------------------------------------------------------
+
+
+def _kept_roots(history: History, commits: bytearray) -> Iterator[bytes]:
+    """Roots that keep their nodes: all of the work lane; of the memory lane heads, merge parents, every 256th."""
+    db = history.db
+    heads = {row[0] for row in db.rows("SELECT memory FROM ref WHERE memory NOT NULL")}
+    parents = {seq for row in db.rows("SELECT p1, p2 FROM history WHERE p2 NOT NULL") for seq in row}
+    for seq, oid, lane, generation, p2, data in db.each("SELECT seq, oid, lane, generation, p2, data FROM history"):
+        kept = lane == 0 or oid in heads or generation % WINDOW == 0 or p2 is not None or seq in parents
+        if seq < len(commits) and commits[seq] and kept:
+            yield thin.root_of(data)
+
+
+def _mark_nodes(history: History, commits: bytearray, moment: Moment) -> bytearray:
+    """One byte a node id: 1 when a kept tree needs it."""
+    marks, newer = bytearray(moment.node + 1), set[int]()
+    waiting: set[bytes] = set()
+    for root in _kept_roots(history, commits):
+        waiting.add(root)
+        if len(waiting) >= _BATCH:
+            waiting = _mark_level(history, waiting, marks, newer)
+    _mark_down(history, waiting, marks, newer)
+    return marks
+
+
+def _mark_down(history: History, oids: set[bytes], marks: bytearray, newer: set[int]) -> None:
+    while oids:
+        oids = _mark_level(history, oids, marks, newer)
+
+
+def _mark_level(history: History, oids: set[bytes], marks: bytearray, newer: set[int]) -> set[bytes]:
+    """Mark some nodes; returns their children that are still to do. Nodes newer than the marks are only walked through."""
+    below: set[bytes] = set()
+    for id, data in history.nodes.stored(oids).values():
+        if id in newer if id >= len(marks) else marks[id]:
+            continue
+        if id < len(marks):
+            marks[id] = 1
+        else:
+            newer.add(id)
+        node = tree.decode(data)
+        if node.level:
+            below.update(node.values)
+    return below
+
+
+# -- deleting -------------------------------------------------------------------------------------
+
+
+def _mark_what_came_since(history: History, objects: Marks, nodes: bytearray, moment: Moment) -> None:
+    """Under the lock: what was written or relied on while we marked stays, with all it needs."""
+    db = history.db
+    roots: set[bytes] = set()
+    for (data,) in db.each("SELECT data FROM history WHERE seq > ?", (moment.seq,)):
+        roots.add(thin.root_of(data))
+        objects.mark(db, objects_in(history, data))
+    # A new tree may use an old node that no older tree needed: going back to an earlier state does.
+    _mark_down(history, roots, nodes, set())
+    objects.mark(db, (row[0] for row in db.each("SELECT oid FROM object WHERE touched >= ?", (moment.tick,))))
+
+
+def _dead_rows(history: History, commits: bytearray, nodes: bytearray, moment: Moment) -> tuple[list[int], list[int]]:
+    dead_commits = [
+        seq for (seq,) in history.db.each("SELECT seq FROM history WHERE seq <= ?", (moment.seq,)) if not commits[seq]
+    ]
+    dead_nodes = [id for (id,) in history.db.each("SELECT id FROM node WHERE id <= ?", (moment.node,)) if not nodes[id]]
+    return dead_commits, dead_nodes
+
+
+def _delete_history(here: Here, commits: bytearray, nodes: bytearray, moment: Moment) -> tuple[list[int], list[int]]:
+    """Unreachable commits and unneeded nodes. If something moved onto one meanwhile, all of it waits for the next run."""
+    db = here.history.db
+    named = [row[0] for row in db.rows("SELECT new FROM reflog WHERE id > ? AND new IS NOT NULL", (moment.reflog,))]
+    named += [
+        row[0]
+        for row in db.rows_in(
+            "SELECT seq FROM history WHERE oid IN carray(?1)", map(bytes.fromhex, _local_roots(here)[1])
+        )
+    ]
+    if any(seq <= moment.seq and not commits[seq] for seq in named):
+        return [], []
+    dead_commits, dead_nodes = _dead_rows(here.history, commits, nodes, moment)
+    for batch in _chunks(dead_nodes):
+        db.run_in("DELETE FROM node WHERE id IN carray(?1)", batch)
+    for batch in _chunks(dead_commits):
+        db.run_in("DELETE FROM history WHERE seq IN carray(?1)", batch)
+    return dead_commits, dead_nodes
+
+
+def _chunks(ids: list[int]) -> Iterable[list[int]]:
+    return (ids[at : at + 10_000] for at in range(0, len(ids), 10_000))

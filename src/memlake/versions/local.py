@@ -1,0 +1,188 @@
+"""This checkout's own state in local.db: HEAD, what is tracked, the stage, a waiting merge. Touches no working file."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat as modes
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from memlake.errors import Corrupt
+from memlake.objects.db import Database
+from memlake.objects.layout import now
+from memlake.records import Change, Conflict, Entry
+from memlake.versions.codec import encode_entry, maybe_entry
+from memlake.versions.paths import FILES
+
+_STAT = struct.Struct("<qqqQI")
+_FINE, _COARSE = 20_000_000, 2_000_000_000  # ns within which a second change may leave the same mtime
+
+
+@dataclass(frozen=True, slots=True)
+class Tracked:
+    """One row of what is tracked; `path` is without `files/`."""
+
+    path: str
+    entry: Entry | None
+    stat: bytes | None = None
+    racy: bool = False
+    staged: bool = False
+    old: Entry | None = None
+    about: str | None = None
+
+
+class Local:
+    def __init__(self, db: Database) -> None:
+        self.db = db
+
+    # -- HEAD ---------------------------------------------------------------------------------
+
+    def state(self, key: str) -> str | None:
+        row = self.db.row("SELECT value FROM state WHERE key = ?", (key,))
+        return row[0] if row else None
+
+    def set_state(self, **values: str | None) -> None:
+        with self.db.write():
+            for key, value in values.items():
+                if value is None:
+                    self.db.run("DELETE FROM state WHERE key = ?", (key,))
+                else:
+                    self.db.run("INSERT OR REPLACE INTO state VALUES(?, ?)", (key, value))
+
+    def json_state(self, key: str) -> Any:
+        text = self.state(key)
+        return None if text is None else json.loads(text)
+
+    @property
+    def branch(self) -> str | None:
+        """The branch HEAD names, None when detached."""
+        head = self._head()
+        return None if head.startswith("@") else head
+
+    @property
+    def detached(self) -> str | None:
+        """The commit HEAD names directly, None when on a branch."""
+        head = self._head()
+        return head[1:] if head.startswith("@") else None
+
+    def _head(self) -> str:
+        head = self.state("head")
+        if head is None:
+            raise Corrupt("local.db does not say where HEAD is.", hint="Set it with: memlake switch main")
+        return head
+
+    @property
+    def base(self) -> str | None:
+        """The commit that tracked files without the stage reflect."""
+        return self.state("base")
+
+    def log_head(self, old: str | None, new: str | None, branch: str | None, action: str, who: str) -> None:
+        with self.db.write():
+            sql = "INSERT INTO headlog(old, new, branch, time, action, who) VALUES(?, ?, ?, ?, ?, ?)"
+            self.db.run(sql, (old, new, branch, now(), action, who))
+
+    def head_moves(self) -> Iterator[tuple[str | None, str | None, str | None, int, str, str]]:
+        yield from self.db.each("SELECT old, new, branch, time, action, who FROM headlog ORDER BY id DESC")  # type: ignore[misc]
+
+    # -- tracked files ------------------------------------------------------------------------
+
+    def stats(self) -> list[tuple[str, bytes | None, int, bytes | None]]:
+        """(path, stat, racy, entry) of everything tracked and not removed: the cheap form, for status."""
+        return self.db.rows("SELECT path, stat, racy, entry FROM file WHERE entry IS NOT NULL")  # type: ignore[return-value]
+
+    def paths(self) -> list[str]:
+        return [row[0] for row in self.db.rows("SELECT path FROM file WHERE entry IS NOT NULL")]
+
+    def tracked(self, paths: Iterable[str]) -> dict[str, Tracked]:
+        sql = "SELECT path, entry, stat, racy, staged, old, about FROM file WHERE path IN carray(?1)"
+        return {row[0]: _tracked(*row) for row in self.db.rows_in(sql, paths)}
+
+    def under(self, folder: str) -> dict[str, Tracked]:
+        """Everything tracked at or below a folder; "" is all."""
+        sql = "SELECT path, entry, stat, racy, staged, old, about FROM file"
+        if folder:
+            rows = self.db.rows(sql + " WHERE path = ?1 OR (path >= ?1 || '/' AND path < ?1 || '0')", (folder,))
+        else:
+            rows = self.db.rows(sql)
+        return {row[0]: _tracked(*row) for row in rows}
+
+    def staged(self) -> dict[str, Tracked]:
+        sql = "SELECT path, entry, stat, racy, staged, old, about FROM file WHERE staged = 1"
+        return {row[0]: _tracked(*row) for row in self.db.rows(sql)}
+
+    def staged_changes(self) -> tuple[Change, ...]:
+        rows = sorted(self.staged().values(), key=lambda row: row.path)
+        return tuple(Change(FILES + row.path, row.old, row.entry) for row in rows)
+
+    def put(self, rows: Iterable[Tracked]) -> None:
+        """Write rows; one that is neither there nor staged is forgotten."""
+        with self.db.write():
+            keep, drop = [], []
+            for row in rows:
+                (keep if row.entry is not None or row.staged else drop).append(row)
+            self.db.run_many("INSERT OR REPLACE INTO file VALUES(?, ?, ?, ?, ?, ?, ?)", map(_row, keep))
+            self.db.run_in("DELETE FROM file WHERE path IN carray(?1)", [row.path for row in drop])
+
+    def set_stats(self, stats: Mapping[str, tuple[bytes | None, bool]]) -> None:
+        with self.db.write():
+            rows = [(stat, racy, path) for path, (stat, racy) in stats.items()]
+            self.db.run_many("UPDATE file SET stat = ?, racy = ? WHERE path = ?", rows)
+
+    def committed(self, base: str, paths: Iterable[str]) -> None:
+        """The staged content of these paths is now what base has."""
+        with self.db.write():
+            given = tuple(paths)
+            self.db.run_in("DELETE FROM file WHERE staged = 1 AND entry IS NULL AND path IN carray(?1)", given)
+            sql = "UPDATE file SET staged = 0, old = NULL, about = NULL WHERE staged = 1 AND path IN carray(?1)"
+            self.db.run_in(sql, given)
+            self.set_state(base=base)
+
+    # -- a waiting merge ----------------------------------------------------------------------
+
+    def conflicts(self) -> tuple[Conflict, ...]:
+        rows = self.db.rows("SELECT path, base, ours, theirs, choice, chosen FROM conflict ORDER BY path")
+        return tuple(
+            Conflict(path, maybe_entry(base), maybe_entry(ours), maybe_entry(theirs), choice, maybe_entry(chosen))
+            for path, base, ours, theirs, choice, chosen in rows
+        )
+
+    def put_conflicts(self, conflicts: Iterable[Conflict]) -> None:
+        with self.db.write():
+            rows = [(c.path, _raw(c.base), _raw(c.ours), _raw(c.theirs), c.choice, _raw(c.chosen)) for c in conflicts]
+            self.db.run_many("INSERT OR REPLACE INTO conflict VALUES(?, ?, ?, ?, ?, ?)", rows)
+
+    def clear_doing(self) -> None:
+        with self.db.write():
+            self.db.run("DELETE FROM conflict")
+            self.set_state(doing=None)
+
+
+def pack_stat(found: os.stat_result) -> bytes:
+    return _STAT.pack(found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_mode)
+
+
+def is_racy(found: os.stat_result, clock_ns: int) -> bool:
+    """Whether a file read just now could still change without its stat changing (git's racy-clean rule)."""
+    slack = _COARSE if found.st_mtime_ns % 1_000_000_000 == 0 else _FINE
+    return max(found.st_mtime_ns, found.st_ctime_ns) > clock_ns - slack
+
+
+def mode_of(found: os.stat_result) -> int:
+    return 1 if modes.S_ISREG(found.st_mode) and found.st_mode & 0o100 else 0
+
+
+def _tracked(
+    path: str, entry: bytes | None, stat: bytes | None, racy: int, staged: int, old: bytes | None, about: str | None
+) -> Tracked:
+    return Tracked(path, maybe_entry(entry), stat, bool(racy), bool(staged), maybe_entry(old), about)
+
+
+def _row(row: Tracked) -> tuple[Any, ...]:
+    return (row.path, _raw(row.entry), row.stat, int(row.racy), int(row.staged), _raw(row.old), row.about)
+
+
+def _raw(entry: Entry | None) -> bytes | None:
+    return None if entry is None else encode_entry(entry)

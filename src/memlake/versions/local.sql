@@ -1,0 +1,28 @@
+-- local.db: this checkout's own. Relaxed durability: losing its last moments costs a re-scan, never content.
+
+-- state: head (branch name, or @oid when detached), base (oid the files below reflect), previous (for `switch -`),
+-- doing (a waiting merge, revert or cherry-pick), journal (a checkout under way)
+CREATE TABLE IF NOT EXISTS state(key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
+
+-- file: what is tracked = the tree of base with the stage applied, each with the stat of the working file when its
+-- content was known to be this entry. path is without files/. entry NULL: removed by the stage.
+--   stat    size, mtime_ns, ctime_ns, inode, mode; NULL when unknown
+--   racy    1 when the file was so young that it could change again without its stat changing
+--   staged  1 when it differs from base, and then old is what base has
+--   about   what `add` noted of a staged file, as JSON
+CREATE TABLE IF NOT EXISTS file(
+  path TEXT PRIMARY KEY, entry BLOB, stat BLOB, racy INTEGER NOT NULL DEFAULT 0, staged INTEGER NOT NULL DEFAULT 0,
+  old BLOB, about TEXT) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS file_staged ON file(staged) WHERE staged = 1;
+
+-- conflict: paths of a waiting merge that changed on both sides
+CREATE TABLE IF NOT EXISTS conflict(path TEXT PRIMARY KEY, base BLOB, ours BLOB, theirs BLOB, choice TEXT, chosen BLOB) WITHOUT ROWID;
+
+-- headlog: every move of HEAD
+CREATE TABLE IF NOT EXISTS headlog(
+  id INTEGER PRIMARY KEY, old TEXT, new TEXT, branch TEXT, time INTEGER NOT NULL, action TEXT NOT NULL, who TEXT NOT NULL);
+
+-- operation: what `undo` can take back; before is the state then, as JSON
+CREATE TABLE IF NOT EXISTS operation(
+  id INTEGER PRIMARY KEY, time INTEGER NOT NULL, verb TEXT NOT NULL, detail TEXT NOT NULL, undone INTEGER NOT NULL DEFAULT 0,
+  before BLOB NOT NULL);

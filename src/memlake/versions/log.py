@@ -1,0 +1,132 @@
+"""Walking history: log with its filters, and blame. Reads only."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+
+from memlake.records import BlameLine, Commit, Entry
+from memlake.versions.bases import merge_bases, reachable
+from memlake.versions.history import History
+from memlake.versions.paths import matches
+from memlake.versions.textmerge import as_text
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which commits a log shows."""
+
+    paths: tuple[str, ...] = ()
+    since: int | None = None
+    until: int | None = None
+    author: str | None = None
+    grep: str | None = None
+    first_parent: bool = False
+
+
+def walk(
+    history: History, tips: Iterable[Commit], hidden: Iterable[Commit] = (), *, first_parent: bool = False
+) -> Iterator[Commit]:
+    """Commits behind the tips, newest first; a child always comes before its parents."""
+    out = reachable(history, [commit.seq for commit in hidden]) if hidden else set()
+    seen = {commit.seq for commit in tips} - out
+    queue = [-seq for seq in seen]
+    heapq.heapify(queue)
+    while queue:
+        commit = history.at(-heapq.heappop(queue))
+        yield commit
+        parents = history.parents([commit.seq])[commit.seq][1]
+        for parent in parents[:1] if first_parent else parents:
+            if parent not in seen and parent not in out:
+                seen.add(parent)
+                heapq.heappush(queue, -parent)
+
+
+def log(history: History, tips: Iterable[Commit], hidden: Iterable[Commit], wanted: Filter) -> Iterator[Commit]:
+    for commit in walk(history, tips, hidden, first_parent=wanted.first_parent):
+        if _shows(history, commit, wanted):
+            yield commit
+
+
+def _shows(history: History, commit: Commit, wanted: Filter) -> bool:
+    return (
+        (wanted.since is None or commit.time >= wanted.since)
+        and (wanted.until is None or commit.time <= wanted.until)
+        and (wanted.author is None or wanted.author.lower() in str(commit.author).lower())
+        and (wanted.grep is None or wanted.grep.lower() in commit.message.lower())
+        and (not wanted.paths or _touches(history, commit, wanted.paths))
+    )
+
+
+def _touches(history: History, commit: Commit, paths: tuple[str, ...]) -> bool:
+    if not any(matches(change.path, paths) for change in history.changes(commit)):
+        return False
+    # A merge that only took the other side's version says nothing new about the path.
+    return all(_differs(history, history.get(parent), commit, paths) for parent in commit.parents[1:])
+
+
+def _differs(history: History, a: Commit, b: Commit, paths: tuple[str, ...]) -> bool:
+    return any(matches(c.path, (path,)) for path in paths for c in history.diff(a, b, path))
+
+
+def symmetric(history: History, a: Commit, b: Commit) -> list[Commit]:
+    """What `A...B` hides: everything both sides have in common."""
+    return merge_bases(history, a, b)
+
+
+# -- blame --------------------------------------------------------------------------------------
+
+
+def blame(history: History, start: Commit, path: str) -> list[BlameLine]:
+    """Which commit wrote each line of a path; a path that is not text is one line, numbered 0."""
+    entry = history.entries(start, [path])[path]
+    text = as_text(history.objects.read(entry.oid)) if entry.size <= 4 << 20 else None
+    if text is None:
+        return [BlameLine(0, "", _last_change(history, start, path))]
+    lines = text.splitlines()
+    owner: dict[int, Commit] = {}
+    # seq -> {line in that commit's version: line in the version asked for}
+    waiting: dict[int, dict[int, int]] = {start.seq: {n: n for n in range(len(lines))}}
+    while waiting:
+        seq = max(waiting)
+        commit, mine = history.at(seq), waiting.pop(seq)
+        for parent, passed in _passed_on(history, commit, path, mine):
+            waiting.setdefault(parent.seq, {}).update(passed)
+        owner.update((final, commit) for final in mine.values())
+    return [BlameLine(n + 1, line, owner[n]) for n, line in enumerate(lines)]
+
+
+def _passed_on(
+    history: History, commit: Commit, path: str, mine: dict[int, int]
+) -> Iterator[tuple[Commit, dict[int, int]]]:
+    """Lines a commit has from its parents; they are taken out of `mine`."""
+    single = len(commit.parents) == 1
+    if single and all(change.path != path for change in history.changes(commit)):
+        yield history.get(commit.parents[0]), dict(mine)
+        mine.clear()
+        return
+    entry = history.entries(commit, [path]).get(path)
+    for oid in commit.parents:
+        parent = history.get(oid)
+        before = history.entries(parent, [path]).get(path)
+        if before is None or entry is None or not mine:
+            continue
+        passed = dict(mine) if before == entry else _same_lines(history, before, entry, mine)
+        taken = set(passed.values())
+        for line in [line for line, final in mine.items() if final in taken]:
+            del mine[line]
+        yield parent, passed
+
+
+def _same_lines(history: History, before: Entry, after: Entry, mine: dict[int, int]) -> dict[int, int]:
+    old, new = (as_text(history.objects.read(e.oid)) for e in (before, after))
+    if old is None or new is None:
+        return {}
+    matcher = SequenceMatcher(None, old.splitlines(), new.splitlines(), autojunk=False)
+    return {a + k: mine[b + k] for a, b, size in matcher.get_matching_blocks() for k in range(size) if b + k in mine}
+
+
+def _last_change(history: History, start: Commit, path: str) -> Commit:
+    return next(log(history, [start], (), Filter(paths=(path,))))

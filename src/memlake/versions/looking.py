@@ -1,0 +1,259 @@
+"""Verbs that only look: status, log, diff, ls, about, du. Change nothing but the stat cache."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from memlake.errors import InvalidInput, NotFound
+from memlake.records import About, Change, Commit, Entry, Lane, Status, Usage
+from memlake.versions import log as walking
+from memlake.versions import rev, worktree
+from memlake.versions import status as scanning
+from memlake.versions.bases import reachable
+from memlake.versions.codec import KIND_OF_ROOM, LANES, lane_of
+from memlake.versions.here import Here
+from memlake.versions.paths import FILES, check, matches
+from memlake.versions.when import parse_time
+
+
+@dataclass(frozen=True, slots=True)
+class LogQuery:
+    rev: str | tuple[str, ...] = "HEAD"
+    lane: str = "work"
+    paths: tuple[str, ...] = ()
+    limit: int | None = None
+    skip: int = 0
+    since: str | None = None
+    until: str | None = None
+    author: str | None = None
+    grep: str | None = None
+    first_parent: bool = False
+    all: bool = False
+
+
+def tree_path_of(root: Path, text: str) -> str:
+    """`datasets/x`, `memories/x`: another room, in full; `files/x` too when there is no such folder; else a working file."""
+    room, slash, _ = text.partition("/")
+    if slash and room in KIND_OF_ROOM and room != "files":
+        return check(text)
+    if slash and room == "files" and not (root / "files").exists():
+        return check(text)
+    plain = worktree.relative(root, text)
+    return FILES + plain if plain else FILES[:-1]
+
+
+def status(here: Here) -> Status:
+    unstaged, untracked = scanning.compare(here.local, here.root)
+    head, doing = here.head(), here.local.json_state("doing")
+    base = here.local.base
+    behind = 0
+    if head is not None and base is not None and head.oid != base:
+        behind = len(reachable(here.history, [head.seq], [here.history.seq(base)]))
+    return Status(
+        branch=here.local.branch,
+        head=head.oid if head else None,
+        staged=here.local.staged_changes(),
+        unstaged=unstaged,
+        untracked=untracked,
+        conflicts=here.local.conflicts(),
+        doing=doing["verb"] if doing else None,
+        behind=behind,
+    )
+
+
+# -- log ------------------------------------------------------------------------------------------
+
+
+def log(here: Here, query: LogQuery) -> Iterator[Commit]:
+    tips, hidden = _range(here, query)
+    wanted = walking.Filter(
+        query.paths,
+        parse_time(query.since) if query.since else None,
+        parse_time(query.until) if query.until else None,
+        query.author,
+        query.grep,
+        query.first_parent,
+    )
+    found = walking.log(here.history, tips, hidden, wanted)
+    return islice(found, query.skip, None if query.limit is None else query.skip + query.limit)
+
+
+def _range(here: Here, query: LogQuery) -> tuple[list[Commit], list[Commit]]:
+    if query.lane not in (*LANES, "all"):
+        raise InvalidInput(f"there is no lane {query.lane!r}.", hint="Lanes are work, memory, or all for both.")
+    lanes: tuple[Lane, ...] = LANES if query.lane == "all" else (query.lane,)  # type: ignore[assignment]
+    tips: list[Commit] = []
+    hidden: list[Commit] = []
+    if query.all:
+        tips = [c for c in (here.history.get(oid) for oid in _named_heads(here)) if c.lane in lanes]
+    for text in (query.rev,) if isinstance(query.rev, str) else query.rev:
+        for lane in lanes:
+            shown, out = _tips(here, text, lane, strict=len(lanes) == 1)
+            tips += shown
+            hidden += out
+    return list({c.seq: c for c in tips}.values()), hidden
+
+
+def _named_heads(here: Here) -> list[str]:
+    rows = here.history.db.rows("SELECT work, memory FROM ref WHERE kind < 2")
+    return sorted({oid.hex() for row in rows for oid in row if oid})
+
+
+def _tips(here: Here, text: str, lane: Lane, *, strict: bool) -> tuple[list[Commit], list[Commit]]:
+    parts = rev.split_range(text)
+    if parts is not None and rev.find(here, text, lane) is None:
+        a, b = rev.resolve(here, parts[0], lane), rev.resolve(here, parts[2], lane)
+        return ([b], [a]) if parts[1] == ".." else ([a, b], walking.symmetric(here.history, a, b))
+    if text.startswith("^"):
+        return [], [rev.resolve(here, text[1:], lane)]
+    found = rev.find(here, text, lane)
+    if found is None and (strict or lane == "work") and not (lane == "memory" and rev.find(here, text, "work")):
+        raise rev.unknown(here, text)
+    return ([found] if found else []), []
+
+
+# -- diff -----------------------------------------------------------------------------------------
+
+
+def diff(
+    here: Here, a: str | None, b: str | None, *, staged: bool, paths: tuple[str, ...], lane: str | None
+) -> tuple[Change, ...]:
+    if a is not None and b is None and (parts := rev.split_range(a)) and rev.find(here, a) is None:
+        a, b = _sides(here, parts)
+    if a is not None and b is not None:
+        changes = _between(here, a, b, lane)
+    elif staged:
+        changes = here.local.staged_changes() if a is None else _stage_against(here, a)
+    elif a is not None:
+        changes = _files_against(here, a)
+    else:
+        changes = scanning.compare(here.local, here.root, untracked=False)[0]
+    return tuple(change for change in changes if not paths or matches(change.path, paths))
+
+
+def _sides(here: Here, parts: tuple[str, str, str]) -> tuple[str, str]:
+    a, dots, b = parts
+    if dots == "..":
+        return a, b
+    base = rev.merge_base(here, rev.resolve(here, a), rev.resolve(here, b))
+    if base is None:
+        raise NotFound(
+            f"{a!r} and {b!r} have no commit in common.", hint=f"Compare them directly: memlake diff {a} {b}"
+        )
+    return base.oid, b
+
+
+def _between(here: Here, a: str, b: str, lane: str | None) -> tuple[Change, ...]:
+    lanes: tuple[Lane, ...] = LANES if lane == "all" else (lane or "work",)  # type: ignore[assignment]
+    found: list[Change] = []
+    for one in lanes:
+        old, new = (rev.find(here, text, one) for text in (a, b))
+        if one == "work":
+            old, new = rev.resolve(here, a), rev.resolve(here, b)
+        if old is not None and new is not None and old.lane != new.lane:
+            raise InvalidInput(
+                f"{a!r} and {b!r} are commits of different lanes.",
+                hint="Compare two of one lane; see memlake log --all.",
+            )
+        found += here.history.diff(old, new)
+    return tuple(found)
+
+
+def _stage_against(here: Here, a: str) -> tuple[Change, ...]:
+    commit = rev.resolve(here, a)
+    entries: dict[str, Entry | None] = {c.path: c.new for c in here.history.diff(commit, here.base(), FILES)}
+    entries.update((FILES + row.path, row.entry) for row in here.local.staged().values())
+    return _changes(here, commit, entries)
+
+
+def _files_against(here: Here, a: str) -> tuple[Change, ...]:
+    commit = rev.resolve(here, a)
+    entries: dict[str, Entry | None] = {c.path: c.new for c in _stage_against(here, a)}
+    entries.update((c.path, c.new) for c in scanning.compare(here.local, here.root, untracked=False)[0])
+    return _changes(here, commit, entries)
+
+
+def _changes(here: Here, commit: Commit, entries: dict[str, Entry | None]) -> tuple[Change, ...]:
+    before = here.history.entries(commit, entries)
+    return tuple(Change(p, before.get(p), entries[p]) for p in sorted(entries) if before.get(p) != entries[p])
+
+
+# -- one path -------------------------------------------------------------------------------------
+
+
+def commit_for(here: Here, path: str, name: str) -> Commit:
+    return rev.resolve(here, name, lane_of(path))
+
+
+def entry_at(here: Here, path: str, name: str) -> Entry:
+    commit = commit_for(here, path, name)
+    found = here.history.entries(commit, [path]).get(path)
+    if found is None:
+        shown = path.removeprefix(FILES)
+        raise NotFound(f"{shown!r} is not in {name}.", hint=f"See what is there with: memlake ls {name}")
+    return found
+
+
+def working_bytes(root: Path, given: str) -> bytes:
+    full = root / worktree.relative(root, given)
+    try:
+        return os.fsencode(os.readlink(full)) if full.is_symlink() else full.read_bytes()
+    except FileNotFoundError:
+        raise NotFound(f"file {given!r} does not exist.") from None
+
+
+def listing(here: Here, name: str, prefix: str) -> Iterator[tuple[str, Entry]]:
+    """Paths of a state, in order: of both lanes, unless the prefix names a room."""
+    for lane in LANES:
+        commit = rev.find(here, name, lane)
+        if commit is None and lane == "work" and rev.find(here, name, "memory") is None:
+            raise rev.unknown(here, name)
+        if commit is not None and commit.lane == lane:
+            yield from here.history.scan(commit, prefix)
+
+
+def about(here: Here, path: str, name: str) -> About | None:
+    """What was noted when this content of a path was added."""
+    entry = entry_at(here, path, name)
+    plain = path.removeprefix(FILES)
+    for commit in walking.log(here.history, [commit_for(here, path, name)], (), walking.Filter(paths=(path,))):
+        oid = commit.meta.get("about")
+        note = json.loads(here.history.objects.read(oid)).get(plain) if oid else None
+        changed = next((c for c in here.history.changes(commit) if c.path == path), None)
+        if note is not None and changed is not None and changed.new == entry:
+            schema = tuple((column, kind) for column, kind in note.get("schema", ()))
+            return About(note["media"], entry.size, note["time"], note["creator"], schema, note.get("rows"))
+    return None
+
+
+# -- what costs what ------------------------------------------------------------------------------
+
+
+def usage(here: Here, folder: Path) -> Usage:
+    rooms = {name: _bytes_in(folder / name) for name in ("repo.db", "local.db", "packs", "parts", "tmp", "cache")}
+    for name in ("repo.db", "local.db"):
+        rooms[name] += _bytes_in(folder / f"{name}-wal")
+    db = here.history.db
+    files = [(path, entry.size) for path, entry in here.history.scan(here.head(), "")]
+    counts = {
+        "objects": db.row("SELECT count(*), coalesce(sum(size), 0) FROM object WHERE role & 1"),
+        "condemned": db.row(
+            "SELECT count(*), coalesce(sum(coalesce(length, size)), 0) FROM object WHERE condemned IS NOT NULL"
+        ),
+        "nodes": db.row("SELECT count(*), coalesce(sum(length(data)), 0) FROM node"),
+        "commits": db.row("SELECT count(*), coalesce(sum(length(data)), 0) FROM history"),
+    }
+    largest = tuple(sorted(files, key=lambda item: -item[1])[:10])
+    details = {name: {"count": row[0], "bytes": row[1]} for name, row in counts.items() if row}
+    return Usage(rooms, sum(rooms.values()), sum(size for _, size in files), largest, details)
+
+
+def _bytes_in(path: Path) -> int:
+    if path.is_dir():
+        return sum(inner.stat().st_blocks * 512 for inner in path.rglob("*") if inner.is_file())
+    return path.stat().st_blocks * 512 if path.exists() else 0

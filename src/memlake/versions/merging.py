@@ -1,0 +1,325 @@
+"""merge, revert and cherry-pick: one shape, `edits on top of ours`, with conflicts that wait until chosen.
+
+Nothing in the working files changes until there is nothing left to choose. Then one transaction moves both lanes
+of the branch, and a journaled checkout follows.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+
+from memlake.errors import Conflict as ConflictError
+from memlake.errors import InvalidInput, NotFound, Nothing
+from memlake.objects.layout import now
+from memlake.records import Commit, Conflict, Entry, Lane, Merged
+from memlake.versions import checkout, merge, refs, rev
+from memlake.versions.bases import is_ancestor
+from memlake.versions.branching import heads_at, refuse_waiting
+from memlake.versions.checkout import Goal
+from memlake.versions.codec import LANES
+from memlake.versions.here import Here
+from memlake.versions.history import Draft, History
+from memlake.versions.merge import Outcome
+from memlake.versions.operations import operation
+from memlake.versions.paths import FILES
+from memlake.versions.textmerge import as_text, merge_text
+
+
+@dataclass(frozen=True, slots=True)
+class How:
+    ff: bool = True
+    only_ff: bool = False
+    message: str | None = None
+
+
+def merge_rev(here: Here, name: str, how: How) -> Merged:
+    """Join another branch (both its lanes) into the one we are on."""
+    refuse_waiting(here, "merge")
+    _refuse_staged(here, "merge")
+    theirs = _theirs(here, name)
+    lanes = {lane: _relation(here, lane, theirs[lane]) for lane in LANES}
+    if all(state == "same" for state in lanes.values()):
+        return Merged(here.local.base, up_to_date=True)
+    if how.only_ff and "diverged" in lanes.values():
+        raise ConflictError(
+            f"{name!r} cannot be fast-forwarded: both sides have commits of their own. Nothing was changed.",
+            hint=f"Merge it with: memlake merge {name}",
+        )
+    doing = {
+        "verb": "merge", "name": name, "theirs": theirs["work"], "theirs_memory": theirs["memory"],
+        "ff": how.ff, "message": how.message or f"Merge {_what(here, name)}{_into(here)}",
+    }  # fmt: skip
+    return _try(here, doing)
+
+
+def _theirs(here: Here, name: str) -> refs.Heads:
+    rev.resolve(here, name) if refs.find(here.history.db, name) is None else None
+    return heads_at(here, name)
+
+
+def _relation(here: Here, lane: Lane, oid: str | None) -> str:
+    """same (nothing to take), ahead (fast-forward) or diverged."""
+    theirs, ours = refs.commit_of(here.history, oid), here.head(lane)
+    if theirs is None or (ours is not None and is_ancestor(here.history, theirs, ours)):
+        return "same"
+    if ours is None or is_ancestor(here.history, ours, theirs):
+        return "ahead"
+    return "diverged"
+
+
+def _what(here: Here, name: str) -> str:
+    return f"branch '{name}'" if refs.find(here.history.db, name) else f"commit '{name}'"
+
+
+def _into(here: Here) -> str:
+    branch = here.local.branch
+    return "" if branch in (None, "main") else f" into {branch}"
+
+
+def revert(here: Here, name: str, *, commit: bool = True) -> Merged:
+    """A new commit that undoes what a commit changed against its first parent."""
+    target = _single(here, name, "revert")
+    doing = {
+        "verb": "revert", "name": name, "target": target.oid, "commit": commit,
+        "message": f'Revert "{target.subject}"\n\nThis reverts commit {target.oid}.',
+    }  # fmt: skip
+    return _try(here, doing)
+
+
+def cherry_pick(here: Here, name: str) -> Merged:
+    """A new commit that does here what a commit did there."""
+    target = _single(here, name, "cherry-pick")
+    return _try(
+        here, {"verb": "cherry-pick", "name": name, "target": target.oid, "commit": True, "message": target.message}
+    )
+
+
+def _single(here: Here, name: str, verb: str) -> Commit:
+    refuse_waiting(here, verb)
+    _refuse_staged(here, verb)
+    target = rev.resolve(here, name)
+    if target.lane != "work":
+        raise InvalidInput(
+            f"{name!r} is a commit of the memory lane; {verb} works on files.",
+            hint="Name a commit that memlake log shows.",
+        )
+    return target
+
+
+def _refuse_staged(here: Here, verb: str) -> None:
+    staged = here.local.staged()
+    if staged:
+        raise ConflictError(
+            f"{verb} needs an empty stage; {len(staged)} path(s) are staged. Nothing was changed.",
+            hint="Commit them (memlake commit), or put them aside (memlake stash).",
+        )
+
+
+# -- one attempt, from the beginning or after choices ---------------------------------------------
+
+
+def _try(here: Here, doing: dict[str, object], chosen: tuple[Conflict, ...] = ()) -> Merged:
+    outcome = _outcome(here, doing)
+    choices = {conflict.path: conflict for conflict in chosen}
+    conflicts = tuple(
+        _with_choice(conflict, choices) for conflict in outcome["work"].conflicts + outcome["memory"].conflicts
+    )
+    if any(conflict.choice is None for conflict in conflicts):
+        with operation(here, str(doing["verb"]), f"{doing['name']} (waiting)"), here.local.db.write():
+            here.local.clear_doing()
+            here.local.put_conflicts(conflicts)
+            here.local.set_state(doing=json.dumps(doing))
+        return Merged(None, conflicts=conflicts)
+    return _conclude(here, doing, outcome, merge.decided(conflicts))
+
+
+def _with_choice(conflict: Conflict, choices: dict[str, Conflict]) -> Conflict:
+    made = choices.get(conflict.path)
+    same = made is not None and (made.ours, made.theirs) == (conflict.ours, conflict.theirs)
+    return replace(conflict, choice=made.choice, chosen=made.chosen) if made is not None and same else conflict
+
+
+def _outcome(here: Here, doing: dict[str, object]) -> dict[Lane, Outcome]:
+    history, nothing = here.history, Outcome({}, ())
+    if doing["verb"] == "merge":
+        theirs = _heads_of(here, doing)
+        return {
+            lane: merge.merge_commits(history, here.head(lane), theirs[lane]) if theirs[lane] else nothing
+            for lane in LANES
+        }
+    target = history.get(str(doing["target"]))
+    parent = history.root(refs.commit_of(history, target.parents[0] if target.parents else None))
+    then, ours = history.root(target), history.root(here.head())
+    base, theirs_root = (then, parent) if doing["verb"] == "revert" else (parent, then)
+    return {"work": merge.merge_roots(history, base, ours, theirs_root), "memory": nothing}
+
+
+def _heads_of(here: Here, doing: dict[str, object]) -> dict[Lane, Commit | None]:
+    commits = (refs.commit_of(here.history, doing[key]) for key in ("theirs", "theirs_memory"))  # type: ignore[arg-type]
+    return dict(zip(LANES, commits, strict=True))
+
+
+def _conclude(
+    here: Here, doing: dict[str, object], outcome: dict[Lane, Outcome], decided: dict[str, Entry | None]
+) -> Merged:
+    edits: dict[Lane, dict[str, Entry | None]] = {
+        lane: {
+            **outcome[lane].edits,
+            **{p: e for p, e in decided.items() if (p.startswith(FILES) or lane == "work") == (lane == "work")},
+        }
+        for lane in LANES
+    }
+    extra = {FILES + row.path: row.entry for row in here.local.staged().values()}
+    edits["work"].update({path: entry for path, entry in extra.items() if path not in decided})
+    verb, head = str(doing["verb"]), here.head()
+    if verb != "merge" and not here.history.plan(head, edits["work"])[0]:
+        here.local.clear_doing()
+        raise Nothing(
+            f"{verb} of {doing['name']} changes nothing here: it is done already.", hint="See: memlake log --oneline"
+        )
+    if not doing.get("commit", True):
+        return _only_stage(here, edits["work"])
+    changes = here.history.plan(head, edits["work"])[0]
+    files = tuple(change for change in changes if change.path.startswith(FILES))
+    checkout.check_safe(here.local, here.root, [c for c in files if c.path not in extra], verb)
+    with operation(here, verb, str(doing["name"]), files=True):
+        commit, fast = _move_lanes(here, doing, edits)
+        action = (
+            f"{verb} {doing['name']}: {'fast-forward' if fast else 'made by merge' if verb == 'merge' else 'applied'}"
+        )
+        goal = Goal(
+            commit.oid if commit else None, here.local.branch or f"@{commit.oid if commit else ''}", action, here.who
+        )
+        here.local.put([replace(row, staged=False, old=None) for row in here.local.staged().values()])
+        base = here.history.get(here.local.base) if here.local.base else None
+        checkout.move_to(here.history, here.local, here.root, goal, here.history.diff(base, commit, FILES))
+        here.local.clear_doing()
+    return Merged(commit.oid if commit else None, fast_forward=fast, changes=changes)
+
+
+def _move_lanes(
+    here: Here, doing: dict[str, object], edits: dict[Lane, dict[str, Entry | None]]
+) -> tuple[Commit | None, bool]:
+    """Both lanes in one transaction; a lane whose other side is simply ahead is fast-forwarded."""
+    branch, fast_all = here.local.branch, True
+    theirs = _heads_of(here, doing) if doing["verb"] == "merge" else {"work": None, "memory": None}
+    result = here.head()
+    with here.history.db.write():
+        for lane in LANES:
+            head, other = here.head(lane), theirs[lane]
+            if doing["verb"] == "merge" and (other is None or _relation(here, lane, other.oid) == "same"):
+                continue
+            if lane == "memory" and (doing["verb"] != "merge" or branch is None):
+                continue
+            fast = (
+                doing["verb"] == "merge"
+                and bool(doing["ff"])
+                and _relation(here, lane, other.oid if other else None) == "ahead"
+            )
+            new = other if fast else _commit(here, doing, lane, head, other, edits[lane])
+            fast_all = fast_all and fast
+            if branch is not None:
+                refs.move(
+                    here.history, branch, lane, head, new, action=f"{doing['verb']} {doing['name']}", who=here.who
+                )
+            result = new if lane == "work" else result
+    return result, fast_all
+
+
+def _commit(
+    here: Here,
+    doing: dict[str, object],
+    lane: Lane,
+    head: Commit | None,
+    other: Commit | None,
+    edits: dict[str, Entry | None],
+) -> Commit:
+    parents = tuple(commit for commit in (head, other) if commit is not None)
+    draft = Draft(lane, edits, here.author, str(doing["message"]), now(), {})
+    return here.history.append(draft, parents, here.head("memory" if lane == "work" else "work"))
+
+
+def _only_stage(here: Here, edits: dict[str, Entry | None]) -> Merged:
+    """`--no-commit`: the result goes to the stage and the working files."""
+    changes = here.history.plan(here.head(), edits)[0]
+    checkout.check_safe(here.local, here.root, changes, "revert")
+    with operation(here, "revert --no-commit", "", files=True):
+        stats = checkout.write_files(here.history.objects, here.root, changes)
+        rows = here.local.tracked(c.path.removeprefix(FILES) for c in changes)
+        staged = []
+        for change in changes:
+            path = change.path.removeprefix(FILES)
+            stat, racy = stats.get(path, (None, True))
+            staged.append(
+                checkout.Tracked(path, change.new, stat, racy, True, rows[path].entry if path in rows else None)
+            )
+        here.local.put(staged)
+        here.local.clear_doing()
+    return Merged(None, changes=changes)
+
+
+# -- choosing -------------------------------------------------------------------------------------
+
+
+def choose(here: Here, side: str, paths: tuple[str, ...]) -> tuple[Conflict, ...]:
+    """Settle conflicts with one side; returns what is still open."""
+    _waiting(here)
+    if side not in ("ours", "theirs"):
+        raise InvalidInput(f"a conflict has no side {side!r}.", hint="Choose ours or theirs.")
+    conflicts = here.local.conflicts()
+    known = {conflict.path for conflict in conflicts}
+    for path in paths:
+        if path not in known:
+            listed = "  ".join(sorted(known)[:5])
+            raise NotFound(f"{path!r} is not in conflict. Nothing was changed.", hint=f"In conflict: {listed}")
+    here.local.put_conflicts(replace(c, choice=side, chosen=None) for c in conflicts if not paths or c.path in paths)
+    return tuple(conflict for conflict in here.local.conflicts() if conflict.choice is None)
+
+
+def proceed(here: Here, message: str | None) -> Merged:
+    """Conclude what waits, once every conflict has a choice."""
+    doing = _waiting(here)
+    conflicts = here.local.conflicts()
+    still_open = [conflict.path for conflict in conflicts if conflict.choice is None]
+    if still_open:
+        raise ConflictError(
+            f"{doing['verb']} is still waiting: {len(still_open)} path(s) without a choice:\n  "
+            + "\n  ".join(still_open[:10]),
+            hint=f"Choose with `memlake {doing['verb']} --ours PATH` or `--theirs PATH`, or edit the file and `memlake add` it.",
+        )
+    if message:
+        doing["message"] = message
+    return _try(here, doing, conflicts)
+
+
+def abort(here: Here) -> None:
+    """Forget what waits. The working files were never touched, so nothing else is to do."""
+    doing = _waiting(here)
+    with operation(here, f"{doing['verb']} --abort", str(doing["name"])):
+        here.local.clear_doing()
+
+
+def _waiting(here: Here) -> dict[str, object]:
+    doing = here.local.json_state("doing")
+    if doing is None:
+        raise Nothing("no merge, revert or cherry-pick is waiting.", hint="Start one with: memlake merge BRANCH")
+    return doing  # type: ignore[no-any-return]
+
+
+def _join_files(history: History, old: Entry | None, ours: Entry, theirs: Entry) -> Entry | None:
+    """The merge driver of files: small texts whose edits do not touch are joined line by line."""
+    if old is None or max(old.size, ours.size, theirs.size) > 1 << 20:
+        return None
+    texts = [as_text(history.objects.read(entry.oid)) for entry in (old, ours, theirs)]
+    if None in texts:
+        return None
+    joined = merge_text(*texts)  # type: ignore[arg-type]
+    if joined is None:
+        return None
+    data = joined.encode()
+    mode = theirs.mode if ours.mode == old.mode else ours.mode
+    return Entry(history.objects.write(data), "file", len(data), mode)
+
+
+merge.DRIVERS["file"] = _join_files

@@ -1,0 +1,86 @@
+"""Tree nodes in repo.db, and the trees of commits whose nodes were dropped. Knows nodes and roots, not refs.
+
+Nodes of memory-lane commits that nobody stands on are dropped after a while (see thin.py): a commit's
+changes carry full entries, so its tree is rebuilt by replaying at most 255 change lists, and the root
+hash proves the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from memlake.errors import Corrupt
+from memlake.objects.db import Database
+from memlake.versions import tree
+from memlake.versions.tree import Node
+
+_CACHE = 20_000
+
+
+class Nodes:
+    """`get_many` for tree.py: memory first, then one query."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self._cache: dict[bytes, Node] = {}
+        self._rebuilt: dict[bytes, Node] = {tree.EMPTY: tree.decode(tree.EMPTY_DATA)}
+
+    def get_many(self, oids: Iterable[bytes]) -> Mapping[bytes, Node]:
+        found: dict[bytes, Node] = {}
+        wanted: list[bytes] = []
+        for oid in oids:
+            node = self._cache.get(oid) or self._rebuilt.get(oid)
+            if node is None:
+                wanted.append(oid)
+            else:
+                found[oid] = node
+        if wanted:
+            found.update(self._load(wanted))
+        return found
+
+    def _load(self, wanted: list[bytes]) -> dict[bytes, Node]:
+        if len(self._cache) + len(wanted) > _CACHE:
+            self._cache.clear()
+        loaded = {oid: tree.decode(data) for oid, (_, data) in self.stored(wanted).items()}
+        self._cache.update(loaded)
+        if len(loaded) < len(wanted) and len(loaded) < len(set(wanted)):
+            lost = next(oid for oid in wanted if oid not in loaded)
+            raise Corrupt(f"tree node {lost.hex()} is missing or damaged.", hint="Run memlake fsck.")
+        return loaded
+
+    def stored(self, oids: Collection[bytes]) -> dict[bytes, tuple[int, bytes]]:
+        """Those of these nodes that are in repo.db: oid -> (row id, bytes). A damaged one is not among them."""
+        wanted = set(oids)
+        rows = self._db.rows_in("SELECT id, data FROM node WHERE key IN carray(?1)", {key_of(oid) for oid in wanted})
+        found = {tree.oid_of(data): (id, data) for id, data in rows}
+        return {oid: found[oid] for oid in found.keys() & wanted}
+
+    def has(self, oid: bytes) -> bool:
+        return oid in self._rebuilt or bool(self.stored([oid]))
+
+    def write(self, made: Mapping[bytes, bytes], *, keep: bool) -> None:
+        """Store new nodes. Call inside a write."""
+        made = {oid: data for oid, data in made.items() if oid != tree.EMPTY}
+        known = self.stored(made)
+        if keep:
+            self._db.run_in(
+                "UPDATE node SET keep = 1 WHERE keep = 0 AND id IN carray(?1)", [id for id, _ in known.values()]
+            )
+        rows = [(key_of(oid), int(keep), data) for oid, data in made.items() if oid not in known]
+        self._db.run_many("INSERT INTO node(key, keep, data) VALUES(?, ?, ?)", rows)
+
+    def remember(self, made: Mapping[bytes, bytes]) -> None:
+        """Keep rebuilt nodes for this process; they are not written."""
+        if len(self._rebuilt) > _CACHE:
+            del self._rebuilt
+            self._rebuilt = {tree.EMPTY: tree.decode(tree.EMPTY_DATA)}
+        self._rebuilt.update((oid, tree.decode(data)) for oid, data in made.items())
+
+    def forget(self) -> None:
+        """Drop what is cached: another process may have thinned the nodes behind it."""
+        self._cache.clear()
+
+
+def key_of(oid: bytes) -> int:
+    """The number a node is found by."""
+    return int.from_bytes(oid[:8], "big", signed=True)

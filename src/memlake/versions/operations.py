@@ -1,0 +1,259 @@
+"""What `undo` needs: the state before each verb of this checkout, and putting it back. Never rewrites history.
+
+A verb runs inside `operation(...)`. It keeps where HEAD, the base and the stage were, which refs the verb moved,
+and the content of uncommitted files the verb was asked to throw away. Undo moves the refs back by compare-and-set,
+so it refuses when someone else built on them meanwhile.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import zstandard
+
+from memlake.errors import Conflict, Nothing
+from memlake.objects.layout import now
+from memlake.records import Change, Commit, Entry, Operation
+from memlake.versions import checkout, refs, worktree
+from memlake.versions.codec import LANES, decode_entry, encode_entry
+from memlake.versions.here import Here
+from memlake.versions.history import History
+from memlake.versions.local import Tracked
+from memlake.versions.paths import FILES
+
+KEPT = 200
+_UNDO = "undo"
+
+
+@dataclass
+class Before:
+    """The state a verb found, and what it does that HEAD and the stage do not show."""
+
+    head: str
+    base: str | None
+    staged: list[Tracked]
+    doing: str | None
+    touches_files: bool = False
+    saved: dict[str, Entry | None] = field(default_factory=dict)
+    refs: list[tuple[int, str, int, int | None, int | None]] = field(default_factory=list)
+    commit: str | None = None  # the stage was exactly this commit's changes: not written down twice
+
+
+@contextlib.contextmanager
+def operation(here: Here, verb: str, detail: str = "", *, files: bool = False) -> Iterator[Before]:
+    """Keep the state before a verb, once it has succeeded."""
+    here.history.moved.clear()
+    before = _state(here, files)
+    yield before
+    before.refs = list(here.history.moved)
+    _keep(here, verb, detail, before)
+
+
+def _state(here: Here, files: bool) -> Before:
+    local = here.local
+    return Before(local.state("head") or "main", local.base, list(local.staged().values()), local.state("doing"), files)
+
+
+def _keep(here: Here, verb: str, detail: str, before: Before) -> None:
+    data = zstandard.compress(json.dumps(_as_json(before), separators=(",", ":")).encode())
+    db = here.local.db
+    with db.write():
+        db.run("INSERT INTO operation(time, verb, detail, before) VALUES(?, ?, ?, ?)", (now(), verb, detail, data))
+        db.run("DELETE FROM operation WHERE id <= ?", (db.last_id() - KEPT,))
+
+
+def operations(here: Here, limit: int) -> list[Operation]:
+    rows = here.local.db.rows("SELECT id, verb, detail, time, undone FROM operation ORDER BY id DESC LIMIT ?", (limit,))
+    return [Operation(id, verb, detail, time, bool(undone)) for id, verb, detail, time, undone in rows]
+
+
+def kept_objects(here: Here) -> Iterator[str]:
+    """Oids that undo may still need, for gc."""
+    for (data,) in here.local.db.rows("SELECT before FROM operation"):
+        before = _from_json(json.loads(zstandard.decompress(data)))
+        for entry in [*before.saved.values(), *(row.entry for row in before.staged)]:
+            if entry is not None:
+                yield entry.oid
+
+
+def undo(here: Here) -> Operation:
+    """Take back the last operation that is not taken back yet."""
+    row = _last(here, "undone = 0 AND verb <> 'undo'")
+    if row is None:
+        raise Nothing("there is nothing to undo.", hint="See what was done with: memlake ops")
+    return _take_back(here, row, _UNDO)
+
+
+def redo(here: Here) -> Operation:
+    """Take back the last undo, if nothing was done since."""
+    row = _last(here, "1")
+    if row is None or row[1] != _UNDO or row[4]:
+        raise Nothing(
+            "there is nothing to redo: the last operation was not an undo.", hint="See what was done with: memlake ops"
+        )
+    done = _take_back(here, row, "redo")
+    here.local.db.run("UPDATE operation SET undone = 0 WHERE id = ?", (int(row[2].split()[0].lstrip("#")),))
+    return done
+
+
+def _last(here: Here, condition: str) -> tuple[Any, ...] | None:
+    return here.local.db.row(
+        f"SELECT id, verb, detail, time, undone, before FROM operation WHERE {condition} ORDER BY id DESC LIMIT 1"
+    )
+
+
+def _take_back(here: Here, row: tuple[Any, ...], verb: str) -> Operation:
+    id, done, detail, time, _, data = row
+    before = _from_json(json.loads(zstandard.decompress(data)))
+    with operation(here, verb, f"#{id} {done} {detail}".strip(), files=before.touches_files) as mine:
+        mine.saved = _restore(here, before)
+        here.local.db.run("UPDATE operation SET undone = 1 WHERE id = ?", (id,))
+    return Operation(id, done, detail, time, True)
+
+
+# -- putting a state back -----------------------------------------------------------------------
+
+
+def _restore(here: Here, before: Before) -> dict[str, Entry | None]:
+    target = here.history.get(before.base) if before.base else None
+    staged = {row.path: row for row in _staged_then(here, before)}
+    wanted = _wanted(here, target, staged)
+    saved: dict[str, Entry | None] = {}
+    writes: list[Change] = []
+    if before.touches_files:
+        writes = _file_changes(here, wanted, before.saved)
+        checkout.check_safe(here.local, here.root, writes, "undo")
+        saved = {
+            change.path.removeprefix(FILES): change.old
+            for change in writes
+            if change.path.removeprefix(FILES) in before.saved
+        }
+    with here.history.db.write():
+        _refs_back(here.history, before, here.who)
+    stats = checkout.write_files(here.history.objects, here.root, writes)
+    with here.local.db.write():
+        here.local.put(_rows(here, wanted, staged, stats))
+        here.local.set_state(head=before.head, base=before.base, doing=before.doing)
+        branch = None if before.head.startswith("@") else before.head
+        here.local.log_head(here.local.base, before.base, branch, "undo", here.who)
+    return saved
+
+
+def _staged_then(here: Here, before: Before) -> list[Tracked]:
+    if before.commit is None:
+        return before.staged
+    changes = here.history.changes(here.history.get(before.commit))
+    return [
+        Tracked(c.path.removeprefix(FILES), c.new, None, True, True, c.old) for c in changes if c.path.startswith(FILES)
+    ]
+
+
+def _wanted(here: Here, target: Commit | None, staged: Mapping[str, Tracked]) -> dict[str, Entry | None]:
+    """Path -> entry the stage must show, for every path where it may differ from now."""
+    changes = here.history.diff(here.base(), target, FILES)
+    wanted = {change.path.removeprefix(FILES): change.new for change in changes}
+    for path, row in here.local.staged().items():
+        wanted.setdefault(path, row.old)
+    wanted.update((path, row.entry) for path, row in staged.items())
+    return wanted
+
+
+def _file_changes(here: Here, wanted: Mapping[str, Entry | None], saved: Mapping[str, Entry | None]) -> list[Change]:
+    rows = here.local.tracked({*wanted, *saved})
+    changes = []
+    for path in sorted({*wanted, *saved}):
+        entry = saved[path] if path in saved else wanted[path]
+        current = rows[path].entry if path in rows else None
+        if entry != current:
+            changes.append(Change(FILES + path, current, entry))
+    return changes
+
+
+def _rows(
+    here: Here,
+    wanted: Mapping[str, Entry | None],
+    staged: Mapping[str, Tracked],
+    stats: Mapping[str, tuple[bytes, bool]],
+) -> Iterator[Tracked]:
+    now_rows = here.local.tracked(wanted)
+    for path, entry in wanted.items():
+        current = now_rows.get(path)
+        stat, racy = stats.get(path, (None, True))
+        if path not in stats and current is not None and current.entry == entry:
+            stat, racy = current.stat, current.racy
+        then = staged.get(path)
+        if then is None:
+            yield Tracked(path, entry, stat, racy)
+        else:
+            yield Tracked(path, entry, stat, racy, True, then.old, then.about)
+
+
+def _refs_back(history: History, before: Before, who: str) -> None:
+    """Undo the ref moves of a verb, last first. Compare-and-set: what moved since is not trampled on."""
+    for kind, name, lane_code, old, new in reversed(before.refs):
+        lane = LANES[lane_code]
+        heads = refs.find(history.db, name, kind)
+        old_commit, new_commit = (history.at(seq) if seq is not None else None for seq in (old, new))
+        if heads is None:
+            heads_then: refs.Heads = {"work": None, "memory": None}
+            refs.create(history, name, heads_then, kind=kind, action="undo", who=who)
+        elif heads[lane] != (new_commit.oid if new_commit else None):
+            raise Conflict(
+                f"{name!r} moved since; undo would lose that. Nothing was changed.", hint=f"See: memlake reflog {name}"
+            )
+        refs.move(history, name, lane, new_commit, old_commit, kind=kind, action="undo", who=who)
+    _drop_emptied(history, before, who)
+
+
+def _drop_emptied(history: History, before: Before, who: str) -> None:
+    """A ref the verb created names nothing now: remove it."""
+    created = {(kind, name) for kind, name, _, old, _ in before.refs if old is None}
+    for kind, name in created:
+        heads = refs.find(history.db, name, kind)
+        if heads is not None and not any(heads.values()) and name != before.head:
+            refs.delete(history, name, kind=kind, action="undo", who=who)
+
+
+# -- as JSON ------------------------------------------------------------------------------------
+
+
+def _hex(entry: Entry | None) -> str | None:
+    return None if entry is None else encode_entry(entry).hex()
+
+
+def _entry(text: str | None) -> Entry | None:
+    return None if text is None else decode_entry(bytes.fromhex(text))
+
+
+def _as_json(before: Before) -> dict[str, Any]:
+    staged = [] if before.commit else [[r.path, _hex(r.entry), _hex(r.old), r.about] for r in before.staged]
+    return {
+        "head": before.head, "base": before.base, "staged": staged, "doing": before.doing, "files": before.touches_files,
+        "saved": {path: _hex(entry) for path, entry in before.saved.items()}, "refs": before.refs, "commit": before.commit,
+    }  # fmt: skip
+
+
+def _from_json(data: dict[str, Any]) -> Before:
+    staged = [
+        Tracked(path, _entry(entry), None, True, True, _entry(old), about) for path, entry, old, about in data["staged"]
+    ]
+    return Before(
+        data["head"], data["base"], staged, data["doing"], data["files"],
+        {path: _entry(text) for path, text in data["saved"].items()}, [tuple(r) for r in data["refs"]], data["commit"],
+    )  # fmt: skip
+
+
+def save_dirty(here: Here, changes: tuple[Change, ...]) -> dict[str, Entry | None]:
+    """Store uncommitted content that a verb is about to throw away, so that undo can bring it back."""
+    saved: dict[str, Entry | None] = {}
+    dirty = [change.path.removeprefix(FILES) for change in changes]
+    with worktree.Writer(here.history.objects, "save") as writer:
+        for path in dirty:
+            found = worktree.find_stat(here.root, path)
+            saved[path] = worktree.read(here.root, path, writer).entry if found is not None else None
+        writer.finish()
+    return saved

@@ -1,0 +1,84 @@
+"""The purge verb: which paths an object was known by, what was noted of it, and what this checkout still holds of it."""
+
+from __future__ import annotations
+
+import json
+
+from memlake.errors import InvalidInput, NotFound
+from memlake.objects.purge import PurgeRequest
+from memlake.objects.purge import purge as purge_bytes
+from memlake.records import Commit, PurgeReport
+from memlake.versions import codec
+from memlake.versions.here import Here
+from memlake.versions.paths import FILES
+
+
+def purge(here: Here, request: PurgeRequest) -> PurgeReport:
+    """Erase objects from the repo for good. History keeps their hashes and still verifies."""
+    if not request.oids:
+        raise InvalidInput("nothing was named to purge.", hint="Name objects by id; memlake ls -l shows them.")
+    oids = set(request.oids)
+    if here.history.objects.missing(oids) == oids and not _tombs(here, oids):
+        raise NotFound(
+            f"object {request.oids[0]} is not in this repo. Nothing was purged.",
+            hint="Check the id with: memlake ls -l",
+        )
+    commits = list(_naming(here, oids))
+    paths = sorted({change.path for _, changes in commits for change in changes})
+    notes = _notes_with_schema(here, commits)
+    done = purge_bytes(here.history.objects, PurgeRequest([*request.oids, *notes], request.reason, request.who))
+    _forget_locally(here, oids)
+    working = [path for path in paths if path.startswith(FILES) and here.local.tracked([path.removeprefix(FILES)])]
+    told = (
+        (f"working files are yours and were not touched: {', '.join(p.removeprefix(FILES) for p in working[:5])}",)
+        if working
+        else ()
+    )
+    return PurgeReport(tuple(sorted(oids)), done.bytes, done.packs, tuple(paths), done.seq, done.notes + told)
+
+
+def _tombs(here: Here, oids: set[str]) -> bool:
+    return bool(
+        here.history.db.rows_in("SELECT 1 FROM tombstone WHERE oid IN carray(?1)", [bytes.fromhex(o) for o in oids])
+    )
+
+
+def _naming(here: Here, oids: set[str]) -> list[tuple[Commit, list[codec.Change]]]:
+    """Commits that brought or removed one of these objects, with those changes."""
+    raw = [bytes.fromhex(oid) for oid in oids]
+    found = []
+    for seq, data in here.history.db.each("SELECT seq, data FROM history"):
+        commit = (
+            codec.decode_commit(data, seq) if any(digest in data for digest in raw) or b"\xa7changes" in data else None
+        )
+        if commit is not None:
+            named = [
+                c
+                for c in here.history.changes(commit)
+                if (c.new and c.new.oid in oids) or (c.old and c.old.oid in oids)
+            ]
+            found += [(commit, named)] if named else []
+    return found
+
+
+def _notes_with_schema(here: Here, commits: list[tuple[Commit, list[codec.Change]]]) -> list[str]:
+    """Column names are content too: notes that hold the schema of a purged file go with it."""
+    notes = set()
+    for commit, changes in commits:
+        oid = commit.meta.get("about")
+        if oid and not here.history.objects.missing([oid]):
+            noted = json.loads(here.history.objects.read(oid))
+            if any("schema" in noted.get(change.path.removeprefix(FILES), {}) for change in changes):
+                notes.add(oid)
+    return sorted(notes)
+
+
+def _forget_locally(here: Here, oids: set[str]) -> None:
+    """The stage, the operations and the notes of this checkout must not bring it back."""
+    db = here.local.db
+    with db.write():
+        for row in list(here.local.staged().values()):
+            if row.entry is not None and row.entry.oid in oids:
+                db.run("DELETE FROM file WHERE path = ?", (row.path,))
+        db.run("DELETE FROM operation")
+    db.checkpoint()

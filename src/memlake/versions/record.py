@@ -1,0 +1,78 @@
+"""Recording a commit on a branch: compare-and-set, and rebase of a lost race when paths are disjoint.
+
+The one road by which a branch moves forward. Knows nothing of working files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from memlake.errors import Conflict, Nothing
+from memlake.records import Commit, Entry, Lane
+from memlake.versions import refs, thin
+from memlake.versions.history import WINDOW, Draft, History
+
+LARGE = 10_000  # edits from which the tree is computed before the lock is taken
+Expected = Mapping[str, Entry | None]
+
+
+def record(
+    history: History, draft: Draft, *, branch: str, expects: Expected | None = None, allow_empty: bool = False
+) -> Commit:
+    """Commit edits on top of whatever the branch's head is when the lock is ours.
+
+    `expects` is what the caller read: if the head holds something else at one of these paths, nothing
+    is written and Conflict names them. Other people's changes elsewhere are simply built upon.
+    """
+    head = _head(history, branch, draft.lane)
+    planned = history.plan(head, draft.edits) if len(draft.edits) > LARGE else None
+    with history.db.write():
+        now_head = _head(history, branch, draft.lane)
+        if planned is None or now_head != head:
+            planned, head = history.plan(now_head, draft.edits), now_head
+        if expects is not None:
+            _check(history, head, expects, branch)
+        if not planned[0] and not allow_empty:
+            raise Nothing("nothing to commit: everything is as the branch has it already.")
+        other = _head(history, branch, "work" if draft.lane == "memory" else "memory")
+        commit = history.append(draft, (head,) if head else (), other, planned=planned)
+        refs.move(history, branch, draft.lane, head, commit)
+        if draft.lane == "memory" and commit.generation % WINDOW == 0:
+            thin.thin(history)
+    return commit
+
+
+def record_on(
+    history: History, draft: Draft, parents: tuple[Commit, ...], *, branch: str | None, head: Commit | None, action: str
+) -> Commit:
+    """Commit on given parents (an amend, a merge, a detached HEAD) and move the branch from exactly `head`."""
+    with history.db.write():
+        other = _head(history, branch, "work" if draft.lane == "memory" else "memory") if branch else None
+        commit = history.append(draft, parents, other)
+        if branch is not None:
+            refs.move(history, branch, draft.lane, head, commit, action=action, who=draft.author.name)
+    return commit
+
+
+def amended(history: History, head: Commit, draft: Draft) -> Draft:
+    """A draft that says what `head` said and what the draft says, relative to the parent of head."""
+    edits = {change.path: change.new for change in history.changes(head)}
+    meta = {name: oid for name, oid in head.meta.items() if name != "changes"}
+    return replace(draft, edits={**edits, **draft.edits}, meta={**meta, **draft.meta})
+
+
+def _head(history: History, branch: str, lane: Lane) -> Commit | None:
+    return refs.commit_of(history, refs.get(history.db, branch)[lane])
+
+
+def _check(history: History, head: Commit | None, expects: Expected, branch: str) -> None:
+    found = history.entries(head, expects)
+    changed = [path for path, entry in expects.items() if found.get(path) != entry]
+    if changed:
+        listed = "  ".join(changed[:5]) + (f"  and {len(changed) - 5} more" if len(changed) > 5 else "")
+        raise Conflict(
+            f"branch {branch!r} moved meanwhile, and {len(changed)} of your paths changed there too:\n  {listed}\n"
+            "Nothing was committed; your stage and files are unchanged.",
+            hint="See the other side with `memlake log -1 --stat`, then stage what you want to keep and commit again.",
+        )

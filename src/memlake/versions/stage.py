@@ -1,0 +1,219 @@
+"""Staging: add, rm, mv and unstage. Reads working files, stores their content, changes only the stage in local.db.
+
+Whole or not at all: every path is checked and read before the first row of the stage changes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat as modes
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from memlake.errors import InvalidInput, NotFound
+from memlake.objects.layout import now
+from memlake.objects.store import Objects
+from memlake.objects.writer import Writer
+from memlake.records import Author, Change, Conflict, Entry, Staged
+from memlake.versions import sniff, worktree
+from memlake.versions.ignore import Ignore
+from memlake.versions.local import Local, Tracked, pack_stat
+from memlake.versions.paths import FILES, check_file, check_together
+
+Progress = Callable[[int, int, str], None]
+_TABLES = (sniff.CSV, sniff.TSV, sniff.JSONL, sniff.PARQUET)
+
+
+@dataclass(frozen=True, slots=True)
+class Adding:
+    """What one `add` is asked to do. `paths` are relative to the root; "" is everything."""
+
+    paths: Sequence[str]
+    force: bool = False
+    tracked_only: bool = False
+    progress: Progress | None = None
+
+
+def add(objects: Objects, local: Local, root: str, author: Author, asked: Adding) -> Staged:
+    """Stage working files: new, changed and removed ones at or below the given paths."""
+    rows = _rows_for(local, asked.paths)
+    found, warnings = _find(root, asked, rows)
+    gone = [row for path, row in rows.items() if row.entry is not None and path not in found]
+    changed = [(path, stat) for path, stat in found.items() if _differs(rows.get(path), stat)]
+    _check_names([path for path, _ in changed if path not in rows], local)
+    if not changed:
+        return _stage(local, [], gone, warnings)
+    with Writer(objects, "add") as writer:
+        seen = _read_all(root, writer, changed, asked.progress)
+        writer.finish()
+        staged = [_row(rows.get(path), path, root, one, author) for path, one in seen]
+        warnings += [text for path, one in seen if (text := sniff.secret_warning(path, one.head))]
+        return _stage(local, staged, gone, warnings)
+
+
+def _rows_for(local: Local, paths: Sequence[str]) -> dict[str, Tracked]:
+    rows: dict[str, Tracked] = {}
+    for path in paths:
+        rows.update(local.under(path))
+    return rows
+
+
+def _find(root: str, asked: Adding, rows: dict[str, Tracked]) -> tuple[dict[str, os.stat_result], list[str]]:
+    """The working files that are meant, with their stats, and warnings."""
+    found: dict[str, os.stat_result] = {}
+    warnings: list[str] = []
+    ignore = Ignore(root)
+    for path in asked.paths:
+        if path:
+            check_file(path)
+        full = f"{root}/{path}" if path else root
+        if os.path.isdir(full) and not os.path.islink(full):
+            _find_below(root, path, ignore, asked, rows, found, warnings)
+        elif os.path.lexists(full):
+            _refuse_ignored(path, False, ignore, asked, rows)
+            _refuse_special(path, os.lstat(full))
+            found[path] = os.lstat(full)
+        elif not _any_below(path, rows):
+            raise NotFound(
+                f"path {path!r} matches no file. Nothing was staged.",
+                hint="Check the spelling; paths are relative to the folder you are in.",
+            )
+    # What is tracked stays tracked, also where an ignore rule came later.
+    for path in rows.keys() - found.keys():
+        if (stat := worktree.find_stat(root, path)) is not None:
+            found[path] = stat
+    return found, warnings
+
+
+def _find_below(
+    root: str,
+    folder: str,
+    ignore: Ignore,
+    asked: Adding,
+    rows: dict[str, Tracked],
+    found: dict[str, os.stat_result],
+    warnings: list[str],
+) -> None:
+    scope = ignore
+    for part in folder.split("/") if folder else ():
+        scope = scope.enter(part)
+    if folder:
+        _refuse_ignored(folder, True, ignore, asked, rows)
+    for path, entry in worktree.walk(root, folder, scope):
+        if asked.tracked_only and path not in rows:
+            continue
+        stat = entry.stat(follow_symlinks=False)
+        if modes.S_ISREG(stat.st_mode) or modes.S_ISLNK(stat.st_mode):
+            found[path] = stat
+        else:
+            warnings.append(f"{path} is neither a file nor a link; it was left out")
+
+
+def _refuse_ignored(path: str, is_dir: bool, ignore: Ignore, asked: Adding, rows: dict[str, Tracked]) -> None:
+    if asked.force or _any_below(path, rows):
+        return
+    if why := ignore.why(path, is_dir):
+        raise InvalidInput(
+            f"path {path!r} is ignored ({why}). Nothing was staged.", hint="Stage it all the same with: memlake add -f"
+        )
+
+
+def _any_below(path: str, rows: dict[str, Tracked]) -> bool:
+    return path in rows or any(other.startswith(path + "/") for other in rows)
+
+
+def _refuse_special(path: str, found: os.stat_result) -> None:
+    if not (modes.S_ISREG(found.st_mode) or modes.S_ISLNK(found.st_mode)):
+        raise InvalidInput(f"{path!r} is neither a file nor a link and cannot be kept. Nothing was staged.")
+
+
+def _differs(row: Tracked | None, stat: os.stat_result) -> bool:
+    return row is None or row.entry is None or row.racy or row.stat != pack_stat(stat)
+
+
+def _check_names(added: list[str], local: Local) -> None:
+    if not added:
+        return
+    for path in added:
+        check_file(path)
+    check_together(added, local.paths())
+
+
+def _read_all(
+    root: str, writer: Writer, changed: list[tuple[str, os.stat_result]], progress: Progress | None
+) -> list[tuple[str, worktree.Seen]]:
+    total, done, seen = sum(stat.st_size for _, stat in changed), 0, []
+    for path, stat in changed:
+        if progress:
+            progress(done, total, path)
+        seen.append((path, worktree.read(root, path, writer)))
+        done += stat.st_size
+    if progress:
+        progress(total, total, "")
+    return seen
+
+
+def _row(row: Tracked | None, path: str, root: str, seen: worktree.Seen, author: Author) -> Tracked:
+    old = None if row is None else row.old if row.staged else row.entry
+    if seen.entry == old:
+        return Tracked(path, old, seen.stat, seen.racy)
+    if row is not None and row.entry == seen.entry:
+        return replace(row, stat=seen.stat, racy=seen.racy)
+    return Tracked(path, seen.entry, seen.stat, seen.racy, True, old, _about(path, root, seen, author))
+
+
+def _about(path: str, root: str, seen: worktree.Seen, author: Author) -> str:
+    """What is noted beside the content; the schema is read from the file, which was just checked to be stable."""
+    media = "inode/symlink" if seen.entry.kind == "link" else sniff.media_type(path, seen.head)
+    note: dict[str, object] = {"media": media, "time": now(), "creator": str(author)}
+    if seen.entry.kind == "file" and media in _TABLES:
+        columns, rows = sniff.schema(f"{root}/{path}", media)
+        if columns:
+            note |= {"schema": columns, "rows": rows}
+    return json.dumps(note, separators=(",", ":"))
+
+
+def _stage(local: Local, staged: list[Tracked], gone: list[Tracked], warnings: list[str]) -> Staged:
+    rows = staged + [removed(row) for row in gone]
+    with local.db.write():
+        local.put(rows)
+        settle(local, {row.path: row.entry for row in rows})
+    before = {row.path: row.entry for row in gone}
+    changes = [Change(FILES + row.path, row.old, row.entry) for row in rows if row.staged or row.path in before]
+    return Staged(tuple(sorted(changes, key=lambda change: change.path)), tuple(warnings))
+
+
+def removed(row: Tracked) -> Tracked:
+    """A row as it is when its path is removed by the stage; one only the stage knew is forgotten."""
+    old = row.old if row.staged else row.entry
+    return Tracked(row.path, None, staged=old is not None, old=old)
+
+
+def settle(local: Local, entries: dict[str, Entry | None]) -> None:
+    """Staging a path of a waiting merge is how its conflict is resolved by hand."""
+    settled = [
+        Conflict(c.path, c.base, c.ours, c.theirs, "file", entries[c.path[len(FILES) :]])
+        for c in local.conflicts()
+        if c.path.startswith(FILES) and c.path[len(FILES) :] in entries
+    ]
+    if settled:
+        local.put_conflicts(settled)
+
+
+def unstage(local: Local, rows: Iterable[Tracked]) -> tuple[Change, ...]:
+    """Put the stage of some rows back to what base has; working files are not touched."""
+    changes, back = [], []
+    for row in rows:
+        if row.staged:
+            changes.append(Change(FILES + row.path, row.entry, row.old))
+            # The stat described the staged content, not the old: the next status looks at the file itself.
+            back.append(Tracked(row.path, row.old, None, True))
+    local.put(back)
+    return tuple(changes)
+
+
+def put_entry(row: Tracked | None, path: str, entry: Entry | None) -> Tracked:
+    """A row that stages an entry taken from history."""
+    old = None if row is None else row.old if row.staged else row.entry
+    return Tracked(path, entry, None, True, entry != old, old if entry != old else None)

@@ -1,0 +1,65 @@
+"""Thinning: dropping the nodes of memory-lane commits that nobody stands on. Knows nodes and heads, not objects.
+
+An agent that writes all day makes about seven nodes a commit and needs the last ones. Every 256th commit
+drops what came since the last thinning and is not part of a kept tree: a head, a tag, a merge parent, every
+256th commit. Cost grows with the commits since then, never with the tree: a node is never newer than its
+parent, so the walk stops at the first node older than the cursor.
+"""
+
+from __future__ import annotations
+
+from memlake.versions import tree
+from memlake.versions.history import WINDOW, History
+
+
+def thin(history: History) -> int:
+    """Drop nodes made since the last thinning that no kept tree needs. Call inside a write; returns how many."""
+    db = history.db
+    cursor, since = _cursor(history)
+    rows = db.rows("SELECT id, data FROM node WHERE id > ? AND keep = 0", (cursor,))
+    fresh = {tree.oid_of(data): (id, data) for id, data in rows}
+    waiting = [root for root in _kept_roots(history, since) if root in fresh]
+    live = set(waiting)
+    while waiting:
+        node = tree.decode(fresh[waiting.pop()][1])
+        if node.level == 0:
+            continue
+        for child in node.values:
+            if child in fresh and child not in live:
+                live.add(child)
+                waiting.append(child)
+    dropped = [id for oid, (id, _) in fresh.items() if oid not in live]
+    db.run_in("DELETE FROM node WHERE id IN carray(?1)", dropped)
+    history.nodes.forget()
+    _move_cursor(history)
+    return len(dropped)
+
+
+def _kept_roots(history: History, since: int) -> set[bytes]:
+    """Roots whose trees must stay, among commits of the memory lane since the last thinning."""
+    db = history.db
+    heads = [row[0] for row in db.rows("SELECT memory FROM ref WHERE memory IS NOT NULL")]
+    rows = db.rows_in("SELECT data FROM history WHERE oid IN carray(?1)", heads)
+    rows += db.rows(
+        f"SELECT data FROM history WHERE seq > ?1 AND lane = 1 AND (generation % {WINDOW} = 0 OR p2 IS NOT NULL "
+        "OR seq IN (SELECT p2 FROM history WHERE seq > ?1 AND p2 IS NOT NULL) "
+        "OR seq IN (SELECT p1 FROM history WHERE seq > ?1 AND p2 IS NOT NULL))",
+        (since,),
+    )
+    return {root_of(row[0]) for row in rows}
+
+
+def root_of(data: bytes) -> bytes:
+    """The root named in a commit's bytes, without decoding the rest of it into records."""
+    # [1, lane, root, ...]: array header (1), 1, lane, then bin8 header (2) and 32 bytes.
+    return data[5:37]
+
+
+def _cursor(history: History) -> tuple[int, int]:
+    rows = dict(history.db.rows("SELECT key, value FROM meta WHERE key IN ('thin_node', 'thin_seq')"))
+    return rows.get("thin_node", 0), rows.get("thin_seq", 0)
+
+
+def _move_cursor(history: History) -> None:
+    history.db.run("INSERT OR REPLACE INTO meta SELECT 'thin_node', coalesce(max(id), 0) FROM node")
+    history.db.run("INSERT OR REPLACE INTO meta SELECT 'thin_seq', coalesce(max(seq), 0) FROM history")

@@ -1,0 +1,383 @@
+"""The tree: an ordered map from bytes to bytes whose root hash names its whole content. Knows no path or commit.
+
+A prolly tree. Whether a key ends a node at level L is decided by the hash of the key alone, so the same
+content has the same nodes and the same root however it came about, and changing one key among a million
+rewrites only the nodes on its way up. A level is itself an ordered map (last key of a node -> its oid),
+so one routine, `_edit_level`, edits leaves and inner levels alike. Nodes are asked for level by level
+with one `get_many`, never one by one.
+
+    node = msgpack [level, common prefix, [rest of key, ...], [value, ...]];  oid = SHA-256 of these bytes
+    a key ends a leaf with chance 1/12, and, when it does, ends the node above with chance 1/24, and so on
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
+from typing import NamedTuple
+
+import msgpack
+
+from memlake.errors import Corrupt
+
+LEAF_TARGET, INNER_TARGET = 12, 24
+_LEAF_CUT, _INNER_CUT = (1 << 32) // LEAF_TARGET, (1 << 32) // INNER_TARGET
+MAX_LEVEL = 7
+
+Edits = Mapping[bytes, bytes | None]
+Difference = tuple[bytes, bytes | None, bytes | None]
+
+
+class Node(NamedTuple):
+    level: int
+    keys: list[bytes]
+    values: list[bytes]
+
+
+GetMany = Callable[[Iterable[bytes]], Mapping[bytes, Node]]
+
+
+def height(key: bytes) -> int:
+    """How many levels a key ends a node on: 0 for eleven keys of twelve."""
+    digest = hashlib.sha256(key).digest()
+    if int.from_bytes(digest[:4], "big") >= _LEAF_CUT:
+        return 0
+    level = 1
+    while level < MAX_LEVEL and int.from_bytes(digest[4 * level : 4 * level + 4], "big") < _INNER_CUT:
+        level += 1
+    return level
+
+
+def encode(level: int, keys: list[bytes], values: list[bytes]) -> bytes:
+    prefix = os.path.commonprefix([keys[0], keys[-1]]) if keys else b""
+    cut = len(prefix)
+    return msgpack.packb([level, prefix, [key[cut:] for key in keys], values])  # type: ignore[no-any-return]
+
+
+def decode(data: bytes) -> Node:
+    try:
+        level, prefix, rests, values = msgpack.unpackb(data)
+        return Node(level, [prefix + rest for rest in rests], values)
+    except (ValueError, TypeError, msgpack.UnpackException) as error:
+        raise Corrupt("a tree node cannot be read.", hint="Run memlake fsck.") from error
+
+
+EMPTY_DATA = encode(0, [], [])
+EMPTY = hashlib.sha256(EMPTY_DATA).digest()
+
+
+def oid_of(data: bytes) -> bytes:
+    return hashlib.sha256(data).digest()
+
+
+# -- reading ------------------------------------------------------------------------------------
+
+
+def get(nodes: GetMany, root: bytes, keys: Iterable[bytes]) -> dict[bytes, bytes]:
+    """The values of those keys that are there."""
+    found: dict[bytes, bytes] = {}
+    for node, wanted in _descend(nodes, root, sorted(set(keys)), 0):
+        for key in wanted:
+            at = bisect_left(node.keys, key)
+            if at < len(node.keys) and node.keys[at] == key:
+                found[key] = node.values[at]
+    return found
+
+
+def scan(nodes: GetMany, root: bytes, start: bytes = b"", end: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
+    """Keys from `start` up to but not `end`, in order, about a thousand leaves in memory at a time."""
+    node = nodes([root])[root]
+    if node.level == 0:
+        low = bisect_left(node.keys, start)
+        high = len(node.keys) if end is None else bisect_left(node.keys, end)
+        yield from zip(node.keys[low:high], node.values[low:high], strict=True)
+        return
+    children = _within(node, start, end)
+    if node.level == 1:
+        loaded = nodes(children)
+        leaves = [loaded[child] for child in children]
+        for leaf in leaves:
+            low = bisect_left(leaf.keys, start)
+            high = len(leaf.keys) if end is None else bisect_left(leaf.keys, end)
+            yield from zip(leaf.keys[low:high], leaf.values[low:high], strict=True)
+        return
+    if node.level == 2:
+        nodes(children)  # one round trip for all of them; the recursion finds them cached
+    for child in children:
+        yield from scan(nodes, child, start, end)
+
+
+def _within(node: Node, start: bytes, end: bytes | None) -> list[bytes]:
+    low = bisect_left(node.keys, start)
+    high = len(node.keys) if end is None else bisect_left(node.keys, end) + 1
+    return node.values[low:high]
+
+
+def _descend(nodes: GetMany, root: bytes, keys: list[bytes], level: int) -> Iterator[tuple[Node, list[bytes]]]:
+    """The nodes at `level` that cover the sorted keys, each with the keys it covers."""
+    current: list[tuple[bytes, list[bytes]]] = [(root, keys)]
+    while current:
+        loaded = nodes([oid for oid, _ in current])
+        if loaded[current[0][0]].level <= level:
+            yield from ((loaded[oid], wanted) for oid, wanted in current)
+            return
+        below: list[tuple[bytes, list[bytes]]] = []
+        for oid, wanted in current:
+            below.extend(_route(loaded[oid], wanted))
+        current = below
+
+
+def _route(node: Node, keys: list[bytes]) -> Iterator[tuple[bytes, list[bytes]]]:
+    """Sorted keys dealt out to the children that cover them; past the last key means the last child."""
+    at, last = 0, len(node.keys) - 1
+    while at < len(keys):
+        child = min(bisect_left(node.keys, keys[at]), last)
+        end = len(keys) if child == last else bisect_right(keys, node.keys[child], at)
+        yield node.values[child], keys[at:end]
+        at = end
+
+
+# -- editing ------------------------------------------------------------------------------------
+
+
+def build(items: Iterable[tuple[bytes, bytes]]) -> tuple[bytes, dict[bytes, bytes]]:
+    """A tree of sorted items: (root, new nodes)."""
+    keys, values = [], []
+    for key, value in items:
+        keys.append(key)
+        values.append(value)
+    return _build_up(0, keys, values, [height(key) for key in keys])
+
+
+def _build_up(
+    level: int, keys: list[bytes], values: list[bytes], heights: list[int]
+) -> tuple[bytes, dict[bytes, bytes]]:
+    made: dict[bytes, bytes] = {}
+    if not keys:
+        return EMPTY, {EMPTY: EMPTY_DATA}
+    while True:
+        up_keys, up_values, up_heights, start = [], [], [], 0
+        for at in range(len(keys)):
+            if heights[at] > level or at == len(keys) - 1:
+                data = encode(level, keys[start : at + 1], values[start : at + 1])
+                oid = oid_of(data)
+                made[oid] = data
+                up_keys.append(keys[at])
+                up_values.append(oid)
+                up_heights.append(heights[at])
+                start = at + 1
+        if len(up_keys) == 1:
+            return up_values[0], made
+        keys, values, heights, level = up_keys, up_values, up_heights, level + 1
+
+
+def edit(nodes: GetMany, root: bytes, edits: Edits) -> tuple[bytes, dict[bytes, bytes]]:
+    """Apply edits (None removes): (new root, new nodes). Cost grows with the edits, not with the tree."""
+    if not edits:
+        return root, {}
+    top = nodes([root])[root]
+    if not top.keys:
+        return build(sorted((key, value) for key, value in edits.items() if value is not None))
+    made: dict[bytes, bytes] = {}
+    level, current = 0, dict(edits)
+    while True:
+        if not current:
+            return root, {}
+        if level == top.level:
+            break
+        current = _edit_level(nodes, root, level, current, made)
+        level += 1
+    keys, values = _apply(top, current)
+    new_root, above = _build_up(level, keys, values, _heights(level, top, keys, current))
+    made.update(above)
+    return _collapse(nodes, new_root, made)
+
+
+def _edit_level(
+    nodes: GetMany, root: bytes, level: int, edits: dict[bytes, bytes | None], made: dict[bytes, bytes]
+) -> dict[bytes, bytes | None]:
+    """Edit one level below the top; returns the edits this means for the level above."""
+    up: dict[bytes, bytes | None] = {}
+    covering = list(_descend(nodes, root, sorted(edits), level))
+    at = 0
+    while at < len(covering):
+        node, wanted = covering[at]
+        at += 1
+        old_bound = node.keys[-1]
+        keys, values = _apply(node, {key: edits[key] for key in wanted})
+        fresh = [key for key in wanted if edits[key] is not None]
+        up[old_bound] = None
+        # Without its last key a node does not end here any more: it runs on into its neighbour.
+        while old_bound in edits and edits[old_bound] is None:
+            if at < len(covering) and _follows(nodes, root, level, old_bound, covering[at][0]):
+                node, wanted = covering[at]
+                at += 1
+            else:
+                following = _after(nodes, root, level, old_bound)
+                if following is None:
+                    break
+                node, wanted = following, []
+            old_bound = node.keys[-1]
+            more = _apply(node, {key: edits[key] for key in wanted})
+            keys, values = keys + more[0], values + more[1]
+            fresh += [key for key in wanted if edits[key] is not None]
+            up[old_bound] = None
+        _cut_into(level, keys, values, {*fresh, old_bound}, made, up)
+    return up
+
+
+def _cut_into(
+    level: int,
+    keys: list[bytes],
+    values: list[bytes],
+    suspects: set[bytes],
+    made: dict[bytes, bytes],
+    up: dict[bytes, bytes | None],
+) -> None:
+    """Cut a run of items into nodes. Only new keys and the old end can end a node, so only they are hashed."""
+    start = 0
+    for at, key in enumerate(keys):
+        if at == len(keys) - 1 or (key in suspects and height(key) > level):
+            data = encode(level, keys[start : at + 1], values[start : at + 1])
+            oid = oid_of(data)
+            made[oid] = data
+            up[key] = oid
+            start = at + 1
+
+
+def _apply(node: Node, edits: Mapping[bytes, bytes | None]) -> tuple[list[bytes], list[bytes]]:
+    if len(edits) > len(node.keys):
+        merged: dict[bytes, bytes | None] = {**dict(zip(node.keys, node.values, strict=True)), **edits}
+        pairs = sorted((key, value) for key, value in merged.items() if value is not None)
+        return [key for key, _ in pairs], [value for _, value in pairs]
+    keys, values = list(node.keys), list(node.values)
+    for key, value in edits.items():
+        at = bisect_left(keys, key)
+        here = at < len(keys) and keys[at] == key
+        if value is None:
+            if here:
+                del keys[at], values[at]
+        elif here:
+            values[at] = value
+        else:
+            keys.insert(at, key)
+            values.insert(at, value)
+    return keys, values
+
+
+def _heights(level: int, top: Node, keys: list[bytes], edits: Mapping[bytes, bytes | None]) -> list[int]:
+    """Heights for rebuilding the top. Old keys inside the root cannot end a node at its level, so are not hashed."""
+    old = set(top.keys[:-1])
+    return [level if key in old and key not in edits else height(key) for key in keys]
+
+
+def _follows(nodes: GetMany, root: bytes, level: int, bound: bytes, node: Node) -> bool:
+    following = _after(nodes, root, level, bound)
+    return following is not None and following.keys[-1] == node.keys[-1]
+
+
+def _after(nodes: GetMany, root: bytes, level: int, key: bytes) -> Node | None:
+    """The first node at `level` that holds keys greater than `key`."""
+    oid, at_level = root, nodes([root])[root].level
+    while at_level > level:
+        node = nodes([oid])[oid]
+        at = bisect_right(node.keys, key)
+        if at == len(node.keys):
+            return None
+        oid, at_level = node.values[at], node.level - 1
+    node = nodes([oid])[oid]
+    return node if node.keys and node.keys[-1] > key else None
+
+
+def _collapse(nodes: GetMany, root: bytes, made: dict[bytes, bytes]) -> tuple[bytes, dict[bytes, bytes]]:
+    """A root with a single child is not canonical: the child is the root."""
+    while True:
+        node = decode(made[root]) if root in made else nodes([root])[root]
+        if node.level == 0 or len(node.keys) > 1:
+            return root, made
+        made.pop(root, None)
+        root = node.values[0]
+
+
+# -- comparing ----------------------------------------------------------------------------------
+
+
+def diff(nodes: GetMany, a: bytes, b: bytes, start: bytes = b"", end: bytes | None = None) -> list[Difference]:
+    """Every key whose value differs, in order, as (key, value in a, value in b). Equal subtrees are never read."""
+    if a == b:
+        return []
+    left, right = [a], [b]
+    loaded = nodes([a, b])
+    la, lb = loaded[a].level, loaded[b].level
+    while la > lb:
+        left, la = _children(nodes, left, start, end), la - 1
+    while lb > la:
+        right, lb = _children(nodes, right, start, end), lb - 1
+    pairs = [(left, right)]
+    for _ in range(la):
+        pairs = _split(nodes, pairs, start, end)
+    return _leaf_diff(nodes, pairs, start, end)
+
+
+def _children(nodes: GetMany, oids: list[bytes], start: bytes, end: bytes | None) -> list[bytes]:
+    loaded = nodes(oids)
+    return [child for oid in oids for child in _within(loaded[oid], start, end)]
+
+
+Pair = tuple[list[bytes], list[bytes]]
+
+
+def _split(nodes: GetMany, pairs: list[Pair], start: bytes, end: bytes | None) -> list[Pair]:
+    """Go one level down: drop children equal on both sides, split where both sides have a common end."""
+    loaded = nodes({oid for left, right in pairs for oid in chain(left, right)})
+    below: list[Pair] = []
+    for left, right in pairs:
+        a = [item for oid in left for item in _items(loaded[oid], start, end)]
+        b = [item for oid in right for item in _items(loaded[oid], start, end)]
+        below.extend(_align(a, b))
+    return below
+
+
+def _items(node: Node, start: bytes, end: bytes | None) -> Iterator[tuple[bytes, bytes]]:
+    low = bisect_left(node.keys, start)
+    high = len(node.keys) if end is None else bisect_left(node.keys, end) + 1
+    return zip(node.keys[low:high], node.values[low:high], strict=True)
+
+
+def _align(a: list[tuple[bytes, bytes]], b: list[tuple[bytes, bytes]]) -> Iterator[Pair]:
+    """Runs of children of both sides that cover the same keys, without those that are equal."""
+    i = j = 0
+    left: list[bytes] = []
+    right: list[bytes] = []
+    while i < len(a) or j < len(b):
+        step_a = j == len(b) or (i < len(a) and a[i][0] <= b[j][0])
+        step_b = i == len(a) or (j < len(b) and b[j][0] <= a[i][0])
+        if step_a and step_b and not left and not right and a[i][1] == b[j][1]:
+            i, j = i + 1, j + 1
+            continue
+        if step_a:
+            left.append(a[i][1])
+            i += 1
+        if step_b:
+            right.append(b[j][1])
+            j += 1
+        if step_a and step_b:
+            yield left, right
+            left, right = [], []
+    if left or right:
+        yield left, right
+
+
+def _leaf_diff(nodes: GetMany, pairs: list[Pair], start: bytes, end: bytes | None) -> list[Difference]:
+    loaded = nodes({oid for left, right in pairs for oid in chain(left, right)})
+    found: list[Difference] = []
+    for left, right in pairs:
+        a = {key: value for oid in left for key, value in zip(*loaded[oid][1:], strict=True)}
+        b = {key: value for oid in right for key, value in zip(*loaded[oid][1:], strict=True)}
+        keys = [key for key in a if a[key] != b.get(key)] + [key for key in b if key not in a]
+        found.extend((key, a.get(key), b.get(key)) for key in keys if key >= start and (end is None or key < end))
+    found.sort(key=lambda item: item[0])
+    return found

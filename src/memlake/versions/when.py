@@ -1,0 +1,93 @@
+"""Times as people type them: `yesterday`, `2 hours ago`, `2026-01-31`, `last week`. Pure."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta
+
+from memlake.errors import InvalidInput
+
+_UNITS = {
+    "second": 1, "sec": 1, "minute": 60, "min": 60, "hour": 3600, "day": 86400, "week": 7 * 86400,
+    "fortnight": 14 * 86400, "month": 30 * 86400, "year": 365 * 86400,
+}  # fmt: skip
+_WORDS = {
+    "a": 1,
+    "an": 1,
+    "one": 1,
+    "two": 2,
+    "three": 3,
+    "four": 4,
+    "five": 5,
+    "six": 6,
+    "seven": 7,
+    "eight": 8,
+    "nine": 9,
+    "ten": 10,
+}
+_AGO = re.compile(r"(\d+|[a-z]+)\s+([a-z]+?)s?(?:\s+ago)?$")
+_DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_FORMATS = ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%d", "%Y/%m/%d", "%Y-%m", "%H:%M:%S", "%H:%M")
+
+
+def parse_time(text: str, now: datetime | None = None) -> int:
+    """Microseconds since 1970 of a moment in the past, in the local zone."""
+    now = now or datetime.now().astimezone()
+    plain = " ".join(re.sub(r"[._,]", " ", text.strip().lower()).split()) if not _looks_exact(text) else text.strip()
+    found = _word(plain, now) or _ago(plain, now) or _exact(plain, now)
+    if found is None:
+        raise InvalidInput(
+            f"{text!r} is not a time.",
+            hint='Write it as "yesterday", "2 hours ago", "2026-01-31" or "2026-01-31 14:00".',
+        )
+    return int(found.timestamp() * 1_000_000)
+
+
+def _looks_exact(text: str) -> bool:
+    return bool(re.match(r"\s*\d+[-/:T]", text)) or text.strip().isdigit()
+
+
+def _word(text: str, now: datetime) -> datetime | None:
+    midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    fixed = {
+        "now": now,
+        "today": midnight,
+        "midnight": midnight,
+        "noon": midnight + timedelta(hours=12 if now.hour >= 12 else -12),
+        "yesterday": now - timedelta(days=1),
+        "last week": now - timedelta(weeks=1),
+        "last month": now - timedelta(days=30),
+        "last year": now - timedelta(days=365),
+    }
+    day = text.removeprefix("last ")
+    if day in _DAYS:
+        return now - timedelta(days=(now.weekday() - _DAYS.index(day)) % 7 or 7)
+    return fixed.get(text)
+
+
+def _ago(text: str, now: datetime) -> datetime | None:
+    match = _AGO.match(text)
+    if not match:
+        return None
+    count, unit = match.groups()
+    number = int(count) if count.isdigit() else _WORDS.get(count)
+    seconds = _UNITS.get(unit)
+    return None if number is None or seconds is None else now - timedelta(seconds=number * seconds)
+
+
+def _exact(text: str, now: datetime) -> datetime | None:
+    if text.isdigit() and len(text) >= 9:
+        return datetime.fromtimestamp(int(text)).astimezone()
+    try:
+        return datetime.fromisoformat(text).astimezone()
+    except ValueError:
+        pass
+    for form in _FORMATS:
+        try:
+            found = datetime.strptime(text, form)
+        except ValueError:
+            continue
+        if form.startswith("%H"):
+            found = found.replace(year=now.year, month=now.month, day=now.day)
+        return found.astimezone()
+    return None

@@ -1,0 +1,190 @@
+"""The working files: walking, reading and hashing them. Reads only; knows nothing of the stage or of history."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat as modes
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from memlake.errors import InvalidInput, NotFound, Unavailable
+from memlake.objects import disk
+from memlake.objects.chunks import WHOLE_BELOW
+from memlake.objects.writer import Writer
+from memlake.records import Entry
+from memlake.versions.ignore import Ignore
+from memlake.versions.local import is_racy, mode_of, pack_stat
+
+_TRIES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One working file as it was read: its entry, its stat, the first bytes."""
+
+    entry: Entry
+    stat: bytes
+    racy: bool
+    head: bytes
+
+
+def walk(root: str, folder: str, ignore: Ignore) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    """Files and links below a folder, not ignored, as (path relative to root, entry), in order of names."""
+    prefix = f"{folder}/" if folder else ""
+    try:
+        with os.scandir(f"{root}/{folder}" if folder else root) as found:
+            entries = sorted(found, key=lambda entry: entry.name)
+    except PermissionError as error:
+        raise Unavailable(
+            f"folder {folder or '.'!r} cannot be read: permission denied. Nothing was changed.",
+            hint="Fix its permissions, or list it in .memlakeignore.",
+        ) from error
+    for entry in entries:
+        is_folder = entry.is_dir(follow_symlinks=False)
+        if ignore.ignores(entry.name, is_folder):
+            continue
+        if is_folder:
+            yield from walk(root, prefix + entry.name, ignore.enter(entry.name))
+        else:
+            yield prefix + entry.name, entry
+
+
+def read(root: str, path: str, writer: Writer | None) -> Seen:
+    """Read a working file once and store it (or only hash it, without a writer). Refuses one that changes meanwhile."""
+    full = f"{root}/{path}"
+    for _ in range(_TRIES):
+        try:
+            seen = _read_once(root, full, path, writer)
+        except FileNotFoundError:
+            raise NotFound(
+                f"file {path!r} disappeared while it was being read. Nothing was changed.", hint="Run it again."
+            ) from None
+        except PermissionError:
+            raise Unavailable(
+                f"file {path!r} cannot be read: permission denied. Nothing was changed.",
+                hint="Fix its permissions (chmod u+r), or list it in .memlakeignore.",
+            ) from None
+        except OSError as error:
+            with disk.named_errors(f"reading {path!r}"):
+                raise error
+        if seen is not None:
+            return seen
+    raise Unavailable(
+        f"file {path!r} changed while it was being read, {_TRIES} times. Nothing was changed.",
+        hint="Wait until whatever writes it is done, then run it again.",
+    )
+
+
+def _read_once(root: str, full: str, path: str, writer: Writer | None) -> Seen | None:
+    before = os.lstat(full)
+    if modes.S_ISLNK(before.st_mode):
+        target = os.fsencode(os.readlink(full))
+        if writer is not None:
+            check_link(root, path, os.fsdecode(target))
+        oid = writer.add(target) if writer else hashlib.sha256(target).hexdigest()
+        return _seen(Entry(oid, "link", len(target)), before, target)
+    if not modes.S_ISREG(before.st_mode):
+        raise InvalidInput(
+            f"{path!r} is neither a file nor a link and cannot be kept.", hint="List it in .memlakeignore."
+        )
+    fd = os.open(full, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        opened = os.fstat(fd)
+        if opened.st_size < WHOLE_BELOW:
+            data = _all(fd, opened.st_size)
+            size, head = len(data), data[:4096]
+            oid = writer.add(data) if writer else hashlib.sha256(data).hexdigest()
+        else:
+            head = os.pread(fd, 4096, 0)
+            oid, size = _stream(fd, opened.st_size, writer)
+        after = os.fstat(fd)
+    finally:
+        os.close(fd)
+    if size != opened.st_size or pack_stat(opened) != pack_stat(after):
+        return None
+    return _seen(Entry(oid, "file", size, mode_of(after)), after, head)
+
+
+def _all(fd: int, size: int) -> bytes:
+    data = os.read(fd, size + 1)
+    while data and len(data) <= size:
+        more = os.read(fd, size + 1 - len(data))
+        if not more:
+            break
+        data += more
+    return data
+
+
+def _stream(fd: int, size: int, writer: Writer | None) -> tuple[str, int]:
+    with os.fdopen(os.dup(fd), "rb", buffering=0) as stream:
+        if writer is not None:
+            return writer.add_stream(stream, size)
+        return hashlib.file_digest(stream, "sha256").hexdigest(), stream.tell()
+
+
+def _seen(entry: Entry, found: os.stat_result, head: bytes) -> Seen:
+    return Seen(entry, pack_stat(found), is_racy(found, time.time_ns()), head)
+
+
+def check_link(root: str, path: str, target: str) -> None:
+    """A link may point anywhere inside the root, also at nothing; never outside of it."""
+    inside = os.path.normpath(os.path.join(os.path.dirname(path), target))
+    real = os.path.realpath(os.path.join(root, os.path.dirname(path), target))
+    real_root = os.path.realpath(root)
+    lexical_escape = os.path.isabs(target) or inside == ".." or inside.startswith("../")
+    if lexical_escape or not (real == real_root or real.startswith(real_root + os.sep)):
+        raise InvalidInput(
+            f"link {path!r} points outside of the repo (to {target!r}) and cannot be kept. Nothing was changed.",
+            hint="Copy the file in, make the link relative and inside, or list it in .memlakeignore.",
+        )
+    if inside == ".memlake" or inside.startswith(".memlake/"):
+        raise InvalidInput(
+            f"link {path!r} points into .memlake and cannot be kept. Nothing was changed.", hint="Remove the link."
+        )
+
+
+def find_stat(root: str, path: str) -> os.stat_result | None:
+    """The stat of a working file, None when there is none (or a folder stands there)."""
+    try:
+        found = os.lstat(f"{root}/{path}")
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return None if modes.S_ISDIR(found.st_mode) else found
+
+
+def holds(root: str, path: str, entry: Entry, stat: bytes | None, racy: bool) -> bool:
+    """Whether the working file has exactly this content; the stat decides where it can."""
+    found = find_stat(root, path)
+    if found is None:
+        return False
+    if stat is not None and not racy and pack_stat(found) == stat:
+        return True
+    if modes.S_ISLNK(found.st_mode) != (entry.kind == "link") or (entry.kind == "file" and found.st_size != entry.size):
+        return False
+    try:
+        return read(root, path, None).entry == entry
+    except (InvalidInput, NotFound):
+        return False
+
+
+def relative(root: Path, given: str | os.PathLike[str], cwd: Path | None = None) -> str:
+    """A path a user typed, relative to the root; "" is the root itself. Refuses what lies outside."""
+    text = os.fspath(given)
+    if "\0" in text:
+        raise InvalidInput(f"path {text!r} is refused: it holds NUL. Nothing was changed.")
+    absolute = os.path.normpath(os.path.join(cwd or os.getcwd(), text))
+    # Only the folder is resolved: the last part may be a link that is itself meant.
+    parent, name = os.path.split(absolute)
+    real_root = os.path.realpath(root)
+    for candidate in (os.path.join(os.path.realpath(parent), name), os.path.realpath(absolute)):
+        if candidate == real_root:
+            return ""
+        if candidate.startswith(real_root + os.sep):
+            return candidate[len(real_root) + 1 :].replace(os.sep, "/")
+    raise InvalidInput(
+        f"path {text!r} is outside of the repo at {real_root}. Nothing was changed.",
+        hint="Name a path inside the repo.",
+    )

@@ -1,0 +1,233 @@
+"""Writing records at any path, beginning a repo, and rm and mv of working files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from email.utils import parseaddr
+
+from memlake.errors import Conflict, InvalidInput, NotFound
+from memlake.objects import disk, layout
+from memlake.objects.writer import Writer
+from memlake.records import Author, Change, Commit, Entry, Lane, Staged
+from memlake.versions import checkout, refs, stage, worktree
+from memlake.versions.codec import KIND_OF_ROOM, lane_of
+from memlake.versions.here import Here
+from memlake.versions.history import Draft, History
+from memlake.versions.local import Local, Tracked
+from memlake.versions.operations import operation
+from memlake.versions.paths import FILES, check, check_file, check_together
+from memlake.versions.record import record
+
+INLINE = 64 << 10
+
+
+def begin(history: History, local: Local, branch: str) -> None:
+    """Write what a new repo needs; on an old one this changes nothing."""
+    layout.stamp_format(history.db)
+    if local.state("head") is None:
+        known = refs.branches(history.db, None)
+        name = branch if not known or any(b.name == branch for b in known) else known[0].name
+        with history.db.write():
+            if refs.find(history.db, name) is None:
+                refs.create(history, name, {"work": None, "memory": None}, action="init", who="")
+        local.set_state(head=name)
+
+
+# -- records at any path ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    changes: Mapping[str, bytes | Entry | None]
+    message: str
+    branch: str | None
+    author: Author
+    expects: Mapping[str, Entry | None] | None = None
+
+
+@dataclass
+class Group:
+    """Writes of a transaction, waiting."""
+
+    message: str
+    requests: list[Request] = field(default_factory=list)
+
+
+def write(here: Here, request: Request, group: Group | None) -> Commit:
+    """One commit of one lane. Inside a transaction it only joins the group."""
+    lanes = {lane_of(check(path)) for path in request.changes}
+    if len(lanes) != 1:
+        raise InvalidInput(
+            "one write is one commit of one lane; these paths belong to both (or there are none).",
+            hint="Write them apart, or use: with repo.transaction(...)",
+        )
+    if group is not None:
+        group.requests.append(request)
+        return _pending(request, lanes.pop())
+    return _write(here, request, lanes.pop())
+
+
+def _pending(request: Request, lane: Lane) -> Commit:
+    return Commit("", lane, "", (), None, request.author, layout.now(), request.message, None)
+
+
+def write_group(here: Here, group: Group) -> None:
+    """All writes of a transaction: one commit a lane and branch, all of them or none."""
+    merged: dict[tuple[str, Lane], Request] = {}
+    for request in group.requests:
+        branch = request.branch or _branch(here)
+        for path, content in request.changes.items():
+            key = (branch, lane_of(path))
+            old = merged.get(key)
+            changes = {**(old.changes if old else {}), path: content}
+            expects = {**((old.expects or {}) if old else {}), **(request.expects or {})} or None
+            merged[key] = Request(changes, group.message, branch, request.author, expects)
+    large = {
+        content
+        for r in merged.values()
+        for content in r.changes.values()
+        if isinstance(content, bytes) and len(content) > INLINE
+    }
+    _store_large(here, large)
+    with here.history.db.write():
+        for (_, lane), request in merged.items():
+            _write(here, request, lane)
+
+
+def _store_large(here: Here, contents: set[bytes]) -> None:
+    """Large contents are stored before the lock is taken."""
+    if contents:
+        with Writer(here.history.objects, "write") as writer:
+            for content in contents:
+                writer.add(content)
+            writer.finish()
+
+
+def _write(here: Here, request: Request, lane: Lane) -> Commit:
+    branch = request.branch or _branch(here)
+    with here.history.db.write():
+        edits = {path: _entry(here, path, content) for path, content in request.changes.items()}
+        draft = Draft(lane, edits, request.author, request.message, layout.now(), {})
+        return record(here.history, draft, branch=branch, expects=request.expects)
+
+
+def _branch(here: Here) -> str:
+    branch = here.local.branch
+    if branch is None:
+        raise InvalidInput(
+            "HEAD is detached, so there is no branch to write to.",
+            hint="Name one with branch=..., or: memlake switch main",
+        )
+    return branch
+
+
+def _entry(here: Here, path: str, content: bytes | Entry | None) -> Entry | None:
+    if content is None or isinstance(content, Entry):
+        return content
+    kind = KIND_OF_ROOM[path.split("/", 1)[0]]
+    return Entry(here.history.objects.write(content), kind, len(content))
+
+
+def author_of(given: Author | str | None) -> Author | None:
+    """`Name <email>` or an Author."""
+    if given is None or isinstance(given, Author):
+        return given
+    name, email = parseaddr(given)
+    if not name and "<" not in given:
+        return Author(given.strip())
+    return Author(name or email, email)
+
+
+# -- rm and mv --------------------------------------------------------------------------------
+
+
+def remove(here: Here, paths: Sequence[str], *, cached: bool, force: bool) -> Staged:
+    """Stop tracking paths, and remove the working files unless `cached`. Unsaved work stops it."""
+    rows: dict[str, Tracked] = {}
+    for path in paths:
+        found = {p: row for p, row in here.local.under(path).items() if row.entry is not None}
+        if not found:
+            raise NotFound(
+                f"path {path!r} matches nothing that is tracked. Nothing was changed.",
+                hint="See what is tracked with: memlake ls",
+            )
+        rows.update(found)
+    if not force:
+        _refuse_unsaved(here, rows, cached)
+    with operation(here, "rm", " ".join(paths[:5]), files=not cached):
+        if not cached:
+            gone = [Change(FILES + path, row.entry, None) for path, row in rows.items()]
+            checkout.write_files(here.history.objects, here.root, gone)
+        staged = [stage.removed(row) for row in rows.values()]
+        with here.local.db.write():
+            here.local.put(staged)
+            stage.settle(here.local, {row.path: None for row in staged})
+    return Staged(tuple(Change(FILES + row.path, rows[row.path].entry, None) for row in staged))
+
+
+def _refuse_unsaved(here: Here, rows: Mapping[str, Tracked], cached: bool) -> None:
+    unsaved = []
+    for path, row in rows.items():
+        assert row.entry is not None
+        exists = worktree.find_stat(here.root, path) is not None
+        differs = exists and not worktree.holds(here.root, path, row.entry, row.stat, row.racy)
+        if (differs and not cached) or (row.staged and (differs or not cached)):
+            unsaved.append(path)
+    if unsaved:
+        raise Conflict(
+            "these files have changes that are not committed:\n  "
+            + "\n  ".join(unsaved[:10])
+            + "\nNothing was changed.",
+            hint="Keep the files and only stop tracking them with --cached, or remove them all the same with -f.",
+        )
+
+
+def move(here: Here, source: str, target: str, *, force: bool) -> Staged:
+    """Rename a tracked file or folder, on disk and in the stage."""
+    rows = {path: row for path, row in here.local.under(source).items() if row.entry is not None}
+    if not source or not rows:
+        raise NotFound(
+            f"path {source!r} matches nothing that is tracked. Nothing was changed.",
+            hint="See what is tracked with: memlake ls",
+        )
+    full = os.path.join(here.root, target)
+    if target == "" or os.path.isdir(full):
+        target = f"{target}/{os.path.basename(source)}".lstrip("/")
+    renamed = {path: target + path[len(source) :] for path in rows}
+    if target == source or target.startswith(source + "/"):
+        raise InvalidInput(f"{source!r} cannot be moved into itself. Nothing was changed.")
+    _check_targets(here, renamed, force)
+    with operation(here, "mv", f"{source} {target}", files=True):
+        os.makedirs(os.path.dirname(os.path.join(here.root, target)) or here.root, exist_ok=True)
+        with disk.named_errors(f"moving {source!r}"):
+            disk.rename(os.path.join(here.root, source), os.path.join(here.root, target))
+        here.local.put(_moved_rows(here, rows, renamed))
+    return Staged(
+        tuple(
+            c
+            for old, new in renamed.items()
+            for c in (Change(FILES + old, rows[old].entry, None), Change(FILES + new, None, rows[old].entry))
+        )
+    )
+
+
+def _check_targets(here: Here, renamed: Mapping[str, str], force: bool) -> None:
+    for path in renamed.values():
+        check_file(path)
+        if os.path.lexists(os.path.join(here.root, path)) and not force:
+            raise Conflict(
+                f"{path!r} exists already. Nothing was changed.", hint="Move it away, or overwrite it with -f."
+            )
+    others = [path for path in here.local.paths() if path not in renamed and path not in renamed.values()]
+    check_together(renamed.values(), others)
+
+
+def _moved_rows(here: Here, rows: Mapping[str, Tracked], renamed: Mapping[str, str]) -> list[Tracked]:
+    there = here.local.tracked(renamed.values())
+    result = [stage.removed(row) for row in rows.values()]
+    for old, new in renamed.items():
+        row = stage.put_entry(there.get(new), new, rows[old].entry)
+        result.append(Tracked(new, row.entry, None, True, row.staged, row.old, rows[old].about))
+    return result

@@ -1,0 +1,365 @@
+"""branch, switch, checkout, tag, diff, merge, revert, cherry-pick, reset, stash on real repos."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run, Write
+
+Keep = Callable[..., str]
+
+
+# -- branch
+
+
+def test_branches_are_listed_with_a_star_at_the_current_one(run: Run, story: dict[str, str]) -> None:
+    assert run("branch", "dev").out == ""
+    assert run("branch").lines == ["  dev", "* main"]
+    assert run("branch", "-a").lines == ["  dev", "* main"]
+    assert run("branch", "-v").lines == [f"  dev  {story['two'][:10]} second", f"* main {story['two'][:10]} second"]
+    assert run("branch", "--show-current").out == "main\n"
+    found = run("branch", "--json").json
+    assert found["current"] == "main" and [branch["name"] for branch in found["branches"]] == ["dev", "main"]
+
+
+def test_a_branch_starts_where_it_is_told(run: Run, story: dict[str, str]) -> None:
+    run("branch", "old", "HEAD~1")
+    assert f"old  {story['one'][:10]} first" in run("branch", "-v").out
+    assert "Did you mean 'main'" in run("branch", "x", "mian", code=128).err
+    assert run("branch", "old", code=128).err.startswith("fatal: ")
+    assert run("branch", "bad..name", code=128).err.startswith("fatal: ")
+
+
+def test_branches_are_deleted_and_renamed(run: Run, story: dict[str, str], keep: Keep) -> None:
+    run("branch", "dev")
+    assert run("branch", "-d", "dev").out == f"Deleted branch dev (was {story['two'][:10]}).\n"
+    run("switch", "-c", "side")
+    keep("only here", s="1")
+    run("switch", "main")
+    assert run("branch", "-d", "side", code=None).code != 0
+    run("branch", "-D", "side")
+    assert "Did you mean" in run("branch", "-d", "mai", code=128).err
+    run("branch", "-m", "trunk")
+    assert run("branch").lines == ["* trunk"]
+    run("branch", "other")
+    run("branch", "-m", "other", "third")
+    assert run("branch").lines == ["  third", "* trunk"]
+    assert run("branch", "-d", code=2).err.startswith("error: ")
+    assert run("branch", "-d", "trunk", code=None).code != 0
+
+
+# -- switch and checkout
+
+
+def test_switch_goes_to_a_branch_and_back(run: Run, story: dict[str, str], repo: Path, keep: Keep) -> None:
+    assert run("switch", "-c", "dev").err == "Switched to a new branch 'dev'\n"
+    keep("on dev", a="dev\n")
+    assert run("switch", "main").err == "Switched to branch 'main'\n"
+    assert (repo / "a").read_text() == "one\ntwo\n"
+    assert run("switch", "-").err == "Switched to branch 'dev'\n"
+    assert run("switch", "dev").err == "Already on 'dev'\n"
+    assert run("switch", "-q", "main").err == ""
+
+
+def test_switch_to_an_unknown_branch_suggests_one(run: Run, story: dict[str, str]) -> None:
+    ran = run("switch", "mian", code=128)
+    assert ran.err.startswith("fatal: ") and "Did you mean 'main'?" in ran.err
+
+
+def test_switch_refuses_to_lose_changes_unless_told(run: Run, story: dict[str, str], repo: Path, write: Write) -> None:
+    run("branch", "old", "HEAD~1")
+    write("a", "precious\n")
+    ran = run("switch", "old", code=1)
+    assert ran.err.startswith("error: ") and "a" in ran.err and (repo / "a").read_text() == "precious\n"
+    run("switch", "-f", "old")
+    assert (repo / "a").read_text() == "one\n"
+
+
+def test_switch_creates_at_a_start_and_detaches(run: Run, story: dict[str, str]) -> None:
+    run("switch", "-c", "old", "HEAD~1")
+    assert run("log", "--oneline").lines[0].endswith("first")
+    assert run("switch", "--detach", "main").err == f"HEAD is now at {story['two'][:10]} second\n"
+    assert run("status").lines[0] == f"HEAD detached at {story['two'][:10]}"
+    assert run("branch").lines[0] == f"* (HEAD detached at {story['two'][:10]})"
+    run("switch", "main", "HEAD~1", code=2)
+
+
+def test_checkout_goes_to_a_branch_or_with_advice_to_a_commit(run: Run, story: dict[str, str]) -> None:
+    assert run("checkout", "-b", "dev").err == "Switched to a new branch 'dev'\n"
+    assert run("checkout", "main").err == "Switched to branch 'main'\n"
+    ran = run("checkout", "HEAD~1")
+    assert "detached HEAD" in ran.err and "memlake switch -c" in ran.err
+    assert ran.err.endswith(f"HEAD is now at {story['one'][:10]} first\n")
+    run("checkout", "-")
+    assert run("status").lines[0] == "On branch main"
+    run("checkout", "-b", "old", "HEAD~1")
+    assert run("log", "--oneline").lines[0].endswith("first")
+
+
+def test_checkout_brings_files_back(run: Run, story: dict[str, str], repo: Path, write: Write) -> None:
+    assert run("checkout", "HEAD~1", "--", "a").err == f"Updated 1 path from {story['one'][:10]}\n"
+    assert (repo / "a").read_text() == "one\n" and run("status", "--porcelain").lines == ["M  a"]
+    write("a", "broken\n")
+    assert run("checkout", "--", "a").err == "Updated 1 path from the stage\n"
+    assert (repo / "a").read_text() == "one\n"
+    write("a", "broken\n")
+    run("checkout", "a")
+    assert (repo / "a").read_text() == "one\n"
+
+
+def test_checkout_of_an_unknown_word_suggests_a_branch(run: Run, story: dict[str, str]) -> None:
+    assert "Did you mean 'main'?" in run("checkout", "mian", code=128).err
+    assert run("checkout", code=2).err.startswith("error: ")
+
+
+# -- tag
+
+
+def test_tags_are_made_listed_moved_and_deleted(run: Run, story: dict[str, str]) -> None:
+    run("tag", "v1", "HEAD~1")
+    run("tag", "-a", "v2", "-m", "second release")
+    assert run("tag").lines == ["v1", "v2"] and run("tag", "-l", "*2").lines == ["v2"]
+    assert run("tag", "-n").lines[1] == "v2              second release"
+    assert run("log", "--oneline", "v1").lines == [f"{story['one'][:10]} first"]
+    assert run("tag", "v1", code=128).err.startswith("fatal: ")
+    run("tag", "-f", "v1")
+    assert run("log", "-1", "--oneline", "v1").lines[0].endswith("second")
+    found = run("tag", "--json").json["tags"]
+    assert [tag["name"] for tag in found] == ["v1", "v2"] and found[1]["message"] == "second release"
+    assert run("tag", "-d", "v1").out == f"Deleted tag 'v1' (was {story['two'][:10]}).\n"
+    assert "Did you mean 'v2'" in run("tag", "-d", "v22", code=128).err
+
+
+# -- diff
+
+
+def test_diff_compares_files_stage_and_commits(run: Run, story: dict[str, str], write: Write) -> None:
+    assert run("diff").out == ""
+    write("a", "one\n2\n")
+    assert run("diff").lines[-4:] == ["@@ -1,2 +1,2 @@", " one", "-two", "+2"]
+    assert run("diff", "--cached").out == ""
+    run("add", "a")
+    assert run("diff").out == "" and "+2" in run("diff", "--staged").lines and "+2" in run("diff", "HEAD").lines
+    assert "+two" in run("diff", "HEAD~1..HEAD").lines and "+two" in run("diff", "HEAD~1", "HEAD").lines
+    assert "-two" in run("diff", "HEAD", "HEAD~1").lines
+
+
+def test_diff_in_other_forms(run: Run, story: dict[str, str], keep: Keep) -> None:
+    run("mv", "data/b", "moved")
+    run("commit", "-m", "moved")
+    assert run("diff", "--name-status", "HEAD~2..HEAD").lines == ["M\ta", "R100\tdata/b\tmoved"]
+    assert run("diff", "--name-only", "HEAD~2..HEAD").lines == ["a", "moved"]
+    assert run("diff", "--stat", "HEAD~2..HEAD").lines == [
+        " a               | 1 +",
+        " data/b => moved | 0",
+        " 2 files changed, 1 insertion(+)",
+    ]
+    found = run("diff", "--json", "HEAD~2", "HEAD").json
+    assert [(change["status"], change["path"]) for change in found["changes"]] == [
+        ("M", "files/a"),
+        ("R", "files/moved"),
+    ]
+    assert run("diff", "--name-only", "HEAD~2..HEAD", "--", "a").lines == ["a"]
+
+
+def test_diff_tells_by_its_exit_code_when_asked(run: Run, story: dict[str, str]) -> None:
+    assert run("diff", "HEAD~1..HEAD").code == 0
+    assert run("diff", "--exit-code", "HEAD~1..HEAD", code=1).out != ""
+    assert run("diff", "--quiet", "HEAD~1..HEAD", code=1).out == ""
+    assert run("diff", "--exit-code", "HEAD..HEAD").out == ""
+
+
+def test_three_dots_compare_with_where_the_branches_parted(run: Run, story: dict[str, str], keep: Keep) -> None:
+    run("switch", "-c", "side")
+    keep("on side", s="1\n")
+    run("switch", "main")
+    keep("on main", m="1\n")
+    assert run("diff", "--name-status", "main...side").lines == ["A\ts"]
+    assert run("diff", "--name-status", "main..side").lines == ["D\tm", "A\ts"]
+
+
+def test_binary_files_are_shown_by_size(run: Run, story: dict[str, str], write: Write) -> None:
+    write("m.bin", b"\0\1\2" * 100)
+    run("add", "m.bin")
+    assert run("diff", "--cached").lines[-1].startswith("Binary file m.bin: nothing -> 300 B (")
+
+
+def test_diff_refuses_too_many_revisions(run: Run, story: dict[str, str]) -> None:
+    run("diff", "HEAD", "HEAD", "HEAD", code=2)
+    run("diff", "HEAD..HEAD", "HEAD", code=2)
+    run("diff", "nowhere", code=128)
+
+
+# -- merge
+
+
+@pytest.fixture
+def fork(run: Run, story: dict[str, str], keep: Keep) -> None:
+    """`side` and `main` both changed `a`, differently; each added a file of its own."""
+    run("switch", "-c", "side")
+    keep("on side", a="side\n", s="1")
+    run("switch", "main")
+    keep("on main", a="main\n", m="1")
+
+
+def test_a_merge_fast_forwards(run: Run, story: dict[str, str], keep: Keep) -> None:
+    run("switch", "-c", "side")
+    tip = keep("on side", s="1\n")
+    run("switch", "main")
+    lines = run("merge", "side").lines
+    assert lines[:2] == [f"Updating {story['two'][:10]}..{tip[:10]}", "Fast-forward"]
+    assert lines[2:] == [" s | 1 +", " 1 file changed, 1 insertion(+)"]
+    assert run("merge", "side").out == "Already up to date.\n"
+
+
+def test_a_merge_makes_a_commit_when_told(run: Run, story: dict[str, str], keep: Keep) -> None:
+    run("switch", "-c", "side")
+    keep("on side", s="1\n")
+    run("switch", "main")
+    assert run("merge", "--no-ff", "-m", "joined", "side").lines[0].startswith("Merge made: ")
+    commit = run("log", "-1", "--json").json["commits"][0]
+    assert commit["message"] == "joined" and len(commit["parents"]) == 2
+    assert run("log", "-1").lines[1].startswith("Merge: ")
+
+
+def test_ff_only_refuses_what_needs_a_commit(run: Run, fork: None) -> None:
+    assert run("merge", "--ff-only", "side", code=None).code in (1, 128)
+    run("merge", "--ff-only", "--no-ff", "side", code=2)
+    run("merge", code=2)
+    assert "Did you mean 'side'" in run("merge", "sied", code=128).err
+
+
+def test_a_conflict_is_told_in_full_and_waits(run: Run, fork: None, repo: Path) -> None:
+    ran = run("merge", "side", code=1)
+    assert ran.err == (
+        'error: merge of "side" into "main" stopped: 1 path changed on both sides.\n'
+        "  a\n"
+        "The merge is waiting; your files are unchanged. Choose with `memlake merge --ours PATH` or "
+        "`--theirs PATH`, then\n`memlake merge --continue`; or `memlake merge --abort`.\n"
+    )
+    assert (repo / "a").read_text() == "main\n"
+    out = run("status").out
+    assert "merge in progress with 1 conflict" in out and "both modified:   a" in out
+    assert run("status", "--json").json["doing"] == "merge"
+
+
+def test_choosing_a_side_finishes_a_merge(run: Run, fork: None, repo: Path) -> None:
+    run("merge", "side", code=1)
+    assert run("merge", "--continue", code=None).code != 0
+    assert "memlake merge --continue" in run("merge", "--theirs", "a").out
+    assert "chosen theirs:   a" in run("status").out
+    run("merge", "--continue")
+    assert (repo / "a").read_text() == "side\n" and (repo / "s").exists()
+    assert len(run("log", "-1", "--json").json["commits"][0]["parents"]) == 2
+
+
+def test_a_merge_can_be_given_up(run: Run, fork: None, repo: Path) -> None:
+    run("merge", "side", code=1)
+    run("merge", "--abort")
+    assert run("status").lines == ["On branch main", "nothing to commit, working tree clean"]
+    assert run("merge", "--abort", code=None).code != 0
+
+
+# -- revert and cherry-pick
+
+
+def test_revert_makes_the_inverse_commit(run: Run, story: dict[str, str], repo: Path) -> None:
+    lines = run("revert", "HEAD").lines
+    assert lines[0].startswith("[main ") and "second" in lines[0]
+    assert (repo / "a").read_text() == "one\n"
+    run("revert", code=2)
+    run("revert", "nowhere", code=128)
+
+
+def test_a_conflicting_revert_waits_and_can_be_given_up(run: Run, story: dict[str, str], keep: Keep) -> None:
+    keep("third", a="quite different\n")
+    ran = run("revert", "HEAD~1", code=1)
+    assert 'revert of "HEAD~1" stopped' in ran.err and "memlake revert --abort" in ran.err
+    run("revert", "--abort")
+    assert run("status").lines[-1] == "nothing to commit, working tree clean"
+    run("revert", "HEAD~1", code=1)
+    run("merge", "--theirs", "a")
+    run("revert", "--continue")
+    assert run("status").lines[-1] == "nothing to commit, working tree clean"
+
+
+def test_cherry_pick_repeats_a_commit(run: Run, story: dict[str, str], repo: Path, keep: Keep) -> None:
+    run("switch", "-c", "side")
+    keep("wanted", s="1\n")
+    run("switch", "main")
+    assert run("cherry-pick", "side").lines[0].endswith("] wanted")
+    assert (repo / "s").read_text() == "1\n"
+    run("cherry-pick", code=2)
+
+
+def test_a_conflicting_cherry_pick_waits(run: Run, fork: None) -> None:
+    ran = run("cherry-pick", "side", code=1)
+    assert 'cherry-pick of "side" stopped: 1 path' in ran.err
+    run("cherry-pick", "--abort")
+    assert run("status").lines[-1] == "nothing to commit, working tree clean"
+
+
+# -- reset
+
+
+def test_reset_hard_goes_back_and_the_reflog_goes_forward_again(run: Run, story: dict[str, str], repo: Path) -> None:
+    assert run("reset", "--hard", "HEAD~1").out == f"HEAD is now at {story['one'][:10]} first\n"
+    assert (repo / "a").read_text() == "one\n"
+    run("reset", "--hard", "HEAD@{1}")
+    assert (repo / "a").read_text() == "one\ntwo\n"
+
+
+def test_reset_soft_and_mixed_keep_the_files(run: Run, story: dict[str, str], repo: Path) -> None:
+    assert run("reset", "--soft", "HEAD~1").out == ""
+    assert run("status", "--porcelain").lines == ["M  a"] and (repo / "a").read_text() == "one\ntwo\n"
+    assert run("reset").lines == ["Unstaged changes after reset:", "M\ta"]
+    assert run("status", "--porcelain").lines == [" M a"]
+
+
+def test_reset_of_paths_unstages_them(run: Run, story: dict[str, str], write: Write) -> None:
+    write("a", "new\n")
+    run("add", "a")
+    assert run("reset", "a").lines == ["Unstaged changes after reset:", "M\ta"]
+    run("add", "a")
+    run("reset", "HEAD", "--", "a")
+    assert run("status", "--porcelain").lines == [" M a"]
+    run("reset", "--hard", "HEAD", "--", "a", code=2)
+    run("reset", "--hard", "nowhere", code=128)
+
+
+# -- stash
+
+
+def test_a_stash_is_pushed_shown_and_popped(run: Run, story: dict[str, str], repo: Path, write: Write) -> None:
+    write("a", "wip\n")
+    write("untracked", "u")
+    assert "Saved" in run("stash", "push", "-m", "half done").out
+    assert (repo / "a").read_text() == "one\ntwo\n" and (repo / "untracked").exists()
+    assert run("stash", "list").lines[0].startswith("stash@{0}: ") and "half done" in run("stash", "list").out
+    assert run("stash", "list", "--json").json["stashes"][0]["index"] == 0
+    assert " a | " in run("stash", "show").out and "+wip" in run("stash", "show", "-p").lines
+    assert run("stash", "show", "--json").json["changes"][0]["path"] == "files/a"
+    run("stash", "pop")
+    assert (repo / "a").read_text() == "wip\n" and run("stash", "list").out == ""
+
+
+def test_bare_stash_pushes_and_takes_untracked_files_when_told(
+    run: Run, story: dict[str, str], repo: Path, write: Write
+) -> None:
+    write("a", "wip\n")
+    write("untracked", "u")
+    run("stash", "-u")
+    assert not (repo / "untracked").exists()
+    run("stash", "apply", "stash@{0}")
+    assert (repo / "untracked").exists() and (repo / "a").read_text() == "wip\n"
+    assert run("stash", "drop", "0").out.startswith("Dropped stash@{0} (")
+    run("stash", "drop", code=128)
+    run("stash", "pop", "nonsense", code=2)
+
+
+def test_stash_of_nothing_says_so(run: Run, story: dict[str, str]) -> None:
+    ran = run("stash", code=None)
+    assert ran.code == 1 and "Traceback" not in ran.err

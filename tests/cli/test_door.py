@@ -1,0 +1,354 @@
+"""What holds for every verb: exit codes, errors in a few words, start-up, pipes, terminals, wrong input."""
+
+from __future__ import annotations
+
+import ast
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from memlake.cli import main as door
+from memlake.cli.main import SECTIONS, VERBS
+from memlake.errors import Error
+from tests.cli.conftest import SOURCE, Run, Write
+
+Process = Callable[..., subprocess.CompletedProcess[bytes]]
+READS = {
+    "status": (),
+    "log": (),
+    "show": (),
+    "diff": (),
+    "branch": (),
+    "tag": (),
+    "reflog": (),
+    "blame": ("a",),
+    "ls": (),
+    "du": (),
+    "fsck": (),
+    "gc": ("--dry-run",),
+    "doctor": (),
+    "ops": (),
+    "config": ("--list",),
+    "stash list": (),
+}
+
+
+# -- errors and exit codes
+
+
+def test_outside_a_repo_every_verb_of_a_repo_is_fatal(run: Run) -> None:
+    for verb in ("status", "log", "branch", "add .", "commit -m x", "gc", "undo"):
+        ran = run(*verb.split(), code=128)
+        assert ran.err.startswith("fatal: not a memlake repo") and "hint: " in ran.err and ran.out == ""
+
+
+def test_a_mistyped_verb_gets_a_suggestion_and_exit_two(run: Run) -> None:
+    assert run("comit", code=2).err == "error: 'comit' is not a memlake command.\nhint: Did you mean 'commit'?\n"
+    assert "memlake --help" in run("xyzzy", code=2).err
+
+
+def test_a_wrong_option_shows_the_usage_and_exits_with_two(run: Run) -> None:
+    ran = run("log", "--onelin", code=2)
+    assert ran.err.startswith("error: No such option") and "--oneline" in ran.err and "usage: memlake log" in ran.err
+
+
+def test_no_arguments_print_the_help_and_exit_with_one(run: Run) -> None:
+    assert run(code=1).out == run("--help").out
+
+
+def test_a_fault_of_ours_is_one_line_with_a_way_to_see_more(
+    run: Run, repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("oh")
+
+    monkeypatch.setattr("memlake.repo.Repo.status", broken)
+    ran = run("status", code=128)
+    assert ran.err == "fatal: unexpected ZeroDivisionError: oh\nhint: see where with MEMLAKE_DEBUG=1\n"
+    monkeypatch.setenv("MEMLAKE_DEBUG", "1")
+    assert "Traceback" in run("status", code=128).err
+
+
+def test_debug_shows_where_an_expected_error_came_from(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEMLAKE_DEBUG", "1")
+    ran = run("status", code=128)
+    assert "Traceback" in ran.err and "fatal: not a memlake repo" in ran.err
+
+
+def test_every_error_has_its_exit_code_and_label(run: Run, repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kinds = _all_errors(Error)
+    assert len(kinds) > 8
+    for kind in kinds:
+
+        def fail(*_: object, kind: type[Error] = kind) -> None:
+            raise kind("what happened", hint="do this\nor that")
+
+        monkeypatch.setattr("memlake.repo.Repo.status", fail)
+        ran = run("status", code=kind.exit_code)
+        assert ran.err.endswith("what happened\nhint: do this\nhint: or that\n")
+        assert ran.err.startswith("fatal: " if kind.exit_code == 128 else ("error: ", "what"))
+
+
+def _all_errors(kind: type[Error]) -> list[type[Error]]:
+    return [kind, *(one for child in kind.__subclasses__() for one in _all_errors(child))]
+
+
+def test_c_starts_in_another_folder(run: Run, repo: Path) -> None:
+    (repo / "sub").mkdir()
+    assert run("-C", "sub", "status").lines[0] == "On branch main"
+    assert run("-C", str(repo), "-C", "sub", "status").lines[0] == "On branch main"
+    assert run("-C", "nowhere", "status", code=128).err.startswith("fatal: cannot change to 'nowhere'")
+
+
+def test_the_repo_can_be_named_by_the_environment(
+    run: Run, story: dict[str, str], tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEMLAKE_REPO", os.getcwd())
+    monkeypatch.chdir(tmp_path_factory.mktemp("away"))
+    assert run("log", "--oneline").lines[0].endswith("second")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "log HEAD~99",
+        "log HEAD^2",
+        "log zzzz..main",
+        "show 0000",
+        "cat a@b",
+        "cat HEAD:",
+        "diff nowhere",
+        "switch nowhere",
+        "checkout nowhere",
+        "merge nowhere",
+        "revert nowhere",
+        "cherry-pick nowhere",
+        "reset --hard nowhere",
+        "branch bad..name",
+        "branch -d nowhere",
+        "tag bad~name",
+        "tag -d nowhere",
+        "stash pop 7",
+        "rm nowhere",
+        "mv nowhere x",
+        "restore nowhere",
+        "restore -s nowhere a",
+        "blame nowhere",
+        "commit --allow-empty -m x --uses nowhere",
+        "purge nowhere --reason r --yes",
+        "config no.such",
+        "add ../..",
+        "add .memlake/config.toml",
+        "log --since never-never",
+        "merge --abort",
+        "merge --continue",
+        "merge --ours a",
+        "reflog nowhere",
+    ],
+)
+def test_a_persons_mistake_never_shows_a_traceback(run: Run, story: dict[str, str], line: str) -> None:
+    ran = run(*line.split(), code=None)
+    assert ran.code in (1, 2, 128), line
+    assert ran.err and "Traceback" not in ran.err and "unexpected" not in ran.err, f"{line}: {ran.err}"
+
+
+@pytest.mark.parametrize("line", READS)
+def test_every_verb_that_reads_speaks_json(run: Run, story: dict[str, str], line: str) -> None:
+    found = run(*line.split(), *READS[line], "--json", code=None).json
+    assert found["schema_version"] == 1 and len(found) > 1
+
+
+def test_an_empty_repo_answers_every_verb_that_reads(run: Run, repo: Path) -> None:
+    for line, more in READS.items():
+        ran = run(*line.split(), *more, "--json", code=None)
+        assert ran.code in (0, 1, 128) and "unexpected" not in ran.err, f"{line}: {ran.err}"
+
+
+# -- start-up
+
+
+def imported(process: Process, *args: str) -> set[str]:
+    """The top-level modules in a process that ran these arguments."""
+    script = f"import sys; from memlake.cli.main import main; main({list(args)!r}); print(chr(10), *sys.modules)"
+    env = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    done = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True, check=True)
+    return set(done.stdout.splitlines()[-1].split())
+
+
+def test_help_imports_no_verb_and_nothing_heavy(process: Process) -> None:
+    modules = imported(process, "--help")
+    assert {name.split(".")[0] for name in modules} - sys.stdlib_module_names - _always() == {"click", "memlake"}
+    ours = {name for name in modules if name.startswith("memlake")}
+    assert ours <= {
+        "memlake",
+        "memlake.cli",
+        "memlake.cli.main",
+        "memlake.cli.words",
+        "memlake.config",
+        "memlake.errors",
+        "memlake.records",
+    }
+
+
+def test_status_imports_nothing_heavy(process: Process, run: Run, story: dict[str, str], write: Write) -> None:
+    write("new", "x")
+    tops = {name.split(".")[0] for name in imported(process, "status")}
+    assert not tops & {"pyarrow", "pathspec", "tomlkit", "obstore", "rich", "numpy", "asyncio", "sqlite3"}
+    assert {"click", "apsw"} <= tops
+
+
+def _always() -> set[str]:
+    """What this interpreter imports with no script at all (site hooks of an editable install and the like)."""
+    command = [sys.executable, "-c", "import sys; print(*sys.modules)"]
+    out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return {name.split(".")[0] for name in out.split()}
+
+
+def test_the_table_names_a_real_command_for_every_verb_with_its_own_help() -> None:
+    for verb, (_, line) in VERBS.items():
+        command = door.memlake.get_command(None, verb)  # type: ignore[arg-type]
+        assert command is not None and command.name == verb and command.help and line.endswith("."), verb
+    assert sum(len(section) for section in SECTIONS.values()) == len(VERBS)
+
+
+def test_every_option_of_every_verb_is_explained() -> None:
+    for verb in VERBS:
+        command = door.memlake.get_command(None, verb)  # type: ignore[arg-type]
+        for option in command.params if command else ():
+            assert option.param_type_name == "argument" or getattr(option, "help", None), f"{verb} {option.opts}"
+
+
+def test_the_version_is_printed(run: Run) -> None:
+    assert run("--version").out.startswith("memlake ")
+
+
+# -- pipes
+
+
+def test_output_into_a_pipe_is_plain_and_stable(process: Process, story: dict[str, str]) -> None:
+    for line in ("status", "log", "log --oneline --graph", "diff HEAD~1", "branch -v", "reflog", "show"):
+        first, second = process(*line.split()), process(*line.split())
+        assert first.returncode == 0 and b"\x1b" not in first.stdout and first.stdout == second.stdout
+        assert first.stderr == b""
+
+
+def test_force_color_and_no_color(process: Process, story: dict[str, str]) -> None:
+    assert b"\x1b[" in process("log", env={"FORCE_COLOR": "1"}).stdout
+    assert b"\x1b[" in process("--color", "always", "log").stdout
+    assert b"\x1b[" in process("--color=always", "log", env={"NO_COLOR": "1"}).stdout
+    assert b"\x1b[" not in process("log", env={"FORCE_COLOR": "1", "NO_COLOR": "1"}).stdout
+    assert b"\x1b[" not in process("--color", "never", "log", env={"FORCE_COLOR": "1"}).stdout
+
+
+def test_a_closed_pipe_ends_the_command_quietly(run: Run, repo: Path, write: Write) -> None:
+    write("big", b"line\n" * 2_000_000)
+    run("add", "big")
+    run("commit", "-m", "x")
+    env = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    shell = f"{sys.executable} -m memlake.cli cat big | head -1"
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", shell], env=env, capture_output=True, check=False)
+    assert done.stdout == b"line\n" and done.stderr == b"" and done.returncode == 141
+
+
+def test_binary_content_passes_through_untouched(process: Process, run: Run, repo: Path, write: Write) -> None:
+    content = bytes(range(256)) * 1000 + b"\r\n\0"
+    write("m.bin", content)
+    run("add", "m.bin")
+    run("commit", "-m", "x")
+    assert process("cat", "m.bin").stdout == content
+    assert process("show", "HEAD:m.bin").stdout == content
+
+
+def test_interrupt_ends_with_130(process: Process, repo: Path) -> None:
+    script = (
+        "import sys, os, signal\nfrom memlake.cli.main import main\nimport memlake.repo\n"
+        "memlake.repo.Repo.status = lambda self: os.kill(os.getpid(), signal.SIGINT)\nsys.exit(main(['status']))"
+    )
+    env = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    done = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, check=False)
+    assert done.returncode == 130 and b"Traceback" not in done.stderr
+    assert signal.SIGINT + 128 == 130
+
+
+# -- terminals
+
+
+def on_terminal(*args: str, **env: str) -> str:
+    """What a person at a terminal sees."""
+    pid, fd = pty.fork()
+    if pid == 0:
+        os.environ.update({"PYTHONPATH": str(SOURCE), "TERM": "xterm", **env})
+        os.execv(sys.executable, [sys.executable, "-m", "memlake.cli", *args])
+    seen = b""
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        try:
+            piece = os.read(fd, 65536)
+        except OSError:
+            break
+        if not piece:
+            break
+        seen += piece
+    os.waitpid(pid, 0)
+    os.close(fd)
+    return seen.decode().replace("\r\n", "\n")
+
+
+def test_a_terminal_gets_colour_and_names(story: dict[str, str]) -> None:
+    seen = on_terminal("log", "--oneline", MEMLAKE_PAGER="cat")
+    assert f"\x1b[33m{story['two'][:10]}\x1b[0m" in seen and "HEAD -> main" in seen
+    assert "\x1b" not in on_terminal("log", "--oneline", MEMLAKE_PAGER="cat", NO_COLOR="1")
+
+
+def test_a_terminal_gets_a_pager_only_for_long_reading(story: dict[str, str], write: Write) -> None:
+    pager = write("pager.sh", "#!/bin/sh\necho paged\ncat\n")
+    pager.chmod(0o755)
+    assert on_terminal("log", MEMLAKE_PAGER=str(pager)).startswith("paged\n")
+    assert not on_terminal("status", MEMLAKE_PAGER=str(pager)).startswith("paged")
+    assert not on_terminal("--no-pager", "log", MEMLAKE_PAGER=str(pager)).startswith("paged")
+
+
+def test_leaving_the_pager_early_is_no_error(run: Run, story: dict[str, str], write: Write) -> None:
+    write("big", "line\n" * 100_000)
+    run("add", "big")
+    assert on_terminal("diff", "--cached", MEMLAKE_PAGER="head -1").count("\n") == 1
+
+
+def test_stored_text_cannot_drive_the_terminal(run: Run, repo: Path) -> None:
+    run("commit", "--allow-empty", "-m", "evil\x1b[2J\u202ename", "--author", "Mal\x07 <m@x>", code=None)
+    if run("log", code=None).code == 128:
+        run("commit", "--allow-empty", "-m", "evil\x1b[2J\u202ename")
+    for line in (["log"], ["log", "--oneline"], ["show"], ["reflog"], ["branch", "-v"]):
+        seen = on_terminal(*line, MEMLAKE_PAGER="cat", NO_COLOR="1")
+        assert "\x1b" not in seen and "\u202e" not in seen and "\x07" not in seen, line
+        assert "evil\\x1b[2J\\u202ename" in seen
+
+
+def test_progress_is_shown_on_a_terminal_only(run: Run, repo: Path, write: Write, process: Process) -> None:
+    write("big", os.urandom(1 << 20) * 200)
+    assert process("add", "big").stderr == b""
+    run("reset", "-q", code=None)
+    run("rm", "--cached", "-q", "big", code=None)
+    write("big2", os.urandom(1 << 20) * 300)
+    seen = on_terminal("add", "big2")
+    assert seen == "" or "adding" in seen
+
+
+# -- the door itself
+
+
+def test_only_the_entry_catches_everything() -> None:
+    for path in (SOURCE / "memlake" / "cli").glob("*.py"):
+        caught = [
+            node
+            for node in ast.walk(ast.parse(path.read_text()))
+            if isinstance(node, ast.ExceptHandler) and isinstance(node.type, ast.Name) and node.type.id == "Exception"
+        ]
+        assert len(caught) == (1 if path.name == "main.py" else 0), path.name

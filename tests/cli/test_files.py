@@ -1,0 +1,189 @@
+"""init, add, rm, mv, status, restore on real repos."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.cli.conftest import Run, Write
+
+
+def test_init_makes_a_repo_and_is_harmless_when_repeated(run: Run, tmp_path: Path) -> None:
+    assert run("init").out == f"Initialized empty memlake repo in {tmp_path}/.memlake/\n"
+    assert run("init").out == f"Reinitialized existing memlake repo in {tmp_path}/.memlake/\n"
+    assert run("init", "-q").out == ""
+
+
+def test_init_takes_a_folder_and_a_branch(run: Run, tmp_path: Path) -> None:
+    run("init", "-b", "trunk", "sub")
+    assert (tmp_path / "sub" / ".memlake").is_dir()
+    assert run("-C", "sub", "status").lines[0] == "On branch trunk"
+
+
+def test_added_files_are_staged_and_add_is_silent(run: Run, repo: Path, write: Write) -> None:
+    write("a", "1")
+    write("data/b", "2")
+    assert run("status", "-s").lines == ["?? a", "?? data/"]
+    assert run("add", "a", "data").out == ""
+    assert run("status", "-s").lines == ["A  a", "A  data/b"]
+
+
+def test_add_of_nothing_says_so_and_succeeds(run: Run, repo: Path) -> None:
+    ran = run("add")
+    assert ran.out == "" and "Nothing specified" in ran.err and "memlake add ." in ran.err
+
+
+def test_add_all_takes_new_changed_and_deleted_files(run: Run, story: dict[str, str], repo: Path, write: Write) -> None:
+    write("a", "changed\n")
+    write("new", "n")
+    (repo / "data" / "b").unlink()
+    run("add", "-A")
+    assert run("status", "--porcelain").lines == ["M  a", "D  data/b", "A  new"]
+
+
+def test_add_update_leaves_untracked_files_alone(run: Run, story: dict[str, str], write: Write) -> None:
+    write("a", "changed\n")
+    write("new", "n")
+    run("add", "-u")
+    assert run("status", "--porcelain").lines == ["M  a", "?? new"]
+
+
+def test_add_dry_run_stages_nothing(run: Run, story: dict[str, str], repo: Path, write: Write) -> None:
+    write("a", "changed\n")
+    write("new/x", "n")
+    (repo / "data" / "b").unlink()
+    assert run("add", "-n", "-A").lines == ["add 'a'", "remove 'data/b'", "add 'new/'"]
+    assert run("add", "-n", "new/x").lines == ["add 'new/x'"]
+    assert run("add", "-n", "data").lines == ["remove 'data/b'"]
+    assert run("status", "--porcelain").lines == [" M a", " D data/b", "?? new/"]
+    run("add", "-n", "missing", code=128)
+
+
+def test_add_names_each_path_when_asked(run: Run, repo: Path, write: Write) -> None:
+    write("a", "1")
+    assert run("add", "-v", "a").lines == ["add 'a'"]
+
+
+def test_add_of_an_ignored_file_needs_force(run: Run, repo: Path, write: Write) -> None:
+    write(".memlakeignore", "*.tmp\n")
+    write("x.tmp", "x")
+    run("add", "-A")
+    assert run("status", "--porcelain").lines == ["A  .memlakeignore"]
+    run("add", "-f", "x.tmp")
+    assert "A  x.tmp" in run("status", "--porcelain").lines
+
+
+def test_add_warns_of_secrets_on_standard_error(run: Run, repo: Path, write: Write) -> None:
+    write(".env", "TOKEN=1")
+    ran = run("add", ".env")
+    assert ran.out == "" and ran.err.startswith("warning: ") and ".env" in ran.err
+
+
+def test_add_of_a_missing_file_is_fatal(run: Run, repo: Path) -> None:
+    ran = run("add", "missing", code=128)
+    assert ran.err.startswith("fatal: ") and "missing" in ran.err and "Traceback" not in ran.err
+
+
+def test_add_works_from_a_folder_below_the_root(run: Run, repo: Path, write: Write) -> None:
+    write("sub/a", "1")
+    run("-C", "sub", "add", "a")
+    assert run("status", "--porcelain").lines == ["A  sub/a"]
+    assert run("-C", "sub", "status", "-s").lines == ["A  a"]
+
+
+def test_rm_removes_the_file_and_names_it(run: Run, story: dict[str, str], repo: Path) -> None:
+    assert run("rm", "a").lines == ["rm 'a'"]
+    assert not (repo / "a").exists()
+    assert run("status", "--porcelain").lines == ["D  a"]
+
+
+def test_rm_cached_keeps_the_working_file(run: Run, story: dict[str, str], repo: Path) -> None:
+    run("rm", "--cached", "a")
+    assert (repo / "a").read_text() == "one\ntwo\n"
+    assert run("status", "--porcelain").lines == ["D  a", "?? a"]
+
+
+def test_rm_of_a_folder_needs_r(run: Run, story: dict[str, str], repo: Path) -> None:
+    ran = run("rm", "data", code=128)
+    assert "hint: memlake rm -r data" in ran.err and (repo / "data" / "b").exists()
+    run("rm", "-r", "data")
+    assert not (repo / "data").exists()
+
+
+def test_rm_refuses_to_lose_changes_unless_forced(run: Run, story: dict[str, str], repo: Path, write: Write) -> None:
+    write("a", "precious\n")
+    ran = run("rm", "a", code=1)
+    assert ran.err.startswith("error: ") and (repo / "a").read_text() == "precious\n"
+    run("rm", "-f", "a")
+    assert not (repo / "a").exists()
+
+
+def test_mv_renames_and_status_shows_the_rename(run: Run, story: dict[str, str], repo: Path) -> None:
+    run("mv", "a", "z")
+    assert (repo / "z").exists() and not (repo / "a").exists()
+    assert run("status", "--porcelain").lines == ["R  a -> z"]
+
+
+def test_mv_moves_several_files_into_a_folder(run: Run, story: dict[str, str], repo: Path, write: Write) -> None:
+    write("c", "c")
+    run("add", "c")
+    run("mv", "a", "c", "data")
+    assert sorted(path.name for path in (repo / "data").iterdir()) == ["a", "b", "c"]
+    run("mv", "data/a", "data/b", "nowhere", code=128)
+
+
+def test_status_in_long_form_has_groups_and_hints(run: Run, story: dict[str, str], write: Write) -> None:
+    assert run("status").lines == ["On branch main", "nothing to commit, working tree clean"]
+    write("a", "changed\n")
+    write("new", "n")
+    write("staged", "s")
+    run("add", "staged")
+    out = run("status").out
+    assert "Changes to be committed:" in out and "\tnew file:   staged" in out
+    assert "Changes not staged for commit:" in out and "\tmodified:   a" in out
+    assert "Untracked files:" in out and "\tnew" in out and '(use "memlake add' in out
+
+
+def test_status_as_json_is_one_document(run: Run, story: dict[str, str], write: Write) -> None:
+    write("a", "changed\n")
+    found = run("status", "--json").json
+    assert found["schema_version"] == 1 and found["branch"] == "main" and found["head"] == story["two"]
+    assert [change["path"] for change in found["unstaged"]] == ["files/a"] and found["unstaged"][0]["status"] == "M"
+
+
+def test_restore_brings_the_working_file_back(run: Run, story: dict[str, str], repo: Path, write: Write) -> None:
+    write("a", "broken\n")
+    assert run("restore", "a").out == ""
+    assert (repo / "a").read_text() == "one\ntwo\n"
+
+
+def test_restore_staged_unstages_and_keeps_the_file(run: Run, story: dict[str, str], repo: Path, write: Write) -> None:
+    write("a", "new\n")
+    run("add", "a")
+    run("restore", "--staged", "a")
+    assert run("status", "--porcelain").lines == [" M a"] and (repo / "a").read_text() == "new\n"
+
+
+def test_restore_takes_a_source(run: Run, story: dict[str, str], repo: Path) -> None:
+    run("restore", "-s", "HEAD~1", "a")
+    assert (repo / "a").read_text() == "one\n"
+    assert run("status", "--porcelain").lines == [" M a"]
+    run("restore", "-s", "HEAD~1", "-S", "-W", "a")
+    assert run("status", "--porcelain").lines == ["M  a"]
+
+
+def test_restore_without_paths_is_a_usage_error(run: Run, story: dict[str, str]) -> None:
+    assert run("restore", code=2).err.startswith("error: ")
+    assert run("restore", "missing", code=128).err.startswith("fatal: ")
+
+
+def test_a_path_outside_the_repo_is_refused(run: Run, repo: Path) -> None:
+    assert run("add", "../outside", code=128).err.startswith("fatal: ")
+
+
+def test_odd_names_are_quoted_on_their_line(run: Run, repo: Path, write: Write) -> None:
+    write('we"ird', "1")
+    write("größe", "1")
+    assert run("status", "-s").lines == ["?? größe", '?? "we\\"ird"'] or run("status", "-s").lines == [
+        '?? "we\\"ird"',
+        "?? größe",
+    ]

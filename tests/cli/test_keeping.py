@@ -1,0 +1,207 @@
+"""undo, ops, gc, fsck, purge, du, backup, doctor, config, completion, help on real repos."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import memlake as ml
+from tests.cli.conftest import Run, Write
+
+Keep = Callable[..., str]
+
+
+def test_undo_takes_back_the_last_operation(run: Run, story: dict[str, str]) -> None:
+    assert run("undo").out.startswith("Took back: commit")
+    assert run("log", "--oneline").lines == [f"{story['one'][:10]} first"]
+
+
+def test_operations_are_listed_newest_first(run: Run, story: dict[str, str]) -> None:
+    run("branch", "dev")
+    lines = run("ops").lines
+    assert " branch" in lines[0] and " commit" in lines[1]
+    found = run("ops", "-n", "1", "--json").json
+    assert found["schema_version"] == 1 and [done["verb"] for done in found["operations"]] == ["branch"]
+
+
+def test_gc_says_what_it_would_remove_and_removes_it(run: Run, story: dict[str, str]) -> None:
+    assert run("gc", "--dry-run").out.startswith("Would remove ")
+    assert run("gc", "--prune").out.startswith("Removed ")
+    assert run("gc", "--json").json["report"]["dry_run"] is False
+    assert run("log", "--oneline").lines[0].endswith("second")
+
+
+def test_fsck_of_a_sound_repo_succeeds(run: Run, story: dict[str, str]) -> None:
+    assert run("fsck").lines[-1].endswith(": no problem")
+    assert run("fsck", "--full", "--json").json["ok"] is True
+
+
+def test_fsck_of_a_damaged_repo_names_the_object_and_fails(run: Run, repo: Path, write: Write) -> None:
+    write("big.bin", bytes(range(256)) * 40_000)
+    run("add", "big.bin")
+    run("commit", "-m", "big")
+    oid = run("ls", "--json").json["entries"][0]["oid"]
+    pack = max((repo / ".memlake" / "packs").rglob("*"), key=lambda path: path.stat().st_size if path.is_file() else 0)
+    content = bytearray(pack.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    pack.chmod(0o644)
+    pack.write_bytes(content)
+    ran = run("fsck", "--full", code=1)
+    assert oid in ran.out and "big.bin" in ran.out and "problem" in ran.lines[-1]
+    assert run("fsck", "--full", "--json", code=1).json["ok"] is False
+
+
+def test_purge_asks_first_and_needs_a_reason(run: Run, story: dict[str, str]) -> None:
+    assert "--reason" in run("purge", "a", code=2).err
+    ran = run("purge", "a", "--reason", "a key", code=2)
+    assert "--yes" in ran.err and run("cat", "a").out == "one\ntwo\n"
+
+
+def test_purge_erases_by_path_and_fsck_tells_it_from_missing(run: Run, story: dict[str, str]) -> None:
+    oid = next(entry["oid"] for entry in run("ls", "--json").json["entries"] if entry["path"] == "files/a")
+    ran = run("purge", "a", "--reason", "a key", "--yes")
+    assert ran.out.startswith("Erased 1 object") and oid in ran.out
+    gone = run("cat", "a", code=128)
+    assert gone.err.startswith("fatal: ") and gone.out == ""
+    checked = run("fsck", "--full")
+    assert f"purged {oid}" in checked.out and checked.lines[-1].endswith(": no problem")
+    assert run("cat", "a", "HEAD~1").out == "one\n"
+    assert run("log", "--oneline").lines[0].endswith("second")
+
+
+def test_purge_takes_ids_revisions_and_all_versions(run: Run, story: dict[str, str], keep: Keep) -> None:
+    oid = run("ls", "--json").json["entries"][0]["oid"]
+    assert oid in run("purge", oid, "--reason", "r", "--yes").out
+    run("purge", "HEAD~1:a", "--reason", "r", "--yes")
+    run("cat", "a", "HEAD~1", code=128)
+    keep("third", a="three\n")
+    keep("fourth", a="four\n")
+    run("purge", "a", "--all-versions", "--reason", "r", "--yes")
+    run("cat", "a", "HEAD~1", code=128)
+    run("cat", "a", code=128)
+    assert run("purge", "missing", "--reason", "r", "--yes", code=128).err.startswith("fatal: ")
+
+
+def test_du_says_what_costs_what(run: Run, story: dict[str, str]) -> None:
+    out = run("du").out
+    assert "in all" in out and "Largest at HEAD:" in out and "data/b" in out
+    assert run("du", "--json").json["usage"]["total"] > 0
+
+
+def test_backup_writes_a_file(run: Run, story: dict[str, str], tmp_path: Path) -> None:
+    target = tmp_path / "copy.backup"
+    assert run("backup", str(target)).out.startswith("Wrote ")
+    assert target.exists()
+
+
+def test_doctor_checks_the_machine(run: Run, story: dict[str, str]) -> None:
+    ran = run("doctor", code=None)
+    assert ran.code in (0, 1) and all(line.startswith(("ok ", "bad ", "     ")) for line in ran.lines)
+    found = run("doctor", "--json", code=None).json
+    assert found["ok"] is (ran.code == 0) and found["checks"][0]["name"]
+
+
+# -- config
+
+
+def test_settings_are_read_written_listed_and_unset(run: Run, repo: Path) -> None:
+    assert run("config", "user.name", code=1).out == ""
+    run("config", "user.name", "Grace")
+    assert run("config", "user.name").out == "Grace\n"
+    assert "user.name=Grace  (repo)" in run("config", "--list").lines
+    found = run("config", "--list", "--json").json["settings"]
+    assert {"key": "user.name", "text": "Grace", "origin": "repo"}.items() <= found[-1].items() or any(
+        setting["key"] == "user.name" and setting["text"] == "Grace" for setting in found
+    )
+    assert run("config", "user.name", "--json").json["value"] == "Grace"
+    run("config", "--unset", "user.name")
+    run("config", "user.name", code=1)
+    assert "Did you mean" in run("config", "user.nam", code=128).err
+    assert run("config", code=2).err.startswith("error: ")
+
+
+def test_settings_of_the_user_need_no_repo(run: Run) -> None:
+    run("config", "--user", "init.branch", "trunk")
+    assert run("config", "--user", "init.branch").out == "trunk\n"
+    run("init", "elsewhere")
+    assert run("-C", "elsewhere", "status").lines[0] == "On branch trunk"
+    run("config", "--user", "--unset", "init.branch")
+    assert run("config", "init.branch", "x", code=128).err.startswith("fatal: ")
+
+
+# -- completion and help
+
+
+def completed(process: Callable[..., subprocess.CompletedProcess[bytes]], *line: str) -> list[str]:
+    env = {"MEMLAKE_COMPLETE": "bash_complete", "COMP_WORDS": " ".join(line), "COMP_CWORD": str(len(line) - 1)}
+    out = process(env=env).stdout.decode()
+    return [row.split(",", 1)[1] for row in out.splitlines() if row.startswith("plain,")]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_completion_script_of_each_shell_is_printed(run: Run, shell: str) -> None:
+    assert "MEMLAKE_COMPLETE" in run("completion", shell).out
+    run("completion", "tcsh", code=2)
+
+
+def test_verbs_branches_tags_and_paths_are_completed(
+    run: Run, story: dict[str, str], process: Callable[..., subprocess.CompletedProcess[bytes]]
+) -> None:
+    run("branch", "experiment-1")
+    run("tag", "v1")
+    assert completed(process, "memlake", "che") == ["checkout", "cherry-pick"]
+    assert completed(process, "memlake", "switch", "exp") == ["experiment-1"]
+    assert completed(process, "memlake", "log", "v") == ["v1"]
+    assert completed(process, "memlake", "cat", "da") == ["data/b"]
+    assert "--oneline" in completed(process, "memlake", "log", "--on")
+
+
+def test_completion_outside_a_repo_is_silent(
+    run: Run, process: Callable[..., subprocess.CompletedProcess[bytes]]
+) -> None:
+    assert completed(process, "memlake", "switch", "x") == []
+
+
+def test_help_explains_each_verb(run: Run) -> None:
+    assert run("help", "commit").out.startswith("Usage: memlake commit")
+    assert run("commit", "--help").out == run("help", "commit").out == run("commit", "-h").out
+    assert "memlake keeps" in run("help").out
+    assert "Did you mean 'commit'?" in run("help", "comit", code=2).err
+
+
+# -- the two lanes
+
+
+def test_memories_stay_out_of_the_log_of_files_and_are_shown_when_asked(run: Run, story: dict[str, str]) -> None:
+    with ml.open() as repo:
+        repo.write({"memories/bot/1": b"likes tea"}, "bot: remember")
+        repo.write({"memories/bot/2": b"likes cake"}, "bot: remember more")
+    assert [line.split(" ", 1)[1] for line in run("log", "--oneline").lines] == ["second", "first"]
+    assert run("log", "--memory", "--oneline").lines[0].endswith("bot: remember more")
+    assert run("log", "--memory", "--json").json["commits"][0]["lane"] == "memory"
+    assert len(run("log", "--lane", "all", "--oneline").lines) == 4
+    assert run("cat", "memories/bot/1").out == "likes tea"
+    assert run("ls", "memories/bot").lines == ["memories/bot/1", "memories/bot/2"]
+    run("reset", "--hard", "HEAD~1")
+    assert run("cat", "memories/bot/2").out == "likes cake"
+
+
+def test_a_diff_of_branches_shows_the_memory_lane_when_asked(run: Run, story: dict[str, str]) -> None:
+    run("branch", "side")
+    with ml.open() as repo:
+        repo.write({"memories/bot/1": b"likes tea"}, "bot: remember")
+    assert run("diff", "--name-status", "side..main").out == ""
+    assert run("diff", "--memory", "--name-status", "side..main").lines == ["A\tmemories/bot/1"]
+    assert run("diff", "--all", "--name-status", "side..main").lines == ["A\tmemories/bot/1"]
+
+
+def test_a_file_in_a_folder_named_like_a_kind_is_reached_with_a_dot(run: Run, repo: Path, write: Write) -> None:
+    write("memories/notes", "mine\n")
+    run("add", ".")
+    run("commit", "-m", "x")
+    assert run("ls").lines == ["./memories/notes"]
+    assert run("cat", "./memories/notes").out == "mine\n"
+    assert run("log", "--oneline", "--", "./memories/notes").lines

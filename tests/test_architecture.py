@@ -1,0 +1,336 @@
+"""The layer table of docs/design.md and the size limits, enforced on the source; each check is seen to fail once."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCE = ROOT / "src"
+PACKAGE = "memlake"
+LONGEST_FUNCTION = 60
+LONGEST_FILE = 500
+BANNED = {"utils", "util", "helpers", "common", "base", "manager", "service", "misc"}
+READS_ENVIRONMENT = f"{PACKAGE}.config"
+DOOR = 5
+FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+
+
+@dataclass(frozen=True)
+class Room:
+    """One name of the layer table: a module or folder directly under the package."""
+
+    name: str
+    level: int
+    line: int
+
+
+@dataclass(frozen=True)
+class Import:
+    target: str
+    line: int
+    hidden: bool
+
+
+# -- the checks: each takes text and returns what is wrong with it
+
+
+def read_layers(text: str) -> dict[str, Room]:
+    """The rooms in the block of design.md that starts with `src/memlake/`."""
+    block = re.search(rf"^```\w*\nsrc/{PACKAGE}/\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    assert block, f"docs/design.md has no block that starts with src/{PACKAGE}/"
+    rooms = {}
+    for number, line in enumerate(block[1].splitlines()):
+        told = re.match(r"  (\S+(?: \S+)*)\s+L(\d)\s", line)
+        for name in told[1].split() if told else ():
+            room = name.removesuffix(".py").removesuffix("/")
+            rooms[room] = Room(room, int(told[2]) if told else 0, number)
+    return rooms
+
+
+def imports(module: str, tree: ast.Module, *, is_package: bool = False) -> Iterator[Import]:
+    """Every import of the project's own modules, with `from memlake import x` as memlake.x."""
+    for node, hidden in _with_hidden(tree, hidden=False):
+        if isinstance(node, ast.Import):
+            targets = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            start = _absolute(module, node, is_package=is_package)
+            targets = [f"{start}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        for target in targets:
+            if target.split(".")[0] == PACKAGE:
+                yield Import(target, node.lineno, hidden)
+
+
+def _with_hidden(node: ast.AST, *, hidden: bool) -> Iterator[tuple[ast.AST, bool]]:
+    for child in ast.iter_child_nodes(node):
+        yield child, hidden
+        yield from _with_hidden(child, hidden=hidden or isinstance(child, FUNCTION))
+
+
+def _absolute(module: str, node: ast.ImportFrom, *, is_package: bool) -> str:
+    if not node.level:
+        return node.module or ""
+    parts = module.split(".")
+    above = parts[: len(parts) - node.level + is_package]
+    return ".".join([*above, *([node.module] if node.module else [])])
+
+
+def wrong_layers(module: str, source: str, rooms: dict[str, Room], *, is_package: bool = False) -> list[str]:
+    """Imports that go down the table, or sideways within one level from L1 on."""
+    if module == PACKAGE:
+        return []  # the public names come from everywhere, lazily
+    own = rooms.get(module.split(".")[1])
+    if own is None:
+        return [f"{module}: {module.split('.')[1]} is not in the layer table of docs/design.md"]
+    wrong = []
+    for found in imports(module, ast.parse(source), is_package=is_package):
+        name = found.target.split(".")[1] if "." in found.target else ""
+        other = rooms.get(name)
+        if other is None:  # a public name of the package itself: what doors use
+            bad = own.level != DOOR
+        elif other.name == own.name:
+            bad = False
+        else:
+            bad = other.line > own.line or (other.level == own.level and own.level > 0)
+        if bad:
+            wrong.append(f"{module}:{found.line} (L{own.level}) may not import {found.target}")
+    return wrong
+
+
+def hidden_imports(module: str, source: str) -> list[str]:
+    found = imports(module, ast.parse(source))
+    return [f"{module}:{one.line} imports {one.target} inside a function" for one in found if one.hidden]
+
+
+def long_functions(module: str, source: str) -> list[str]:
+    wrong = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            lines = (node.end_lineno or node.lineno) - node.lineno + 1 - _docstring_lines(node)
+            if lines > LONGEST_FUNCTION:
+                wrong.append(f"{module}:{node.lineno} {node.name} has {lines} lines; {LONGEST_FUNCTION} is the limit")
+    return wrong
+
+
+def _docstring_lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    if ast.get_docstring(node) is None:
+        return 0
+    return (node.body[0].end_lineno or 0) - node.body[0].lineno + 1
+
+
+def long_file(module: str, source: str) -> list[str]:
+    lines = len(source.splitlines())
+    return [f"{module} has {lines} lines; {LONGEST_FILE} is the limit"] if lines > LONGEST_FILE else []
+
+
+def banned_name(module: str) -> list[str]:
+    parts = {part.strip("_") for part in module.split(".")}
+    return [f"{module}: {name} says nothing; name the noun of the field" for name in sorted(parts & BANNED)]
+
+
+def no_docstring(module: str, source: str) -> list[str]:
+    told = ast.get_docstring(ast.parse(source))
+    return [] if told else [f"{module} does not say in its first line what it is for"]
+
+
+def reads_environment(module: str, source: str) -> list[str]:
+    """Uses of os.environ and os.getenv anywhere but in config.py."""
+    if module == READS_ENVIRONMENT:
+        return []
+    names = {"environ", "environb", "getenv", "getenvb"}
+    wrong = []
+    for node in ast.walk(ast.parse(source)):
+        attribute = isinstance(node, ast.Attribute) and node.attr in names and ast.unparse(node.value) == "os"
+        imported = isinstance(node, ast.ImportFrom) and node.module == "os" and {a.name for a in node.names} & names
+        if attribute or imported:
+            wrong.append(f"{module}:{node.lineno} reads the environment; ask config.py")
+    return wrong
+
+
+# -- the project
+
+
+@dataclass(frozen=True)
+class Module:
+    name: str
+    source: str
+    is_package: bool
+
+
+def modules() -> list[Module]:
+    found = []
+    for path in sorted((SOURCE / PACKAGE).rglob("*.py")):
+        parts = path.relative_to(SOURCE).with_suffix("").parts
+        is_package = parts[-1] == "__init__"
+        found.append(
+            Module(".".join(parts[:-1] if is_package else parts), path.read_text(encoding="utf-8"), is_package)
+        )
+    return found
+
+
+MODULES = modules()
+LAYERS = read_layers((ROOT / "docs" / "design.md").read_text(encoding="utf-8"))
+
+
+def every(check: str) -> list[str]:
+    """What one check says of all modules."""
+    run = globals()[check]
+    return [problem for module in MODULES for problem in run(module.name, module.source)]
+
+
+def test_the_layer_table_names_every_room() -> None:
+    assert {"errors", "records", "config", "objects", "versions", "repo", "cli"} <= LAYERS.keys()
+    assert LAYERS["errors"].level == 0 and LAYERS["cli"].level == LAYERS["mcp"].level == DOOR
+    assert len(MODULES) > 5, "the source was found"
+
+
+def test_imports_only_go_up_the_layer_table() -> None:
+    wrong = [
+        problem
+        for module in MODULES
+        for problem in wrong_layers(module.name, module.source, LAYERS, is_package=module.is_package)
+    ]
+    assert wrong == []
+
+
+def test_no_file_has_a_name_that_says_nothing() -> None:
+    assert [problem for module in MODULES for problem in banned_name(module.name)] == []
+
+
+@pytest.mark.parametrize(
+    "check", ["hidden_imports", "long_functions", "long_file", "no_docstring", "reads_environment"]
+)
+def test_every_module_passes(check: str) -> None:
+    assert every(check) == []
+
+
+# -- the checks can fail
+
+TABLE = """
+```
+src/memlake/
+  __init__.py    the public names
+  errors.py      L0  every error
+  config.py      L0  settings
+  objects/       L1  bytes
+  versions/      L2  history
+  index/         L2  finding
+  datasets/      L3  rows
+  memories/      L3  facts
+  repo.py        L4  wiring
+  cli/ api/ client.py     L5  doors
+```
+"""
+
+
+@pytest.fixture(scope="module")
+def table() -> dict[str, Room]:
+    return read_layers(TABLE)
+
+
+def test_the_table_is_read_in_order_with_several_names_on_a_line(table: dict[str, Room]) -> None:
+    assert " ".join(table) == "errors config objects versions index datasets memories repo cli api client"
+    assert [table[name].level for name in ("errors", "objects", "repo", "client")] == [0, 1, 4, 5]
+    assert table["cli"].line == table["client"].line
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("memlake.objects.packs", "from memlake.versions import tree"),
+        ("memlake.objects.packs", "import memlake.versions.tree"),
+        ("memlake.objects.packs", "from memlake import versions"),
+        ("memlake.objects.packs", "from ..versions import tree"),
+        ("memlake.objects.packs", "from .. import repo"),
+        ("memlake.objects.packs", "def f():\n    from memlake import repo"),
+        ("memlake.objects.packs", "if TYPE_CHECKING:\n    from memlake.repo import Repo"),
+        ("memlake.errors", "from memlake.config import x"),
+        ("memlake.index.words", "from memlake.versions import tree"),
+        ("memlake.memories.store", "from memlake.datasets import plan"),
+        ("memlake.repo", "from memlake.cli import main"),
+        ("memlake.repo", "from memlake import open"),
+        ("memlake.repo", "import memlake"),
+        ("memlake.api.app", "from memlake.cli import screen"),
+        ("memlake.client", "from memlake.api import app"),
+        ("memlake.attic.thing", "x = 1"),
+    ],
+)
+def test_an_import_in_the_wrong_direction_is_flagged(table: dict[str, Room], module: str, source: str) -> None:
+    assert len(wrong_layers(module, source, table)) == 1
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("memlake.versions.merge", "from memlake.objects.packs import Pack\nfrom memlake import errors\nimport os"),
+        ("memlake.versions.merge", "from .tree import Node\nfrom . import diff\nfrom ..objects import packs"),
+        ("memlake.config", "from memlake.errors import Error"),
+        (
+            "memlake.cli.main",
+            "from memlake import open\nfrom memlake.repo import Repo\nfrom memlake.cli.screen import show",
+        ),
+        ("memlake", "from memlake.cli import main"),
+    ],
+)
+def test_an_import_in_the_right_direction_is_not(table: dict[str, Room], module: str, source: str) -> None:
+    assert wrong_layers(module, source, table) == []
+
+
+def test_a_relative_import_of_a_folder_starts_at_the_folder(table: dict[str, Room]) -> None:
+    assert wrong_layers("memlake.objects", "from .packs import Pack", table, is_package=True) == []
+    assert wrong_layers("memlake.objects", "from ..versions import tree", table, is_package=True)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def f():\n    import memlake.objects",
+        "async def f():\n    if x:\n        from memlake import errors",
+        "class A:\n    def f(self):\n        def g():\n            from memlake.errors import Error",
+    ],
+)
+def test_an_import_of_ours_inside_a_function_is_flagged(source: str) -> None:
+    assert len(hidden_imports("memlake.x", source)) == 1
+
+
+def test_a_lazy_import_of_others_and_a_plain_one_of_ours_are_not_hidden() -> None:
+    assert hidden_imports("memlake.x", "from memlake import errors\ndef f():\n    import pyarrow") == []
+
+
+def test_a_function_over_the_limit_is_flagged_and_its_docstring_is_free() -> None:
+    fits = "def f():\n" + '    """' + "say\n" * 30 + '    """\n' + "    x = 1\n" * (LONGEST_FUNCTION - 1)
+    assert long_functions("memlake.x", fits) == []
+    assert len(long_functions("memlake.x", fits + "    x = 1\n")) == 1
+    inside = "class A:\n    async def f(self):\n" + "        x = 1\n" * LONGEST_FUNCTION
+    assert len(long_functions("memlake.x", inside)) == 1
+
+
+def test_a_file_over_the_limit_is_flagged() -> None:
+    assert long_file("memlake.x", "x = 1\n" * LONGEST_FILE) == []
+    assert len(long_file("memlake.x", "x = 1\n" * (LONGEST_FILE + 1))) == 1
+
+
+@pytest.mark.parametrize("name", ["memlake.utils", "memlake.objects.helpers", "memlake.common.x", "memlake._base"])
+def test_a_name_that_says_nothing_is_flagged(name: str) -> None:
+    assert len(banned_name(name)) == 1
+    assert banned_name("memlake.objects.packs") == []
+
+
+def test_a_module_without_a_docstring_is_flagged() -> None:
+    assert len(no_docstring("memlake.x", "x = 1")) == 1
+    assert no_docstring("memlake.x", '"""What it is for."""') == []
+
+
+@pytest.mark.parametrize(
+    "source", ["import os\nx = os.environ['A']", "import os\nos.getenv('A')", "from os import environ"]
+)
+def test_reading_the_environment_outside_config_is_flagged(source: str) -> None:
+    assert len(reads_environment("memlake.cli.main", source)) == 1
+    assert reads_environment(READS_ENVIRONMENT, source) == []

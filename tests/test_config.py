@@ -1,0 +1,389 @@
+"""Finding the repo, reading and writing settings, and knowing who writes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from memlake import config
+from memlake.errors import InvalidInput, NotARepo
+from memlake.records import Author
+
+needs_git = pytest.mark.skipif(not any(os.access(f"{p}/git", os.X_OK) for p in os.get_exec_path()), reason="needs git")
+
+
+@pytest.fixture
+def repo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with an empty `.memlake`, and a home without any config."""
+    root = tmp_path / "repo"
+    (root / ".memlake").mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home" / ".config"))
+    return root
+
+
+@pytest.fixture
+def folder(repo: Path) -> Path:
+    return repo / ".memlake"
+
+
+def write_user(text: str) -> None:
+    config.user_file().parent.mkdir(parents=True, exist_ok=True)
+    config.user_file().write_text(text)
+
+
+# -- where the repo is
+
+
+def test_the_repo_is_found_from_a_folder_deep_below_it(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    deep = repo / "a" / "b" / "c"
+    deep.mkdir(parents=True)
+    assert config.find_repo(deep) == repo
+    monkeypatch.chdir(deep)
+    assert config.find_repo() == config.get_repo() == repo
+
+
+def test_the_nearest_repo_wins(repo: Path) -> None:
+    inner = repo / "inner"
+    (inner / ".memlake").mkdir(parents=True)
+    assert config.find_repo(inner) == inner
+
+
+def test_a_file_called_memlake_is_not_a_repo(tmp_path: Path) -> None:
+    (tmp_path / ".memlake").write_text("x")
+    assert config.find_repo(tmp_path) is None
+
+
+def test_no_repo_is_none_to_find_and_an_error_with_a_cure_to_get(tmp_path: Path) -> None:
+    assert config.find_repo(tmp_path) is None
+    with pytest.raises(NotARepo, match="memlake init") as caught:
+        config.get_repo(tmp_path)
+    assert str(tmp_path) in caught.value.message
+
+
+def test_an_explicit_path_wins_over_the_environment_and_that_over_the_current_folder(
+    repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("named", "given"):
+        (tmp_path / name / ".memlake").mkdir(parents=True)
+    monkeypatch.chdir(repo)
+    monkeypatch.setenv("MEMLAKE_REPO", str(tmp_path / "named"))
+    assert config.find_repo() == tmp_path / "named"
+    assert config.find_repo(explicit=tmp_path / "given") == tmp_path / "given"
+    monkeypatch.delenv("MEMLAKE_REPO")
+    assert config.find_repo() == repo
+
+
+def test_a_named_repo_may_be_the_memlake_folder_itself(repo: Path) -> None:
+    assert config.find_repo(explicit=repo / ".memlake") == repo
+
+
+def test_a_named_repo_is_not_looked_for_above(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (repo / "sub").mkdir()
+    with pytest.raises(NotARepo, match="sub"):
+        config.find_repo(explicit=repo / "sub")
+    monkeypatch.setenv("MEMLAKE_REPO", str(repo / "sub"))
+    with pytest.raises(NotARepo, match="MEMLAKE_REPO"):
+        config.find_repo()
+
+
+def test_a_current_folder_that_was_removed_is_said_to_be_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    with pytest.raises(NotARepo, match="no longer exists"):
+        config.find_repo()
+
+
+# -- settings
+
+
+def test_without_files_every_setting_has_its_default(folder: Path) -> None:
+    settings = config.read_settings(folder)
+    assert settings == config.Settings()
+    assert (settings.gc_grace_hours, settings.gc_reflog_expire, settings.core_lease_seconds) == (24, "never", 3600)
+    assert config.read_settings(None) == settings
+
+
+def test_the_repo_wins_over_the_user_key_by_key(folder: Path) -> None:
+    write_user('[user]\nname = "Ana"\nemail = "ana@example.org"\n[gc]\ngrace_hours = 2\n')
+    (folder / "config.toml").write_text('user.name = "Bot"\n')
+    settings = config.read_settings(folder)
+    assert (settings.user_name, settings.user_email, settings.gc_grace_hours) == ("Bot", "ana@example.org", 2)
+    origins = {value.key: value.origin for value in config.list_values(folder)}
+    assert (origins["user.name"], origins["user.email"], origins["color.ui"]) == ("repo", "user", "default")
+
+
+def test_every_setting_is_listed_with_what_it_is_for(folder: Path) -> None:
+    listed = config.list_values(folder)
+    assert [value.key for value in listed] == sorted(value.key for value in listed)
+    assert len(listed) == len(config.Settings.__dataclass_fields__)
+    assert all(value.says for value in listed)
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "kept"),
+    [
+        ("user.name", 'Zoë "Z" \\ O\'Hara', 'Zoë "Z" \\ O\'Hara'),
+        ("gc.grace_hours", "1.5", "1.5"),
+        ("core.lease_seconds", "60", "60"),
+        ("add.warn_secrets", "No", "false"),
+        ("gc.reflog_expire", "90", "90"),
+        ("color.ui", "never", "never"),
+    ],
+)
+def test_what_is_set_is_read_back(folder: Path, key: str, text: str, kept: str) -> None:
+    config.set_value(folder, key, text)
+    assert config.get_value(folder, key) == kept
+    assert config.get_value(None, key) != kept, "the user's own settings must not change"
+    config.read_settings(folder)
+
+
+def test_a_value_for_the_user_goes_to_the_users_file(folder: Path) -> None:
+    config.set_value(None, "user.name", "Ana", where="user")
+    assert not (folder / "config.toml").exists()
+    assert config.get_value(folder, "user.name") == "Ana"
+
+
+def test_none_unsets_and_the_default_returns(folder: Path) -> None:
+    config.set_value(folder, "gc.grace_hours", 3)
+    config.set_value(folder, "gc.grace_hours", None)
+    assert config.get_value(folder, "gc.grace_hours") == "24"
+    config.set_value(folder, "user.name", None)
+    assert config.get_value(folder, "user.name") is None
+
+
+def test_setting_one_key_keeps_comments_and_the_other_keys(folder: Path) -> None:
+    path = folder / "config.toml"
+    path.write_text("# mine\n[gc]\ngrace_hours = 5 # short\n")
+    config.set_value(folder, "user.name", "Ana")
+    assert "# mine" in path.read_text() and "grace_hours = 5 # short" in path.read_text()
+    assert config.read_settings(folder).gc_grace_hours == 5
+
+
+def test_a_linked_settings_file_stays_a_link(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "dotfile").write_text("")
+    (folder / "config.toml").symlink_to(tmp_path / "dotfile")
+    config.set_value(folder, "user.name", "Ana")
+    assert (folder / "config.toml").is_symlink()
+    assert "Ana" in (tmp_path / "dotfile").read_text()
+
+
+def test_a_crash_while_writing_leaves_the_old_file_whole(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config.set_value(folder, "user.name", "Ana")
+    before = (folder / "config.toml").read_text()
+
+    def crash(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "replace", crash)
+    with pytest.raises(KeyboardInterrupt):
+        config.set_value(folder, "user.name", "Eve")
+    assert (folder / "config.toml").read_text() == before
+
+
+@pytest.mark.parametrize(
+    ("key", "near"), [("user.nmae", "user.name"), ("gc.grace", "gc.grace_hours"), ("colour.ui", "color.ui")]
+)
+def test_an_unknown_key_is_refused_with_the_nearest_one(folder: Path, key: str, near: str) -> None:
+    for act in (lambda: config.get_value(folder, key), lambda: config.set_value(folder, key, "x")):
+        with pytest.raises(InvalidInput, match=key.replace(".", r"\.")) as caught:
+            act()
+        assert near in caught.value.hint
+
+
+def test_an_unknown_key_in_a_file_is_an_error_that_names_the_file(folder: Path) -> None:
+    (folder / "config.toml").write_text("[gc]\ngrase_hours = 1\n")
+    with pytest.raises(InvalidInput, match=r"config\.toml has an unknown setting") as caught:
+        config.read_settings(folder)
+    assert "gc.grace_hours" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("key", "bad"),
+    [
+        ("gc.grace_hours", "soon"),
+        ("gc.grace_hours", "-1"),
+        ("gc.grace_hours", "nan"),
+        ("gc.grace_hours", "inf"),
+        ("core.lease_seconds", "1.5"),
+        ("core.lease_seconds", "0"),
+        ("core.lease_seconds", "inf"),
+        ("add.warn_secrets", "maybe"),
+        ("color.ui", "sometimes"),
+        ("gc.reflog_expire", "soon"),
+    ],
+)
+def test_a_value_of_the_wrong_kind_is_refused_and_nothing_is_written(folder: Path, key: str, bad: str) -> None:
+    with pytest.raises(InvalidInput, match=key.replace(".", r"\.")) as caught:
+        config.set_value(folder, key, bad)
+    assert bad in caught.value.message
+    assert not (folder / "config.toml").exists()
+
+
+@pytest.mark.parametrize("value", ["true", "[1]", "1979-05-27", '"soon"'])
+def test_a_value_of_the_wrong_kind_in_a_file_names_the_file(folder: Path, value: str) -> None:
+    (folder / "config.toml").write_text(f"[gc]\ngrace_hours = {value}\n")
+    with pytest.raises(InvalidInput, match=r"gc\.grace_hours takes a number of at least 0; .*config\.toml says"):
+        config.read_settings(folder)
+
+
+def test_bad_toml_names_the_file_and_the_line(folder: Path) -> None:
+    (folder / "config.toml").write_text("[gc]\ngrace_hours = \n")
+    with pytest.raises(InvalidInput, match=r"config\.toml is not valid TOML.*line 2"):
+        config.read_settings(folder)
+    with pytest.raises(InvalidInput, match="not changed"):
+        config.set_value(folder, "user.name", "Ana")
+
+
+def test_a_file_that_is_not_text_is_refused(folder: Path) -> None:
+    (folder / "config.toml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(InvalidInput, match=r"config\.toml is not UTF-8"):
+        config.read_settings(folder)
+
+
+def test_a_section_that_is_a_plain_value_is_refused(folder: Path) -> None:
+    (folder / "config.toml").write_text("user = 3\n")
+    with pytest.raises(InvalidInput, match="not as a section"):
+        config.set_value(folder, "user.name", "Ana")
+
+
+def test_no_toml_parser_is_imported_when_no_file_says_anything(folder: Path) -> None:
+    (folder / "config.toml").write_text("# nothing yet\n\n")
+    code = (
+        "import sys; from pathlib import Path; from memlake import config\n"
+        f"config.read_settings(Path({str(folder)!r})); config.find_repo({str(folder)!r})\n"
+        "slow = {'tomllib', 'tomlkit', 'subprocess', 'difflib', 'pathlib2'} & set(sys.modules)\n"
+        "sys.exit(f'imported {slow}' if slow else 0)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# -- who is writing
+
+
+def test_the_environment_names_the_author_first(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config.set_value(folder, "user.name", "Ana")
+    config.set_value(folder, "user.email", "ana@example.org")
+    assert config.read_identity(folder) == Author("Ana", "ana@example.org")
+    monkeypatch.setenv("MEMLAKE_AUTHOR_NAME", "Bot")
+    assert config.read_identity(folder) == Author("Bot", "ana@example.org")
+    monkeypatch.setenv("MEMLAKE_AUTHOR_EMAIL", "bot@example.org")
+    assert config.read_identity(folder) == Author("Bot", "bot@example.org")
+
+
+def test_without_any_configuration_the_author_is_user_at_host(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOGNAME", "ana")
+    assert config.read_identity(folder) == Author("ana", f"ana@{os.uname().nodename}")
+    for name in ("LOGNAME", "USER", "USERNAME"):
+        monkeypatch.delenv(name, raising=False)
+    assert config.read_identity(None).name, "an account without a login name still has one"
+
+
+@needs_git
+def test_git_is_asked_when_memlake_was_told_nothing(folder: Path) -> None:
+    gitconfig = Path(os.environ["HOME"]) / ".gitconfig"
+    gitconfig.parent.mkdir(exist_ok=True)
+    gitconfig.write_text("[user]\n\tname = Ana of Git\n\temail = ana@git.example\n")
+    assert config.read_identity(folder) == Author("Ana of Git", "ana@git.example")
+    config.set_value(folder, "user.name", "Bot")
+    assert config.read_identity(folder).name == "Bot"
+
+
+@needs_git
+def test_a_git_repo_around_the_data_may_name_the_author(folder: Path) -> None:
+    subprocess.run(["git", "init", "-q", folder.parent], check=True)
+    subprocess.run(["git", "-C", folder.parent, "config", "user.name", "Local"], check=True)
+    assert config.read_identity(folder).name == "Local"
+
+
+def test_git_is_not_started_where_it_has_no_config(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "bin").mkdir()
+    fake = tmp_path / "bin" / "git"
+    fake.write_text(f"#!/bin/sh\ntouch {tmp_path}/started\n")
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
+    config.read_identity(folder)
+    assert not (tmp_path / "started").exists()
+    (folder.parent / ".git").mkdir()
+    config.read_identity(folder)
+    assert (tmp_path / "started").exists(), "the fake git would have been seen"
+
+
+def test_a_machine_without_git_still_has_an_author(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder.parent / ".git").mkdir()
+    monkeypatch.setenv("PATH", "")
+    assert config.read_identity(folder).name
+
+
+@pytest.mark.parametrize("name", ["two\nlines", "a <b>", "bell\x07"])
+def test_an_author_that_would_break_a_line_is_refused(folder: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEMLAKE_AUTHOR_NAME", name)
+    with pytest.raises(InvalidInput, match="author's name"):
+        config.read_identity(folder)
+
+
+# -- what the environment asks of a door
+
+
+@pytest.mark.parametrize(
+    ("env", "terminal", "wish", "expected"),
+    [
+        ({}, True, "auto", True),
+        ({}, False, "auto", False),
+        ({}, False, "always", True),
+        ({}, True, "never", False),
+        ({"TERM": "dumb"}, True, "auto", False),
+        ({"NO_COLOR": "1"}, True, "always", False),
+        ({"NO_COLOR": ""}, True, "auto", True),
+        ({"FORCE_COLOR": "1"}, False, "never", True),
+        ({"FORCE_COLOR": "0"}, False, "auto", False),
+        ({"NO_COLOR": "1", "FORCE_COLOR": "1"}, True, "auto", False),
+    ],
+)
+def test_colour_follows_the_environment_then_the_setting_then_the_terminal(
+    env: dict[str, str], terminal: bool, wish: str, expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    assert config.color(terminal, config.Settings(color_ui=wish)) is expected
+
+
+def test_the_pager_is_memlakes_own_then_the_setting_then_the_systems(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert config.pager() == "less"
+    monkeypatch.setenv("PAGER", "more")
+    assert config.pager() == "more"
+    assert config.pager(config.Settings(core_pager="most")) == "most"
+    monkeypatch.setenv("MEMLAKE_PAGER", "cat")
+    assert config.pager(config.Settings(core_pager="most")) == ""
+
+
+def test_the_editor_is_memlakes_own_then_the_setting_then_visual_then_editor(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    assert config.editor() == "vi"
+    monkeypatch.setenv("EDITOR", "ed")
+    assert config.editor() == "ed"
+    monkeypatch.setenv("VISUAL", "code -w")
+    assert config.editor() == "code -w"
+    assert config.editor(config.Settings(core_editor="nano")) == "nano"
+    monkeypatch.setenv("MEMLAKE_EDITOR", "hx")
+    assert config.editor(config.Settings(core_editor="nano")) == "hx"
+
+
+def test_without_a_terminal_or_a_wish_there_is_no_editor(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    assert config.editor() == ""
+
+
+def test_debug_is_off_unless_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    for value, expected in (("", False), ("0", False), ("1", True)):
+        monkeypatch.setenv("MEMLAKE_DEBUG", value)
+        assert config.debug() is expected
