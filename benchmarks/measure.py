@@ -133,7 +133,7 @@ def filesystem(folder: Path) -> str:
     best, kind = "", "unknown"
     for line in mounts.read_text().splitlines():
         _, point, name, *_ = line.split()
-        above = str(folder.resolve()).startswith(point.rstrip("/") + "/") or point == "/"
+        above = f"{folder.resolve()}/".startswith(point.rstrip("/") + "/")
         if above and len(point) >= len(best):
             best, kind = point, name
     return kind

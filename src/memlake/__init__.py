@@ -50,8 +50,9 @@ _HOMES = {
     "open": ("memlake.repo", "open_repo"),
 }
 __all__ = [
-    "AlreadyExists", "Author", "Branch", "Change", "Commit", "Conflict", "ConflictError", "Corrupt", "Denied", "Entry", "Error",
-    "InvalidInput", "NotARepo", "NotFound", "Nothing", "Purged", "Repo", "Status", "Tag", "Unavailable", "init", "open",
+    "AlreadyExists", "Author", "Branch", "Change", "Commit", "Conflict", "ConflictError", "Corrupt", "Denied", "Entry",
+    "Error", "InvalidInput", "NotARepo", "NotFound", "Nothing", "Purged", "Repo", "Status", "Tag",
+    "Unavailable", "init", "open",
 ]  # fmt: skip
 
 

@@ -109,7 +109,8 @@ class Commit:
         return self.message.split("\n", 1)[0]
 
     def __repr__(self) -> str:
-        return f"Commit({short(self.oid)} {self.lane} {self.subject!r}, {self.author.name}, {when(self.time):%Y-%m-%d %H:%M})"
+        made = f"{self.author.name}, {when(self.time):%Y-%m-%d %H:%M}"
+        return f"Commit({short(self.oid)} {self.lane} {self.subject!r}, {made})"
 
 
 @dataclass(frozen=True, slots=True)

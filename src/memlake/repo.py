@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Self
 
@@ -81,13 +81,12 @@ def init(path: AnyPath = ".", branch: str | None = None) -> Repo:
             part.mkdir(exist_ok=True)
         if not (folder / ".gitignore").exists():
             disk.write_file(folder / ".gitignore", b"*\n")
-    repo = Repo(folder, fresh=name)
-    return repo
+    return Repo(folder, fresh=name)
 
 
 def open_repo(path: AnyPath | None = None) -> Repo:
     """Open the repo at a path, in MEMLAKE_REPO, or in this folder or one above."""
-    return Repo(config.get_repo(explicit=path))
+    return Repo(config.get_repo(explicit=path) / DIR)
 
 
 class Repo:
@@ -160,7 +159,7 @@ class Repo:
         if not given and not (all or update):
             raise InvalidInput("nothing was named to add.", hint="Name files or folders, or use: memlake add -A")
         here, asked = self._here(), stage.Adding(given or [""], force, update, progress)
-        with operations.operation(here, "add", " ".join(map(os.fspath, paths[:5])) or "--all"):
+        with operations.operation(here, "add", " ".join(str(path) for path in paths[:5]) or "--all"):
             return stage.add(self._history.objects, self._local, here.root, self.identity, asked)
 
     def rm(self, *paths: AnyPath, cached: bool = False, force: bool = False) -> Staged:
@@ -174,9 +173,17 @@ class Repo:
         return looking.status(self._here())
 
     def commit(
-        self, message: str | None = None, *, all: bool = False, amend: bool = False, allow_empty: bool = False, author: Author | str | None = None,
-        uses: tuple[str, ...] | list[str] = (), metrics: Mapping[str, Any] | None = None, params: Mapping[str, Any] | None = None,
-    ) -> Commit:  # fmt: skip
+        self,
+        message: str | None = None,
+        *,
+        all: bool = False,
+        amend: bool = False,
+        allow_empty: bool = False,
+        author: Author | str | None = None,
+        uses: Sequence[str] = (),
+        metrics: Mapping[str, Any] | None = None,
+        params: Mapping[str, Any] | None = None,
+    ) -> Commit:
         here = self._here()
         if all:
             self.add(update=True)
@@ -205,10 +212,20 @@ class Repo:
         return json.loads(self._history.objects.read(oid)) if oid else None
 
     def log(
-        self, rev: str | tuple[str, ...] = "HEAD", *, lane: str = "work", paths: tuple[AnyPath, ...] = (), limit: int | None = None, skip: int = 0,
-        since: str | None = None, until: str | None = None, author: str | None = None, grep: str | None = None,
-        first_parent: bool = False, all: bool = False,
-    ) -> Iterator[Commit]:  # fmt: skip
+        self,
+        rev: str | tuple[str, ...] = "HEAD",
+        *,
+        lane: str = "work",
+        paths: Sequence[AnyPath] = (),
+        limit: int | None = None,
+        skip: int = 0,
+        since: str | None = None,
+        until: str | None = None,
+        author: str | None = None,
+        grep: str | None = None,
+        first_parent: bool = False,
+        all: bool = False,
+    ) -> Iterator[Commit]:
         wanted = tuple(self.path(path) for path in paths)
         query = LogQuery(rev, lane, wanted, limit, skip, since, until, author, grep, first_parent, all)
         return looking.log(self._look(), query)
@@ -219,7 +236,7 @@ class Repo:
         b: str | None = None,
         *,
         staged: bool = False,
-        paths: tuple[AnyPath, ...] = (),
+        paths: Sequence[AnyPath] = (),
         lane: str | None = None,
     ) -> tuple[Change, ...]:
         wanted = tuple(self.path(path) for path in paths)
@@ -324,9 +341,14 @@ class Repo:
     # -- writing without files ----------------------------------------------------------------
 
     def write(
-        self, changes: Mapping[str, bytes | Entry | None], message: str, *, branch: str | None = None, author: Author | str | None = None,
+        self,
+        changes: Mapping[str, bytes | Entry | None],
+        message: str,
+        *,
+        branch: str | None = None,
+        author: Author | str | None = None,
         expects: Mapping[str, Entry | None] | None = None,
-    ) -> Commit:  # fmt: skip
+    ) -> Commit:
         """Commit records at any tree paths of one lane, in one step; staged files are not touched."""
         by = writing.author_of(author) or self.identity
         return writing.write(self._look(), writing.Request(changes, message, branch, by, expects), self._draft)

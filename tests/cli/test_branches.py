@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -176,7 +178,7 @@ def test_three_dots_compare_with_where_the_branches_parted(run: Run, story: dict
     run("switch", "-c", "side")
     keep("on side", s="1\n")
     run("switch", "main")
-    keep("on main", m="1\n")
+    keep("on main", m="2\n")
     assert run("diff", "--name-status", "main...side").lines == ["A\ts"]
     assert run("diff", "--name-status", "main..side").lines == ["D\tm", "A\ts"]
 
@@ -185,6 +187,28 @@ def test_binary_files_are_shown_by_size(run: Run, story: dict[str, str], write: 
     write("m.bin", b"\0\1\2" * 100)
     run("add", "m.bin")
     assert run("diff", "--cached").lines[-1].startswith("Binary file m.bin: nothing -> 300 B (")
+
+
+def test_git_applies_what_diff_prints(run: Run, story: dict[str, str], repo: Path, write: Write, keep: Keep) -> None:
+    keep("more", run__me="#!/bin/sh\n", gone="bye\n", kind="file\n", last="no newline", odd="a\rb\x0cc\n")
+    other = repo.parent / "other"
+    shutil.copytree(repo, other, ignore=shutil.ignore_patterns(".memlake"))
+    write("a", "one\n1.5\ntwo\n")
+    write("new/größe", "new\n")
+    write("last", "no newline\nat all")
+    write("odd", "a\rb\x0cd\n")
+    (repo / "gone").unlink()
+    (repo / "run" / "me").chmod(0o755)
+    (repo / "kind").unlink()
+    (repo / "kind").symlink_to("a")
+    run("mv", "data/b", "moved")
+    run("add", "-A")
+    subprocess.run(["git", "apply", "-"], input=run("diff", "--cached").out.encode(), cwd=other, check=True)
+    for path in sorted(path for path in repo.rglob("*") if path.is_file() and ".memlake" not in path.parts):
+        there = other / path.relative_to(repo)
+        assert there.read_bytes() == path.read_bytes() and there.is_symlink() == path.is_symlink()
+        assert there.stat().st_mode & 0o100 == path.stat().st_mode & 0o100
+    assert not (other / "gone").exists() and not (other / "data" / "b").exists()
 
 
 def test_diff_refuses_too_many_revisions(run: Run, story: dict[str, str]) -> None:
@@ -254,6 +278,16 @@ def test_choosing_a_side_finishes_a_merge(run: Run, fork: None, repo: Path) -> N
     run("merge", "--continue")
     assert (repo / "a").read_text() == "side\n" and (repo / "s").exists()
     assert len(run("log", "-1", "--json").json["commits"][0]["parents"]) == 2
+
+
+def test_commit_finishes_a_merge_whose_conflicts_were_settled_by_hand(run: Run, fork: None, write: Write) -> None:
+    run("merge", "side", code=1)
+    write("a", "both\n")
+    run("add", "a")
+    assert run("commit").lines[0].startswith("[main ")
+    commit = run("log", "-1", "--json").json["commits"][0]
+    assert len(commit["parents"]) == 2 and "side" in commit["message"]
+    assert run("cat", "a").out == "both\n"
 
 
 def test_a_merge_can_be_given_up(run: Run, fork: None, repo: Path) -> None:

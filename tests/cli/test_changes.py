@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from memlake.cli.changes import Row, View, name_status, patch, rows, stat, summary
+from memlake.cli.changes import Row, name_status, rows, summary
+from memlake.cli.patches import View, patch, stat
 from memlake.cli.screen import Screen
 from memlake.errors import Purged
 from memlake.records import Change, Entry
@@ -87,6 +88,11 @@ def test_a_change_of_mode_alone_has_no_hunk() -> None:
         "old mode 100644",
         "new mode 100755",
     ]
+
+
+def test_another_kind_of_thing_is_a_deletion_and_a_new_thing() -> None:
+    lines = patched(Change("files/a", entry(b"x\n"), entry(b"target", kind="link")))
+    assert [line for line in lines if "mode" in line] == ["deleted file mode 100644", "new file mode 120000"]
 
 
 def test_a_rename_is_two_lines_and_no_content() -> None:

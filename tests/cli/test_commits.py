@@ -38,7 +38,7 @@ def test_commit_of_nothing_exits_with_one(run: Run, story: dict[str, str]) -> No
 
 def test_commit_without_a_message_and_without_a_terminal_is_a_usage_error(run: Run, story: dict[str, str]) -> None:
     ran = run("commit", code=2)
-    assert ran.err.startswith("error: no message") and "hint: give one with -m" in ran.err
+    assert ran.err.startswith("error: no message") and "hint: Give one with -m" in ran.err
 
 
 def test_commit_opens_the_editor_that_memlake_was_given(
@@ -275,6 +275,7 @@ def test_ls_lists_the_paths_of_a_commit(run: Run, story: dict[str, str], keep: K
     assert run("ls", "data").lines == ["data/b"]
     assert run("ls", "HEAD~1", "data").lines == ["data/b"]
     assert run("-C", "data", "ls").lines == ["b"]
+    assert run("ls", "HEAD~1:data").lines == ["data/b"]
     assert run("ls", "nothing", code=128).err.startswith("fatal: ")
 
 
@@ -285,7 +286,7 @@ def test_ls_in_long_form_has_size_kind_and_media(run: Run, story: dict[str, str]
     found = run("ls", "--json").json
     assert found["schema_version"] == 1
     assert {entry["path"]: entry["size"] for entry in found["entries"]}["files/a"] == 8
-    assert "media" in found["entries"][0]
+    assert "media" not in found["entries"][0] and "media" in run("ls", "-l", "--json").json["entries"][0]
 
 
 def test_blame_names_the_commit_of_each_line(run: Run, story: dict[str, str]) -> None:

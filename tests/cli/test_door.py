@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -14,7 +15,9 @@ from pathlib import Path
 
 import pytest
 
+import memlake as ml
 from memlake.cli import main as door
+from memlake.cli import shapes
 from memlake.cli.main import SECTIONS, VERBS
 from memlake.errors import Error
 from tests.cli.conftest import SOURCE, Run, Write
@@ -37,6 +40,7 @@ READS = {
     "ops": (),
     "config": ("--list",),
     "stash list": (),
+    "stash show": (),
 }
 
 
@@ -71,7 +75,7 @@ def test_a_fault_of_ours_is_one_line_with_a_way_to_see_more(
 
     monkeypatch.setattr("memlake.repo.Repo.status", broken)
     ran = run("status", code=128)
-    assert ran.err == "fatal: unexpected ZeroDivisionError: oh\nhint: see where with MEMLAKE_DEBUG=1\n"
+    assert ran.err == "fatal: unexpected ZeroDivisionError: oh\nhint: See where with MEMLAKE_DEBUG=1.\n"
     monkeypatch.setenv("MEMLAKE_DEBUG", "1")
     assert "Traceback" in run("status", code=128).err
 
@@ -160,9 +164,18 @@ def test_a_persons_mistake_never_shows_a_traceback(run: Run, story: dict[str, st
 
 
 @pytest.mark.parametrize("line", READS)
-def test_every_verb_that_reads_speaks_json(run: Run, story: dict[str, str], line: str) -> None:
+def test_every_verb_that_reads_speaks_json(run: Run, story: dict[str, str], write: Write, line: str) -> None:
+    write("a", "put aside\n")
+    run("stash")
     found = run(*line.split(), *READS[line], "--json", code=None).json
-    assert found["schema_version"] == 1 and len(found) > 1
+    assert found.pop("schema_version") == 1
+    assert list(found) == documented()[line]
+
+
+def documented() -> dict[str, list[str]]:
+    """The keys of each document as the table in the module that makes them has it."""
+    table = re.findall(r"^    (\w+(?: \w+)?) {2,}(\w+(?:, \w+)*)", shapes.__doc__ or "", re.MULTILINE)
+    return {line: keys.split(", ") for line, keys in table}
 
 
 def test_an_empty_repo_answers_every_verb_that_reads(run: Run, repo: Path) -> None:
@@ -226,7 +239,7 @@ def test_every_option_of_every_verb_is_explained() -> None:
 
 
 def test_the_version_is_printed(run: Run) -> None:
-    assert run("--version").out.startswith("memlake ")
+    assert run("--version").out == f"memlake {ml.__version__}\n"
 
 
 # -- pipes

@@ -104,7 +104,7 @@ def test_rm_cached_keeps_the_working_file(run: Run, story: dict[str, str], repo:
 
 def test_rm_of_a_folder_needs_r(run: Run, story: dict[str, str], repo: Path) -> None:
     ran = run("rm", "data", code=128)
-    assert "hint: memlake rm -r data" in ran.err and (repo / "data" / "b").exists()
+    assert "memlake rm -r data" in ran.err and (repo / "data" / "b").exists()
     run("rm", "-r", "data")
     assert not (repo / "data").exists()
 

@@ -10,7 +10,7 @@ import pytest
 from memlake.cli import shapes
 from memlake.cli.commits import parse_author, parse_value
 from memlake.cli.progress import Progress
-from memlake.cli.screen import Screen, Wishes, open_screen
+from memlake.cli.screen import Screen, open_screen
 from memlake.cli.status import long_lines, shape, short_lines
 from memlake.cli.suggest import close, did_you_mean
 from memlake.errors import InvalidInput
@@ -125,7 +125,7 @@ def opened(monkeypatch: pytest.MonkeyPatch, *, terminal: bool, choice: str = "au
     monkeypatch.setenv("TERM", "xterm")
     for name, value in env.items():
         monkeypatch.setenv(name, value)
-    return open_screen(Wishes(color=choice))
+    return open_screen(choice, pager=True)
 
 
 def test_a_terminal_is_coloured_and_a_pipe_is_not(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ import click
 from memlake import config
 from memlake import open as open_repo
 from memlake.cli import paths
-from memlake.cli.screen import Screen, Wishes, open_screen
+from memlake.cli.screen import Screen, open_screen
 from memlake.cli.suggest import rev_hint
 from memlake.errors import Error, InvalidInput, NotFound, Usage
 from memlake.records import Lane
@@ -31,9 +31,9 @@ _COUNT = re.compile(r"-[0-9]+")
 # -- the repo and the screen
 
 
-def wishes() -> Wishes:
+def screen(settings: config.Settings | None = None) -> Screen:
     given = click.get_current_context().find_root().params
-    return Wishes(color=given.get("color") or "auto", pager=given.get("pager", True))
+    return open_screen(given.get("color") or "auto", pager=given.get("pager", True), settings=settings)
 
 
 def pass_repo(verb: Callable[Concatenate[Repo, Screen, P], R]) -> Callable[P, R]:
@@ -42,7 +42,7 @@ def pass_repo(verb: Callable[Concatenate[Repo, Screen, P], R]) -> Callable[P, R]
     @functools.wraps(verb)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         with open_repo() as repo:
-            return verb(repo, open_screen(wishes(), config.read_settings(repo.dir)), *args, **kwargs)
+            return verb(repo, screen(config.read_settings(repo.dir)), *args, **kwargs)
 
     return call
 
@@ -52,7 +52,7 @@ def pass_screen(verb: Callable[Concatenate[Screen, P], R]) -> Callable[P, R]:
 
     @functools.wraps(verb)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        return verb(open_screen(wishes()), *args, **kwargs)
+        return verb(screen(), *args, **kwargs)
 
     return call
 
@@ -82,14 +82,14 @@ def after_dashes() -> tuple[str, ...] | None:
     return found
 
 
-def split(repo: Repo, words: Sequence[str], lane: Lane = "work") -> tuple[list[str], list[str]]:
+def split(repo: Repo, words: Sequence[str]) -> tuple[list[str], list[str]]:
     """Typed words as (revisions, paths): revisions come first; a word that could be both must be told by `--`."""
     after = after_dashes()
     if after is not None:
         return list(words), list(after)
     revs: list[str] = []
     for index, word in enumerate(words):
-        if not is_rev(repo, word, lane):
+        if not is_rev(repo, word):
             rest = list(words[index:])
             _check_paths(repo, rest)
             return revs, rest
@@ -99,10 +99,10 @@ def split(repo: Repo, words: Sequence[str], lane: Lane = "work") -> tuple[list[s
     return revs, []
 
 
-def is_rev(repo: Repo, word: str, lane: Lane = "work") -> bool:
-    """Whether a word names a commit, or a range between two."""
-    ends = [end for end in word.replace("...", "..").split("..") if end] if ".." in word else [word]
-    return bool(ends) and all(_names_commit(repo, end, lane) for end in ends)
+def is_rev(repo: Repo, word: str) -> bool:
+    """Whether a word names a commit, or a range between two, on either lane; `^REV` leaves one out."""
+    ends = [end for end in word.replace("...", "..").split("..") if end] if ".." in word else [word.removeprefix("^")]
+    return bool(ends) and all(_names_commit(repo, end, "work") or _names_commit(repo, end, "memory") for end in ends)
 
 
 def _names_commit(repo: Repo, word: str, lane: Lane) -> bool:
@@ -111,6 +111,14 @@ def _names_commit(repo: Repo, word: str, lane: Lane) -> bool:
     except (NotFound, InvalidInput):
         return False
     return True
+
+
+def tree_path(repo: Repo, word: str) -> str:
+    """A typed path as a tree path, for looking under it; a kind's name alone (`memories`) is all of that kind."""
+    name = word.rstrip("/")
+    if paths.is_kind(name) and "/" not in name and not os.path.lexists(name):
+        return name
+    return repo.path(name if paths.is_kind(name) else word)
 
 
 def _check_paths(repo: Repo, words: Iterable[str]) -> None:
@@ -124,12 +132,12 @@ def _tracked(repo: Repo, word: str) -> bool:
     """Whether HEAD or the stage has it although the working folder has not."""
     if repo.head is None:
         return False
-    prefix = paths.tree_path(repo.root, word)
+    prefix = tree_path(repo, word)
     return any(paths.within(path, prefix) for path, _ in repo.ls(prefix=prefix))
 
 
 def _dashes_hint() -> str:
-    return f"put `--` between revisions and paths: {click.get_current_context().command_path} [REV...] -- [PATH...]"
+    return f"Put `--` between revisions and paths: {click.get_current_context().command_path} [REV...] -- [PATH...]"
 
 
 def one_rev(revs: Sequence[str], default: str = "HEAD") -> str:

@@ -42,7 +42,9 @@ To go back: memlake switch -
 @click.option("-l", "--list", "listing", is_flag=True, help="List branches, only those named when there are names.")
 @json_option
 @pass_repo
-def branch(repo: Repo, screen: Screen, *, names: tuple[str, ...], act: str | None, verbose: bool, **how: bool) -> None:
+def branch(
+    repo: Repo, screen: Screen, /, *, names: tuple[str, ...], act: str | None, verbose: bool, **how: bool
+) -> None:
     """List branches; make NAME at START (HEAD unless given); rename or delete branches."""
     if how["as_json"]:
         screen.json({"current": repo.branch_name, "branches": repo.branches()})
@@ -117,7 +119,7 @@ def _rename(repo: Repo, names: Sequence[str], *, force: bool) -> None:
 @click.option("-f", "--discard-changes", "force", is_flag=True, help="Throw local changes away.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing.")
 @pass_repo
-def switch(repo: Repo, screen: Screen, *, name: str, start: str | None, quiet: bool, **how: bool) -> None:
+def switch(repo: Repo, screen: Screen, /, *, name: str, start: str | None, quiet: bool, **how: bool) -> None:
     """Go to another branch; - is the one before. Files with changes that would be lost stop it."""
     if start and not how["create"]:
         raise Usage(f"'{start}': a start is only taken with -c.")
@@ -152,7 +154,9 @@ def _arrival(repo: Repo, screen: Screen, before: str | None, *, created: bool) -
 @click.option("-f", "--force", is_flag=True, help="Throw local changes away.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing.")
 @pass_repo
-def checkout(repo: Repo, screen: Screen, *, given: tuple[str, ...], new: str | None, quiet: bool, **how: bool) -> None:
+def checkout(
+    repo: Repo, screen: Screen, /, *, given: tuple[str, ...], new: str | None, quiet: bool, **how: bool
+) -> None:
     """Go to a branch or a commit, or bring files back.
 
     \b
@@ -199,8 +203,7 @@ def _visit(repo: Repo, screen: Screen, rev: str, *, quiet: bool, detach: bool, f
 
 
 def _restore(repo: Repo, screen: Screen, revs: Sequence[str], given: Sequence[str], *, quiet: bool) -> None:
-    from_rev = {"source": revs[0], "staged": True, "worktree": True} if revs else {}
-    brought = repo.restore(*given, **from_rev)
+    brought = repo.restore(*given, source=revs[0] if revs else None, staged=bool(revs), worktree=True)
     if not quiet:
         source = short(repo.commit_at(revs[0]).oid) if revs else "the stage"
         screen.note(f"Updated {words.count(len(brought), 'path')} from {source}")

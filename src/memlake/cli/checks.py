@@ -17,7 +17,7 @@ from memlake.repo import Repo
 @click.option("--full", is_flag=True, help="Read every byte, also of what no branch reaches.")
 @json_option
 @pass_repo
-def fsck(repo: Repo, screen: Screen, *, full: bool, as_json: bool) -> int:
+def fsck(repo: Repo, screen: Screen, /, *, full: bool, as_json: bool) -> int:
     """Check every stored byte against its hash. Exits with 1 when something is damaged or missing."""
     report = repo.fsck(full=full)
     if as_json:
@@ -42,7 +42,7 @@ def fsck_lines(screen: Screen, report: FsckReport) -> Iterator[str]:
 @click.command()
 @json_option
 @pass_repo
-def doctor(repo: Repo, screen: Screen, *, as_json: bool) -> int:
+def doctor(repo: Repo, screen: Screen, /, *, as_json: bool) -> int:
     """Check this machine and this repo, with a cure for each fault. Exits with 1 when there is one."""
     found = repo.doctor()
     if as_json:

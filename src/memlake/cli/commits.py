@@ -58,7 +58,7 @@ class Wanted:
 @click.option("--params-file", metavar="FILE", help="Params from a JSON or TOML file.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing.")
 @pass_repo
-def commit(repo: Repo, screen: Screen, **options: Any) -> None:
+def commit(repo: Repo, screen: Screen, /, **options: Any) -> None:
     """Keep what is staged as a commit."""
     wanted = Wanted(**options)
     made = repo.commit(
@@ -87,7 +87,7 @@ def made_lines(repo: Repo, screen: Screen, made: Commit) -> list[str]:
 
 
 def _message(repo: Repo, wanted: Wanted) -> str | None:
-    """The message given or written; None keeps the one of the commit being amended."""
+    """The message given or written; None keeps the one there is, of the commit being amended or of a waiting merge."""
     if wanted.messages and wanted.message_file:
         raise Usage("-m and -F both give a message; use one of them.")
     if wanted.messages:
@@ -96,6 +96,8 @@ def _message(repo: Repo, wanted: Wanted) -> str | None:
         return read_text(wanted.message_file)
     old = repo.commit_at("HEAD").message if wanted.amend else ""
     if wanted.amend and (wanted.no_edit or not can_edit(repo)):
+        return None
+    if not wanted.amend and repo.status().doing:
         return None
     return write_message(repo, old)
 
@@ -109,7 +111,7 @@ def can_edit(repo: Repo) -> bool:
 def write_message(repo: Repo, text: str = "", *, about: str = "the changes to be committed") -> str:
     """What the person wrote in the editor, without the lines that begin with #."""
     if not can_edit(repo):
-        raise Usage("no message given.", hint="give one with -m 'MESSAGE' or -F FILE")
+        raise Usage("no message given.", hint="Give one with -m 'MESSAGE'.")
     note = [f"Please write a message for {about}. Lines starting with '#' are left out;", "an empty message stops."]
     state = status.long_lines(repo.status(), Screen(), "")
     comment = "\n".join(f"# {line}".rstrip() for line in (*note, "", *state))

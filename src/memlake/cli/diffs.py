@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 import click
 
-from memlake.cli import changes
+from memlake.cli import changes, patches
 from memlake.cli.arguments import SplitCommand, completing, json_option, pass_repo, split
-from memlake.cli.logs import detail as detail_lines
 from memlake.cli.screen import Screen
 from memlake.errors import Usage
 from memlake.repo import Repo
@@ -29,7 +28,7 @@ from memlake.repo import Repo
 @click.option("--all", "lane", flag_value="all", help="Both lanes.")
 @json_option
 @pass_repo
-def diff(repo: Repo, screen: Screen, *, given: tuple[str, ...], as_json: bool, **how: str | bool | None) -> int:
+def diff(repo: Repo, screen: Screen, /, *, given: tuple[str, ...], as_json: bool, **how: str | bool | None) -> int:
     """Show what differs.
 
     \b
@@ -40,14 +39,14 @@ def diff(repo: Repo, screen: Screen, *, given: tuple[str, ...], as_json: bool, *
     memlake diff A...B              B against where it left A
     """
     lane = str(how["lane"]) if how["lane"] else None
-    revs, given_paths = split(repo, given, "memory" if lane == "memory" else "work")
+    revs, given_paths = split(repo, given)
     a, b = _ends(revs)
-    found = changes.rows(repo.diff(a, b, staged=bool(how["staged"]), paths=given_paths, lane=lane))
+    found = changes.rows(repo.diff(a, b, staged=bool(how["staged"]), paths=tuple(given_paths), lane=lane))
     worktree = not how["staged"] and b is None and (a is None or ".." not in a)
     if as_json:
         screen.json({"changes": [row.shape() for row in found]})
     elif not how["quiet"]:
-        _show(screen, changes.open_view(repo, screen, worktree=worktree), found, str(how["detail"] or "patch"))
+        _show(screen, patches.open_view(repo, screen, worktree=worktree), found, str(how["detail"] or "patch"))
     return int(bool(found and (how["exit_code"] or how["quiet"])))
 
 
@@ -58,6 +57,6 @@ def _ends(revs: Sequence[str]) -> tuple[str | None, str | None]:
     return a, revs[1] if len(revs) == 2 else None
 
 
-def _show(screen: Screen, view: changes.View, rows: Sequence[changes.Row], detail: str) -> None:
+def _show(screen: Screen, view: patches.View, rows: Sequence[changes.Row], detail: str) -> None:
     with screen.pages():
-        screen.lines(detail_lines(view, rows, detail))
+        screen.lines(patches.detail(view, rows, detail))

@@ -14,6 +14,7 @@ from memlake.cli import paths
 from memlake.cli.arguments import completing, pass_repo, pass_screen
 from memlake.cli.progress import Progress
 from memlake.cli.screen import Screen
+from memlake.cli.status import untracked
 from memlake.config import FOLDER, read_settings
 from memlake.errors import InvalidInput, NotFound
 from memlake.records import Change, Staged
@@ -25,7 +26,7 @@ from memlake.repo import Repo
 @click.option("-b", "--initial-branch", "branch", metavar="NAME", help="The first branch; main unless configured.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing.")
 @pass_screen
-def init(screen: Screen, *, folder: str, branch: str | None, quiet: bool) -> None:
+def init(screen: Screen, /, *, folder: str, branch: str | None, quiet: bool) -> None:
     """Make a repo in this folder, or in FOLDER. Running it again changes nothing."""
     existed = os.path.isdir(os.path.join(folder, FOLDER))
     with make_repo(folder, branch=branch or read_settings(None).init_branch) as repo:
@@ -42,10 +43,10 @@ def init(screen: Screen, *, folder: str, branch: str | None, quiet: bool) -> Non
 @click.option("-n", "--dry-run", is_flag=True, help="Say what would be staged, and stage nothing.")
 @click.option("-v", "--verbose", is_flag=True, help="Name each path.")
 @pass_repo
-def add(repo: Repo, screen: Screen, *, given: tuple[str, ...], dry_run: bool, verbose: bool, **how: bool) -> None:
+def add(repo: Repo, screen: Screen, /, *, given: tuple[str, ...], dry_run: bool, verbose: bool, **how: bool) -> None:
     """Stage files and folders for the next commit."""
     if not given and not (how["everything"] or how["update"]):
-        screen.note("Nothing specified, nothing added.\nhint: maybe you wanted to say `memlake add .`?")
+        screen.note("Nothing specified, nothing added.\nhint: Maybe you wanted to say `memlake add .`?")
         return
     if dry_run:
         screen.lines(_would_add(repo, given, tracked_only=how["update"]))
@@ -69,13 +70,14 @@ def _add(repo: Repo, given: tuple[str, ...], how: dict[str, bool]) -> Staged:
 def _would_add(repo: Repo, given: tuple[str, ...], *, tracked_only: bool) -> Iterator[str]:
     """What `add` would do by what `status` says; ignored files are not named."""
     status = repo.status()
-    roots = [paths.tree_path(repo.root, path) for path in given] or [paths.FILES]
+    roots = [repo.path(path) for path in given] or [paths.FILES]
     for root, text in zip(roots, given, strict=False):
         if not os.path.lexists(text) and not any(paths.within(change.path, root) for change in status.unstaged):
             raise NotFound(f"'{text}' matches no file.")
     lines = {change.path: _named(change) for change in status.unstaged}
-    if not tracked_only:
-        lines |= {path: f"add '{paths.shown(path)}'" for path in status.untracked}
+    new = [] if tracked_only else untracked(status)
+    lines |= {path: f"add '{paths.shown(path)}'" for path in new}
+    lines |= {root: f"add '{paths.shown(root)}'" for root in roots for path in new if root.startswith(path)}
     for path in sorted(lines):
         if any(paths.within(path, root) for root in roots):
             yield lines[path]
@@ -92,11 +94,13 @@ def _named(change: Change) -> str:
 @click.option("-r", "recursive", is_flag=True, help="Allow whole folders.")
 @click.option("-q", "--quiet", is_flag=True, help="Do not name the files.")
 @pass_repo
-def rm(repo: Repo, screen: Screen, *, given: tuple[str, ...], recursive: bool, quiet: bool, **how: bool) -> None:
+def rm(repo: Repo, screen: Screen, /, *, given: tuple[str, ...], recursive: bool, quiet: bool, **how: bool) -> None:
     """Remove files here and from the next commit."""
     for path in given:
         if not recursive and os.path.isdir(path) and not os.path.islink(path):
-            raise InvalidInput(f"'{path}' is a folder; not removed.", hint=f"memlake rm -r {path}")
+            raise InvalidInput(
+                f"'{path}' is a folder; not removed.", hint=f"Remove it with all it holds: memlake rm -r {path}"
+            )
     staged = repo.rm(*given, cached=how["cached"], force=how["force"])
     if not quiet:
         screen.lines(f"rm '{paths.shown(change.path)}'" for change in staged.changes)
@@ -110,7 +114,7 @@ def rm(repo: Repo, screen: Screen, *, given: tuple[str, ...], recursive: bool, q
 @click.option("-f", "--force", is_flag=True, help="Overwrite a file at TARGET.")
 @click.option("-v", "--verbose", is_flag=True, help="Name each move.")
 @pass_repo
-def mv(repo: Repo, screen: Screen, *, sources: tuple[str, ...], target: str, force: bool, verbose: bool) -> None:
+def mv(repo: Repo, screen: Screen, /, *, sources: tuple[str, ...], target: str, force: bool, verbose: bool) -> None:
     """Move or rename a file or folder; with several, TARGET must be a folder."""
     if len(sources) > 1 and not os.path.isdir(target):
         raise InvalidInput(f"'{target}' is not a folder; several files can only be moved into one.")

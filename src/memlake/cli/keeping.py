@@ -31,7 +31,7 @@ def redo(repo: Repo, screen: Screen) -> None:
 @click.option("-n", "--max-count", "limit", type=click.IntRange(1), default=20, help="At most N.")
 @json_option
 @pass_repo
-def ops(repo: Repo, screen: Screen, *, limit: int, as_json: bool) -> None:
+def ops(repo: Repo, screen: Screen, /, *, limit: int, as_json: bool) -> None:
     """List the operations done in this checkout, newest first, as `undo` takes them back."""
     found = repo.operations(limit)
     if as_json:
@@ -49,7 +49,7 @@ def ops(repo: Repo, screen: Screen, *, limit: int, as_json: bool) -> None:
 @click.option("--prune", is_flag=True, help="At once, without the grace period.")
 @json_option
 @pass_repo
-def gc(repo: Repo, screen: Screen, *, dry_run: bool, prune: bool, as_json: bool) -> None:
+def gc(repo: Repo, screen: Screen, /, *, dry_run: bool, prune: bool, as_json: bool) -> None:
     """Remove what no branch, tag, reflog, stash or running writer reaches."""
     report = repo.gc(dry_run=dry_run, prune=prune)
     if as_json:
@@ -73,7 +73,7 @@ def gc_lines(report: GcReport) -> list[str]:
 @click.command()
 @json_option
 @pass_repo
-def du(repo: Repo, screen: Screen, *, as_json: bool) -> None:
+def du(repo: Repo, screen: Screen, /, *, as_json: bool) -> None:
     """Show what costs how many bytes: by room of the repo, and the largest paths of HEAD."""
     usage = repo.du()
     if as_json:
@@ -90,7 +90,7 @@ def du(repo: Repo, screen: Screen, *, as_json: bool) -> None:
 @click.command()
 @click.argument("file")
 @pass_repo
-def backup(repo: Repo, screen: Screen, *, file: str) -> None:
+def backup(repo: Repo, screen: Screen, /, *, file: str) -> None:
     """Copy the live repo, as it is at this moment, into FILE."""
     size = repo.backup(file)
     screen.line(f"Wrote {words.size(size)} to {screen.clean(file)}")

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 import click
 
-from memlake.cli import changes, paths, shapes, words
+from memlake.cli import changes, patches, shapes, words
 from memlake.cli.arguments import SplitCommand, completing, json_option, pass_repo, split
 from memlake.cli.graph import Graph, beside, rewrite_parents
 from memlake.cli.screen import Screen
 from memlake.cli.suggest import suggesting
 from memlake.errors import NotFound
-from memlake.records import Commit, short
+from memlake.records import Commit, Lane, Move, short
 from memlake.repo import Repo
 
 
@@ -71,7 +71,7 @@ class Wanted:
 @click.option("--decorate/--no-decorate", default=None, help="Show branch and tag names; by default on a terminal.")
 @json_option
 @pass_repo
-def log(repo: Repo, screen: Screen, *, given: tuple[str, ...], as_json: bool, **options: Any) -> None:
+def log(repo: Repo, screen: Screen, /, *, given: tuple[str, ...], as_json: bool, **options: Any) -> None:
     """Show commits, newest first.
 
     \b
@@ -83,8 +83,8 @@ def log(repo: Repo, screen: Screen, *, given: tuple[str, ...], as_json: bool, **
     look = Look(
         options.pop("oneline"), options.pop("graph"), options.pop("detail") or "", decorate, options["first_parent"]
     )
-    lane = options["lane"] = options["lane"] or "work"
-    revs, given_paths = split(repo, given, "memory" if lane == "memory" else "work")
+    options["lane"] = options["lane"] or "work"
+    revs, given_paths = split(repo, given)
     wanted = Wanted(revs=tuple(revs) or ("HEAD",), paths=tuple(given_paths), **options)
     _check_born(repo, wanted)
     with suggesting(repo, wanted.revs[0]), screen.pages():
@@ -175,20 +175,7 @@ def _detail_lines(repo: Repo, screen: Screen, commit: Commit, look: Look) -> Ite
     rows = changes.rows(repo.changes(commit))
     if rows and not look.oneline:
         yield ""
-    yield from detail(changes.open_view(repo, screen), rows, look.detail)
-
-
-def detail(view: changes.View, rows: Sequence[changes.Row], how: str) -> Iterator[str]:
-    """Rows as --stat, --name-status, --name-only or a patch."""
-    if how == "stat":
-        yield from changes.stat(view, rows)
-    elif how == "name-status":
-        yield from (changes.name_status(row) for row in rows)
-    elif how == "name-only":
-        yield from (paths.shown(row.path) for row in rows)
-    else:
-        for row in rows:
-            yield from changes.patch(view, row)
+    yield from patches.detail(patches.open_view(repo, screen), rows, look.detail)
 
 
 def decorations(repo: Repo) -> dict[str, list[str]]:
@@ -218,16 +205,25 @@ def _painted_name(screen: Screen, name: str) -> str:
 # -- reflog
 
 
+def _moves(repo: Repo, ref: str, lane: Lane) -> Iterator[Move]:
+    """The moves of a ref; a branch that is gone still has some, a name that never was has none."""
+    moves = repo.reflog(ref, lane)
+    first = next(moves, None)
+    if first is None and ref not in ("HEAD", "@", *(branch.name for branch in repo.branches())):
+        raise NotFound(f"no branch '{ref}', now or earlier.")
+    return chain([first] if first else [], moves)
+
+
 @click.command(cls=SplitCommand)
 @click.argument("ref", default="HEAD", shell_complete=completing("branch"))
 @click.option("-n", "--max-count", "limit", type=click.IntRange(0), help="At most N moves; -5 is short for -n 5.")
 @click.option("--memory", "lane", flag_value="memory", help="Of the memory lane.")
 @json_option
 @pass_repo
-def reflog(repo: Repo, screen: Screen, *, ref: str, limit: int | None, lane: str | None, as_json: bool) -> None:
+def reflog(repo: Repo, screen: Screen, /, *, ref: str, limit: int | None, lane: str | None, as_json: bool) -> None:
     """Show where HEAD or a branch has been, newest first. Nothing listed here is ever lost to gc by default."""
     with suggesting(repo, ref), screen.pages():
-        moves = islice(repo.reflog("HEAD" if ref == "@" else ref, lane or "work"), limit)
+        moves = islice(_moves(repo, ref, "memory" if lane else "work"), limit)
         if as_json:
             screen.lines(shapes.stream("moves", moves))
             return

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from memlake import config
+from memlake import __version__, config
 from memlake.cli.words import clean
 from memlake.errors import Error, NotFound, Nothing, Usage
 
@@ -110,19 +110,13 @@ def _verb_hint(word: str) -> str:
     import difflib
 
     near = difflib.get_close_matches(word, VERBS, n=3, cutoff=0.6)
-    return f"Did you mean {' or '.join(repr(verb) for verb in near)}?" if near else "See `memlake --help`"
+    return f"Did you mean {' or '.join(repr(verb) for verb in near)}?" if near else "See `memlake --help`."
 
 
 def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
     if not value or ctx.resilient_parsing:
         return
-    from importlib import metadata
-
-    try:
-        version = metadata.version("memlake")
-    except metadata.PackageNotFoundError:
-        version = "(not installed)"
-    click.echo(f"memlake {version}")
+    click.echo(f"memlake {__version__}")
     ctx.exit()
 
 
@@ -145,7 +139,7 @@ def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> 
     "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Print the version."
 )
 @click.pass_context
-def memlake(ctx: click.Context, folders: tuple[str, ...], **_output: object) -> None:
+def memlake(ctx: click.Context, /, folders: tuple[str, ...], **_output: object) -> None:
     """memlake keeps files, datasets and agent memories in one versioned repo, with the verbs of git."""
     for folder in folders:
         _go_to(folder)
@@ -179,7 +173,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _report(error)
     except Exception as error:  # the one door: anything else is our fault, and a person still gets one line
         if not _show_traceback():
-            _say("fatal", f"unexpected {type(error).__name__}: {error}", "see where with MEMLAKE_DEBUG=1")
+            _say("fatal", f"unexpected {type(error).__name__}: {error}", "See where with MEMLAKE_DEBUG=1.")
         return 128
 
 
@@ -225,7 +219,7 @@ def _report(error: Error | click.ClickException) -> int:
     message, hint = error.format_message(), ""
     if isinstance(error, click.UsageError) and error.ctx is not None:
         message += f"\n{error.ctx.get_usage().replace('Usage:', 'usage:')}"
-        hint = f"see `{error.ctx.command_path} --help`"
+        hint = f"See `{error.ctx.command_path} --help`."
     _say("error", message, hint)
     return error.exit_code
 

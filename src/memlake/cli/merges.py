@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import click
 
-from memlake.cli import changes, paths, words
+from memlake.cli import changes, patches, paths, words
 from memlake.cli.arguments import completing, pass_repo
 from memlake.cli.commits import made_lines
 from memlake.cli.screen import Screen
@@ -30,7 +30,7 @@ _MANY = 50  # paths named in full; a stat of more would read more than a person 
 @click.option("--abort", "act", flag_value="abort", help="Give a waiting merge up.")
 @pass_repo
 def merge(
-    repo: Repo, screen: Screen, *, given: tuple[str, ...], act: str | None, messages: tuple[str, ...], **how: bool
+    repo: Repo, screen: Screen, /, *, given: tuple[str, ...], act: str | None, messages: tuple[str, ...], **how: bool
 ) -> None:
     """Join another branch into this one.
 
@@ -66,7 +66,7 @@ def merge(
 @click.option("--abort", "act", flag_value="abort", help="Give a waiting revert up.")
 @pass_repo
 def revert(
-    repo: Repo, screen: Screen, *, revs: tuple[str, ...], act: str | None, no_commit: bool, **_given: bool
+    repo: Repo, screen: Screen, /, *, revs: tuple[str, ...], act: str | None, no_commit: bool, **_given: bool
 ) -> None:
     """Undo the changes of a commit by a new commit."""
     if act:
@@ -86,7 +86,7 @@ def revert(
 @click.option("--continue", "act", flag_value="continue", help="Finish a cherry-pick that waited.")
 @click.option("--abort", "act", flag_value="abort", help="Give a waiting cherry-pick up.")
 @pass_repo
-def cherry_pick(repo: Repo, screen: Screen, *, revs: tuple[str, ...], act: str | None) -> None:
+def cherry_pick(repo: Repo, screen: Screen, /, *, revs: tuple[str, ...], act: str | None) -> None:
     """Repeat the changes of a commit here."""
     if act:
         _finish(repo, screen, act, revs)
@@ -126,7 +126,7 @@ def conflict_list(conflicts: Sequence[Conflict]) -> str:
 
 def _choose(repo: Repo, screen: Screen, side: str, given: Sequence[str]) -> None:
     if not given:
-        raise Usage(f"name the paths to take {side} for.", hint="memlake status lists them")
+        raise Usage(f"name the paths to take {side} for.", hint="`memlake status` lists them.")
     left = [conflict for conflict in repo.merge_choose(side, *given) if conflict.choice is None]
     verb = repo.status().doing or "merge"
     if left:
@@ -163,7 +163,7 @@ def _show(repo: Repo, screen: Screen, merged: Merged, before: str | None) -> Non
     if len(rows) > _MANY:
         screen.line(f" {changes.summary(rows)}")
     else:
-        screen.lines(changes.stat(changes.open_view(repo, screen), rows))
+        screen.lines(patches.stat(patches.open_view(repo, screen), rows))
 
 
 def _show_commit(repo: Repo, screen: Screen, merged: Merged) -> None:

@@ -11,7 +11,6 @@ import posixpath
 from pathlib import Path
 
 from memlake.cli.words import quoted
-from memlake.errors import InvalidInput
 
 FILES = "files/"
 KINDS = ("datasets", "policy", "memories", "state", "ledger", "conversations")
@@ -40,17 +39,6 @@ def bare(path: str, base: str = "") -> str:
     if base:
         name = posixpath.relpath(name, base) + ("/" if name.endswith("/") else "")
     return f"./{name}" if is_kind(name) else name
-
-
-def tree_path(root: Path, text: str) -> str:
-    """A typed path as a tree path; `files/` itself for the root folder."""
-    if is_kind(text):
-        return text
-    absolute = os.path.normpath(os.path.join(os.path.realpath("."), text))
-    relative = os.path.relpath(absolute, os.path.realpath(root)).replace(os.sep, "/")
-    if relative == ".." or relative.startswith("../"):
-        raise InvalidInput(f"'{text}' is outside the repo at {root}.")
-    return FILES if relative == "." else FILES + relative
 
 
 def at_root(root: Path, text: str) -> str:

@@ -26,7 +26,7 @@ _OID = re.compile(r"[0-9a-f]{64}")
 @click.option("--all-versions", is_flag=True, help="Every version of each PATH that any commit has.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @pass_repo
-def purge(repo: Repo, screen: Screen, *, given: tuple[str, ...], reason: str, all_versions: bool, yes: bool) -> None:
+def purge(repo: Repo, screen: Screen, /, *, given: tuple[str, ...], reason: str, all_versions: bool, yes: bool) -> None:
     """Erase content for good: its bytes go from every file of the repo, a tombstone stays, history still verifies.
 
     This cannot be undone. The working file is not touched.
@@ -50,20 +50,20 @@ def _find_oids(repo: Repo, given: Sequence[str], *, all_versions: bool) -> list[
 
 def _current(repo: Repo, word: str) -> Iterator[str]:
     rev, mark, path = word.rpartition(":")
-    name = paths.tree_path(repo.root, paths.at_root(repo.root, path) if mark else path)
+    name = repo.path(paths.at_root(repo.root, path) if mark else path)
     matches = [entry.oid for there, entry in repo.ls(rev or "HEAD", name) if there == name]
     if not matches:
         raise NotFound(
-            f"{rev or 'HEAD'} has no '{path}'; nothing was erased.", hint="`memlake ls -l` lists paths and ids"
+            f"{rev or 'HEAD'} has no '{path}'; nothing was erased.", hint="`memlake ls -l` lists paths and ids."
         )
     yield from matches
 
 
 def _versions(repo: Repo, word: str) -> Iterator[str]:
     """The ids a path ever had on any branch or tag."""
-    name = paths.tree_path(repo.root, word)
+    name = repo.path(word)
     oids = []
-    for commit in repo.log(paths=[word], all=True, lane="all"):
+    for commit in repo.log(paths=(word,), all=True, lane="all"):
         entries = [(change.old, change.new) for change in repo.changes(commit) if change.path == name]
         oids += [entry.oid for pair in entries for entry in pair if entry]
     if not oids:
@@ -73,7 +73,7 @@ def _versions(repo: Repo, word: str) -> Iterator[str]:
 
 def _ask(oids: Sequence[str]) -> None:
     if not sys.stdin.isatty():
-        raise Usage("purge cannot ask here, and it cannot be undone.", hint="say --yes if you mean it")
+        raise Usage("purge cannot ask here, and it cannot be undone.", hint="Say --yes if you mean it.")
     ids = ", ".join(short(oid) for oid in oids)
     if not click.confirm(f"Erase {words.count(len(oids), 'object')} ({ids}) for good?", err=True):
         raise Nothing("nothing was erased.")

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import IO, Any
 
 import click
 
 from memlake.cli import paths, shapes, words
-from memlake.cli.arguments import SplitCommand, after_dashes, completing, is_rev, json_option, pass_repo, split
+from memlake.cli.arguments import (
+    SplitCommand,
+    after_dashes,
+    completing,
+    is_rev,
+    json_option,
+    pass_repo,
+    split,
+    tree_path,
+)
 from memlake.cli.screen import Screen
 from memlake.cli.suggest import suggesting
 from memlake.errors import Usage
@@ -28,7 +38,7 @@ _PIECE = 1 << 20
 @click.argument("given", metavar="PATH | REV:PATH", shell_complete=completing("path"))
 @click.argument("rev", required=False, shell_complete=completing("rev"))
 @pass_repo
-def cat(repo: Repo, _screen: Screen, *, given: str, rev: str | None) -> None:
+def cat(repo: Repo, _screen: Screen, /, *, given: str, rev: str | None) -> None:
     """Print a file as HEAD, or REV, has it; byte for byte, whatever it holds."""
     if rev is None and ":" in given and not os.path.lexists(given):
         print_file(repo, given, sys.stdout.buffer)
@@ -53,26 +63,36 @@ def copy_file(repo: Repo, path: str, rev: str, out: IO[bytes]) -> None:
 
 
 @click.command(cls=SplitCommand)
-@click.argument("given", nargs=-1, metavar="[REV] [PATH]...", shell_complete=completing("rev", "path"))
+@click.argument("given", nargs=-1, metavar="[REV] [PATH]... | REV:PATH", shell_complete=completing("rev", "path"))
 @click.option("-l", "--long", "long_form", is_flag=True, help="Size, kind, id and media type too.")
 @json_option
 @pass_repo
-def ls(repo: Repo, screen: Screen, *, given: tuple[str, ...], long_form: bool, as_json: bool) -> None:
+def ls(repo: Repo, screen: Screen, /, *, given: tuple[str, ...], long_form: bool, as_json: bool) -> None:
     """List the paths of HEAD or REV, in this folder or under PATH."""
-    revs, given_paths = split(repo, given)
-    if len(revs) > 1:
-        raise Usage("ls takes one revision.")
-    rev = revs[0] if revs else "HEAD"
+    rev, roots = _rev_and_roots(repo, given)
     base = paths.here(repo.root)
-    roots = [paths.tree_path(repo.root, path) for path in given_paths] or [f"{paths.FILES}{base}" if base else ""]
-    found = _entries(repo, rev, roots) if repo.head or revs else iter(())
+    found = _entries(repo, rev, roots) if repo.head or rev != "HEAD" else iter(())
     if as_json:
-        screen.lines(shapes.stream("entries", (_shape(repo, rev, path, entry) for path, entry in found)))
+        media = functools.partial(_media, repo, rev) if long_form else None
+        screen.lines(shapes.stream("entries", (_shape(path, entry, media) for path, entry in found)))
         return
     with screen.pages():
         for path, entry in found:
             name = paths.shown(path, base)
             screen.line(f"{_columns(repo, rev, path, entry)}  {name}" if long_form else name)
+
+
+def _rev_and_roots(repo: Repo, given: Sequence[str]) -> tuple[str, list[str]]:
+    """The commit to list, and the tree paths to list under: this folder's when none is named."""
+    if len(given) == 1 and ":" in given[0] and not os.path.lexists(given[0]):
+        rev, _, path = given[0].partition(":")
+        return rev or "HEAD", [repo.path(paths.at_root(repo.root, path))]
+    revs, given_paths = split(repo, given)
+    if len(revs) > 1:
+        raise Usage("ls takes one revision.")
+    base = paths.here(repo.root)
+    roots = [tree_path(repo, path) for path in given_paths] or [f"{paths.FILES}{base}" if base else ""]
+    return revs[0] if revs else "HEAD", roots
 
 
 def _entries(repo: Repo, rev: str, roots: list[str]) -> Iterator[tuple[str, Entry]]:
@@ -92,8 +112,9 @@ def _typed(repo: Repo, path: str) -> str:
     return str(repo.root / path.removeprefix(paths.FILES)) if path.startswith(paths.FILES) else path
 
 
-def _shape(repo: Repo, rev: str, path: str, entry: Entry) -> dict[str, Any]:
-    return {"path": path, **shapes.plain(entry), "media": _media(repo, rev, path)}
+def _shape(path: str, entry: Entry, media: Callable[[str], str | None] | None) -> dict[str, Any]:
+    """An entry with its path; the media type only in the long form, as finding it walks the path's history."""
+    return {"path": path, **shapes.plain(entry), **({"media": media(path)} if media else {})}
 
 
 def _columns(repo: Repo, rev: str, path: str, entry: Entry) -> str:
@@ -109,13 +130,13 @@ def _columns(repo: Repo, rev: str, path: str, entry: Entry) -> str:
 @click.argument("given", nargs=-1, metavar="[REV] PATH", shell_complete=completing("rev", "path"))
 @json_option
 @pass_repo
-def blame(repo: Repo, screen: Screen, *, given: tuple[str, ...], as_json: bool) -> None:
+def blame(repo: Repo, screen: Screen, /, *, given: tuple[str, ...], as_json: bool) -> None:
     """Show which commit wrote each line of a file."""
     rev, path = _rev_and_path(repo, (*given, *(after_dashes() or ())))
     with suggesting(repo, rev):
         lines = repo.blame(path, rev)
     if as_json:
-        screen.json({"path": paths.tree_path(repo.root, path), "lines": [_blame_shape(line) for line in lines]})
+        screen.json({"path": repo.path(path), "lines": [_blame_shape(line) for line in lines]})
         return
     with screen.pages():
         screen.lines(blame_lines(screen, lines))

@@ -20,12 +20,12 @@ from memlake.repo import Repo
 @click.option("-W", "--worktree", is_flag=True, default=None, help="Restore the working files; the default.")
 @pass_repo
 def restore(
-    repo: Repo, _screen: Screen, *, given: tuple[str, ...], source: str | None, staged: bool, worktree: bool | None
+    repo: Repo, _screen: Screen, /, *, given: tuple[str, ...], source: str | None, staged: bool, worktree: bool | None
 ) -> None:
     """Bring files back from the stage, or from a commit. What they hold now is lost unless it was added."""
     wanted = (*given, *(after_dashes() or ()))
     if not wanted:
-        raise Usage("name the paths to restore.", hint="`memlake restore .` for everything in this folder")
+        raise Usage("name the paths to restore.", hint="`memlake restore .` restores everything in this folder.")
     with suggesting(repo, source or ""):
         repo.restore(*wanted, source=source, staged=staged, worktree=worktree)
 
@@ -37,7 +37,7 @@ def restore(
 @click.option("--hard", "mode", flag_value="hard", help="Move the branch, the stage and the files.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing.")
 @pass_repo
-def reset(repo: Repo, screen: Screen, *, given: tuple[str, ...], mode: str | None, quiet: bool) -> None:
+def reset(repo: Repo, screen: Screen, /, *, given: tuple[str, ...], mode: str | None, quiet: bool) -> None:
     """Move the branch to a commit, or unstage PATHs.
 
     Commits left behind stay in the reflog: `memlake reset --hard HEAD@{1}` goes back to where you were.

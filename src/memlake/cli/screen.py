@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import shlex
-import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import IO, Any
 
 from memlake import config
@@ -16,14 +13,6 @@ from memlake.cli import shapes, words
 _STYLES = {"id": "33", "added": "32", "removed": "31", "bold": "1", "hunk": "36", "here": "1;36", "tag": "1;33"}
 _STYLES |= {"branch": "1;32", "dim": "2", "warning": "33"}
 _PLAIN_LESS = ("less",)
-
-
-@dataclass(frozen=True, slots=True)
-class Wishes:
-    """What the options before the verb ask of the output."""
-
-    color: str = "auto"
-    pager: bool = True
 
 
 class Screen:
@@ -61,7 +50,11 @@ class Screen:
 
     @property
     def width(self) -> int:
-        return shutil.get_terminal_size((80, 24)).columns if self.on_terminal else 80
+        if not self.on_terminal:
+            return 80
+        import shutil
+
+        return shutil.get_terminal_size((80, 24)).columns
 
     @contextmanager
     def pages(self) -> Iterator[None]:
@@ -92,16 +85,19 @@ def _wait(process: Any) -> None:
             return
 
 
-def open_screen(wishes: Wishes, settings: config.Settings | None = None) -> Screen:
-    """Standard output with the options, the environment and the settings heeded."""
+def open_screen(color: str, *, pager: bool, settings: config.Settings | None = None) -> Screen:
+    """Standard output as the options before the verb, the environment and the settings want it."""
     on_terminal = sys.stdout.isatty()
-    color = config.color(on_terminal, settings) if wishes.color == "auto" else wishes.color == "always"
-    command = config.pager(settings) if wishes.pager and on_terminal else ""
-    return Screen(color=color, on_terminal=on_terminal, pager=_runnable(command))
+    colored = config.color(on_terminal, settings) if color == "auto" else color == "always"
+    command = config.pager(settings) if pager and on_terminal else ""
+    return Screen(color=colored, on_terminal=on_terminal, pager=_runnable(command) if command else ())
 
 
 def _runnable(command: str) -> tuple[str, ...]:
     """The pager's words, or nothing when the machine has no such program. Plain less stays only when needed."""
+    import shlex
+    import shutil
+
     parts = tuple(shlex.split(command))
     if not parts or not shutil.which(parts[0]):
         return ()

@@ -21,7 +21,7 @@ _COMPLETE = "MEMLAKE_COMPLETE"
 @click.option("--user", "--global", "of_user", is_flag=True, help="Your own settings, for every repo.")
 @json_option
 @pass_screen
-def config(screen: Screen, *, key: str | None, value: str | None, of_user: bool, **how: bool) -> int:
+def config(screen: Screen, /, *, key: str | None, value: str | None, of_user: bool, **how: bool) -> int:
     """Read a setting (KEY), change it (KEY VALUE) or list them all."""
     root = None if of_user else store.find_repo()
     folder = root / store.FOLDER if root else None

@@ -1,6 +1,26 @@
 """Records as JSON: the documented shapes of `--json`. Pure: knows records, no repo and no terminal.
 
-Every document is one object with `"schema_version": 1`. A record is an object with the record's own field names;
+Every document is one object with `"schema_version": 1` and these keys:
+
+    blame       path, lines         one {line, text, commit, author, time, date, subject} a line
+    branch      current, branches   Branch
+    config      settings            Value {key, text, origin, says}; for one KEY: key, value
+    diff        changes             {status, path, old, new}, for a rename {..., from}
+    doctor      ok, checks          Check
+    du          usage               Usage
+    fsck        ok, report          FsckReport
+    gc          report              GcReport
+    log         commits             Commit; `changes` only with --stat, --name-status, --name-only or -p
+    ls          entries             Entry and its path; `media` only with -l
+    ops         operations          Operation
+    reflog      moves               Move
+    show        commits             Commit with `changes`, and `metrics`, `params`, `uses` where it has them
+    stash list  stashes             Stash
+    stash show  commit, changes     as diff
+    status      branch, head, doing, clean, behind, staged, unstaged, untracked, conflicts
+    tag         tags                Tag
+
+A record is an object with the record's own field names;
 beside a `time` (microseconds since 1970 UTC) stands `date`, the same in ISO 8601. Paths are whole tree paths
 (`files/data/train.csv`), ids are whole, whatever the text output shortens.
 """
@@ -8,7 +28,6 @@ beside a `time` (microseconds since 1970 UTC) stands `date`, the same in ISO 860
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -49,11 +68,15 @@ def commit(record: Commit, changes: Iterable[Change] | None = None) -> dict[str,
 
 def document(body: Mapping[str, Any]) -> str:
     """One whole document."""
+    import json
+
     return json.dumps({"schema_version": SCHEMA_VERSION, **plain(body)}, indent=2, ensure_ascii=False)
 
 
 def stream(name: str, items: Iterable[Any]) -> Iterator[str]:
     """The lines of one document that holds a long list, an item a line, made as they are read."""
+    import json
+
     yield f'{{"schema_version": {SCHEMA_VERSION}, "{name}": ['
     before: str | None = None
     for item in items:

@@ -30,7 +30,7 @@ from memlake.repo import Repo
 @json_option
 @pass_repo
 def show(
-    repo: Repo, screen: Screen, *, given: tuple[str, ...], detail: str | None, oneline: bool, as_json: bool
+    repo: Repo, screen: Screen, /, *, given: tuple[str, ...], detail: str | None, oneline: bool, as_json: bool
 ) -> None:
     """Show a commit with its changes; REV:PATH prints the file as that commit has it."""
     wanted = given or ("HEAD",)
@@ -76,7 +76,7 @@ def _show_json(repo: Repo, screen: Screen, revs: Sequence[str]) -> None:
     found = []
     for rev in revs:
         if ":" in rev:
-            raise Usage(f"--json shows commits; '{rev}' is a file.", hint=f"memlake cat {rev}")
+            raise Usage(f"--json shows commits; '{rev}' is a file.", hint=f"Print it with: memlake cat {rev}")
         with suggesting(repo, rev):
             found.append(repo.commit_at(rev))
     screen.json({"commits": [_shape(repo, commit) for commit in found]})

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 
 import click
 
-from memlake.cli import changes, words
+from memlake.cli import changes, patches, words
 from memlake.cli.arguments import json_option, pass_repo
-from memlake.cli.logs import detail as detail_lines
 from memlake.cli.screen import Screen
 from memlake.errors import Usage
 from memlake.records import Change, short
@@ -39,7 +38,7 @@ def stash(ctx: click.Context, message: str, include_untracked: bool) -> None:
 
 
 @pass_repo
-def _push(repo: Repo, screen: Screen, *, message: str, include_untracked: bool) -> None:
+def _push(repo: Repo, screen: Screen, /, *, message: str, include_untracked: bool) -> None:
     kept = repo.stash_push(message=message, include_untracked=include_untracked)
     screen.line(f"Saved working files and stage: {screen.clean(kept.message)}")
 
@@ -55,7 +54,7 @@ def push(message: str, include_untracked: bool) -> None:
 @stash.command()
 @_which
 @pass_repo
-def pop(repo: Repo, screen: Screen, *, index: int) -> None:
+def pop(repo: Repo, screen: Screen, /, *, index: int) -> None:
     """Take changes back, and drop the stash."""
     _show_applied(screen, index, repo.stash_pop(index))
     screen.line(f"Dropped stash@{{{index}}}")
@@ -64,7 +63,7 @@ def pop(repo: Repo, screen: Screen, *, index: int) -> None:
 @stash.command()
 @_which
 @pass_repo
-def apply(repo: Repo, screen: Screen, *, index: int) -> None:
+def apply(repo: Repo, screen: Screen, /, *, index: int) -> None:
     """Take changes back, and keep the stash."""
     _show_applied(screen, index, repo.stash_apply(index))
 
@@ -77,7 +76,7 @@ def _show_applied(screen: Screen, index: int, applied: Sequence[Change] | None) 
 @stash.command("list")
 @json_option
 @pass_repo
-def list_stashes(repo: Repo, screen: Screen, *, as_json: bool) -> None:
+def list_stashes(repo: Repo, screen: Screen, /, *, as_json: bool) -> None:
     """List what was put aside, newest first."""
     found = repo.stash_list()
     if as_json:
@@ -90,7 +89,7 @@ def list_stashes(repo: Repo, screen: Screen, *, as_json: bool) -> None:
 @stash.command()
 @_which
 @pass_repo
-def drop(repo: Repo, screen: Screen, *, index: int) -> None:
+def drop(repo: Repo, screen: Screen, /, *, index: int) -> None:
     """Forget a stash."""
     gone = repo.stash_drop(index)
     screen.line(f"Dropped stash@{{{index}}} ({short(gone.oid)})")
@@ -101,7 +100,7 @@ def drop(repo: Repo, screen: Screen, *, index: int) -> None:
 @click.option("-p", "--patch", is_flag=True, help="The changes themselves.")
 @json_option
 @pass_repo
-def show(repo: Repo, screen: Screen, *, index: int, patch: bool, as_json: bool) -> None:
+def show(repo: Repo, screen: Screen, /, *, index: int, patch: bool, as_json: bool) -> None:
     """Show what a stash would change."""
     commit = repo.commit_at(f"stash@{{{index}}}")
     rows = changes.rows(repo.changes(commit))
@@ -109,4 +108,4 @@ def show(repo: Repo, screen: Screen, *, index: int, patch: bool, as_json: bool) 
         screen.json({"commit": commit.oid, "changes": [row.shape() for row in rows]})
         return
     with screen.pages():
-        screen.lines(detail_lines(changes.open_view(repo, screen), rows, "patch" if patch else "stat"))
+        screen.lines(patches.detail(patches.open_view(repo, screen), rows, "patch" if patch else "stat"))

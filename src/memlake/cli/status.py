@@ -21,7 +21,7 @@ _LABELS = {"A": "new file:", "M": "modified:", "D": "deleted:", "R": "renamed:",
 @click.option("--porcelain", is_flag=True, help="As --short, stable for scripts: no colour, paths from the root.")
 @json_option
 @pass_repo
-def status(repo: Repo, screen: Screen, *, brief: bool, with_branch: bool, porcelain: bool, as_json: bool) -> None:
+def status(repo: Repo, screen: Screen, /, *, brief: bool, with_branch: bool, porcelain: bool, as_json: bool) -> None:
     """Show what is staged, changed and untracked."""
     found = repo.status()
     if as_json:
@@ -38,6 +38,11 @@ def status(repo: Repo, screen: Screen, *, brief: bool, with_branch: bool, porcel
         screen.lines(long_lines(found, screen, base))
 
 
+def untracked(found: Status) -> list[str]:
+    """Untracked files and folders (`files/data/`) as tree paths."""
+    return [path if path.startswith(paths.FILES) else paths.FILES + path for path in found.untracked]
+
+
 def shape(found: Status) -> dict[str, object]:
     return {
         "branch": found.branch,
@@ -47,7 +52,7 @@ def shape(found: Status) -> dict[str, object]:
         "behind": found.behind,
         "staged": [row.shape() for row in changes.rows(found.staged)],
         "unstaged": [row.shape() for row in changes.rows(found.unstaged)],
-        "untracked": list(found.untracked),
+        "untracked": untracked(found),
         "conflicts": list(found.conflicts),
     }
 
@@ -66,7 +71,7 @@ def short_lines(found: Status, screen: Screen, base: str = "") -> Iterator[str]:
         source = sources.get(path)
         name = f"{paths.shown(source, base)} -> {paths.shown(path, base)}" if source else paths.shown(path, base)
         yield f"{screen.paint(x, 'added')}{screen.paint(y, 'removed')} {name}"
-    for path in found.untracked:
+    for path in untracked(found):
         yield f"{screen.paint('??', 'removed')} {paths.shown(path, base)}"
 
 
@@ -97,7 +102,7 @@ def long_lines(found: Status, screen: Screen, base: str = "") -> Iterator[str]:
     yield from _group(
         "Untracked files:",
         ['use "memlake add <file>..." to include in what will be committed'],
-        [screen.paint(paths.shown(path, base), "removed") for path in found.untracked],
+        [screen.paint(paths.shown(path, base), "removed") for path in untracked(found)],
     )
     yield from _last_line(found)
 

@@ -26,7 +26,7 @@ from memlake.repo import Repo
 @click.option("-n", "with_message", is_flag=True, help="List with the first line of each message.")
 @json_option
 @pass_repo
-def tag(repo: Repo, screen: Screen, *, names: tuple[str, ...], messages: tuple[str, ...], **how: bool) -> None:
+def tag(repo: Repo, screen: Screen, /, *, names: tuple[str, ...], messages: tuple[str, ...], **how: bool) -> None:
     """List tags; make NAME at REV (HEAD unless given); delete tags."""
     if how["as_json"]:
         screen.json({"tags": repo.tags()})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from difflib import SequenceMatcher
 
 LARGEST = 1 << 20  # bytes a side; a longer text is compared by size and id alone
 _MANY = 20_000  # lines that differ a side; beyond, matching them takes minutes and tells nobody anything
@@ -56,7 +55,9 @@ def _matched(a: Sequence[str], b: Sequence[str]) -> list[Opcode]:
         return []
     if not a or not b or len(a) > _MANY or len(b) > _MANY:
         return [("delete" if not b else "insert" if not a else "replace", 0, len(a), 0, len(b))]
-    return [tuple(code) for code in SequenceMatcher(None, a, b, autojunk=len(b) > 1000).get_opcodes()]
+    from difflib import SequenceMatcher  # only a diff pays for it
+
+    return [(*code,) for code in SequenceMatcher(None, a, b, autojunk=len(b) > 1000).get_opcodes()]
 
 
 def counts(a: Sequence[str], b: Sequence[str]) -> tuple[int, int]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time as clock
-import unicodedata
 from datetime import datetime, timezone
 
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
@@ -65,6 +64,10 @@ def duration(seconds: float) -> str:
 
 
 def _unsafe(char: str) -> bool:
+    if char.isascii():
+        return not char.isprintable()
+    import unicodedata
+
     return char in _BIDI or unicodedata.category(char) in ("Cc", "Cs", "Zl", "Zp")
 
 

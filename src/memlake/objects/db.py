@@ -65,8 +65,7 @@ class Database:
         try:
             yield
         finally:
-            if connection.in_transaction:
-                connection.execute("COMMIT")
+            connection.execute("COMMIT")
 
     # -- writing ------------------------------------------------------------------------------
 
@@ -114,8 +113,8 @@ class Database:
         """Move the WAL into the database and empty it; False when a reader still needs it."""
         with self._mutex, self._file_lock(), self.named_errors():
             disk.step("checkpoint")
-            blocked, _, _ = self._connection().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-            return not blocked
+            row = self._connection().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            return row is not None and row[0] == 0
 
     def vacuum(self) -> bool:
         """Rewrite the file without its free pages; False when others are using it."""

@@ -10,7 +10,6 @@ import contextlib
 import ctypes
 import errno
 import os
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -141,7 +140,8 @@ def sync_filesystem(path: PathLike) -> None:
 
 
 def free_bytes(path: PathLike) -> int:
-    return shutil.disk_usage(path).free
+    found = os.statvfs(path)
+    return found.f_bavail * found.f_frsize
 
 
 def _load_libc() -> ctypes.CDLL | None:

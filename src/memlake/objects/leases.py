@@ -45,7 +45,8 @@ class Lease:
         """Call inside the transaction that relies on the lease."""
         if self._db.row("SELECT 1 FROM lease WHERE id = ? AND tick = ?", (self._id, self.tick)) is None:
             raise Unavailable(
-                "this write took so long that its lease expired, and gc may have removed what it stored. Nothing was changed.",
+                "this write took so long that its lease expired, and gc may have removed what it stored. "
+                "Nothing was changed.",
                 hint="Run it again.",
             )
 

@@ -1,14 +1,15 @@
 """The pack file: many objects or chunks in one sealed file that describes itself. Knows no database.
 
 MLPACK01 | bytes of records ... | footer | length of footer, 8 bytes little-endian | MLPACKED
-footer = msgpack [[oid, form, start, length, size], ...];  name = SHA-256 of the footer, in hex
+footer = msgpack [nonce, [[oid, form, start, length, size], ...]];  name = SHA-256 of the footer, in hex
+
+The nonce gives two writers of the same content two packs: what one takes back is never what the other relies on.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,7 +60,7 @@ class PackWriter:
     """Appends records to a temporary file; `seal` finishes it. A crash leaves only a file in tmp/."""
 
     def __init__(self, tmp: Path) -> None:
-        self._path = tmp / f"{uuid.uuid4().hex}.pack"
+        self._path = tmp / f"{os.urandom(16).hex()}.pack"
         self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
         self._buffer = bytearray(MAGIC)
         self._records: list[Record] = []
@@ -88,7 +89,7 @@ class PackWriter:
         return moved
 
     def seal(self) -> Sealed:
-        footer = msgpack.packb(self._records)
+        footer = msgpack.packb([os.urandom(16), self._records])
         self._extend(footer + len(footer).to_bytes(8, "little") + END)
         self._flush()
         disk.fsync_file(self._fd)
@@ -120,4 +121,4 @@ def read_footer(place: Place, name: str) -> list[Record]:
     footer = place.get(name, size - 16 - length, length)
     if hashlib.sha256(footer).hexdigest() != name:
         raise Corrupt(f"the footer of pack {name} is damaged.", hint="Run memlake fsck --full.")
-    return [tuple(record) for record in msgpack.unpackb(footer)]  # type: ignore[misc]
+    return [tuple(record) for record in msgpack.unpackb(footer)[1]]

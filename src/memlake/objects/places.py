@@ -95,7 +95,7 @@ def _short(name: str, start: int, length: int) -> Corrupt:
 class _Open:
     """A file open for reading. Whoever still holds it may read; the last one to let go closes it."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: str) -> None:
         self.fd = os.open(path, os.O_RDONLY)
         found = os.fstat(self.fd)
         self.identity = (found.st_dev, found.st_ino)
@@ -112,9 +112,9 @@ class _OpenFiles:
         self.pid = os.getpid()
         self.limit = limit
         self._lock = threading.Lock()
-        self._files: OrderedDict[Path, _Open] = OrderedDict()
+        self._files: OrderedDict[str, _Open] = OrderedDict()
 
-    def get(self, path: Path, found: os.stat_result) -> _Open:
+    def get(self, path: str, found: os.stat_result) -> _Open:
         with self._lock:
             held = self._files.get(path)
             # While we hold it open its inode number cannot be given to another file, so equal means the same.
@@ -129,7 +129,7 @@ class _OpenFiles:
                 self._files.popitem(last=False)
         return opened
 
-    def drop(self, path: Path) -> None:
+    def drop(self, path: str) -> None:
         with self._lock:
             self._files.pop(path, None)
 
@@ -161,7 +161,7 @@ class Folder:
 
     def get_ranges(self, name: str, ranges: Ranges) -> Pieces:
         _check_ranges(ranges)
-        path = self._path(name)
+        path = os.path.join(self.root, _check_name(name))  # many times faster than a Path
         with disk.named_errors(f"reading {name} in {self.root}"):
             held = self._here().get(path, self._stat(path, name))
             return [_read(held.fd, name, start, length) for start, length in ranges]
@@ -176,7 +176,7 @@ class Folder:
 
     def delete(self, name: str) -> None:
         path = self._path(name)
-        self._here().drop(path)
+        self._here().drop(str(path))
         with disk.named_errors(f"deleting {name} in {self.root}"):
             if _unlink(path):
                 disk.fsync_dir(path.parent)
@@ -188,7 +188,7 @@ class Folder:
     def _path(self, name: str) -> Path:
         return self.root / _check_name(name)
 
-    def _stat(self, path: Path, name: str) -> os.stat_result:
+    def _stat(self, path: str | Path, name: str) -> os.stat_result:
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             found = os.stat(path)
             if stat.S_ISREG(found.st_mode):

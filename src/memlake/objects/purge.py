@@ -83,7 +83,7 @@ def _targets(objects: Objects, oids: Sequence[str]) -> set[bytes]:
 
 
 def _rewrite_packs(objects: Objects, targets: set[bytes]) -> list[tuple[str, Sealed | None]]:
-    """New packs without the targets, for each pack that holds one: (old name, new pack or None when nothing is left)."""
+    """For each pack that holds a target: (its name, a new pack without the targets, None when nothing is left)."""
     known = {row[0] for row in objects.db.rows("SELECT name FROM pack")}
     # Every footer is read: a record may lie in a pack its row does not point to, stored twice or left by a crash.
     held = [
@@ -127,6 +127,7 @@ def repack(
         return None
     sealed = writer.seal()
     objects.packs.put(sealed.name, sealed.path)
+    sealed.path.unlink(missing_ok=True)
     return sealed
 
 

@@ -220,7 +220,8 @@ def refuse_purged(db: Database, digests: Iterable[bytes]) -> None:
     sql = "SELECT oid, reason FROM tombstone WHERE oid IN carray(?1) LIMIT 1"
     for digest, reason in db.rows_in(sql, digests):
         raise Purged(
-            f"content {digest.hex()[:10]} was purged from this repo ({reason}) and may not be stored again. Nothing was changed.",
+            f"content {digest.hex()[:10]} was purged from this repo ({reason}) and may not be stored again. "
+            "Nothing was changed.",
             hint="Remove it from what you add, or ask whoever purged it.",
         )
 

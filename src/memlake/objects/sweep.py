@@ -1,4 +1,4 @@
-"""Sweeping: marking objects with all they need, condemning, deleting, joining packs, removing stray files. Knows no root.
+"""Sweeping: marking objects with all they need, condemning, deleting, joining packs. Knows no root.
 
 What is needed is decided above and handed in as marks. See gc.py for the two phases.
 """
@@ -6,8 +6,9 @@ What is needed is decided above and handed in as marks. See gc.py for the two ph
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 
 from memlake.objects import disk, leases
@@ -123,7 +124,10 @@ def _join_packs(objects: Objects) -> int:
 
 
 def _groups(db: Database) -> Iterator[list[tuple[int, str]]]:
-    sql = "SELECT p.id, p.name, p.size, coalesce(sum(o.length), 0) FROM pack p LEFT JOIN object o ON o.pack = p.id GROUP BY p.id"
+    sql = (
+        "SELECT p.id, p.name, p.size, coalesce(sum(o.length), 0) "
+        "FROM pack p LEFT JOIN object o ON o.pack = p.id GROUP BY p.id"
+    )
     rows = db.rows(sql)
     small = [row for row in rows if row[3] < LIMIT // 4]
     thin = [row for row in rows if row[3] < row[2] // 2]
@@ -140,26 +144,26 @@ def _groups(db: Database) -> Iterator[list[tuple[int, str]]]:
         yield group
 
 
-def _strays(objects: Objects, grace_hours: float) -> tuple[list[object], int]:
+def _strays(objects: Objects, grace_hours: float) -> tuple[list[Callable[[], None]], int]:
     """Files that are in no row: (how to remove each, bytes). Call inside a write, so that no writer is half way."""
     # A writer's files are younger than its lease; ten seconds allow for a file system's own clock.
     limit = min(time.time() - grace_hours * 3600, leases.oldest(objects.db) / 1e6 - 10)
     known = {row[0] for row in objects.db.rows("SELECT name FROM pack")}
-    strays: list[object] = []
+    strays: list[Callable[[], None]] = []
     size = 0
     for name, length, modified in list(objects.packs.list()):
         if name not in known and modified < limit:
-            strays.append(lambda name=name: objects.packs.delete(name))
+            strays.append(partial(objects.packs.delete, name))
             size += length
     parts = {part_name(row[0]) for row in objects.db.each(f"SELECT oid FROM object WHERE form = {PART}")}
     for name, length, modified in list(objects.parts.list()):
         if name not in parts and modified < limit:
-            strays.append(lambda name=name: objects.parts.delete(name))
+            strays.append(partial(objects.parts.delete, name))
             size += length
     for file in objects.tmp.iterdir() if objects.tmp.exists() else ():
         found = file.stat()
         if found.st_mtime < limit:
-            strays.append(lambda file=file: disk.unlink(file))
+            strays.append(partial(disk.unlink, file))
             size += found.st_size
     return strays, size
 

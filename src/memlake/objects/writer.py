@@ -84,6 +84,7 @@ class Writer:
         self._seal()
         for sealed in self._sealed:
             self._objects.packs.put(sealed.name, sealed.path)
+            sealed.path.unlink(missing_ok=True)  # a bucket copies it, a folder has moved it
         try:
             self._write_rows()
         except BaseException:

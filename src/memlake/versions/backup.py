@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
-import tarfile
-import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from memlake.errors import AlreadyExists
 from memlake.objects import disk
 from memlake.objects.leases import Lease
 from memlake.versions.here import Here
+
+if TYPE_CHECKING:
+    import tarfile
 
 
 def backup(here: Here, folder: Path, file: Path) -> int:
@@ -19,6 +21,8 @@ def backup(here: Here, folder: Path, file: Path) -> int:
         raise AlreadyExists(
             f"{file} exists already. Nothing was written.", hint="Choose another name, or remove it first."
         )
+    import tempfile  # here and below: slow to import, and every other verb can do without
+
     lease = Lease(here.history.db, "backup")
     partial = file.with_name(file.name + ".partial")
     try:
@@ -33,6 +37,8 @@ def backup(here: Here, folder: Path, file: Path) -> int:
 
 
 def _write(here: Here, folder: Path, partial: Path, scratch: Path) -> None:
+    import tarfile
+
     # The databases first: every pack and part they name exists by then and is kept by the lease.
     for db in (here.history.db, here.local.db):
         db.copy_to(scratch / db.path.name)
@@ -56,6 +62,8 @@ def _plain_files(folder: Path) -> list[Path]:
 
 
 def _add_folder(tar: tarfile.TarFile, name: str) -> None:
+    import tarfile
+
     info = tarfile.TarInfo(f".memlake/{name}")
     info.type, info.mode = tarfile.DIRTYPE, 0o755
     tar.addfile(info)

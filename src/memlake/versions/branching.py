@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from memlake.errors import Conflict, InvalidInput, NotFound, Nothing
+from memlake.errors import Conflict, InvalidInput, NotFound
 from memlake.objects.layout import now
-from memlake.records import Branch, Change, Commit, Tag
+from memlake.records import Branch, Change, Commit, Entry, Tag
 from memlake.versions import checkout, refs, rev, stage, status
 from memlake.versions.bases import is_ancestor
 from memlake.versions.checkout import Goal
+from memlake.versions.codec import LANES
 from memlake.versions.here import Here
 from memlake.versions.local import Tracked
 from memlake.versions.operations import operation, save_dirty
 from memlake.versions.paths import FILES
 
 MODES = ("soft", "mixed", "hard")
+Saved = dict[str, Entry | None]
 
 
 def heads_at(here: Here, at: str) -> refs.Heads:
@@ -63,7 +65,7 @@ def delete_branch(here: Here, name: str, force: bool) -> Branch:
 
 
 def _is_merged(here: Here, heads: refs.Heads) -> bool:
-    for lane in refs.LANES:
+    for lane in LANES:
         tip, head = refs.commit_of(here.history, heads[lane]), here.head(lane)
         if tip is not None and (head is None or not is_ancestor(here.history, tip, head)):
             return False
@@ -114,7 +116,7 @@ def delete_tag(here: Here, name: str) -> Tag:
 
 
 def switch(here: Here, name: str, *, create: bool, detach: bool, at: str | None, force: bool) -> tuple[Change, ...]:
-    """Stand on a branch (or, detached, on a commit). Uncommitted work comes along or stops it; it is never overwritten."""
+    """Stand on a branch (or, detached, on a commit). Uncommitted work comes along or stops it."""
     refuse_waiting(here, "switch")
     if name == "-":
         name, create = rev.previous_branch(here), False
@@ -151,7 +153,8 @@ def _goal(here: Here, name: str, detach: bool) -> tuple[Goal, Commit | None]:
     if not detach:
         raise InvalidInput(
             f"{name!r} is a commit, not a branch.",
-            hint=f"Look at it with: memlake switch --detach {name}   Start a branch there: memlake switch -c NAME {name}",
+            hint=f"Look at it with: memlake switch --detach {name}\n"
+            f"Start a branch there: memlake switch -c NAME {name}",
         )
     if commit.lane != "work":
         raise InvalidInput(
@@ -161,10 +164,8 @@ def _goal(here: Here, name: str, detach: bool) -> tuple[Goal, Commit | None]:
     return Goal(commit.oid, f"@{commit.oid}", action, here.who), commit
 
 
-def go(
-    here: Here, target: Commit | None, goal: Goal, verb: str, throw_away: dict[str, object] | None
-) -> tuple[Change, ...]:
-    """Move the working files to a commit. `throw_away` not None: uncommitted work is saved there for undo, then dropped."""
+def go(here: Here, target: Commit | None, goal: Goal, verb: str, throw_away: Saved | None) -> tuple[Change, ...]:
+    """Move the working files to a commit. With `throw_away`, uncommitted work is saved in it for undo and dropped."""
     changes = checkout.target_changes(here.history, here.local, target)
     if throw_away is None:
         needed = checkout.check_safe(here.local, here.root, changes, verb)
@@ -175,7 +176,7 @@ def go(
     return changes
 
 
-def _forced(here: Here, target: Commit | None, saved: dict[str, object]) -> list[Change]:
+def _forced(here: Here, target: Commit | None, saved: Saved) -> list[Change]:
     """Every tracked path that is not what the target has, whatever it holds now."""
     changes = checkout.target_changes(here.history, here.local, target)
     dirty, _ = status.compare(here.local, here.root, untracked=False)
@@ -195,7 +196,7 @@ def _is_dirty(path: str, dirty: Sequence[Change], staged: dict[str, Tracked], ch
     return any(change.path == path and change.old is None for change in changes)
 
 
-def _now(row: Tracked | None) -> object:
+def _now(row: Tracked | None) -> Entry | None:
     return row.entry if row else None
 
 
@@ -281,11 +282,10 @@ def reset_paths(here: Here, paths: Sequence[str], name: str) -> tuple[Change, ..
     )
 
 
-def below(here: Here, commit: Commit | None, path: str) -> list[tuple[str, object]]:
+def below(here: Here, commit: Commit | None, path: str) -> list[tuple[str, Entry]]:
     """Files of a commit at or below a path."""
     full = FILES + path
-    found = [(p, e) for p, e in here.history.scan(commit, full) if not path or p == full or p.startswith(full + "/")]
-    return found  # type: ignore[return-value]
+    return [(p, e) for p, e in here.history.scan(commit, full) if not path or p == full or p.startswith(full + "/")]
 
 
 def restore(
@@ -307,13 +307,13 @@ def reset_paths_quietly(here: Here, paths: Sequence[str], name: str) -> tuple[Ch
     return reset_paths(here, paths, name)
 
 
-def _restore_files(here: Here, paths: Sequence[str], source: str | None, saved: dict[str, object]) -> list[Change]:
+def _restore_files(here: Here, paths: Sequence[str], source: str | None, saved: Saved) -> list[Change]:
     rows = {path: row for given in paths for path, row in here.local.under(given).items()}
     if source is None:
         held = {path: row.entry for path, row in rows.items() if row.entry is not None}
     else:
         commit = rev.resolve(here, source)
-        held = {p.removeprefix(FILES): e for given in paths for p, e in below(here, commit, given)}  # type: ignore[misc]
+        held = {p.removeprefix(FILES): e for given in paths for p, e in below(here, commit, given)}
     for given in paths:
         if not any(not given or path == given or path.startswith(given + "/") for path in held):
             raise NotFound(
@@ -327,11 +327,11 @@ def _restore_files(here: Here, paths: Sequence[str], source: str | None, saved: 
     saved.update(save_dirty(here, changes))
     stats = checkout.write_files(here.history.objects, here.root, [Change(c.path, c.new, c.new) for c in changes])
     if source is None:
-        here.local.set_stats(stats)  # type: ignore[arg-type]
+        here.local.set_stats(stats)
     else:
         new_rows = [stage.put_entry(rows.get(path), path, held[path]) for path in wanted]
         here.local.put(new_rows)
-        here.local.set_stats(stats)  # type: ignore[arg-type]
+        here.local.set_stats(stats)
     return list(changes)
 
 
@@ -342,7 +342,3 @@ def refuse_waiting(here: Here, verb: str) -> None:
             f"a {doing['verb']} is waiting for choices; {verb} would lose track of it. Nothing was changed.",
             hint=f"Finish it with memlake {doing['verb']} --continue, or drop it with memlake {doing['verb']} --abort.",
         )
-
-
-def nothing_staged(here: Here) -> None:
-    raise Nothing("nothing is staged.", hint="Stage files with: memlake add PATH")

@@ -34,8 +34,12 @@ def maybe_entry(data: bytes | None) -> Entry | None:
     return None if data is None else decode_entry(data)
 
 
+def maybe_bytes(entry: Entry | None) -> bytes | None:
+    return None if entry is None else encode_entry(entry)
+
+
 def encode_changes(changes: Sequence[Change]) -> list[list[Any]]:
-    return [[c.path, c.old and encode_entry(c.old), c.new and encode_entry(c.new)] for c in changes]
+    return [[c.path, maybe_bytes(c.old), maybe_bytes(c.new)] for c in changes]
 
 
 def decode_changes(rows: Sequence[Sequence[Any]]) -> tuple[Change, ...]:

@@ -38,8 +38,8 @@ _WAL_LARGE = 64 << 20
 
 def examine(here: Here, folder: Path) -> list[Check]:
     return [
-        _sqlite(), _format(here), _filesystem(folder), _space(folder), _clock(here), _writable(folder), _locks(here), _logs(here),
-        _journal(here), _leftovers(folder), _reflinks(folder),
+        _sqlite(), _format(here), _filesystem(folder), _space(folder), _clock(here), _writable(folder),
+        _locks(here), _logs(here), _journal(here), _leftovers(folder), _reflinks(folder),
     ]  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from memlake.errors import Error
 from memlake.objects.audit import check_objects
-from memlake.records import FsckReport, Problem
+from memlake.records import Entry, FsckReport, Problem
 from memlake.versions import codec, refs, tree
 from memlake.versions.gc import objects_in
 from memlake.versions.here import Here
@@ -174,7 +174,7 @@ class _Findings:
         self.counts["refs"] = len(seen)
 
     def _last_moves(self) -> list[tuple[int, str, int, int | None, int]]:
-        return self._db.rows("SELECT kind, ref, lane, new, max(id) FROM reflog GROUP BY kind, ref, lane")  # type: ignore[return-value]
+        return self._db.rows("SELECT kind, ref, lane, new, max(id) FROM reflog GROUP BY kind, ref, lane")
 
     def _ref(self, kind: int, name: str, lane: int, oid: bytes, last: int | None) -> None:
         row = self._db.row("SELECT seq, lane FROM history WHERE oid = ?", (oid,))
@@ -211,7 +211,7 @@ class _Findings:
             if oid not in self.purged:
                 self._add("missing", oid, FILES + needed[oid], "staged, but its content is not there")
         tracked = {FILES + path: row.old if row.staged else row.entry for path, row in rows.items()}
-        held: dict[str, codec.Entry | None] = dict(self._history.scan(base, FILES))
+        held: dict[str, Entry | None] = dict(self._history.scan(base, FILES))
         for path in sorted({*held, *tracked}):
             if held.get(path) != tracked.get(path):
                 self._add("index", "", path, "local.db does not agree with the commit that is checked out")
@@ -246,7 +246,7 @@ def log_damage(path: Path) -> Iterable[str]:
         sums = _checksum(data[at : at + 8], sums, order)
         sums = _checksum(data[at + 24 : at + 24 + page], sums, order)
         if sums != head[4:6]:
-            yield f"the write-ahead log {file.name} is damaged from frame {number} on: what was committed there may be lost"
+            yield f"the write-ahead log {file.name} is damaged from frame {number} on: commits in it may be lost"
             return
 
 

@@ -1,4 +1,4 @@
-"""gc: what nothing needs any more, found by marking from every root, removed in two phases. Knows roots; bytes are L1's.
+"""gc: what nothing needs any more, found by marking from every root, removed in two phases. Leaves bytes to L1.
 
 Roots: refs, the reflog, HEAD and its log, the stage, a waiting merge, undo, objects touched since the grace period or
 since the oldest live lease began. Phase one condemns what is not marked; phase two deletes what was condemned a grace
@@ -190,7 +190,7 @@ def _mark_down(history: History, oids: set[bytes], marks: bytearray, newer: set[
 
 
 def _mark_level(history: History, oids: set[bytes], marks: bytearray, newer: set[int]) -> set[bytes]:
-    """Mark some nodes; returns their children that are still to do. Nodes newer than the marks are only walked through."""
+    """Mark some nodes; returns their children still to do. Nodes newer than the marks are only walked through."""
     below: set[bytes] = set()
     for id, data in history.nodes.stored(oids).values():
         if id in newer if id >= len(marks) else marks[id]:
@@ -229,7 +229,7 @@ def _dead_rows(history: History, commits: bytearray, nodes: bytearray, moment: M
 
 
 def _delete_history(here: Here, commits: bytearray, nodes: bytearray, moment: Moment) -> tuple[list[int], list[int]]:
-    """Unreachable commits and unneeded nodes. If something moved onto one meanwhile, all of it waits for the next run."""
+    """Unreachable commits and unneeded nodes. If something moved onto one meanwhile, all wait for the next run."""
     db = here.history.db
     named = [row[0] for row in db.rows("SELECT new FROM reflog WHERE id > ? AND new IS NOT NULL", (moment.reflog,))]
     named += [

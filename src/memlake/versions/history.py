@@ -110,7 +110,7 @@ class History:
         edits: dict[bytes, bytes | None] = {}
         for step in reversed(chain):
             for change in self.changes(step):
-                edits[change.path.encode()] = change.new and codec.encode_entry(change.new)
+                edits[change.path.encode()] = codec.maybe_bytes(change.new)
         start = bytes.fromhex(below.root) if below else tree.EMPTY
         root, made = tree.edit(self.nodes.get_many, start, edits)
         if root.hex() != commit.root:
@@ -151,7 +151,7 @@ class History:
         changes = tuple(
             Change(path, before.get(path), edits[path]) for path in sorted(edits) if before.get(path) != edits[path]
         )
-        encoded = {c.path.encode(): c.new and codec.encode_entry(c.new) for c in changes}
+        encoded = {c.path.encode(): codec.maybe_bytes(c.new) for c in changes}
         root, made = tree.edit(self.nodes.get_many, self.root(parent), encoded)
         return changes, root, made
 

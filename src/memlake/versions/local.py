@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from memlake.errors import Corrupt
-from memlake.objects.db import Database
+from memlake.objects.db import Database, Row
 from memlake.objects.layout import now
 from memlake.records import Change, Conflict, Entry
-from memlake.versions.codec import encode_entry, maybe_entry
+from memlake.versions.codec import maybe_bytes, maybe_entry
 from memlake.versions.paths import FILES
 
 _STAT = struct.Struct("<qqqQI")
@@ -85,20 +85,20 @@ class Local:
             self.db.run(sql, (old, new, branch, now(), action, who))
 
     def head_moves(self) -> Iterator[tuple[str | None, str | None, str | None, int, str, str]]:
-        yield from self.db.each("SELECT old, new, branch, time, action, who FROM headlog ORDER BY id DESC")  # type: ignore[misc]
+        yield from self.db.each("SELECT old, new, branch, time, action, who FROM headlog ORDER BY id DESC")
 
     # -- tracked files ------------------------------------------------------------------------
 
     def stats(self) -> list[tuple[str, bytes | None, int, bytes | None]]:
         """(path, stat, racy, entry) of everything tracked and not removed: the cheap form, for status."""
-        return self.db.rows("SELECT path, stat, racy, entry FROM file WHERE entry IS NOT NULL")  # type: ignore[return-value]
+        return self.db.rows("SELECT path, stat, racy, entry FROM file WHERE entry IS NOT NULL")
 
     def paths(self) -> list[str]:
         return [row[0] for row in self.db.rows("SELECT path FROM file WHERE entry IS NOT NULL")]
 
     def tracked(self, paths: Iterable[str]) -> dict[str, Tracked]:
         sql = "SELECT path, entry, stat, racy, staged, old, about FROM file WHERE path IN carray(?1)"
-        return {row[0]: _tracked(*row) for row in self.db.rows_in(sql, paths)}
+        return {row[0]: _tracked(row) for row in self.db.rows_in(sql, paths)}
 
     def under(self, folder: str) -> dict[str, Tracked]:
         """Everything tracked at or below a folder; "" is all."""
@@ -107,11 +107,11 @@ class Local:
             rows = self.db.rows(sql + " WHERE path = ?1 OR (path >= ?1 || '/' AND path < ?1 || '0')", (folder,))
         else:
             rows = self.db.rows(sql)
-        return {row[0]: _tracked(*row) for row in rows}
+        return {row[0]: _tracked(row) for row in rows}
 
     def staged(self) -> dict[str, Tracked]:
         sql = "SELECT path, entry, stat, racy, staged, old, about FROM file WHERE staged = 1"
-        return {row[0]: _tracked(*row) for row in self.db.rows(sql)}
+        return {row[0]: _tracked(row) for row in self.db.rows(sql)}
 
     def staged_changes(self) -> tuple[Change, ...]:
         rows = sorted(self.staged().values(), key=lambda row: row.path)
@@ -120,9 +120,9 @@ class Local:
     def put(self, rows: Iterable[Tracked]) -> None:
         """Write rows; one that is neither there nor staged is forgotten."""
         with self.db.write():
-            keep, drop = [], []
-            for row in rows:
-                (keep if row.entry is not None or row.staged else drop).append(row)
+            given = list(rows)
+            keep = [row for row in given if row.entry is not None or row.staged]
+            drop = [row for row in given if row.entry is None and not row.staged]
             self.db.run_many("INSERT OR REPLACE INTO file VALUES(?, ?, ?, ?, ?, ?, ?)", map(_row, keep))
             self.db.run_in("DELETE FROM file WHERE path IN carray(?1)", [row.path for row in drop])
 
@@ -151,7 +151,17 @@ class Local:
 
     def put_conflicts(self, conflicts: Iterable[Conflict]) -> None:
         with self.db.write():
-            rows = [(c.path, _raw(c.base), _raw(c.ours), _raw(c.theirs), c.choice, _raw(c.chosen)) for c in conflicts]
+            rows = [
+                (
+                    c.path,
+                    maybe_bytes(c.base),
+                    maybe_bytes(c.ours),
+                    maybe_bytes(c.theirs),
+                    c.choice,
+                    maybe_bytes(c.chosen),
+                )
+                for c in conflicts
+            ]
             self.db.run_many("INSERT OR REPLACE INTO conflict VALUES(?, ?, ?, ?, ?, ?)", rows)
 
     def clear_doing(self) -> None:
@@ -174,15 +184,10 @@ def mode_of(found: os.stat_result) -> int:
     return 1 if modes.S_ISREG(found.st_mode) and found.st_mode & 0o100 else 0
 
 
-def _tracked(
-    path: str, entry: bytes | None, stat: bytes | None, racy: int, staged: int, old: bytes | None, about: str | None
-) -> Tracked:
+def _tracked(row: Row) -> Tracked:
+    path, entry, stat, racy, staged, old, about = row
     return Tracked(path, maybe_entry(entry), stat, bool(racy), bool(staged), maybe_entry(old), about)
 
 
 def _row(row: Tracked) -> tuple[Any, ...]:
-    return (row.path, _raw(row.entry), row.stat, int(row.racy), int(row.staged), _raw(row.old), row.about)
-
-
-def _raw(entry: Entry | None) -> bytes | None:
-    return None if entry is None else encode_entry(entry)
+    return (row.path, maybe_bytes(row.entry), row.stat, int(row.racy), int(row.staged), maybe_bytes(row.old), row.about)

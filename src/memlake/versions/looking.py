@@ -37,7 +37,7 @@ class LogQuery:
 
 
 def tree_path_of(root: Path, text: str) -> str:
-    """`datasets/x`, `memories/x`: another room, in full; `files/x` too when there is no such folder; else a working file."""
+    """The path of a room in full (`datasets/x`; `files/x` when there is no such folder), else a working file."""
     room, slash, _ = text.partition("/")
     if slash and room in KIND_OF_ROOM and room != "files":
         return check(text)

@@ -67,7 +67,7 @@ def merge_roots(history: History, base: bytes, ours: bytes, theirs: bytes) -> Ou
                 conflicts.append(Conflict(path, known, mine[path], new))
             else:
                 edits[path] = joined
-    conflicts.extend(_clashes(history, ours, mine, edits))
+    conflicts.extend(_clashes(mine, edits))
     return Outcome(edits, tuple(sorted(conflicts, key=lambda conflict: conflict.path)))
 
 
@@ -78,9 +78,7 @@ def _join(history: History, old: Entry | None, ours: Entry | None, theirs: Entry
     return driver(history, old, ours, theirs) if driver else None
 
 
-def _clashes(
-    history: History, ours: bytes, mine: Mapping[str, Entry | None], edits: dict[str, Entry | None]
-) -> list[Conflict]:
+def _clashes(mine: Mapping[str, Entry | None], edits: dict[str, Entry | None]) -> list[Conflict]:
     """A file on one side where the other has a folder of that name: their file waits for a choice."""
     added = {path for path, entry in edits.items() if entry is not None}
     kept = {path for path, entry in mine.items() if entry is not None and edits.get(path, entry) is not None}
@@ -91,13 +89,12 @@ def _clashes(
     for path in bad:
         theirs_file = path in added
         blocked = [path] if theirs_file else [p for p in added if p.startswith(path + "/")]
-        for one in blocked:
-            conflicts.append(Conflict(one, None, None, edits.pop(one)))
+        conflicts += [Conflict(one, None, None, edits.pop(one)) for one in blocked]
     return conflicts
 
 
 def _encoded(edits: Mapping[str, Entry | None]) -> dict[bytes, bytes | None]:
-    return {path.encode(): entry and codec.encode_entry(entry) for path, entry in edits.items()}
+    return {path.encode(): codec.maybe_bytes(entry) for path, entry in edits.items()}
 
 
 def decided(conflicts: tuple[Conflict, ...]) -> dict[str, Entry | None]:

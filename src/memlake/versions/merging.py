@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
+from typing import Any
 
 from memlake.errors import Conflict as ConflictError
 from memlake.errors import InvalidInput, NotFound, Nothing
@@ -20,10 +21,13 @@ from memlake.versions.checkout import Goal
 from memlake.versions.codec import LANES
 from memlake.versions.here import Here
 from memlake.versions.history import Draft, History
+from memlake.versions.local import Tracked
 from memlake.versions.merge import Outcome
 from memlake.versions.operations import operation
 from memlake.versions.paths import FILES
 from memlake.versions.textmerge import as_text, merge_text
+
+Doing = dict[str, Any]  # a merge, revert or cherry-pick as local.db keeps it while it waits
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +123,7 @@ def _refuse_staged(here: Here, verb: str) -> None:
 # -- one attempt, from the beginning or after choices ---------------------------------------------
 
 
-def _try(here: Here, doing: dict[str, object], chosen: tuple[Conflict, ...] = ()) -> Merged:
+def _try(here: Here, doing: Doing, chosen: tuple[Conflict, ...] = ()) -> Merged:
     outcome = _outcome(here, doing)
     choices = {conflict.path: conflict for conflict in chosen}
     conflicts = tuple(
@@ -140,7 +144,7 @@ def _with_choice(conflict: Conflict, choices: dict[str, Conflict]) -> Conflict:
     return replace(conflict, choice=made.choice, chosen=made.chosen) if made is not None and same else conflict
 
 
-def _outcome(here: Here, doing: dict[str, object]) -> dict[Lane, Outcome]:
+def _outcome(here: Here, doing: Doing) -> dict[Lane, Outcome]:
     history, nothing = here.history, Outcome({}, ())
     if doing["verb"] == "merge":
         theirs = _heads_of(here, doing)
@@ -155,14 +159,12 @@ def _outcome(here: Here, doing: dict[str, object]) -> dict[Lane, Outcome]:
     return {"work": merge.merge_roots(history, base, ours, theirs_root), "memory": nothing}
 
 
-def _heads_of(here: Here, doing: dict[str, object]) -> dict[Lane, Commit | None]:
-    commits = (refs.commit_of(here.history, doing[key]) for key in ("theirs", "theirs_memory"))  # type: ignore[arg-type]
+def _heads_of(here: Here, doing: Doing) -> dict[Lane, Commit | None]:
+    commits = (refs.commit_of(here.history, doing[key]) for key in ("theirs", "theirs_memory"))
     return dict(zip(LANES, commits, strict=True))
 
 
-def _conclude(
-    here: Here, doing: dict[str, object], outcome: dict[Lane, Outcome], decided: dict[str, Entry | None]
-) -> Merged:
+def _conclude(here: Here, doing: Doing, outcome: dict[Lane, Outcome], decided: dict[str, Entry | None]) -> Merged:
     edits: dict[Lane, dict[str, Entry | None]] = {
         lane: {
             **outcome[lane].edits,
@@ -198,9 +200,7 @@ def _conclude(
     return Merged(commit.oid if commit else None, fast_forward=fast, changes=changes)
 
 
-def _move_lanes(
-    here: Here, doing: dict[str, object], edits: dict[Lane, dict[str, Entry | None]]
-) -> tuple[Commit | None, bool]:
+def _move_lanes(here: Here, doing: Doing, edits: dict[Lane, dict[str, Entry | None]]) -> tuple[Commit | None, bool]:
     """Both lanes in one transaction; a lane whose other side is simply ahead is fast-forwarded."""
     branch, fast_all = here.local.branch, True
     theirs = _heads_of(here, doing) if doing["verb"] == "merge" else {"work": None, "memory": None}
@@ -217,7 +217,8 @@ def _move_lanes(
                 and bool(doing["ff"])
                 and _relation(here, lane, other.oid if other else None) == "ahead"
             )
-            new = other if fast else _commit(here, doing, lane, head, other, edits[lane])
+            parents = tuple(commit for commit in (head, other) if commit is not None)
+            new = other if fast else _commit(here, doing, lane, parents, edits[lane])
             fast_all = fast_all and fast
             if branch is not None:
                 refs.move(
@@ -228,14 +229,8 @@ def _move_lanes(
 
 
 def _commit(
-    here: Here,
-    doing: dict[str, object],
-    lane: Lane,
-    head: Commit | None,
-    other: Commit | None,
-    edits: dict[str, Entry | None],
+    here: Here, doing: Doing, lane: Lane, parents: tuple[Commit, ...], edits: dict[str, Entry | None]
 ) -> Commit:
-    parents = tuple(commit for commit in (head, other) if commit is not None)
     draft = Draft(lane, edits, here.author, str(doing["message"]), now(), {})
     return here.history.append(draft, parents, here.head("memory" if lane == "work" else "work"))
 
@@ -251,9 +246,7 @@ def _only_stage(here: Here, edits: dict[str, Entry | None]) -> Merged:
         for change in changes:
             path = change.path.removeprefix(FILES)
             stat, racy = stats.get(path, (None, True))
-            staged.append(
-                checkout.Tracked(path, change.new, stat, racy, True, rows[path].entry if path in rows else None)
-            )
+            staged.append(Tracked(path, change.new, stat, racy, True, rows[path].entry if path in rows else None))
         here.local.put(staged)
         here.local.clear_doing()
     return Merged(None, changes=changes)
@@ -286,7 +279,8 @@ def proceed(here: Here, message: str | None) -> Merged:
         raise ConflictError(
             f"{doing['verb']} is still waiting: {len(still_open)} path(s) without a choice:\n  "
             + "\n  ".join(still_open[:10]),
-            hint=f"Choose with `memlake {doing['verb']} --ours PATH` or `--theirs PATH`, or edit the file and `memlake add` it.",
+            hint=f"Choose with `memlake {doing['verb']} --ours PATH` or `--theirs PATH`, "
+            "or edit it and `memlake add` it.",
         )
     if message:
         doing["message"] = message
@@ -300,7 +294,7 @@ def abort(here: Here) -> None:
         here.local.clear_doing()
 
 
-def _waiting(here: Here) -> dict[str, object]:
+def _waiting(here: Here) -> Doing:
     doing = here.local.json_state("doing")
     if doing is None:
         raise Nothing("no merge, revert or cherry-pick is waiting.", hint="Start one with: memlake merge BRANCH")

@@ -17,6 +17,7 @@ import zstandard
 
 from memlake.errors import Conflict, Nothing
 from memlake.objects.layout import now
+from memlake.objects.writer import Writer
 from memlake.records import Change, Commit, Entry, Operation
 from memlake.versions import checkout, refs, worktree
 from memlake.versions.codec import LANES, decode_entry, encode_entry
@@ -137,9 +138,9 @@ def _restore(here: Here, before: Before) -> dict[str, Entry | None]:
     stats = checkout.write_files(here.history.objects, here.root, writes)
     with here.local.db.write():
         here.local.put(_rows(here, wanted, staged, stats))
-        here.local.set_state(head=before.head, base=before.base, doing=before.doing)
         branch = None if before.head.startswith("@") else before.head
         here.local.log_head(here.local.base, before.base, branch, "undo", here.who)
+        here.local.set_state(head=before.head, base=before.base, doing=before.doing)
     return saved
 
 
@@ -232,9 +233,15 @@ def _entry(text: str | None) -> Entry | None:
 def _as_json(before: Before) -> dict[str, Any]:
     staged = [] if before.commit else [[r.path, _hex(r.entry), _hex(r.old), r.about] for r in before.staged]
     return {
-        "head": before.head, "base": before.base, "staged": staged, "doing": before.doing, "files": before.touches_files,
-        "saved": {path: _hex(entry) for path, entry in before.saved.items()}, "refs": before.refs, "commit": before.commit,
-    }  # fmt: skip
+        "head": before.head,
+        "base": before.base,
+        "staged": staged,
+        "doing": before.doing,
+        "files": before.touches_files,
+        "saved": {path: _hex(entry) for path, entry in before.saved.items()},
+        "refs": before.refs,
+        "commit": before.commit,
+    }
 
 
 def _from_json(data: dict[str, Any]) -> Before:
@@ -251,7 +258,7 @@ def save_dirty(here: Here, changes: tuple[Change, ...]) -> dict[str, Entry | Non
     """Store uncommitted content that a verb is about to throw away, so that undo can bring it back."""
     saved: dict[str, Entry | None] = {}
     dirty = [change.path.removeprefix(FILES) for change in changes]
-    with worktree.Writer(here.history.objects, "save") as writer:
+    with Writer(here.history.objects, "save") as writer:
         for path in dirty:
             found = worktree.find_stat(here.root, path)
             saved[path] = worktree.read(here.root, path, writer).entry if found is not None else None

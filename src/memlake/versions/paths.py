@@ -89,7 +89,7 @@ def parents(path: str) -> Iterable[str]:
 
 
 def check_together(added: Iterable[str], existing: Iterable[str]) -> None:
-    """Refuse file paths that cannot be checked out side by side: case or Unicode twins, a file and a folder of one name."""
+    """Refuse paths that cannot be checked out side by side: case or Unicode twins, a file and a folder of one name."""
     files: dict[str, str] = {}
     folders: dict[str, str] = {}
     for path in existing:

@@ -1,4 +1,4 @@
-"""The purge verb: which paths an object was known by, what was noted of it, and what this checkout still holds of it."""
+"""The purge verb: which paths an object was known by, what was noted of it, what this checkout still holds of it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 from memlake.errors import InvalidInput, NotFound
 from memlake.objects.purge import PurgeRequest
 from memlake.objects.purge import purge as purge_bytes
-from memlake.records import Commit, PurgeReport
+from memlake.records import Change, Commit, PurgeReport
 from memlake.versions import codec
 from memlake.versions.here import Here
 from memlake.versions.paths import FILES
@@ -43,7 +43,7 @@ def _tombs(here: Here, oids: set[str]) -> bool:
     )
 
 
-def _naming(here: Here, oids: set[str]) -> list[tuple[Commit, list[codec.Change]]]:
+def _naming(here: Here, oids: set[str]) -> list[tuple[Commit, list[Change]]]:
     """Commits that brought or removed one of these objects, with those changes."""
     raw = [bytes.fromhex(oid) for oid in oids]
     found = []
@@ -61,7 +61,7 @@ def _naming(here: Here, oids: set[str]) -> list[tuple[Commit, list[codec.Change]
     return found
 
 
-def _notes_with_schema(here: Here, commits: list[tuple[Commit, list[codec.Change]]]) -> list[str]:
+def _notes_with_schema(here: Here, commits: list[tuple[Commit, list[Change]]]) -> list[str]:
     """Column names are content too: notes that hold the schema of a purged file go with it."""
     notes = set()
     for commit, changes in commits:

@@ -110,7 +110,9 @@ def move(
     sql = _MOVE[lane]
     if history.db.run(sql, (new and bytes.fromhex(new.oid), kind, name, old and bytes.fromhex(old.oid))) != 1:
         raise Conflict(f"branch {name!r} moved while this was being done. Nothing was changed.", hint="Run it again.")
-    _log(history, (kind, name, LANES.index(lane), old and old.seq, new and new.seq, now(), action, who))
+    _log(
+        history, (kind, name, LANES.index(lane), old.seq if old else None, new.seq if new else None, now(), action, who)
+    )
 
 
 def delete(history: History, name: str, *, kind: int = BRANCH, action: str, who: str) -> Heads:
@@ -126,8 +128,9 @@ def delete(history: History, name: str, *, kind: int = BRANCH, action: str, who:
 def reflog(history: History, name: str, lane: Lane = "work", kind: int = BRANCH) -> Iterator[Move]:
     """Moves of a ref, newest first."""
     sql = (
-        "SELECT r.old, r.new, r.time, r.action, r.who, o.oid, n.oid, n.data FROM reflog r LEFT JOIN history o ON o.seq = r.old "
-        "LEFT JOIN history n ON n.seq = r.new WHERE r.ref = ? AND r.lane = ? AND r.kind = ? ORDER BY r.id DESC"
+        "SELECT r.old, r.new, r.time, r.action, r.who, o.oid, n.oid, n.data FROM reflog r "
+        "LEFT JOIN history o ON o.seq = r.old LEFT JOIN history n ON n.seq = r.new "
+        "WHERE r.ref = ? AND r.lane = ? AND r.kind = ? ORDER BY r.id DESC"
     )
     for index, row in enumerate(history.db.each(sql, (name, LANES.index(lane), kind))):
         yield _move(name, lane, index, row)

@@ -115,10 +115,7 @@ def _at(here: Here, name: str, lane: Lane, steps: str) -> tuple[Commit | None, s
         return _named(here, previous_branch(here, int(asked[1:])), lane), rest
     moves = head_log(here) if name in ("", "HEAD", "@") else refs.reflog(here.history, _known_branch(here, name), lane)
     shown = name or "HEAD"
-    if asked.isdigit():
-        oid = _nth(moves, int(asked), shown)
-    else:
-        oid = _then(moves, parse_time(asked), shown, asked)
+    oid = _nth(moves, int(asked), shown) if asked.isdigit() else _then(moves, parse_time(asked), shown, asked)
     return refs.commit_of(here.history, oid), rest
 
 

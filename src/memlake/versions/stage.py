@@ -38,7 +38,9 @@ class Adding:
 def add(objects: Objects, local: Local, root: str, author: Author, asked: Adding) -> Staged:
     """Stage working files: new, changed and removed ones at or below the given paths."""
     rows = _rows_for(local, asked.paths)
-    found, warnings = _find(root, asked, rows)
+    finder = _Finder(root, asked, rows)
+    finder.run()
+    found, warnings = finder.found, finder.warnings
     gone = [row for path, row in rows.items() if row.entry is not None and path not in found]
     changed = [(path, stat) for path, stat in found.items() if _differs(rows.get(path), stat)]
     _check_names([path for path, _ in changed if path not in rows], local)
@@ -59,68 +61,65 @@ def _rows_for(local: Local, paths: Sequence[str]) -> dict[str, Tracked]:
     return rows
 
 
-def _find(root: str, asked: Adding, rows: dict[str, Tracked]) -> tuple[dict[str, os.stat_result], list[str]]:
-    """The working files that are meant, with their stats, and warnings."""
-    found: dict[str, os.stat_result] = {}
-    warnings: list[str] = []
-    ignore = Ignore(root)
-    for path in asked.paths:
+class _Finder:
+    """Collects the working files an `add` means, with their stats."""
+
+    def __init__(self, root: str, asked: Adding, rows: dict[str, Tracked]) -> None:
+        self._root, self._asked, self._rows = root, asked, rows
+        self._ignore = Ignore(root)
+        self.found: dict[str, os.stat_result] = {}
+        self.warnings: list[str] = []
+
+    def run(self) -> None:
+        for path in self._asked.paths:
+            self._one(path)
+        # What is tracked stays tracked, also where an ignore rule came later.
+        for path in self._rows.keys() - self.found.keys():
+            if (stat := worktree.find_stat(self._root, path)) is not None:
+                self.found[path] = stat
+
+    def _one(self, path: str) -> None:
         if path:
             check_file(path)
-        full = f"{root}/{path}" if path else root
+        full = f"{self._root}/{path}" if path else self._root
         if os.path.isdir(full) and not os.path.islink(full):
-            _find_below(root, path, ignore, asked, rows, found, warnings)
+            self._below(path)
         elif os.path.lexists(full):
-            _refuse_ignored(path, False, ignore, asked, rows)
+            self._refuse_ignored(path, is_dir=False)
             _refuse_special(path, os.lstat(full))
-            found[path] = os.lstat(full)
-        elif not _any_below(path, rows):
+            self.found[path] = os.lstat(full)
+        elif not self._any_tracked(path):
             raise NotFound(
                 f"path {path!r} matches no file. Nothing was staged.",
                 hint="Check the spelling; paths are relative to the folder you are in.",
             )
-    # What is tracked stays tracked, also where an ignore rule came later.
-    for path in rows.keys() - found.keys():
-        if (stat := worktree.find_stat(root, path)) is not None:
-            found[path] = stat
-    return found, warnings
 
+    def _below(self, folder: str) -> None:
+        scope = self._ignore
+        for part in folder.split("/") if folder else ():
+            scope = scope.enter(part)
+        if folder:
+            self._refuse_ignored(folder, is_dir=True)
+        for path, entry in worktree.walk(self._root, folder, scope):
+            if self._asked.tracked_only and path not in self._rows:
+                continue
+            stat = entry.stat(follow_symlinks=False)
+            if modes.S_ISREG(stat.st_mode) or modes.S_ISLNK(stat.st_mode):
+                self.found[path] = stat
+            else:
+                self.warnings.append(f"{path} is neither a file nor a link; it was left out")
 
-def _find_below(
-    root: str,
-    folder: str,
-    ignore: Ignore,
-    asked: Adding,
-    rows: dict[str, Tracked],
-    found: dict[str, os.stat_result],
-    warnings: list[str],
-) -> None:
-    scope = ignore
-    for part in folder.split("/") if folder else ():
-        scope = scope.enter(part)
-    if folder:
-        _refuse_ignored(folder, True, ignore, asked, rows)
-    for path, entry in worktree.walk(root, folder, scope):
-        if asked.tracked_only and path not in rows:
-            continue
-        stat = entry.stat(follow_symlinks=False)
-        if modes.S_ISREG(stat.st_mode) or modes.S_ISLNK(stat.st_mode):
-            found[path] = stat
-        else:
-            warnings.append(f"{path} is neither a file nor a link; it was left out")
+    def _refuse_ignored(self, path: str, *, is_dir: bool) -> None:
+        if self._asked.force or self._any_tracked(path):
+            return
+        if why := self._ignore.why(path, is_dir):
+            raise InvalidInput(
+                f"path {path!r} is ignored ({why}). Nothing was staged.",
+                hint="Stage it all the same with: memlake add -f",
+            )
 
-
-def _refuse_ignored(path: str, is_dir: bool, ignore: Ignore, asked: Adding, rows: dict[str, Tracked]) -> None:
-    if asked.force or _any_below(path, rows):
-        return
-    if why := ignore.why(path, is_dir):
-        raise InvalidInput(
-            f"path {path!r} is ignored ({why}). Nothing was staged.", hint="Stage it all the same with: memlake add -f"
-        )
-
-
-def _any_below(path: str, rows: dict[str, Tracked]) -> bool:
-    return path in rows or any(other.startswith(path + "/") for other in rows)
+    def _any_tracked(self, path: str) -> bool:
+        return path in self._rows or any(other.startswith(path + "/") for other in self._rows)
 
 
 def _refuse_special(path: str, found: os.stat_result) -> None:

@@ -11,6 +11,7 @@ from memlake.versions import checkout, refs, status, worktree
 from memlake.versions.branching import refuse_waiting
 from memlake.versions.here import Here
 from memlake.versions.history import Draft
+from memlake.versions.ignore import Ignore
 from memlake.versions.local import Tracked
 from memlake.versions.operations import operation, save_dirty
 from memlake.versions.paths import FILES
@@ -63,7 +64,7 @@ def _expand(here: Here, untracked: tuple[str, ...]) -> list[str]:
     found = []
     for path in untracked:
         if path.endswith("/"):
-            ignore = status.Ignore(here.root)
+            ignore = Ignore(here.root)
             for part in path[:-1].split("/"):
                 ignore = ignore.enter(part)
             found += [inner for inner, _ in worktree.walk(here.root, path[:-1], ignore)]

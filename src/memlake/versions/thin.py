@@ -56,7 +56,7 @@ def root_of(data: bytes) -> bytes:
 
 
 def _cursor(history: History) -> tuple[int, int]:
-    rows = dict(history.db.rows("SELECT key, value FROM meta WHERE key IN ('thin_node', 'thin_seq')"))
+    rows: dict[str, int] = dict(history.db.rows("SELECT key, value FROM meta WHERE key IN ('thin_node', 'thin_seq')"))
     return rows.get("thin_node", 0), rows.get("thin_seq", 0)
 
 

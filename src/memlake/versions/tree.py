@@ -13,7 +13,6 @@ with one `get_many`, never one by one.
 from __future__ import annotations
 
 import hashlib
-import os
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
@@ -52,9 +51,17 @@ def height(key: bytes) -> int:
 
 
 def encode(level: int, keys: list[bytes], values: list[bytes]) -> bytes:
-    prefix = os.path.commonprefix([keys[0], keys[-1]]) if keys else b""
-    cut = len(prefix)
+    cut = _shared(keys[0], keys[-1]) if keys else 0
+    prefix = keys[0][:cut] if keys else b""
     return msgpack.packb([level, prefix, [key[cut:] for key in keys], values])  # type: ignore[no-any-return]
+
+
+def _shared(first: bytes, last: bytes) -> int:
+    """How many leading bytes two sorted keys, and so all keys between them, have in common."""
+    for at, (a, b) in enumerate(zip(first, last, strict=False)):
+        if a != b:
+            return at
+    return min(len(first), len(last))
 
 
 def decode(data: bytes) -> Node:
@@ -225,26 +232,20 @@ def _edit_level(
             keys, values = keys + more[0], values + more[1]
             fresh += [key for key in wanted if edits[key] is not None]
             up[old_bound] = None
-        _cut_into(level, keys, values, {*fresh, old_bound}, made, up)
+        for key, oid, data in _cut(level, keys, values, {*fresh, old_bound}):
+            made[oid], up[key] = data, oid
     return up
 
 
-def _cut_into(
-    level: int,
-    keys: list[bytes],
-    values: list[bytes],
-    suspects: set[bytes],
-    made: dict[bytes, bytes],
-    up: dict[bytes, bytes | None],
-) -> None:
-    """Cut a run of items into nodes. Only new keys and the old end can end a node, so only they are hashed."""
+def _cut(
+    level: int, keys: list[bytes], values: list[bytes], suspects: set[bytes]
+) -> Iterator[tuple[bytes, bytes, bytes]]:
+    """A run of items as nodes: (last key, oid, bytes). Only new keys and the old end can end one."""
     start = 0
     for at, key in enumerate(keys):
         if at == len(keys) - 1 or (key in suspects and height(key) > level):
             data = encode(level, keys[start : at + 1], values[start : at + 1])
-            oid = oid_of(data)
-            made[oid] = data
-            up[key] = oid
+            yield key, oid_of(data), data
             start = at + 1
 
 

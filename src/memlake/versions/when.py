@@ -84,7 +84,7 @@ def _exact(text: str, now: datetime) -> datetime | None:
         pass
     for form in _FORMATS:
         try:
-            found = datetime.strptime(text, form)
+            found = datetime.strptime(text, form)  # noqa: DTZ007  made aware below
         except ValueError:
             continue
         if form.startswith("%H"):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from email.utils import parseaddr
 
 from memlake.errors import Conflict, InvalidInput, NotFound
 from memlake.objects import disk, layout
@@ -134,10 +133,9 @@ def author_of(given: Author | str | None) -> Author | None:
     """`Name <email>` or an Author."""
     if given is None or isinstance(given, Author):
         return given
-    name, email = parseaddr(given)
-    if not name and "<" not in given:
-        return Author(given.strip())
-    return Author(name or email, email)
+    name, bracket, rest = given.partition("<")
+    email = rest.rstrip("> ").strip() if bracket else ""
+    return Author(name.strip() or email, email)
 
 
 # -- rm and mv --------------------------------------------------------------------------------

@@ -1,0 +1,208 @@
+"""What changed inside paths: patches and counts of lines. Asks a Repo for content; knows no command."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from memlake.cli import paths, textdiff, words
+from memlake.cli.changes import Row, name_status, noun
+from memlake.cli.screen import Screen
+from memlake.errors import Purged
+from memlake.records import Entry, short
+from memlake.repo import Repo
+
+Read = Callable[[str, Entry], bytes]
+_COLORS = {"+": "added", "-": "removed", "@": "hunk"}
+
+
+def detail(view: View, listed: Sequence[Row], how: str) -> Iterator[str]:
+    """Rows as --stat, --name-status, --name-only or a patch."""
+    if how == "stat":
+        yield from stat(view, listed)
+    elif how == "name-status":
+        yield from (name_status(row) for row in listed)
+    elif how == "name-only":
+        yield from (paths.shown(row.path) for row in listed)
+    else:
+        for row in listed:
+            yield from patch(view, row)
+
+
+# -- content
+
+
+def reader(repo: Repo, *, worktree: bool) -> Read:
+    """Reads the new side of a row: the working file, or the stored object."""
+
+    def read(path: str, entry: Entry) -> bytes:
+        if worktree and path.startswith(paths.FILES):
+            return repo.read_worktree(os.path.join(repo.root, path.removeprefix(paths.FILES)))
+        return repo.read_object(entry.oid)
+
+    return read
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """Both sides of a row as lines; None when either is not text, too large, or purged."""
+
+    old: list[str]
+    new: list[str]
+
+
+def find_texts(row: Row, read_old: Read, read_new: Read) -> Texts | None:
+    if max(row.old.size if row.old else 0, row.new.size if row.new else 0) > textdiff.LARGEST:
+        return None
+    try:
+        old = read_old(row.path, row.old) if row.old else b""
+        new = read_new(row.path, row.new) if row.new else b""
+    except Purged:
+        return None
+    old_text, new_text = textdiff.find_text(old), textdiff.find_text(new)
+    if old_text is None or new_text is None:
+        return None
+    return Texts(textdiff.split_lines(old_text), textdiff.split_lines(new_text))
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What rendering needs beside the rows: the screen, and how to read each side."""
+
+    screen: Screen
+    read_old: Read
+    read_new: Read
+
+
+def open_view(repo: Repo, screen: Screen, *, worktree: bool = False) -> View:
+    return View(screen, reader(repo, worktree=False), reader(repo, worktree=worktree))
+
+
+# -- patches
+
+
+def patch(view: View, row: Row) -> Iterator[str]:
+    """One row as a unified diff with extended headers, coloured; another kind of thing is a new thing."""
+    if row.status == "T":
+        yield from patch(view, Row("D", row.path, row.old, None))
+        yield from patch(view, Row("A", row.path, None, row.new))
+        return
+    source = words.quoted(_label("a", row.source or row.path))
+    target = words.quoted(_label("b", row.path))
+    yield from (view.screen.paint(line, "bold") for line in _headers(row, source, target))
+    if row.source or _same_content(row):
+        return
+    texts = find_texts(row, view.read_old, view.read_new)
+    if texts is None:
+        yield f"Binary file {paths.shown(row.path)}: {_weight(row.old)} -> {_weight(row.new)}"
+        return
+    lines = textdiff.hunks(texts.old, texts.new)
+    first = next(lines, None)
+    if first is None:
+        return
+    yield view.screen.paint(f"--- {source if row.old else '/dev/null'}", "bold")
+    yield view.screen.paint(f"+++ {target if row.new else '/dev/null'}", "bold")
+    yield from _colored(view.screen, first, lines)
+
+
+def _colored(screen: Screen, first: str, lines: Iterator[str]) -> Iterator[str]:
+    yield screen.paint(first, "hunk")
+    for line in lines:
+        text = screen.clean(line)
+        yield screen.paint(text, _COLORS[text[0]]) if text[0] in _COLORS else text
+
+
+def _label(side: str, path: str) -> str:
+    return f"{side}/{path.removeprefix(paths.FILES)}"
+
+
+def _same_content(row: Row) -> bool:
+    return row.old is not None and row.new is not None and row.old.oid == row.new.oid
+
+
+def _headers(row: Row, source: str, target: str) -> Iterator[str]:
+    yield f"diff --git {source} {target}"
+    if row.source:
+        yield from (
+            "similarity index 100%",
+            f"rename from {paths.shown(row.source)}",
+            f"rename to {paths.shown(row.path)}",
+        )
+        return
+    if row.old is None:
+        yield f"new file mode {_mode(row.new)}"
+    elif row.new is None:
+        yield f"deleted file mode {_mode(row.old)}"
+    elif _mode(row.old) != _mode(row.new):
+        yield from (f"old mode {_mode(row.old)}", f"new mode {_mode(row.new)}")
+    if not _same_content(row):
+        yield f"index {_id(row.old)}..{_id(row.new)}"
+
+
+def _mode(entry: Entry | None) -> str:
+    if entry is None:
+        return "000000"
+    return "120000" if entry.kind == "link" else "100755" if entry.mode else "100644"
+
+
+def _id(entry: Entry | None) -> str:
+    return short(entry.oid) if entry and entry.oid else "0" * 10
+
+
+def _weight(entry: Entry | None) -> str:
+    return f"{words.size(entry.size)} ({short(entry.oid)})" if entry else "nothing"
+
+
+# -- counts
+
+
+@dataclass(frozen=True, slots=True)
+class Stat:
+    """One row counted: lines added and removed, or None for what is not text."""
+
+    name: str
+    row: Row
+    lines: tuple[int, int] | None
+
+
+def count_row(view: View, row: Row) -> Stat:
+    name = f"{paths.shown(row.source)} => {paths.shown(row.path)}" if row.source else paths.shown(row.path)
+    if row.source or _same_content(row):
+        return Stat(name, row, (0, 0))
+    texts = find_texts(row, view.read_old, view.read_new)
+    return Stat(name, row, textdiff.counts(texts.old, texts.new) if texts else None)
+
+
+def stat(view: View, listed: Sequence[Row]) -> Iterator[str]:
+    """A line a path with its weight of change, and a line of totals."""
+    counted = [count_row(view, row) for row in listed]
+    if not counted:
+        return
+    widest = min(max(len(item.name) for item in counted), max(20, view.screen.width - 30))
+    most = max((sum(item.lines) for item in counted if item.lines), default=0)
+    room = max(10, view.screen.width - widest - len(str(most)) - 6)
+    for item in counted:
+        name = item.name if len(item.name) <= widest else f"...{item.name[3 - widest :]}"
+        yield f" {name:<{widest}} | {_bar(view.screen, item, most, room)}".rstrip()
+    yield totals(counted)
+
+
+def _bar(screen: Screen, item: Stat, most: int, room: int) -> str:
+    if item.lines is None:
+        old, new = item.row.old, item.row.new
+        return f"Bin {old.size if old else 0} -> {new.size if new else 0} bytes"
+    added, removed = item.lines
+    scale = min(1.0, room / most) if most else 1.0
+    plus, minus = (max(1, round(number * scale)) if number else 0 for number in (added, removed))
+    bar = screen.paint("+" * plus, "added") + screen.paint("-" * minus, "removed")
+    return f"{added + removed:>{len(str(most))}} {bar}"
+
+
+def totals(counted: Sequence[Stat]) -> str:
+    added = sum(item.lines[0] for item in counted if item.lines)
+    removed = sum(item.lines[1] for item in counted if item.lines)
+    parts = [f" {words.count(len(counted), noun(item.row for item in counted))} changed"]
+    parts += [words.count(added, "insertion(+)", "insertions(+)")] if added else []
+    parts += [words.count(removed, "deletion(-)", "deletions(-)")] if removed else []
+    return ", ".join(parts)
