@@ -7,63 +7,34 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
-from memlake import config
-from memlake.errors import AlreadyExists, Denied, InvalidInput, NotFound
+from memlake import config, versions
+from memlake.errors import AlreadyExists, InvalidInput, NotFound
 from memlake.objects import disk, layout
 from memlake.objects.db import Database
 from memlake.objects.places import Folder, open_place
-from memlake.objects.purge import PurgeRequest
 from memlake.objects.store import Objects
-from memlake.records import (
-    About,
-    Author,
-    BlameLine,
-    Branch,
-    Change,
-    Check,
-    Commit,
-    Conflict,
-    Entry,
-    FsckReport,
-    GcReport,
-    Lane,
-    Merged,
-    Move,
-    Operation,
-    PurgeReport,
-    Staged,
-    Stash,
-    Status,
-    Tag,
-    Usage,
-)  # fmt: skip
-from memlake.versions import (
-    branching,
-    checkout,
-    committing,
-    doctor,
-    fsck,
-    gc,
-    looking,
-    merging,
-    operations,
-    purging,
-    refs,
-    rev,
-    stage,
-    stash,
-    worktree,
-    writing,
-)  # fmt: skip
-from memlake.versions.backup import backup
-from memlake.versions.committing import Saying
+from memlake.records import Author, Branch, Change, Commit, Conflict, Entry, Lane, Move, Staged, Status, Tag
 from memlake.versions.here import Here
 from memlake.versions.history import History
 from memlake.versions.local import Local
-from memlake.versions.log import blame
-from memlake.versions.looking import LogQuery
+
+if TYPE_CHECKING:
+    from memlake.reports import (
+        About,
+        BlameLine,
+        Check,
+        FsckReport,
+        GcReport,
+        Merged,
+        Operation,
+        PurgeReport,
+        Stash,
+        Usage,
+    )  # fmt: skip
+    from memlake.versions.stage import Progress
+    from memlake.versions.writing import Group
 
 AnyPath = str | os.PathLike[str]
 DIR = ".memlake"
@@ -106,9 +77,9 @@ class Repo:
         self._history = History(db, Objects(db, place, Folder(folder / "parts"), folder / "tmp"))
         self._local = local
         self._identity: Author | None = None
-        self._draft: writing.Group | None = None
+        self._draft: Group | None = None
         if fresh is not None:
-            writing.begin(self._history, local, fresh)
+            versions.writing.begin(self._history, local, fresh)
         layout.check_format(db)
 
     # -- where we are -------------------------------------------------------------------------
@@ -135,15 +106,16 @@ class Repo:
     def _here(self) -> Here:
         """For verbs that use the working files: an interrupted checkout is finished first."""
         here = self._look()
-        checkout.resume(self._history, self._local, here.root)
+        if self._local.state("journal") is not None:
+            versions.checkout.resume(self._history, self._local, here.root)
         return here
 
     def _relative(self, *paths: AnyPath) -> list[str]:
-        return [worktree.relative(self.root, path) for path in paths]
+        return [versions.worktree.relative(self.root, path) for path in paths]
 
     def path(self, given: AnyPath) -> str:
         """The tree path a user's path means: `datasets/x` and other rooms in full, anything else a file."""
-        return looking.tree_path_of(self.root, os.fspath(given))
+        return versions.looking.tree_path_of(self.root, os.fspath(given))
 
     # -- files --------------------------------------------------------------------------------
 
@@ -153,24 +125,24 @@ class Repo:
         all: bool = False,
         update: bool = False,
         force: bool = False,
-        progress: stage.Progress | None = None,
+        progress: Progress | None = None,
     ) -> Staged:
         given = self._relative(*paths)
         if not given and not (all or update):
             raise InvalidInput("nothing was named to add.", hint="Name files or folders, or use: memlake add -A")
-        here, asked = self._here(), stage.Adding(given or [""], force, update, progress)
-        with operations.operation(here, "add", " ".join(str(path) for path in paths[:5]) or "--all"):
-            return stage.add(self._history.objects, self._local, here.root, self.identity, asked)
+        here, asked = self._here(), versions.stage.Adding(given or [""], force, update, progress)
+        with versions.operations.operation(here, "add", " ".join(str(path) for path in paths[:5]) or "--all"):
+            return versions.stage.add(self._history.objects, self._local, here.root, self.identity, asked)
 
     def rm(self, *paths: AnyPath, cached: bool = False, force: bool = False) -> Staged:
-        return writing.remove(self._here(), self._relative(*paths), cached=cached, force=force)
+        return versions.writing.remove(self._here(), self._relative(*paths), cached=cached, force=force)
 
     def mv(self, src: AnyPath, dst: AnyPath, force: bool = False) -> Staged:
         source, target = self._relative(src, dst)
-        return writing.move(self._here(), source, target, force=force)
+        return versions.writing.move(self._here(), source, target, force=force)
 
     def status(self) -> Status:
-        return looking.status(self._here())
+        return versions.status.status(self._here())
 
     def commit(
         self,
@@ -188,21 +160,23 @@ class Repo:
         if all:
             self.add(update=True)
         if self._local.json_state("doing") is not None and not amend:
-            merged = merging.proceed(here, message)
+            merged = versions.merging.proceed(here, message)
             return self._history.get(merged.commit or "")
-        by = writing.author_of(author)
-        return committing.commit_stage(here, Saying(message, by, uses, metrics, params, amend, allow_empty))
+        by = versions.writing.author_of(author)
+        return versions.committing.commit_stage(
+            here, versions.committing.Saying(message, by, uses, metrics, params, amend, allow_empty)
+        )
 
     def restore(
         self, *paths: AnyPath, source: str | None = None, staged: bool = False, worktree: bool | None = None
     ) -> tuple[Change, ...]:
         files = not staged if worktree is None else worktree
-        return branching.restore(self._here(), self._relative(*paths), source, staged=staged, worktree=files)
+        return versions.branching.restore(self._here(), self._relative(*paths), source, staged=staged, worktree=files)
 
     # -- looking ------------------------------------------------------------------------------
 
     def commit_at(self, rev_: str = "HEAD", lane: Lane = "work") -> Commit:
-        return rev.resolve(self._look(), rev_, lane)
+        return versions.rev.resolve(self._look(), rev_, lane)
 
     def changes(self, commit: Commit) -> tuple[Change, ...]:
         return self._history.changes(commit)
@@ -227,8 +201,8 @@ class Repo:
         all: bool = False,
     ) -> Iterator[Commit]:
         wanted = tuple(self.path(path) for path in paths)
-        query = LogQuery(rev, lane, wanted, limit, skip, since, until, author, grep, first_parent, all)
-        return looking.log(self._look(), query)
+        query = versions.looking.LogQuery(rev, lane, wanted, limit, skip, since, until, author, grep, first_parent, all)
+        return versions.looking.log(self._look(), query)
 
     def diff(
         self,
@@ -240,13 +214,15 @@ class Repo:
         lane: str | None = None,
     ) -> tuple[Change, ...]:
         wanted = tuple(self.path(path) for path in paths)
-        return looking.diff(self._here() if b is None else self._look(), a, b, staged=staged, paths=wanted, lane=lane)
+        return versions.looking.diff(
+            self._here() if b is None else self._look(), a, b, staged=staged, paths=wanted, lane=lane
+        )
 
     def read(self, path: AnyPath, rev: str = "HEAD") -> bytes:
-        return self._history.objects.read(looking.entry_at(self._look(), self.path(path), rev).oid)
+        return self._history.objects.read(versions.looking.entry_at(self._look(), self.path(path), rev).oid)
 
     def open(self, path: AnyPath, rev: str = "HEAD") -> BinaryIO:
-        return self._history.objects.open(looking.entry_at(self._look(), self.path(path), rev).oid)
+        return self._history.objects.open(versions.looking.entry_at(self._look(), self.path(path), rev).oid)
 
     def read_object(self, oid: str) -> bytes:
         return self._history.objects.read(oid)
@@ -255,88 +231,92 @@ class Repo:
         return self._history.objects.open(oid)
 
     def read_worktree(self, path: AnyPath) -> bytes:
-        return looking.working_bytes(self.root, os.fspath(path))
+        return versions.looking.working_bytes(self.root, os.fspath(path))
 
     def ls(self, rev_: str = "HEAD", prefix: str = "") -> Iterator[tuple[str, Entry]]:
-        return looking.listing(self._look(), rev_, prefix)
+        return versions.looking.listing(self._look(), rev_, prefix)
 
     def about(self, path: AnyPath, rev: str = "HEAD") -> About | None:
-        return looking.about(self._look(), self.path(path), rev)
+        return versions.looking.about(self._look(), self.path(path), rev)
 
     def blame(self, path: AnyPath, rev_: str = "HEAD") -> list[BlameLine]:
         full = self.path(path)
-        looking.entry_at(self._look(), full, rev_)
-        return blame(self._history, looking.commit_for(self._look(), full, rev_), full)
+        versions.looking.entry_at(self._look(), full, rev_)
+        return versions.log.blame(self._history, versions.looking.commit_for(self._look(), full, rev_), full)
 
     # -- branches -----------------------------------------------------------------------------
 
     def branches(self) -> list[Branch]:
-        return refs.branches(self._history.db, self._local.branch)
+        return versions.refs.branches(self._history.db, self._local.branch)
 
     def branch(self, name: str, at: str = "HEAD") -> Branch:
-        return branching.create_branch(self._look(), name, at)
+        return versions.branching.create_branch(self._look(), name, at)
 
     def delete_branch(self, name: str, force: bool = False) -> Branch:
-        return branching.delete_branch(self._look(), name, force)
+        return versions.branching.delete_branch(self._look(), name, force)
 
     def rename_branch(self, old: str, new: str, force: bool = False) -> Branch:
-        return branching.rename_branch(self._look(), old, new, force)
+        return versions.branching.rename_branch(self._look(), old, new, force)
 
     def switch(
         self, name: str, *, create: bool = False, detach: bool = False, at: str | None = None, force: bool = False
     ) -> tuple[Change, ...]:
-        return branching.switch(self._here(), name, create=create, detach=detach, at=at, force=force)
+        return versions.branching.switch(self._here(), name, create=create, detach=detach, at=at, force=force)
 
     def merge(self, rev: str, *, ff: bool = True, only_ff: bool = False, message: str | None = None) -> Merged:
-        return merging.merge_rev(self._here(), rev, merging.How(ff, only_ff, message))
+        return versions.merging.merge_rev(self._here(), rev, versions.merging.How(ff, only_ff, message))
 
     def merge_choose(self, side: str, *paths: AnyPath) -> tuple[Conflict, ...]:
-        return merging.choose(self._here(), side, tuple(self.path(path) for path in paths))
+        return versions.merging.choose(self._here(), side, tuple(self.path(path) for path in paths))
 
     def merge_continue(self, message: str | None = None) -> Merged:
-        return merging.proceed(self._here(), message)
+        return versions.merging.proceed(self._here(), message)
 
     def merge_abort(self) -> None:
-        merging.abort(self._here())
+        versions.merging.abort(self._here())
 
     def reset(self, rev: str = "HEAD", mode: str = "mixed") -> tuple[Change, ...]:
-        return branching.reset(self._here(), rev, mode)
+        return versions.branching.reset(self._here(), rev, mode)
 
     def reset_paths(self, *paths: AnyPath, rev: str = "HEAD") -> tuple[Change, ...]:
-        return branching.reset_paths(self._here(), self._relative(*paths), rev)
+        return versions.branching.reset_paths(self._here(), self._relative(*paths), rev)
 
     def revert(self, rev: str, no_commit: bool = False) -> Merged:
-        return merging.revert(self._here(), rev, commit=not no_commit)
+        return versions.merging.revert(self._here(), rev, commit=not no_commit)
 
     def cherry_pick(self, rev: str) -> Merged:
-        return merging.cherry_pick(self._here(), rev)
+        return versions.merging.cherry_pick(self._here(), rev)
 
     def stash_push(self, message: str = "", include_untracked: bool = False) -> Stash:
-        return stash.push(self._here(), message, include_untracked)
+        return versions.stash.push(self._here(), message, include_untracked)
 
     def stash_list(self) -> list[Stash]:
-        return stash.stashes(self._look())
+        return versions.stash.stashes(self._look())
 
     def stash_pop(self, index: int = 0) -> tuple[Change, ...]:
-        return stash.pop(self._here(), index)
+        return versions.stash.pop(self._here(), index)
 
     def stash_apply(self, index: int = 0) -> tuple[Change, ...]:
-        return stash.apply(self._here(), index)
+        return versions.stash.apply(self._here(), index)
 
     def stash_drop(self, index: int = 0) -> Stash:
-        return stash.drop(self._here(), index)
+        return versions.stash.drop(self._here(), index)
 
     def tag(self, name: str, at: str = "HEAD", message: str = "", force: bool = False) -> Tag:
-        return branching.create_tag(self._look(), name, at, message, force)
+        return versions.branching.create_tag(self._look(), name, at, message, force)
 
     def tags(self) -> list[Tag]:
-        return refs.tags(self._history.db)
+        return versions.refs.tags(self._history.db)
 
     def delete_tag(self, name: str) -> Tag:
-        return branching.delete_tag(self._look(), name)
+        return versions.branching.delete_tag(self._look(), name)
 
     def reflog(self, ref: str = "HEAD", lane: Lane = "work") -> Iterator[Move]:
-        return rev.head_log(self._look()) if ref in ("HEAD", "@") else refs.reflog(self._history, ref, lane)
+        return (
+            versions.rev.head_log(self._look())
+            if ref in ("HEAD", "@")
+            else versions.refs.reflog(self._history, ref, lane)
+        )
 
     # -- writing without files ----------------------------------------------------------------
 
@@ -350,8 +330,10 @@ class Repo:
         expects: Mapping[str, Entry | None] | None = None,
     ) -> Commit:
         """Commit records at any tree paths of one lane, in one step; staged files are not touched."""
-        by = writing.author_of(author) or self.identity
-        return writing.write(self._look(), writing.Request(changes, message, branch, by, expects), self._draft)
+        by = versions.writing.author_of(author) or self.identity
+        return versions.writing.write(
+            self._look(), versions.writing.Request(changes, message, branch, by, expects), self._draft
+        )
 
     @contextlib.contextmanager
     def transaction(self, message: str) -> Iterator[Self]:
@@ -360,11 +342,11 @@ class Repo:
             raise AlreadyExists(
                 "a transaction is open already in this Repo.", hint="Finish it before starting another."
             )
-        self._draft = writing.Group(message)
+        self._draft = versions.writing.Group(message)
         try:
             yield self
             group, self._draft = self._draft, None
-            writing.write_group(self._look(), group)
+            versions.writing.write_group(self._look(), group)
         finally:
             self._draft = None
 
@@ -372,36 +354,31 @@ class Repo:
 
     def gc(self, dry_run: bool = False, prune: bool = False) -> GcReport:
         grace = 0.0 if prune else self._settings.gc_grace_hours
-        return gc.collect(self._look(), gc.Policy(dry_run, grace, self._settings.gc_reflog_expire))
+        return versions.gc.collect(self._look(), versions.gc.Policy(dry_run, grace, self._settings.gc_reflog_expire))
 
     def fsck(self, full: bool = False) -> FsckReport:
-        return fsck.check(self._look(), full=full)
+        return versions.fsck.check(self._look(), full=full)
 
     def purge(self, *oids: str, reason: str) -> PurgeReport:
-        if not reason.strip():
-            raise Denied(
-                "a purge needs a reason; it stays in the repo for ever. Nothing was purged.",
-                hint='Give one with --reason "..."',
-            )
-        return purging.purge(self._look(), PurgeRequest(oids, reason, self.identity.name))
+        return versions.purging.purge(self._look(), oids, reason)
 
     def undo(self) -> Operation:
-        return operations.undo(self._here())
+        return versions.operations.undo(self._here())
 
     def redo(self) -> Operation:
-        return operations.redo(self._here())
+        return versions.operations.redo(self._here())
 
     def operations(self, limit: int = 20) -> list[Operation]:
-        return operations.operations(self._look(), limit)
+        return versions.operations.operations(self._look(), limit)
 
     def backup(self, file: AnyPath) -> int:
-        return backup(self._look(), self.dir, Path(file))
+        return versions.backup.backup(self._look(), self.dir, Path(file))
 
     def du(self) -> Usage:
-        return looking.usage(self._look(), self.dir)
+        return versions.looking.usage(self._look(), self.dir)
 
     def doctor(self) -> list[Check]:
-        return doctor.examine(self._look(), self.dir)
+        return versions.doctor.examine(self._look(), self.dir)
 
     def config_get(self, key: str) -> str | None:
         return config.get_value(self.dir, key)

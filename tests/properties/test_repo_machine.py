@@ -25,7 +25,8 @@ from hypothesis.stateful import (
 )
 
 import memlake as ml
-from memlake.records import Change, Entry, Merged
+from memlake.records import Change, Entry
+from memlake.reports import Merged
 from tests.properties.model import Model, Point, Shelf, Tree, Value, clashes, differences, put, three_way
 
 PATHS = ["a", "b", "c", "c/z", "d/x", "d/e/y"]

@@ -9,8 +9,8 @@ import click
 from memlake.cli import paths, words
 from memlake.cli.arguments import json_option, pass_repo
 from memlake.cli.screen import Screen
-from memlake.records import Check, FsckReport
 from memlake.repo import Repo
+from memlake.reports import Check, FsckReport
 
 
 @click.command()

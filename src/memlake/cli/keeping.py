@@ -7,8 +7,8 @@ import click
 from memlake.cli import paths, words
 from memlake.cli.arguments import json_option, pass_repo
 from memlake.cli.screen import Screen
-from memlake.records import GcReport
 from memlake.repo import Repo
+from memlake.reports import GcReport
 
 
 @click.command()

@@ -13,8 +13,9 @@ from memlake.cli.screen import Screen
 from memlake.cli.suggest import suggesting
 from memlake.errors import Conflict as Conflicting
 from memlake.errors import Usage
-from memlake.records import Conflict, Merged, short
+from memlake.records import Conflict, short
 from memlake.repo import Repo
+from memlake.reports import Merged
 
 _MANY = 50  # paths named in full; a stat of more would read more than a person does
 

@@ -12,8 +12,9 @@ from memlake.cli import paths, words
 from memlake.cli.arguments import completing, pass_repo
 from memlake.cli.screen import Screen
 from memlake.errors import NotFound, Nothing, Usage
-from memlake.records import PurgeReport, short
+from memlake.records import short
 from memlake.repo import Repo
+from memlake.reports import PurgeReport
 
 _OID = re.compile(r"[0-9a-f]{64}")
 

@@ -25,8 +25,9 @@ from memlake.cli.arguments import (
 from memlake.cli.screen import Screen
 from memlake.cli.suggest import suggesting
 from memlake.errors import Usage
-from memlake.records import BlameLine, Entry, short
+from memlake.records import Entry, short
 from memlake.repo import Repo
+from memlake.reports import BlameLine
 
 _PIECE = 1 << 20
 

@@ -7,7 +7,6 @@ raise from it, or kill the process in it. Nothing else in the project writes, sy
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
 import os
 from collections.abc import Callable, Iterator
@@ -130,10 +129,13 @@ def write_file(path: Path, data: bytes) -> None:
 
 def sync_filesystem(path: PathLike) -> None:
     """Flush everything of this file system once, which is far cheaper than one fsync a file."""
+    import ctypes  # slow to import, and only checkout comes here
+
     step("syncfs")
+    syncfs = getattr(ctypes.CDLL(None), "syncfs", None)
     fd = os.open(path, os.O_RDONLY)
     try:
-        if _libc is None or _libc.syncfs(fd) != 0:
+        if syncfs is None or syncfs(fd) != 0:
             os.sync()
     finally:
         os.close(fd)
@@ -142,14 +144,3 @@ def sync_filesystem(path: PathLike) -> None:
 def free_bytes(path: PathLike) -> int:
     found = os.statvfs(path)
     return found.f_bavail * found.f_frsize
-
-
-def _load_libc() -> ctypes.CDLL | None:
-    with contextlib.suppress(OSError, AttributeError):
-        libc = ctypes.CDLL(None, use_errno=True)
-        _ = libc.syncfs
-        return libc
-    return None
-
-
-_libc = _load_libc()

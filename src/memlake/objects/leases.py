@@ -8,7 +8,6 @@ On this machine a lease lives as long as its process; elsewhere until it expires
 from __future__ import annotations
 
 import os
-import platform
 from pathlib import Path
 
 from memlake.errors import Unavailable
@@ -80,7 +79,7 @@ def host() -> str:
         namespace = os.readlink("/proc/self/ns/pid")
     except OSError:
         boot, namespace = "", ""
-    return f"{platform.node()} {boot} {namespace}"
+    return f"{os.uname().nodename} {boot} {namespace}"
 
 
 def process_born(pid: int) -> str:

@@ -18,7 +18,7 @@ from memlake.objects.layout import tick
 from memlake.objects.packs import CHUNKED, LIMIT, PART
 from memlake.objects.purge import repack, swap_pack
 from memlake.objects.store import Objects, part_name
-from memlake.records import GcReport
+from memlake.reports import GcReport
 
 _BATCH = 4000
 _HOUR = 3_600_000_000

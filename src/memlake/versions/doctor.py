@@ -14,7 +14,7 @@ import apsw
 from memlake.objects import disk
 from memlake.objects.db import SAFE_SQLITE
 from memlake.objects.layout import FORMAT
-from memlake.records import Check
+from memlake.reports import Check
 from memlake.versions.here import Here
 
 _NETWORK = {

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from memlake.errors import Error
 from memlake.objects.audit import check_objects
-from memlake.records import Entry, FsckReport, Problem
+from memlake.records import Entry
+from memlake.reports import FsckReport, Problem
 from memlake.versions import codec, refs, tree
 from memlake.versions.gc import objects_in
 from memlake.versions.here import Here

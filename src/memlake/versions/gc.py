@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from memlake.objects import leases
 from memlake.objects.layout import now, tick
 from memlake.objects.sweep import Marks, sweep_files, sweep_rows
-from memlake.records import GcReport
+from memlake.reports import GcReport
 from memlake.versions import codec, thin, tree
 from memlake.versions.here import Here
 from memlake.versions.history import WINDOW, History

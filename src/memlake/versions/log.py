@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
-from memlake.records import BlameLine, Commit, Entry
+from memlake.records import Commit, Entry
+from memlake.reports import BlameLine
 from memlake.versions.bases import merge_bases, reachable
 from memlake.versions.history import History
 from memlake.versions.paths import matches

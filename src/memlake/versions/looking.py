@@ -10,11 +10,11 @@ from itertools import islice
 from pathlib import Path
 
 from memlake.errors import InvalidInput, NotFound
-from memlake.records import About, Change, Commit, Entry, Lane, Status, Usage
+from memlake.records import Change, Commit, Entry, Lane
+from memlake.reports import About, Usage
 from memlake.versions import log as walking
 from memlake.versions import rev, worktree
 from memlake.versions import status as scanning
-from memlake.versions.bases import reachable
 from memlake.versions.codec import KIND_OF_ROOM, LANES, lane_of
 from memlake.versions.here import Here
 from memlake.versions.paths import FILES, check, matches
@@ -45,25 +45,6 @@ def tree_path_of(root: Path, text: str) -> str:
         return check(text)
     plain = worktree.relative(root, text)
     return FILES + plain if plain else FILES[:-1]
-
-
-def status(here: Here) -> Status:
-    unstaged, untracked = scanning.compare(here.local, here.root)
-    head, doing = here.head(), here.local.json_state("doing")
-    base = here.local.base
-    behind = 0
-    if head is not None and base is not None and head.oid != base:
-        behind = len(reachable(here.history, [head.seq], [here.history.seq(base)]))
-    return Status(
-        branch=here.local.branch,
-        head=head.oid if head else None,
-        staged=here.local.staged_changes(),
-        unstaged=unstaged,
-        untracked=untracked,
-        conflicts=here.local.conflicts(),
-        doing=doing["verb"] if doing else None,
-        behind=behind,
-    )
 
 
 # -- log ------------------------------------------------------------------------------------------

@@ -13,7 +13,8 @@ from typing import Any
 from memlake.errors import Conflict as ConflictError
 from memlake.errors import InvalidInput, NotFound, Nothing
 from memlake.objects.layout import now
-from memlake.records import Commit, Conflict, Entry, Lane, Merged
+from memlake.records import Commit, Conflict, Entry, Lane
+from memlake.reports import Merged
 from memlake.versions import checkout, merge, refs, rev
 from memlake.versions.bases import is_ancestor
 from memlake.versions.branching import heads_at, refuse_waiting

@@ -18,7 +18,8 @@ import zstandard
 from memlake.errors import Conflict, Nothing
 from memlake.objects.layout import now
 from memlake.objects.writer import Writer
-from memlake.records import Change, Commit, Entry, Operation
+from memlake.records import Change, Commit, Entry
+from memlake.reports import Operation
 from memlake.versions import checkout, refs, worktree
 from memlake.versions.codec import LANES, decode_entry, encode_entry
 from memlake.versions.here import Here

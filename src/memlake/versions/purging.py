@@ -4,29 +4,35 @@ from __future__ import annotations
 
 import json
 
-from memlake.errors import InvalidInput, NotFound
+from memlake.errors import Denied, InvalidInput, NotFound
 from memlake.objects.purge import PurgeRequest
 from memlake.objects.purge import purge as purge_bytes
-from memlake.records import Change, Commit, PurgeReport
+from memlake.records import Change, Commit
+from memlake.reports import PurgeReport
 from memlake.versions import codec
 from memlake.versions.here import Here
 from memlake.versions.paths import FILES
 
 
-def purge(here: Here, request: PurgeRequest) -> PurgeReport:
+def purge(here: Here, named: tuple[str, ...], reason: str) -> PurgeReport:
     """Erase objects from the repo for good. History keeps their hashes and still verifies."""
-    if not request.oids:
+    if not reason.strip():
+        raise Denied(
+            "a purge needs a reason; it stays in the repo for ever. Nothing was purged.",
+            hint='Give one with --reason "..."',
+        )
+    if not named:
         raise InvalidInput("nothing was named to purge.", hint="Name objects by id; memlake ls -l shows them.")
-    oids = set(request.oids)
+    oids = set(named)
     if here.history.objects.missing(oids) == oids and not _tombs(here, oids):
         raise NotFound(
-            f"object {request.oids[0]} is not in this repo. Nothing was purged.",
+            f"object {named[0]} is not in this repo. Nothing was purged.",
             hint="Check the id with: memlake ls -l",
         )
     commits = list(_naming(here, oids))
     paths = sorted({change.path for _, changes in commits for change in changes})
     notes = _notes_with_schema(here, commits)
-    done = purge_bytes(here.history.objects, PurgeRequest([*request.oids, *notes], request.reason, request.who))
+    done = purge_bytes(here.history.objects, PurgeRequest([*named, *notes], reason, here.who))
     _forget_locally(here, oids)
     working = [path for path in paths if path.startswith(FILES) and here.local.tracked([path.removeprefix(FILES)])]
     told = (

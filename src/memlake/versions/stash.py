@@ -6,7 +6,8 @@ import json
 
 from memlake.errors import Conflict, NotFound, Nothing
 from memlake.objects.layout import now
-from memlake.records import Change, Commit, Entry, Stash, short
+from memlake.records import Change, Commit, Entry, short
+from memlake.reports import Stash
 from memlake.versions import checkout, refs, status, worktree
 from memlake.versions.branching import refuse_waiting
 from memlake.versions.here import Here

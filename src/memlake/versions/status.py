@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import stat as modes
 
-from memlake.records import Change, Entry
+from memlake.records import Change, Entry, Status
 from memlake.versions import worktree
+from memlake.versions.bases import reachable
 from memlake.versions.codec import decode_entry
+from memlake.versions.here import Here
 from memlake.versions.ignore import Ignore
 from memlake.versions.local import Local, pack_stat
 from memlake.versions.paths import FILES
@@ -94,3 +96,22 @@ def _folders_of(paths: dict[str, tuple[str, bytes | None, int, bytes | None]]) -
             folders.add(folder)
             folder = folder.rpartition("/")[0]
     return folders
+
+
+def status(here: Here) -> Status:
+    unstaged, untracked = compare(here.local, here.root)
+    head, doing = here.head(), here.local.json_state("doing")
+    base = here.local.base
+    behind = 0
+    if head is not None and base is not None and head.oid != base:
+        behind = len(reachable(here.history, [head.seq], [here.history.seq(base)]))
+    return Status(
+        branch=here.local.branch,
+        head=head.oid if head else None,
+        staged=here.local.staged_changes(),
+        unstaged=unstaged,
+        untracked=untracked,
+        conflicts=here.local.conflicts(),
+        doing=doing["verb"] if doing else None,
+        behind=behind,
+    )
