@@ -164,7 +164,7 @@ def row_i(bench: Bench) -> list[Line]:
     say(f"  {count:,} memory-lane commits on {filesystem(repo.parent)} ...")
     grown = inside(bench, "grow", repo, shown=True, timeout=count * 0.1, count=count)
     before = _kept(repo) / count
-    # Two phases: the first gc condemns, the second, past the grace period that prune sets aside, removes.
+    # gc with prune: nothing else uses this repo, so there is no one to keep a grace period for.
     taken = {"gc": inside(bench, "gc", repo, timeout=7200)}
     after = _kept(repo) / count
     taken["fsck"] = inside(bench, "fsck", repo, timeout=7200)

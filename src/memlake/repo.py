@@ -86,6 +86,9 @@ class Repo:
 
     @property
     def identity(self) -> Author:
+        return self._who()
+
+    def _who(self) -> Author:
         if self._identity is None:
             self._identity = config.read_identity(self.dir)
         return self._identity
@@ -101,14 +104,23 @@ class Repo:
 
     def _look(self) -> Here:
         """For verbs that only read."""
-        return Here(self._history, self._local, str(self.root), self.identity)
+        return Here(self._history, self._local, str(self.root), self._who)
 
-    def _here(self) -> Here:
-        """For verbs that use the working files: an interrupted checkout is finished first."""
-        here = self._look()
+    def _settled(self) -> Here:
+        """For verbs that look at the working files: an interrupted checkout is finished first."""
         if self._local.state("journal") is not None:
-            versions.checkout.resume(self._history, self._local, here.root)
-        return here
+            with self._verb() as here:
+                return here
+        return self._look()
+
+    @contextlib.contextmanager
+    def _verb(self) -> Iterator[Here]:
+        """For verbs that change the stage or the files: in one checkout they take turns."""
+        with self._local.verb():
+            here = self._look()
+            if self._local.state("journal") is not None:
+                versions.checkout.resume(self._history, self._local, here.root)
+            yield here
 
     def _relative(self, *paths: AnyPath) -> list[str]:
         return [versions.worktree.relative(self.root, path) for path in paths]
@@ -130,19 +142,22 @@ class Repo:
         given = self._relative(*paths)
         if not given and not (all or update):
             raise InvalidInput("nothing was named to add.", hint="Name files or folders, or use: memlake add -A")
-        here, asked = self._here(), versions.stage.Adding(given or [""], force, update, progress)
-        with versions.operations.operation(here, "add", " ".join(str(path) for path in paths[:5]) or "--all"):
+        asked = versions.stage.Adding(given or [""], force, update, progress)
+        detail = " ".join(str(path) for path in paths[:5]) or "--all"
+        with self._verb() as here, versions.operations.operation(here, "add", detail):
             return versions.stage.add(self._history.objects, self._local, here.root, self.identity, asked)
 
     def rm(self, *paths: AnyPath, cached: bool = False, force: bool = False) -> Staged:
-        return versions.writing.remove(self._here(), self._relative(*paths), cached=cached, force=force)
+        with self._verb() as here:
+            return versions.writing.remove(here, self._relative(*paths), cached=cached, force=force)
 
     def mv(self, src: AnyPath, dst: AnyPath, force: bool = False) -> Staged:
         source, target = self._relative(src, dst)
-        return versions.writing.move(self._here(), source, target, force=force)
+        with self._verb() as here:
+            return versions.writing.move(here, source, target, force=force)
 
     def status(self) -> Status:
-        return versions.status.status(self._here())
+        return versions.status.status(self._settled())
 
     def commit(
         self,
@@ -156,22 +171,22 @@ class Repo:
         metrics: Mapping[str, Any] | None = None,
         params: Mapping[str, Any] | None = None,
     ) -> Commit:
-        here = self._here()
-        if all:
-            self.add(update=True)
-        if self._local.json_state("doing") is not None and not amend:
-            merged = versions.merging.proceed(here, message)
-            return self._history.get(merged.commit or "")
-        by = versions.writing.author_of(author)
-        return versions.committing.commit_stage(
-            here, versions.committing.Saying(message, by, uses, metrics, params, amend, allow_empty)
+        saying = versions.committing.Saying(
+            message, versions.writing.author_of(author), uses, metrics, params, amend, allow_empty
         )
+        with self._verb() as here:
+            if all:
+                self.add(update=True)
+            if self._local.state("doing") is not None and not amend:
+                return versions.committing.commit_waiting(here, saying)
+            return versions.committing.commit_stage(here, saying)
 
     def restore(
         self, *paths: AnyPath, source: str | None = None, staged: bool = False, worktree: bool | None = None
     ) -> tuple[Change, ...]:
         files = not staged if worktree is None else worktree
-        return versions.branching.restore(self._here(), self._relative(*paths), source, staged=staged, worktree=files)
+        with self._verb() as here:
+            return versions.branching.restore(here, self._relative(*paths), source, staged=staged, worktree=files)
 
     # -- looking ------------------------------------------------------------------------------
 
@@ -215,7 +230,7 @@ class Repo:
     ) -> tuple[Change, ...]:
         wanted = tuple(self.path(path) for path in paths)
         return versions.looking.diff(
-            self._here() if b is None else self._look(), a, b, staged=staged, paths=wanted, lane=lane
+            self._settled() if b is None else self._look(), a, b, staged=staged, paths=wanted, lane=lane
         )
 
     def read(self, path: AnyPath, rev: str = "HEAD") -> bytes:
@@ -250,73 +265,90 @@ class Repo:
         return versions.refs.branches(self._history.db, self._local.branch)
 
     def branch(self, name: str, at: str = "HEAD") -> Branch:
-        return versions.branching.create_branch(self._look(), name, at)
+        with self._verb() as here:
+            return versions.branching.create_branch(here, name, at)
 
     def delete_branch(self, name: str, force: bool = False) -> Branch:
-        return versions.branching.delete_branch(self._look(), name, force)
+        with self._verb() as here:
+            return versions.branching.delete_branch(here, name, force)
 
     def rename_branch(self, old: str, new: str, force: bool = False) -> Branch:
-        return versions.branching.rename_branch(self._look(), old, new, force)
+        with self._verb() as here:
+            return versions.branching.rename_branch(here, old, new, force)
 
     def switch(
         self, name: str, *, create: bool = False, detach: bool = False, at: str | None = None, force: bool = False
     ) -> tuple[Change, ...]:
-        return versions.branching.switch(self._here(), name, create=create, detach=detach, at=at, force=force)
+        with self._verb() as here:
+            return versions.branching.switch(here, name, create=create, detach=detach, at=at, force=force)
 
     def merge(self, rev: str, *, ff: bool = True, only_ff: bool = False, message: str | None = None) -> Merged:
-        return versions.merging.merge_rev(self._here(), rev, versions.merging.How(ff, only_ff, message))
+        with self._verb() as here:
+            return versions.merging.merge_rev(here, rev, versions.merging.How(ff, only_ff, message))
 
     def merge_choose(self, side: str, *paths: AnyPath) -> tuple[Conflict, ...]:
-        return versions.merging.choose(self._here(), side, tuple(self.path(path) for path in paths))
+        with self._verb() as here:
+            return versions.merging.choose(here, side, tuple(self.path(path) for path in paths))
 
     def merge_continue(self, message: str | None = None) -> Merged:
-        return versions.merging.proceed(self._here(), message)
+        with self._verb() as here:
+            return versions.merging.proceed(here, versions.merging.Conclusion(message))
 
     def merge_abort(self) -> None:
-        versions.merging.abort(self._here())
+        with self._verb() as here:
+            versions.merging.abort(here)
 
     def reset(self, rev: str = "HEAD", mode: str = "mixed") -> tuple[Change, ...]:
-        return versions.branching.reset(self._here(), rev, mode)
+        with self._verb() as here:
+            return versions.branching.reset(here, rev, mode)
 
     def reset_paths(self, *paths: AnyPath, rev: str = "HEAD") -> tuple[Change, ...]:
-        return versions.branching.reset_paths(self._here(), self._relative(*paths), rev)
+        with self._verb() as here:
+            return versions.branching.reset_paths(here, self._relative(*paths), rev)
 
     def revert(self, rev: str, no_commit: bool = False) -> Merged:
-        return versions.merging.revert(self._here(), rev, commit=not no_commit)
+        with self._verb() as here:
+            return versions.merging.revert(here, rev, commit=not no_commit)
 
     def cherry_pick(self, rev: str) -> Merged:
-        return versions.merging.cherry_pick(self._here(), rev)
+        with self._verb() as here:
+            return versions.merging.cherry_pick(here, rev)
 
     def stash_push(self, message: str = "", include_untracked: bool = False) -> Stash:
-        return versions.stash.push(self._here(), message, include_untracked)
+        with self._verb() as here:
+            return versions.stash.push(here, message, include_untracked)
 
     def stash_list(self) -> list[Stash]:
         return versions.stash.stashes(self._look())
 
     def stash_pop(self, index: int = 0) -> tuple[Change, ...]:
-        return versions.stash.pop(self._here(), index)
+        with self._verb() as here:
+            return versions.stash.pop(here, index)
 
     def stash_apply(self, index: int = 0) -> tuple[Change, ...]:
-        return versions.stash.apply(self._here(), index)
+        with self._verb() as here:
+            return versions.stash.apply(here, index)
 
     def stash_drop(self, index: int = 0) -> Stash:
-        return versions.stash.drop(self._here(), index)
+        with self._verb() as here:
+            return versions.stash.drop(here, index)
 
     def tag(self, name: str, at: str = "HEAD", message: str = "", force: bool = False) -> Tag:
-        return versions.branching.create_tag(self._look(), name, at, message, force)
+        with self._verb() as here:
+            return versions.branching.create_tag(here, name, at, message, force)
 
     def tags(self) -> list[Tag]:
         return versions.refs.tags(self._history.db)
 
     def delete_tag(self, name: str) -> Tag:
-        return versions.branching.delete_tag(self._look(), name)
+        with self._verb() as here:
+            return versions.branching.delete_tag(here, name)
 
     def reflog(self, ref: str = "HEAD", lane: Lane = "work") -> Iterator[Move]:
-        return (
-            versions.rev.head_log(self._look())
-            if ref in ("HEAD", "@")
-            else versions.refs.reflog(self._history, ref, lane)
-        )
+        here = self._look()
+        if ref in ("HEAD", "@"):
+            return versions.rev.head_log(here)
+        return versions.refs.reflog(self._history, versions.rev.known_branch(here, ref), lane)
 
     # -- writing without files ----------------------------------------------------------------
 
@@ -360,13 +392,16 @@ class Repo:
         return versions.fsck.check(self._look(), full=full)
 
     def purge(self, *oids: str, reason: str) -> PurgeReport:
-        return versions.purging.purge(self._look(), oids, reason)
+        with self._verb() as here:
+            return versions.purging.purge(here, oids, reason)
 
     def undo(self) -> Operation:
-        return versions.operations.undo(self._here())
+        with self._verb() as here:
+            return versions.operations.undo(here)
 
     def redo(self) -> Operation:
-        return versions.operations.redo(self._here())
+        with self._verb() as here:
+            return versions.operations.redo(here)
 
     def operations(self, limit: int = 20) -> list[Operation]:
         return versions.operations.operations(self._look(), limit)

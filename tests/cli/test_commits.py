@@ -138,6 +138,8 @@ def test_log_takes_revisions_ranges_and_paths(run: Run, story: dict[str, str]) -
     assert run("log", "--oneline", "--", "data").lines == [f"{story['one'][:10]} first"]
     assert run("log", "--oneline", "data/b").lines == [f"{story['one'][:10]} first"]
     assert run("log", "--oneline", "HEAD", "--", "a").lines[0].endswith("second")
+    assert run("log", "--oneline", "HEAD~1", "HEAD").lines == run("log", "--oneline").lines
+    assert run("log", "--oneline", "^HEAD~1", "HEAD").lines == [f"{story['two'][:10]} second"]
 
 
 def test_log_follows_a_path_that_is_gone(run: Run, story: dict[str, str]) -> None:
@@ -182,6 +184,7 @@ def test_the_graph_shows_a_merge(run: Run, story: dict[str, str], keep: Keep) ->
     assert [line for line in filtered if "|" in line] == [], "one line of history touched these"
     ranged = run("log", "--oneline", "--graph", "main~1..main").lines
     assert len([line for line in ranged if "*" in line]) == 2
+    assert run("log", "--oneline", "--graph", "^main~1", "main").lines == ranged
     assert len([line for line in run("log", "--graph").lines if "commit" in line]) == 5
 
 

@@ -17,6 +17,8 @@ Keep = Callable[..., str]
 def test_undo_takes_back_the_last_operation(run: Run, story: dict[str, str]) -> None:
     assert run("undo").out.startswith("Took back: commit")
     assert run("log", "--oneline").lines == [f"{story['one'][:10]} first"]
+    assert run("redo").out.startswith("Took back: undo")
+    assert run("log", "-1", "--oneline").lines == [f"{story['two'][:10]} second"]
 
 
 def test_operations_are_listed_newest_first(run: Run, story: dict[str, str]) -> None:
@@ -163,6 +165,7 @@ def test_completion_outside_a_repo_is_silent(
     run: Run, process: Callable[..., subprocess.CompletedProcess[bytes]]
 ) -> None:
     assert completed(process, "memlake", "switch", "x") == []
+    assert completed(process, "memlake", "-C", "nowhere", "switch", "x") == []
 
 
 def test_help_explains_each_verb(run: Run) -> None:

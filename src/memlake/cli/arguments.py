@@ -129,7 +129,7 @@ def _check_paths(repo: Repo, words: Iterable[str]) -> None:
 
 
 def _tracked(repo: Repo, word: str) -> bool:
-    """Whether HEAD or the stage has it although the working folder has not."""
+    """Whether HEAD has it although the working folder has not."""
     if repo.head is None:
         return False
     prefix = tree_path(repo, word)
@@ -169,12 +169,12 @@ def completing(*kinds: str) -> Completer:
     def complete(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         from click.shell_completion import CompletionItem
 
-        for folder in ctx.find_root().params.get("folders") or ():
-            os.chdir(folder)
         try:
+            for folder in ctx.find_root().params.get("folders") or ():
+                os.chdir(folder)
             with open_repo() as repo:
                 names = {name for kind in kinds for name in _names_of(repo, kind)}
-        except Error:  # a shell's line is no place for a message
+        except (Error, OSError):  # a shell's line is no place for a message
             names = set()
         found = [CompletionItem(name) for name in sorted(names) if name.startswith(incomplete)]
         return found + ([CompletionItem(incomplete, type="file")] if "path" in kinds else [])

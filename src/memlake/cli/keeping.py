@@ -24,7 +24,7 @@ def undo(repo: Repo, screen: Screen) -> None:
 def redo(repo: Repo, screen: Screen) -> None:
     """Do again what the last `undo` took back."""
     done = repo.redo()
-    screen.line(f"Done again: {done.verb} {screen.clean(done.detail)}".rstrip())
+    screen.line(f"Took back: {done.verb} {screen.clean(done.detail)}".rstrip())
 
 
 @click.command()

@@ -46,8 +46,10 @@ class Wanted:
     first_parent: bool
     all: bool
 
-    def filters(self) -> bool:
-        return bool(self.paths or self.since or self.until or self.author or self.grep)
+    def leaves_out(self) -> bool:
+        """Whether commits between shown ones, or beyond them, are not shown."""
+        ranged = any(".." in rev or rev.startswith("^") for rev in self.revs)
+        return bool(ranged or self.paths or self.since or self.until or self.author or self.grep)
 
 
 @click.command(cls=SplitCommand)
@@ -142,7 +144,7 @@ def _with_parents(repo: Repo, wanted: Wanted, look: Look) -> Iterator[tuple[Comm
     """Commits with the parents a graph leads to: never ones outside a range, and through those a filter hides."""
     if not look.graph:
         yield from ((commit, ()) for commit in _read(repo, wanted))
-    elif not wanted.filters() and not any(".." in rev for rev in wanted.revs):
+    elif not wanted.leaves_out():
         for commit in _read(repo, wanted):
             yield commit, commit.parents[:1] if wanted.first_parent else commit.parents
     else:

@@ -29,7 +29,7 @@ class Database:
 
     def __init__(self, path: Path, *, schema: Sequence[Path], durable: bool = True, vfs: str | None = None) -> None:
         self.path, self._schema, self._durable, self._vfs = path, schema, durable, vfs
-        self._lock_path = path.with_name(path.name + ".lock")
+        self._lock = FileLock(path.with_name(path.name + ".lock"))
         self._local = threading.local()
         self._mutex = threading.RLock()
         self._everyone: list[tuple[int, apsw.Connection]] = []
@@ -227,14 +227,35 @@ class Database:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
 
+    def _file_lock(self) -> contextlib.AbstractContextManager[None]:
+        return self._lock.held()
+
+
+class FileLock:
+    """A lock between processes and threads, by flock on a file. The one who holds it may take it again."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._mutex = threading.RLock()
+        self._depth = 0
+
     @contextlib.contextmanager
-    def _file_lock(self) -> Iterator[None]:
-        fd = os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
+    def held(self) -> Iterator[None]:
+        with self._mutex:
+            fd = -1 if self._depth else self._take()
+            self._depth += 1
+            try:
+                yield
+            finally:
+                self._depth -= 1
+                if fd >= 0:
+                    os.close(fd)  # also releases the lock
+
+    def _take(self) -> int:
+        with disk.named_errors(f"taking {self._path.name}"):
+            fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
             fcntl.flock(fd, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(fd)  # also releases the lock
+            return fd
 
 
 def array(values: tuple[Any, ...]) -> Any:

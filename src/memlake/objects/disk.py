@@ -114,6 +114,17 @@ def rmdir(path: PathLike, *, dir_fd: int | None = None) -> None:
     os.rmdir(path, dir_fd=dir_fd)
 
 
+def remove_tree(path: Path) -> None:
+    """Remove a temporary file or folder; one that is gone already is fine."""
+    import shutil  # slow to import, and only what a crash left comes here
+
+    step("unlink")
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
 def write_file(path: Path, data: bytes) -> None:
     """Replace a small file whole: either the old or the new content is there, never a mixture."""
     temporary = path.with_name(path.name + f".{os.getpid()}.tmp")

@@ -51,7 +51,8 @@ class Lease:
 
     def close(self) -> None:
         with self._db.write():
-            self._db.run("DELETE FROM lease WHERE id = ?", (self._id,))
+            # The tick too: an id is given out again once its row is gone, and then it is another writer's.
+            self._db.run("DELETE FROM lease WHERE id = ? AND tick = ?", (self._id, self.tick))
 
 
 def drop_dead(db: Database) -> None:

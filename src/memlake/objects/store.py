@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
@@ -57,9 +58,11 @@ class Objects:
         with file.open("rb") as stream:
             digest = hashlib.file_digest(stream, "sha256").digest()
             size = stream.tell()
-        refuse_purged(self.db, [digest])
-        self.parts.put(part_name(digest), file)
+            os.fsync(stream.fileno())  # the long part of it, before the lock
         with self.db.write():
+            # The name is the content, so another may be storing, purging or collecting this very part: under the lock.
+            refuse_purged(self.db, [digest])
+            self.parts.put(part_name(digest), file)
             now = tick(self.db)
             if not self._touch(digest, now):
                 self.db.run(

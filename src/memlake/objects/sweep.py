@@ -15,6 +15,7 @@ from memlake.objects import disk, leases
 from memlake.objects.chunks import decode_list
 from memlake.objects.db import Database
 from memlake.objects.layout import tick
+from memlake.objects.leases import Lease
 from memlake.objects.packs import CHUNKED, LIMIT, PART
 from memlake.objects.purge import repack, swap_pack
 from memlake.objects.store import Objects, part_name
@@ -95,32 +96,40 @@ def sweep_files(objects: Objects, report: GcReport, grace_hours: float) -> GcRep
     """Join thin and small packs, delete empty ones, and remove files no row names and no writer can be using."""
     joined = _join_packs(objects)
     with objects.db.write():
+        # Still inside: a part is named by its content, so someone may be about to store this very one again.
         strays, size = _strays(objects, grace_hours)
-    for remove in strays:
-        remove()
+        for remove in strays:
+            remove()
     _compact(objects.db)
     return replace(report, packs=joined, files=len(strays), bytes=report.bytes + size)
 
 
 def _join_packs(objects: Objects) -> int:
     """Rewrite packs that are half empty or too many and small. A reader that misses one looks up its place again."""
-    count = 0
-    for group in list(_groups(objects.db)):
-        ids = [id for id, _ in group]
-        names = [name for _, name in group]
-        live = {row[0] for row in objects.db.rows_in("SELECT oid FROM object WHERE pack IN carray(?1)", ids)}
-        sealed = repack(objects, names, keep=live)
-        with objects.db.write():
-            # Only rows are added meanwhile, never to old packs; a purge may have rewritten one: then leave it.
-            known = {row[0] for row in objects.db.rows_in("SELECT name FROM pack WHERE name IN carray(?1)", names)}
-            if known != set(names):
-                continue
+    groups = list(_groups(objects.db))
+    if not groups:
+        return 0
+    lease = Lease(objects.db, "gc")  # a purge leaves our temporary file alone
+    try:
+        return sum(_join(objects, group) for group in groups)
+    finally:
+        lease.close()
+
+
+def _join(objects: Objects, group: list[tuple[int, str]]) -> int:
+    ids = [id for id, _ in group]
+    names = [name for _, name in group]
+    live = {row[0] for row in objects.db.rows_in("SELECT oid FROM object WHERE pack IN carray(?1)", ids)}
+    sealed = repack(objects, names, keep=live)
+    with objects.db.write():
+        # Only rows are added meanwhile, never to old packs; a purge may have rewritten one: then leave it.
+        known = {row[0] for row in objects.db.rows_in("SELECT name FROM pack WHERE name IN carray(?1)", names)}
+        if known == set(names):
             swap_pack(objects, names, sealed)
-        for name in names:
-            if sealed is None or name != sealed.name:
-                objects.packs.delete(name)
-        count += len(names)
-    return count
+    # When a purge came between, ours holds what was purged.
+    for name in names if known == set(names) else [sealed.name] if sealed else []:
+        objects.packs.delete(name)
+    return len(names) if known == set(names) else 0
 
 
 def _groups(db: Database) -> Iterator[list[tuple[int, str]]]:
@@ -161,9 +170,9 @@ def _strays(objects: Objects, grace_hours: float) -> tuple[list[Callable[[], Non
             strays.append(partial(objects.parts.delete, name))
             size += length
     for file in objects.tmp.iterdir() if objects.tmp.exists() else ():
-        found = file.stat()
-        if found.st_mtime < limit:
-            strays.append(partial(disk.unlink, file))
+        found = file.stat(follow_symlinks=False) if file.exists() else None
+        if found is not None and found.st_mtime < limit:
+            strays.append(partial(disk.remove_tree, file))
             size += found.st_size
     return strays, size
 

@@ -10,6 +10,7 @@ import hashlib
 from types import TracebackType
 from typing import Self
 
+from memlake.errors import NotFound, Unavailable
 from memlake.objects import packs
 from memlake.objects.chunks import WHOLE_BELOW, Stream, cut, encode_list
 from memlake.objects.layout import tick
@@ -105,6 +106,21 @@ class Writer:
             self._list_rows(now)
             touched = [(now, self._roles[digest], digest) for digest in self._reused]
             db.run_many("UPDATE object SET touched = ?, condemned = NULL, role = role | ? WHERE oid = ?", touched)
+            self._check_still_there()
+
+    def _check_still_there(self) -> None:
+        """Everything this write relies on. A lease keeps gc away, but not a purge of what we share chunks with."""
+        try:
+            gone = self._objects.missing(digest.hex() for digest in self._reused)
+            for sealed in self._sealed:
+                self._objects.packs.size(sealed.name)
+        except NotFound:
+            gone = {"a pack"}
+        if gone:
+            raise Unavailable(
+                "something stored that this write relies on was removed meanwhile. Nothing was changed.",
+                hint="Run it again.",
+            )
 
     def _take_back_packs(self) -> None:
         """A refused write leaves no bytes behind: they may be just what must not be stored."""

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from memlake.errors import Conflict, InvalidInput, NotFound
 from memlake.objects.layout import now
 from memlake.records import Branch, Change, Commit, Entry, Tag
-from memlake.versions import checkout, refs, rev, stage, status
+from memlake.versions import checkout, journal, refs, rev, stage, status
 from memlake.versions.bases import is_ancestor
-from memlake.versions.checkout import Goal
 from memlake.versions.codec import LANES
 from memlake.versions.here import Here
+from memlake.versions.journal import Goal, Plan
 from memlake.versions.local import Tracked
 from memlake.versions.operations import operation, save_dirty
 from memlake.versions.paths import FILES
@@ -134,9 +134,9 @@ def _switch_new(here: Here, name: str, at: str | None) -> tuple[Change, ...]:
     with operation(here, "switch -c", name, files=True):
         changes = checkout.target_changes(here.history, here.local, target)
         checkout.check_safe(here.local, here.root, changes, "switch")
-        with here.history.db.write():
-            refs.create(here.history, name, heads, action=f"branch: created from {at or 'HEAD'}", who=here.who)
         goal = Goal(target.oid if target else None, name, f"switch: moving to {name}", here.who)
+        with journal.moving(here.history, here.local, Plan(goal, journal.new_token())):
+            refs.create(here.history, name, heads, action=f"branch: created from {at or 'HEAD'}", who=here.who)
         checkout.move_to(here.history, here.local, here.root, goal, changes)
     return changes
 
@@ -168,32 +168,28 @@ def go(here: Here, target: Commit | None, goal: Goal, verb: str, throw_away: Sav
     """Move the working files to a commit. With `throw_away`, uncommitted work is saved in it for undo and dropped."""
     changes = checkout.target_changes(here.history, here.local, target)
     if throw_away is None:
-        needed = checkout.check_safe(here.local, here.root, changes, verb)
-        checkout.move_to(here.history, here.local, here.root, goal, needed)
+        checkout.check_safe(here.local, here.root, changes, verb)
+        checkout.move_to(here.history, here.local, here.root, goal, changes)
         return changes
     rewrite = _forced(here, target, throw_away)
-    checkout.move_to(here.history, here.local, here.root, goal, rewrite)
+    checkout.move_to(here.history, here.local, here.root, goal, rewrite, saved=throw_away)
     return changes
 
 
 def _forced(here: Here, target: Commit | None, saved: Saved) -> list[Change]:
-    """Every tracked path that is not what the target has, whatever it holds now."""
+    """Every tracked path that is not what the target has, whatever it holds now, and what stands in its way."""
     changes = checkout.target_changes(here.history, here.local, target)
     dirty, _ = status.compare(here.local, here.root, untracked=False)
-    staged = here.local.staged()
-    paths = {c.path for c in changes} | {c.path for c in dirty} | {FILES + path for path in staged}
-    in_the_way = tuple(Change(path, None, None) for path in paths)
-    saved.update(save_dirty(here, tuple(c for c in in_the_way if _is_dirty(c.path, dirty, staged, changes))))
+    lost = {c.path for c in dirty} | {FILES + path for path in here.local.staged()}
+    paths = {c.path for c in changes} | lost
     entries = here.history.entries(target, paths)
     rows = here.local.tracked(path.removeprefix(FILES) for path in paths)
-    return [Change(path, _now(rows.get(path.removeprefix(FILES))), entries.get(path)) for path in sorted(paths)]
-
-
-def _is_dirty(path: str, dirty: Sequence[Change], staged: dict[str, Tracked], changes: Sequence[Change]) -> bool:
-    if any(change.path == path for change in dirty) or path.removeprefix(FILES) in staged:
-        return True
-    # A file the target brings may stand in the way untracked: it is work too.
-    return any(change.path == path and change.old is None for change in changes)
+    rewrite = [Change(path, _now(rows.get(path.removeprefix(FILES))), entries.get(path)) for path in paths]
+    blocking = [Change(FILES + path, None, None) for path in checkout.in_the_way(here.root, rewrite)]
+    # A file the target brings may stand there untracked already: it is work too.
+    brought = [c for c in rewrite if c.path in lost or c.old is None]
+    saved.update(save_dirty(here, (*brought, *blocking)))
+    return sorted(rewrite + blocking, key=lambda change: change.path)
 
 
 def _now(row: Tracked | None) -> Entry | None:
@@ -215,27 +211,25 @@ def reset(here: Here, name: str, mode: str) -> tuple[Change, ...]:
     with operation(here, f"reset --{mode}", name, files=mode == "hard") as before:
         if mode == "hard":
             rewrite = _forced(here, target, before.saved)
-            _move_branch(here, branch, head, target, goal.action)
-            checkout.move_to(here.history, here.local, here.root, goal, rewrite)
-            here.local.clear_doing()
+            plan = checkout.forced(goal, rewrite, before.saved, journal.new_token())
+            _move_branch(here, plan, branch, head, target)
+            checkout.move_to(here.history, here.local, here.root, goal, rewrite, saved=before.saved)
             return tuple(change for change in rewrite if change.old != change.new)
-        _move_branch(here, branch, head, target, goal.action)
-        changes = _restage(here, target, keep=mode == "soft")
-        with here.local.db.write():
-            here.local.set_state(head=goal.head, base=target.oid)
-            here.local.log_head(head.oid if head else None, target.oid, branch, goal.action, here.who)
-        if mode == "mixed":
-            here.local.clear_doing()
+        rows, changes = _restage(here, target, keep=mode == "soft")
+        doing = here.local.state("doing") if mode == "soft" else None
+        plan = Plan(goal, journal.new_token(), rows=rows, files=False, doing=doing)
+        _move_branch(here, plan, branch, head, target)
+        checkout.finish(here.local, plan, target.oid, (), {})
         return changes
 
 
-def _move_branch(here: Here, branch: str | None, head: Commit | None, target: Commit, action: str) -> None:
-    if branch is not None and head != target:
-        with here.history.db.write():
-            refs.move(here.history, branch, "work", head, target, action=action, who=here.who)
+def _move_branch(here: Here, plan: Plan, branch: str | None, head: Commit | None, target: Commit) -> None:
+    with journal.moving(here.history, here.local, plan):
+        if branch is not None and head != target:
+            refs.move(here.history, branch, "work", head, target, action=plan.goal.action, who=here.who)
 
 
-def _restage(here: Here, target: Commit, *, keep: bool) -> tuple[Change, ...]:
+def _restage(here: Here, target: Commit, *, keep: bool) -> tuple[list[Tracked], tuple[Change, ...]]:
     """Re-express the stage against another base: soft keeps its content, mixed drops it."""
     moved = {c.path.removeprefix(FILES): c for c in here.history.diff(here.base(), target, FILES)}
     rows = here.local.tracked({*moved, *here.local.staged()})
@@ -259,8 +253,7 @@ def _restage(here: Here, target: Commit, *, keep: bool) -> tuple[Change, ...]:
         )
         if row is None or row.entry != entry:
             changes.append(Change(FILES + path, row.entry if row else None, entry))
-    here.local.put(new_rows)
-    return tuple(changes)
+    return new_rows, tuple(changes)
 
 
 def reset_paths(here: Here, paths: Sequence[str], name: str) -> tuple[Change, ...]:
@@ -293,6 +286,8 @@ def restore(
 ) -> tuple[Change, ...]:
     """Bring back files of the stage (or of a commit), the stage from HEAD (or a commit), or both."""
     changes: list[Change] = []
+    if worktree:
+        _held(here, paths, source)  # refuses before anything is changed
     with operation(here, "restore", " ".join(paths), files=True) as before:
         if staged:
             changes += reset_paths_quietly(here, paths, source or "HEAD")
@@ -307,9 +302,10 @@ def reset_paths_quietly(here: Here, paths: Sequence[str], name: str) -> tuple[Ch
     return reset_paths(here, paths, name)
 
 
-def _restore_files(here: Here, paths: Sequence[str], source: str | None, saved: Saved) -> list[Change]:
-    rows = {path: row for given in paths for path, row in here.local.under(given).items()}
+def _held(here: Here, paths: Sequence[str], source: str | None) -> dict[str, Entry]:
+    """What the stage (or a commit) holds at or below some paths; every one of them must match something."""
     if source is None:
+        rows = {path: row for given in paths for path, row in here.local.under(given).items()}
         held = {path: row.entry for path, row in rows.items() if row.entry is not None}
     else:
         commit = rev.resolve(here, source)
@@ -320,18 +316,21 @@ def _restore_files(here: Here, paths: Sequence[str], source: str | None, saved: 
                 f"path {given!r} is not in {source or 'the stage'}. Nothing was changed.",
                 hint="See what is there with: memlake ls",
             )
+    return held
+
+
+def _restore_files(here: Here, paths: Sequence[str], source: str | None, saved: Saved) -> list[Change]:
+    held = _held(here, paths, source)
+    rows = here.local.tracked(held)
     dirty, _ = status.compare(here.local, here.root, untracked=False)
     differing = {change.path.removeprefix(FILES) for change in dirty}
     wanted = [path for path in sorted(held) if path in differing or path not in rows or rows[path].entry != held[path]]
     changes = tuple(Change(FILES + path, rows[path].entry if path in rows else None, held[path]) for path in wanted)
+    checkout.refuse_in_the_way(here.root, changes, "restore")
     saved.update(save_dirty(here, changes))
     stats = checkout.write_files(here.history.objects, here.root, [Change(c.path, c.new, c.new) for c in changes])
-    if source is None:
-        here.local.set_stats(stats)
-    else:
-        new_rows = [stage.put_entry(rows.get(path), path, held[path]) for path in wanted]
-        here.local.put(new_rows)
-        here.local.set_stats(stats)
+    now_rows = here.local.tracked(wanted)
+    here.local.set_stats({p: stats[p] for p in wanted if p in now_rows and now_rows[p].entry == held[p]})
     return list(changes)
 
 

@@ -9,11 +9,10 @@ that holds neither was edited by someone and is kept.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from memlake.errors import Conflict
 from memlake.objects import disk
@@ -21,60 +20,96 @@ from memlake.objects.export import copy_out
 from memlake.objects.store import Objects
 from memlake.objects.writer import is_large
 from memlake.records import Change, Commit, Entry
-from memlake.versions import worktree
+from memlake.versions import journal, worktree
 from memlake.versions.history import History
+from memlake.versions.journal import Goal, Plan
 from memlake.versions.local import Local, Tracked, is_racy, pack_stat
 from memlake.versions.paths import FILES, check_file, file_path, parents
 
+Saved = Mapping[str, Entry | None]
 _BATCH_FILES, _BATCH_BYTES = 2000, 16 << 20
 _DIR = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-@dataclass(frozen=True, slots=True)
-class Goal:
-    """Where a checkout goes: the commit, what HEAD says then, and what to write in HEAD's log."""
-
-    commit: str | None
-    head: str
-    action: str
-    who: str
+Stats = Mapping[str, tuple[bytes, bool]]
 
 
-def move_to(history: History, local: Local, root: str, goal: Goal, changes: Sequence[Change]) -> None:
-    """Apply changes of files (old -> new entries) and stand on the goal. The caller has checked that it is safe."""
-    local.set_state(journal=json.dumps([goal.commit, goal.head, goal.action, goal.who]))
+def move_to(
+    history: History, local: Local, root: str, goal: Goal, changes: Sequence[Change], *, saved: Saved | None = None
+) -> None:
+    """Apply changes of files (old -> new entries) and stand on the goal. The caller has checked that it is safe.
+
+    `saved` is uncommitted content that is thrown away on purpose: what such a path holds is then no later edit.
+    """
+    plan = Plan(goal)
+    if saved is not None:
+        plan = forced(goal, changes, saved)
+    journal.begin(local, plan)
     stats = write_files(history.objects, root, changes)
     if changes:
         disk.sync_filesystem(root)
-    finish(local, goal, changes, stats)
+    finish(local, plan, goal.commit, changes, stats)
 
 
-def finish(local: Local, goal: Goal, changes: Iterable[Change], stats: dict[str, tuple[bytes, bool]]) -> None:
-    """One transaction: tracked rows, HEAD, base, no journal."""
-    rows = []
-    for change in changes:
-        path = file_path(change.path)
-        stat, racy = stats.get(path, (None, True))
-        rows.append(Tracked(path, change.new, stat, racy))
-    old = local.base
+def forced(goal: Goal, changes: Sequence[Change], saved: Saved, token: str = "") -> Plan:
+    """The plan of a checkout that throws uncommitted content away."""
+    writes = [Change(c.path, saved.get(file_path(c.path), c.old), c.new) for c in changes]
+    rows = [Tracked(file_path(c.path), c.new, None, True) for c in changes]
+    return Plan(goal, token, writes, rows)
+
+
+def finish(local: Local, plan: Plan, commit: str | None, changes: Iterable[Change], stats: Stats) -> None:
+    """One transaction: tracked rows, HEAD, base, what waits, no journal."""
+    goal, old = plan.goal, local.base
+    rows = {file_path(change.path): Tracked(file_path(change.path), change.new, None, True) for change in changes}
+    rows.update((row.path, row) for row in plan.rows)
+    for path, (stat, racy) in stats.items():
+        if path in rows:
+            rows[path] = replace(rows[path], stat=stat, racy=racy)
+    head = f"@{commit}" if goal.head.startswith("@") else goal.head
     with local.db.write():
-        local.put(rows)
-        local.set_state(head=goal.head, base=goal.commit, journal=None)
-        branch = None if goal.head.startswith("@") else goal.head
-        local.log_head(old, goal.commit, branch, goal.action, goal.who)
+        local.put(rows.values())
+        if plan.doing is None:
+            local.clear_doing()
+        local.set_state(head=head, base=commit, doing=plan.doing, journal=None)
+        if plan.undone is not None:
+            local.db.run("UPDATE operation SET undone = 1 WHERE id = ?", (plan.undone,))
+        if goal.action:
+            local.log_head(old, commit, None if head.startswith("@") else head, goal.action, goal.who)
 
 
 def resume(history: History, local: Local, root: str) -> list[str]:
-    """Finish a checkout that was interrupted; returns the paths that were edited since and kept as they are."""
-    journal = local.json_state("journal")
-    if journal is None:
+    """Finish what was interrupted, or drop it where it had changed nothing; returns paths edited since, and kept."""
+    plan = journal.find(local)
+    if plan is None:
         return []
-    goal = Goal(*journal)
+    commit = plan.goal.commit
+    if plan.token:
+        token, commit = journal.stamp(history.db)
+        if token != plan.token:
+            local.set_state(journal=None)
+            return []
     base = history.get(local.base) if local.base else None
-    target = history.get(goal.commit) if goal.commit else None
-    kept, todo = [], []
-    for change in history.diff(base, target, FILES):
+    changes = history.diff(base, history.get(commit) if commit else None, FILES)
+    kept: list[str] = []
+    stats: Stats = {}
+    if plan.files:
+        stats = _write_what_is_left(history, local, root, (plan, changes), kept)
+    finish(local, plan, commit, changes, stats)
+    return kept
+
+
+def _write_what_is_left(
+    history: History, local: Local, root: str, work: tuple[Plan, Sequence[Change]], kept: list[str]
+) -> Stats:
+    plan, changes = work
+    # What is staged is on its way into the commit already: the file itself is its owner's.
+    staged = local.staged()
+    wanted = {change.path: change for change in changes if file_path(change.path) not in staged}
+    wanted.update((change.path, change) for change in plan.writes)
+    todo = []
+    for change in wanted.values():
         place = _where(history.objects, root, change)
         if place == "edited":
             kept.append(file_path(change.path))
@@ -82,8 +117,7 @@ def resume(history: History, local: Local, root: str) -> list[str]:
             todo.append(change)
     stats = write_files(history.objects, root, todo)
     disk.sync_filesystem(root)
-    finish(local, goal, history.diff(base, target, FILES), stats)
-    return kept
+    return stats
 
 
 def _where(objects: Objects, root: str, change: Change) -> str:
@@ -116,65 +150,101 @@ def _is_beginning(objects: Objects, full: str, entry: Entry) -> bool:
 # -- safety -------------------------------------------------------------------------------------
 
 
-def check_safe(local: Local, root: str, changes: Sequence[Change], verb: str) -> list[Change]:
-    """Refuse if a change would overwrite uncommitted work; returns the changes that still need writing."""
+def check_safe(local: Local, root: str, changes: Sequence[Change], verb: str) -> None:
+    """Refuse if a change would overwrite uncommitted work."""
+    _refuse(unsafe_paths(local, root, changes), verb)
+
+
+def check_taking_back(local: Local, root: str, changes: Sequence[Change], left: Saved) -> None:
+    """As check_safe, for undo: what the verb staged or left in the files is no work, only what was done since."""
     rows = local.tracked(file_path(change.path) for change in changes)
-    removed = {file_path(change.path) for change in changes if change.new is None}
-    in_the_way: list[str] = []
-    needed: list[Change] = []
-    for change in changes:
-        path = file_path(change.path)
-        state = _safety(root, change, rows.get(path), removed)
-        if state == "unsafe":
-            in_the_way.append(path)
-        else:
-            needed.append(change)
-    if in_the_way:
-        listed = "\n".join(f"  {path}" for path in in_the_way[:10])
-        more = f"\n  and {len(in_the_way) - 10} more" if len(in_the_way) > 10 else ""
+    plain = {path: replace(row, staged=False, old=None) for path, row in rows.items()}
+    _refuse([path for path in _unsafe(root, changes, plain) if not _still_holds(root, path, left)], "undo")
+
+
+def _refuse(unsafe: list[str], verb: str) -> None:
+    if unsafe:
+        listed = "\n".join(f"  {path}" for path in unsafe[:10])
+        more = f"\n  and {len(unsafe) - 10} more" if len(unsafe) > 10 else ""
         raise Conflict(
             f"{verb} would overwrite uncommitted work in:\n{listed}{more}\nNothing was changed.",
             hint="Commit it (memlake commit -a), put it aside (memlake stash), or move the files away.",
         )
-    return needed
+
+
+def _still_holds(root: str, path: str, left: Saved) -> bool:
+    entry = left.get(path)
+    return entry is not None and worktree.holds(root, path, entry, None, True)
+
+
+def unsafe_paths(local: Local, root: str, changes: Sequence[Change]) -> list[str]:
+    """Files whose uncommitted content a change would overwrite."""
+    return _unsafe(root, changes, local.tracked(file_path(change.path) for change in changes))
+
+
+def _unsafe(root: str, changes: Sequence[Change], rows: Mapping[str, Tracked]) -> list[str]:
+    removed = {file_path(change.path) for change in changes if change.new is None}
+    return [
+        path
+        for change in changes
+        if _safety(root, change, rows.get(path := file_path(change.path)), removed) == "unsafe"
+    ]
 
 
 def _safety(root: str, change: Change, row: Tracked | None, removed: set[str]) -> str:
     path = file_path(change.path)
-    if row is not None and row.staged:
-        return "safe" if row.entry == change.new else "unsafe"
-    if row is not None and row.entry is not None:
-        found = worktree.find_stat(root, path)
-        if found is None:
-            # Deleted by hand: bringing it back or agreeing to its removal loses nothing.
-            return "unsafe" if os.path.lexists(f"{root}/{path}") else "safe"
-        if worktree.holds(root, path, row.entry, row.stat, row.racy):
+    if row is not None and row.staged and row.entry != change.new:
+        return "unsafe"
+    if row is not None and worktree.find_stat(root, path) is not None:
+        if row.entry is not None and worktree.holds(root, path, row.entry, row.stat, row.racy):
+            return "safe"
+        if row.staged and row.old is not None and worktree.holds(root, path, row.old, None, True):
             return "safe"
     return _safety_untracked(root, change, path, removed)
 
 
 def _safety_untracked(root: str, change: Change, path: str, removed: set[str]) -> str:
     if change.new is None:
-        return "unsafe" if os.path.lexists(f"{root}/{path}") else "safe"
+        # Deleted by hand, or a folder in its place: agreeing to its removal loses nothing.
+        return "safe" if worktree.find_stat(root, path) is None else "unsafe"
     for folder in parents(path):
-        full = f"{root}/{folder}"
-        if os.path.lexists(full) and not (os.path.isdir(full) and not os.path.islink(full)):
+        if worktree.find_stat(root, folder) is not None:
             return "safe" if folder in removed else "unsafe"
     full = f"{root}/{path}"
     if not os.path.lexists(full):
         return "safe"
     if os.path.isdir(full) and not os.path.islink(full):
-        return "safe" if _only_holds(full, path, removed) else "unsafe"
+        return "safe" if removed.issuperset(_files_in(root, path)) else "unsafe"
     return "safe" if worktree.holds(root, path, change.new, None, True) else "unsafe"
 
 
-def _only_holds(full: str, path: str, removed: set[str]) -> bool:
-    """Whether everything in a folder is about to be removed anyway."""
-    for folder, _, names in os.walk(full):
-        below = path + folder[len(full) :]
-        if any(f"{below}/{name}" not in removed for name in names):
-            return False
-    return True
+def in_the_way(root: str, changes: Sequence[Change]) -> list[str]:
+    """Files that stand where a new file needs a folder, or in a folder where it must be, and are not removed anyway."""
+    wanted = [file_path(change.path) for change in changes if change.new is not None]
+    removed = {file_path(change.path) for change in changes if change.new is None}
+    found = {folder for path in wanted for folder in parents(path)}
+    found = {folder for folder in found if worktree.find_stat(root, folder) is not None}
+    for path in wanted:
+        if os.path.isdir(f"{root}/{path}") and not os.path.islink(f"{root}/{path}"):
+            found.update(_files_in(root, path))
+    return sorted(found - removed)
+
+
+def refuse_in_the_way(root: str, changes: Sequence[Change], verb: str) -> None:
+    found = in_the_way(root, changes)
+    if found:
+        listed = "\n".join(f"  {path}" for path in found[:10])
+        raise Conflict(
+            f"{verb} needs the place of files that are not tracked:\n{listed}\nNothing was changed.",
+            hint="Move them away, then run it again.",
+        )
+
+
+def _files_in(root: str, path: str) -> Iterator[str]:
+    """Everything in a folder that is not a folder, as paths relative to the root."""
+    for folder, folders, names in os.walk(f"{root}/{path}"):
+        links = [name for name in folders if os.path.islink(f"{folder}/{name}")]
+        yield from (f"{folder}/{name}"[len(root) + 1 :] for name in (*names, *links))
 
 
 # -- writing ------------------------------------------------------------------------------------

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from memlake.errors import Conflict, InvalidInput, Nothing
 from memlake.objects.layout import now
-from memlake.records import Author, Commit
-from memlake.versions import rev
+from memlake.records import Author, Change, Commit
+from memlake.versions import checkout, journal, rev
 from memlake.versions.branching import refuse_waiting
 from memlake.versions.here import Here
 from memlake.versions.history import Draft
+from memlake.versions.journal import Goal, Plan
 from memlake.versions.local import Tracked
+from memlake.versions.merging import Conclusion, proceed
 from memlake.versions.operations import operation
 from memlake.versions.paths import FILES, check, tree_path
 from memlake.versions.record import amended, record, record_on
@@ -41,13 +43,25 @@ def commit_stage(here: Here, saying: Saying) -> Commit:
     message = _message(saying, head)
     if not staged and not saying.amend and not saying.allow_empty:
         raise Nothing("nothing to commit: nothing is staged.", hint="Stage files with: memlake add PATH")
-    draft = _draft(here, saying, message, staged)
     with operation(here, "commit --amend" if saying.amend else "commit", message.split("\n", 1)[0]) as before:
-        commit = _amend(here, head, draft) if saying.amend and head else _append(here, head, draft, staged, saying)
+        goal = Goal(None, here.local.branch or "@", f"commit: {message.splitlines()[0]}", here.who)
+        with journal.moving(here.history, here.local, Plan(goal, journal.new_token())) as moved:
+            # The facts and the commit that names them in one transaction: gc must not come between.
+            draft = _draft(here, saying, message, staged)
+            commit = _amend(here, head, draft) if saying.amend and head else _append(here, head, draft, staged, saying)
+            moved.commit = commit.oid
         _settle(here, head, commit, staged)
         if not saying.amend and staged:
             before.commit = commit.oid
     return commit
+
+
+def commit_waiting(here: Here, saying: Saying) -> Commit:
+    """`commit` while a merge, revert or cherry-pick waits concludes it, with all that is said beside it."""
+    with here.history.db.write():
+        facts = write_facts(here, _facts(here, saying))
+    done = proceed(here, Conclusion(saying.message, saying.author, facts))
+    return here.history.get(done.commit or "")
 
 
 def _message(saying: Saying, head: Commit | None) -> str:
@@ -63,13 +77,17 @@ def _message(saying: Saying, head: Commit | None) -> str:
 
 def _draft(here: Here, saying: Saying, message: str, staged: Mapping[str, Tracked]) -> Draft:
     edits = {tree_path(row.path): row.entry for row in staged.values()}
-    facts = {
-        "about": {row.path: json.loads(row.about) for row in staged.values() if row.about},
+    about = {row.path: json.loads(row.about) for row in staged.values() if row.about}
+    facts = {"about": about, **_facts(here, saying)}
+    return Draft("work", edits, saying.author or here.author, message, now(), write_facts(here, facts))
+
+
+def _facts(here: Here, saying: Saying) -> dict[str, Any]:
+    return {
         "uses": [_use(here, text) for text in saying.uses],
         "metrics": dict(saying.metrics or {}),
         "params": dict(saying.params or {}),
     }
-    return Draft("work", edits, saying.author or here.author, message, now(), write_facts(here, facts))
 
 
 def write_facts(here: Here, facts: Mapping[str, Any]) -> dict[str, str]:
@@ -134,29 +152,27 @@ def _amend(here: Here, head: Commit, draft: Draft) -> Commit:
 
 
 def _settle(here: Here, head: Commit | None, commit: Commit, staged: Mapping[str, Tracked]) -> None:
-    """The stage is history now. If other people's files came in by a rebase, base stays where our files are."""
+    """The stage is history now. Files that others committed since our base come along, unless we have edits in them."""
+    others = [c for c in here.history.diff(here.base(), commit, FILES) if c.path.removeprefix(FILES) not in staged]
+    rows = _bring_along(here, others) if others else []
     branch = here.local.branch
-    first = here.history.get(commit.parents[0]) if commit.parents else None
-    base = (
-        commit.oid
-        if first == head or (first is None and head is None) or commit.parents == (head.parents if head else ())
-        else None
-    )
     with here.local.db.write():
-        if base is None:
-            bring_along(here, head, commit, staged)
+        here.local.put(rows)
         here.local.committed(commit.oid, staged)
+        here.local.set_state(journal=None)
         if branch is None:
             here.local.set_state(head=f"@{commit.oid}")
         here.local.log_head(head.oid if head else None, commit.oid, branch, f"commit: {commit.subject}", here.who)
 
 
-def bring_along(here: Here, head: Commit | None, commit: Commit, staged: Mapping[str, Tracked]) -> None:
-    """Someone else's commit came between: their files are tracked now but not in our folder; status shows them so."""
-    rows = here.local.tracked(c.path.removeprefix(FILES) for c in here.history.diff(head, commit, FILES))
-    for change in here.history.diff(head, commit, FILES):
+def _bring_along(here: Here, others: list[Change]) -> list[Tracked]:
+    """Write other people's files where that loses nothing; where we have edits they stay, and status shows them."""
+    unsafe = set(checkout.unsafe_paths(here.local, here.root, others))
+    safe = [change for change in others if change.path.removeprefix(FILES) not in unsafe]
+    stats = checkout.write_files(here.history.objects, here.root, safe)
+    rows = []
+    for change in others:
         path = change.path.removeprefix(FILES)
-        if path not in staged and (path not in rows or not rows[path].staged):
-            here.local.put(
-                [replace(rows[path], entry=change.new) if path in rows else Tracked(path, change.new, None, True)]
-            )
+        stat, racy = stats.get(path, (None, True))
+        rows.append(Tracked(path, change.new, stat, racy))
+    return rows

@@ -15,7 +15,7 @@ from memlake.objects import leases
 from memlake.objects.layout import now, tick
 from memlake.objects.sweep import Marks, sweep_files, sweep_rows
 from memlake.reports import GcReport
-from memlake.versions import codec, thin, tree
+from memlake.versions import codec, journal, thin, tree
 from memlake.versions.here import Here
 from memlake.versions.history import WINDOW, History
 from memlake.versions.operations import kept_objects
@@ -23,6 +23,12 @@ from memlake.versions.when import parse_time
 
 _HOUR = 3_600_000_000
 _BATCH = 4000
+# Commits that a ref names now, and parents of merges that came since a seq.
+_STOOD_ON = (
+    "SELECT data FROM history WHERE oid IN (SELECT memory FROM ref UNION SELECT work FROM ref) "
+    "OR seq IN (SELECT p1 FROM history WHERE seq > ?1 AND p2 NOT NULL) "
+    "OR seq IN (SELECT p2 FROM history WHERE seq > ?1 AND p2 NOT NULL)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +76,8 @@ def collect(here: Here, policy: Policy) -> GcReport:
             extra=_dead_rows(history, commits, nodes, moment),
         )
     with db.write():
+        if _moved_onto_garbage(here, commits, moment):
+            return GcReport(False, 0, 0, 0, 0, 0, 0, 0, 0)
         _mark_what_came_since(history, objects, nodes, moment)
         dead = _delete_history(here, commits, nodes, moment)
         report = sweep_rows(db, objects, moment.tick, policy.grace_hours, dry_run=False, extra=dead)
@@ -103,6 +111,11 @@ def _local_roots(here: Here) -> tuple[set[str], set[str]]:
     doing = local.json_state("doing") or {}
     commits |= {oid for key in ("theirs", "theirs_memory", "target") if (oid := doing.get(key))}
     commits |= {oid for oid in (local.base, local.detached) if oid}
+    plan = journal.find(local)
+    if plan is not None:
+        commits |= {plan.goal.commit} if plan.goal.commit else set()
+        entries = [e for change in plan.writes for e in (change.old, change.new)] + [row.entry for row in plan.rows]
+        objects |= {entry.oid for entry in entries if entry is not None}
     return objects, commits
 
 
@@ -215,6 +228,8 @@ def _mark_what_came_since(history: History, objects: Marks, nodes: bytearray, mo
     for (data,) in db.each("SELECT data FROM history WHERE seq > ?", (moment.seq,)):
         roots.add(thin.root_of(data))
         objects.mark(db, objects_in(history, data))
+    # So does a new ref or merge: the trees of its commits are kept, which need not have been so when we marked.
+    roots.update(thin.root_of(row[0]) for row in db.rows(_STOOD_ON, (moment.seq,)))
     # A new tree may use an old node that no older tree needed: going back to an earlier state does.
     _mark_down(history, roots, nodes, set())
     objects.mark(db, (row[0] for row in db.each("SELECT oid FROM object WHERE touched >= ?", (moment.tick,))))
@@ -228,18 +243,23 @@ def _dead_rows(history: History, commits: bytearray, nodes: bytearray, moment: M
     return dead_commits, dead_nodes
 
 
-def _delete_history(here: Here, commits: bytearray, nodes: bytearray, moment: Moment) -> tuple[list[int], list[int]]:
-    """Unreachable commits and unneeded nodes. If something moved onto one meanwhile, all wait for the next run."""
+def _moved_onto_garbage(here: Here, commits: bytearray, moment: Moment) -> bool:
+    """Whether something named a commit meanwhile that nothing named when we marked: then all waits for the next run."""
     db = here.history.db
-    named = [row[0] for row in db.rows("SELECT new FROM reflog WHERE id > ? AND new IS NOT NULL", (moment.reflog,))]
-    named += [
-        row[0]
-        for row in db.rows_in(
-            "SELECT seq FROM history WHERE oid IN carray(?1)", map(bytes.fromhex, _local_roots(here)[1])
-        )
-    ]
-    if any(seq <= moment.seq and not commits[seq] for seq in named):
-        return [], []
+    local = [bytes.fromhex(oid) for oid in _local_roots(here)[1]]
+    named = db.rows("SELECT new FROM reflog WHERE id > ? AND new IS NOT NULL", (moment.reflog,))
+    named += db.rows_in("SELECT seq FROM history WHERE oid IN carray(?1)", local)
+    named += db.rows(
+        "SELECT p1 FROM history WHERE seq > ?1 AND p1 NOT NULL UNION "
+        "SELECT p2 FROM history WHERE seq > ?1 AND p2 NOT NULL",
+        (moment.seq,),
+    )
+    return any(seq <= moment.seq and not commits[seq] for (seq,) in named)
+
+
+def _delete_history(here: Here, commits: bytearray, nodes: bytearray, moment: Moment) -> tuple[list[int], list[int]]:
+    """Unreachable commits and unneeded nodes."""
+    db = here.history.db
     dead_commits, dead_nodes = _dead_rows(here.history, commits, nodes, moment)
     for batch in _chunks(dead_nodes):
         db.run_in("DELETE FROM node WHERE id IN carray(?1)", batch)

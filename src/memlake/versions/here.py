@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from memlake.records import Author, Commit, Lane
@@ -15,7 +16,7 @@ class Here:
     history: History
     local: Local
     root: str
-    author: Author
+    identity: Callable[[], Author]  # asked only when something is written: it may have to ask git
 
     def head(self, lane: Lane = "work") -> Commit | None:
         """The commit HEAD names; None before the first one."""
@@ -31,6 +32,10 @@ class Here:
     def base(self) -> Commit | None:
         """The commit the working files reflect."""
         return refs.commit_of(self.history, self.local.base)
+
+    @property
+    def author(self) -> Author:
+        return self.identity()
 
     @property
     def who(self) -> str:

@@ -18,6 +18,7 @@ from memlake.objects.store import Objects
 from memlake.records import Author, Change, Commit, Entry, Lane
 from memlake.versions import codec, tree
 from memlake.versions.nodes import Nodes
+from memlake.versions.paths import parents
 
 WINDOW = 256  # of memory-lane commits every 256th keeps its nodes
 _COLUMNS = "seq, oid, data"
@@ -38,7 +39,7 @@ class Draft:
 class History:
     def __init__(self, db: Database, objects: Objects) -> None:
         self.db, self.objects, self.nodes = db, objects, Nodes(db)
-        self.moved: list[tuple[int, str, int, int | None, int | None]] = []  # ref moves of the verb under way, for undo
+        self.moved: list[tuple[int, str, int, int | None, int | None]] | None = None  # by the verb under way, for undo
 
     # -- finding ------------------------------------------------------------------------------
 
@@ -140,6 +141,19 @@ class History:
         start = prefix.encode()
         found = tree.diff(self.nodes.get_many, a, b, start, after(start))
         return tuple(Change(path.decode(), codec.maybe_entry(old), codec.maybe_entry(new)) for path, old, new in found)
+
+    def find_clash(self, commit: Commit | None, edits: Mapping[str, Entry | None]) -> tuple[str, str] | None:
+        """Two paths, one a folder of the other, that edits on top of a commit would leave side by side."""
+        added = [path for path, entry in edits.items() if entry is not None]
+        above = {folder: path for path in added for folder in parents(path)}
+        for folder in [*self.entries(commit, above), *(path for path in added if path in above)]:
+            if edits.get(folder, True) is not None:
+                return folder, above[folder]
+        for path in added:
+            below = (inner for inner, _ in self.scan(commit, path + "/") if edits.get(inner, True) is not None)
+            if (inner := next(below, None)) is not None:
+                return path, inner
+        return None
 
     # -- appending ----------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import stat as modes
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from memlake.errors import Corrupt
-from memlake.objects.db import Database, Row
+from memlake.objects.db import Database, FileLock, Row
 from memlake.objects.layout import now
 from memlake.records import Change, Conflict, Entry
 from memlake.versions.codec import maybe_bytes, maybe_entry
@@ -37,6 +38,11 @@ class Tracked:
 class Local:
     def __init__(self, db: Database) -> None:
         self.db = db
+        self._verb = FileLock(db.path.with_name("checkout.lock"))
+
+    def verb(self) -> contextlib.AbstractContextManager[None]:
+        """Held by a verb that changes the stage or the files: two of them in one checkout take turns."""
+        return self._verb.held()
 
     # -- HEAD ---------------------------------------------------------------------------------
 

@@ -87,7 +87,7 @@ def _named_heads(here: Here) -> list[str]:
 
 def _tips(here: Here, text: str, lane: Lane, *, strict: bool) -> tuple[list[Commit], list[Commit]]:
     parts = rev.split_range(text)
-    if parts is not None and rev.find(here, text, lane) is None:
+    if parts is not None:
         a, b = rev.resolve(here, parts[0], lane), rev.resolve(here, parts[2], lane)
         return ([b], [a]) if parts[1] == ".." else ([a, b], walking.symmetric(here.history, a, b))
     if text.startswith("^"):
@@ -104,7 +104,7 @@ def _tips(here: Here, text: str, lane: Lane, *, strict: bool) -> tuple[list[Comm
 def diff(
     here: Here, a: str | None, b: str | None, *, staged: bool, paths: tuple[str, ...], lane: str | None
 ) -> tuple[Change, ...]:
-    if a is not None and b is None and (parts := rev.split_range(a)) and rev.find(here, a) is None:
+    if a is not None and b is None and (parts := rev.split_range(a)):
         a, b = _sides(here, parts)
     if a is not None and b is not None:
         changes = _between(here, a, b, lane)

@@ -6,22 +6,25 @@ of the branch, and a journaled checkout follows.
 
 from __future__ import annotations
 
+import contextlib
 import json
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from memlake.errors import Conflict as ConflictError
 from memlake.errors import InvalidInput, NotFound, Nothing
 from memlake.objects.layout import now
-from memlake.records import Commit, Conflict, Entry, Lane
+from memlake.objects.leases import Lease
+from memlake.records import Author, Commit, Conflict, Entry, Lane
 from memlake.reports import Merged
-from memlake.versions import checkout, merge, refs, rev
+from memlake.versions import checkout, journal, merge, refs, rev
 from memlake.versions.bases import is_ancestor
 from memlake.versions.branching import heads_at, refuse_waiting
-from memlake.versions.checkout import Goal
-from memlake.versions.codec import LANES
+from memlake.versions.codec import LANES, lane_of
 from memlake.versions.here import Here
 from memlake.versions.history import Draft, History
+from memlake.versions.journal import Goal, Plan
 from memlake.versions.local import Tracked
 from memlake.versions.merge import Outcome
 from memlake.versions.operations import operation
@@ -36,6 +39,15 @@ class How:
     ff: bool = True
     only_ff: bool = False
     message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Conclusion:
+    """What is said when something that waited is concluded."""
+
+    message: str | None = None
+    author: Author | None = None
+    meta: Mapping[str, str] = field(default_factory=dict)
 
 
 def merge_rev(here: Here, name: str, how: How) -> Merged:
@@ -125,6 +137,13 @@ def _refuse_staged(here: Here, verb: str) -> None:
 
 
 def _try(here: Here, doing: Doing, chosen: tuple[Conflict, ...] = ()) -> Merged:
+    with contextlib.closing(
+        Lease(here.history.db, str(doing["verb"]))
+    ):  # joined texts are stored before they are named
+        return _attempt(here, doing, chosen)
+
+
+def _attempt(here: Here, doing: Doing, chosen: tuple[Conflict, ...]) -> Merged:
     outcome = _outcome(here, doing)
     choices = {conflict.path: conflict for conflict in chosen}
     conflicts = tuple(
@@ -167,15 +186,17 @@ def _heads_of(here: Here, doing: Doing) -> dict[Lane, Commit | None]:
 
 def _conclude(here: Here, doing: Doing, outcome: dict[Lane, Outcome], decided: dict[str, Entry | None]) -> Merged:
     edits: dict[Lane, dict[str, Entry | None]] = {
-        lane: {
-            **outcome[lane].edits,
-            **{p: e for p, e in decided.items() if (p.startswith(FILES) or lane == "work") == (lane == "work")},
-        }
+        lane: {**outcome[lane].edits, **{path: entry for path, entry in decided.items() if lane_of(path) == lane}}
         for lane in LANES
     }
     extra = {FILES + row.path: row.entry for row in here.local.staged().values()}
     edits["work"].update({path: entry for path, entry in extra.items() if path not in decided})
     verb, head = str(doing["verb"]), here.head()
+    if clash := here.history.find_clash(head, edits["work"]):
+        raise ConflictError(
+            f"{verb} cannot keep both {clash[0]!r} and {clash[1]!r}: one is the other's folder. Nothing was changed.",
+            hint="Choose the other side for one of them, or drop it: memlake merge --abort",
+        )
     if verb != "merge" and not here.history.plan(head, edits["work"])[0]:
         here.local.clear_doing()
         raise Nothing(
@@ -187,17 +208,15 @@ def _conclude(here: Here, doing: Doing, outcome: dict[Lane, Outcome], decided: d
     files = tuple(change for change in changes if change.path.startswith(FILES))
     checkout.check_safe(here.local, here.root, [c for c in files if c.path not in extra], verb)
     with operation(here, verb, str(doing["name"]), files=True):
-        commit, fast = _move_lanes(here, doing, edits)
-        action = (
-            f"{verb} {doing['name']}: {'fast-forward' if fast else 'made by merge' if verb == 'merge' else 'applied'}"
-        )
-        goal = Goal(
-            commit.oid if commit else None, here.local.branch or f"@{commit.oid if commit else ''}", action, here.who
-        )
+        goal = Goal(None, here.local.branch or "@", f"{verb} {doing['name']}", here.who)
+        with journal.moving(here.history, here.local, Plan(goal, journal.new_token())) as moved:
+            commit, fast = _move_lanes(here, doing, edits)
+            moved.commit = commit.oid if commit else None
+        how = "fast-forward" if fast else "made by merge" if verb == "merge" else "applied"
+        goal = replace(goal, commit=moved.commit, action=f"{goal.action}: {how}")
         here.local.put([replace(row, staged=False, old=None) for row in here.local.staged().values()])
         base = here.history.get(here.local.base) if here.local.base else None
         checkout.move_to(here.history, here.local, here.root, goal, here.history.diff(base, commit, FILES))
-        here.local.clear_doing()
     return Merged(commit.oid if commit else None, fast_forward=fast, changes=changes)
 
 
@@ -232,7 +251,8 @@ def _move_lanes(here: Here, doing: Doing, edits: dict[Lane, dict[str, Entry | No
 def _commit(
     here: Here, doing: Doing, lane: Lane, parents: tuple[Commit, ...], edits: dict[str, Entry | None]
 ) -> Commit:
-    draft = Draft(lane, edits, here.author, str(doing["message"]), now(), {})
+    author = Author(*doing["author"]) if "author" in doing else here.author
+    draft = Draft(lane, edits, author, str(doing["message"]), now(), doing.get("meta", {}) if lane == "work" else {})
     return here.history.append(draft, parents, here.head("memory" if lane == "work" else "work"))
 
 
@@ -271,7 +291,7 @@ def choose(here: Here, side: str, paths: tuple[str, ...]) -> tuple[Conflict, ...
     return tuple(conflict for conflict in here.local.conflicts() if conflict.choice is None)
 
 
-def proceed(here: Here, message: str | None) -> Merged:
+def proceed(here: Here, said: Conclusion) -> Merged:
     """Conclude what waits, once every conflict has a choice."""
     doing = _waiting(here)
     conflicts = here.local.conflicts()
@@ -283,8 +303,12 @@ def proceed(here: Here, message: str | None) -> Merged:
             hint=f"Choose with `memlake {doing['verb']} --ours PATH` or `--theirs PATH`, "
             "or edit it and `memlake add` it.",
         )
-    if message:
-        doing["message"] = message
+    author = said.author or here.author
+    doing |= {
+        "message": said.message or doing["message"],
+        "author": [author.name, author.email],
+        "meta": dict(said.meta),
+    }
     return _try(here, doing, conflicts)
 
 

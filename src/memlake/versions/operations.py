@@ -10,20 +10,22 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import zstandard
 
 from memlake.errors import Conflict, Nothing
 from memlake.objects.layout import now
+from memlake.objects.leases import Lease
 from memlake.objects.writer import Writer
 from memlake.records import Change, Commit, Entry
 from memlake.reports import Operation
-from memlake.versions import checkout, refs, worktree
+from memlake.versions import checkout, journal, refs, worktree
 from memlake.versions.codec import LANES, decode_entry, encode_entry
 from memlake.versions.here import Here
 from memlake.versions.history import History
+from memlake.versions.journal import Goal, Plan
 from memlake.versions.local import Tracked
 from memlake.versions.paths import FILES
 
@@ -41,6 +43,7 @@ class Before:
     doing: str | None
     touches_files: bool = False
     saved: dict[str, Entry | None] = field(default_factory=dict)
+    left: dict[str, Entry | None] = field(default_factory=dict)  # uncommitted content the verb put into files
     refs: list[tuple[int, str, int, int | None, int | None]] = field(default_factory=list)
     commit: str | None = None  # the stage was exactly this commit's changes: not written down twice
 
@@ -48,11 +51,20 @@ class Before:
 @contextlib.contextmanager
 def operation(here: Here, verb: str, detail: str = "", *, files: bool = False) -> Iterator[Before]:
     """Keep the state before a verb, once it has succeeded."""
-    here.history.moved.clear()
-    before = _state(here, files)
-    yield before
-    before.refs = list(here.history.moved)
-    _keep(here, verb, detail, before)
+    # Until it is written down what undo needs, only the lease keeps gc from what leaves the stage or the files.
+    quick = verb.startswith(("commit", "branch", "tag"))
+    lease = contextlib.nullcontext() if quick else contextlib.closing(Lease(here.history.db, verb))
+    with lease:
+        before, outer = _state(here, files), here.history.moved
+        here.history.moved = before.refs
+        try:
+            yield before
+        finally:
+            here.history.moved = outer
+        if outer is None:  # a verb that another one uses is part of that one
+            _keep(here, verb, detail, before)
+        else:
+            outer += before.refs
 
 
 def _state(here: Here, files: bool) -> Before:
@@ -77,7 +89,7 @@ def kept_objects(here: Here) -> Iterator[str]:
     """Oids that undo may still need, for gc."""
     for (data,) in here.local.db.rows("SELECT before FROM operation"):
         before = _from_json(json.loads(zstandard.decompress(data)))
-        for entry in [*before.saved.values(), *(row.entry for row in before.staged)]:
+        for entry in [*before.saved.values(), *before.left.values(), *(row.entry for row in before.staged)]:
             if entry is not None:
                 yield entry.oid
 
@@ -112,36 +124,33 @@ def _take_back(here: Here, row: tuple[Any, ...], verb: str) -> Operation:
     id, done, detail, time, _, data = row
     before = _from_json(json.loads(zstandard.decompress(data)))
     with operation(here, verb, f"#{id} {done} {detail}".strip(), files=before.touches_files) as mine:
-        mine.saved = _restore(here, before)
-        here.local.db.run("UPDATE operation SET undone = 1 WHERE id = ?", (id,))
+        mine.saved = _restore(here, before, id)
+        mine.left = {path: before.saved[path] for path in mine.saved if path in before.saved}
     return Operation(id, done, detail, time, True)
 
 
 # -- putting a state back -----------------------------------------------------------------------
 
 
-def _restore(here: Here, before: Before) -> dict[str, Entry | None]:
+def _restore(here: Here, before: Before, id: int) -> dict[str, Entry | None]:
     target = here.history.get(before.base) if before.base else None
     staged = {row.path: row for row in _staged_then(here, before)}
     wanted = _wanted(here, target, staged)
     saved: dict[str, Entry | None] = {}
     writes: list[Change] = []
     if before.touches_files:
-        writes = _file_changes(here, wanted, before.saved)
-        checkout.check_safe(here.local, here.root, writes, "undo")
-        saved = {
-            change.path.removeprefix(FILES): change.old
-            for change in writes
-            if change.path.removeprefix(FILES) in before.saved
-        }
-    with here.history.db.write():
+        writes = _file_changes(here, wanted, before)
+        checkout.check_taking_back(here.local, here.root, writes, before.left)
+        was = {change.path.removeprefix(FILES): change.old for change in writes}
+        saved = {path: old for path, old in was.items() if path in before.saved or path in before.left}
+    goal = Goal(before.base, before.head, "undo", here.who)
+    rows = list(_rows(here, wanted, staged, {}))
+    plan = Plan(goal, journal.new_token(), writes, rows, before.touches_files, before.doing, id)
+    with journal.moving(here.history, here.local, plan):
         _refs_back(here.history, before, here.who)
     stats = checkout.write_files(here.history.objects, here.root, writes)
-    with here.local.db.write():
-        here.local.put(_rows(here, wanted, staged, stats))
-        branch = None if before.head.startswith("@") else before.head
-        here.local.log_head(here.local.base, before.base, branch, "undo", here.who)
-        here.local.set_state(head=before.head, base=before.base, doing=before.doing)
+    plan = replace(plan, rows=list(_rows(here, wanted, staged, stats)))
+    checkout.finish(here.local, plan, before.base, (), {})
     return saved
 
 
@@ -164,12 +173,12 @@ def _wanted(here: Here, target: Commit | None, staged: Mapping[str, Tracked]) ->
     return wanted
 
 
-def _file_changes(here: Here, wanted: Mapping[str, Entry | None], saved: Mapping[str, Entry | None]) -> list[Change]:
-    rows = here.local.tracked({*wanted, *saved})
+def _file_changes(here: Here, wanted: Mapping[str, Entry | None], before: Before) -> list[Change]:
+    rows = here.local.tracked({*wanted, *before.saved})
     changes = []
-    for path in sorted({*wanted, *saved}):
-        entry = saved[path] if path in saved else wanted[path]
-        current = rows[path].entry if path in rows else None
+    for path in sorted({*wanted, *before.saved}):
+        entry = before.saved[path] if path in before.saved else wanted[path]
+        current = before.left[path] if path in before.left else rows[path].entry if path in rows else None
         if entry != current:
             changes.append(Change(FILES + path, current, entry))
     return changes
@@ -240,6 +249,7 @@ def _as_json(before: Before) -> dict[str, Any]:
         "doing": before.doing,
         "files": before.touches_files,
         "saved": {path: _hex(entry) for path, entry in before.saved.items()},
+        "left": {path: _hex(entry) for path, entry in before.left.items()},
         "refs": before.refs,
         "commit": before.commit,
     }
@@ -249,10 +259,9 @@ def _from_json(data: dict[str, Any]) -> Before:
     staged = [
         Tracked(path, _entry(entry), None, True, True, _entry(old), about) for path, entry, old, about in data["staged"]
     ]
-    return Before(
-        data["head"], data["base"], staged, data["doing"], data["files"],
-        {path: _entry(text) for path, text in data["saved"].items()}, [tuple(r) for r in data["refs"]], data["commit"],
-    )  # fmt: skip
+    saved, left = ({path: _entry(text) for path, text in data.get(key, {}).items()} for key in ("saved", "left"))
+    moved = [tuple(r) for r in data["refs"]]
+    return Before(data["head"], data["base"], staged, data["doing"], data["files"], saved, left, moved, data["commit"])
 
 
 def save_dirty(here: Here, changes: tuple[Change, ...]) -> dict[str, Entry | None]:

@@ -32,7 +32,7 @@ def record(
         if planned is None or now_head != head:
             planned, head = history.plan(now_head, draft.edits), now_head
         if expects is not None:
-            _check(history, head, expects, branch)
+            _check(history, head, draft, expects)
         if not planned[0] and not allow_empty:
             raise Nothing("nothing to commit: everything is as the branch has it already.")
         other = _head(history, branch, "work" if draft.lane == "memory" else "memory")
@@ -66,13 +66,14 @@ def _head(history: History, branch: str, lane: Lane) -> Commit | None:
     return refs.commit_of(history, refs.get(history.db, branch)[lane])
 
 
-def _check(history: History, head: Commit | None, expects: Expected, branch: str) -> None:
+def _check(history: History, head: Commit | None, draft: Draft, expects: Expected) -> None:
     found = history.entries(head, expects)
-    changed = [path for path, entry in expects.items() if found.get(path) != entry]
+    # What the head has already is no conflict: someone committed the very same.
+    changed = [p for p, entry in expects.items() if found.get(p) not in (entry, draft.edits.get(p, entry))]
     if changed:
         listed = "  ".join(changed[:5]) + (f"  and {len(changed) - 5} more" if len(changed) > 5 else "")
         raise Conflict(
-            f"branch {branch!r} moved meanwhile, and {len(changed)} of your paths changed there too:\n  {listed}\n"
+            f"the branch moved meanwhile, and {len(changed)} of your paths changed there too:\n  {listed}\n"
             "Nothing was committed; your stage and files are unchanged.",
             hint="See the other side with `memlake log -1 --stat`, then stage what you want to keep and commit again.",
         )

@@ -146,7 +146,8 @@ def _move(name: str, lane: Lane, index: int, row: Row) -> Move:
 
 def _log(history: History, fields: tuple[int, str, int, int | None, int | None, int, str | None, str | None]) -> None:
     db = history.db
-    history.moved.append(fields[:5])
+    if history.moved is not None:
+        history.moved.append(fields[:5])
     last = db.row("SELECT mark FROM reflog ORDER BY id DESC LIMIT 1")
     db.run(
         "INSERT INTO reflog(kind, ref, lane, old, new, time, action, who, mark) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)",

@@ -50,7 +50,8 @@ def find(here: Here, text: str, lane: Lane = "work") -> Commit | None:
 
 def split_range(text: str) -> tuple[str, str, str] | None:
     """("A", "..", "B") for a range; an empty side is HEAD."""
-    match = RANGE.match(text)
+    # Dots inside @{...} are part of a time.
+    match = RANGE.match(re.sub(r"@\{[^}]*\}", lambda time: time[0].replace(".", " "), text))
     return None if match is None else (match["a"] or "HEAD", match["dots"], match["b"] or "HEAD")
 
 
@@ -113,13 +114,13 @@ def _at(here: Here, name: str, lane: Lane, steps: str) -> tuple[Commit | None, s
         return _stash(here, int(asked) if asked.isdigit() else 0), rest
     if re.fullmatch(r"-\d+", asked) and name in ("", "HEAD", "@"):
         return _named(here, previous_branch(here, int(asked[1:])), lane), rest
-    moves = head_log(here) if name in ("", "HEAD", "@") else refs.reflog(here.history, _known_branch(here, name), lane)
+    moves = head_log(here) if name in ("", "HEAD", "@") else refs.reflog(here.history, known_branch(here, name), lane)
     shown = name or "HEAD"
     oid = _nth(moves, int(asked), shown) if asked.isdigit() else _then(moves, parse_time(asked), shown, asked)
     return refs.commit_of(here.history, oid), rest
 
 
-def _known_branch(here: Here, name: str) -> str:
+def known_branch(here: Here, name: str) -> str:
     if refs.find(here.history.db, name) is None and next(refs.reflog(here.history, name), None) is None:
         raise unknown(here, name)
     return name

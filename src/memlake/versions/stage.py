@@ -10,6 +10,7 @@ import os
 import stat as modes
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from memlake.errors import InvalidInput, NotFound
 from memlake.objects.layout import now
@@ -19,7 +20,7 @@ from memlake.records import Author, Change, Conflict, Entry, Staged
 from memlake.versions import sniff, worktree
 from memlake.versions.ignore import Ignore
 from memlake.versions.local import Local, Tracked, pack_stat
-from memlake.versions.paths import FILES, check_file, check_together
+from memlake.versions.paths import FILES, check_file, check_together, parents
 
 Progress = Callable[[int, int, str], None]
 _TABLES = (sniff.CSV, sniff.TSV, sniff.JSONL, sniff.PARQUET)
@@ -41,9 +42,10 @@ def add(objects: Objects, local: Local, root: str, author: Author, asked: Adding
     finder = _Finder(root, asked, rows)
     finder.run()
     found, warnings = finder.found, finder.warnings
+    rows.update(_replaced(local, found.keys() - rows.keys()))
     gone = [row for path, row in rows.items() if row.entry is not None and path not in found]
     changed = [(path, stat) for path, stat in found.items() if _differs(rows.get(path), stat)]
-    _check_names([path for path, _ in changed if path not in rows], local)
+    _check_names([path for path, _ in changed if path not in rows], local, {row.path for row in gone})
     if not changed:
         return _stage(local, [], gone, warnings)
     with Writer(objects, "add") as writer:
@@ -131,12 +133,17 @@ def _differs(row: Tracked | None, stat: os.stat_result) -> bool:
     return row is None or row.entry is None or row.racy or row.stat != pack_stat(stat)
 
 
-def _check_names(added: list[str], local: Local) -> None:
+def _replaced(local: Local, added: Iterable[str]) -> dict[str, Tracked]:
+    """Tracked files in whose place a folder stands now: adding what is in the folder removes them."""
+    return local.tracked({folder for path in added for folder in parents(path)})
+
+
+def _check_names(added: list[str], local: Local, gone: set[str]) -> None:
     if not added:
         return
     for path in added:
         check_file(path)
-    check_together(added, local.paths())
+    check_together(added, (path for path in local.paths() if path not in gone))
 
 
 def _read_all(
@@ -144,13 +151,18 @@ def _read_all(
 ) -> list[tuple[str, worktree.Seen]]:
     total, done, seen = sum(stat.st_size for _, stat in changed), 0, []
     for path, stat in changed:
-        if progress:
-            progress(done, total, path)
-        seen.append((path, worktree.read(root, path, writer)))
+        tell = partial(_tell, progress, done, total, path) if progress else None
+        if tell:
+            tell(0)
+        seen.append((path, worktree.read(root, path, writer, tell)))
         done += stat.st_size
     if progress:
         progress(total, total, "")
     return seen
+
+
+def _tell(progress: Progress, before: int, total: int, path: str, done: int) -> None:
+    progress(before + done, total, path)
 
 
 def _row(row: Tracked | None, path: str, root: str, seen: worktree.Seen, author: Author) -> Tracked:

@@ -8,13 +8,14 @@ from memlake.errors import Conflict, NotFound, Nothing
 from memlake.objects.layout import now
 from memlake.records import Change, Commit, Entry, short
 from memlake.reports import Stash
-from memlake.versions import checkout, refs, status, worktree
+from memlake.versions import checkout, journal, refs, status, worktree
 from memlake.versions.branching import refuse_waiting
 from memlake.versions.here import Here
 from memlake.versions.history import Draft
 from memlake.versions.ignore import Ignore
+from memlake.versions.journal import Goal, Plan
 from memlake.versions.local import Tracked
-from memlake.versions.operations import operation, save_dirty
+from memlake.versions.operations import Before, operation, save_dirty
 from memlake.versions.paths import FILES
 
 _PREFIX = "stash/"
@@ -28,16 +29,22 @@ def push(here: Here, message: str, include_untracked: bool) -> Stash:
         raise Nothing("there is no commit yet to put work aside from.", hint="Make a first commit.")
     unstaged, untracked = status.compare(here.local, here.root)
     extra = tuple(_expand(here, untracked)) if include_untracked else ()
-    edits = _work(here, unstaged, extra)
-    if not edits:
+    if not unstaged and not extra and not here.local.staged():
         raise Nothing(
             "there is nothing to stash: no uncommitted changes.",
             hint="Add -u to include untracked files." if untracked else "",
         )
     text = message or f"WIP on {here.local.branch or short(head.oid)}: {short(head.oid)} {head.subject}"
-    meta = {"untracked": here.history.objects.write(json.dumps(sorted(extra)).encode())} if extra else {}
     with operation(here, "stash", text, files=True) as before:
-        with here.history.db.write():
+        edits = _work(here, unstaged, extra)
+        held = here.history.entries(head, edits)
+        back = [Change(path, entry, held.get(path)) for path, entry in sorted(edits.items())]
+        checkout.refuse_in_the_way(here.root, back, "stash")
+        goal = Goal(here.local.base, here.local.state("head") or "", "", here.who)
+        rows = [Tracked(change.path.removeprefix(FILES), change.new, None, True) for change in back]
+        plan = Plan(goal, journal.new_token(), back, rows)
+        with journal.moving(here.history, here.local, plan):
+            meta = {"untracked": here.history.objects.write(json.dumps(sorted(extra)).encode())} if extra else {}
             draft = Draft("work", edits, here.author, text, now(), meta)
             commit = here.history.append(draft, (head,), here.head("memory"))
             name = f"{_PREFIX}{_next(here):06d}"
@@ -50,13 +57,17 @@ def push(here: Here, message: str, include_untracked: bool) -> Stash:
                 who=here.who,
             )
         before.saved = {path.removeprefix(FILES): entry for path, entry in edits.items()}
-        _back_to_head(here, head, edits)
+        stats = checkout.write_files(here.history.objects, here.root, back)
+        checkout.finish(here.local, plan, goal.commit, (), stats)
     return Stash(0, commit.oid, text, commit.time)
 
 
 def _work(here: Here, unstaged: tuple[Change, ...], untracked: tuple[str, ...]) -> dict[str, Entry | None]:
     edits: dict[str, Entry | None] = {FILES + row.path: row.entry for row in here.local.staged().values()}
-    dirty = (*unstaged, *(Change(FILES + path, None, None) for path in untracked))
+    # A file the stage removed may still lie there, and putting HEAD's back would overwrite it.
+    left = [path.removeprefix(FILES) for path, entry in edits.items() if entry is None]
+    left = [path for path in left if worktree.find_stat(here.root, path) is not None]
+    dirty = (*unstaged, *(Change(FILES + path, None, None) for path in (*untracked, *left)))
     edits.update((FILES + path, entry) for path, entry in save_dirty(here, dirty).items())
     return edits
 
@@ -72,18 +83,6 @@ def _expand(here: Here, untracked: tuple[str, ...]) -> list[str]:
         else:
             found.append(path)
     return found
-
-
-def _back_to_head(here: Here, head: Commit, edits: dict[str, Entry | None]) -> None:
-    held = here.history.entries(head, edits)
-    changes = [Change(path, entry, held.get(path)) for path, entry in sorted(edits.items())]
-    stats = checkout.write_files(here.history.objects, here.root, changes)
-    rows = []
-    for path in edits:
-        plain = path.removeprefix(FILES)
-        stat, racy = stats.get(plain, (None, True))
-        rows.append(Tracked(plain, held.get(path), stat, racy))
-    here.local.put(rows)
 
 
 def _next(here: Here) -> int:
@@ -114,11 +113,11 @@ def apply(here: Here, index: int) -> tuple[Change, ...]:
     """Put a stash's changes on top of the working files; refuses, whole, where they would meet other work."""
     refuse_waiting(here, "stash apply")
     _, commit = _get(here, index)
-    with operation(here, "stash apply", commit.subject, files=True):
-        return _apply(here, commit)
+    with operation(here, "stash apply", commit.subject, files=True) as before:
+        return _apply(here, commit, before)
 
 
-def _apply(here: Here, commit: Commit) -> tuple[Change, ...]:
+def _apply(here: Here, commit: Commit, before: Before) -> tuple[Change, ...]:
     changes = here.history.changes(commit)
     current = here.history.entries(here.head(), [change.path for change in changes])
     moved = [c.path for c in changes if current.get(c.path) not in (c.old, c.new)]
@@ -130,6 +129,8 @@ def _apply(here: Here, commit: Commit) -> tuple[Change, ...]:
         )
     checkout.check_safe(here.local, here.root, changes, "stash")
     untracked = json.loads(here.history.objects.read(commit.meta["untracked"])) if "untracked" in commit.meta else []
+    before.saved = save_dirty(here, changes)
+    before.left = {change.path.removeprefix(FILES): change.new for change in changes}
     stats = checkout.write_files(here.history.objects, here.root, changes)
     rows = here.local.tracked(c.path.removeprefix(FILES) for c in changes)
     added = []
@@ -145,8 +146,8 @@ def _apply(here: Here, commit: Commit) -> tuple[Change, ...]:
 def pop(here: Here, index: int) -> tuple[Change, ...]:
     refuse_waiting(here, "stash pop")
     name, commit = _get(here, index)
-    with operation(here, "stash pop", commit.subject, files=True):
-        changes = _apply(here, commit)
+    with operation(here, "stash pop", commit.subject, files=True) as before:
+        changes = _apply(here, commit, before)
         with here.history.db.write():
             refs.delete(here.history, name, kind=refs.INTERNAL, action="stash: popped", who=here.who)
     return changes

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import stat as modes
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,12 +53,11 @@ def walk(root: str, folder: str, ignore: Ignore) -> Iterator[tuple[str, os.DirEn
             yield prefix + entry.name, entry
 
 
-def read(root: str, path: str, writer: Writer | None) -> Seen:
+def read(root: str, path: str, writer: Writer | None, progress: Callable[[int], None] | None = None) -> Seen:
     """Read a working file once and store it (or only hash it, without a writer). Refuses one that changes meanwhile."""
-    full = f"{root}/{path}"
     for _ in range(_TRIES):
         try:
-            seen = _read_once(root, full, path, writer)
+            seen = _read_once(root, path, writer, progress)
         except FileNotFoundError:
             raise NotFound(
                 f"file {path!r} disappeared while it was being read. Nothing was changed.", hint="Run it again."
@@ -78,7 +78,8 @@ def read(root: str, path: str, writer: Writer | None) -> Seen:
     )
 
 
-def _read_once(root: str, full: str, path: str, writer: Writer | None) -> Seen | None:
+def _read_once(root: str, path: str, writer: Writer | None, progress: Callable[[int], None] | None) -> Seen | None:
+    full = f"{root}/{path}"
     before = os.lstat(full)
     if modes.S_ISLNK(before.st_mode):
         target = os.fsencode(os.readlink(full))
@@ -99,7 +100,7 @@ def _read_once(root: str, full: str, path: str, writer: Writer | None) -> Seen |
             oid = writer.add(data) if writer else hashlib.sha256(data).hexdigest()
         else:
             head = os.pread(fd, 4096, 0)
-            oid, size = _stream(fd, opened.st_size, writer)
+            oid, size = _stream(fd, opened.st_size, writer, progress)
         after = os.fstat(fd)
     finally:
         os.close(fd)
@@ -118,11 +119,24 @@ def _all(fd: int, size: int) -> bytes:
     return data
 
 
-def _stream(fd: int, size: int, writer: Writer | None) -> tuple[str, int]:
+def _stream(fd: int, size: int, writer: Writer | None, progress: Callable[[int], None] | None) -> tuple[str, int]:
     with os.fdopen(os.dup(fd), "rb", buffering=0) as stream:
         if writer is not None:
-            return writer.add_stream(stream, size)
+            return writer.add_stream(_Counting(stream, progress) if progress else stream, size)
         return hashlib.file_digest(stream, "sha256").hexdigest(), stream.tell()
+
+
+class _Counting:
+    """A stream that tells how far it was read."""
+
+    def __init__(self, stream: io.RawIOBase, progress: Callable[[int], None]) -> None:
+        self._stream, self._progress, self._done = stream, progress, 0
+
+    def readinto(self, buffer: memoryview) -> int | None:
+        got = self._stream.readinto(buffer)
+        self._done += got or 0
+        self._progress(self._done)
+        return got
 
 
 def _seen(entry: Entry, found: os.stat_result, head: bytes) -> Seen:
@@ -170,15 +184,19 @@ def holds(root: str, path: str, entry: Entry, stat: bytes | None, racy: bool) ->
         return False
 
 
-def relative(root: Path, given: str | os.PathLike[str], cwd: Path | None = None) -> str:
-    """A path a user typed, relative to the root; "" is the root itself. Refuses what lies outside."""
+def relative(root: Path, given: str | os.PathLike[str]) -> str:
+    """A path a user typed, relative to the root; "" is the root itself. Refuses what lies outside.
+
+    It starts at the current folder, as everywhere, or at the root for a caller who stands outside of the repo.
+    """
     text = os.fspath(given)
     if "\0" in text:
         raise InvalidInput(f"path {text!r} is refused: it holds NUL. Nothing was changed.")
-    absolute = os.path.normpath(os.path.join(cwd or os.getcwd(), text))
+    real_root, here = os.path.realpath(root), os.getcwd()
+    start = here if here == real_root or here.startswith(real_root + os.sep) else real_root
+    absolute = os.path.normpath(os.path.join(start, text))
     # Only the folder is resolved: the last part may be a link that is itself meant.
     parent, name = os.path.split(absolute)
-    real_root = os.path.realpath(root)
     for candidate in (os.path.join(os.path.realpath(parent), name), os.path.realpath(absolute)):
         if candidate == real_root:
             return ""

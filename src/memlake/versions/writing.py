@@ -15,8 +15,8 @@ from memlake.versions.codec import KIND_OF_ROOM, lane_of
 from memlake.versions.here import Here
 from memlake.versions.history import Draft, History
 from memlake.versions.local import Local, Tracked
-from memlake.versions.operations import operation
-from memlake.versions.paths import FILES, check, check_file, check_together
+from memlake.versions.operations import operation, save_dirty
+from memlake.versions.paths import FILES, check, check_file, check_together, parents
 from memlake.versions.record import record
 
 INLINE = 64 << 10
@@ -108,8 +108,20 @@ def _write(here: Here, request: Request, lane: Lane) -> Commit:
     branch = request.branch or _branch(here)
     with here.history.db.write():
         edits = {path: _entry(here, path, content) for path, content in request.changes.items()}
+        if lane == "work":
+            _check_folders(here, edits, branch)
         draft = Draft(lane, edits, request.author, request.message, layout.now(), {})
         return record(here.history, draft, branch=branch, expects=request.expects)
+
+
+def _check_folders(here: Here, edits: Mapping[str, Entry | None], branch: str) -> None:
+    head = refs.commit_of(here.history, refs.get(here.history.db, branch)["work"])
+    clash = here.history.find_clash(head, edits)
+    if clash:
+        raise InvalidInput(
+            f"{clash[0]!r} and {clash[1]!r} cannot both exist: one is a folder of the other. Nothing was changed.",
+            hint="Remove one of them in the same write.",
+        )
 
 
 def _branch(here: Here) -> str:
@@ -197,9 +209,11 @@ def move(here: Here, source: str, target: str, *, force: bool) -> Staged:
     if target == source or target.startswith(source + "/"):
         raise InvalidInput(f"{source!r} cannot be moved into itself. Nothing was changed.")
     _check_targets(here, renamed, force)
-    with operation(here, "mv", f"{source} {target}", files=True):
-        os.makedirs(os.path.dirname(os.path.join(here.root, target)) or here.root, exist_ok=True)
+    with operation(here, "mv", f"{source} {target}", files=True) as before:
+        before.saved = save_dirty(here, tuple(Change(FILES + path, None, None) for path in _edited(here, rows)))
+        before.left = {renamed[path]: entry for path, entry in before.saved.items()}
         with disk.named_errors(f"moving {source!r}"):
+            os.makedirs(os.path.dirname(os.path.join(here.root, target)) or here.root, exist_ok=True)
             disk.rename(os.path.join(here.root, source), os.path.join(here.root, target))
         here.local.put(_moved_rows(here, rows, renamed))
     return Staged(
@@ -211,6 +225,15 @@ def move(here: Here, source: str, target: str, *, force: bool) -> Staged:
     )
 
 
+def _edited(here: Here, rows: Mapping[str, Tracked]) -> list[str]:
+    """Tracked files whose content is not what the stage has."""
+    return [
+        path
+        for path, row in rows.items()
+        if row.entry is not None and not worktree.holds(here.root, path, row.entry, row.stat, row.racy)
+    ]
+
+
 def _check_targets(here: Here, renamed: Mapping[str, str], force: bool) -> None:
     for path in renamed.values():
         check_file(path)
@@ -218,6 +241,12 @@ def _check_targets(here: Here, renamed: Mapping[str, str], force: bool) -> None:
             raise Conflict(
                 f"{path!r} exists already. Nothing was changed.", hint="Move it away, or overwrite it with -f."
             )
+        for folder in parents(path):
+            if worktree.find_stat(here.root, folder) is not None:
+                raise Conflict(
+                    f"{folder!r} is a file, so {path!r} cannot lie in it. Nothing was changed.",
+                    hint="Choose another place.",
+                )
     others = [path for path in here.local.paths() if path not in renamed and path not in renamed.values()]
     check_together(renamed.values(), others)
 

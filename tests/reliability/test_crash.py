@@ -1,0 +1,274 @@
+"""kill -9 just before every step of every verb: the repo opens without repair, and nothing acknowledged is lost."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import memlake as ml
+from memlake.objects.writer import Writer
+from memlake.repo import Repo
+from memlake.versions import checkout
+from tests.reliability.ground import (
+    KILLED,
+    TORTURE,
+    committed_files,
+    fast_folder,
+    hooked,
+    in_child,
+    init,
+    kill_at,
+    noise,
+    put,
+    snapshot_of,
+    steps_of,
+    working_files,
+)
+
+TEXT = "".join(f"line {n}\n" for n in range(60))
+
+
+@dataclass(frozen=True)
+class View:
+    """What a person sees of a repo: history, branches, the stage, the files, what waits."""
+
+    heads: tuple[object, ...]
+    head: str | None
+    branch: str | None
+    staged: tuple[object, ...]
+    files: tuple[tuple[str, bytes], ...]
+    stashes: int
+    clean: bool
+
+
+def look(root: Path) -> View:
+    """Opens the repo as anyone would and looks at it; this also resumes what was interrupted."""
+    with ml.open(root) as repo:
+        status = repo.status()
+        assert status.doing is None
+        return View(
+            heads=tuple((b.name, _tree(repo, b.work), b.memory and "memory") for b in repo.branches()),
+            head=_tree(repo, repo.head),
+            branch=repo.branch_name,
+            staged=tuple((c.path, c.new and c.new.oid) for c in status.staged),
+            files=tuple(sorted(working_files(root).items())),
+            stashes=len(repo.stash_list()),
+            clean=not status.unstaged,
+        )
+
+
+def _tree(repo: Repo, oid: str | None) -> str | None:
+    """A commit by its content and depth: its own oid holds the time, which differs from run to run."""
+    if oid is None:
+        return None
+    commit = repo.commit_at(oid)
+    return f"{commit.root} {commit.generation} {commit.message}"
+
+
+@pytest.fixture(scope="module")
+def template() -> Iterator[Path]:
+    """main and side have diverged, ahead is ahead of main; a stash waits; memories stand one short of a window."""
+    with fast_folder() as folder:
+        root = folder / "repo"
+        with init(root) as repo:
+            _build(repo, root)
+        yield root
+
+
+def _build(repo: Repo, root: Path) -> None:
+    put(root, "text.txt", TEXT)
+    put(root, "folder/inner.txt", "inner\n")
+    put(root, "packed.bin", noise(30_000, "packed"))
+    put(root, "large.bin", noise(1_300_000, "large"))
+    repo.add(all=True)
+    repo.commit("base")
+    repo.branch("side")
+    repo.branch("ahead")
+    put(root, "text.txt", "ours\n" + TEXT)
+    repo.add(root / "text.txt")
+    repo.commit("ours")
+    repo.switch("side")
+    put(root, "text.txt", TEXT + "theirs\n")
+    put(root, "only-side.txt", "side\n")
+    (root / "folder/inner.txt").unlink()
+    put(root, "folder2/a", "a")
+    repo.add(all=True)
+    repo.commit("theirs")
+    repo.switch("main")
+    repo.switch("ahead")
+    repo.reset("main", "hard")
+    put(root, "next.bin", noise(40_000, "next"))
+    put(root, "packed.bin", noise(31_000, "packed, edited"))
+    repo.add(all=True)
+    repo.commit("further")
+    repo.switch("main")
+    with repo._history.db.write():
+        for number in range(254):
+            repo.write({f"memories/bot/{number % 9}": b"memory %d" % number}, "m")
+
+
+# -- what is done -----------------------------------------------------------------------------------
+
+
+def _dirty(root: Path) -> None:
+    """Uncommitted work of every kind."""
+    put(root, "text.txt", "mine, uncommitted\n")
+    put(root, "untracked.txt", "mine, untracked\n")
+
+
+def _unreachable(repo: Repo) -> None:
+    put(repo.root, "junk.bin", noise(50_000, "junk"))
+    repo.add(repo.root / "junk.bin")
+    repo.reset_paths(repo.root / "junk.bin")
+    (repo.root / "junk.bin").unlink()
+    repo._local.db.run("DELETE FROM operation")
+
+
+@dataclass(frozen=True)
+class Verb:
+    do: Callable[[Repo], object]
+    prepare: Callable[[Repo], object] = lambda _repo: None
+    whole: bool = True  # after a crash the repo looks exactly as before or as after
+
+
+def _packed_oid(repo: Repo) -> str:
+    return next(e.oid for p, e in repo.ls() if p == "files/packed.bin")
+
+
+VERBS: dict[str, Verb] = {
+    "add": Verb(
+        lambda r: r.add(all=True),
+        lambda r: (_dirty(r.root), put(r.root, "new.bin", noise(1_200_000, "n")), put(r.root, "b", noise(20_000, 2))),
+    ),
+    "commit": Verb(lambda r: r.commit("new"), lambda r: (_dirty(r.root), r.add(r.root / "text.txt"))),
+    "commit --amend": Verb(
+        lambda r: r.commit("amended", amend=True), lambda r: (_dirty(r.root), r.add(r.root / "text.txt"))
+    ),
+    "merge that fast-forwards": Verb(lambda r: r.merge("ahead"), lambda r: put(r.root, "untracked.txt", "mine")),
+    "merge": Verb(lambda r: r.merge("side"), lambda r: put(r.root, "untracked.txt", "mine")),
+    "switch": Verb(lambda r: r.switch("side"), lambda r: put(r.root, "untracked.txt", "mine")),
+    "switch -c": Verb(lambda r: r.switch("fresh", create=True, at="ahead")),
+    "reset --hard": Verb(lambda r: r.reset("side", "hard"), lambda r: _dirty(r.root)),
+    "reset --hard, nothing but dirt": Verb(lambda r: r.reset("HEAD", "hard"), lambda r: _dirty(r.root)),
+    "reset": Verb(lambda r: r.reset("HEAD~1"), lambda r: (_dirty(r.root), r.add(r.root / "text.txt"))),
+    "revert": Verb(lambda r: r.revert("HEAD")),
+    "gc --prune": Verb(lambda r: r.gc(prune=True), _unreachable),
+    "purge": Verb(lambda r: r.purge(_packed_oid(r), reason="test")),
+    "stash": Verb(lambda r: r.stash_push(include_untracked=True), lambda r: _dirty(r.root)),
+    "stash pop": Verb(
+        lambda r: r.stash_pop(), lambda r: (_dirty(r.root), r.stash_push(include_untracked=True)), whole=False
+    ),
+    "undo of a switch": Verb(lambda r: r.undo(), lambda r: r.switch("side")),
+    "undo of a commit": Verb(
+        lambda r: r.undo(), lambda r: (_dirty(r.root), r.add(r.root / "text.txt"), r.commit("new"))
+    ),
+    "undo of a reset --hard": Verb(lambda r: r.undo(), lambda r: (_dirty(r.root), r.reset("side", "hard"))),
+    "undo of a merge": Verb(lambda r: r.undo(), lambda r: r.merge("side")),
+    "rm": Verb(lambda r: r.rm(r.root / "packed.bin"), whole=False),
+    "mv": Verb(lambda r: r.mv(r.root / "packed.bin", r.root / "moved.bin"), whole=False),
+    "restore": Verb(lambda r: r.restore(r.root / "text.txt"), lambda r: _dirty(r.root), whole=False),
+    "memory write at the end of a window": Verb(lambda r: [r.write({"memories/bot/x": b"%d" % n}, "x") for n in (1, 2, 3)], whole=False),
+    "branch and tag": Verb(lambda r: (r.branch("b2"), r.tag("t2"), r.delete_branch("b2")), whole=False),
+}  # fmt: skip
+
+
+def _prepared(template: Path, verb: Verb, at: Path) -> Path:
+    snapshot_of(template, at)
+    with ml.open(at) as repo:
+        verb.prepare(repo)
+    return at
+
+
+def _die_at(root: Path, verb: Verb, number: int, acknowledged: Path) -> int:
+    """Do the verb in a child that dies before step `number`; what it acknowledges is in a file outside the repo."""
+
+    def work() -> None:
+        with ml.open(root) as repo, hooked(kill_at(number)):
+            done = verb.do(repo)
+            oids = [c.oid for c in (done if isinstance(done, list) else [done]) if isinstance(c, ml.Commit)]
+            acknowledged.write_text(json.dumps(oids))
+
+    return in_child(work)
+
+
+def _check_after_crash(root: Path, before: View, after: View, committed: set[str], verb: Verb) -> None:
+    seen = look(root)
+    if verb.whole and seen not in (before, after):
+        raise AssertionError(_differences(seen, before, after))
+    _mine_is_not_lost(root, before)
+    with ml.open(root) as repo:
+        report = repo.fsck(full=True)
+        assert report.ok, report.problems
+        for oid in committed:
+            commit = repo.commit_at(oid)
+            for change in repo.changes(commit):
+                if change.new is not None and change.new.oid not in report.purged:
+                    repo.read_object(change.new.oid)
+        for branch in repo.branches():
+            if not report.purged:
+                committed_files(repo, branch.name)
+
+
+def _mine_is_not_lost(root: Path, before: View) -> None:
+    """Every uncommitted text is in the files still, or in an object that the stage, a stash or undo knows."""
+    files = working_files(root)
+    for name, content in before.files:
+        if content.startswith(b"mine") and files.get(name) != content:
+            with ml.open(root) as repo:
+                found = repo._history.db.rows("SELECT oid FROM object WHERE size = ?", (len(content),))
+                assert any(repo.read_object(row[0].hex()) == content for row in found), f"{name} is lost"
+
+
+def _differences(seen: View, before: View, after: View) -> str:
+    lines = []
+    for name in View.__dataclass_fields__:
+        mine, old, new = (getattr(view, name) for view in (seen, before, after))
+        if name == "files":
+            mine, old, new = ({n: c[:20] for n, c in files} for files in (mine, old, new))
+        state = "before" if mine == old else "after" if mine == new else "neither"
+        if old != new or state == "neither":
+            lines.append(f"{name}: {state}" + (f"\n   seen {mine}\n   old {old}\n   new {new}" if state == "neither" else ""))
+    return "\n".join(lines)
+
+
+def _commits(root: Path) -> set[str]:
+    with ml.open(root) as repo:
+        return {row[0].hex() for row in repo._history.db.rows("SELECT oid FROM history")}
+
+
+def crash_everywhere(template: Path, verb: Verb, every: int = 1) -> int:
+    """Kill before each step (or every n-th); returns how many crashes were survived."""
+    with fast_folder() as folder:
+        ready = _prepared(template, verb, folder / "ready")
+        before, committed = look(ready), _commits(ready)
+        done = snapshot_of(ready, folder / "done")
+        with ml.open(done) as repo:
+            count = len(steps_of(lambda: verb.do(repo)))
+        after = look(done)
+        for number in range(1, count + 1, every):
+            copy, acknowledged = snapshot_of(ready, folder / "copy"), folder / "acknowledged"
+            acknowledged.unlink(missing_ok=True)
+            assert _die_at(copy, verb, number, acknowledged) == KILLED, f"step {number} was not reached"
+            try:
+                _check_after_crash(copy, before, after, committed, verb)
+            except Exception as error:
+                raise AssertionError(f"killed before step {number} of {count}: {error}") from error
+            shutil.rmtree(copy)
+        return len(range(1, count + 1, every))
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_a_kill_before_any_step_leaves_the_state_before_or_after(name: str, template: Path) -> None:
+    survived = crash_everywhere(template, VERBS[name])
+    print(f"{name}: {survived} kills survived", file=sys.stderr)
+    assert survived > 3

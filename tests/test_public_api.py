@@ -1,0 +1,75 @@
+"""The names `import memlake` gives: exactly these, each from its home, none loaded before it is used."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+
+import pytest
+
+import memlake as ml
+
+NAMES = {
+    "AlreadyExists", "Author", "Branch", "Change", "Commit", "Conflict", "ConflictError", "Corrupt", "Denied", "Entry",
+    "Error", "InvalidInput", "NotARepo", "NotFound", "Nothing", "Purged", "Repo", "Status", "Tag", "Unavailable",
+    "init", "open",
+}  # fmt: skip
+HEAVY = ("apsw", "msgpack", "pyarrow", "numpy", "pandas", "zstandard", "pyfastcdc", "click", "tomlkit", "obstore")
+
+
+def loaded_after(code: str) -> set[str]:
+    """Modules a fresh interpreter has after running some code."""
+    script = f"{code}\nimport sys\nprint(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    return set(done.stdout.split())
+
+
+def test_the_export_list_is_exactly_this() -> None:
+    assert set(ml.__all__) == NAMES
+    assert list(ml.__all__) == sorted(ml.__all__, key=lambda name: (name[0].islower(), name))
+    assert set(dir(ml)) >= NAMES
+
+
+@pytest.mark.parametrize("name", sorted(NAMES))
+def test_every_name_leads_to_what_it_says(name: str) -> None:
+    found = getattr(ml, name)
+    assert callable(found)
+    assert found.__module__.startswith("memlake.")
+    home = importlib.import_module(found.__module__)
+    assert getattr(home, found.__name__) is found
+
+
+def test_errors_and_the_conflict_record_are_told_apart() -> None:
+    assert issubclass(ml.ConflictError, ml.Error)
+    assert not issubclass(ml.Conflict, BaseException)
+    assert issubclass(ml.NotARepo, ml.NotFound)
+    assert all(issubclass(getattr(ml, name), ml.Error) for name in ("Corrupt", "Denied", "Nothing", "Purged"))
+
+
+def test_a_name_that_does_not_exist_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="remember_everything"):
+        _ = ml.remember_everything
+
+
+def test_importing_memlake_imports_nothing_heavy_and_none_of_its_own_parts() -> None:
+    loaded = loaded_after("import memlake")
+    assert not {name.split(".")[0] for name in loaded} & set(HEAVY)
+    assert {name for name in loaded if name.startswith("memlake")} == {"memlake"}
+
+
+def test_errors_and_records_are_plain_python() -> None:
+    loaded = loaded_after("import memlake as ml; ml.NotFound; ml.Commit")
+    assert not {name.split(".")[0] for name in loaded} & set(HEAVY)
+
+
+def test_opening_a_repo_loads_no_arrow_and_no_command_line(tmp_path) -> None:
+    loaded = loaded_after(f"import memlake as ml; ml.init({str(tmp_path)!r}).status()")
+    assert not {name.split(".")[0] for name in loaded} & {"pyarrow", "numpy", "pandas", "click", "obstore"}
+    assert "memlake.repo" in loaded  # else this check would see nothing
+
+
+def test_the_version_is_the_one_of_the_package() -> None:
+    from importlib.metadata import version
+
+    assert ml.__version__ == version("memlake")

@@ -1,0 +1,202 @@
+"""Which paths are allowed, and every kind that is not: refused with the reason, nothing staged."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import memlake as ml
+from memlake.versions import paths
+
+GOOD = [
+    "a",
+    "a/b.txt",
+    "data/train set.csv",
+    "ünïcode/文件.md",
+    ".env",
+    "a" * 255,
+    "com10",
+    "console",
+    "x.memlake",
+    "..a",
+]
+BAD = {
+    "": "empty",
+    "/etc/passwd": "absolute",
+    "../up": "'..'",
+    "a/../b": "'..'",
+    "a/./b": "'.'",
+    "a//b": "empty part",
+    "a/": "empty part",
+    "nul\0byte": "NUL",
+    "line\nbreak": "control",
+    "bell\x07": "control",
+    "del\x7f": "control",
+    "back\\slash": "backslash",
+    "C:/windows": "drive letter",
+    "c:relative": "drive letter",
+    "a" * 256: "longer than 255",
+    "/".join(["a" * 200] * 30): "longer than 4096",
+    ".memlake/repo.db": ".memlake",
+    "sub/.memlake/x": ".memlake",
+    ".MemLake/x": ".memlake",
+    ".memlake~1/x": ".memlake",
+    "con": "reserved",
+    "aux.txt": "reserved",
+    "dir/LPT1": "reserved",
+    "bad\udcff": "UTF-8",
+}
+
+
+@pytest.mark.parametrize("path", GOOD)
+def test_ordinary_paths_are_kept_as_they_are(path: str) -> None:
+    assert paths.check_file(path) == path
+
+
+@pytest.mark.parametrize(("path", "reason"), BAD.items(), ids=lambda value: repr(value)[:30])
+def test_a_bad_path_is_refused_with_its_reason(path: str, reason: str) -> None:
+    with pytest.raises(ml.InvalidInput, match="Nothing was changed") as raised:
+        paths.check_file(path)
+    assert reason in str(raised.value)
+
+
+@pytest.mark.parametrize("path", [path for path in BAD if path])
+def test_no_door_lets_a_bad_path_into_history(path: str, tmp_path: Path) -> None:
+    repo = ml.init(tmp_path)
+    with pytest.raises(ml.InvalidInput):
+        repo.write({f"files/{path}": b"x"}, "sneak")
+    with pytest.raises(ml.InvalidInput):
+        repo.write({f"memories/{path}": b"x"}, "sneak")
+    assert repo.head is None and repo.branches()[0].memory is None
+
+
+@pytest.mark.parametrize("path", ["a", "unknown/a", "", "files", "FILES/a", "/files/a"])
+def test_a_tree_path_starts_with_a_known_room(path: str) -> None:
+    with pytest.raises(ml.InvalidInput):
+        paths.check(path)
+
+
+@given(st.text(max_size=30))
+def test_a_path_that_is_accepted_stays_inside_the_root(text: str) -> None:
+    try:
+        paths.check_file(text)
+    except ml.InvalidInput:
+        return
+    joined = os.path.normpath(os.path.join("/root/of/repo", text))
+    assert joined.startswith("/root/of/repo/") and joined == "/root/of/repo/" + text
+    assert "\0" not in text and not text.lower().startswith(".memlake/")
+
+
+# -- paths that cannot live together ------------------------------------------------------------
+
+TWINS = [
+    ("readme.md", "README.md"),
+    ("caf\u00e9", "cafe\u0301"),
+    ("stra\u00dfe", "strasse"),
+    ("Data/a", "data/b"),
+    ("folder", "folder/file"),
+    ("FOLDER", "folder/file"),
+]
+
+
+@pytest.mark.parametrize(("one", "two"), TWINS)
+def test_twins_are_refused_whichever_came_first(one: str, two: str) -> None:
+    for old, new in ((one, two), (two, one)):
+        with pytest.raises(ml.InvalidInput, match="Nothing was changed"):
+            paths.check_together([new], [old])
+        with pytest.raises(ml.InvalidInput):
+            paths.check_together([old, new], [])
+
+
+def test_a_path_may_be_added_again_and_neighbours_do_not_disturb() -> None:
+    paths.check_together(["a/b", "a/c"], ["a/b", "a/d", "ab"])
+
+
+@pytest.mark.parametrize(("one", "two"), TWINS[:3])
+def test_adding_a_twin_stages_nothing(one: str, two: str, here: Path) -> None:
+    repo = ml.init()
+    (here / one).write_text("1")
+    repo.add(one)
+    repo.commit("one")
+    (here / two).write_text("2")
+    (here / "also").write_text("3")
+    if len(list(here.iterdir())) < 4:  # a file system that folds names has only one of them: then there is no twin
+        return
+    with pytest.raises(ml.InvalidInput):
+        repo.add(all=True)
+    assert repo.status().staged == ()
+    (here / one).unlink()
+    repo.add(all=True)  # renaming to the twin is allowed
+    assert {c.path for c in repo.status().staged} == {f"files/{one}", f"files/{two}", "files/also"}
+
+
+def test_writing_a_file_where_history_has_a_folder_is_refused(tmp_path: Path) -> None:
+    repo = ml.init(tmp_path)
+    repo.write({"files/a/b": b"1"}, "folder")
+    with pytest.raises(ml.InvalidInput):
+        repo.write({"files/a": b"2"}, "file in its place")
+    with pytest.raises(ml.InvalidInput):
+        repo.write({"files/a/b/c": b"2"}, "below a file")
+    repo.write({"files/a": b"2", "files/a/b": None}, "both at once is fine")
+    assert repo.read("a") == b"2"
+
+
+# -- what a user types --------------------------------------------------------------------------
+
+
+def test_paths_are_relative_to_the_folder_one_stands_in(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    repo = ml.init()
+    (here / "sub").mkdir()
+    (here / "sub/f").write_text("x")
+    (here / "g").write_text("y")
+    monkeypatch.chdir(here / "sub")
+    assert [c.path for c in repo.add("f", "../g").changes] == ["files/g", "files/sub/f"]
+    repo.commit("both")
+    assert repo.read("f") == b"x" and repo.read("../g") == b"y" and repo.read(here / "g") == b"y"
+
+
+@pytest.mark.parametrize("path", ["..", "../other", "/etc/passwd", "sub/../../other", "nul\0"])
+def test_a_path_outside_of_the_repo_is_refused_by_every_verb(path: str, tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "repo/sub").mkdir(parents=True)
+    (tmp_path / "other").write_text("not yours")
+    monkeypatch.chdir(tmp_path / "repo")
+    repo = ml.init()
+    (tmp_path / "repo/a").write_text("1")
+    repo.add("a")
+    repo.commit("one")
+    for verb in (repo.add, repo.rm, repo.restore, repo.reset_paths, repo.read, repo.blame, lambda p: repo.mv("a", p)):
+        with pytest.raises(ml.InvalidInput):
+            verb(path)
+    assert repo.status().clean and (tmp_path / "other").read_text() == "not yours"
+
+
+@pytest.mark.parametrize("path", [".memlake", ".memlake/repo.db", ".memlake/new"])
+def test_the_repo_itself_cannot_be_added(path: str, here: Path) -> None:
+    repo = ml.init()
+    (here / ".memlake/new").write_text("x")
+    with pytest.raises(ml.InvalidInput):
+        repo.add(path, force=True)
+    assert repo.add(all=True).changes == ()
+
+
+@pytest.mark.parametrize(
+    "name", ["", "HEAD", "@", "-", "-x", "/a", ".a", "a/", "a.", "a.lock", "a..b", "a@{1}", "a//b", "a/.b", "a b", "a~1",
+             "a^", "a:b", "a?", "a*", "a[", "a\\b", "a\x01", "a\u200bb", "x" * 201, "0" * 40, "ab" * 32],
+)  # fmt: skip
+def test_bad_branch_and_tag_names_are_refused_and_nothing_is_made(name: str, here: Path) -> None:
+    repo = ml.init()
+    (here / "a").write_text("1")
+    repo.add("a")
+    repo.commit("one")
+    for verb in (
+        repo.branch,
+        repo.tag,
+        lambda name: repo.switch(name, create=True) if name != "-" else repo.branch(name),
+    ):
+        with pytest.raises(ml.InvalidInput):
+            verb(name)
+    assert [b.name for b in repo.branches()] == ["main"] and repo.tags() == [] and repo.branch_name == "main"

@@ -1,0 +1,79 @@
+"""Times as people type them, from a fixed Wednesday afternoon."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+
+import pytest
+
+from memlake.errors import InvalidInput
+from memlake.versions.when import parse_time
+
+NOW = datetime(2026, 3, 18, 15, 30, 20, 500_000, tzinfo=timezone.utc).astimezone()
+
+
+def parsed(text: str) -> datetime:
+    return datetime.fromtimestamp(parse_time(text, NOW) / 1e6, NOW.tzinfo)
+
+
+@pytest.mark.parametrize(
+    ("text", "ago"),
+    [
+        ("now", timedelta()),
+        ("yesterday", timedelta(days=1)),
+        ("2 hours ago", timedelta(hours=2)),
+        ("2 hours", timedelta(hours=2)),
+        ("two.days.ago", timedelta(days=2)),
+        ("an hour ago", timedelta(hours=1)),
+        ("10 minutes ago", timedelta(minutes=10)),
+        ("90 secs ago", timedelta(seconds=90)),
+        ("3 weeks ago", timedelta(weeks=3)),
+        ("1 month ago", timedelta(days=30)),
+        ("last week", timedelta(weeks=1)),
+        ("a year ago", timedelta(days=365)),
+        ("  Yesterday ", timedelta(days=1)),
+        ("monday", timedelta(days=2)),
+        ("last wednesday", timedelta(days=7)),
+    ],
+)
+def test_words_count_back_from_now(text: str, ago: timedelta) -> None:
+    assert parsed(text) == NOW - ago
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("2026-01-31", (2026, 1, 31)),
+        ("2026/01/31", (2026, 1, 31)),
+        ("2026-01", (2026, 1, 1)),
+        ("2026-01-31 14:00", (2026, 1, 31, 14)),
+        ("2026-01-31 14:00:05", (2026, 1, 31, 14, 0, 5)),
+        ("2026-01-31T14:00:05", (2026, 1, 31, 14, 0, 5)),
+    ],
+)
+def test_dates_are_moments_of_the_local_zone(text: str, wanted: tuple[int, ...]) -> None:
+    assert parsed(text) == datetime(*wanted).astimezone()
+
+
+def test_a_zone_that_is_given_counts() -> None:
+    assert parse_time("2026-01-31T14:00:00+02:00") == int(
+        datetime(2026, 1, 31, 12, tzinfo=timezone.utc).timestamp() * 1e6
+    )
+
+
+def test_a_time_of_day_is_of_today_and_seconds_since_1970_are_taken_as_such() -> None:
+    assert (parsed("14:05").date(), parsed("14:05").hour) == (NOW.date(), 14)
+    assert parse_time("1700000000") == 1_700_000_000_000_000
+
+
+def test_today_is_midnight_and_noon_is_the_last_one() -> None:
+    local = NOW.replace(hour=0, minute=0, second=0, microsecond=0)
+    assert parsed("today") == parsed("midnight") == local
+    assert parsed("noon") <= NOW
+
+
+@pytest.mark.parametrize("text", ["", "soon", "2 moons ago", "many days ago", "2026-13-01", "31.01", "-5", "1 2 3"])
+def test_what_is_not_a_time_is_refused_with_examples(text: str) -> None:
+    with pytest.raises(InvalidInput) as raised:
+        parse_time(text, NOW)
+    assert "yesterday" in raised.value.hint
