@@ -9,7 +9,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check
 RUN    := requirements/run.txt
 TEST   := requirements/test.txt
 
-.PHONY: help demo test lint pytest torture bench lock wheel clean
+.PHONY: help demo test lint pytest torture bench docs lock wheel clean
 .DELETE_ON_ERROR:
 
 help:  ## show this list
@@ -33,6 +33,9 @@ torture: $(VENV)/test.stamp compiled  ## the long version of the reliability tes
 
 bench: $(VENV)/test.stamp compiled  ## measure the figures of docs/benchmarks.md
 	$(BIN)/python benchmarks/versioning.py
+
+docs: $(VENV)/run.stamp  ## write docs/reference again from the commands
+	$(BIN)/python docs/generate.py
 
 lock:  ## resolve pyproject.toml again into the pinned requirements (needs uv)
 	@command -v $(UV) >/dev/null || { echo "make lock needs uv: pip install uv, or make lock UV=/path/to/uv" >&2; exit 1; }

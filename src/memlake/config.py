@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, NamedTuple, cast
 
 from memlake.errors import Denied, InvalidInput, NotARepo, Unavailable
 from memlake.records import Author
@@ -85,9 +85,9 @@ class Settings:
     user_email: str = _setting("", "their address, when MEMLAKE_AUTHOR_EMAIL does not say")
     init_branch: str = _setting("main", "the first branch of a new repo")
     core_lease_seconds: int = _setting(3600, "how long gc waits for a writer that stopped reporting", least=1)
+    core_packs: str = _setting("", "where packs are kept: empty for the repo itself, a folder, or a bucket as s3://...")
     core_pager: str = _setting("", "the program long output is shown in; `cat` for none")
     core_editor: str = _setting("", "the program a commit message is written in")
-    add_chunk_from: int = _setting(1 << 20, "files of at least this many bytes are cut into chunks", least=1 << 14)
     add_warn_secrets: bool = _setting(True, "whether `add` warns of key files and .env files")
     gc_grace_hours: float = _setting(24.0, "how long unreachable objects stay before gc removes them", least=0)
     gc_reflog_expire: str = _setting("never", "the age in days after which reflog lines may go, or `never`")
@@ -99,8 +99,7 @@ class Settings:
             raise InvalidInput(f'gc.reflog_expire is "{expire}"; it takes a number of days or `never`.')
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
+class Value(NamedTuple):
     """One setting as it stands: its value as text, and where that came from (repo, user or default)."""
 
     key: str

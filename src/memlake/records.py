@@ -7,9 +7,9 @@ A time is whole microseconds since 1970 UTC.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from typing import Literal
+from types import MappingProxyType
+from typing import Literal, NamedTuple
 
 Lane = Literal["work", "memory"]
 KINDS = ("file", "link", "dataset", "policy", "memory", "state", "step", "turn")
@@ -25,8 +25,7 @@ def when(time: int) -> datetime:
     return datetime.fromtimestamp(time / 1e6, timezone.utc).astimezone()
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """What a path holds: the object, what kind of thing it is, its size, its mode (1 = executable)."""
 
     oid: str
@@ -38,8 +37,7 @@ class Entry:
         return f"Entry({self.kind} {short(self.oid)}, {self.size} B{', executable' if self.mode else ''})"
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):
     """One path that differs: `old` is None when added, `new` is None when removed."""
 
     path: str
@@ -59,8 +57,7 @@ class Change:
         return f"Change({self.status} {self.path})"
 
 
-@dataclass(frozen=True, slots=True)
-class Conflict:
+class Conflict(NamedTuple):
     """One path changed differently on both sides since `base`; `choice` is what was chosen, if anything.
 
     `choice` is "ours", "theirs" or "file" (the content staged for it by `add` or `rm`, in `chosen`).
@@ -74,8 +71,7 @@ class Conflict:
     chosen: Entry | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Author:
+class Author(NamedTuple):
     name: str
     email: str = ""
 
@@ -83,8 +79,7 @@ class Author:
         return f"{self.name} <{self.email}>" if self.email else self.name
 
 
-@dataclass(frozen=True, slots=True)
-class Commit:
+class Commit(NamedTuple):
     """One point of a lane: a whole state (`root`), where it came from, and what it changed.
 
     `changes` is None when the list is long; then it is the object `changes_oid` and `repo.changes(commit)`
@@ -100,7 +95,7 @@ class Commit:
     time: int
     message: str
     changes: tuple[Change, ...] | None
-    meta: Mapping[str, str] = field(default_factory=dict)
+    meta: Mapping[str, str] = MappingProxyType({})
     generation: int = 1
     seq: int = 0
 
@@ -113,8 +108,7 @@ class Commit:
         return f"Commit({short(self.oid)} {self.lane} {self.subject!r}, {made})"
 
 
-@dataclass(frozen=True, slots=True)
-class Branch:
+class Branch(NamedTuple):
     name: str
     work: str | None
     memory: str | None
@@ -124,8 +118,7 @@ class Branch:
         return f"Branch({'*' if self.current else ''}{self.name} {short(self.work)})"
 
 
-@dataclass(frozen=True, slots=True)
-class Tag:
+class Tag(NamedTuple):
     name: str
     work: str | None
     memory: str | None
@@ -137,13 +130,12 @@ class Tag:
         return f"Tag({self.name} {short(self.work)})"
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
+class Move(NamedTuple):
     """One line of a reflog: a ref moved from `old` to `new`."""
 
     ref: str
     lane: Lane
-    index: int
+    number: int
     old: str | None
     new: str | None
     time: int
@@ -151,11 +143,10 @@ class Move:
     who: str
 
     def __repr__(self) -> str:
-        return f"Move({self.ref}@{{{self.index}}} {short(self.old)} -> {short(self.new)}: {self.action})"
+        return f"Move({self.ref}@{{{self.number}}} {short(self.old)} -> {short(self.new)}: {self.action})"
 
 
-@dataclass(frozen=True, slots=True)
-class Staged:
+class Staged(NamedTuple):
     """What one `add`, `rm` or `mv` did to the stage."""
 
     changes: tuple[Change, ...]
@@ -167,8 +158,7 @@ class Staged:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Status:
+class Status(NamedTuple):
     """How the stage differs from HEAD and the working files from the stage."""
 
     branch: str | None

@@ -71,9 +71,9 @@ class Repo:
             )
         self._settings = config.read_settings(folder)
         db = Database(folder / "repo.db", schema=_schema("objects/schema.sql", "versions/schema.sql"))
+        db.lease_seconds = self._settings.core_lease_seconds
         local = Local(Database(folder / "local.db", schema=_schema("versions/local.sql"), durable=False))
-        packs = self._settings.core_packs if hasattr(self._settings, "core_packs") else ""
-        place = open_place(packs) if packs else Folder(folder / "packs")
+        place = open_place(self._settings.core_packs) if self._settings.core_packs else Folder(folder / "packs")
         self._history = History(db, Objects(db, place, Folder(folder / "parts"), folder / "tmp"))
         self._local = local
         self._identity: Author | None = None
@@ -142,7 +142,7 @@ class Repo:
         given = self._relative(*paths)
         if not given and not (all or update):
             raise InvalidInput("nothing was named to add.", hint="Name files or folders, or use: memlake add -A")
-        asked = versions.stage.Adding(given or [""], force, update, progress)
+        asked = versions.stage.Adding(given or [""], force, update, self._settings.add_warn_secrets, progress)
         detail = " ".join(str(path) for path in paths[:5]) or "--all"
         with self._verb() as here, versions.operations.operation(here, "add", detail):
             return versions.stage.add(self._history.objects, self._local, here.root, self.identity, asked)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from memlake.records import Change, Commit, Conflict
 
 
-@dataclass(frozen=True, slots=True)
-class About:
+class About(NamedTuple):
     """What `add` noted of a file beside its content. `schema` is a tuple of (column, type)."""
 
     media: str
@@ -21,8 +20,7 @@ class About:
     rows: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Merged:
+class Merged(NamedTuple):
     """How a merge, revert or cherry-pick ended. `conflicts` not empty means it is waiting for choices."""
 
     commit: str | None
@@ -32,8 +30,7 @@ class Merged:
     conflicts: tuple[Conflict, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class BlameLine:
+class BlameLine(NamedTuple):
     """One line (or, for what is not text, the whole path as line 0) and the commit that wrote it."""
 
     line: int
@@ -41,16 +38,14 @@ class BlameLine:
     commit: Commit
 
 
-@dataclass(frozen=True, slots=True)
-class Stash:
-    index: int
+class Stash(NamedTuple):
+    number: int
     oid: str
     message: str
     time: int
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(NamedTuple):
     """One thing fsck found wrong. `kind` is damaged, missing, dangling, index, file or database."""
 
     kind: str
@@ -59,8 +54,7 @@ class Problem:
     detail: str
 
 
-@dataclass(frozen=True, slots=True)
-class FsckReport:
+class FsckReport(NamedTuple):
     problems: tuple[Problem, ...]
     purged: tuple[str, ...]
     checked: Mapping[str, int]
@@ -70,8 +64,7 @@ class FsckReport:
         return not self.problems
 
 
-@dataclass(frozen=True, slots=True)
-class GcReport:
+class GcReport(NamedTuple):
     """What gc removed (or would remove): rows and bytes by what they were."""
 
     dry_run: bool
@@ -85,8 +78,7 @@ class GcReport:
     bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class PurgeReport:
+class PurgeReport(NamedTuple):
     purged: tuple[str, ...]
     bytes: int
     packs_rewritten: int
@@ -95,8 +87,7 @@ class PurgeReport:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Operation:
+class Operation(NamedTuple):
     """One verb done in this checkout, as `undo` sees it."""
 
     id: int
@@ -106,8 +97,7 @@ class Operation:
     undone: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(NamedTuple):
     """One thing doctor looked at; `cure` is what to do when it is not ok."""
 
     name: str
@@ -116,12 +106,11 @@ class Check:
     cure: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(NamedTuple):
     """What costs what, in bytes: by room of the repo, and the largest paths of HEAD."""
 
     rooms: Mapping[str, int]
     total: int
     logical: int
     largest: tuple[tuple[str, int], ...]
-    details: Mapping[str, Any] = field(default_factory=dict)
+    details: Mapping[str, Any] = MappingProxyType({})

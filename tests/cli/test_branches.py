@@ -373,7 +373,7 @@ def test_a_stash_is_pushed_shown_and_popped(run: Run, story: dict[str, str], rep
     assert "Saved" in run("stash", "push", "-m", "half done").out
     assert (repo / "a").read_text() == "one\ntwo\n" and (repo / "untracked").exists()
     assert run("stash", "list").lines[0].startswith("stash@{0}: ") and "half done" in run("stash", "list").out
-    assert run("stash", "list", "--json").json["stashes"][0]["index"] == 0
+    assert run("stash", "list", "--json").json["stashes"][0]["number"] == 0
     assert " a | " in run("stash", "show").out and "+wip" in run("stash", "show", "-p").lines
     assert run("stash", "show", "--json").json["changes"][0]["path"] == "files/a"
     run("stash", "pop")

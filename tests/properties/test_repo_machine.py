@@ -183,7 +183,7 @@ class RepoMachine(RuleBasedStateMachine):
         put(expected.stage, into, expected.stage.pop(source))
         others = (model.work.keys() | model.stage.keys()) - {source}
         lost = others - expected.work.keys() - expected.stage.keys()
-        if source not in model.work or into in {*others, source} or lost or clashes([source, into]):
+        if source not in model.work or into in model.work or lost or clashes([source, into]):
             with pytest.raises(ml.Error):
                 self.repo.mv(self.full(source), self.full(goal))
         else:
@@ -195,7 +195,10 @@ class RepoMachine(RuleBasedStateMachine):
         model, expected = self.model, self.model.copy()
         path = sorted(model.stage)[which % len(model.stage)]
         if staged:
-            put(expected.stage, path, model.tree(model.tip).get(path))
+            put(expected.stage, path, None)
+            for one, kept in model.tree(model.tip).items():
+                if one == path or one.startswith(path + "/"):
+                    put(expected.stage, one, kept)
         else:
             put(expected.work, path, model.stage[path])
             if model.work.keys() - {path} != expected.work.keys() - {path}:
@@ -389,6 +392,7 @@ class RepoMachine(RuleBasedStateMachine):
         if merged.conflicts:
             assert self.repo.status().doing
             assert self.on_disk() == self.model.work, "a waiting merge must not touch files"
+            self.exact = False  # undo goes back to the waiting merge, which the model does not have
             self.repo.merge_choose(side)
             merged = self.repo.merge_continue()
         return merged
@@ -396,7 +400,8 @@ class RepoMachine(RuleBasedStateMachine):
     def abandon(self) -> None:
         if self.repo.status().doing:
             self.repo.merge_abort()
-            self.done.clear()
+        self.exact = True
+        self.done.clear()
 
     def advance(self, model: Model, lane: int, theirs: str | None, tree: Tree, ff: bool) -> None:
         """Where one lane of the current branch must be after a merge."""

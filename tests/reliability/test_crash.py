@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,7 @@ import pytest
 import memlake as ml
 from memlake.objects.writer import Writer
 from memlake.repo import Repo
-from memlake.versions import checkout
+from memlake.versions import journal
 from tests.reliability.ground import (
     KILLED,
     TORTURE,
@@ -30,6 +29,7 @@ from tests.reliability.ground import (
     kill_at,
     noise,
     put,
+    python,
     snapshot_of,
     steps_of,
     working_files,
@@ -77,7 +77,7 @@ def _tree(repo: Repo, oid: str | None) -> str | None:
 
 @pytest.fixture(scope="module")
 def template() -> Iterator[Path]:
-    """main and side have diverged, ahead is ahead of main; a stash waits; memories stand one short of a window."""
+    """main and side have diverged, ahead is ahead of main."""
     with fast_folder() as folder:
         root = folder / "repo"
         with init(root) as repo:
@@ -89,7 +89,7 @@ def _build(repo: Repo, root: Path) -> None:
     put(root, "text.txt", TEXT)
     put(root, "folder/inner.txt", "inner\n")
     put(root, "packed.bin", noise(30_000, "packed"))
-    put(root, "large.bin", noise(1_300_000, "large"))
+    put(root, "large.bin", noise(1_050_000, "large"))
     repo.add(all=True)
     repo.commit("base")
     repo.branch("side")
@@ -112,6 +112,10 @@ def _build(repo: Repo, root: Path) -> None:
     repo.add(all=True)
     repo.commit("further")
     repo.switch("main")
+
+
+def _nearly_a_window(repo: Repo) -> None:
+    """Memories up to just before a thinning."""
     with repo._history.db.write():
         for number in range(254):
             repo.write({f"memories/bot/{number % 9}": b"memory %d" % number}, "m")
@@ -177,7 +181,9 @@ VERBS: dict[str, Verb] = {
     "rm": Verb(lambda r: r.rm(r.root / "packed.bin"), whole=False),
     "mv": Verb(lambda r: r.mv(r.root / "packed.bin", r.root / "moved.bin"), whole=False),
     "restore": Verb(lambda r: r.restore(r.root / "text.txt"), lambda r: _dirty(r.root), whole=False),
-    "memory write at the end of a window": Verb(lambda r: [r.write({"memories/bot/x": b"%d" % n}, "x") for n in (1, 2, 3)], whole=False),
+    "memory write at the end of a window": Verb(
+        lambda r: [r.write({"memories/bot/x": b"%d" % n}, "x") for n in (1, 2, 3)], _nearly_a_window, whole=False
+    ),
     "branch and tag": Verb(lambda r: (r.branch("b2"), r.tag("t2"), r.delete_branch("b2")), whole=False),
 }  # fmt: skip
 
@@ -189,14 +195,12 @@ def _prepared(template: Path, verb: Verb, at: Path) -> Path:
     return at
 
 
-def _die_at(root: Path, verb: Verb, number: int, acknowledged: Path) -> int:
-    """Do the verb in a child that dies before step `number`; what it acknowledges is in a file outside the repo."""
+def _die_at(root: Path, verb: Verb, number: int) -> int:
+    """Do the verb in a child that dies before step `number`."""
 
     def work() -> None:
         with ml.open(root) as repo, hooked(kill_at(number)):
-            done = verb.do(repo)
-            oids = [c.oid for c in (done if isinstance(done, list) else [done]) if isinstance(c, ml.Commit)]
-            acknowledged.write_text(json.dumps(oids))
+            verb.do(repo)
 
     return in_child(work)
 
@@ -256,9 +260,8 @@ def crash_everywhere(template: Path, verb: Verb, every: int = 1) -> int:
             count = len(steps_of(lambda: verb.do(repo)))
         after = look(done)
         for number in range(1, count + 1, every):
-            copy, acknowledged = snapshot_of(ready, folder / "copy"), folder / "acknowledged"
-            acknowledged.unlink(missing_ok=True)
-            assert _die_at(copy, verb, number, acknowledged) == KILLED, f"step {number} was not reached"
+            copy = snapshot_of(ready, folder / "copy")
+            assert _die_at(copy, verb, number) == KILLED, f"step {number} was not reached"
             try:
                 _check_after_crash(copy, before, after, committed, verb)
             except Exception as error:
@@ -272,3 +275,129 @@ def test_a_kill_before_any_step_leaves_the_state_before_or_after(name: str, temp
     survived = crash_everywhere(template, VERBS[name])
     print(f"{name}: {survived} kills survived", file=sys.stderr)
     assert survived > 3
+
+
+# -- each safeguard switched off ----------------------------------------------------------------------
+
+
+def test_without_the_journal_a_crash_leaves_neither_the_state_before_nor_after(
+    template: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal, "begin", lambda _local, _plan: None)
+    for name in ("commit", "switch", "merge", "reset --hard", "undo of a switch"):
+        with pytest.raises(AssertionError, match="killed before step"):
+            crash_everywhere(template, VERBS[name])
+
+
+def test_with_rows_before_packs_a_crash_leaves_rows_that_name_nothing(
+    template: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def rows_first(self: Writer) -> None:
+        self._flush()
+        self._seal()
+        self._write_rows()
+        for sealed in self._sealed:
+            self._objects.packs.put(sealed.name, sealed.path)
+        self._sealed.clear()
+
+    monkeypatch.setattr(Writer, "finish", rows_first)
+    monkeypatch.setattr(Writer, "_check_still_there", lambda _self: None)
+    with pytest.raises(AssertionError, match="killed before step"):
+        crash_everywhere(template, VERBS["add"])
+
+
+# -- acknowledged commits -----------------------------------------------------------------------------
+
+
+def test_a_commit_acknowledged_before_a_kill_is_there(template: Path) -> None:
+    """A process writes memories and files and says so; it is killed at a random moment, again and again."""
+    with fast_folder() as folder:
+        root = snapshot_of(template, folder / "repo")
+        acknowledged: list[tuple[str, str]] = []
+        for seed in range(200 if TORTURE else 12):
+            child = python("-c", _SAYER, str(root), str(seed), stdout=subprocess.PIPE)
+            assert child.stdout is not None
+            lines = [child.stdout.readline() for _ in range(seed % 5 + 2)]
+            time.sleep(seed % 7 / 1000)
+            child.kill()
+            lines += child.stdout.readlines()
+            child.wait()
+            acknowledged += [tuple(line.split()) for line in lines if line.endswith("\n")]  # type: ignore[misc]
+            with ml.open(root) as repo:
+                for oid, lane in acknowledged:
+                    commit = repo.commit_at(oid, lane=lane)  # type: ignore[arg-type]
+                    for change in repo.changes(commit):
+                        assert change.new is None or repo.read_object(change.new.oid)
+        with ml.open(root) as repo:
+            repo.status()
+            assert repo.fsck(full=True).problems == ()
+            reachable = {c.oid for lane in ("work", "memory") for c in repo.log(lane=lane)}
+        assert {oid for oid, _ in acknowledged} <= reachable
+        print(f"{len(acknowledged)} acknowledged commits", file=sys.stderr)
+        assert len(acknowledged) > 20
+
+
+_SAYER = """
+import sys, pathlib, random
+import memlake as ml
+root, chance = pathlib.Path(sys.argv[1]), random.Random(sys.argv[2])
+repo = ml.open(root)
+for n in range(1000):
+    if n % 3:
+        commit = repo.write({f"memories/bot/{sys.argv[2]}/{n}": chance.randbytes(50)}, "m")
+    else:
+        (root / "by-child.bin").write_bytes(chance.randbytes(20000))
+        repo.add(root / "by-child.bin")
+        commit = repo.commit("by the child")
+    sys.stdout.write(f"{commit.oid} {commit.lane}\\n")
+    sys.stdout.flush()
+"""
+
+
+# -- kill -9 at a system call ---------------------------------------------------------------------------
+
+STRACE = shutil.which("strace")
+CALLS = ("pwrite64", "fsync,fdatasync", "link,linkat,rename,renameat", "unlink,unlinkat")
+
+
+@pytest.fixture(scope="module")
+def can_trace() -> None:
+    if STRACE is None:
+        pytest.skip("strace is not installed")
+    if subprocess.run([STRACE, "-qq", "-o", "/dev/null", "true"], check=False, capture_output=True).returncode:
+        pytest.skip("strace may not trace processes here")
+
+
+@pytest.mark.usefixtures("can_trace")
+@pytest.mark.parametrize("calls", CALLS)
+@pytest.mark.parametrize("verb", ["add", "commit", "switch"])
+def test_a_kill_at_a_system_call_leaves_the_state_before_or_after(verb: str, calls: str, template: Path) -> None:
+    arguments = {"add": ["add", "-A"], "commit": ["commit", "-m", "new"], "switch": ["switch", "side"]}[verb]
+    with fast_folder() as folder:
+        ready = _prepared(template, VERBS[verb], folder / "ready")
+        before, committed = look(ready), _commits(ready)
+        done = snapshot_of(ready, folder / "done")
+        assert _traced(done, arguments, calls, 0) == 0
+        after = look(done)
+        killed = 0
+        for number in range(1, 400) if TORTURE else (1, 2, 4, 7):
+            copy = snapshot_of(ready, folder / "copy")
+            status = _traced(copy, arguments, calls, number)
+            assert status in (0, KILLED, 128 + signal.SIGKILL)
+            _check_after_crash(copy, before, after, committed, VERBS[verb])
+            shutil.rmtree(copy)
+            if status == 0:
+                break
+            killed += 1
+    print(f"{verb}: killed at {killed} calls of {calls}", file=sys.stderr)
+    if not (verb == "switch" and calls.startswith("link")) and not (verb == "commit" and "link" in calls):
+        assert killed
+
+
+def _traced(root: Path, arguments: list[str], calls: str, number: int) -> int:
+    """Run the command line under strace, killed at the n-th of these calls; 0 is never."""
+    assert STRACE is not None
+    inject = [f"--inject={calls}:signal=SIGKILL:when={number}"] if number else []
+    command = [STRACE, "-f", "-qq", "-o", "/dev/null", f"--trace={calls}", *inject, sys.executable, "-m", "memlake.cli"]
+    found = subprocess.run([*command, *arguments], cwd=root, check=False, capture_output=True, env=dict(os.environ))
+    return found.returncode

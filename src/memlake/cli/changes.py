@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from memlake.cli import paths, shapes, words
 from memlake.records import Change, Entry
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """One change as shown: like a Change, but a removed and an added path of the same content are one rename."""
 
     status: str

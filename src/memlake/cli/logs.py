@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain, islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -19,8 +18,7 @@ from memlake.records import Commit, Lane, Move, short
 from memlake.repo import Repo
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(NamedTuple):
     """How commits are shown. `merges`: whether merges show their changes too (against their first parent)."""
 
     oneline: bool = False
@@ -30,8 +28,7 @@ class Look:
     merges: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(NamedTuple):
     """Which commits `log` is asked for."""
 
     revs: tuple[str, ...]
@@ -230,5 +227,5 @@ def reflog(repo: Repo, screen: Screen, /, *, ref: str, limit: int | None, lane: 
             screen.lines(shapes.stream("moves", moves))
             return
         for move in moves:
-            where = f"{screen.clean(move.ref)}@{{{move.index}}}"
+            where = f"{screen.clean(move.ref)}@{{{move.number}}}"
             screen.line(f"{screen.paint(short(move.new), 'id')} {where}: {screen.clean(move.action)}")

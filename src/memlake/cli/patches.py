@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from memlake.cli import paths, textdiff, words
 from memlake.cli.changes import Row, name_status, noun
@@ -44,8 +44,7 @@ def reader(repo: Repo, *, worktree: bool) -> Read:
     return read
 
 
-@dataclass(frozen=True, slots=True)
-class Texts:
+class Texts(NamedTuple):
     """Both sides of a row as lines; None when either is not text, too large, or purged."""
 
     old: list[str]
@@ -66,8 +65,7 @@ def find_texts(row: Row, read_old: Read, read_new: Read) -> Texts | None:
     return Texts(textdiff.split_lines(old_text), textdiff.split_lines(new_text))
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(NamedTuple):
     """What rendering needs beside the rows: the screen, and how to read each side."""
 
     screen: Screen
@@ -157,8 +155,7 @@ def _weight(entry: Entry | None) -> str:
 # -- counts
 
 
-@dataclass(frozen=True, slots=True)
-class Stat:
+class Stat(NamedTuple):
     """One row counted: lines added and removed, or None for what is not text."""
 
     name: str

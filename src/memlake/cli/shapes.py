@@ -27,7 +27,6 @@ beside a `time` (microseconds since 1970 UTC) stands `date`, the same in ISO 860
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -39,7 +38,7 @@ SCHEMA_VERSION = 1
 
 def plain(value: Any) -> Any:
     """A record, or anything holding records, as what JSON has words for."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+    if hasattr(value, "_fields"):
         return _record(value)
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
@@ -50,16 +49,16 @@ def plain(value: Any) -> Any:
 
 def _record(record: Any) -> dict[str, Any]:
     shape: dict[str, Any] = {"status": record.status} if isinstance(record, Change) else {}
-    for field in dataclasses.fields(record):
-        shape[field.name] = plain(getattr(record, field.name))
-        if field.name == "time":
+    for field in record._fields:
+        shape[field] = plain(getattr(record, field))
+        if field == "time":
             shape["date"] = words.iso(record.time)
     return shape
 
 
 def commit(record: Commit, changes: Iterable[Change] | None = None) -> dict[str, Any]:
     """A commit without its changes, which may be long, unless they are given."""
-    shape = plain(dataclasses.replace(record, changes=()))
+    shape = plain(record._replace(changes=()))
     del shape["changes"]
     if changes is not None:
         shape["changes"] = plain(tuple(changes))

@@ -83,7 +83,7 @@ def list_stashes(repo: Repo, screen: Screen, /, *, as_json: bool) -> None:
         screen.json({"stashes": found})
         return
     for kept in found:
-        screen.line(f"stash@{{{kept.index}}}: {screen.clean(kept.message)} ({words.ago(kept.time)})")
+        screen.line(f"stash@{{{kept.number}}}: {screen.clean(kept.message)} ({words.ago(kept.time)})")
 
 
 @stash.command()

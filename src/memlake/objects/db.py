@@ -32,6 +32,7 @@ class Database:
         self._lock = FileLock(path.with_name(path.name + ".lock"))
         self._local = threading.local()
         self._mutex = threading.RLock()
+        self.lease_seconds = 3600  # how long a lease of this repo lasts without being renewed
         self._everyone: list[tuple[int, apsw.Connection]] = []
 
     # -- reading ------------------------------------------------------------------------------

@@ -14,7 +14,6 @@ from memlake.errors import Unavailable
 from memlake.objects.db import Database
 from memlake.objects.layout import now, tick
 
-SECONDS = 3600
 NEVER = 1 << 62
 
 
@@ -22,22 +21,22 @@ class Lease:
     """Held by a writer from before its first byte until its work is named by a transaction or the stage."""
 
     def __init__(self, db: Database, what: str) -> None:
-        self._db = db
+        self._db, self._length = db, db.lease_seconds * 1_000_000
         with db.write():
             self.tick = tick(db)
             db.run(
                 "INSERT INTO lease(host, pid, born, tick, expires, what) VALUES(?, ?, ?, ?, ?, ?)",
-                (host(), os.getpid(), process_born(os.getpid()), self.tick, now() + SECONDS * 1_000_000, what),
+                (host(), os.getpid(), process_born(os.getpid()), self.tick, now() + self._length, what),
             )
             self._id = db.last_id()
         self._renewed = now()
 
     def renew(self) -> None:
         """Call now and then in long work; writes only every few minutes."""
-        if now() - self._renewed > SECONDS * 1_000_000 // 10:
+        if now() - self._renewed > self._length // 10:
             with self._db.write():
                 self.check()
-                self._db.run("UPDATE lease SET expires = ? WHERE id = ?", (now() + SECONDS * 1_000_000, self._id))
+                self._db.run("UPDATE lease SET expires = ? WHERE id = ?", (now() + self._length, self._id))
             self._renewed = now()
 
     def check(self) -> None:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import msgpack
 import zstandard
@@ -48,8 +48,7 @@ def expand(data: bytes, size: int) -> bytes:
         raise Corrupt(f"a compressed record cannot be unpacked: {error}.") from error
 
 
-@dataclass(frozen=True, slots=True)
-class Sealed:
+class Sealed(NamedTuple):
     name: str
     path: Path
     size: int

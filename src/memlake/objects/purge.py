@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from memlake.errors import Corrupt, NotFound, Unavailable
 from memlake.objects import disk, leases
@@ -18,15 +18,13 @@ from memlake.objects.packs import CHUNKED, PackWriter, Record, Sealed, read_foot
 from memlake.objects.store import OBJECT, Objects, part_name
 
 
-@dataclass(frozen=True, slots=True)
-class PurgeRequest:
+class PurgeRequest(NamedTuple):
     oids: Sequence[str]
     reason: str
     who: str
 
 
-@dataclass(frozen=True, slots=True)
-class Purged:
+class Purged(NamedTuple):
     oids: tuple[str, ...]
     bytes: int
     packs: int
@@ -62,7 +60,8 @@ def _targets(objects: Objects, oids: Sequence[str]) -> set[bytes]:
         row = db.row("SELECT oid, form, data FROM object WHERE oid = ?", (bytes.fromhex(oid),))
         if row is None:
             dead = db.row("SELECT 1 FROM tombstone WHERE oid = ?", (bytes.fromhex(oid),))
-            if dead:
+            if dead:  # once more: an earlier purge may have died before it deleted the files
+                targets.add(bytes.fromhex(oid))
                 continue
             raise NotFound(
                 f"object {oid} is not in this repo. Nothing was purged.", hint="Check the id with: memlake ls -l"
@@ -150,11 +149,14 @@ def _sweep_files(objects: Objects, targets: set[bytes]) -> tuple[str, ...]:
         objects.parts.delete(part_name(digest))
     with objects.db.write():
         leases.drop_dead(objects.db)
-        busy = leases.oldest(objects.db) != leases.NEVER
-    if busy:
-        return ("a writer is at work; if it was storing the purged content, that write will be refused.",)
-    for file in objects.tmp.iterdir() if objects.tmp.exists() else ():
-        disk.unlink(file)
+        if leases.oldest(objects.db) != leases.NEVER:
+            return ("a writer is at work; if it was storing the purged content, that write will be refused.",)
+        # Without a lease no one needs a file that no row names. It may be what a purge that died had still to delete.
+        known = {row[0] for row in objects.db.rows("SELECT name FROM pack")}
+        for name in [name for name, _, _ in objects.packs.list() if name not in known]:
+            objects.packs.delete(name)
+        for file in objects.tmp.iterdir() if objects.tmp.exists() else ():
+            disk.remove_tree(file)
     return ()
 
 

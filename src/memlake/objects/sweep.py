@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from functools import partial
 from itertools import islice
 
@@ -101,7 +100,7 @@ def sweep_files(objects: Objects, report: GcReport, grace_hours: float) -> GcRep
         for remove in strays:
             remove()
     _compact(objects.db)
-    return replace(report, packs=joined, files=len(strays), bytes=report.bytes + size)
+    return report._replace(packs=joined, files=len(strays), bytes=report.bytes + size)
 
 
 def _join_packs(objects: Objects) -> int:

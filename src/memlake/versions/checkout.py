@@ -12,7 +12,6 @@ import contextlib
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 
 from memlake.errors import Conflict
 from memlake.objects import disk
@@ -66,7 +65,7 @@ def finish(local: Local, plan: Plan, commit: str | None, changes: Iterable[Chang
     rows.update((row.path, row) for row in plan.rows)
     for path, (stat, racy) in stats.items():
         if path in rows:
-            rows[path] = replace(rows[path], stat=stat, racy=racy)
+            rows[path] = rows[path]._replace(stat=stat, racy=racy)
     head = f"@{commit}" if goal.head.startswith("@") else goal.head
     with local.db.write():
         local.put(rows.values())
@@ -158,7 +157,7 @@ def check_safe(local: Local, root: str, changes: Sequence[Change], verb: str) ->
 def check_taking_back(local: Local, root: str, changes: Sequence[Change], left: Saved) -> None:
     """As check_safe, for undo: what the verb staged or left in the files is no work, only what was done since."""
     rows = local.tracked(file_path(change.path) for change in changes)
-    plain = {path: replace(row, staged=False, old=None) for path, row in rows.items()}
+    plain = {path: row._replace(staged=False, old=None) for path, row in rows.items()}
     _refuse([path for path in _unsafe(root, changes, plain) if not _still_holds(root, path, left)], "undo")
 
 

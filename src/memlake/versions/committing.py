@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from memlake.errors import Conflict, InvalidInput, Nothing
 from memlake.objects.layout import now
@@ -22,8 +21,7 @@ from memlake.versions.paths import FILES, check, tree_path
 from memlake.versions.record import amended, record, record_on
 
 
-@dataclass(frozen=True, slots=True)
-class Saying:
+class Saying(NamedTuple):
     """What a commit says beside its content."""
 
     message: str | None

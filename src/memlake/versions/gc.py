@@ -9,7 +9,7 @@ from what is new, inside the transaction that deletes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from memlake.objects import leases
 from memlake.objects.layout import now, tick
@@ -19,7 +19,6 @@ from memlake.versions import codec, journal, thin, tree
 from memlake.versions.here import Here
 from memlake.versions.history import WINDOW, History
 from memlake.versions.operations import kept_objects
-from memlake.versions.when import parse_time
 
 _HOUR = 3_600_000_000
 _BATCH = 4000
@@ -31,15 +30,13 @@ _STOOD_ON = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
+class Policy(NamedTuple):
     dry_run: bool = False
     grace_hours: float = 24
     reflog_expire: str = "never"
 
 
-@dataclass(frozen=True, slots=True)
-class Moment:
+class Moment(NamedTuple):
     """When the marking began: what is newer counts as needed."""
 
     tick: int
@@ -94,12 +91,12 @@ def _moment(history: History) -> Moment:
     return Moment(tick(history.db), *row)
 
 
-def _expire_reflog(history: History, setting: str) -> None:
+def _expire_reflog(history: History, days: str) -> None:
     """Only on request: by default the reflog is kept for ever."""
-    if setting != "never":
+    if days != "never":
         # The newest row stays in any case: the chain of marks goes on from it.
         sql = "DELETE FROM reflog WHERE time < ? AND id < (SELECT max(id) FROM reflog)"
-        history.db.run(sql, (parse_time(setting),))
+        history.db.run(sql, (now() - int(days) * 24 * _HOUR,))
 
 
 def _local_roots(here: Here) -> tuple[set[str], set[str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from memlake.records import Author, Commit, Lane
 from memlake.versions import refs
@@ -11,8 +11,7 @@ from memlake.versions.history import History
 from memlake.versions.local import Local
 
 
-@dataclass(frozen=True, slots=True)
-class Here:
+class Here(NamedTuple):
     history: History
     local: Local
     root: str

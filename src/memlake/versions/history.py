@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import msgpack
 
@@ -24,8 +24,7 @@ WINDOW = 256  # of memory-lane commits every 256th keeps its nodes
 _COLUMNS = "seq, oid, data"
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
+class Draft(NamedTuple):
     """What a commit is to say. `edits` maps a tree path to its new entry, or None to remove it."""
 
     lane: Lane
@@ -201,7 +200,7 @@ class History:
         data = codec.encode_commit(commit)
         if len(data) > codec.CHANGES_INLINE and commit.changes:
             listed = msgpack.packb(codec.encode_changes(commit.changes))
-            commit = replace(commit, changes=None, meta={**commit.meta, "changes": self.objects.write(listed)})
+            commit = commit._replace(changes=None, meta={**commit.meta, "changes": self.objects.write(listed)})
             data = codec.encode_commit(commit)
         digest, seq = hashlib.sha256(data).digest(), next_seq(self.db)
         p1, p2 = (*(parent.seq for parent in parents), None, None)[:2]
@@ -218,7 +217,7 @@ class History:
                 data,
             ),
         )
-        return replace(commit, oid=digest.hex(), seq=seq)
+        return commit._replace(oid=digest.hex(), seq=seq)
 
 
 def _commit(seq: int, oid: bytes, data: bytes) -> Commit:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from memlake.errors import Unavailable
 
@@ -92,8 +92,7 @@ class Ignore:
         return str(rule) if rule and not rule.negated else None
 
 
-@dataclass(frozen=True, slots=True)
-class _Rule:
+class _Rule(NamedTuple):
     """One line of an ignore file. `glob` is a regex for the whole name, or for the path when `anchored`."""
 
     source: str

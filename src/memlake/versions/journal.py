@@ -12,6 +12,7 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from memlake.objects.db import Database
 from memlake.records import Change, Entry
@@ -20,8 +21,7 @@ from memlake.versions.history import History
 from memlake.versions.local import Local, Tracked
 
 
-@dataclass(frozen=True, slots=True)
-class Goal:
+class Goal(NamedTuple):
     """Where a checkout goes: the commit, what HEAD says then, and what to write in HEAD's log ("": nothing)."""
 
     commit: str | None
@@ -30,8 +30,7 @@ class Goal:
     who: str
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(NamedTuple):
     """A goal, and what does not follow from it and base: other files to write, rows to set, the state to leave."""
 
     goal: Goal

@@ -8,8 +8,7 @@ import os
 import stat as modes
 import struct
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from memlake.errors import Corrupt
 from memlake.objects.db import Database, FileLock, Row
@@ -22,8 +21,7 @@ _STAT = struct.Struct("<qqqQI")
 _FINE, _COARSE = 20_000_000, 2_000_000_000  # ns within which a second change may leave the same mtime
 
 
-@dataclass(frozen=True, slots=True)
-class Tracked:
+class Tracked(NamedTuple):
     """One row of what is tracked; `path` is without `files/`."""
 
     path: str

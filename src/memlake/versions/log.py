@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from difflib import SequenceMatcher
+from typing import NamedTuple
 
 from memlake.records import Commit, Entry
 from memlake.reports import BlameLine
@@ -15,8 +15,7 @@ from memlake.versions.paths import matches
 from memlake.versions.textmerge import as_text
 
 
-@dataclass(frozen=True, slots=True)
-class Filter:
+class Filter(NamedTuple):
     """Which commits a log shows."""
 
     paths: tuple[str, ...] = ()

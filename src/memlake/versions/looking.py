@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 from memlake.errors import InvalidInput, NotFound
 from memlake.records import Change, Commit, Entry, Lane
@@ -21,8 +21,7 @@ from memlake.versions.paths import FILES, check, matches
 from memlake.versions.when import parse_time
 
 
-@dataclass(frozen=True, slots=True)
-class LogQuery:
+class LogQuery(NamedTuple):
     rev: str | tuple[str, ...] = "HEAD"
     lane: str = "work"
     paths: tuple[str, ...] = ()

@@ -8,7 +8,7 @@ merged first, and a path they disagree on counts as changed on both sides.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from memlake.records import Commit, Conflict, Entry
 from memlake.versions import codec, tree
@@ -22,8 +22,7 @@ Driver = Callable[[History, Entry | None, Entry, Entry], Entry | None]
 DRIVERS: dict[str, Driver] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """What to apply on top of ours, and what nobody can decide but a person."""
 
     edits: Mapping[str, Entry | None]

@@ -9,8 +9,8 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from memlake.errors import Conflict as ConflictError
 from memlake.errors import InvalidInput, NotFound, Nothing
@@ -34,20 +34,18 @@ from memlake.versions.textmerge import as_text, merge_text
 Doing = dict[str, Any]  # a merge, revert or cherry-pick as local.db keeps it while it waits
 
 
-@dataclass(frozen=True, slots=True)
-class How:
+class How(NamedTuple):
     ff: bool = True
     only_ff: bool = False
     message: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Conclusion:
+class Conclusion(NamedTuple):
     """What is said when something that waited is concluded."""
 
     message: str | None = None
     author: Author | None = None
-    meta: Mapping[str, str] = field(default_factory=dict)
+    meta: Mapping[str, str] = MappingProxyType({})
 
 
 def merge_rev(here: Here, name: str, how: How) -> Merged:
@@ -161,7 +159,7 @@ def _attempt(here: Here, doing: Doing, chosen: tuple[Conflict, ...]) -> Merged:
 def _with_choice(conflict: Conflict, choices: dict[str, Conflict]) -> Conflict:
     made = choices.get(conflict.path)
     same = made is not None and (made.ours, made.theirs) == (conflict.ours, conflict.theirs)
-    return replace(conflict, choice=made.choice, chosen=made.chosen) if made is not None and same else conflict
+    return conflict._replace(choice=made.choice, chosen=made.chosen) if made is not None and same else conflict
 
 
 def _outcome(here: Here, doing: Doing) -> dict[Lane, Outcome]:
@@ -213,8 +211,8 @@ def _conclude(here: Here, doing: Doing, outcome: dict[Lane, Outcome], decided: d
             commit, fast = _move_lanes(here, doing, edits)
             moved.commit = commit.oid if commit else None
         how = "fast-forward" if fast else "made by merge" if verb == "merge" else "applied"
-        goal = replace(goal, commit=moved.commit, action=f"{goal.action}: {how}")
-        here.local.put([replace(row, staged=False, old=None) for row in here.local.staged().values()])
+        goal = goal._replace(commit=moved.commit, action=f"{goal.action}: {how}")
+        here.local.put([row._replace(staged=False, old=None) for row in here.local.staged().values()])
         base = here.history.get(here.local.base) if here.local.base else None
         checkout.move_to(here.history, here.local, here.root, goal, here.history.diff(base, commit, FILES))
     return Merged(commit.oid if commit else None, fast_forward=fast, changes=changes)
@@ -287,7 +285,7 @@ def choose(here: Here, side: str, paths: tuple[str, ...]) -> tuple[Conflict, ...
         if path not in known:
             listed = "  ".join(sorted(known)[:5])
             raise NotFound(f"{path!r} is not in conflict. Nothing was changed.", hint=f"In conflict: {listed}")
-    here.local.put_conflicts(replace(c, choice=side, chosen=None) for c in conflicts if not paths or c.path in paths)
+    here.local.put_conflicts(c._replace(choice=side, chosen=None) for c in conflicts if not paths or c.path in paths)
     return tuple(conflict for conflict in here.local.conflicts() if conflict.choice is None)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import zstandard
@@ -20,6 +20,7 @@ from memlake.objects.layout import now
 from memlake.objects.leases import Lease
 from memlake.objects.writer import Writer
 from memlake.records import Change, Commit, Entry
+from memlake.records import Conflict as Conflicting
 from memlake.reports import Operation
 from memlake.versions import checkout, journal, refs, worktree
 from memlake.versions.codec import LANES, decode_entry, encode_entry
@@ -41,6 +42,7 @@ class Before:
     base: str | None
     staged: list[Tracked]
     doing: str | None
+    conflicts: tuple[Conflicting, ...] = ()
     touches_files: bool = False
     saved: dict[str, Entry | None] = field(default_factory=dict)
     left: dict[str, Entry | None] = field(default_factory=dict)  # uncommitted content the verb put into files
@@ -69,7 +71,8 @@ def operation(here: Here, verb: str, detail: str = "", *, files: bool = False) -
 
 def _state(here: Here, files: bool) -> Before:
     local = here.local
-    return Before(local.state("head") or "main", local.base, list(local.staged().values()), local.state("doing"), files)
+    head, staged = local.state("head") or "main", list(local.staged().values())
+    return Before(head, local.base, staged, local.state("doing"), local.conflicts(), files)
 
 
 def _keep(here: Here, verb: str, detail: str, before: Before) -> None:
@@ -125,6 +128,7 @@ def _take_back(here: Here, row: tuple[Any, ...], verb: str) -> Operation:
     before = _from_json(json.loads(zstandard.decompress(data)))
     with operation(here, verb, f"#{id} {done} {detail}".strip(), files=before.touches_files) as mine:
         mine.saved = _restore(here, before, id)
+        here.local.put_conflicts(before.conflicts)
         mine.left = {path: before.saved[path] for path in mine.saved if path in before.saved}
     return Operation(id, done, detail, time, True)
 
@@ -149,7 +153,7 @@ def _restore(here: Here, before: Before, id: int) -> dict[str, Entry | None]:
     with journal.moving(here.history, here.local, plan):
         _refs_back(here.history, before, here.who)
     stats = checkout.write_files(here.history.objects, here.root, writes)
-    plan = replace(plan, rows=list(_rows(here, wanted, staged, stats)))
+    plan = plan._replace(rows=list(_rows(here, wanted, staged, stats)))
     checkout.finish(here.local, plan, before.base, (), {})
     return saved
 
@@ -247,6 +251,9 @@ def _as_json(before: Before) -> dict[str, Any]:
         "base": before.base,
         "staged": staged,
         "doing": before.doing,
+        "conflicts": [
+            [c.path, _hex(c.base), _hex(c.ours), _hex(c.theirs), c.choice, _hex(c.chosen)] for c in before.conflicts
+        ],
         "files": before.touches_files,
         "saved": {path: _hex(entry) for path, entry in before.saved.items()},
         "left": {path: _hex(entry) for path, entry in before.left.items()},
@@ -261,7 +268,22 @@ def _from_json(data: dict[str, Any]) -> Before:
     ]
     saved, left = ({path: _entry(text) for path, text in data.get(key, {}).items()} for key in ("saved", "left"))
     moved = [tuple(r) for r in data["refs"]]
-    return Before(data["head"], data["base"], staged, data["doing"], data["files"], saved, left, moved, data["commit"])
+    conflicts = tuple(
+        Conflicting(path, _entry(base), _entry(ours), _entry(theirs), choice, _entry(chosen))
+        for path, base, ours, theirs, choice, chosen in data.get("conflicts", ())
+    )
+    return Before(
+        data["head"],
+        data["base"],
+        staged,
+        data["doing"],
+        conflicts,
+        data["files"],
+        saved,
+        left,
+        moved,
+        data["commit"],
+    )
 
 
 def save_dirty(here: Here, changes: tuple[Change, ...]) -> dict[str, Entry | None]:

@@ -12,6 +12,7 @@ from memlake.reports import PurgeReport
 from memlake.versions import codec
 from memlake.versions.here import Here
 from memlake.versions.paths import FILES
+from memlake.versions.stage import unstage
 
 
 def purge(here: Here, named: tuple[str, ...], reason: str) -> PurgeReport:
@@ -83,8 +84,6 @@ def _forget_locally(here: Here, oids: set[str]) -> None:
     """The stage, the operations and the notes of this checkout must not bring it back."""
     db = here.local.db
     with db.write():
-        for row in list(here.local.staged().values()):
-            if row.entry is not None and row.entry.oid in oids:
-                db.run("DELETE FROM file WHERE path = ?", (row.path,))
+        unstage(here.local, [r for r in here.local.staged().values() if r.entry is not None and r.entry.oid in oids])
         db.run("DELETE FROM operation")
     db.checkpoint()

@@ -6,7 +6,6 @@ The one road by which a branch moves forward. Knows nothing of working files.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from memlake.errors import Conflict, Nothing
 from memlake.records import Commit, Entry, Lane
@@ -59,7 +58,7 @@ def amended(history: History, head: Commit, draft: Draft) -> Draft:
     """A draft that says what `head` said and what the draft says, relative to the parent of head."""
     edits = {change.path: change.new for change in history.changes(head)}
     meta = {name: oid for name, oid in head.meta.items() if name != "changes"}
-    return replace(draft, edits={**edits, **draft.edits}, meta={**meta, **draft.meta})
+    return draft._replace(edits={**edits, **draft.edits}, meta={**meta, **draft.meta})
 
 
 def _head(history: History, branch: str, lane: Lane) -> Commit | None:

@@ -9,8 +9,8 @@ import json
 import os
 import stat as modes
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
+from typing import NamedTuple
 
 from memlake.errors import InvalidInput, NotFound
 from memlake.objects.layout import now
@@ -26,13 +26,13 @@ Progress = Callable[[int, int, str], None]
 _TABLES = (sniff.CSV, sniff.TSV, sniff.JSONL, sniff.PARQUET)
 
 
-@dataclass(frozen=True, slots=True)
-class Adding:
+class Adding(NamedTuple):
     """What one `add` is asked to do. `paths` are relative to the root; "" is everything."""
 
     paths: Sequence[str]
     force: bool = False
     tracked_only: bool = False
+    warn_secrets: bool = True
     progress: Progress | None = None
 
 
@@ -52,8 +52,12 @@ def add(objects: Objects, local: Local, root: str, author: Author, asked: Adding
         seen = _read_all(root, writer, changed, asked.progress)
         writer.finish()
         staged = [_row(rows.get(path), path, root, one, author) for path, one in seen]
-        warnings += [text for path, one in seen if (text := sniff.secret_warning(path, one.head))]
+        warnings += _secrets(seen) if asked.warn_secrets else []
         return _stage(local, staged, gone, warnings)
+
+
+def _secrets(seen: list[tuple[str, worktree.Seen]]) -> list[str]:
+    return [text for path, one in seen if (text := sniff.secret_warning(path, one.head))]
 
 
 def _rows_for(local: Local, paths: Sequence[str]) -> dict[str, Tracked]:
@@ -170,7 +174,7 @@ def _row(row: Tracked | None, path: str, root: str, seen: worktree.Seen, author:
     if seen.entry == old:
         return Tracked(path, old, seen.stat, seen.racy)
     if row is not None and row.entry == seen.entry:
-        return replace(row, stat=seen.stat, racy=seen.racy)
+        return row._replace(stat=seen.stat, racy=seen.racy)
     return Tracked(path, seen.entry, seen.stat, seen.racy, True, old, _about(path, root, seen, author))
 
 

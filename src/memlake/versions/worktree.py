@@ -8,8 +8,8 @@ import os
 import stat as modes
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from memlake.errors import InvalidInput, NotFound, Unavailable
 from memlake.objects import disk
@@ -22,8 +22,7 @@ from memlake.versions.local import is_racy, mode_of, pack_stat
 _TRIES = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(NamedTuple):
     """One working file as it was read: its entry, its stat, the first bytes."""
 
     entry: Entry

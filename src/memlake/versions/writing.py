@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from memlake.errors import Conflict, InvalidInput, NotFound
 from memlake.objects import disk, layout
@@ -37,8 +38,7 @@ def begin(history: History, local: Local, branch: str) -> None:
 # -- records at any path ----------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     changes: Mapping[str, bytes | Entry | None]
     message: str
     branch: str | None
@@ -166,8 +166,9 @@ def remove(here: Here, paths: Sequence[str], *, cached: bool, force: bool) -> St
         rows.update(found)
     if not force:
         _refuse_unsaved(here, rows, cached)
-    with operation(here, "rm", " ".join(paths[:5]), files=not cached):
+    with operation(here, "rm", " ".join(paths[:5]), files=not cached) as before:
         if not cached:
+            before.saved = save_dirty(here, tuple(Change(FILES + path, None, None) for path in _edited(here, rows)))
             gone = [Change(FILES + path, row.entry, None) for path, row in rows.items()]
             checkout.write_files(here.history.objects, here.root, gone)
         staged = [stage.removed(row) for row in rows.values()]
@@ -202,6 +203,8 @@ def move(here: Here, source: str, target: str, *, force: bool) -> Staged:
             f"path {source!r} matches nothing that is tracked. Nothing was changed.",
             hint="See what is tracked with: memlake ls",
         )
+    if source in rows and worktree.find_stat(here.root, source) is None:
+        raise NotFound(f"file {source!r} is tracked, but not there to be moved. Nothing was changed.")
     full = os.path.join(here.root, target)
     if target == "" or os.path.isdir(full):
         target = f"{target}/{os.path.basename(source)}".lstrip("/")
