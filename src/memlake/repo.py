@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -197,8 +196,9 @@ class Repo:
         return self._history.changes(commit)
 
     def meta(self, commit: Commit, name: str) -> Any:
+        """Facts beside the content: "metrics", "params", "uses", or "about" (path -> what `add` noted)."""
         oid = commit.meta.get(name)
-        return json.loads(self._history.objects.read(oid)) if oid else None
+        return versions.looking.fact(self._look(), name, oid) if oid else None
 
     def log(
         self,

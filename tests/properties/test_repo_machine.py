@@ -1,586 +1,34 @@
 """The real repo and a dict side by side: whatever is done to both, they must agree, and nothing may ever be lost.
 
-All contents have the same length, so that a file that changes at once after being added can only be told by
-git's racy-clean rule; none is text, so that a merge cannot join two of them. One run of the machine is a few dozen
-verbs in random order; after each of them everything that can be seen is compared.
+The machine is in machine.py, the dict in model.py. `make torture` runs it for hours.
 """
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
-from collections.abc import Callable, Iterable
-from pathlib import Path
+from collections.abc import Callable
+from types import ModuleType
 
 import pytest
-from hypothesis import HealthCheck, settings
-from hypothesis import strategies as st
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    initialize,
-    invariant,
-    precondition,
-    rule,
-    run_state_machine_as_test,
-)
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis.stateful import run_state_machine_as_test
 
 import memlake as ml
-from memlake.records import Change, Entry
-from memlake.reports import Merged
-from tests.properties.model import Model, Point, Shelf, Tree, Value, clashes, differences, put, three_way
-
-PATHS = ["a", "b", "c", "c/z", "d/x", "d/e/y"]
-CONTENTS = [b"\0one", b"\0two", b"\0six"]
-BRANCHES = ["main", "dev", "feature/x"]
-FAST_DISK = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-
-path = st.sampled_from(PATHS)
-value = st.tuples(st.sampled_from(CONTENTS), st.booleans())
-name = st.sampled_from(BRANCHES)
-side = st.sampled_from(["ours", "theirs"])
-number = st.integers(0, 10**6)
-Moves = dict[str, tuple[Value | None, Value | None]]
-
-
-class RepoMachine(RuleBasedStateMachine):
-    def __init__(self) -> None:
-        super().__init__()
-        self.root = Path(tempfile.mkdtemp(dir=FAST_DISK))
-        self.repo = ml.init(self.root)
-        self.left_open: list[ml.Repo] = []
-        self.model = Model()
-        self.done: list[tuple[Model, Model]] = []  # (before, after) of each verb that undo can take back
-        self.written = 0
-        self.exact = True
-
-    def teardown(self) -> None:
-        try:
-            assert self.repo.fsck(full=True).ok
-            self.every_commit_is_readable()
-        finally:
-            for repo in (self.repo, *self.left_open):
-                repo.close()
-            shutil.rmtree(self.root)
-
-    @initialize(seeded=st.booleans())
-    def begin(self, seeded: bool) -> None:
-        """Either nothing, or what most stories begin with: a commit, and a branch that went its own way."""
-        if seeded:
-            for path, content in (("a", CONTENTS[0]), ("c/z", CONTENTS[0])):
-                self.write(path, (content, False))
-            self.add_all()
-            self.commit(False)
-            self.branch("dev")
-            self.write("a", (CONTENTS[1], False))
-            self.add_all()
-            self.commit(False)
-
-    # -- doing ---------------------------------------------------------------------------------
-
-    def does(self, verb: Callable[[], object], expected: Model) -> None:
-        """Run a verb that must succeed and take the model to `expected`."""
-        before, self.model = self.model, self.model.copy()
-        verb()
-        self.model = expected
-        self.done.append((before, expected.copy()))
-        if not self.exact:
-            self.done.clear()
-        self.exact = True
-
-    def refuses(self, verb: Callable[[], object], *kinds: type[Exception]) -> None:
-        """Run a verb that must not succeed; the invariants check that it changed nothing."""
-        with pytest.raises(kinds or ml.Error):
-            verb()
-
-    def learn(self, model: Model, tree: Tree, parents: Iterable[str | None]) -> None:
-        """Note the commit HEAD names after a verb, with the tree it must have."""
-        tip = self.repo.head
-        assert tip is not None
-        model.commits[tip] = Point(dict(tree), tuple(p for p in parents if p))
-        model.move(tip)
-
-    def full(self, path: str) -> Path:
-        return self.root / path
-
-    def on_disk(self) -> Tree:
-        found: Tree = {}
-        for folder, folders, names in os.walk(self.root):
-            if Path(folder) == self.root:
-                folders.remove(".memlake")
-            for one in names:
-                file = Path(folder) / one
-                found[file.relative_to(self.root).as_posix()] = (file.read_bytes(), bool(file.stat().st_mode & 0o100))
-        return found
-
-    # -- files by hand ---------------------------------------------------------------------------
-
-    @rule(path=path, value=value)
-    def write(self, path: str, value: Value) -> None:
-        file = self.full(path)
-        for above in file.relative_to(self.root).parents:
-            if (self.root / above).is_file():
-                (self.root / above).unlink()
-        if file.is_dir():
-            shutil.rmtree(file)
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(value[0])
-        file.chmod(0o755 if value[1] else 0o644)
-        put(self.model.work, path, value)
-
-    @precondition(lambda self: self.model.work)
-    @rule(which=number)
-    def delete(self, which: int) -> None:
-        path = sorted(self.model.work)[which % len(self.model.work)]
-        self.full(path).unlink()
-        put(self.model.work, path, None)
-
-    # -- the stage -------------------------------------------------------------------------------
-
-    @rule()
-    def add_all(self) -> None:
-        expected = self.model.copy()
-        expected.stage = dict(self.model.work)
-        self.does(lambda: self.repo.add(all=True), expected)
-
-    @rule(path=path)
-    def add(self, path: str) -> None:
-        model, expected = self.model, self.model.copy()
-        below = {p for p in model.work.keys() | model.stage.keys() if p == path or p.startswith(path + "/")}
-        for one in below:
-            put(expected.stage, one, None)
-        for one in below & model.work.keys():
-            put(expected.stage, one, model.work[one])  # a file that became a folder is replaced, as git does
-        removed = any(p == path or p.startswith(path + "/") for p in model.tree(model.tip))
-        if not below and not removed and not self.full(path).is_dir():
-            return self.refuses(lambda: self.repo.add(self.full(path)), ml.NotFound)
-        return self.does(lambda: self.repo.add(self.full(path)), expected)
-
-    @precondition(lambda self: self.model.stage)
-    @rule(which=number, cached=st.booleans(), force=st.booleans())
-    def rm(self, which: int, cached: bool, force: bool) -> None:
-        model, expected = self.model, self.model.copy()
-        path = sorted(model.stage)[which % len(model.stage)]
-        put(expected.stage, path, None)
-        if not cached:
-            put(expected.work, path, None)
-        work, stage, head = model.work.get(path), model.stage[path], model.tree(model.tip).get(path)
-        safe = work in (None, stage) and (stage == head or cached)
-        if cached and work is not None and work != stage and stage == head:
-            safe = True  # only the stage forgets it; the file stays
-        if force or safe:
-            self.does(lambda: self.repo.rm(self.full(path), cached=cached, force=force), expected)
-        else:
-            self.refuses(lambda: self.repo.rm(self.full(path), cached=cached), ml.ConflictError)
-
-    @precondition(lambda self: self.model.stage)
-    @rule(which=number, goal=path)
-    def mv(self, which: int, goal: str) -> None:
-        model, expected = self.model, self.model.copy()
-        source = sorted(model.stage)[which % len(model.stage)]
-        into = f"{goal}/{source.rpartition('/')[2]}" if self.full(goal).is_dir() else goal
-        put(expected.work, into, expected.work.pop(source, None))
-        put(expected.stage, into, expected.stage.pop(source))
-        others = (model.work.keys() | model.stage.keys()) - {source}
-        lost = others - expected.work.keys() - expected.stage.keys()
-        if source not in model.work or into in model.work or lost or clashes([source, into]):
-            with pytest.raises(ml.Error):
-                self.repo.mv(self.full(source), self.full(goal))
-        else:
-            self.does(lambda: self.repo.mv(self.full(source), self.full(goal)), expected)
-
-    @precondition(lambda self: self.model.stage)
-    @rule(which=number, staged=st.booleans())
-    def restore(self, which: int, staged: bool) -> None:
-        model, expected = self.model, self.model.copy()
-        path = sorted(model.stage)[which % len(model.stage)]
-        if staged:
-            put(expected.stage, path, None)
-            for one, kept in model.tree(model.tip).items():
-                if one == path or one.startswith(path + "/"):
-                    put(expected.stage, one, kept)
-        else:
-            put(expected.work, path, model.stage[path])
-            if model.work.keys() - {path} != expected.work.keys() - {path}:
-                return self.refuses(lambda: self.repo.restore(self.full(path)), ml.ConflictError)
-        return self.does(lambda: self.repo.restore(self.full(path), staged=staged), expected)
-
-    # -- commits ---------------------------------------------------------------------------------
-
-    @rule(amend=st.booleans())
-    def commit(self, amend: bool) -> None:
-        model, expected = self.model, self.model.copy()
-        self.written += 1
-        if (amend and model.tip is None) or (not amend and not model.staged()):
-            return self.refuses(lambda: self.repo.commit(f"c{self.written}", amend=amend), ml.Nothing)
-        parents = model.commits[model.tip].parents if amend and model.tip else (model.tip,)
-
-        def verb() -> None:
-            made = self.repo.commit(f"c{self.written}", amend=amend)
-            self.learn(expected, model.stage, parents)
-            assert made.parents == expected.commits[made.oid].parents
-
-        return self.does(verb, expected)
-
-    @precondition(lambda self: self.model.branch is not None)
-    @rule(key=st.integers(0, 3), content=st.sampled_from(CONTENTS))
-    def remember(self, key: int, content: bytes) -> None:
-        """An agent writes between the verbs of a person; only the memory lane may show it."""
-        model, path = self.model, f"memories/bot/{key}"
-        tree = model.tree(model.memory)
-        if tree.get(path) == (content, False):
-            return self.refuses(lambda: self.repo.write({path: content}, "m"), ml.Nothing)
-        made = self.repo.write({path: content}, "m")
-        model.commits[made.oid] = Point({**tree, path: (content, False)}, (model.memory,) if model.memory else ())
-        model.branches[model.branch or ""] = (model.tip, made.oid)
-        for before, after in self.done[-1:]:
-            if before.branches.get(model.head, (0, 0))[1] == after.branches.get(model.head, (0, 0))[1]:
-                for one in (before, after):  # undo of a verb that left the memory lane alone leaves this write alone
-                    if model.head in one.branches:
-                        one.branches[model.head] = (one.branches[model.head][0], made.oid)
-        return None
-
-    # -- standing somewhere ------------------------------------------------------------------------
-
-    def blocked(self, moves: Moves) -> bool:
-        """Whether moving these paths would lose something that is nowhere else."""
-        model = self.model
-        head = model.tree(model.tip)
-        for path, (_, new) in moves.items():
-            old = head.get(path)
-            if model.stage.get(path) not in (old, new) or model.work.get(path) not in (None, old, new):
-                return True
-            if new is None and path in model.work and path not in model.stage and model.work[path] != old:
-                return True
-            gone = {p for p, (_, after) in moves.items() if after is None}
-            around = {p for p in model.work if p.startswith(path + "/") or path.startswith(p + "/")}
-            staged = {p for p in model.stage if p.startswith(path + "/") or path.startswith(p + "/")}
-            if new is not None and (around | staged) - gone:
-                return True
-        return False
-
-    def moved(self, moves: Moves) -> Model:
-        """The model after moving these paths. Where a file by hand was as the target has it, undo gives HEAD's back."""
-        expected = self.model.copy()
-        head = self.model.tree(self.model.tip)
-        self.exact = all(self.model.work.get(p) == head.get(p) == self.model.stage.get(p) for p in moves)
-        for path, (_, new) in sorted(moves.items(), key=lambda item: item[1][1] is not None):
-            put(expected.stage, path, new)
-            put(expected.work, path, new)
-        return expected
-
-    @rule(name=name)
-    def branch(self, name: str) -> None:
-        expected = self.model.copy()
-        expected.branches[name] = (self.model.tip, self.model.memory)
-        if self.model.branch is None and self.model.tip:
-            expected.branches[name] = (self.model.tip, self.repo.commit_at("HEAD").other)
-        if name in self.model.branches or expected.branches[name] == (None, None):
-            self.refuses(lambda: self.repo.branch(name), ml.AlreadyExists, ml.NotFound)
-        else:
-            self.does(lambda: self.repo.branch(name), expected)
-
-    @rule(name=name)
-    def switch(self, name: str) -> None:
-        if name not in self.model.branches:
-            return self.refuses(lambda: self.repo.switch(name), ml.NotFound)
-        target = self.model.branches[name][0]
-        moves = differences(self.model.tree(self.model.tip), self.model.tree(target))
-        if self.blocked(moves):
-            return self.refuses(lambda: self.repo.switch(name), ml.ConflictError)
-        expected = self.moved(moves)
-        expected.head = name
-        return self.does(lambda: self.repo.switch(name), expected)
-
-    @precondition(lambda self: self.model.tip)
-    @rule(which=number)
-    def detach(self, which: int) -> None:
-        target = self.pick(which)
-        moves = differences(self.model.tree(self.model.tip), self.model.tree(target))
-        if self.blocked(moves):
-            return self.refuses(lambda: self.repo.switch(target, detach=True), ml.ConflictError)
-        expected = self.moved(moves)
-        expected.head = f"@{target}"
-        return self.does(lambda: self.repo.switch(target, detach=True), expected)
-
-    def pick(self, which: int) -> str:
-        """Any commit of the work lane, also one that no branch names any more."""
-        works = [
-            oid for oid, point in self.model.commits.items() if not any(p.startswith("memories") for p in point.tree)
-        ]
-        return works[which % len(works)]
-
-    @precondition(lambda self: self.model.tip)
-    @rule(which=number, mode=st.sampled_from(["soft", "mixed", "hard"]))
-    def reset(self, which: int, mode: str) -> None:
-        model, target = self.model, self.pick(which)
-        expected = model.copy()
-        tree = model.tree(target)
-        if mode != "soft":
-            expected.stage = dict(tree)
-        if mode == "hard":
-            for path in model.stage.keys() | model.tree(model.tip).keys():
-                put(expected.work, path, None)
-            for path, value in tree.items():
-                put(expected.work, path, value)
-        expected.move(target)
-        self.does(lambda: self.repo.reset(target, mode), expected)
-
-    @rule(name=st.sampled_from(["v1", "v2"]))
-    def tag(self, name: str) -> None:
-        expected = self.model.copy()
-        if self.model.branch is None:
-            expected.tags[name] = (self.model.tip, self.repo.commit_at("HEAD").other)
-        else:
-            expected.tags[name] = self.model.branches[self.model.branch]
-        if name in self.model.tags or expected.tags[name] == (None, None):
-            self.refuses(lambda: self.repo.tag(name), ml.AlreadyExists, ml.NotFound)
-        else:
-            self.does(lambda: self.repo.tag(name), expected)
-
-    # -- merge, revert, cherry-pick ----------------------------------------------------------------
-
-    @rule(name=name, ff=st.booleans(), side=side)
-    def merge(self, name: str, ff: bool, side: str) -> None:
-        model = self.model
-        if name not in model.branches:
-            return self.refuses(lambda: self.repo.merge(name), ml.NotFound, ml.ConflictError)
-        theirs = model.branches[name]
-        if model.branch is None:
-            theirs = (theirs[0], None)
-        if model.staged():
-            return self.refuses(lambda: self.repo.merge(name), ml.ConflictError)
-        work, memory = self.joined(model.tip, theirs[0], side), self.joined(model.memory, theirs[1], side)
-        moves = differences(model.tree(model.tip), work)
-
-        def verb() -> Merged:
-            return self.settle(self.repo.merge(name, ff=ff), side)
-
-        if clashes(work) or self.blocked(moves):
-            self.refuses(verb, ml.ConflictError)
-            return self.abandon()
-        expected = self.moved(moves)
-        if model.behind(theirs[0]) <= model.behind(model.tip) and model.behind(theirs[1]) <= model.behind(model.memory):
-            assert verb().up_to_date
-            return None
-
-        def both() -> None:
-            verb()
-            self.advance(expected, 0, theirs[0], work, ff)
-            if model.branch is not None:
-                self.advance(expected, 1, theirs[1], memory, ff)
-
-        return self.does(both, expected)
-
-    def joined(self, ours: str | None, theirs: str | None, side: str) -> Tree:
-        """The tree a merge must give; after a criss-cross it takes the repo's word for paths in doubt."""
-        model = self.model
-        bases = sorted(model.bases(ours, theirs))
-        one, two = model.tree(ours), model.tree(theirs)
-        merged, asked = three_way(model.tree(bases[0]) if bases else {}, one, two)
-        if len(bases) > 1:
-            # The right answer with two bases is tested in test_merge.py; here each must agree or be asked about.
-            for base in bases[1:]:
-                other, more = three_way(model.tree(base), one, two)
-                asked |= more | {path for path in PATHS if other.get(path) != merged.get(path)}
-        for path in asked:
-            chosen = (two if side == "theirs" else one).get(path)
-            merged.pop(path, None) if chosen is None else merged.__setitem__(path, chosen)
-        return merged
-
-    def settle(self, merged: Merged, side: str) -> Merged:
-        if merged.conflicts:
-            assert self.repo.status().doing
-            assert self.on_disk() == self.model.work, "a waiting merge must not touch files"
-            self.exact = False  # undo goes back to the waiting merge, which the model does not have
-            self.repo.merge_choose(side)
-            merged = self.repo.merge_continue()
-        return merged
-
-    def abandon(self) -> None:
-        if self.repo.status().doing:
-            self.repo.merge_abort()
-        self.exact = True
-        self.done.clear()
-
-    def advance(self, model: Model, lane: int, theirs: str | None, tree: Tree, ff: bool) -> None:
-        """Where one lane of the current branch must be after a merge."""
-        heads = list(model.branches[model.branch]) if model.branch else [model.tip, None]
-        ours = heads[lane]
-        if theirs is None or theirs in model.behind(ours):
-            return
-        if ff and (ours is None or ours in model.behind(theirs)):
-            heads[lane] = theirs
-        else:
-            now = self.repo.head if lane == 0 else next(b.memory for b in self.repo.branches() if b.current)
-            assert now is not None and now not in model.commits
-            model.commits[now] = Point(tree, tuple(p for p in (ours, theirs) if p))
-            heads[lane] = now
-        if model.branch is None:
-            model.head = f"@{heads[0]}"
-        else:
-            model.branches[model.branch] = (heads[0], heads[1])
-
-    @precondition(lambda self: self.model.tip)
-    @rule(which=number, side=side, verb=st.sampled_from(["revert", "cherry_pick"]))
-    def replay(self, which: int, side: str, verb: str) -> None:
-        model, target = self.model, self.pick(which)
-        run = getattr(self.repo, verb)
-        if model.staged():
-            return self.refuses(lambda: run(target), ml.ConflictError)
-        then = model.tree(target)
-        before = model.tree(next(iter(model.commits[target].parents), None))
-        base, theirs = (then, before) if verb == "revert" else (before, then)
-        ours = model.tree(model.tip)
-        tree, asked = three_way(base, ours, theirs)
-        for path in asked:
-            chosen = (theirs if side == "theirs" else ours).get(path)
-            tree.pop(path, None) if chosen is None else tree.__setitem__(path, chosen)
-        moves = differences(ours, tree)
-        if not moves or clashes(tree) or self.blocked(moves):
-            self.refuses(lambda: self.settle(run(target), side), ml.Nothing, ml.ConflictError)
-            return self.abandon()
-        expected = self.moved(moves)
-
-        def done() -> None:
-            self.settle(run(target), side)
-            self.learn(expected, tree, (model.tip,))
-
-        return self.does(done, expected)
-
-    # -- putting aside -----------------------------------------------------------------------------
-
-    @precondition(lambda self: self.model.tip)
-    @rule(untracked=st.booleans())
-    def stash(self, untracked: bool) -> None:
-        model = self.model
-        head = model.tree(model.tip)
-        after = {path: model.work.get(path) for path in model.stage.keys() | head.keys()}
-        extra = model.work.keys() - model.stage.keys() - head.keys() if untracked else set()
-        after.update((path, model.work[path]) for path in extra)
-        changes = {path: (head.get(path), new) for path, new in after.items() if head.get(path) != new}
-        if not changes and not model.staged():
-            return self.refuses(lambda: self.repo.stash_push(include_untracked=untracked), ml.Nothing)
-        expected = model.copy()
-        expected.stage = dict(head)
-        for path in after:
-            put(expected.work, path, None)
-        for path, kept in head.items():
-            put(expected.work, path, kept)
-        expected.shelves.insert(0, Shelf(changes, frozenset(extra)))
-        if model.work.keys() - after.keys() - expected.work.keys():
-            return self.refuses(lambda: self.repo.stash_push(include_untracked=untracked), ml.ConflictError)
-        return self.does(lambda: self.repo.stash_push(include_untracked=untracked), expected)
-
-    @precondition(lambda self: self.model.shelves)
-    @rule()
-    def pop(self) -> None:
-        model, shelf = self.model, self.model.shelves[0]
-        head = model.tree(model.tip)
-        moves: Moves = dict(shelf.changes)
-        if any(head.get(path) not in (old, new) for path, (old, new) in moves.items()) or self.blocked(moves):
-            return self.refuses(self.repo.stash_pop, ml.ConflictError)
-        expected = self.moved(moves)
-        expected.shelves.pop(0)
-        expected.stage = dict(model.stage)
-        for path, (_, new) in moves.items():
-            if path not in model.stage and path not in head and path not in shelf.untracked and new is not None:
-                put(expected.stage, path, new)
-        return self.does(self.repo.stash_pop, expected)
-
-    # -- keeping -----------------------------------------------------------------------------------
-
-    @precondition(lambda self: self.done and self.done[-1][1] == self.model)
-    @rule()
-    def undo(self) -> None:
-        """Taking back the last verb, when nothing was done by hand since, gives back all of what was."""
-        before, _ = self.done.pop()
-        self.repo.undo()
-        self.model = before
-
-    @rule(prune=st.booleans())
-    def gc(self, prune: bool) -> None:
-        self.repo.gc(prune=prune)
-
-    @rule()
-    def reopen(self) -> None:
-        self.repo.close()
-        self.repo = ml.open(self.root)
-
-    @rule()
-    def crash(self) -> None:
-        """The process is gone without saying goodbye: nothing is closed, nothing checkpointed."""
-        self.left_open.append(self.repo)
-        self.repo = ml.open(self.root)
-
-    @rule()
-    def every_commit_is_readable(self) -> None:
-        for oid, point in self.model.commits.items():
-            assert {p.removeprefix("files/"): self.value(e) for p, e in self.repo.ls(oid)} == dict(point.tree)
-
-    def value(self, entry: Entry) -> Value:
-        return self.repo.read_object(entry.oid), bool(entry.mode)
-
-    # -- what must always hold -----------------------------------------------------------------------
-
-    @invariant()
-    def repo_and_model_agree(self) -> None:
-        self.files_are_what_the_model_has()
-        self.head_branches_and_tags_are_where_the_model_has_them()
-        self.head_holds_the_tree_of_the_model()
-        self.log_shows_the_work_lane_only()
-        self.status_says_what_differs()
-        self.stashes_are_counted()
-
-    def files_are_what_the_model_has(self) -> None:
-        assert self.on_disk() == self.model.work
-
-    def head_branches_and_tags_are_where_the_model_has_them(self) -> None:
-        assert (self.repo.branch_name, self.repo.head) == (self.model.branch, self.model.tip)
-        assert {b.name: (b.work, b.memory) for b in self.repo.branches()} == self.model.branches
-        assert {t.name: (t.work, t.memory) for t in self.repo.tags()} == self.model.tags
-
-    def head_holds_the_tree_of_the_model(self) -> None:
-        if self.model.tip:
-            found = {path.removeprefix("files/"): self.value(entry) for path, entry in self.repo.ls("HEAD", "files/")}
-            assert found == self.model.tree(self.model.tip)
-
-    def log_shows_the_work_lane_only(self) -> None:
-        if self.model.tip:
-            shown = [commit.oid for commit in self.repo.log()]
-            assert set(shown) == self.model.behind(self.model.tip) and len(shown) == len(set(shown))
-
-    def status_says_what_differs(self) -> None:
-        status = self.repo.status()
-        assert self.shown(status.staged) == kinds(self.model.staged())
-        assert self.shown(status.unstaged) == kinds(self.model.unstaged())
-        assert set(status.untracked) == self.model.untracked()
-        assert (status.doing, status.conflicts, status.behind) == (None, (), 0)
-
-    def shown(self, changes: Iterable[Change]) -> dict[str, str]:
-        return {change.path.removeprefix("files/"): change.status for change in changes}
-
-    def stashes_are_counted(self) -> None:
-        assert len(self.repo.stash_list()) == len(self.model.shelves)
-
-    @rule()
-    def fsck(self) -> None:
-        report = self.repo.fsck()
-        assert report.ok, report.problems
-
-
-def is_memory(path: str) -> bool:
-    return path.startswith("memories/")
-
-
-def kinds(moves: Moves) -> dict[str, str]:
-    return {path: "A" if old is None else "D" if new is None else "M" for path, (old, new) in moves.items()}
-
+from memlake.versions import branching, checkout, fsck, gc, history, merge, operations, record, stash, thin, writing
+from memlake.versions.here import Here
+from tests.properties.machine import RepoMachine
 
 QUICK = settings(
     max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True
 )
 LONG = settings(QUICK, max_examples=3000, stateful_step_count=80)
+CONTROL = settings(QUICK, max_examples=400, phases=[Phase.generate], database=None, derandomize=True)
+
+
+@pytest.fixture(autouse=True)
+def _short_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thin the memory lane every fourth commit: with 256 no run of the machine would ever get there."""
+    for module in (history, record, thin, gc, fsck):
+        monkeypatch.setattr(module, "WINDOW", 4)
 
 
 def test_the_repo_does_what_a_plain_dict_would() -> None:
@@ -590,3 +38,49 @@ def test_the_repo_does_what_a_plain_dict_would() -> None:
 @pytest.mark.torture
 def test_the_repo_does_what_a_plain_dict_would_for_a_long_time() -> None:
     run_state_machine_as_test(RepoMachine, settings=LONG)
+
+
+# -- the machine can fail: each safeguard switched off once ------------------------------------------
+
+
+def keep_no_root(*_: object) -> set[bytes]:
+    return set()
+
+
+def everything_is_safe(*_: object) -> list[str]:
+    return []
+
+
+def forget_the_stage(here: Here) -> tuple[set[str], set[str]]:
+    return set(), gc_local_roots(here)[1]
+
+
+gc_local_roots = gc._local_roots
+
+
+@pytest.mark.parametrize(
+    ("module", "guard", "without"),
+    [
+        (thin, "_kept_roots", keep_no_root),
+        (checkout, "_unsafe", everything_is_safe),
+        (gc, "_local_roots", forget_the_stage),
+        (merge, "merge_bases", lambda *_: []),
+        (operations, "save_dirty", lambda *_: {}),
+    ],
+    ids=[
+        "thin forgets the heads",
+        "checkout checks nothing",
+        "gc forgets the stage",
+        "merge has no base",
+        "undo saves nothing",
+    ],
+)
+def test_the_machine_goes_red_without(
+    monkeypatch: pytest.MonkeyPatch, module: ModuleType, guard: str, without: Callable[..., object]
+) -> None:
+    monkeypatch.setattr(module, guard, without)
+    for user in (branching, stash, writing):
+        if hasattr(user, guard):
+            monkeypatch.setattr(user, guard, without)
+    with pytest.raises((AssertionError, ml.Error, pytest.fail.Exception, KeyError)):
+        run_state_machine_as_test(RepoMachine, settings=CONTROL)

@@ -310,7 +310,7 @@ class GcBesideWriters(RuleBasedStateMachine):
 
 TestGcBesideWriters = GcBesideWriters.TestCase
 TestGcBesideWriters.settings = hypothesis.settings(
-    max_examples=2000 if TORTURE else 60,
+    max_examples=int(os.environ.get("EX", "60")),
     stateful_step_count=30,
     deadline=None,
     suppress_health_check=list(hypothesis.HealthCheck),

@@ -118,11 +118,12 @@ def remove_tree(path: Path) -> None:
     """Remove a temporary file or folder; one that is gone already is fine."""
     import shutil  # slow to import, and only what a crash left comes here
 
-    step("unlink")
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)
+    with named_errors(f"removing {path}"):
+        step("unlink")
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def write_file(path: Path, data: bytes) -> None:

@@ -60,9 +60,11 @@ class PackWriter:
 
     def __init__(self, tmp: Path) -> None:
         self._path = tmp / f"{os.urandom(16).hex()}.pack"
-        self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        with disk.named_errors("making a pack"):
+            self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
         self._buffer = bytearray(MAGIC)
         self._records: list[Record] = []
+        self._misses = 0  # records in a row that compression did not pay for
         self.size = len(MAGIC)
 
     def append(self, oid: bytes, data: bytes | memoryview, *, at: int | None = None) -> Record:
@@ -71,7 +73,7 @@ class PackWriter:
         `at` is where the bytes stand in their file: an uncompressed record is put at the same place
         within a block, so that a file system with reflinks can share the blocks on checkout.
         """
-        packed = squeeze(data)
+        packed = self._squeezed(data)
         if packed is None and at is not None:
             self._extend(bytes((at - self.size) % BLOCK))
         form, payload = (PACKED, data) if packed is None else (PACKED_ZSTD, packed)
@@ -79,6 +81,15 @@ class PackWriter:
         self._extend(payload)
         self._records.append(record)
         return record
+
+    def _squeezed(self, data: bytes | memoryview) -> bytes | None:
+        """Compressed where it pays. After eight misses in a row only every eighth record is tried: images stay images."""
+        if self._misses >= 8 and self._misses % 8:
+            self._misses += 1
+            return None
+        packed = squeeze(data)
+        self._misses = 0 if packed else self._misses + 1
+        return packed
 
     def copy(self, record: Record, payload: bytes) -> Record:
         """Store a record taken from another pack as it is."""
@@ -91,13 +102,15 @@ class PackWriter:
         footer = msgpack.packb([os.urandom(16), self._records])
         self._extend(footer + len(footer).to_bytes(8, "little") + END)
         self._flush()
-        disk.fsync_file(self._fd)
-        os.close(self._fd)
+        with disk.named_errors("writing a pack"):
+            disk.fsync_file(self._fd)
+            os.close(self._fd)
         return Sealed(hashlib.sha256(footer).hexdigest(), self._path, self.size, tuple(self._records))
 
     def abandon(self) -> None:
-        os.close(self._fd)
-        disk.unlink(self._path)
+        with disk.named_errors("removing a pack that was not finished"):
+            os.close(self._fd)
+            disk.unlink(self._path)
 
     def _extend(self, data: bytes | memoryview) -> None:
         self._buffer += data
@@ -106,7 +119,8 @@ class PackWriter:
             self._flush()
 
     def _flush(self) -> None:
-        disk.write_all(self._fd, self._buffer)
+        with disk.named_errors("writing a pack"):
+            disk.write_all(self._fd, self._buffer)
         self._buffer.clear()
 
 

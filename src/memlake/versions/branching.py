@@ -288,7 +288,7 @@ def restore(
     changes: list[Change] = []
     if worktree:
         _held(here, paths, source)  # refuses before anything is changed
-    with operation(here, "restore", " ".join(paths), files=True) as before:
+    with operation(here, "restore", " ".join(paths), files=worktree) as before:
         if staged:
             changes += reset_paths_quietly(here, paths, source or "HEAD")
         if worktree:

@@ -47,7 +47,7 @@ def move_to(
     journal.begin(local, plan)
     stats = write_files(history.objects, root, changes)
     if changes:
-        disk.sync_filesystem(root)
+        _flush(root)
     finish(local, plan, goal.commit, changes, stats)
 
 
@@ -115,8 +115,13 @@ def _write_what_is_left(
         elif place == "before":
             todo.append(change)
     stats = write_files(history.objects, root, todo)
-    disk.sync_filesystem(root)
+    _flush(root)
     return stats
+
+
+def _flush(root: str) -> None:
+    with disk.named_errors("flushing the working files"):
+        disk.sync_filesystem(root)
 
 
 def _where(objects: Objects, root: str, change: Change) -> str:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from memlake.errors import Conflict, InvalidInput, Nothing
 from memlake.objects.layout import now
 from memlake.records import Author, Change, Commit
-from memlake.versions import checkout, journal, rev
+from memlake.versions import checkout, journal, notes, rev
 from memlake.versions.branching import refuse_waiting
 from memlake.versions.here import Here
 from memlake.versions.history import Draft
@@ -41,7 +41,9 @@ def commit_stage(here: Here, saying: Saying) -> Commit:
     message = _message(saying, head)
     if not staged and not saying.amend and not saying.allow_empty:
         raise Nothing("nothing to commit: nothing is staged.", hint="Stage files with: memlake add PATH")
-    with operation(here, "commit --amend" if saying.amend else "commit", message.split("\n", 1)[0]) as before:
+    with operation(
+        here, "commit --amend" if saying.amend else "commit", message.split("\n", 1)[0], staged=staged.values()
+    ) as before:
         goal = Goal(None, here.local.branch or "@", f"commit: {message.splitlines()[0]}", here.who)
         with journal.moving(here.history, here.local, Plan(goal, journal.new_token())) as moved:
             # The facts and the commit that names them in one transaction: gc must not come between.
@@ -75,9 +77,10 @@ def _message(saying: Saying, head: Commit | None) -> str:
 
 def _draft(here: Here, saying: Saying, message: str, staged: Mapping[str, Tracked]) -> Draft:
     edits = {tree_path(row.path): row.entry for row in staged.values()}
-    about = {row.path: json.loads(row.about) for row in staged.values() if row.about}
-    facts = {"about": about, **_facts(here, saying)}
-    return Draft("work", edits, saying.author or here.author, message, now(), write_facts(here, facts))
+    meta = write_facts(here, _facts(here, saying))
+    if noted := [(row.path, row.about) for row in staged.values() if row.about]:
+        meta["about"] = here.history.objects.write(notes.encode(noted))
+    return Draft("work", edits, saying.author or here.author, message, now(), meta)
 
 
 def _facts(here: Here, saying: Saying) -> dict[str, Any]:

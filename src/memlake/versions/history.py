@@ -123,6 +123,8 @@ class History:
     def entries(self, commit: Commit | None, paths: Iterable[str]) -> dict[str, Entry]:
         """What a commit holds at these paths."""
         root = self.root(commit)
+        if root == tree.EMPTY:
+            return {}
         found = tree.get(self.nodes.get_many, root, (path.encode() for path in paths))
         return {path.decode(): codec.decode_entry(value) for path, value in found.items()}
 

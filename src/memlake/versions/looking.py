@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from memlake.errors import InvalidInput, NotFound
 from memlake.records import Change, Commit, Entry, Lane
 from memlake.reports import About, Usage
 from memlake.versions import log as walking
-from memlake.versions import rev, worktree
+from memlake.versions import notes, rev, worktree
 from memlake.versions import status as scanning
 from memlake.versions.codec import KIND_OF_ROOM, LANES, lane_of
 from memlake.versions.here import Here
@@ -197,18 +197,30 @@ def listing(here: Here, name: str, prefix: str) -> Iterator[tuple[str, Entry]]:
             yield from here.history.scan(commit, prefix)
 
 
+def fact(here: Here, name: str, oid: str) -> Any:
+    """A fact a commit names, decoded."""
+    data = here.history.objects.read(oid)
+    return dict(notes.decode(data)) if name == "about" else json.loads(data)
+
+
 def about(here: Here, path: str, name: str) -> About | None:
     """What was noted when this content of a path was added."""
     entry = entry_at(here, path, name)
-    plain = path.removeprefix(FILES)
-    for commit in walking.log(here.history, [commit_for(here, path, name)], (), walking.Filter(paths=(path,))):
+    return next((found for other, found in abouts(here, name, {path: entry}) if other == path), None)
+
+
+def abouts(here: Here, name: str, wanted: Mapping[str, Entry]) -> Iterator[tuple[str, About]]:
+    """What was noted of many files, in one walk over history that ends when all are found."""
+    missing = dict(wanted)
+    for commit in walking.walk(here.history, [rev.resolve(here, name)]):
+        if not missing:
+            return
         oid = commit.meta.get("about")
-        note = json.loads(here.history.objects.read(oid)).get(plain) if oid else None
-        changed = next((c for c in here.history.changes(commit) if c.path == path), None)
-        if note is not None and changed is not None and changed.new == entry:
-            schema = tuple((column, kind) for column, kind in note.get("schema", ()))
-            return About(note["media"], entry.size, note["time"], note["creator"], schema, note.get("rows"))
-    return None
+        noted = notes.decode(here.history.objects.read(oid)) if oid and not here.history.objects.missing([oid]) else {}
+        for change in here.history.changes(commit) if noted else ():
+            note = noted.get(change.path.removeprefix(FILES))
+            if note is not None and change.new is not None and missing.get(change.path) == change.new:
+                yield change.path, notes.parse(note, missing.pop(change.path).size)
 
 
 # -- what costs what ------------------------------------------------------------------------------

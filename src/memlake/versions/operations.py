@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,13 +51,15 @@ class Before:
 
 
 @contextlib.contextmanager
-def operation(here: Here, verb: str, detail: str = "", *, files: bool = False) -> Iterator[Before]:
-    """Keep the state before a verb, once it has succeeded."""
+def operation(
+    here: Here, verb: str, detail: str = "", *, files: bool = False, staged: Iterable[Tracked] | None = None
+) -> Iterator[Before]:
+    """Keep the state before a verb, once it has succeeded. `staged` when the caller has read the stage already."""
     # Until it is written down what undo needs, only the lease keeps gc from what leaves the stage or the files.
     quick = verb.startswith(("commit", "branch", "tag"))
     lease = contextlib.nullcontext() if quick else contextlib.closing(Lease(here.history.db, verb))
     with lease:
-        before, outer = _state(here, files), here.history.moved
+        before, outer = _state(here, files, staged), here.history.moved
         here.history.moved = before.refs
         try:
             yield before
@@ -69,10 +71,10 @@ def operation(here: Here, verb: str, detail: str = "", *, files: bool = False) -
             outer += before.refs
 
 
-def _state(here: Here, files: bool) -> Before:
+def _state(here: Here, files: bool, staged: Iterable[Tracked] | None) -> Before:
     local = here.local
-    head, staged = local.state("head") or "main", list(local.staged().values())
-    return Before(head, local.base, staged, local.state("doing"), local.conflicts(), files)
+    kept = list(local.staged().values() if staged is None else staged)
+    return Before(local.state("head") or "main", local.base, kept, local.state("doing"), local.conflicts(), files)
 
 
 def _keep(here: Here, verb: str, detail: str, before: Before) -> None:

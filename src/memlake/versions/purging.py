@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-
 from memlake.errors import Denied, InvalidInput, NotFound
 from memlake.objects.purge import PurgeRequest
 from memlake.objects.purge import purge as purge_bytes
 from memlake.records import Change, Commit
 from memlake.reports import PurgeReport
-from memlake.versions import codec
+from memlake.versions import codec, notes
 from memlake.versions.here import Here
 from memlake.versions.paths import FILES
 from memlake.versions.stage import unstage
@@ -32,8 +30,8 @@ def purge(here: Here, named: tuple[str, ...], reason: str) -> PurgeReport:
         )
     commits = list(_naming(here, oids))
     paths = sorted({change.path for _, changes in commits for change in changes})
-    notes = _notes_with_schema(here, commits)
-    done = purge_bytes(here.history.objects, PurgeRequest([*named, *notes], reason, here.who))
+    told_of = _notes_with_schema(here, commits)
+    done = purge_bytes(here.history.objects, PurgeRequest([*named, *told_of], reason, here.who))
     _forget_locally(here, oids)
     working = [path for path in paths if path.startswith(FILES) and here.local.tracked([path.removeprefix(FILES)])]
     told = (
@@ -70,14 +68,14 @@ def _naming(here: Here, oids: set[str]) -> list[tuple[Commit, list[Change]]]:
 
 def _notes_with_schema(here: Here, commits: list[tuple[Commit, list[Change]]]) -> list[str]:
     """Column names are content too: notes that hold the schema of a purged file go with it."""
-    notes = set()
+    found = set()
     for commit, changes in commits:
         oid = commit.meta.get("about")
         if oid and not here.history.objects.missing([oid]):
-            noted = json.loads(here.history.objects.read(oid))
-            if any("schema" in noted.get(change.path.removeprefix(FILES), {}) for change in changes):
-                notes.add(oid)
-    return sorted(notes)
+            noted = notes.decode(here.history.objects.read(oid))
+            if any(notes.has_schema(noted.get(change.path.removeprefix(FILES), "")) for change in changes):
+                found.add(oid)
+    return sorted(found)
 
 
 def _forget_locally(here: Here, oids: set[str]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from memlake.errors import Conflict, Nothing
-from memlake.records import Commit, Entry, Lane
+from memlake.records import Change, Commit, Entry, Lane
 from memlake.versions import refs, thin
 from memlake.versions.history import WINDOW, Draft, History
 
@@ -31,7 +31,7 @@ def record(
         if planned is None or now_head != head:
             planned, head = history.plan(now_head, draft.edits), now_head
         if expects is not None:
-            _check(history, head, draft, expects)
+            _check(history, head, draft, planned[0], expects)
         if not planned[0] and not allow_empty:
             raise Nothing("nothing to commit: everything is as the branch has it already.")
         other = _head(history, branch, "work" if draft.lane == "memory" else "memory")
@@ -65,10 +65,12 @@ def _head(history: History, branch: str, lane: Lane) -> Commit | None:
     return refs.commit_of(history, refs.get(history.db, branch)[lane])
 
 
-def _check(history: History, head: Commit | None, draft: Draft, expects: Expected) -> None:
-    found = history.entries(head, expects)
-    # What the head has already is no conflict: someone committed the very same.
-    changed = [p for p, entry in expects.items() if found.get(p) not in (entry, draft.edits.get(p, entry))]
+def _check(history: History, head: Commit | None, draft: Draft, changes: tuple[Change, ...], expects: Expected) -> None:
+    """The head must hold what is expected. What it holds already as we want it is no change, so no conflict."""
+    changed = [c.path for c in changes if c.path in expects and expects[c.path] != c.old]
+    only_read = [path for path in expects if path not in draft.edits]
+    found = history.entries(head, only_read) if only_read else {}
+    changed += [path for path in only_read if found.get(path) != expects[path]]
     if changed:
         listed = "  ".join(changed[:5]) + (f"  and {len(changed) - 5} more" if len(changed) > 5 else "")
         raise Conflict(

@@ -5,7 +5,6 @@ Whole or not at all: every path is checked and read before the first row of the 
 
 from __future__ import annotations
 
-import json
 import os
 import stat as modes
 from collections.abc import Callable, Iterable, Sequence
@@ -17,10 +16,10 @@ from memlake.objects.layout import now
 from memlake.objects.store import Objects
 from memlake.objects.writer import Writer
 from memlake.records import Author, Change, Conflict, Entry, Staged
-from memlake.versions import sniff, worktree
+from memlake.versions import notes, sniff, worktree
 from memlake.versions.ignore import Ignore
 from memlake.versions.local import Local, Tracked, pack_stat
-from memlake.versions.paths import FILES, check_file, check_together, parents
+from memlake.versions.paths import FILES, check_file, check_files, check_together, parents
 
 Progress = Callable[[int, int, str], None]
 _TABLES = (sniff.CSV, sniff.TSV, sniff.JSONL, sniff.PARQUET)
@@ -51,7 +50,8 @@ def add(objects: Objects, local: Local, root: str, author: Author, asked: Adding
     with Writer(objects, "add") as writer:
         seen = _read_all(root, writer, changed, asked.progress)
         writer.finish()
-        staged = [_row(rows.get(path), path, root, one, author) for path, one in seen]
+        by = str(author)
+        staged = [_row(rows.get(path), path, root, one, by) for path, one in seen]
         warnings += _secrets(seen) if asked.warn_secrets else []
         return _stage(local, staged, gone, warnings)
 
@@ -145,8 +145,7 @@ def _replaced(local: Local, added: Iterable[str]) -> dict[str, Tracked]:
 def _check_names(added: list[str], local: Local, gone: set[str]) -> None:
     if not added:
         return
-    for path in added:
-        check_file(path)
+    check_files(added)
     check_together(added, (path for path in local.paths() if path not in gone))
 
 
@@ -158,7 +157,7 @@ def _read_all(
         tell = partial(_tell, progress, done, total, path) if progress else None
         if tell:
             tell(0)
-        seen.append((path, worktree.read(root, path, writer, tell)))
+        seen.append((path, worktree.read(root, path, writer, known=stat, progress=tell)))
         done += stat.st_size
     if progress:
         progress(total, total, "")
@@ -169,7 +168,7 @@ def _tell(progress: Progress, before: int, total: int, path: str, done: int) -> 
     progress(before + done, total, path)
 
 
-def _row(row: Tracked | None, path: str, root: str, seen: worktree.Seen, author: Author) -> Tracked:
+def _row(row: Tracked | None, path: str, root: str, seen: worktree.Seen, author: str) -> Tracked:
     old = None if row is None else row.old if row.staged else row.entry
     if seen.entry == old:
         return Tracked(path, old, seen.stat, seen.racy)
@@ -178,15 +177,12 @@ def _row(row: Tracked | None, path: str, root: str, seen: worktree.Seen, author:
     return Tracked(path, seen.entry, seen.stat, seen.racy, True, old, _about(path, root, seen, author))
 
 
-def _about(path: str, root: str, seen: worktree.Seen, author: Author) -> str:
+def _about(path: str, root: str, seen: worktree.Seen, author: str) -> str:
     """What is noted beside the content; the schema is read from the file, which was just checked to be stable."""
     media = "inode/symlink" if seen.entry.kind == "link" else sniff.media_type(path, seen.head)
-    note: dict[str, object] = {"media": media, "time": now(), "creator": str(author)}
     if seen.entry.kind == "file" and media in _TABLES:
-        columns, rows = sniff.schema(f"{root}/{path}", media)
-        if columns:
-            note |= {"schema": columns, "rows": rows}
-    return json.dumps(note, separators=(",", ":"))
+        return notes.make(media, now(), author, *sniff.schema(f"{root}/{path}", media))
+    return notes.make(media, now(), author)
 
 
 def _stage(local: Local, staged: list[Tracked], gone: list[Tracked], warnings: list[str]) -> Staged:

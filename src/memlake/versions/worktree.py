@@ -52,11 +52,18 @@ def walk(root: str, folder: str, ignore: Ignore) -> Iterator[tuple[str, os.DirEn
             yield prefix + entry.name, entry
 
 
-def read(root: str, path: str, writer: Writer | None, progress: Callable[[int], None] | None = None) -> Seen:
+def read(
+    root: str,
+    path: str,
+    writer: Writer | None,
+    *,
+    known: os.stat_result | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Seen:
     """Read a working file once and store it (or only hash it, without a writer). Refuses one that changes meanwhile."""
     for _ in range(_TRIES):
         try:
-            seen = _read_once(root, path, writer, progress)
+            seen = _read_once(root, path, writer, known or os.lstat(f"{root}/{path}"), progress)
         except FileNotFoundError:
             raise NotFound(
                 f"file {path!r} disappeared while it was being read. Nothing was changed.", hint="Run it again."
@@ -71,15 +78,18 @@ def read(root: str, path: str, writer: Writer | None, progress: Callable[[int], 
                 raise error
         if seen is not None:
             return seen
+        known = None
     raise Unavailable(
         f"file {path!r} changed while it was being read, {_TRIES} times. Nothing was changed.",
         hint="Wait until whatever writes it is done, then run it again.",
     )
 
 
-def _read_once(root: str, path: str, writer: Writer | None, progress: Callable[[int], None] | None) -> Seen | None:
+def _read_once(
+    root: str, path: str, writer: Writer | None, before: os.stat_result, progress: Callable[[int], None] | None
+) -> Seen | None:
+    """None when the file is not, after reading, what `before` said."""
     full = f"{root}/{path}"
-    before = os.lstat(full)
     if modes.S_ISLNK(before.st_mode):
         target = os.fsencode(os.readlink(full))
         if writer is not None:
@@ -92,25 +102,25 @@ def _read_once(root: str, path: str, writer: Writer | None, progress: Callable[[
         )
     fd = os.open(full, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        opened = os.fstat(fd)
-        if opened.st_size < WHOLE_BELOW:
-            data = _all(fd, opened.st_size)
+        if before.st_size < WHOLE_BELOW:
+            data = _all(fd, before.st_size)
             size, head = len(data), data[:4096]
             oid = writer.add(data) if writer else hashlib.sha256(data).hexdigest()
         else:
             head = os.pread(fd, 4096, 0)
-            oid, size = _stream(fd, opened.st_size, writer, progress)
+            oid, size = _stream(fd, before.st_size, writer, progress)
         after = os.fstat(fd)
     finally:
         os.close(fd)
-    if size != opened.st_size or pack_stat(opened) != pack_stat(after):
+    if size != before.st_size or pack_stat(before) != pack_stat(after):
         return None
     return _seen(Entry(oid, "file", size, mode_of(after)), after, head)
 
 
 def _all(fd: int, size: int) -> bytes:
+    """A whole small file in one call; one byte more than expected shows that it grew."""
     data = os.read(fd, size + 1)
-    while data and len(data) <= size:
+    while data and len(data) < size:
         more = os.read(fd, size + 1 - len(data))
         if not more:
             break
