@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import click
+import pages
 
 from memlake import errors
 from memlake.cli.main import SECTIONS, LazyGroup, memlake
 from memlake.config import Settings
 
-CLI = Path(__file__).resolve().parent / "reference" / "cli.md"
+DOCS = Path(__file__).resolve().parent
+CLI, TUTORIAL = DOCS / "reference" / "cli.md", DOCS / "tutorial.md"
 SHAPE: dict[str, Any] = {"terminal_width": 100, "max_content_width": 100, "help_option_names": ["-h", "--help"]}
 HEAD = """\
 # The command line
@@ -121,7 +124,14 @@ def main() -> int:
         return 0 if fresh else 1
     CLI.parent.mkdir(exist_ok=True)
     CLI.write_text(wanted, encoding="utf-8")
+    fill_tutorial()
     return 0
+
+
+def fill_tutorial() -> None:
+    text = TUTORIAL.read_text(encoding="utf-8")
+    with tempfile.TemporaryDirectory() as folder:
+        TUTORIAL.write_text(pages.filled(text, pages.run(text, Path(folder))), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -258,7 +258,7 @@ def say_what_next(folder: Path | None, seconds: float) -> None:
         start,
         "memlake log --graph --oneline --all      what happened, on every branch",
         "memlake ops                              every step, as `memlake undo` takes it back",
-        "memlake show HEAD --stat                 a commit with its metrics, params and uses",
+        "memlake show --json HEAD                 a commit with its metrics, params and what it used",
         "memlake --help                           the other verbs; docs/tutorial.md explains them in ten minutes",
     ):
         print(f"  {line}")

@@ -143,3 +143,290 @@ def test_without_taking_the_transaction_back_an_error_leaves_half_of_it(
     monkeypatch.setattr(Database, "write", commits_anyway)
     with pytest.raises(AssertionError):
         fail_everywhere(template, VERBS["merge"], (errno.EIO,))
+
+
+# -- an error at every operation of SQLite ----------------------------------------------------------------
+
+
+class Faults:
+    """Counts what SQLite does to the file, and fails one operation, or all from one on."""
+
+    def __init__(self) -> None:
+        self.seen, self.at, self.lasting = 0, 0, False
+
+    def hit(self) -> None:
+        self.seen += 1
+        if self.at and (self.seen == self.at or (self.lasting and self.seen > self.at)):
+            raise apsw.IOError("injected")
+
+
+class FaultyFile(apsw.VFSFile):
+    faults: Faults
+
+    def __init__(self, name: str | apsw.URIFilename, flags: list[int]) -> None:
+        super().__init__("", name, flags)
+
+    def xWrite(self, data: bytes, offset: int) -> None:
+        self.faults.hit()
+        super().xWrite(data, offset)
+
+    def xSync(self, flags: int) -> None:
+        self.faults.hit()
+        super().xSync(flags)
+
+    def xTruncate(self, size: int) -> None:
+        self.faults.hit()
+        super().xTruncate(size)
+
+
+class FaultyVFS(apsw.VFS):
+    def __init__(self) -> None:
+        super().__init__("faulty", "")
+
+    def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> apsw.VFSFile:
+        return FaultyFile(name or "", flags)
+
+
+class AloneConnection(apsw.Connection):
+    """A file system in Python has no shared memory, which WAL needs unless one connection has the file to itself."""
+
+    def __init__(self, *args: object, **named: object) -> None:
+        super().__init__(*args, **named)  # type: ignore[arg-type]
+        self.execute("PRAGMA locking_mode=EXCLUSIVE")
+
+
+@contextlib.contextmanager
+def faulty_sqlite() -> Iterator[Faults]:
+    vfs, faults = FaultyVFS(), Faults()
+    FaultyFile.faults = faults
+    original = Database._open
+
+    def opened(self: Database) -> apsw.Connection:
+        self._vfs = "faulty"
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(apsw, "Connection", AloneConnection)
+            return original(self)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Database, "_open", opened)
+        yield faults
+    vfs.unregister()
+
+
+def _work(root: Path, acknowledged: list[str]) -> None:
+    """Memories, files, a gc; every commit is noted when it has been acknowledged."""
+    with contextlib.ExitStack() as stack:
+        repo = ml.open(root)
+        stack.callback(_close_quietly, repo)
+        for number in range(2):
+            acknowledged.append(repo.write({f"memories/bot/{number}": b"%d" % number}, "m").oid)
+        put(root, "new.bin", noise(20_000, "new"))
+        repo.add(root / "new.bin")
+        acknowledged.append(repo.commit("new").oid)
+        repo.gc(prune=True)
+
+
+def _close_quietly(repo: Repo) -> None:
+    with contextlib.suppress(apsw.Error, Error):
+        repo.close()
+
+
+def sweep_sqlite(template: Path, points: range, *, lasting: bool) -> tuple[int, int]:
+    """(points tried, how often the work failed). An error on close is no one's to see; the next open repairs."""
+    tried = failed = 0
+    with fast_folder() as folder:
+        for number in points:
+            root, acknowledged = snapshot_of(template, folder / "copy"), list[str]()
+            with faulty_sqlite() as faults:
+                faults.at, faults.lasting = number, lasting
+                try:
+                    _work(root, acknowledged)
+                except Unavailable:
+                    failed += 1
+                if faults.seen < number:
+                    return tried, failed
+            tried += 1
+            with ml.open(root) as repo:
+                repo.status()
+                assert_sound(repo)
+                for oid in acknowledged:
+                    commit = repo.commit_at(oid, lane="memory") if oid in acknowledged[:2] else repo.commit_at(oid)
+                    assert all(change.new and repo.read_object(change.new.oid) for change in repo.changes(commit))
+            shutil.rmtree(root)
+    return tried, failed
+
+
+# SQLite calls back from where no exception can be raised; apsw then reports it beside.
+reported_beside = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+
+@reported_beside
+@pytest.mark.parametrize("lasting", [False, True], ids=["one error", "an error that stays"])
+def test_an_error_at_any_operation_of_sqlite_loses_nothing_acknowledged(template: Path, lasting: bool) -> None:
+    points = range(1, 5000) if TORTURE else range(1 + lasting, 5000, 4)
+    tried, failed = sweep_sqlite(template, points, lasting=lasting)
+    print(f"SQLite failed at {tried} points, the work at {failed} of them", file=sys.stderr)
+    assert tried > 20
+    assert failed > 10
+
+
+@reported_beside
+def test_when_sqlite_errors_are_swallowed_acknowledged_commits_are_lost(
+    template: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def swallowing(name: str) -> Callable[..., None]:
+        def wrapped(self: FaultyFile, *args: object) -> None:
+            with contextlib.suppress(apsw.IOError):
+                self.faults.hit()
+                getattr(super(FaultyFile, self), name)(*args)
+
+        return wrapped
+
+    for name in ("xWrite", "xSync", "xTruncate"):
+        monkeypatch.setattr(FaultyFile, name, swallowing(name))
+    with pytest.raises((AssertionError, Error)):
+        sweep_sqlite(template, range(1, 400, 3), lasting=True)
+
+
+# -- a full disk ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
+    """A file system of a few megabytes and a few inodes."""
+    options = getattr(request, "param", "size=6m,nr_inodes=400")
+    at = tmp_path / "disk"
+    at.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(at)]
+    if shutil.which("mount") is None or subprocess.run(command, check=False, capture_output=True).returncode:
+        pytest.skip("a tmpfs cannot be mounted here")
+    try:
+        yield at
+    finally:
+        subprocess.run(["umount", "-l", str(at)], check=True)
+
+
+def _fill(folder: Path, leave: int) -> Path:
+    """Use up the disk but for some bytes."""
+    free = os.statvfs(folder).f_bavail * os.statvfs(folder).f_frsize
+    filler = folder / "filler"
+    with filler.open("wb") as file:
+        file.write(bytes(max(0, free - leave)))
+    return filler
+
+
+@pytest.mark.parametrize("leave", [0, 8 << 10, 64 << 10, 160 << 10, 400 << 10])
+def test_a_full_disk_fails_the_operation_whole(small_disk: Path, leave: int) -> None:
+    root = small_disk / "repo"
+    with init(root) as repo:
+        put(root, "kept.bin", noise(100_000, "kept"))
+        repo.add(root / "kept.bin")
+        kept = repo.commit("kept")
+        repo.checkpoint()
+        put(root, "new.bin", noise(500_000, "new"))
+        filler = _fill(small_disk, leave)
+        with pytest.raises(Unavailable):
+            repo.add(root / "new.bin")
+        with contextlib.suppress(Unavailable):
+            repo.write({"memories/bot/1": noise(60_000, "memory")}, "m")
+        assert repo.read(root / "kept.bin") == noise(100_000, "kept")
+        assert [commit.oid for commit in repo.log()] == [kept.oid]
+        assert repo.fsck(full=True).ok
+    filler.unlink()
+    with ml.open(root) as repo:
+        repo.add(root / "new.bin")
+        repo.commit("new")
+        assert_sound(repo)
+
+
+def test_memories_written_until_the_disk_is_full_are_all_there(small_disk: Path) -> None:
+    root = small_disk / "repo"
+    written = 0
+    with init(root) as repo:
+        with pytest.raises(Unavailable):
+            for number in range(100_000):
+                repo.write({f"memories/bot/{number}": noise(9000, number)}, "m")
+                written += 1
+        assert written > 50
+        assert sum(1 for _ in repo.log(lane="memory")) == written
+    with ml.open(root) as repo:
+        assert sum(1 for _ in repo.log(lane="memory")) == written
+        assert repo.read("memories/bot/7") == noise(9000, 7)
+
+
+@pytest.mark.parametrize("small_disk", ["size=8m,nr_inodes=60"], indirect=True)
+def test_a_disk_without_inodes_fails_the_operation_whole(small_disk: Path) -> None:
+    root = small_disk / "repo"
+    with init(root) as repo:
+        put(root, "kept.bin", noise(100_000, "kept"))
+        repo.add(root / "kept.bin")
+        repo.commit("kept")
+        put(root, "new.bin", noise(200_000, "new"))
+        extra = 0
+        with contextlib.suppress(OSError):
+            for extra in range(100):  # noqa: B007  (how many there are is read after the loop)
+                (small_disk / f"inode{extra}").touch()
+        with pytest.raises(Unavailable):
+            repo.add(root / "new.bin")
+        assert repo.read(root / "kept.bin") == noise(100_000, "kept")
+        assert_sound(repo)
+        for number in range(extra):
+            (small_disk / f"inode{number}").unlink()
+        repo.add(root / "new.bin")
+        repo.commit("new")
+        assert_sound(repo)
+
+
+# -- limits of a process ----------------------------------------------------------------------------------
+
+
+def _within(limit: int, value: int, work: Callable[[], None]) -> int:
+    """0 when the work was done, 3 when it was refused by name; anything else is wrong."""
+
+    def limited() -> None:
+        resource.setrlimit(limit, (value, resource.getrlimit(limit)[1]))
+        try:
+            work()
+        except Unavailable:
+            os._exit(3)
+
+    return in_child(limited)
+
+
+def _add_and_commit(root: Path) -> None:
+    with ml.open(root) as repo:
+        repo.add(all=True)
+        repo.commit("within limits")
+        repo.switch("side")
+        repo.gc(prune=True)
+
+
+def test_too_few_open_files_are_refused_by_name(template: Path) -> None:
+    used = max(int(name) for name in os.listdir("/proc/self/fd")) + 1
+    results = []
+    with fast_folder() as folder:
+        for more in range(24):
+            root = snapshot_of(template, folder / str(more))
+            put(root, "new.bin", noise(40_000, "new"))
+            results.append(_within(resource.RLIMIT_NOFILE, used + more, lambda root=root: _add_and_commit(root)))
+            with ml.open(root) as repo:
+                repo.status()
+                assert_sound(repo)
+    assert set(results) <= {0, 3}, results
+    assert results.count(3) > 2
+    assert results[-1] == 0
+
+
+def test_a_file_size_limit_is_refused_by_name(template: Path) -> None:
+    results = []
+    with fast_folder() as folder:
+        for size in (4 << 10, 40 << 10, 130 << 10, 200 << 10, 400 << 10, 1 << 30):
+            root = snapshot_of(template, folder / str(size))
+            put(root, "new.bin", noise(300_000, "new"))
+            results.append(_within(resource.RLIMIT_FSIZE, size, lambda root=root: _add_and_commit(root)))
+            with ml.open(root) as repo:
+                repo.status()
+                assert_sound(repo)
+    assert set(results) <= {0, 3}, results
+    assert results.count(3) > 2
+    assert results[-1] == 0

@@ -184,8 +184,8 @@ def test_the_repo_itself_cannot_be_added(path: str, here: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["", "HEAD", "@", "-", "-x", "/a", ".a", "a/", "a.", "a.lock", "a..b", "a@{1}", "a//b", "a/.b", "a b", "a~1",
-             "a^", "a:b", "a?", "a*", "a[", "a\\b", "a\x01", "a\u200bb", "x" * 201, "0" * 40, "ab" * 32],
+    "name", ["", "HEAD", "@", "-", "-x", "/a", ".a", "a/", "a.", "a.lock", "a..b", "a@{1}", "a//b", "a/.b", "a b",
+             "a~1", "a^", "a:b", "a?", "a*", "a[", "a\\b", "a\x01", "a\u200bb", "x" * 201, "0" * 40, "ab" * 32],
 )  # fmt: skip
 def test_bad_branch_and_tag_names_are_refused_and_nothing_is_made(name: str, here: Path) -> None:
     repo = ml.init()

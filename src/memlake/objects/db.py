@@ -21,6 +21,7 @@ from memlake.errors import Corrupt, Error, Unavailable
 from memlake.objects import disk
 
 SAFE_SQLITE = (3, 51, 3)  # before it, two writers can corrupt a shared WAL
+_PATIENCE = 10_000  # milliseconds
 Row = tuple[Any, ...]
 
 
@@ -66,7 +67,11 @@ class Database:
         try:
             yield
         finally:
-            connection.execute("COMMIT")
+            try:
+                connection.execute("COMMIT")
+            except apsw.Error:  # the end of a scan over a damaged page; it was said, and nothing was written
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
 
     # -- writing ------------------------------------------------------------------------------
 
@@ -105,6 +110,15 @@ class Database:
         given = tuple(values)
         return self.run(sql, (array(given), *args)) if given else 0
 
+    @contextlib.contextmanager
+    def unwiped(self) -> Iterator[None]:
+        """Deletions inside leave old bytes in free space, as SQLite does by default: far fewer pages are written."""
+        self._connection().execute("PRAGMA secure_delete=OFF")
+        try:
+            yield
+        finally:
+            self._connection().execute("PRAGMA secure_delete=ON")
+
     def last_id(self) -> int:
         return self._connection().last_insert_rowid()
 
@@ -114,7 +128,12 @@ class Database:
         """Move the WAL into the database and empty it; False when a reader still needs it."""
         with self._mutex, self._file_lock(), self.named_errors():
             disk.step("checkpoint")
-            row = self._connection().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            connection = self._connection()
+            connection.set_busy_timeout(100)  # we hold the lock: every writer waits while we wait for a reader
+            try:
+                row = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            finally:
+                connection.set_busy_timeout(_PATIENCE)
             return row is not None and row[0] == 0
 
     def vacuum(self) -> bool:
@@ -199,7 +218,7 @@ class Database:
 
     def _open(self) -> apsw.Connection:
         connection = apsw.Connection(str(self.path), vfs=self._vfs)
-        connection.set_busy_timeout(10_000)
+        connection.set_busy_timeout(_PATIENCE)
         for pragma in (
             "journal_mode=WAL",
             f"synchronous={'FULL' if self._durable else 'NORMAL'}",

@@ -83,7 +83,7 @@ class PackWriter:
         return record
 
     def _squeezed(self, data: bytes | memoryview) -> bytes | None:
-        """Compressed where it pays. After eight misses in a row only every eighth record is tried: images stay images."""
+        """Compressed where it pays. After eight misses in a row only every eighth record is tried."""
         if self._misses >= 8 and self._misses % 8:
             self._misses += 1
             return None
@@ -129,7 +129,8 @@ def read_footer(place: Place, name: str) -> list[Record]:
     size = place.size(name)
     tail = place.get(name, max(0, size - 16), min(16, size))
     length = int.from_bytes(tail[:8], "little")
-    if size < len(MAGIC) + 16 or tail[8:] != END or length > size - len(MAGIC) - 16:
+    whole = size >= len(MAGIC) + 16 and tail[8:] == END and length <= size - len(MAGIC) - 16
+    if not whole or place.get(name, 0, len(MAGIC)) != MAGIC:
         raise Corrupt(f"pack {name} is not complete.", hint="Run memlake fsck --full.")
     footer = place.get(name, size - 16 - length, length)
     if hashlib.sha256(footer).hexdigest() != name:

@@ -6,6 +6,7 @@ files deleted after it. Then the write-ahead log is emptied, because it holds th
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
@@ -161,6 +162,8 @@ def _sweep_files(objects: Objects, targets: set[bytes]) -> tuple[str, ...]:
 
 
 def _empty_logs(objects: Objects) -> tuple[str, ...]:
-    if objects.db.checkpoint():
-        return ()
+    for _ in range(20):  # a reader is usually done in a moment
+        if objects.db.checkpoint():
+            return ()
+        time.sleep(0.1)
     return ("a reader still uses the write-ahead log, which may hold old pages: run memlake gc once it is done.",)

@@ -133,7 +133,8 @@ def _append(here: Here, head: Commit | None, draft: Draft, staged: Mapping[str, 
         if head is None:
             raise InvalidInput("HEAD names no commit.", hint="Switch to a branch: memlake switch main")
         return record_on(here.history, draft, (head,), branch=None, head=head, action="commit")
-    expects = {tree_path(row.path): row.old for row in staged.values()}
+    # A file that another has committed just as we have it is no conflict.
+    expects = {tree_path(row.path): (row.old, row.entry) for row in staged.values()}
     return record(here.history, draft, branch=branch, expects=expects, allow_empty=saying.allow_empty)
 
 

@@ -24,6 +24,8 @@ from memlake.versions.paths import FILES
 from memlake.versions.thin import root_of
 
 _BATCH = 4000
+# What a damaged row does to code that trusts its types: SQLite hands out whatever the flipped header says.
+_UNREADABLE = (TypeError, ValueError, KeyError, IndexError, AttributeError, OverflowError, struct.error)
 
 
 def check(here: Here, *, full: bool) -> FsckReport:
@@ -49,6 +51,8 @@ class _Findings:
                 step()
             except Error as error:
                 self._add("database", "", step.__name__.strip("_"), error.message)
+            except _UNREADABLE as error:
+                self._add("database", "", step.__name__.strip("_"), f"a row cannot be understood: {error}")
 
     def _add(self, kind: str, oid: str, path: str, detail: str) -> None:
         self.problems.append(Problem(kind, oid, path, detail))
@@ -242,11 +246,11 @@ def log_damage(path: Path) -> Iterable[str]:
         return
     for number, at in enumerate(range(32, len(data) - 24 - page + 1, 24 + page), 1):
         head = struct.unpack(">6I", data[at : at + 24])
-        if head[2:4] != (salt1, salt2):
-            return  # what an earlier use of the file left behind
+        if head[2] != salt1 and head[3] != salt2:
+            return  # what an earlier use of the file left behind; it had other salts, both of them
         sums = _checksum(data[at : at + 8], sums, order)
         sums = _checksum(data[at + 24 : at + 24 + page], sums, order)
-        if sums != head[4:6]:
+        if (*head[2:4], *sums) != (salt1, salt2, *head[4:6]):
             yield f"the write-ahead log {file.name} is damaged from frame {number} on: commits in it may be lost"
             return
 

@@ -78,7 +78,7 @@ def collect(here: Here, policy: Policy) -> GcReport:
         _mark_what_came_since(history, objects, nodes, moment)
         dead = _delete_history(here, commits, nodes, moment)
         report = sweep_rows(db, objects, moment.tick, policy.grace_hours, dry_run=False, extra=dead)
-    history.nodes.forget()
+    history.forget()
     return sweep_files(history.objects, report, policy.grace_hours)
 
 
@@ -172,7 +172,7 @@ def objects_in(history: History, data: bytes) -> Iterator[bytes]:
 
 
 def _kept_roots(history: History, commits: bytearray) -> Iterator[bytes]:
-    """Roots that keep their nodes: all of the work lane; of the memory lane heads, merge parents, every 256th."""
+    """Roots that keep their nodes: all of the work lane; of the memory lane heads, merge parents, every 512th."""
     db = history.db
     heads = {row[0] for row in db.rows("SELECT memory FROM ref WHERE memory NOT NULL")}
     parents = {seq for row in db.rows("SELECT p1, p2 FROM history WHERE p2 NOT NULL") for seq in row}

@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple, TypeVar
 
 import msgpack
 
@@ -17,11 +18,14 @@ from memlake.objects.layout import next_seq
 from memlake.objects.store import Objects
 from memlake.records import Author, Change, Commit, Entry, Lane
 from memlake.versions import codec, tree
-from memlake.versions.nodes import Nodes
+from memlake.versions.nodes import Gone, Nodes
 from memlake.versions.paths import parents
 
-WINDOW = 256  # of memory-lane commits every 256th keeps its nodes
+WINDOW = 512  # of memory-lane commits every 512th keeps its nodes
 _COLUMNS = "seq, oid, data"
+_RECENT = 64
+_TRIES = 3
+T = TypeVar("T")
 
 
 class Draft(NamedTuple):
@@ -38,11 +42,27 @@ class Draft(NamedTuple):
 class History:
     def __init__(self, db: Database, objects: Objects) -> None:
         self.db, self.objects, self.nodes = db, objects, Nodes(db)
+        self._recent: dict[str, Commit] = {}
         self.moved: list[tuple[int, str, int, int | None, int | None]] | None = None  # by the verb under way, for undo
+
+    def forget(self) -> None:
+        """Drop what is remembered: gc may have removed it."""
+        self._recent.clear()
+        self.nodes.forget()
 
     # -- finding ------------------------------------------------------------------------------
 
     def get(self, oid: str) -> Commit:
+        """A commit by its oid. A commit never changes, so the last few are remembered."""
+        found = self._recent.get(oid)
+        if found is None:
+            found = self._read(oid)
+            if len(self._recent) >= _RECENT:
+                self._recent.clear()
+            self._recent[oid] = found
+        return found
+
+    def _read(self, oid: str) -> Commit:
         row = self.db.row(f"SELECT {_COLUMNS} FROM history WHERE oid = ?", (bytes.fromhex(oid),))
         if row is None:
             raise NotFound(f"commit {oid} is not in this repo.", hint="Run memlake fsck.")
@@ -96,6 +116,7 @@ class History:
         """Make sure the nodes of a commit are stored, because a ref will name it. Call inside a write."""
         root = bytes.fromhex(commit.root)
         if root != tree.EMPTY and not self.nodes.stored([root]):
+            self.nodes.forget()  # what is only in memory is no ground to build on
             self.nodes.write(self._replay(commit), keep=commit.lane == "work")
 
     def _replay(self, commit: Commit) -> dict[bytes, bytes]:
@@ -122,21 +143,38 @@ class History:
 
     def entries(self, commit: Commit | None, paths: Iterable[str]) -> dict[str, Entry]:
         """What a commit holds at these paths."""
-        root = self.root(commit)
-        if root == tree.EMPTY:
+        if self.root(commit) == tree.EMPTY:
             return {}
-        found = tree.get(self.nodes.get_many, root, (path.encode() for path in paths))
+        keys = [path.encode() for path in paths]
+        found = self._reading(lambda: tree.get(self.nodes.get_many, self.root(commit), keys))
         return {path.decode(): codec.decode_entry(value) for path, value in found.items()}
 
     def scan(self, commit: Commit | None, prefix: str = "") -> Iterator[tuple[str, Entry]]:
         """All paths of a commit that start with a prefix, in order."""
-        start = prefix.encode()
-        for path, value in tree.scan(self.nodes.get_many, self.root(commit), start, after(start)):
-            yield path.decode(), codec.decode_entry(value)
+        start, end, tries = prefix.encode(), after(prefix.encode()), 0
+        while True:
+            try:
+                for path, value in tree.scan(self.nodes.get_many, self.root(commit), start, end):
+                    yield path.decode(), codec.decode_entry(value)
+                    start = path + b"\0"  # should a node be gone, the rest is read again from here
+                return
+            except Gone:
+                tries += 1
+                if tries > _TRIES:
+                    raise
+                self.nodes.forget()
 
     def diff(self, a: Commit | None, b: Commit | None, prefix: str = "") -> tuple[Change, ...]:
         """What changed from a to b, in order of paths."""
-        return self.diff_roots(self.root(a), self.root(b), prefix)
+        return self._reading(lambda: self.diff_roots(self.root(a), self.root(b), prefix))
+
+    def _reading(self, read: Callable[[], T]) -> T:
+        """Read trees. Another process may thin one meanwhile: then `root` rebuilds it, and it is read again."""
+        for _ in range(_TRIES):
+            with contextlib.suppress(Gone):
+                return read()
+            self.nodes.forget()
+        return read()
 
     def diff_roots(self, a: bytes, b: bytes, prefix: str = "") -> tuple[Change, ...]:
         start = prefix.encode()
@@ -150,10 +188,20 @@ class History:
         for folder in [*self.entries(commit, above), *(path for path in added if path in above)]:
             if edits.get(folder, True) is not None:
                 return folder, above[folder]
-        for path in added:
-            below = (inner for inner, _ in self.scan(commit, path + "/") if edits.get(inner, True) is not None)
-            if (inner := next(below, None)) is not None:
-                return path, inner
+        return self._folder_below(commit, added, edits)
+
+    def _folder_below(
+        self, commit: Commit | None, added: list[str], edits: Mapping[str, Entry | None]
+    ) -> tuple[str, str] | None:
+        """An added path that is a folder in the commit, and what stays in it. One lookup for all that is new."""
+        held = self.entries(commit, added)
+        firsts = {f"{path}/".encode(): path for path in added if path not in held}
+        near = tree.following(self.nodes.get_many, self.root(commit), firsts)
+        for start, key in near.items():
+            if key.startswith(start):
+                for inner, _ in self.scan(commit, start.decode()):
+                    if edits.get(inner, True) is not None:
+                        return firsts[start], inner
         return None
 
     # -- appending ----------------------------------------------------------------------------

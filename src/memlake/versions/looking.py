@@ -17,7 +17,7 @@ from memlake.versions import notes, rev, worktree
 from memlake.versions import status as scanning
 from memlake.versions.codec import KIND_OF_ROOM, LANES, lane_of
 from memlake.versions.here import Here
-from memlake.versions.paths import FILES, check, matches
+from memlake.versions.paths import FILES, check, file_path, matches
 from memlake.versions.when import parse_time
 
 
@@ -64,8 +64,7 @@ def log(here: Here, query: LogQuery) -> Iterator[Commit]:
 
 
 def _range(here: Here, query: LogQuery) -> tuple[list[Commit], list[Commit]]:
-    if query.lane not in (*LANES, "all"):
-        raise InvalidInput(f"there is no lane {query.lane!r}.", hint="Lanes are work, memory, or all for both.")
+    _check_lane(query.lane)
     lanes: tuple[Lane, ...] = LANES if query.lane == "all" else (query.lane,)  # type: ignore[assignment]
     tips: list[Commit] = []
     hidden: list[Commit] = []
@@ -77,6 +76,11 @@ def _range(here: Here, query: LogQuery) -> tuple[list[Commit], list[Commit]]:
             tips += shown
             hidden += out
     return list({c.seq: c for c in tips}.values()), hidden
+
+
+def _check_lane(lane: str) -> None:
+    if lane not in (*LANES, "all"):
+        raise InvalidInput(f"there is no lane {lane!r}.", hint="Lanes are work, memory, or all for both.")
 
 
 def _named_heads(here: Here) -> list[str]:
@@ -129,6 +133,7 @@ def _sides(here: Here, parts: tuple[str, str, str]) -> tuple[str, str]:
 
 
 def _between(here: Here, a: str, b: str, lane: str | None) -> tuple[Change, ...]:
+    _check_lane(lane or "work")
     lanes: tuple[Lane, ...] = LANES if lane == "all" else (lane or "work",)  # type: ignore[assignment]
     found: list[Change] = []
     for one in lanes:
@@ -154,7 +159,10 @@ def _stage_against(here: Here, a: str) -> tuple[Change, ...]:
 def _files_against(here: Here, a: str) -> tuple[Change, ...]:
     commit = rev.resolve(here, a)
     entries: dict[str, Entry | None] = {c.path: c.new for c in _stage_against(here, a)}
-    entries.update((c.path, c.new) for c in scanning.compare(here.local, here.root, untracked=False)[0])
+    for change in scanning.compare(here.local, here.root, untracked=False)[0]:
+        # Status does not read a file whose size has changed; against another commit its content decides.
+        unread = change.new is not None and not change.new.oid
+        entries[change.path] = worktree.read(here.root, file_path(change.path), None).entry if unread else change.new
     return _changes(here, commit, entries)
 
 

@@ -204,7 +204,9 @@ def _conclude(here: Here, doing: Doing, outcome: dict[Lane, Outcome], decided: d
         return _only_stage(here, edits["work"])
     changes = here.history.plan(head, edits["work"])[0]
     files = tuple(change for change in changes if change.path.startswith(FILES))
-    checkout.check_safe(here.local, here.root, [c for c in files if c.path not in extra], verb)
+    # What came to the branch since our files were last brought up to date arrives in them now, too.
+    arriving = {c.path: c for c in (*here.history.diff(here.base(), head, FILES), *files) if c.path not in extra}
+    checkout.check_safe(here.local, here.root, tuple(arriving.values()), verb)
     with operation(here, verb, str(doing["name"]), files=True):
         goal = Goal(None, here.local.branch or "@", f"{verb} {doing['name']}", here.who)
         with journal.moving(here.history, here.local, Plan(goal, journal.new_token())) as moved:

@@ -1,7 +1,7 @@
 """Tree nodes in repo.db, and the trees of commits whose nodes were dropped. Knows nodes and roots, not refs.
 
 Nodes of memory-lane commits that nobody stands on are dropped after a while (see thin.py): a commit's
-changes carry full entries, so its tree is rebuilt by replaying at most 255 change lists, and the root
+changes carry full entries, so its tree is rebuilt by replaying at most 511 change lists, and the root
 hash proves the result.
 """
 
@@ -15,6 +15,10 @@ from memlake.versions import tree
 from memlake.versions.tree import Node
 
 _CACHE = 20_000
+
+
+class Gone(Corrupt):
+    """A node is not there. Thinning may have dropped it a moment ago; its tree can then be rebuilt."""
 
 
 class Nodes:
@@ -45,7 +49,7 @@ class Nodes:
         self._cache.update(loaded)
         if len(loaded) < len(wanted) and len(loaded) < len(set(wanted)):
             lost = next(oid for oid in wanted if oid not in loaded)
-            raise Corrupt(f"tree node {lost.hex()} is missing or damaged.", hint="Run memlake fsck.")
+            raise Gone(f"tree node {lost.hex()} is missing or damaged.", hint="Run memlake fsck.")
         return loaded
 
     def stored(self, oids: Collection[bytes]) -> dict[bytes, tuple[int, bytes]]:
@@ -79,6 +83,7 @@ class Nodes:
     def forget(self) -> None:
         """Drop what is cached: another process may have thinned the nodes behind it."""
         self._cache.clear()
+        self._rebuilt = {tree.EMPTY: tree.decode(tree.EMPTY_DATA)}
 
 
 def key_of(oid: bytes) -> int:

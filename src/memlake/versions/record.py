@@ -13,7 +13,7 @@ from memlake.versions import refs, thin
 from memlake.versions.history import WINDOW, Draft, History
 
 LARGE = 10_000  # edits from which the tree is computed before the lock is taken
-Expected = Mapping[str, Entry | None]
+Expected = Mapping[str, tuple[Entry | None, ...]]
 
 
 def record(
@@ -21,8 +21,8 @@ def record(
 ) -> Commit:
     """Commit edits on top of whatever the branch's head is when the lock is ours.
 
-    `expects` is what the caller read: if the head holds something else at one of these paths, nothing
-    is written and Conflict names them. Other people's changes elsewhere are simply built upon.
+    `expects` is what a path may hold for the caller to go on: if the head holds something else at one of
+    them, nothing is written and Conflict names them. Other people's changes elsewhere are simply built upon.
     """
     head = _head(history, branch, draft.lane)
     planned = history.plan(head, draft.edits) if len(draft.edits) > LARGE else None
@@ -66,11 +66,12 @@ def _head(history: History, branch: str, lane: Lane) -> Commit | None:
 
 
 def _check(history: History, head: Commit | None, draft: Draft, changes: tuple[Change, ...], expects: Expected) -> None:
-    """The head must hold what is expected. What it holds already as we want it is no change, so no conflict."""
-    changed = [c.path for c in changes if c.path in expects and expects[c.path] != c.old]
+    """The head must hold what is expected."""
     only_read = [path for path in expects if path not in draft.edits]
-    found = history.entries(head, only_read) if only_read else {}
-    changed += [path for path in only_read if found.get(path) != expects[path]]
+    # What is no change is there already as we want it; the rest is known from planning.
+    found = {**draft.edits, **{c.path: c.old for c in changes}}
+    found.update(history.entries(head, only_read) if only_read else {})
+    changed = [path for path, allowed in expects.items() if found.get(path) not in allowed]
     if changed:
         listed = "  ".join(changed[:5]) + (f"  and {len(changed) - 5} more" if len(changed) > 5 else "")
         raise Conflict(

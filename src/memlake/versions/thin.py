@@ -1,8 +1,8 @@
 """Thinning: dropping the nodes of memory-lane commits that nobody stands on. Knows nodes and heads, not objects.
 
-An agent that writes all day makes about seven nodes a commit and needs the last ones. Every 256th commit
+An agent that writes all day makes about seven nodes a commit and needs the last ones. Every 512th commit
 drops what came since the last thinning and is not part of a kept tree: a head, a tag, a merge parent, every
-256th commit. Cost grows with the commits since then, never with the tree: a node is never newer than its
+512th commit. Cost grows with the commits since then, never with the tree: a node is never newer than its
 parent, so the walk stops at the first node older than the cursor.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from memlake.versions import tree
 from memlake.versions.history import WINDOW, History
+from memlake.versions.nodes import key_of
 
 
 def thin(history: History) -> int:
@@ -28,11 +29,22 @@ def thin(history: History) -> int:
             if child in fresh and child not in live:
                 live.add(child)
                 waiting.append(child)
-    dropped = [id for oid, (id, _) in fresh.items() if oid not in live]
-    db.run_in("DELETE FROM node WHERE id IN carray(?1)", dropped)
+    _rewrite(history, [row[0] for row in rows], [fresh[oid][1] for oid in live])
     history.nodes.forget()
     _move_cursor(history)
-    return len(dropped)
+    return len(rows) - len(live)
+
+
+def _rewrite(history: History, ids: list[int], kept: list[bytes]) -> None:
+    """Remove all rows and write the kept ones again behind them: the space between would never be used again.
+
+    Their new ids are new to everyone, which gc relies on. Nodes hold hashes and paths, no content: no need to wipe.
+    """
+    db, first = history.db, max(ids, default=0) + 1
+    with db.unwiped():
+        db.run_in("DELETE FROM node WHERE id IN carray(?1)", ids)
+    rows = [(first + n, key_of(tree.oid_of(data)), data) for n, data in enumerate(kept)]
+    db.run_many("INSERT INTO node(id, key, keep, data) VALUES(?, ?, 0, ?)", rows)
 
 
 def _kept_roots(history: History, since: int) -> set[bytes]:

@@ -94,6 +94,17 @@ def get(nodes: GetMany, root: bytes, keys: Iterable[bytes]) -> dict[bytes, bytes
     return found
 
 
+def following(nodes: GetMany, root: bytes, keys: Iterable[bytes]) -> dict[bytes, bytes]:
+    """For each key the first key of the tree that is not smaller, where there is one."""
+    found: dict[bytes, bytes] = {}
+    for node, wanted in _descend(nodes, root, sorted(set(keys)), 0):
+        for key in wanted:
+            at = bisect_left(node.keys, key)
+            if at < len(node.keys):  # only past the last leaf is there none: a leaf reaches up to its last key
+                found[key] = node.keys[at]
+    return found
+
+
 def scan(nodes: GetMany, root: bytes, start: bytes = b"", end: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
     """Keys from `start` up to but not `end`, in order, about a thousand leaves in memory at a time."""
     node = nodes([root])[root]

@@ -16,7 +16,7 @@ from memlake.versions.codec import KIND_OF_ROOM, lane_of
 from memlake.versions.here import Here
 from memlake.versions.history import Draft, History
 from memlake.versions.local import Local, Tracked
-from memlake.versions.operations import operation, save_dirty
+from memlake.versions.operations import Before, operation, save_dirty
 from memlake.versions.paths import FILES, check, check_file, check_together, parents
 from memlake.versions.record import record
 
@@ -107,11 +107,14 @@ def _store_large(here: Here, contents: set[bytes]) -> None:
 def _write(here: Here, request: Request, lane: Lane) -> Commit:
     branch = request.branch or _branch(here)
     with here.history.db.write():
+        here.history.objects.adopt(c.oid for c in request.changes.values() if isinstance(c, Entry))
         edits = {path: _entry(here, path, content) for path, content in request.changes.items()}
         if lane == "work":
             _check_folders(here, edits, branch)
         draft = Draft(lane, edits, request.author, request.message, layout.now(), {})
-        return record(here.history, draft, branch=branch, expects=request.expects)
+        # Exactly what the caller read: also when another has written the very same, his was not built upon.
+        expects = None if request.expects is None else {path: (entry,) for path, entry in request.expects.items()}
+        return record(here.history, draft, branch=branch, expects=expects)
 
 
 def _check_folders(here: Here, edits: Mapping[str, Entry | None], branch: str) -> None:
@@ -213,8 +216,7 @@ def move(here: Here, source: str, target: str, *, force: bool) -> Staged:
         raise InvalidInput(f"{source!r} cannot be moved into itself. Nothing was changed.")
     _check_targets(here, renamed, force)
     with operation(here, "mv", f"{source} {target}", files=True) as before:
-        before.saved = save_dirty(here, tuple(Change(FILES + path, None, None) for path in _edited(here, rows)))
-        before.left = {renamed[path]: entry for path, entry in before.saved.items()}
+        _save_for_undo(here, before, rows, renamed)
         with disk.named_errors(f"moving {source!r}"):
             os.makedirs(os.path.dirname(os.path.join(here.root, target)) or here.root, exist_ok=True)
             disk.rename(os.path.join(here.root, source), os.path.join(here.root, target))
@@ -226,6 +228,17 @@ def move(here: Here, source: str, target: str, *, force: bool) -> Staged:
             for c in (Change(FILES + old, rows[old].entry, None), Change(FILES + new, None, rows[old].entry))
         )
     )
+
+
+def _save_for_undo(here: Here, before: Before, rows: Mapping[str, Tracked], renamed: Mapping[str, str]) -> None:
+    """Content that is not in the stage: of files that were edited, and of what they are moved over."""
+    there = here.local.tracked(renamed.values())
+    over = [path for path in renamed.values() if path in there or worktree.find_stat(here.root, path) is not None]
+    edited = _edited(here, rows)
+    before.saved = save_dirty(here, tuple(Change(FILES + path, None, None) for path in (*edited, *over)))
+    before.left = {
+        new: before.saved.get(old, rows[old].entry) for old, new in renamed.items() if old in edited or new in over
+    }
 
 
 def _edited(here: Here, rows: Mapping[str, Tracked]) -> list[str]:

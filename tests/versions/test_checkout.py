@@ -1,0 +1,295 @@
+"""Nothing uncommitted is ever overwritten: every verb that moves files, against every form of uncommitted work."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import memlake as ml
+from memlake.versions import checkout
+from tests.versions.conftest import Keep
+
+Write = Callable[..., None]
+
+
+@pytest.fixture
+def crossing(repo: ml.Repo, keep: Keep) -> ml.Repo:
+    """On main; going to dev changes `f`, removes `only-main`, brings `only-dev` and `dir/x`, turns `swap/y` into `swap`."""
+    keep("base", {"f": "base", "only-main": "1", "swap/y": "1", "same": "1"})
+    repo.switch("dev", create=True)
+    (repo.root / "swap/y").unlink()
+    (repo.root / "swap").rmdir()
+    keep("dev", {"f": "dev", "only-dev": "dev", "dir/x": "dev", "swap": "dev", "only-main": None})
+    repo.switch("main")
+    return repo
+
+
+def modified(repo: ml.Repo, write: Write) -> str:
+    write({"f": "precious"})
+    return "f"
+
+
+def staged(repo: ml.Repo, write: Write) -> str:
+    write({"f": "precious"})
+    repo.add("f")
+    return "f"
+
+
+def staged_then_modified_to_the_target(repo: ml.Repo, write: Write) -> str:
+    write({"f": "precious"})
+    repo.add("f")
+    write({"f": "dev"})
+    return "f"
+
+
+def staged_as_the_target_then_modified(repo: ml.Repo, write: Write) -> str:
+    write({"f": "dev"})
+    repo.add("f")
+    write({"f": "precious"})
+    return "f"
+
+
+def untracked_in_the_way(repo: ml.Repo, write: Write) -> str:
+    write({"only-dev": "precious"})
+    return "only-dev"
+
+
+def added_in_the_way(repo: ml.Repo, write: Write) -> str:
+    write({"only-dev": "precious"})
+    repo.add("only-dev")
+    return "only-dev"
+
+
+def a_file_where_a_folder_must_be(repo: ml.Repo, write: Write) -> str:
+    write({"dir": "precious"})
+    return "dir"
+
+
+def an_untracked_file_in_a_folder_that_must_become_a_file(repo: ml.Repo, write: Write) -> str:
+    write({"swap/mine": "precious"})
+    return "swap/mine"
+
+
+def a_folder_where_a_file_must_be(repo: ml.Repo, write: Write) -> str:
+    write({"only-dev/inner": "precious"})
+    return "only-dev/inner"
+
+
+def modified_and_to_be_removed(repo: ml.Repo, write: Write) -> str:
+    write({"only-main": "precious"})
+    return "only-main"
+
+
+def no_longer_tracked_but_edited(repo: ml.Repo, write: Write) -> str:
+    repo.rm("only-main", cached=True)
+    write({"only-main": "precious"})
+    return "only-main"
+
+
+def an_ignored_file_in_the_way(repo: ml.Repo, write: Write) -> str:
+    write({".memlakeignore": "only-dev\n", "only-dev": "precious"})
+    return "only-dev"
+
+
+FORMS = [
+    modified, staged, staged_then_modified_to_the_target, staged_as_the_target_then_modified, untracked_in_the_way,
+    added_in_the_way, a_file_where_a_folder_must_be, an_untracked_file_in_a_folder_that_must_become_a_file,
+    a_folder_where_a_file_must_be, modified_and_to_be_removed, no_longer_tracked_but_edited, an_ignored_file_in_the_way,
+]  # fmt: skip
+VERBS: dict[str, Callable[[ml.Repo], object]] = {
+    "switch": lambda repo: repo.switch("dev"),
+    "detach": lambda repo: repo.switch("dev", detach=True),
+    "switch -c": lambda repo: repo.switch("new", create=True, at="dev"),
+    "merge": lambda repo: repo.merge("dev"),
+    "merge --no-ff": lambda repo: repo.merge("dev", ff=False),
+    "cherry-pick": lambda repo: repo.cherry_pick("dev"),
+}
+
+
+def picture(repo: ml.Repo) -> tuple[object, ...]:
+    files = {
+        p.relative_to(repo.root).as_posix(): p.read_bytes()
+        for p in sorted(repo.root.rglob("*"))
+        if p.is_file() and ".memlake/" not in p.relative_to(repo.root).as_posix()
+    }
+    return files, repo.head, repo.branch_name, repo.status(), [b.name for b in repo.branches()]
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__name__)
+def test_a_verb_that_would_overwrite_uncommitted_work_is_refused_whole(
+    crossing: ml.Repo, write: Write, form: Callable[[ml.Repo, Write], str], verb: str
+) -> None:
+    form(crossing, write)
+    before = picture(crossing)
+    with pytest.raises(ml.ConflictError):
+        VERBS[verb](crossing)
+    assert picture(crossing) == before
+
+
+@pytest.mark.parametrize("form", FORMS[3:], ids=lambda form: form.__name__)
+def test_the_refusal_names_the_file_and_the_check_is_what_refuses(
+    crossing: ml.Repo, write: Write, form: Callable[[ml.Repo, Write], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = form(crossing, write)
+    with pytest.raises(ml.ConflictError, match=path.split("/", maxsplit=1)[0]):
+        crossing.switch("dev")
+    monkeypatch.setattr(checkout, "_unsafe", lambda *_: [])
+    try:
+        crossing.switch("dev")
+    except ml.Error:
+        return  # the file system itself stood in the way
+    lost = not (crossing.root / path).exists() or (crossing.root / path).read_text() != "precious"
+    assert lost, "with the check off the work must be gone, or the test before this one proves nothing"
+
+
+@pytest.mark.parametrize("verb", ["switch", "detach", "merge", "merge --no-ff", "cherry-pick"])
+def test_work_on_paths_that_do_not_change_comes_along(crossing: ml.Repo, write: Write, verb: str) -> None:
+    write({"same": "work", "untracked": "work"})
+    VERBS[verb](crossing)
+    assert (crossing.root / "same").read_text() == (crossing.root / "untracked").read_text() == "work"
+    assert (crossing.root / "f").read_text() == "dev" and (crossing.root / "swap").read_text() == "dev"
+    assert [c.path for c in crossing.status().unstaged] == ["files/same"]
+
+
+def test_staged_work_on_other_paths_comes_along_too(crossing: ml.Repo, write: Write) -> None:
+    write({"same": "staged", "added": "staged"})
+    crossing.add("same", "added")
+    crossing.switch("dev")
+    assert [c.path for c in crossing.status().staged] == ["files/added", "files/same"]
+    crossing.switch("main")
+    assert [c.path for c in crossing.status().staged] == ["files/added", "files/same"]
+
+
+def test_a_file_that_is_already_as_the_target_has_it_is_no_obstacle(crossing: ml.Repo, write: Write) -> None:
+    write({"f": "dev", "only-dev": "dev", "only-main": None})
+    crossing.switch("dev")
+    assert crossing.status().clean
+
+
+def test_force_overwrites_but_undo_brings_the_work_back(crossing: ml.Repo, write: Write) -> None:
+    write({"f": "precious", "only-dev": "mine", "dir": "in the way", "swap/mine": "also"})
+    crossing.switch("dev", force=True)
+    assert crossing.status().clean and (crossing.root / "f").read_text() == "dev"
+    crossing.undo()
+    texts = {name: (crossing.root / name).read_text() for name in ("f", "only-dev", "dir", "swap/mine", "swap/y")}
+    assert texts == {"f": "precious", "only-dev": "mine", "dir": "in the way", "swap/mine": "also", "swap/y": "1"}
+    assert crossing.branch_name == "main"
+
+
+def test_switching_removes_the_folders_it_empties_but_not_the_one_we_stand_in(
+    crossing: ml.Repo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crossing.switch("dev")
+    crossing.switch("main")
+    assert not (crossing.root / "dir").exists()
+    crossing.switch("dev")
+    monkeypatch.chdir(crossing.root / "dir")
+    crossing.switch("main")
+    assert (crossing.root / "dir").is_dir() and os.getcwd() == str(crossing.root / "dir")
+
+
+def test_switch_dash_goes_back_and_forth(crossing: ml.Repo) -> None:
+    crossing.switch("dev")
+    crossing.switch("-")
+    assert crossing.branch_name == "main"
+    crossing.switch("-")
+    assert crossing.branch_name == "dev"
+
+
+def test_a_commit_is_not_switched_to_without_saying_detach(crossing: ml.Repo) -> None:
+    with pytest.raises(ml.InvalidInput, match="not a branch"):
+        crossing.switch("HEAD~0")
+    crossing.switch("HEAD", detach=True)
+    assert crossing.branch_name is None and crossing.head == crossing.commit_at("main").oid
+
+
+def test_commits_on_a_detached_head_move_no_branch_and_are_found_in_the_reflog(crossing: ml.Repo, write: Write) -> None:
+    crossing.switch("main", detach=True)
+    tip = crossing.head
+    write({"lost": "not really"})
+    crossing.add("lost")
+    made = crossing.commit("on no branch")
+    crossing.switch("main")
+    assert crossing.head == tip and not (crossing.root / "lost").exists()
+    crossing.gc(prune=True)
+    assert crossing.commit_at("HEAD@{1}").oid == made.oid and crossing.read("lost", made.oid) == b"not really"
+
+
+def test_a_missing_object_stops_a_checkout_before_the_first_file(crossing: ml.Repo) -> None:
+    gone = next(entry for path, entry in crossing.ls("dev") if path == "files/only-dev")
+    crossing.purge(gone.oid, reason="test")
+    before = picture(crossing)
+    with pytest.raises(ml.Purged):
+        crossing.switch("dev")
+    assert picture(crossing)[:3] == before[:3]
+
+
+# -- restore and reset of paths -----------------------------------------------------------------------
+
+
+def test_restore_brings_back_the_staged_content_and_undo_the_edit(
+    repo: ml.Repo, keep: Keep, write: Write, here: Path
+) -> None:
+    keep("one", {"a": "1", "d/b": "1"})
+    write({"a": "staged"})
+    repo.add("a")
+    write({"a": "edit", "d/b": None})
+    repo.restore("a", "d")
+    assert (here / "a").read_text() == "staged" and (here / "d/b").read_text() == "1"
+    repo.undo()
+    assert (here / "a").read_text() == "edit" and not (here / "d/b").exists()
+
+
+def test_restore_staged_leaves_the_file_alone(repo: ml.Repo, keep: Keep, write: Write, here: Path) -> None:
+    keep("one", {"a": "1"})
+    write({"a": "2", "new": "1"})
+    repo.add(all=True)
+    repo.restore("a", "new", staged=True)
+    assert (here / "a").read_text() == "2" and repo.status().staged == ()
+    assert repo.status().untracked == ("new",) and [c.path for c in repo.status().unstaged] == ["files/a"]
+
+
+def test_restore_from_a_rev_takes_its_content_with_or_without_the_stage(
+    repo: ml.Repo, keep: Keep, write: Write, here: Path
+) -> None:
+    keep("one", {"a": "1"})
+    keep("two", {"a": "2"})
+    repo.restore("a", source="HEAD~1", staged=True, worktree=True)
+    assert (here / "a").read_text() == "1" and [c.path for c in repo.status().staged] == ["files/a"]
+    repo.reset("HEAD", "hard")
+    repo.restore("a", source="HEAD~1", staged=True)
+    assert (here / "a").read_text() == "2" and len(repo.status().staged) == len(repo.status().unstaged) == 1
+
+
+def test_restore_of_an_unknown_path_or_rev_changes_nothing(repo: ml.Repo, keep: Keep, write: Write, here: Path) -> None:
+    keep("one", {"a": "1", "b": "1"})
+    write({"a": "edit"})
+    for paths, how in ((("a", "nope"), {}), (("a",), {"source": "nope"}), (("a", "b2"), {"source": "HEAD"})):
+        with pytest.raises(ml.NotFound):
+            repo.restore(*paths, **how)
+        assert (here / "a").read_text() == "edit"
+
+
+def test_reset_of_paths_sets_only_their_stage(repo: ml.Repo, keep: Keep, write: Write, here: Path) -> None:
+    keep("one", {"a": "1", "b": "1"})
+    keep("two", {"a": "2", "b": "2"})
+    repo.reset_paths("a", rev="HEAD~1")
+    assert [c.path for c in repo.status().staged] == ["files/a"] and (here / "a").read_text() == "2"
+    repo.reset_paths("a")
+    assert repo.status().clean
+
+
+@pytest.mark.parametrize(("mode", "stage", "file"), [("soft", "2", "2"), ("mixed", "1", "2"), ("hard", "1", "1")])
+def test_the_three_modes_of_reset(repo: ml.Repo, keep: Keep, here: Path, mode: str, stage: str, file: str) -> None:
+    one = keep("one", {"a": "1"})
+    two = keep("two", {"a": "2"})
+    repo.reset("HEAD~1", mode)
+    assert repo.head == one.oid and (here / "a").read_text() == file
+    assert bool(repo.status().staged) == (stage == "2") and bool(repo.status().unstaged) == (stage != file)
+    assert repo.commit_at("main@{1}") == two
+    with pytest.raises(ml.InvalidInput):
+        repo.reset("HEAD", "harder")

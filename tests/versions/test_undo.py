@@ -1,0 +1,182 @@
+"""Undo takes back the last operation, whatever it was, and refuses rather than lose what was done since."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import memlake as ml
+from tests.versions.conftest import Keep
+
+Write = Callable[..., None]
+
+
+def picture(repo: ml.Repo) -> object:
+    files = {
+        p.relative_to(repo.root).as_posix(): p.read_bytes()
+        for p in sorted(repo.root.rglob("*"))
+        if p.is_file() and ".memlake" not in p.parts
+    }
+    status = repo.status()
+    return (
+        files, repo.head, repo.branch_name, status.staged, status.unstaged, status.untracked, status.doing,
+        status.conflicts, [(b.name, b.work, b.memory) for b in repo.branches()], repo.tags(), repo.stash_list(),
+    )  # fmt: skip
+
+
+VERBS: dict[str, Callable[[ml.Repo], object]] = {
+    "add": lambda repo: repo.add(all=True),
+    "rm": lambda repo: repo.rm("b"),
+    "rm --cached": lambda repo: repo.rm("b", cached=True),
+    "rm -f of edited": lambda repo: repo.rm("edited", force=True),
+    "mv": lambda repo: repo.mv("b", "moved/b"),
+    "mv of edited": lambda repo: repo.mv("edited", "moved"),
+    "mv -f over another": lambda repo: repo.mv("b", "a", force=True),
+    "commit": lambda repo: (repo.add("edited"), repo.commit("x")),
+    "commit --amend": lambda repo: repo.commit("again", amend=True),
+    "branch": lambda repo: repo.branch("new"),
+    "branch -d": lambda repo: repo.delete_branch("dev", force=True),
+    "branch -m": lambda repo: repo.rename_branch("main", "trunk"),
+    "branch -m over another": lambda repo: repo.rename_branch("main", "dev", force=True),
+    "tag": lambda repo: repo.tag("new"),
+    "tag -d": lambda repo: repo.delete_tag("v1"),
+    "tag -f": lambda repo: repo.tag("v1", "HEAD", "moved", force=True),
+    "switch": lambda repo: repo.switch("dev"),
+    "switch -c": lambda repo: repo.switch("new", create=True),
+    "detach": lambda repo: repo.switch("HEAD~1", detach=True),
+    "merge": lambda repo: repo.merge("dev"),
+    "merge that waits": lambda repo: repo.merge("clash"),
+    "revert": lambda repo: repo.revert("HEAD"),
+    "revert --no-commit": lambda repo: repo.revert("HEAD", no_commit=True),
+    "cherry-pick": lambda repo: repo.cherry_pick("dev"),
+    "reset --soft": lambda repo: repo.reset("HEAD~1", "soft"),
+    "reset --mixed": lambda repo: repo.reset("HEAD~1", "mixed"),
+    "reset --hard": lambda repo: repo.reset("HEAD~1", "hard"),
+    "reset paths": lambda repo: repo.reset_paths("a", rev="HEAD~1"),
+    "restore": lambda repo: repo.restore("edited"),
+    "restore from a rev": lambda repo: repo.restore("a", source="HEAD~1", staged=True, worktree=True),
+    "stash": lambda repo: repo.stash_push(),
+    "stash -u": lambda repo: repo.stash_push(include_untracked=True),
+    "stash apply": lambda repo: repo.stash_apply(),
+    "stash pop": lambda repo: repo.stash_pop(),
+    "stash drop": lambda repo: repo.stash_drop(),
+}
+
+
+@pytest.fixture
+def rich(repo: ml.Repo, keep: Keep, write: Write) -> ml.Repo:
+    """A repo where every verb has something to do: branches, a tag, a stash, an edited and an untracked file."""
+    keep("base", {"a": "1\n", "b": "1\n", "c": "1\n", "edited": "1\n", "s": "1\n"})
+    repo.switch("clash", create=True)
+    keep("clash", {"a": "clash\n"})
+    repo.switch("main")
+    repo.switch("dev", create=True)
+    keep("dev", {"c": "dev\n"})
+    repo.switch("main")
+    repo.write({"memories/bot/1": b"m"}, "m")
+    keep("main", {"a": "2\n"})
+    repo.tag("v1", "HEAD~1", "first release")
+    write({"s": "stashed\n"})
+    repo.stash_push("shelf")
+    write({"edited": "precious\n", "untracked": "mine\n"})
+    return repo
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_undo_brings_back_exactly_what_was(rich: ml.Repo, verb: str) -> None:
+    before = picture(rich)
+    VERBS[verb](rich)
+    after = picture(rich)
+    assert after != before, "the verb must have done something"
+    rich.undo()
+    if verb == "commit":  # two operations: the commit and the add before it
+        rich.undo()
+    assert picture(rich) == before
+    assert rich.fsck().ok
+
+
+@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb != "commit"])
+def test_redo_takes_back_the_undo(rich: ml.Repo, verb: str) -> None:
+    VERBS[verb](rich)
+    after = picture(rich)
+    rich.undo()
+    rich.redo()
+    assert picture(rich) == after
+
+
+def test_undo_goes_further_back_each_time(rich: ml.Repo, write: Write) -> None:
+    pictures = [picture(rich)]
+    for n in range(3):
+        write({"a": f"{n}\n"})
+        rich.add("a")
+        rich.commit(f"c{n}")
+        pictures.append(picture(rich))
+    for before in reversed(pictures[1:-1]):
+        rich.undo()
+        rich.undo()
+        rich.restore("a")
+        rich.undo()
+        assert picture(rich)[1] == before[1]  # type: ignore[index]
+
+
+def test_undo_refuses_when_a_file_was_edited_since(rich: ml.Repo, write: Write) -> None:
+    rich.switch("dev")
+    write({"c": "edited since\n"})
+    before = picture(rich)
+    with pytest.raises(ml.ConflictError):
+        rich.undo()
+    assert picture(rich) == before
+
+
+def test_undo_refuses_when_someone_built_on_it(rich: ml.Repo, write: Write, here: Path) -> None:
+    rich.commit("again", amend=True)
+    ml.open(here).write({"files/theirs": b"x"}, "built on it")
+    before = picture(rich)
+    with pytest.raises(ml.ConflictError, match="moved since"):
+        rich.undo()
+    assert picture(rich) == before
+
+
+def test_undo_leaves_memories_written_since_alone(rich: ml.Repo, keep: Keep) -> None:
+    rich.stash_push()
+    keep("work", {"a": "9\n"})
+    made = rich.write({"memories/bot/2": b"m"}, "m")
+    rich.undo()
+    assert rich.branches()[-1].memory == made.oid and rich.commit_at("HEAD").subject == "main"
+
+
+def test_undo_of_a_merge_that_was_settled_goes_back_to_the_waiting_merge(rich: ml.Repo) -> None:
+    rich.merge("clash")
+    waiting = picture(rich)
+    rich.merge_choose("theirs")
+    rich.merge_continue()
+    rich.undo()
+    status = rich.status()
+    assert status.doing == "merge" and [c.path for c in status.conflicts] == ["files/a"]
+    rich.merge_abort()
+    rich.undo()
+    assert rich.status().doing == "merge"
+    rich.undo()
+    assert rich.status().doing is None and waiting != picture(rich)
+
+
+def test_there_is_nothing_to_undo_or_redo_in_a_new_repo(repo: ml.Repo) -> None:
+    for verb in (repo.undo, repo.redo):
+        with pytest.raises(ml.Nothing):
+            verb()
+
+
+def test_what_undo_needs_survives_gc(rich: ml.Repo, here: Path) -> None:
+    rich.reset("HEAD~1", "hard")
+    rich.gc(prune=True)
+    rich.gc(prune=True)
+    rich.undo()
+    assert (here / "edited").read_text() == "precious\n"
+
+
+def test_operations_are_listed_newest_first(rich: ml.Repo) -> None:
+    rich.tag("x")
+    rich.undo()
+    assert [(op.verb, op.undone) for op in rich.operations(2)] == [("undo", False), ("tag", True)]
