@@ -84,15 +84,15 @@ def dump_of(repo: Repo, oids: dict[str, bytes]) -> dict[str, object]:
         "history": "SELECT seq, oid, lane, p1, p2, other, generation, data FROM history ORDER BY seq",
         "ref": "SELECT kind, name, work, memory FROM ref ORDER BY kind, name",
         "reflog": "SELECT id, kind, ref, lane, old, new, time, action, who FROM reflog ORDER BY id",
-        "object": "SELECT oid, size, links FROM object ORDER BY oid",
+        "object": "SELECT oid, size, CASE WHEN typeof(links) = 'blob' THEN links END FROM object ORDER BY oid",
         "tombstone": "SELECT oid FROM tombstone ORDER BY oid",
         "format": "SELECT value FROM meta WHERE key = 'format'",
     }
     dump: dict[str, object] = {name: _value(lambda sql=sql: db.rows(sql)) for name, sql in tables.items()}
     dump["head"] = _value(lambda: (repo.branch_name, repo._local.base, repo._local.state("doing")))
-    dump["stage"] = _value(
-        lambda: local.rows("SELECT path, entry, staged, old FROM file ORDER BY path")
-    )
+    # local.db is this checkout's own and has no hashes; which content is staged is checked, its mode bit is not.
+    staged = "SELECT path, substr(entry, 1, 32) FROM file WHERE staged = 1 ORDER BY path"
+    dump["stage"] = _value(lambda: local.rows(staged))
     for branch in ("main", "side"):
         dump[f"tree {branch}"] = _value(lambda branch=branch: list(repo.ls(branch)))
         dump[f"memories {branch}"] = _value(lambda branch=branch: list(repo.log(branch, lane="memory")))

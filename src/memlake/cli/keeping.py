@@ -24,7 +24,8 @@ def undo(repo: Repo, screen: Screen) -> None:
 def redo(repo: Repo, screen: Screen) -> None:
     """Do again what the last `undo` took back."""
     done = repo.redo()
-    screen.line(f"Took back: {done.verb} {screen.clean(done.detail)}".rstrip())
+    what = done.detail.partition(" ")[2]  # an undo notes "#7 commit one": the number, then what it took back
+    screen.line(f"Did again: {screen.clean(what)}".rstrip())
 
 
 @click.command()

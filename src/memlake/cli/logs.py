@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from memlake.cli import changes, patches, shapes, words
+from memlake.cli import changes, patches, paths, shapes, words
 from memlake.cli.arguments import SplitCommand, completing, json_option, pass_repo, split
 from memlake.cli.graph import Graph, beside, rewrite_parents
 from memlake.cli.screen import Screen
@@ -163,9 +163,20 @@ def commit_lines(repo: Repo, screen: Screen, commit: Commit, look: Look, names: 
             yield f"Merge: {' '.join(short(parent) for parent in commit.parents)}"
         yield f"Author: {screen.clean(str(commit.author))}"
         yield f"Date:   {words.date(commit.time)}"
+        yield from _fact_lines(repo, screen, commit)
         yield ""
         yield from (f"    {screen.clean(line)}".rstrip() for line in commit.message.split("\n"))
     yield from _detail_lines(repo, screen, commit, look)
+
+
+def _fact_lines(repo: Repo, screen: Screen, commit: Commit) -> Iterator[str]:
+    """What the commit says beside its content: `--metric`, `--param`, `--uses`."""
+    for name in ("metrics", "params"):
+        if name in commit.meta:
+            facts = "  ".join(f"{key}={value}" for key, value in repo.meta(commit, name).items())
+            yield screen.clean(f"{name.title() + ':':<8}{facts}")
+    for use in repo.meta(commit, "uses") or ():
+        yield screen.clean(f"Uses:   {paths.shown(use['path'])}@{short(use['commit'] or commit.oid)}")
 
 
 def _detail_lines(repo: Repo, screen: Screen, commit: Commit, look: Look) -> Iterator[str]:

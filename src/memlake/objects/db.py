@@ -70,8 +70,7 @@ class Database:
             try:
                 connection.execute("COMMIT")
             except apsw.Error:  # the end of a scan over a damaged page; it was said, and nothing was written
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
+                self._roll_back(connection)
 
     # -- writing ------------------------------------------------------------------------------
 
@@ -178,6 +177,8 @@ class Database:
             yield
         except apsw.Error as error:
             raise self._named(error) from error
+        except UnicodeDecodeError as error:
+            raise Corrupt(f"{self.path.name} is damaged: {error}.", hint="Run memlake fsck.") from error
 
     def _named(self, error: apsw.Error) -> Error:
         what, name = str(error), self.path.name
@@ -202,6 +203,10 @@ class Database:
                 hint="Check the disk and its permissions, then run memlake doctor.",
             )
         return Corrupt(f"{name}: {what}.", hint="Run memlake fsck.")
+
+    def _roll_back(self, connection: apsw.Connection) -> None:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
 
     # -- connections --------------------------------------------------------------------------
 
@@ -244,8 +249,7 @@ class Database:
                     )  # IF NOT EXISTS: another process may have been first
                 connection.execute("COMMIT")
             finally:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
+                self._roll_back(connection)
 
     def _file_lock(self) -> contextlib.AbstractContextManager[None]:
         return self._lock.held()

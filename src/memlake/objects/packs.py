@@ -8,6 +8,7 @@ The nonce gives two writers of the same content two packs: what one takes back i
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 from pathlib import Path
@@ -63,7 +64,7 @@ class PackWriter:
         with disk.named_errors("making a pack"):
             self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
         self._buffer = bytearray(MAGIC)
-        self._records: list[Record] = []
+        self.records: list[Record] = []
         self._misses = 0  # records in a row that compression did not pay for
         self.size = len(MAGIC)
 
@@ -79,7 +80,7 @@ class PackWriter:
         form, payload = (PACKED, data) if packed is None else (PACKED_ZSTD, packed)
         record = (oid, form, self.size, len(payload), len(data))
         self._extend(payload)
-        self._records.append(record)
+        self.records.append(record)
         return record
 
     def _squeezed(self, data: bytes | memoryview) -> bytes | None:
@@ -95,21 +96,22 @@ class PackWriter:
         """Store a record taken from another pack as it is."""
         moved = (record[0], record[1], self.size, record[3], record[4])
         self._extend(payload)
-        self._records.append(moved)
+        self.records.append(moved)
         return moved
 
     def seal(self) -> Sealed:
-        footer = msgpack.packb([os.urandom(16), self._records])
+        footer = msgpack.packb([os.urandom(16), self.records])
         self._extend(footer + len(footer).to_bytes(8, "little") + END)
         self._flush()
         with disk.named_errors("writing a pack"):
             disk.fsync_file(self._fd)
             os.close(self._fd)
-        return Sealed(hashlib.sha256(footer).hexdigest(), self._path, self.size, tuple(self._records))
+        return Sealed(hashlib.sha256(footer).hexdigest(), self._path, self.size, tuple(self.records))
 
     def abandon(self) -> None:
-        with disk.named_errors("removing a pack that was not finished"):
+        with contextlib.suppress(OSError):  # closed already, when sealing it failed late
             os.close(self._fd)
+        with disk.named_errors("removing a pack that was not finished"):
             disk.unlink(self._path)
 
     def _extend(self, data: bytes | memoryview) -> None:

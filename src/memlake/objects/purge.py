@@ -110,25 +110,29 @@ def repack(
     keep: AbstractSet[bytes] | None = None,
 ) -> Sealed | None:
     """One new pack of the records of some packs; None when no record is left. Bytes are copied, not unpacked."""
-    writer: PackWriter | None = None
-    written: set[bytes] = set()
-    for name in names:
-        records = [r for r in read_footer(objects.packs, name) if r[0] not in skip and (keep is None or r[0] in keep)]
-        for start in range(0, len(records), 256):
-            batch = [r for r in records[start : start + 256] if r[0] not in written]
-            payloads = objects.packs.get_ranges(name, [(r[2], r[3]) for r in batch])
-            writer = writer or PackWriter(objects.tmp)
-            for record, payload in zip(batch, payloads, strict=True):
-                writer.copy(record, payload)
-                written.add(record[0])
-    if writer is None or not written:
-        if writer is not None:
+    writer = PackWriter(objects.tmp)
+    try:
+        for name in names:
+            records = read_footer(objects.packs, name)
+            _copy(objects, name, [r for r in records if r[0] not in skip and (keep is None or r[0] in keep)], writer)
+        if not writer.records:
             writer.abandon()
-        return None
-    sealed = writer.seal()
+            return None
+        sealed = writer.seal()
+    except BaseException:
+        writer.abandon()
+        raise
     objects.packs.put(sealed.name, sealed.path)
     sealed.path.unlink(missing_ok=True)
     return sealed
+
+
+def _copy(objects: Objects, name: str, records: list[Record], writer: PackWriter) -> None:
+    written = {record[0] for record in writer.records}
+    for start in range(0, len(records), 256):
+        batch = [r for r in records[start : start + 256] if r[0] not in written]
+        for record, payload in zip(batch, objects.packs.get_ranges(name, [r[2:4] for r in batch]), strict=True):
+            writer.copy(record, payload)
 
 
 def swap_pack(objects: Objects, old: Sequence[str], sealed: Sealed | None) -> None:

@@ -42,7 +42,7 @@ class Objects:
         joined = _joined(data, links)
         with self.db.write():
             now = tick(self.db)
-            if self._touch(digest, now):
+            if self._touch(digest, now, joined):
                 return digest.hex()
             packed = packs.squeeze(data) if len(data) > 128 else None
             form, payload = (INLINE, data) if packed is None else (INLINE_ZSTD, packed)
@@ -75,17 +75,20 @@ class Objects:
             refuse_purged(self.db, [digest])
             self.parts.put(part_name(digest), file)
             now = tick(self.db)
-            if not self._touch(digest, now):
+            joined = b"".join(map(bytes.fromhex, links)) or None
+            if not self._touch(digest, now, joined):
                 self.db.run(
                     "INSERT INTO object(oid, size, form, role, touched, links) VALUES(?, ?, ?, 1, ?, ?)",
-                    (digest, size, PART, now, b"".join(map(bytes.fromhex, links)) or None),
+                    (digest, size, PART, now, joined),
                 )
         return digest.hex()
 
-    def _touch(self, digest: bytes, now: int) -> bool:
+    def _touch(self, digest: bytes, now: int, links: bytes | None) -> bool:
         """Rely on an object that is already there: takes it back from gc. False when it is not there."""
-        sql = "UPDATE object SET touched = ?, condemned = NULL, role = role | 1 WHERE oid = ?"
-        return self.db.run(sql, (now, digest)) == 1
+        sql = (
+            "UPDATE object SET touched = ?, condemned = NULL, role = role | 1, links = coalesce(?, links) WHERE oid = ?"
+        )
+        return self.db.run(sql, (now, links, digest)) == 1
 
     # -- reading ------------------------------------------------------------------------------
 
@@ -98,7 +101,7 @@ class Objects:
         digests = {bytes.fromhex(oid) for oid in oids}
         rows = self.db.rows_in(f"SELECT {COLUMNS} FROM object WHERE oid IN carray(?1)", digests)
         for row in rows:
-            digests.discard(row[0])
+            digests.discard(_sound(row)[0])
         for digest in digests:
             self._row(digest)  # raises, naming what became of it
         packed = sorted((r for r in rows if r[2] in (PACKED, PACKED_ZSTD)), key=lambda r: (r[3], r[4]))
@@ -146,7 +149,7 @@ class Objects:
     def _row(self, digest: bytes) -> Row:
         row = self.db.row(f"SELECT {COLUMNS} FROM object WHERE oid = ?", (digest,))
         if row is not None:
-            return row
+            return _sound(row)
         dead = self.db.row("SELECT reason, seq FROM tombstone WHERE oid = ?", (digest,))
         if dead:
             raise Purged(f"object {digest.hex()[:10]} was purged: {dead[0]}.")
@@ -254,6 +257,18 @@ def _checked(digest: bytes, data: bytes) -> bytes:
             hint="Run memlake fsck to see which paths are affected; restore it from a backup or another clone.",
         )
     return data
+
+
+def _sound(row: Row) -> Row:
+    """A row whose types are what its form says: a flipped bit can make SQLite hand out any type."""
+    digest, size, form, pack, start, length, data = row
+    if form in (PACKED, PACKED_ZSTD):
+        right = type(pack) is int and type(start) is int and type(length) is int
+    else:
+        right = form == PART or type(data) is bytes
+    if not right or type(size) is not int:
+        raise Corrupt(f"object {digest.hex()} is damaged: its row makes no sense.", hint="Run memlake fsck.")
+    return row
 
 
 def _expanded(digest: bytes, data: bytes, size: int) -> bytes:

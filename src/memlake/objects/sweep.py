@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import islice
 
+from memlake.errors import NotFound
 from memlake.objects import disk, leases
 from memlake.objects.chunks import decode_list
 from memlake.objects.db import Database
@@ -119,7 +120,10 @@ def _join(objects: Objects, group: list[tuple[int, str]]) -> int:
     ids = [id for id, _ in group]
     names = [name for _, name in group]
     live = {row[0] for row in objects.db.rows_in("SELECT oid FROM object WHERE pack IN carray(?1)", ids)}
-    sealed = repack(objects, names, keep=live)
+    try:
+        sealed = repack(objects, names, keep=live)
+    except NotFound:  # another gc or a purge was faster
+        return 0
     with objects.db.write():
         # Only rows are added meanwhile, never to old packs; a purge may have rewritten one: then leave it.
         known = {row[0] for row in objects.db.rows_in("SELECT name FROM pack WHERE name IN carray(?1)", names)}

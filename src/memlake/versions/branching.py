@@ -134,6 +134,7 @@ def _switch_new(here: Here, name: str, at: str | None) -> tuple[Change, ...]:
     with operation(here, "switch -c", name, files=True):
         changes = checkout.target_changes(here.history, here.local, target)
         checkout.check_safe(here.local, here.root, changes, "switch")
+        checkout.check_bytes(here.history.objects, changes)
         goal = Goal(target.oid if target else None, name, f"switch: moving to {name}", here.who)
         with journal.moving(here.history, here.local, Plan(goal, journal.new_token())):
             refs.create(here.history, name, heads, action=f"branch: created from {at or 'HEAD'}", who=here.who)
@@ -211,6 +212,7 @@ def reset(here: Here, name: str, mode: str) -> tuple[Change, ...]:
     with operation(here, f"reset --{mode}", name, files=mode == "hard") as before:
         if mode == "hard":
             rewrite = _forced(here, target, before.saved)
+            checkout.check_bytes(here.history.objects, rewrite)
             plan = checkout.forced(goal, rewrite, before.saved, journal.new_token())
             _move_branch(here, plan, branch, head, target)
             checkout.move_to(here.history, here.local, here.root, goal, rewrite, saved=before.saved)

@@ -13,7 +13,7 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from memlake.errors import Conflict
+from memlake.errors import Conflict, Error, Unavailable
 from memlake.objects import disk
 from memlake.objects.export import copy_out
 from memlake.objects.store import Objects
@@ -44,6 +44,7 @@ def move_to(
     plan = Plan(goal)
     if saved is not None:
         plan = forced(goal, changes, saved)
+    check_bytes(history.objects, changes)
     journal.begin(local, plan)
     stats = write_files(history.objects, root, changes)
     if changes:
@@ -114,9 +115,24 @@ def _write_what_is_left(
             kept.append(file_path(change.path))
         elif place == "before":
             todo.append(change)
-    stats = write_files(history.objects, root, todo)
+    stats = _write_each(history.objects, root, todo, kept)
     _flush(root)
     return stats
+
+
+def _write_each(objects: Objects, root: str, todo: list[Change], kept: list[str]) -> Stats:
+    """A path that cannot be written any more (purged meanwhile, or something in its way) must not stop the others."""
+    try:
+        return write_files(objects, root, todo)
+    except Unavailable:
+        raise
+    except Error:
+        if len(todo) == 1:
+            kept.append(file_path(todo[0].path))
+            return {}
+        half = len(todo) // 2
+        first = _write_each(objects, root, todo[:half], kept)
+        return {**first, **_write_each(objects, root, todo[half:], kept)}
 
 
 def _flush(root: str) -> None:
@@ -257,7 +273,7 @@ def _files_in(root: str, path: str) -> Iterator[str]:
 def write_files(objects: Objects, root: str, changes: Sequence[Change]) -> dict[str, tuple[bytes, bool]]:
     """Remove, then create. Returns the stat of each created file. All paths are followed without links."""
     with disk.named_errors("writing the working files"), _Folders(root) as folders:
-        _check_bytes_are_here(objects, changes)
+        check_bytes(objects, changes)
         for change in changes:
             if change.new is None:
                 folders.remove(file_path(change.path))
@@ -271,7 +287,7 @@ def write_files(objects: Objects, root: str, changes: Sequence[Change]) -> dict[
     return {path: (pack_stat(stat), is_racy(stat, clock)) for path, stat in found.items()}
 
 
-def _check_bytes_are_here(objects: Objects, changes: Sequence[Change]) -> None:
+def check_bytes(objects: Objects, changes: Sequence[Change]) -> None:
     """Better no checkout than half of one."""
     for oid in objects.missing(change.new.oid for change in changes if change.new is not None):
         objects.size(oid)  # raises and says whether it is missing or purged

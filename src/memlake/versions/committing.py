@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from memlake.errors import Conflict, InvalidInput, Nothing
 from memlake.objects.layout import now
-from memlake.records import Author, Change, Commit
+from memlake.records import Author, Change, Commit, Entry
 from memlake.versions import checkout, journal, notes, rev
 from memlake.versions.branching import refuse_waiting
 from memlake.versions.here import Here
@@ -18,7 +18,7 @@ from memlake.versions.local import Tracked
 from memlake.versions.merging import Conclusion, proceed
 from memlake.versions.operations import operation
 from memlake.versions.paths import FILES, check, tree_path
-from memlake.versions.record import amended, record, record_on
+from memlake.versions.record import amended, prepare, record, record_on
 
 
 class Saying(NamedTuple):
@@ -41,6 +41,7 @@ def commit_stage(here: Here, saying: Saying) -> Commit:
     message = _message(saying, head)
     if not staged and not saying.amend and not saying.allow_empty:
         raise Nothing("nothing to commit: nothing is staged.", hint="Stage files with: memlake add PATH")
+    prepare(here.history, here.local.branch, "work", _edits(staged))
     with operation(
         here, "commit --amend" if saying.amend else "commit", message.split("\n", 1)[0], staged=staged.values()
     ) as before:
@@ -76,11 +77,15 @@ def _message(saying: Saying, head: Commit | None) -> str:
 
 
 def _draft(here: Here, saying: Saying, message: str, staged: Mapping[str, Tracked]) -> Draft:
-    edits = {tree_path(row.path): row.entry for row in staged.values()}
+    edits = _edits(staged)
     meta = write_facts(here, _facts(here, saying))
     if noted := [(row.path, row.about) for row in staged.values() if row.about]:
         meta["about"] = here.history.objects.write(notes.encode(noted))
     return Draft("work", edits, saying.author or here.author, message, now(), meta)
+
+
+def _edits(staged: Mapping[str, Tracked]) -> dict[str, Entry | None]:
+    return {tree_path(row.path): row.entry for row in staged.values()}
 
 
 def _facts(here: Here, saying: Saying) -> dict[str, Any]:
@@ -117,9 +122,9 @@ def _use(here: Here, text: str) -> dict[str, str | None]:
     staged = here.local.tracked([full.removeprefix(FILES)]).get(full.removeprefix(FILES)) if not at else None
     if staged is not None and staged.staged and staged.entry is not None:
         return {"path": full, "commit": None, "oid": staged.entry.oid}
-    commit = rev.resolve(here, name)
-    entry = here.history.entries(commit, [full]).get(full)
-    if entry is None:
+    commit = rev.find(here, name)
+    entry = here.history.entries(commit, [full]).get(full) if commit else None
+    if commit is None or entry is None:
         raise InvalidInput(
             f"--uses {text}: {path!r} is not in {name}. Nothing was committed.",
             hint="Check the path; see what is there with: memlake ls " + name,

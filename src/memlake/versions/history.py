@@ -24,6 +24,7 @@ from memlake.versions.paths import parents
 WINDOW = 512  # of memory-lane commits every 512th keeps its nodes
 _COLUMNS = "seq, oid, data"
 _RECENT = 64
+Planned = tuple[tuple[Change, ...], bytes, dict[bytes, bytes]]
 _TRIES = 3
 T = TypeVar("T")
 
@@ -43,6 +44,7 @@ class History:
     def __init__(self, db: Database, objects: Objects) -> None:
         self.db, self.objects, self.nodes = db, objects, Nodes(db)
         self._recent: dict[str, Commit] = {}
+        self._plan: tuple[Commit | None, dict[str, Entry | None], Planned] | None = None
         self.moved: list[tuple[int, str, int, int | None, int | None]] | None = None  # by the verb under way, for undo
 
     def forget(self) -> None:
@@ -206,10 +208,18 @@ class History:
 
     # -- appending ----------------------------------------------------------------------------
 
-    def plan(
-        self, parent: Commit | None, edits: Mapping[str, Entry | None]
-    ) -> tuple[tuple[Change, ...], bytes, dict[bytes, bytes]]:
-        """What edits mean on top of a parent: (changes, new root, new nodes). Reads only; needs no lock."""
+    def plan(self, parent: Commit | None, edits: Mapping[str, Entry | None]) -> Planned:
+        """What edits mean on top of a parent: (changes, new root, new nodes). Reads only; needs no lock.
+
+        The last answer is remembered until it is used: large edits are planned before the lock is taken, and asked
+        for again inside it, where only a moved head makes the work be done twice.
+        """
+        last = self._plan
+        if last is None or last[0] != parent or last[1] != edits:
+            last = self._plan = (parent, dict(edits), self._planned(parent, edits))
+        return last[2]
+
+    def _planned(self, parent: Commit | None, edits: Mapping[str, Entry | None]) -> Planned:
         before = self.entries(parent, edits)
         changes = tuple(
             Change(path, before.get(path), edits[path]) for path in sorted(edits) if before.get(path) != edits[path]
@@ -218,18 +228,12 @@ class History:
         root, made = tree.edit(self.nodes.get_many, self.root(parent), encoded)
         return changes, root, made
 
-    def append(
-        self,
-        draft: Draft,
-        parents: tuple[Commit, ...],
-        other: Commit | None,
-        *,
-        planned: tuple[tuple[Change, ...], bytes, dict[bytes, bytes]] | None = None,
-    ) -> Commit:
+    def append(self, draft: Draft, parents: tuple[Commit, ...], other: Commit | None) -> Commit:
         """Write one commit on top of its parents. Call inside a write; the caller moves the ref."""
         if any(parent.lane != draft.lane for parent in parents):
             raise InvalidInput("a commit and its parents must be of one lane.")
-        changes, root, made = planned or self.plan(parents[0] if parents else None, draft.edits)
+        changes, root, made = self.plan(parents[0] if parents else None, draft.edits)
+        self._plan = None
         self.nodes.write(made, keep=draft.lane == "work")
         commit = Commit(
             oid="",

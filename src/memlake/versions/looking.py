@@ -235,11 +235,11 @@ def abouts(here: Here, name: str, wanted: Mapping[str, Entry]) -> Iterator[tuple
 
 
 def usage(here: Here, folder: Path) -> Usage:
-    rooms = {name: _bytes_in(folder / name) for name in ("repo.db", "local.db", "packs", "parts", "tmp", "cache")}
+    rooms = {name: _bytes_in(folder / name) for name in ("repo.db", "local.db", "packs", "parts", "tmp")}
     for name in ("repo.db", "local.db"):
         rooms[name] += _bytes_in(folder / f"{name}-wal")
     db = here.history.db
-    files = [(path, entry.size) for path, entry in here.history.scan(here.head(), "")]
+    files = [(path, entry.size) for lane in LANES for path, entry in here.history.scan(here.head(lane))]
     counts = {
         "objects": db.row("SELECT count(*), coalesce(sum(size), 0) FROM object WHERE role & 1"),
         "condemned": db.row(

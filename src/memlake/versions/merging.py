@@ -53,7 +53,8 @@ def merge_rev(here: Here, name: str, how: How) -> Merged:
     refuse_waiting(here, "merge")
     _refuse_staged(here, "merge")
     theirs = _theirs(here, name)
-    lanes = {lane: _relation(here, lane, theirs[lane]) for lane in LANES}
+    # A detached HEAD has no memory lane to move.
+    lanes = {lane: _relation(here, lane, theirs[lane]) for lane in (LANES if here.local.branch else LANES[:1])}
     if all(state == "same" for state in lanes.values()):
         return Merged(here.local.base, up_to_date=True)
     if how.only_ff and "diverged" in lanes.values():
@@ -207,6 +208,7 @@ def _conclude(here: Here, doing: Doing, outcome: dict[Lane, Outcome], decided: d
     # What came to the branch since our files were last brought up to date arrives in them now, too.
     arriving = {c.path: c for c in (*here.history.diff(here.base(), head, FILES), *files) if c.path not in extra}
     checkout.check_safe(here.local, here.root, tuple(arriving.values()), verb)
+    checkout.check_bytes(here.history.objects, tuple(arriving.values()))
     with operation(here, verb, str(doing["name"]), files=True):
         goal = Goal(None, here.local.branch or "@", f"{verb} {doing['name']}", here.who)
         with journal.moving(here.history, here.local, Plan(goal, journal.new_token())) as moved:

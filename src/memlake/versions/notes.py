@@ -29,7 +29,7 @@ def encode(notes: Iterable[tuple[str, str]]) -> bytes:
 
 def decode(data: bytes) -> Mapping[str, str]:
     """path -> note."""
-    return dict(line.split("\t", 1) for line in data.decode().splitlines() if "\t" in line)
+    return dict(line.split("\t", 1) for line in data.decode().split("\n") if "\t" in line)
 
 
 def parse(note: str, size: int) -> About:

@@ -47,6 +47,7 @@ class Before:
     saved: dict[str, Entry | None] = field(default_factory=dict)
     left: dict[str, Entry | None] = field(default_factory=dict)  # uncommitted content the verb put into files
     refs: list[tuple[int, str, int, int | None, int | None]] = field(default_factory=list)
+    notes: dict[str, str] = field(default_factory=dict)  # of tags, where the verb may have removed one
     commit: str | None = None  # the stage was exactly this commit's changes: not written down twice
 
 
@@ -60,6 +61,8 @@ def operation(
     lease = contextlib.nullcontext() if quick else contextlib.closing(Lease(here.history.db, verb))
     with lease:
         before, outer = _state(here, files, staged), here.history.moved
+        if verb.startswith(("tag", "undo", "redo")):
+            before.notes = refs.tag_notes(here.history.db)
         here.history.moved = before.refs
         try:
             yield before
@@ -147,6 +150,7 @@ def _restore(here: Here, before: Before, id: int) -> dict[str, Entry | None]:
     if before.touches_files:
         writes = _file_changes(here, wanted, before)
         checkout.check_taking_back(here.local, here.root, writes, before.left)
+        checkout.check_bytes(here.history.objects, writes)
         was = {change.path.removeprefix(FILES): change.old for change in writes}
         saved = {path: old for path, old in was.items() if path in before.saved or path in before.left}
     goal = Goal(before.base, before.head, "undo", here.who)
@@ -224,6 +228,7 @@ def _refs_back(history: History, before: Before, who: str) -> None:
             )
         refs.move(history, name, lane, new_commit, old_commit, kind=kind, action="undo", who=who)
     _drop_emptied(history, before, who)
+    refs.set_tag_notes(history.db, {name: before.notes[name] for _, name, *_ in before.refs if name in before.notes})
 
 
 def _drop_emptied(history: History, before: Before, who: str) -> None:
@@ -260,6 +265,7 @@ def _as_json(before: Before) -> dict[str, Any]:
         "saved": {path: _hex(entry) for path, entry in before.saved.items()},
         "left": {path: _hex(entry) for path, entry in before.left.items()},
         "refs": before.refs,
+        "notes": before.notes,
         "commit": before.commit,
     }
 
@@ -284,6 +290,7 @@ def _from_json(data: dict[str, Any]) -> Before:
         saved,
         left,
         moved,
+        data.get("notes", {}),
         data["commit"],
     )
 

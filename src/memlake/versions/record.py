@@ -12,7 +12,7 @@ from memlake.records import Change, Commit, Entry, Lane
 from memlake.versions import refs, thin
 from memlake.versions.history import WINDOW, Draft, History
 
-LARGE = 10_000  # edits from which the tree is computed before the lock is taken
+LARGE = 10_000  # edits from which the tree is planned before the lock is taken
 Expected = Mapping[str, tuple[Entry | None, ...]]
 
 
@@ -24,22 +24,25 @@ def record(
     `expects` is what a path may hold for the caller to go on: if the head holds something else at one of
     them, nothing is written and Conflict names them. Other people's changes elsewhere are simply built upon.
     """
-    head = _head(history, branch, draft.lane)
-    planned = history.plan(head, draft.edits) if len(draft.edits) > LARGE else None
     with history.db.write():
-        now_head = _head(history, branch, draft.lane)
-        if planned is None or now_head != head:
-            planned, head = history.plan(now_head, draft.edits), now_head
+        head = _head(history, branch, draft.lane)
+        changes = history.plan(head, draft.edits)[0]
         if expects is not None:
-            _check(history, head, draft, planned[0], expects)
-        if not planned[0] and not allow_empty:
+            _check(history, head, draft, changes, expects)
+        if not changes and not allow_empty:
             raise Nothing("nothing to commit: everything is as the branch has it already.")
         other = _head(history, branch, "work" if draft.lane == "memory" else "memory")
-        commit = history.append(draft, (head,) if head else (), other, planned=planned)
+        commit = history.append(draft, (head,) if head else (), other)
         refs.move(history, branch, draft.lane, head, commit)
         if draft.lane == "memory" and commit.generation % WINDOW == 0:
             thin.thin(history)
     return commit
+
+
+def prepare(history: History, branch: str | None, lane: Lane, edits: Mapping[str, Entry | None]) -> None:
+    """Plan large edits before the lock is taken; inside it the plan is at hand unless the head moved."""
+    if branch is not None and len(edits) > LARGE:
+        history.plan(_head(history, branch, lane), edits)
 
 
 def record_on(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import msgpack
 
@@ -163,6 +163,17 @@ def mark(before: int, fields: tuple[object, ...]) -> int:
 
 def tag_note(message: str, author: Author, time: int) -> bytes:
     return msgpack.packb([message, author.name, author.email, time])  # type: ignore[no-any-return]
+
+
+def tag_notes(db: Database) -> dict[str, str]:
+    """What is noted of each tag, in hex, for undo."""
+    return dict(db.rows("SELECT name, lower(hex(note)) FROM ref WHERE kind = 1 AND note IS NOT NULL"))
+
+
+def set_tag_notes(db: Database, notes: Mapping[str, str]) -> None:
+    """Give tags back what was noted of them. Call inside a write."""
+    for name, note in notes.items():
+        db.run("UPDATE ref SET note = ? WHERE kind = 1 AND name = ?", (bytes.fromhex(note), name))
 
 
 def _tag(name: str, work: bytes | None, memory: bytes | None, note: bytes | None) -> Tag:

@@ -40,6 +40,7 @@ def push(here: Here, message: str, include_untracked: bool) -> Stash:
         held = here.history.entries(head, edits)
         back = [Change(path, entry, held.get(path)) for path, entry in sorted(edits.items())]
         checkout.refuse_in_the_way(here.root, back, "stash")
+        checkout.check_bytes(here.history.objects, back)
         goal = Goal(here.local.base, here.local.state("head") or "", "", here.who)
         rows = [Tracked(change.path.removeprefix(FILES), change.new, None, True) for change in back]
         plan = Plan(goal, journal.new_token(), back, rows)

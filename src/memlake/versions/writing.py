@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from memlake.errors import Conflict, InvalidInput, NotFound
 from memlake.objects import disk, layout
-from memlake.objects.writer import Writer
+from memlake.objects.writer import Writer, is_large
 from memlake.records import Author, Change, Commit, Entry, Lane, Staged
 from memlake.versions import checkout, refs, stage, worktree
 from memlake.versions.codec import KIND_OF_ROOM, lane_of
@@ -18,7 +20,7 @@ from memlake.versions.history import Draft, History
 from memlake.versions.local import Local, Tracked
 from memlake.versions.operations import Before, operation, save_dirty
 from memlake.versions.paths import FILES, check, check_file, check_together, parents
-from memlake.versions.record import record
+from memlake.versions.record import prepare, record
 
 INLINE = 64 << 10
 
@@ -65,7 +67,8 @@ def write(here: Here, request: Request, group: Group | None) -> Commit:
     if group is not None:
         group.requests.append(request)
         return _pending(request, lanes.pop())
-    return _write(here, request, lanes.pop())
+    with _stored_first(here, [request]):
+        return _write(here, request, lanes.pop())
 
 
 def _pending(request: Request, lane: Lane) -> Commit:
@@ -77,31 +80,46 @@ def write_group(here: Here, group: Group) -> None:
     merged: dict[tuple[str, Lane], Request] = {}
     for request in group.requests:
         branch = request.branch or _branch(here)
-        for path, content in request.changes.items():
-            key = (branch, lane_of(path))
-            old = merged.get(key)
-            changes = {**(old.changes if old else {}), path: content}
-            expects = {**((old.expects or {}) if old else {}), **(request.expects or {})} or None
-            merged[key] = Request(changes, group.message, branch, request.author, expects)
-    large = {
-        content
-        for r in merged.values()
-        for content in r.changes.values()
-        if isinstance(content, bytes) and len(content) > INLINE
-    }
-    _store_large(here, large)
-    with here.history.db.write():
+        lane = lane_of(next(iter(request.changes)))
+        old = merged.get((branch, lane), Request({}, group.message, branch, request.author))
+        changes = {**old.changes, **request.changes}
+        expects = {**(old.expects or {}), **(request.expects or {})} or None
+        merged[branch, lane] = Request(changes, group.message, branch, request.author, expects)
+    with _stored_first(here, merged.values()), here.history.db.write():
         for (_, lane), request in merged.items():
             _write(here, request, lane)
 
 
-def _store_large(here: Here, contents: set[bytes]) -> None:
-    """Large contents are stored before the lock is taken."""
-    if contents:
-        with Writer(here.history.objects, "write") as writer:
+@contextlib.contextmanager
+def _stored_first(here: Here, requests: Iterable[Request]) -> Iterator[None]:
+    """Large files are stored, and large trees planned, before the lock is taken.
+
+    Records of other kinds may have to be erased one day: they are never packed or chunked, whatever their size.
+    """
+    requests = list(requests)
+    contents = {
+        content
+        for request in requests
+        for path, content in request.changes.items()
+        if isinstance(content, bytes) and len(content) > INLINE and path.startswith(FILES)
+    }
+    with Writer(here.history.objects, "write") if contents else contextlib.nullcontext() as writer:
+        if writer is not None:
             for content in contents:
-                writer.add(content)
+                _add(writer, content)
             writer.finish()
+        for request in requests:
+            given = {path: e for path, e in request.changes.items() if not isinstance(e, bytes)}
+            if len(given) == len(request.changes):
+                prepare(here.history, request.branch or _branch(here), lane_of(next(iter(given))), given)
+        yield
+
+
+def _add(writer: Writer, content: bytes) -> None:
+    if is_large(len(content)):
+        writer.add_stream(io.BytesIO(content), len(content))
+    else:
+        writer.add(content)
 
 
 def _write(here: Here, request: Request, lane: Lane) -> Commit:
