@@ -254,6 +254,10 @@ class Repo:
     def about(self, path: AnyPath, rev: str = "HEAD") -> About | None:
         return versions.looking.about(self._look(), self.path(path), rev)
 
+    def abouts(self, rev: str, entries: Mapping[str, Entry]) -> dict[str, About]:
+        """`about` for many tree paths, in one walk over history."""
+        return dict(versions.looking.abouts(self._look(), rev, entries))
+
     def blame(self, path: AnyPath, rev_: str = "HEAD") -> list[BlameLine]:
         full = self.path(path)
         versions.looking.entry_at(self._look(), full, rev_)

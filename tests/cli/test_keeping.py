@@ -17,7 +17,7 @@ Keep = Callable[..., str]
 def test_undo_takes_back_the_last_operation(run: Run, story: dict[str, str]) -> None:
     assert run("undo").out.startswith("Took back: commit")
     assert run("log", "--oneline").lines == [f"{story['one'][:10]} first"]
-    assert run("redo").out.startswith("Took back: undo")
+    assert run("redo").out.startswith("Did again: commit")
     assert run("log", "-1", "--oneline").lines == [f"{story['two'][:10]} second"]
 
 

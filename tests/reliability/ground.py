@@ -1,4 +1,4 @@
-"""What the reliability tests stand on: repos on a fast disk, content of every storage form, child processes that die."""
+"""What the reliability tests stand on: repos on a fast disk, and child processes that die."""
 
 from __future__ import annotations
 

@@ -35,6 +35,8 @@ from tests.reliability.ground import (
     working_files,
 )
 
+pytestmark = [pytest.mark.torture] if TORTURE else []  # under `make torture` everything here runs, longer
+
 TEXT = "".join(f"line {n}\n" for n in range(60))
 
 
@@ -241,7 +243,9 @@ def _differences(seen: View, before: View, after: View) -> str:
             mine, old, new = ({n: c[:20] for n, c in files} for files in (mine, old, new))
         state = "before" if mine == old else "after" if mine == new else "neither"
         if old != new or state == "neither":
-            lines.append(f"{name}: {state}" + (f"\n   seen {mine}\n   old {old}\n   new {new}" if state == "neither" else ""))
+            lines.append(
+                f"{name}: {state}" + (f"\n   seen {mine}\n   old {old}\n   new {new}" if state == "neither" else "")
+            )
     return "\n".join(lines)
 
 

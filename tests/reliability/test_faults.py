@@ -16,7 +16,7 @@ import apsw
 import pytest
 
 import memlake as ml
-from memlake.errors import Corrupt, Error, Unavailable
+from memlake.errors import AlreadyExists, Conflict, Error, InvalidInput, NotFound, Nothing, Unavailable
 from memlake.objects.db import Database
 from memlake.repo import Repo
 from tests.reliability.ground import (
@@ -32,6 +32,8 @@ from tests.reliability.ground import (
     steps_of,
 )
 from tests.reliability.test_crash import VERBS, Verb, _build, _commits, _differences, _prepared, look
+
+pytestmark = [pytest.mark.torture] if TORTURE else []  # under `make torture` everything here runs, longer
 
 SQL_STEPS = {"sql", "commit", "checkpoint", "vacuum"}
 NAMES = sorted(VERBS)
@@ -95,8 +97,7 @@ def _fail_once(root: Path, verb: Verb, at: tuple[int, int]) -> int:
         try:
             with hooked(fail_at(*at)):
                 verb.do(repo)
-        except Unavailable as error:
-            assert error.message
+        except Unavailable:
             return 1
         except BaseException as error:
             raise AssertionError(f"failed with {type(error).__name__}, not Unavailable: {error}") from error
@@ -108,10 +109,8 @@ def _still_works(root: Path, verb: Verb, committed: set[str]) -> None:
         assert_sound(repo)
         for oid in committed:
             repo.commit_at(oid)
-        try:
+        with contextlib.suppress(AlreadyExists, Conflict, InvalidInput, NotFound, Nothing):  # it is done already
             verb.do(repo)
-        except Error as error:  # done already, or half done in a way the verb says clearly
-            assert not isinstance(error, (Unavailable, Corrupt)), error
         repo.status()
         assert_sound(repo)
 
@@ -218,8 +217,8 @@ def _work(root: Path, acknowledged: list[str]) -> None:
     with contextlib.ExitStack() as stack:
         repo = ml.open(root)
         stack.callback(_close_quietly, repo)
-        for number in range(2):
-            acknowledged.append(repo.write({f"memories/bot/{number}": b"%d" % number}, "m").oid)
+        acknowledged.append(repo.write({"memories/bot/0": b"0"}, "m").oid)
+        acknowledged.append(repo.write({"memories/bot/1": b"1"}, "m").oid)
         put(root, "new.bin", noise(20_000, "new"))
         repo.add(root / "new.bin")
         acknowledged.append(repo.commit("new").oid)
@@ -343,11 +342,11 @@ def test_memories_written_until_the_disk_is_full_are_all_there(small_disk: Path)
     root = small_disk / "repo"
     written = 0
     with init(root) as repo:
-        with pytest.raises(Unavailable):
-            for number in range(100_000):
+        with contextlib.suppress(Unavailable):
+            for number in range(2000):
                 repo.write({f"memories/bot/{number}": noise(9000, number)}, "m")
                 written += 1
-        assert written > 50
+        assert 50 < written < 2000
         assert sum(1 for _ in repo.log(lane="memory")) == written
     with ml.open(root) as repo:
         assert sum(1 for _ in repo.log(lane="memory")) == written
@@ -364,7 +363,7 @@ def test_a_disk_without_inodes_fails_the_operation_whole(small_disk: Path) -> No
         put(root, "new.bin", noise(200_000, "new"))
         extra = 0
         with contextlib.suppress(OSError):
-            for extra in range(100):  # noqa: B007  (how many there are is read after the loop)
+            for extra in range(100):
                 (small_disk / f"inode{extra}").touch()
         with pytest.raises(Unavailable):
             repo.add(root / "new.bin")

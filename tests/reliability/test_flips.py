@@ -14,10 +14,12 @@ import apsw
 import pytest
 
 import memlake as ml
-from memlake.errors import Corrupt, Error, InvalidInput, NotFound
+from memlake.errors import Corrupt, Error, InvalidInput
 from memlake.objects import audit, store
 from memlake.repo import Repo
 from tests.reliability.ground import TORTURE, fast_folder, init, noise, put, snapshot_of
+
+pytestmark = [pytest.mark.torture] if TORTURE else []  # under `make torture` everything here runs, longer
 
 FLIPS = 4000 if TORTURE else 60  # of each kind of file
 FILES: dict[str, bytes] = {
@@ -318,11 +320,8 @@ def test_a_lost_local_db_loses_no_history(subject: Subject) -> None:
     with fast_folder() as folder:
         root = snapshot_of(subject.root, folder / "copy")
         (root / ".memlake/local.db").unlink()
-        try:
-            with ml.open(root) as repo:
-                assert repo.read_object(next(iter(subject.oids))) == next(iter(subject.oids.values()))
-        except (Corrupt, NotFound) as error:
-            assert "local.db" in error.message
+        with ml.open(root) as repo:
+            assert repo.read_object(next(iter(subject.oids))) == next(iter(subject.oids.values()))
         with ml.init(root) as repo:
             assert [commit.subject for commit in repo.log("main")] == ["second", "first"]
 
@@ -333,8 +332,7 @@ def test_a_lost_local_db_loses_no_history(subject: Subject) -> None:
 def test_without_the_hash_check_damaged_content_is_served(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "_checked", lambda _digest, data: data)
     with pytest.raises(AssertionError, match="was served"):
-        for name in (*_packs(subject), *_parts(subject)):
-            damage_many(subject, name, 200, _flip_anywhere)
+        damage_many(subject, _parts(subject)[0], 5, _flip_anywhere)
 
 
 def test_without_the_object_pass_fsck_misses_damage(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""gc beside writers: a state machine of writers stopped at every point, and real processes under a looping gc --prune."""
+"""gc beside writers: a state machine of writers stopped at every point, and processes under a looping gc --prune."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ from memlake.repo import Repo
 from memlake.versions import gc
 from memlake.versions.local import Tracked
 from tests.reliability.ground import SHARED_MEMORY, TORTURE, assert_sound, fast_folder, hooked, init, noise, put, python
+
+pytestmark = [pytest.mark.torture] if TORTURE else []  # under `make torture` everything here runs, longer
 
 # Few contents, so that writers meet each other's: inline, packed, and two chunked ones that share most chunks.
 _BIG = noise(400_000, "big")
@@ -177,7 +179,7 @@ class Workshop:
 
 @contextlib.contextmanager
 def _points(between: Callable[[str], None] | None) -> Iterator[None]:
-    """Runs `between(point)` inside gc where other processes can come in: all the places where it has let go of the lock."""
+    """Runs `between(point)` inside gc wherever it has let go of the lock and other processes can come in."""
     if between is None:
         yield
         return
@@ -319,7 +321,6 @@ TestGcBesideWriters.settings = hypothesis.settings(
     deadline=None,
     suppress_health_check=list(hypothesis.HealthCheck),
 )
-TestGcBesideWriters.pytestmark = [pytest.mark.torture] if TORTURE else []
 
 
 # -- single scenes, each with the guard that saves it, and the guard switched off ---------------------
@@ -343,7 +344,7 @@ def _garbage(shop: Workshop, *names: str) -> None:
 
 
 def _reuse_while_gc_runs(shop: Workshop, point: str) -> None:
-    """gc has decided that `packed` is garbage; before it deletes, a writer comes, relies on it, names it and is gone."""
+    """gc has decided that `packed` is garbage; before it deletes, a writer comes, relies on it and names it."""
     _garbage(shop, "packed", "edited")
 
     def between(at: str) -> None:
@@ -359,7 +360,13 @@ def _reuse_while_gc_runs(shop: Workshop, point: str) -> None:
     shop.check()
 
 
-POINTS = ["before the stage is read", "before marking", "after marking", "after deleting rows", "before packs are joined"]
+POINTS = [
+    "before the stage is read",
+    "before marking",
+    "after marking",
+    "after deleting rows",
+    "before packs are joined",
+]
 
 
 @pytest.mark.parametrize("point", POINTS)

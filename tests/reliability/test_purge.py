@@ -21,6 +21,7 @@ from memlake.objects.writer import Writer
 from memlake.repo import Repo
 from tests.reliability.ground import (
     KILLED,
+    TORTURE,
     assert_sound,
     fast_folder,
     hooked,
@@ -32,6 +33,8 @@ from tests.reliability.ground import (
     snapshot_of,
     steps_of,
 )
+
+pytestmark = [pytest.mark.torture] if TORTURE else []  # under `make torture` everything here runs, longer
 
 MARKER = b"the-secret-of-4711"
 
@@ -313,4 +316,3 @@ def _hold_open(repo: Repo) -> Repo:
     """Another process has the repo open, so closing ours does not checkpoint; what is written first is in the log."""
     repo.write({"memories/bot/2": MARKER + b" in the log"}, "m")
     return ml.open(repo.root)
-

@@ -18,6 +18,8 @@ from memlake.errors import Conflict
 from memlake.records import Entry
 from tests.reliability.ground import TORTURE, assert_sound, fast_folder, init, python
 
+pytestmark = [pytest.mark.torture] if TORTURE else []  # under `make torture` everything here runs, longer
+
 SECONDS = 60.0 if TORTURE else 2.5
 
 # A counter that every writer raises by reading it and writing it back, and a memory of its own.

@@ -174,7 +174,7 @@ def _fact_lines(repo: Repo, screen: Screen, commit: Commit) -> Iterator[str]:
     for name in ("metrics", "params"):
         if name in commit.meta:
             facts = "  ".join(f"{key}={value}" for key, value in repo.meta(commit, name).items())
-            yield screen.clean(f"{name.title() + ':':<8}{facts}")
+            yield screen.clean(f"{name.title()}: {facts}")
     for use in repo.meta(commit, "uses") or ():
         yield screen.clean(f"Uses:   {paths.shown(use['path'])}@{short(use['commit'] or commit.oid)}")
 

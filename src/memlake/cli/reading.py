@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any
 
 import click
@@ -73,14 +72,15 @@ def ls(repo: Repo, screen: Screen, /, *, given: tuple[str, ...], long_form: bool
     rev, roots = _rev_and_roots(repo, given)
     base = paths.here(repo.root)
     found = _entries(repo, rev, roots) if repo.head or rev != "HEAD" else iter(())
+    items = dict(found).items() if long_form else found
+    media = _media(repo, rev, dict(items)) if long_form else None
     if as_json:
-        media = functools.partial(_media, repo, rev) if long_form else None
-        screen.lines(shapes.stream("entries", (_shape(path, entry, media) for path, entry in found)))
+        screen.lines(shapes.stream("entries", (_shape(path, entry, media) for path, entry in items)))
         return
     with screen.pages():
-        for path, entry in found:
+        for path, entry in items:
             name = paths.shown(path, base)
-            screen.line(f"{_columns(repo, rev, path, entry)}  {name}" if long_form else name)
+            screen.line(f"{_columns(entry, media.get(path))}  {name}" if media is not None else name)
 
 
 def _rev_and_roots(repo: Repo, given: Sequence[str]) -> tuple[str, list[str]]:
@@ -103,25 +103,20 @@ def _entries(repo: Repo, rev: str, roots: list[str]) -> Iterator[tuple[str, Entr
                 yield path, entry
 
 
-def _media(repo: Repo, rev: str, path: str) -> str | None:
-    about = repo.about(_typed(repo, path), rev)
-    return about.media if about else None
+def _media(repo: Repo, rev: str, entries: Mapping[str, Entry]) -> dict[str, str]:
+    """The media type of each file, all in one walk over history."""
+    files = {path: entry for path, entry in entries.items() if path.startswith(paths.FILES)}
+    return {path: about.media for path, about in repo.abouts(rev, files).items()} if files else {}
 
 
-def _typed(repo: Repo, path: str) -> str:
-    """A tree path as an argument that means the same from any folder."""
-    return str(repo.root / path.removeprefix(paths.FILES)) if path.startswith(paths.FILES) else path
+def _shape(path: str, entry: Entry, media: Mapping[str, str] | None) -> dict[str, Any]:
+    shape = {"path": path, **shapes.plain(entry)}
+    return shape if media is None else {**shape, "media": media.get(path)}
 
 
-def _shape(path: str, entry: Entry, media: Callable[[str], str | None] | None) -> dict[str, Any]:
-    """An entry with its path; the media type only in the long form, as finding it walks the path's history."""
-    return {"path": path, **shapes.plain(entry), **({"media": media(path)} if media else {})}
-
-
-def _columns(repo: Repo, rev: str, path: str, entry: Entry) -> str:
+def _columns(entry: Entry, media: str | None) -> str:
     kind = f"{entry.kind}{'*' if entry.mode else ''}"
-    media = _media(repo, rev, path) or "-"
-    return f"{short(entry.oid)} {kind:<7} {words.size(entry.size):>10}  {media:<24}"
+    return f"{short(entry.oid)} {kind:<7} {words.size(entry.size):>10}  {media or '-':<24}"
 
 
 # -- blame

@@ -27,7 +27,7 @@ def stamp_format(db: Database) -> None:
 
 def check_format(db: Database) -> None:
     found = db.row("SELECT value FROM meta WHERE key = 'format'")
-    if found is None or not isinstance(found[0], int):
+    if found is None or not isinstance(found[0], int) or found[0] < 1:
         raise Corrupt(
             f"{db.path} has no repository format.", hint="Run memlake fsck; restore a backup if you have one."
         )

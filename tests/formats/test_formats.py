@@ -1,0 +1,90 @@
+"""What is on disk is a promise: known content has known bytes and hashes, and a newer format is refused untouched."""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from pathlib import Path
+
+import apsw
+import msgpack
+import pytest
+
+import memlake as ml
+from memlake.errors import Corrupt, InvalidInput
+from memlake.objects.chunks import decode_list, encode_list
+from memlake.objects.packs import read_footer
+from memlake.objects.places import Folder
+from memlake.records import Author, Change, Commit, Entry
+from memlake.versions import codec, tree
+
+
+def _set_format(root: Path, value: object) -> None:
+    db = apsw.Connection(str(root / ".memlake/repo.db"))
+    if value is None:
+        db.execute("DELETE FROM meta WHERE key = 'format'")
+    else:
+        db.execute("UPDATE meta SET value = ? WHERE key = 'format'", (value,))
+    db.close()
+
+
+def test_a_repo_of_a_newer_format_is_refused_and_left_alone(tmp_path: Path) -> None:
+    ml.init(tmp_path / "repo").close()
+    _set_format(tmp_path / "repo", 2)
+    before = (tmp_path / "repo/.memlake/repo.db").read_bytes()
+    with pytest.raises(InvalidInput, match="format 2") as caught:
+        ml.open(tmp_path / "repo")
+    assert "pip install -U memlake" in caught.value.hint
+    assert (tmp_path / "repo/.memlake/repo.db").read_bytes() == before
+
+
+@pytest.mark.parametrize("value", [None, "one", 0, -1])
+def test_a_repo_without_a_sensible_format_is_refused(tmp_path: Path, value: object) -> None:
+    ml.init(tmp_path / "repo").close()
+    _set_format(tmp_path / "repo", value)
+    with pytest.raises(Corrupt, match="format"):
+        ml.open(tmp_path / "repo")
+
+
+def test_an_entry_is_its_oid_kind_mode_and_size() -> None:
+    entry = Entry("ab" * 32, "file", 1000, 1)
+    assert codec.encode_entry(entry) == bytes.fromhex("ab" * 32) + b"\0\1" + b"\xe8\x03"
+    assert codec.decode_entry(codec.encode_entry(entry)) == entry
+    assert codec.encode_entry(Entry("cd" * 32, "memory", 0)) == bytes.fromhex("cd" * 32) + b"\4\0"
+
+
+def test_a_commit_has_the_bytes_and_the_hash_it_always_had() -> None:
+    commit = Commit(
+        oid="", lane="work", root="11" * 32, parents=("22" * 32,), other=None, author=Author("Ann", "a@b.c"),
+        time=1_700_000_000_000_000, message="say", changes=(Change("files/a", None, Entry("33" * 32, "file", 1)),),
+        meta={"about": "44" * 32}, generation=2,
+    )  # fmt: skip
+    data = codec.encode_commit(commit)
+    assert msgpack.unpackb(data) == [
+        1, 0, b"\x11" * 32, [b"\x22" * 32], None, ["Ann", "a@b.c"], 1_700_000_000_000_000, "say",
+        [["files/a", None, b"\x33" * 32 + b"\0\0\1"]], {"about": b"\x44" * 32}, 2,
+    ]  # fmt: skip
+    assert hashlib.sha256(data).hexdigest() == "4973e868340feb818efadf983ce50d7c17adb4d4e25bf4947949f7f4da607648"
+
+
+def test_a_tree_has_the_root_it_always_had() -> None:
+    root, _ = tree.build(sorted((b"files/%04d" % n, b"value %d" % n) for n in range(1000)))
+    assert tree.EMPTY.hex() == "c394c22accdc5e6f47d906d1d10ce49b5a9c7ec7a7ade00987c77e34aa3a61ae"
+    assert root.hex() == "52686ec9833cc4131df2d47f85a8eeaa736f79a3108ee166761d9abf63520e58"
+
+
+def test_a_chunk_list_is_a_check_and_its_items() -> None:
+    oid, chunk = b"\1" * 32, b"\2" * 32
+    body = struct.pack("<32sI", chunk, 70_000)
+    assert encode_list(oid, [(chunk, 70_000)]) == hashlib.sha256(oid + body).digest() + body
+    assert decode_list(oid, encode_list(oid, [(chunk, 70_000)])) == [(chunk, 70_000)]
+
+
+def test_a_pack_written_by_hand_from_its_description_is_read(tmp_path: Path) -> None:
+    content = b"one record"
+    record = [hashlib.sha256(content).digest(), 2, 8, len(content), len(content)]
+    footer = msgpack.packb([b"nonce of 16 byte", [record]])
+    name = hashlib.sha256(footer).hexdigest()
+    pack = b"MLPACK01" + content + footer + len(footer).to_bytes(8, "little") + b"MLPACKED"
+    (tmp_path / name).write_bytes(pack)
+    assert read_footer(Folder(tmp_path), name) == [tuple(record)]
