@@ -64,9 +64,10 @@ class Repo:
 
     def __init__(self, folder: Path, *, fresh: str | None = None) -> None:
         self.dir, self.root = folder, folder.parent
-        if fresh is None and not (folder / "repo.db").exists():
+        if fresh is None and not any(_size(folder / name) for name in ("repo.db", "repo.db-wal")):
             raise NotFound(
-                f"{folder} has no repo.db.", hint="If it never had one: memlake init. Else restore a backup."
+                f"{folder} has no repo.db, or an empty one.",
+                hint="If it never had one: memlake init. Else restore a backup.",
             )
         self._settings = config.read_settings(folder)
         db = Database(folder / "repo.db", schema=_schema("objects/schema.sql", "versions/schema.sql"))
@@ -444,6 +445,10 @@ class Repo:
 
     def __repr__(self) -> str:
         return f"Repo({str(self.root)!r}, {self._local.branch or 'detached'})"
+
+
+def _size(file: Path) -> int:
+    return file.stat().st_size if file.exists() else 0
 
 
 def _schema(*names: str) -> tuple[Path, ...]:

@@ -18,7 +18,7 @@ from memlake.versions.here import Here
 from tests.properties.machine import RepoMachine
 
 QUICK = settings(
-    max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True
+    max_examples=120, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True
 )
 LONG = settings(QUICK, max_examples=3000, stateful_step_count=80)
 CONTROL = settings(QUICK, max_examples=400, phases=[Phase.generate], database=None, derandomize=True)

@@ -17,7 +17,9 @@ import pytest
 
 import memlake as ml
 from memlake.errors import Error
+from tests.reliability import ground
 from tests.reliability.ground import init, python
+from tests.reliability.test_crash import Verb, _build, crash_everywhere
 
 CUTS = 60
 
@@ -147,3 +149,22 @@ def test_with_relaxed_syncing_a_power_cut_loses_acknowledged_commits(bench: Path
     outcome = cut_power(bench, _WRITER.format(patch=_NORMAL), CUTS)
     print(f"synchronous=NORMAL: {dict(outcome)}", file=sys.stderr)
     assert outcome["lost"] > 0
+
+
+@pytest.mark.torture
+def test_a_kill_while_blocks_are_shared_leaves_the_state_before_or_after(
+    bench: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a file system with reflinks a checkout shares blocks with the packs."""
+    monkeypatch.setattr(ground, "SHARED_MEMORY", bench)
+    root = bench / "template"
+    with init(root) as repo:
+        _build(repo, root)
+    with_large = Verb(
+        lambda r: r.switch("side"), lambda r: (r.rm(r.root / "large.bin"), r.commit("without the large file"))
+    )
+    survived = crash_everywhere(root, with_large)
+    print(f"{survived} kills survived on XFS", file=sys.stderr)
+    with ml.open(root) as repo:
+        steps = ground.steps_of(lambda: (with_large.prepare(repo), with_large.do(repo)))
+    assert "clone" in steps

@@ -17,7 +17,7 @@ Write = Callable[..., None]
 
 @pytest.fixture
 def crossing(repo: ml.Repo, keep: Keep) -> ml.Repo:
-    """On main; going to dev changes `f`, removes `only-main`, brings `only-dev` and `dir/x`, turns `swap/y` into `swap`."""
+    """On main; dev changes `f`, removes `only-main`, brings `only-dev` and `dir/x`, has a file `swap` for `swap/y`."""
     keep("base", {"f": "base", "only-main": "1", "swap/y": "1", "same": "1"})
     repo.switch("dev", create=True)
     (repo.root / "swap/y").unlink()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -110,9 +111,13 @@ def test_a_transaction_is_one_commit_a_lane_with_its_message(repo: ml.Repo) -> N
 
 
 def test_an_exception_drops_all_of_a_transaction(repo: ml.Repo) -> None:
-    with pytest.raises(RuntimeError), repo.transaction("never"):
-        repo.write({"memories/b/1": b"1"}, "w")
-        raise RuntimeError
+    def failing() -> None:
+        with repo.transaction("never"):
+            repo.write({"memories/b/1": b"1"}, "w")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        failing()
     assert repo.branches()[0].memory is None
     repo.write({"memories/b/1": b"1"}, "afterwards writes are their own commits again")
     assert len(list(repo.log(lane="memory"))) == 1
@@ -120,9 +125,14 @@ def test_an_exception_drops_all_of_a_transaction(repo: ml.Repo) -> None:
 
 def test_a_conflict_in_one_lane_drops_the_other_too(repo: ml.Repo) -> None:
     repo.write({"state/k": b"1"}, "w")
-    with pytest.raises(ml.ConflictError), repo.transaction("never"):
-        repo.write({"datasets/x/1": b"d"}, "w")
-        repo.write({"state/k": b"2"}, "w", expects={"state/k": None})
+
+    def conflicting() -> None:
+        with repo.transaction("never"):
+            repo.write({"datasets/x/1": b"d"}, "w")
+            repo.write({"state/k": b"2"}, "w", expects={"state/k": None})
+
+    with pytest.raises(ml.ConflictError):
+        conflicting()
     assert repo.head is None and repo.read("state/k") == b"1"
 
 
@@ -228,6 +238,6 @@ def test_reading_more_rebuilt_trees_than_the_cache_holds_still_works(
     repo.close()
     monkeypatch.setattr(nodes, "_CACHE", 3)
     again = ml.open(repo.root)
-    for one, two in zip(made, made[1:], strict=False):
+    for one, two in pairwise(made):
         changes = again.diff(one[0], two[0], lane="memory")
         assert {c.path for c in changes} == {p for p in one[1].keys() | two[1].keys() if one[1].get(p) != two[1].get(p)}

@@ -33,23 +33,24 @@ def copy_out(objects: Objects, oid: str, fd: int) -> int:
         contents = dict(objects.read_many({digest.hex() for digest, _ in batch}))
         places = objects.locate([digest for digest, _ in batch]) if cloner.able else {}
         for digest, length in batch:
-            done = cloner.share(places.get(digest), at) if cloner.able else 0
-            _write_around(fd, contents[digest.hex()], at, done)
-            shared += done
+            place = places.get(digest) if cloner.able else None
+            shared += _write_piece(fd, contents[digest.hex()], at, cloner if place else None, place)
             at += length
     return shared
 
 
-def _write_around(fd: int, data: bytes, at: int, shared: int) -> None:
-    """Write what of a chunk at `at` is not shared: sharing covers the whole blocks inside it."""
-    if not shared:
-        disk.write_at(fd, data, at)
-        return
-    first = -at % BLOCK
+def _write_piece(fd: int, data: bytes, at: int, cloner: _Cloner | None, place: tuple[str, int, int] | None) -> int:
+    """Write a chunk at `at`, sharing the whole blocks inside it where that works; returns how much is shared.
+
+    In order: what a crash leaves must be a beginning of the file, by which resuming knows it for its own.
+    """
+    first = -at % BLOCK if cloner else 0
     if first:
         disk.write_at(fd, data[:first], at)
+    shared = cloner.share(place, at) if cloner else 0
     if first + shared < len(data):
         disk.write_at(fd, data[first + shared :], at + first + shared)
+    return shared
 
 
 class _Cloner:

@@ -28,12 +28,13 @@ class Nodes:
         self._db = db
         self._cache: dict[bytes, Node] = {}
         self._rebuilt: dict[bytes, Node] = {tree.EMPTY: tree.decode(tree.EMPTY_DATA)}
+        self._older: dict[bytes, Node] = {}
 
     def get_many(self, oids: Iterable[bytes]) -> Mapping[bytes, Node]:
         found: dict[bytes, Node] = {}
         wanted: list[bytes] = []
         for oid in oids:
-            node = self._cache.get(oid) or self._rebuilt.get(oid)
+            node = self._cache.get(oid) or self._rebuilt.get(oid) or self._older.get(oid)
             if node is None:
                 wanted.append(oid)
             else:
@@ -60,7 +61,7 @@ class Nodes:
         return {oid: found[oid] for oid in found.keys() & wanted}
 
     def has(self, oid: bytes) -> bool:
-        return oid in self._rebuilt or bool(self.stored([oid]))
+        return oid in self._rebuilt or oid in self._older or bool(self.stored([oid]))
 
     def write(self, made: Mapping[bytes, bytes], *, keep: bool) -> None:
         """Store new nodes. Call inside a write."""
@@ -76,13 +77,14 @@ class Nodes:
     def remember(self, made: Mapping[bytes, bytes]) -> None:
         """Keep rebuilt nodes for this process; they are not written."""
         if len(self._rebuilt) > _CACHE:
-            del self._rebuilt
-            self._rebuilt = {tree.EMPTY: tree.decode(tree.EMPTY_DATA)}
+            # Two generations: a diff needs both its trees, and the second may stand on nodes of the first.
+            self._older, self._rebuilt = self._rebuilt, {tree.EMPTY: tree.decode(tree.EMPTY_DATA)}
         self._rebuilt.update((oid, tree.decode(data)) for oid, data in made.items())
 
     def forget(self) -> None:
         """Drop what is cached: another process may have thinned the nodes behind it."""
         self._cache.clear()
+        self._older.clear()
         self._rebuilt = {tree.EMPTY: tree.decode(tree.EMPTY_DATA)}
 
 

@@ -1,0 +1,313 @@
+"""merge, revert and cherry-pick as verbs: both lanes, conflicts that wait with both sides kept, nothing half done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import memlake as ml
+from tests.versions.conftest import Keep
+
+Write = Callable[..., None]
+
+
+def files(repo: ml.Repo, rev: str = "HEAD") -> dict[str, str]:
+    return {p.removeprefix("files/"): repo.read_object(e.oid).decode() for p, e in repo.ls(rev, "files/")}
+
+
+@pytest.fixture
+def clash(repo: ml.Repo, fork: dict[str, ml.Commit], keep: Keep) -> ml.Repo:
+    """On main; `b` was changed differently on dev, `d` was made differently on both."""
+    keep("clashing", {"b": "main\n", "d": "main\n"})
+    return repo
+
+
+def test_a_merge_has_two_parents_and_what_both_sides_did(repo: ml.Repo, fork: dict[str, ml.Commit], here: Path) -> None:
+    merged = repo.merge("dev")
+    made = repo.commit_at("HEAD")
+    assert made.parents == (fork["main"].oid, fork["dev"].oid) and merged.commit == made.oid
+    assert made.message == "Merge branch 'dev'" and not merged.fast_forward
+    assert files(repo) == {"a": "main\n", "b": "dev\n", "d": "dev\n", "m": "main\n"}
+    assert (here / "b").read_text() == "dev\n" and repo.status().clean
+    assert [c.path for c in merged.changes] == ["files/b", "files/d"]
+
+
+def test_a_merge_is_a_fast_forward_where_it_can_be_unless_told_otherwise(
+    repo: ml.Repo, fork: dict[str, ml.Commit]
+) -> None:
+    repo.switch("dev")
+    assert repo.merge("main~1").up_to_date
+    repo.switch("new", create=True, at=fork["base"].oid)
+    assert repo.merge("dev").fast_forward and repo.head == fork["dev"].oid
+    repo.reset(fork["base"].oid, "hard")
+    assert repo.merge("dev", ff=False, message="joined").commit != fork["dev"].oid
+    assert repo.commit_at("HEAD").message == "joined" and repo.commit_at("HEAD^2").oid == fork["dev"].oid
+    with pytest.raises(ml.ConflictError, match="fast-forward"):
+        repo.merge("main", only_ff=True)
+    assert repo.merge("dev").up_to_date
+
+
+def test_conflicts_wait_with_both_sides_and_touch_no_file(clash: ml.Repo, here: Path) -> None:
+    head = clash.head
+    merged = clash.merge("dev")
+    assert merged.commit is None and [c.path for c in merged.conflicts] == ["files/b", "files/d"]
+    first = merged.conflicts[0]
+    sides = [clash.read_object(e.oid) for e in (first.base, first.ours, first.theirs) if e]
+    assert sides == [b"1\n", b"main\n", b"dev\n"] and merged.conflicts[1].base is None
+    status = clash.status()
+    assert status.doing == "merge" and len(status.conflicts) == 2 and not status.staged and not status.unstaged
+    assert clash.head == head and (here / "b").read_text() == "main\n"
+    clash.gc(prune=True)
+    assert clash.read_object(first.theirs.oid) == b"dev\n"  # type: ignore[union-attr]
+
+
+def test_each_conflict_is_chosen_apart_or_written_by_hand(clash: ml.Repo, write: Write) -> None:
+    clash.merge("dev")
+    assert [c.path for c in clash.merge_choose("theirs", "b")] == ["files/d"]
+    with pytest.raises(ml.ConflictError, match="still waiting"):
+        clash.merge_continue()
+    write({"d": "both\n"})
+    clash.add("d")
+    clash.merge_continue("joined")
+    assert files(clash) == {"a": "main\n", "b": "dev\n", "d": "both\n", "m": "main\n"}
+    assert clash.commit_at("HEAD").message == "joined" and clash.status().clean
+
+
+def test_a_choice_can_be_changed_and_a_removal_chosen(clash: ml.Repo, here: Path) -> None:
+    clash.merge("dev")
+    clash.merge_choose("theirs")
+    clash.merge_choose("ours", "b")
+    clash.rm("d", force=True)
+    clash.merge_continue()
+    assert files(clash) == {"a": "main\n", "b": "main\n", "m": "main\n"} and not (here / "d").exists()
+
+
+def test_commit_concludes_a_waiting_merge_as_in_git(clash: ml.Repo) -> None:
+    clash.merge("dev")
+    clash.merge_choose("ours")
+    made = clash.commit("by commit")
+    assert len(made.parents) == 2 and made.message == "by commit"
+
+
+def test_abort_forgets_the_merge_and_leaves_everything_as_it_was(clash: ml.Repo) -> None:
+    before = clash.head, files(clash), clash.status()
+    clash.merge("dev")
+    clash.merge_choose("theirs")
+    clash.merge_abort()
+    assert (clash.head, files(clash), clash.status()) == before
+    for verb in (clash.merge_abort, clash.merge_continue, lambda: clash.merge_choose("ours")):
+        with pytest.raises(ml.Nothing):
+            verb()
+
+
+def test_while_a_merge_waits_other_verbs_do_not_lose_track_of_it(clash: ml.Repo) -> None:
+    clash.merge("dev")
+    for verb in (
+        lambda: clash.switch("dev"), lambda: clash.merge("dev"), lambda: clash.revert("HEAD"),
+        lambda: clash.cherry_pick("dev"), clash.stash_push,
+    ):  # fmt: skip
+        with pytest.raises(ml.ConflictError, match="waiting"):
+            verb()
+    assert clash.status().doing == "merge"
+    for bad in ("mine", "base"):
+        with pytest.raises(ml.InvalidInput):
+            clash.merge_choose(bad)
+    with pytest.raises(ml.NotFound, match="not in conflict"):
+        clash.merge_choose("ours", "a")
+
+
+def test_a_merge_survives_closing_and_a_branch_that_moved_meanwhile(clash: ml.Repo, here: Path) -> None:
+    clash.merge("dev")
+    clash.merge_choose("theirs")
+    clash.close()
+    again = ml.open(here)
+    again.write({"files/late": b"late\n"}, "someone else")
+    again.merge_continue()
+    assert files(again) == {"a": "main\n", "b": "dev\n", "d": "dev\n", "m": "main\n", "late": "late\n"}
+    assert again.fsck().ok
+
+
+def test_a_choice_made_for_another_content_is_asked_again(clash: ml.Repo, here: Path) -> None:
+    clash.merge("dev")
+    clash.merge_choose("ours")
+    clash.write({"files/b": b"changed meanwhile\n"}, "someone else")
+    merged = clash.merge_continue()
+    assert [c.path for c in merged.conflicts if c.choice is None] == ["files/b"]
+
+
+def test_a_staged_file_must_be_committed_before_a_merge(clash: ml.Repo, write: Write) -> None:
+    write({"a": "staged\n"})
+    clash.add("a")
+    for verb in (lambda: clash.merge("dev"), lambda: clash.revert("HEAD"), lambda: clash.cherry_pick("dev")):
+        with pytest.raises(ml.ConflictError, match="empty stage"):
+            verb()
+
+
+def test_memories_of_both_branches_are_joined_and_their_conflicts_asked_too(
+    repo: ml.Repo, fork: dict[str, ml.Commit]
+) -> None:
+    repo.write({"memories/bot/both": b"0"}, "m")
+    repo.branch("side")
+    repo.write({"memories/bot/side": b"1", "memories/bot/both": b"1"}, "m", branch="side")
+    repo.write({"memories/bot/main": b"2", "memories/bot/both": b"2"}, "m")
+    merged = repo.merge("side")
+    assert [c.path for c in merged.conflicts] == ["memories/bot/both"]
+    repo.merge_choose("theirs", "memories/bot/both")
+    repo.merge_continue()
+    held = {p.rpartition("/")[2]: repo.read_object(e.oid) for p, e in repo.ls(prefix="memories/")}
+    assert held == {"both": b"1", "main": b"2", "side": b"1"}
+    assert repo.head == fork["main"].oid, "nothing changed on the work lane, so it did not move"
+    assert not any(path.startswith("memories/") for path, _ in repo.ls(fork["main"].oid))
+    assert len(repo.commit_at("HEAD", lane="memory").parents) == 2 and repo.fsck().ok
+
+
+def test_choosing_a_file_and_a_folder_of_one_name_is_refused_until_one_gives_way(
+    repo: ml.Repo, keep: Keep, write: Write
+) -> None:
+    keep("base", {"a": "1"})
+    repo.switch("dev", create=True)
+    keep("dev", {"x": "a file"})
+    repo.switch("main")
+    keep("main", {"x/inner": "a folder"})
+    assert [c.path for c in repo.merge("dev").conflicts] == ["files/x"]
+    repo.merge_choose("theirs")
+    with pytest.raises(ml.ConflictError, match="folder"):
+        repo.merge_continue()
+    repo.merge_choose("ours")
+    repo.merge_continue()
+    assert set(files(repo)) == {"a", "x/inner"} and repo.status().clean
+
+
+# -- revert and cherry-pick -----------------------------------------------------------------------
+
+
+def test_revert_is_a_commit_that_takes_back_what_one_did(repo: ml.Repo, keep: Keep, here: Path) -> None:
+    keep("one", {"a": "1"})
+    bad = keep("bad", {"a": "2", "junk": "x"})
+    keep("more", {"b": "1"})
+    repo.revert(bad.oid)
+    assert files(repo) == {"a": "1", "b": "1"} and not (here / "junk").exists()
+    assert repo.commit_at("HEAD").message == f'Revert "bad"\n\nThis reverts commit {bad.oid}.'
+    with pytest.raises(ml.Nothing, match="done already"):
+        repo.revert(bad.oid)
+    repo.revert("HEAD")
+    assert files(repo) == {"a": "2", "b": "1", "junk": "x"}
+
+
+def test_revert_without_commit_only_stages(repo: ml.Repo, keep: Keep, here: Path) -> None:
+    keep("one", {"a": "1"})
+    head = keep("two", {"a": "2", "new": "x"}).oid
+    repo.revert("HEAD", no_commit=True)
+    assert repo.head == head and (here / "a").read_text() == "1" and not (here / "new").exists()
+    assert [(c.status, c.path) for c in repo.status().staged] == [("M", "files/a"), ("D", "files/new")]
+    repo.commit("by hand")
+    assert files(repo) == {"a": "1"}
+
+
+def test_the_first_commit_can_be_reverted_too(repo: ml.Repo, keep: Keep, here: Path) -> None:
+    keep("one", {"a": "1"})
+    repo.revert("HEAD")
+    assert files(repo) == {} and not (here / "a").exists()
+
+
+def test_a_revert_that_meets_later_changes_waits(repo: ml.Repo, keep: Keep) -> None:
+    keep("one", {"a": "1"})
+    bad = keep("bad", {"a": "2"})
+    keep("later", {"a": "3"})
+    assert [c.path for c in repo.revert(bad.oid).conflicts] == ["files/a"]
+    assert repo.status().doing == "revert"
+    repo.merge_choose("theirs")
+    repo.merge_continue()
+    assert files(repo) == {"a": "1"} and repo.commit_at("HEAD").parents == (repo.commit_at("HEAD~1").oid,)
+
+
+def test_cherry_pick_brings_one_commit_and_only_that(repo: ml.Repo, fork: dict[str, ml.Commit], keep: Keep) -> None:
+    repo.switch("dev")
+    picked = keep("pick me", {"e": "dev\n"})
+    repo.switch("main")
+    repo.cherry_pick(picked.oid)
+    assert files(repo) == {"a": "main\n", "b": "1\n", "m": "main\n", "e": "dev\n"}
+    made = repo.commit_at("HEAD")
+    assert made.message == "pick me" and made.parents == (fork["main"].oid,)
+
+
+def test_revert_of_a_merge_takes_back_what_it_brought(repo: ml.Repo, fork: dict[str, ml.Commit]) -> None:
+    before = files(repo)
+    repo.merge("dev")
+    repo.revert("HEAD")
+    assert files(repo) == before
+
+
+def test_a_commit_of_the_memory_lane_is_not_reverted_or_picked(repo: ml.Repo, keep: Keep) -> None:
+    keep("one", {"a": "1"})
+    memory = repo.write({"memories/bot/1": b"x"}, "m")
+    for verb in (repo.revert, repo.cherry_pick, lambda oid: repo.reset(oid, "hard")):
+        with pytest.raises(ml.InvalidInput, match="memory lane"):
+            verb(memory.oid)
+
+
+# -- stash ----------------------------------------------------------------------------------------
+
+
+def test_stash_puts_work_aside_and_pop_brings_it_back(repo: ml.Repo, keep: Keep, write: Write, here: Path) -> None:
+    keep("one", {"a": "1", "b": "1", "c": "1"})
+    write({"a": "2", "new": "n", "untracked": "u", "c": None})
+    repo.add("new")
+    shelf = repo.stash_push("later")
+    assert repo.status().untracked == ("untracked",) and not repo.status().staged and not repo.status().unstaged
+    assert (here / "a").read_text() == "1" and not (here / "new").exists() and (here / "c").read_text() == "1"
+    assert repo.stash_list() == [shelf] and shelf.message == "later"
+    repo.stash_pop()
+    assert (here / "a").read_text() == "2" and (here / "new").read_text() == "n" and not (here / "c").exists()
+    assert [c.path for c in repo.status().staged] == ["files/new"] and repo.stash_list() == []
+
+
+def test_stash_takes_untracked_files_when_asked_and_gives_them_back_untracked(
+    repo: ml.Repo, keep: Keep, write: Write, here: Path
+) -> None:
+    keep("one", {"a": "1", ".memlakeignore": "*.log\n"})
+    write({"dir/u": "u", "v": "v", "x.log": "ignored"})
+    repo.stash_push(include_untracked=True)
+    assert not (here / "dir").exists() and (here / "x.log").exists()
+    repo.stash_pop()
+    assert repo.status().untracked == ("dir/", "v") and (here / "dir/u").read_text() == "u"
+
+
+def test_a_stash_is_applied_twice_dropped_and_not_on_top_of_other_work(
+    repo: ml.Repo, keep: Keep, write: Write, here: Path
+) -> None:
+    keep("one", {"a": "1"})
+    write({"a": "2"})
+    repo.stash_push()
+    repo.stash_apply()
+    repo.restore("a")
+    write({"a": "other work"})
+    with pytest.raises(ml.ConflictError):
+        repo.stash_pop()
+    assert (here / "a").read_text() == "other work" and len(repo.stash_list()) == 1
+    repo.commit("now in history", all=True)
+    with pytest.raises(ml.ConflictError, match="changed since"):
+        repo.stash_pop()
+    repo.stash_drop()
+    assert repo.stash_list() == []
+    with pytest.raises(ml.NotFound):
+        repo.stash_pop()
+
+
+def test_a_dropped_stash_can_be_found_again(repo: ml.Repo, keep: Keep, write: Write) -> None:
+    keep("one", {"a": "1"})
+    write({"a": "precious"})
+    oid = repo.stash_push().oid
+    repo.stash_drop()
+    repo.gc(prune=True)
+    assert repo.read("a", oid) == b"precious"
+
+
+def test_there_is_nothing_to_stash_in_a_clean_or_empty_repo(repo: ml.Repo, keep: Keep) -> None:
+    with pytest.raises(ml.Nothing):
+        repo.stash_push()
+    keep("one", {"a": "1"})
+    with pytest.raises(ml.Nothing):
+        repo.stash_push()
