@@ -10,6 +10,7 @@ import contextlib
 import fcntl
 import os
 import threading
+import time
 from array import array as numbers
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -23,6 +24,8 @@ from memlake.objects import disk
 SAFE_SQLITE = (3, 51, 3)  # before it, two writers can corrupt a shared WAL
 _PATIENCE = 10_000  # milliseconds
 Row = tuple[Any, ...]
+_AT_ONCE = 0.05  # seconds after letting go of a lock within which one who asks again lets others go first
+_POLITE = 0.001
 
 
 class Database:
@@ -256,12 +259,17 @@ class Database:
 
 
 class FileLock:
-    """A lock between processes and threads, by flock on a file. The one who holds it may take it again."""
+    """A lock between processes and threads, by flock on a file. The one who holds it may take it again.
+
+    flock does not queue: whoever lets go and asks again at once tends to win over those it woke. So those who wait
+    hold a shared lock on a second file, the waiting room, and one who comes back at once lets them go first.
+    """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self._path, self._room = path, path.with_name(path.name + ".wait")
         self._mutex = threading.RLock()
         self._depth = 0
+        self._released = 0.0
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
@@ -274,12 +282,42 @@ class FileLock:
                 self._depth -= 1
                 if fd >= 0:
                     os.close(fd)  # also releases the lock
+                    self._released = time.monotonic()
 
     def _take(self) -> int:
         with disk.named_errors(f"taking {self._path.name}"):
-            fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-            fcntl.flock(fd, fcntl.LOCK_EX)
+            fd = _open_lock(self._path)
+            back_at_once = time.monotonic() - self._released < _AT_ONCE
+            if not (back_at_once and self._others_wait()) and _try_lock(fd, fcntl.LOCK_EX):
+                return fd
+            room = _open_lock(self._room)
+            try:
+                if back_at_once:
+                    time.sleep(_POLITE)
+                fcntl.flock(room, fcntl.LOCK_SH)
+                fcntl.flock(fd, fcntl.LOCK_EX)
+            finally:
+                os.close(room)
             return fd
+
+    def _others_wait(self) -> bool:
+        room = _open_lock(self._room)
+        try:
+            return not _try_lock(room, fcntl.LOCK_EX)
+        finally:
+            os.close(room)
+
+
+def _open_lock(path: Path) -> int:
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+
+
+def _try_lock(fd: int, how: int) -> bool:
+    try:
+        fcntl.flock(fd, how | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def array(values: tuple[Any, ...]) -> Any:
