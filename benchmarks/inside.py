@@ -10,7 +10,6 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -136,7 +135,7 @@ def gc(repo: str) -> dict[str, Any]:
         started = time.process_time()
         report = lake.gc(prune=True)
         cpu = time.process_time() - started
-    return {"cpu": cpu, "peak": peak_memory(), "report": asdict(report)}
+    return {"cpu": cpu, "peak": peak_memory(), "report": report._asdict()}
 
 
 def fsck(repo: str) -> dict[str, Any]:

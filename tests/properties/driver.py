@@ -35,9 +35,12 @@ class Driver(RuleBasedStateMachine):
             assert self.repo.fsck(full=True).ok
             self.every_commit_is_readable()
         finally:
-            for repo in (self.repo, *self.left_open):
-                repo.close()
-            shutil.rmtree(self.root)
+            self.put_away()
+
+    def put_away(self) -> None:
+        for repo in (self.repo, *self.left_open):
+            repo.close()
+        shutil.rmtree(self.root)
 
     # -- doing ---------------------------------------------------------------------------------
 

@@ -238,6 +238,15 @@ class RepoMachine(Driver):
         else:
             self.does(lambda: self.repo.tag(name), expected)
 
+    @rule(name=name, path=path, value=value)
+    def work_on(self, name: str, path: str, value: Value) -> None:
+        """What people do most, in one step, so that histories part and meet often."""
+        self.switch(name)
+        if self.model.head == name:
+            self.write(path, value)
+            self.add_all()
+            self.commit(False)
+
     # -- merge, revert, cherry-pick ----------------------------------------------------------------
 
     @rule(name=name, ff=st.booleans(), side=side)
@@ -250,11 +259,13 @@ class RepoMachine(Driver):
             theirs = (theirs[0], None)
         if model.staged():
             return self.refuses(lambda: self.repo.merge(name), ml.ConflictError)
-        work, memory = self.joined(model.tip, theirs[0], side), self.joined(model.memory, theirs[1], side)
+        (work, asked), (memory, more) = (
+            self.joined(ours, other, side) for ours, other in zip((model.tip, model.memory), theirs, strict=True)
+        )
         moves = differences(model.tree(model.tip), work)
 
         def verb() -> Merged:
-            return self.settle(self.repo.merge(name, ff=ff), side)
+            return self.settle(self.repo.merge(name, ff=ff), side, asked | more)
 
         if clashes(work) or self.blocked(moves):
             self.refuses(verb, ml.ConflictError)
@@ -272,8 +283,8 @@ class RepoMachine(Driver):
 
         return self.does(both, expected)
 
-    def joined(self, ours: str | None, theirs: str | None, side: str) -> Tree:
-        """The tree a merge must give; after a criss-cross it takes the repo's word for paths in doubt."""
+    def joined(self, ours: str | None, theirs: str | None, side: str) -> tuple[Tree, set[str]]:
+        """The tree a merge must give when all conflicts go to one side, and the paths it must ask about."""
         model = self.model
         bases = sorted(model.bases(ours, theirs))
         one, two = model.tree(ours), model.tree(theirs)
@@ -282,13 +293,15 @@ class RepoMachine(Driver):
             # The right answer with two bases is tested in test_merge.py; here each must agree or be asked about.
             for base in bases[1:]:
                 other, more = three_way(model.tree(base), one, two)
-                asked |= more | {path for path in PATHS if other.get(path) != merged.get(path)}
+                asked |= more | differences(other, merged).keys()
         for path in asked:
             chosen = (two if side == "theirs" else one).get(path)
             merged.pop(path, None) if chosen is None else merged.__setitem__(path, chosen)
-        return merged
+        return merged, {path for path in asked if one.get(path) != two.get(path)}
 
-    def settle(self, merged: Merged, side: str) -> Merged:
+    def settle(self, merged: Merged, side: str, asked: set[str]) -> Merged:
+        if not merged.up_to_date:
+            assert {conflict.path.removeprefix("files/") for conflict in merged.conflicts} == asked
         if merged.conflicts:
             assert self.repo.status().doing
             assert self.on_disk() == self.model.work, "a waiting merge must not touch files"
@@ -338,12 +351,12 @@ class RepoMachine(Driver):
             tree.pop(path, None) if chosen is None else tree.__setitem__(path, chosen)
         moves = differences(ours, tree)
         if not moves or clashes(tree) or self.blocked(moves):
-            self.refuses(lambda: self.settle(run(target), side), ml.Nothing, ml.ConflictError)
+            self.refuses(lambda: self.settle(run(target), side, asked), ml.Nothing, ml.ConflictError)
             return self.abandon()
         expected = self.moved(moves)
 
         def done() -> None:
-            self.settle(run(target), side)
+            self.settle(run(target), side, asked)
             self.learn(expected, tree, (model.tip,))
 
         return self.does(done, expected)
