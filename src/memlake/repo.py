@@ -81,6 +81,8 @@ class Repo:
         if fresh is not None:
             versions.writing.begin(self._history, local, fresh)
         layout.check_format(db)
+        if local.state("head") is None:  # local.db was lost: everything in it can be found again but the stage
+            versions.writing.stand_again(self._history, local, self._settings.init_branch)
 
     # -- where we are -------------------------------------------------------------------------
 
@@ -258,6 +260,10 @@ class Repo:
     def abouts(self, rev: str, entries: Mapping[str, Entry]) -> dict[str, About]:
         """`about` for many tree paths, in one walk over history."""
         return dict(versions.looking.abouts(self._look(), rev, entries))
+
+    def versions_of(self, path: AnyPath) -> list[str]:
+        """Every object a path ever was, in any commit of the repo, reachable or not, or is in the stage."""
+        return versions.looking.versions_of(self._look(), self.path(path))
 
     def blame(self, path: AnyPath, rev_: str = "HEAD") -> list[BlameLine]:
         full = self.path(path)

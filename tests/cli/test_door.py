@@ -281,7 +281,8 @@ def test_binary_content_passes_through_untouched(process: Process, run: Run, rep
 
 def test_interrupt_ends_with_130(process: Process, repo: Path) -> None:
     script = (
-        "import sys, os, signal\nfrom memlake.cli.main import main\nimport memlake.repo\n"
+        "import sys, os, signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell may ignore it
+        "from memlake.cli.main import main\nimport memlake.repo\n"
         "memlake.repo.Repo.status = lambda self: os.kill(os.getpid(), signal.SIGINT)\nsys.exit(main(['status']))"
     )
     env = {**os.environ, "PYTHONPATH": str(SOURCE)}

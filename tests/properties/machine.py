@@ -257,8 +257,12 @@ class RepoMachine(Driver):
         theirs = model.branches[name]
         if model.branch is None:
             theirs = (theirs[0], None)
-        if model.staged():
-            return self.refuses(lambda: self.repo.merge(name), ml.ConflictError)
+        if model.behind(theirs[0]) <= model.behind(model.tip) and model.behind(theirs[1]) <= model.behind(model.memory):
+            assert self.repo.merge(name, ff=ff).up_to_date
+            return None
+        unrelated = model.tip and theirs[0] and not model.bases(model.tip, theirs[0])
+        if model.staged() or unrelated:
+            return self.refuses(lambda: self.repo.merge(name), ml.ConflictError, ml.InvalidInput)
         (work, asked), (memory, more) = (
             self.joined(ours, other, side) for ours, other in zip((model.tip, model.memory), theirs, strict=True)
         )
@@ -271,9 +275,6 @@ class RepoMachine(Driver):
             self.refuses(verb, ml.ConflictError)
             return self.abandon()
         expected = self.moved(moves)
-        if model.behind(theirs[0]) <= model.behind(model.tip) and model.behind(theirs[1]) <= model.behind(model.memory):
-            assert verb().up_to_date
-            return None
 
         def both() -> None:
             verb()
@@ -300,8 +301,7 @@ class RepoMachine(Driver):
         return merged, {path for path in asked if one.get(path) != two.get(path)}
 
     def settle(self, merged: Merged, side: str, asked: set[str]) -> Merged:
-        if not merged.up_to_date:
-            assert {conflict.path.removeprefix("files/") for conflict in merged.conflicts} == asked
+        assert {conflict.path.removeprefix("files/") for conflict in merged.conflicts} == asked
         if merged.conflicts:
             assert self.repo.status().doing
             assert self.on_disk() == self.model.work, "a waiting merge must not touch files"

@@ -219,13 +219,43 @@ def test_commits_on_a_detached_head_move_no_branch_and_are_found_in_the_reflog(c
     assert crossing.commit_at("HEAD@{1}").oid == made.oid and crossing.read("lost", made.oid) == b"not really"
 
 
-def test_a_missing_object_stops_a_checkout_before_the_first_file(crossing: ml.Repo) -> None:
+def test_a_purged_file_stays_away_and_does_not_lock_its_branch(crossing: ml.Repo) -> None:
     gone = next(entry for path, entry in crossing.ls("dev") if path == "files/only-dev")
     crossing.purge(gone.oid, reason="test")
+    crossing.switch("dev")
+    assert crossing.branch_name == "dev" and not (crossing.root / "only-dev").exists()
+    away = {change.path: change for change in crossing.status().unstaged}
+    assert "files/only-dev" in away and {(c.status, c.old) for c in away.values()} == {("D", gone)}
+    crossing.rm(*(path.removeprefix("files/") for path in away))
+    crossing.commit("without it")
+    assert crossing.status().clean and crossing.fsck(full=True).ok
+
+
+def test_a_missing_pack_stops_a_checkout_before_the_first_file(crossing: ml.Repo) -> None:
+    (crossing.root / "big").write_bytes(os.urandom(2 << 20))
+    crossing.add("big")
+    crossing.commit("big")
+    name = crossing.branch_name or ""
+    crossing.switch("other", create=True, at="HEAD~1")
     before = picture(crossing)
-    with pytest.raises(ml.Purged):
-        crossing.switch("dev")
-    assert picture(crossing)[:3] == before[:3]
+    for pack in (crossing.dir / "packs").iterdir():
+        pack.unlink()
+    with pytest.raises(ml.NotFound):
+        crossing.switch(name)
+    assert picture(crossing)[:3] == before[:3] and crossing.branch_name == "other"
+
+
+def test_what_lost_its_pack_is_stored_again_when_it_is_added_again(crossing: ml.Repo) -> None:
+    data = os.urandom(2 << 20)
+    (crossing.root / "big").write_bytes(data)
+    crossing.add("big")
+    crossing.commit("big")
+    for pack in (crossing.dir / "packs").iterdir():
+        pack.unlink()
+    (crossing.root / "copy").write_bytes(data)
+    crossing.add("copy")
+    crossing.commit("copy")
+    assert crossing.read("copy") == crossing.read("big") == data and crossing.fsck(full=True).ok
 
 
 # -- restore and reset of paths -----------------------------------------------------------------------

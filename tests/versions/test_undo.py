@@ -158,6 +158,8 @@ def test_undo_of_a_merge_that_was_settled_goes_back_to_the_waiting_merge(rich: m
     rich.merge_abort()
     rich.undo()
     assert rich.status().doing == "merge"
+    rich.undo()  # the choice
+    assert picture(rich) == waiting
     rich.undo()
     assert rich.status().doing is None and waiting != picture(rich)
 
@@ -180,3 +182,13 @@ def test_operations_are_listed_newest_first(rich: ml.Repo) -> None:
     rich.tag("x")
     rich.undo()
     assert [(op.verb, op.undone) for op in rich.operations(2)] == [("undo", False), ("tag", True)]
+
+
+def test_undo_goes_on_further_back_after_an_undo_a_redo_and_an_undo(repo: ml.Repo, keep: Keep) -> None:
+    for number in "123":
+        keep(number, {"f": number})
+    repo.undo(), repo.redo(), repo.undo()
+    assert [commit.message for commit in repo.log()] == ["2", "1"]
+    repo.undo()  # the add before the third commit
+    repo.undo()
+    assert [commit.message for commit in repo.log()] == ["1"]

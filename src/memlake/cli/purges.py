@@ -61,12 +61,8 @@ def _current(repo: Repo, word: str) -> Iterator[str]:
 
 
 def _versions(repo: Repo, word: str) -> Iterator[str]:
-    """The ids a path ever had on any branch or tag."""
-    name = repo.path(word)
-    oids = []
-    for commit in repo.log(paths=(word,), all=True, lane="all"):
-        entries = [(change.old, change.new) for change in repo.changes(commit) if change.path == name]
-        oids += [entry.oid for pair in entries for entry in pair if entry]
+    """The ids a path ever had in any commit of the repo, stashed and abandoned ones too, or has in the stage."""
+    oids = repo.versions_of(word)
     if not oids:
         raise NotFound(f"no commit has '{word}'; nothing was erased.")
     yield from oids

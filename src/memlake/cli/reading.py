@@ -49,7 +49,7 @@ def cat(repo: Repo, _screen: Screen, /, *, given: str, rev: str | None) -> None:
 def print_file(repo: Repo, word: str, out: IO[bytes]) -> None:
     """`REV:PATH` to `out`."""
     rev, _, path = word.partition(":")
-    copy_file(repo, paths.at_root(repo.root, path), rev or "HEAD", out)
+    copy_file(repo, paths.at_root(repo.root, path), rev or ":", out)
 
 
 def copy_file(repo: Repo, path: str, rev: str, out: IO[bytes]) -> None:

@@ -26,6 +26,7 @@ _PATIENCE = 10_000  # milliseconds
 Row = tuple[Any, ...]
 _AT_ONCE = 0.05  # seconds after letting go of a lock within which one who asks again lets others go first
 _POLITE = 0.001
+_TIGHT = 1 << 16  # with fewer bytes free than these, a failed write is one of a full disk
 
 
 class Database:
@@ -185,7 +186,8 @@ class Database:
 
     def _named(self, error: apsw.Error) -> Error:
         what, name = str(error), self.path.name
-        if isinstance(error, apsw.FullError):
+        full = isinstance(error, (apsw.IOError, apsw.ReadOnlyError)) and disk.free_bytes(self.path.parent) < _TIGHT
+        if full or isinstance(error, apsw.FullError):
             return Unavailable(
                 f"the disk is full: {name} could not grow. Nothing was changed.",
                 hint="Free some space, then run it again.",
@@ -225,6 +227,21 @@ class Database:
         return local.connection  # type: ignore[no-any-return]
 
     def _open(self) -> apsw.Connection:
+        try:
+            return self._open_for_writing()
+        except (apsw.CantOpenError, apsw.ReadOnlyError, apsw.IOError, apsw.FullError):
+            if not self._is_settled():
+                raise
+        # A full or read-only disk: SQLite cannot make its log there, but what is in the file can be read.
+        uri = self.path.absolute().as_uri() + "?immutable=1"
+        return apsw.Connection(uri, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+
+    def _is_settled(self) -> bool:
+        """Whether everything is in the database file itself and nothing in its log."""
+        log = self.path.with_name(self.path.name + "-wal")
+        return self._vfs is None and self.path.exists() and (not log.exists() or log.stat().st_size == 0)
+
+    def _open_for_writing(self) -> apsw.Connection:
         connection = apsw.Connection(str(self.path), vfs=self._vfs)
         connection.set_busy_timeout(_PATIENCE)
         for pragma in (

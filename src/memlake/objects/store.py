@@ -128,6 +128,22 @@ class Objects:
         rows = self.db.rows_in("SELECT oid FROM object WHERE oid IN carray(?1)", [bytes.fromhex(o) for o in wanted])
         return wanted - {row[0].hex() for row in rows}
 
+    def purged(self, oids: Iterable[str]) -> set[str]:
+        """Those of these objects that were erased on purpose."""
+        sql = "SELECT oid FROM tombstone WHERE oid IN carray(?1)"
+        return {row[0].hex() for row in self.db.rows_in(sql, [bytes.fromhex(oid) for oid in oids])}
+
+    def check_places(self, oids: Iterable[str]) -> None:
+        """Raise when a pack that holds one of these objects, or a chunk of one, is not there."""
+        digests = [bytes.fromhex(oid) for oid in oids]
+        sql = "SELECT oid, form, pack, CASE WHEN form = 4 THEN data END FROM object WHERE oid IN carray(?1)"
+        rows = self.db.rows_in(sql, digests)
+        chunks = {chunk for oid, form, _, data in rows if form == CHUNKED for chunk, _ in decode_list(oid, data)}
+        used = {row[2] for row in rows if row[2] is not None}
+        used |= {row[0] for row in self.db.rows_in("SELECT DISTINCT pack FROM object WHERE oid IN carray(?1)", chunks)}
+        for pack in used - {None}:
+            self.packs.size(self.pack_name(pack))
+
     def part_path(self, oid: str) -> Path | None:
         """Where a part lies on this machine, for engines that read it in place."""
         return self.parts.local_path(part_name(bytes.fromhex(oid)))

@@ -7,10 +7,11 @@ the rows there is only a file nobody names; gc removes it. The lease keeps gc fr
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from types import TracebackType
 from typing import Self
 
-from memlake.errors import NotFound, Unavailable
+from memlake.errors import Corrupt, NotFound, Unavailable
 from memlake.objects import packs
 from memlake.objects.chunks import WHOLE_BELOW, Stream, cut, encode_list
 from memlake.objects.layout import tick
@@ -39,6 +40,8 @@ class Writer:
         self._roles: dict[bytes, int] = {}
         self._lists: dict[bytes, tuple[int, bytes]] = {}
         self._reused: set[bytes] = set()
+        self._lost: set[bytes] = set()  # objects whose row is there but whose pack is not
+        self._packs_seen: dict[int, bool] = {}
 
     def __enter__(self) -> Self:
         self._lease = Lease(self._objects.db, self._what)
@@ -159,11 +162,23 @@ class Writer:
         self._waiting.clear()
         self._waiting_bytes = 0
 
-    def _known(self, digests: dict[bytes, tuple[bytes, int | None]]) -> set[bytes]:
+    def _known(self, digests: Iterable[bytes]) -> set[bytes]:
         """What need not be stored again. An object condemned before our lease may vanish: it counts as new."""
         assert self._lease is not None
-        sql = "SELECT oid FROM object WHERE (condemned IS NULL OR condemned >= ?2) AND oid IN carray(?1)"
-        return {row[0] for row in self._objects.db.rows_in(sql, digests, (self._lease.tick,))}
+        sql = "SELECT oid, pack FROM object WHERE (condemned IS NULL OR condemned >= ?2) AND oid IN carray(?1)"
+        rows = self._objects.db.rows_in(sql, digests, (self._lease.tick,))
+        self._lost |= {oid for oid, pack in rows if pack is not None and not self._is_there(pack)}
+        return {oid for oid, _ in rows} - self._lost
+
+    def _is_there(self, pack: int) -> bool:
+        """Whether a pack still exists: a row is not enough to rely on. What it lost is stored again."""
+        if pack not in self._packs_seen:
+            try:
+                self._objects.packs.size(self._objects.pack_name(pack))
+                self._packs_seen[pack] = True
+            except (NotFound, Corrupt):
+                self._packs_seen[pack] = False
+        return self._packs_seen[pack]
 
     def _append(self, digest: bytes, data: bytes, at: int | None) -> None:
         if self._pack is None:
@@ -196,8 +211,11 @@ class Writer:
             for oid, form, start, length, size in sealed.records
         )
         db.run_many(sql, rows)
+        healed = [(form, row[0], at, n, oid) for oid, form, at, n, _ in sealed.records if oid in self._lost]
+        db.run_many("UPDATE object SET form = ?, pack = ?, start = ?, length = ? WHERE oid = ?", healed)
 
     def _inline_rows(self, now: int) -> None:
+        self._known(self._inline)  # notes those whose pack is gone
         rows = []
         for digest, data in self._inline.items():
             packed = packs.squeeze(data) if len(data) > 128 else None
@@ -208,6 +226,9 @@ class Writer:
             "ON CONFLICT(oid) DO UPDATE SET touched = excluded.touched, condemned = NULL, role = role | excluded.role"
         )
         self._objects.db.run_many(sql, rows)
+        healed = [(row[2], row[5], row[0]) for row in rows if row[0] in self._lost]
+        heal = "UPDATE object SET form = ?, data = ?, pack = NULL, start = NULL, length = NULL WHERE oid = ?"
+        self._objects.db.run_many(heal, healed)
 
     def _list_rows(self, now: int) -> None:
         sql = (

@@ -8,6 +8,7 @@ from memlake.errors import Conflict, InvalidInput, NotFound
 from memlake.objects.layout import now
 from memlake.records import Branch, Change, Commit, Entry, Tag
 from memlake.versions import checkout, journal, refs, rev, stage, status
+from memlake.versions import worktree as working
 from memlake.versions.bases import is_ancestor
 from memlake.versions.codec import LANES
 from memlake.versions.here import Here
@@ -201,6 +202,9 @@ def reset(here: Here, name: str, mode: str) -> tuple[Change, ...]:
     """Move the branch to a commit; `mixed` also resets the stage, `hard` also the files. Nothing leaves history."""
     if mode not in MODES:
         raise InvalidInput(f"reset has no mode {mode!r}.", hint="Use soft, mixed or hard.")
+    if here.head() is None and name in ("HEAD", "@"):
+        with operation(here, f"reset --{mode}", name):
+            return () if mode == "soft" else stage.unstage(here.local, list(here.local.staged().values()))
     target, head = rev.resolve(here, name), here.head()
     if target.lane != "work":
         raise InvalidInput(
@@ -289,7 +293,12 @@ def restore(
     """Bring back files of the stage (or of a commit), the stage from HEAD (or a commit), or both."""
     changes: list[Change] = []
     if worktree:
-        _held(here, paths, source)  # refuses before anything is changed
+        held = _held(here, paths, source)  # refuses before anything is changed
+        coming = [Change(FILES + path, None, entry) for path, entry in held.items()]
+        needed = _differing(here, coming)
+        checkout.check_bytes(here.history.objects, needed)
+        for oid in here.history.objects.purged(change.new.oid for change in needed if change.new is not None):
+            here.history.objects.size(oid)  # raises: what was named outright is not left out silently
     with operation(here, "restore", " ".join(paths), files=worktree) as before:
         if staged:
             changes += reset_paths_quietly(here, paths, source or "HEAD")
@@ -302,6 +311,19 @@ def reset_paths_quietly(here: Here, paths: Sequence[str], name: str) -> tuple[Ch
     if here.head() is None and name == "HEAD":
         return stage.unstage(here.local, [row for given in paths for row in here.local.under(given).values()])
     return reset_paths(here, paths, name)
+
+
+def _differing(here: Here, coming: list[Change]) -> list[Change]:
+    """Those that are not in the working files already: only their bytes are needed."""
+    rows = here.local.tracked(change.path.removeprefix(FILES) for change in coming)
+    return [c for c in coming if not _is_here(here, c, rows.get(c.path.removeprefix(FILES)))]
+
+
+def _is_here(here: Here, change: Change, row: Tracked | None) -> bool:
+    path = change.path.removeprefix(FILES)
+    if change.new is None or row is None or row.entry != change.new:
+        return False
+    return working.holds(here.root, path, change.new, row.stat, row.racy)
 
 
 def _held(here: Here, paths: Sequence[str], source: str | None) -> dict[str, Entry]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat as modes
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -273,13 +274,13 @@ def _files_in(root: str, path: str) -> Iterator[str]:
 def write_files(objects: Objects, root: str, changes: Sequence[Change]) -> dict[str, tuple[bytes, bool]]:
     """Remove, then create. Returns the stat of each created file. All paths are followed without links."""
     with disk.named_errors("writing the working files"), _Folders(root) as folders:
-        check_bytes(objects, changes)
+        erased = objects.purged(c.new.oid for c in changes if c.new is not None)
+        wanted = sorted((c for c in changes if c.new is not None and c.new.oid not in erased), key=lambda c: c.path)
         for change in changes:
-            if change.new is None:
+            if change.new is None or (change.old is not None and change.new.oid in erased):
                 folders.remove(file_path(change.path))
         folders.tidy()
         found: dict[str, os.stat_result] = {}
-        wanted = sorted((c for c in changes if c.new is not None), key=lambda c: c.path)
         for batch in _batches(wanted):
             found.update(_write_batch(objects, folders, batch))
     # Asked once at the end: nobody but us could have changed a file in the instant after we wrote it.
@@ -288,9 +289,17 @@ def write_files(objects: Objects, root: str, changes: Sequence[Change]) -> dict[
 
 
 def check_bytes(objects: Objects, changes: Sequence[Change]) -> None:
-    """Better no checkout than half of one."""
-    for oid in objects.missing(change.new.oid for change in changes if change.new is not None):
-        objects.size(oid)  # raises and says whether it is missing or purged
+    """Better no checkout than half of one: everything to be written is there, and small things are sound."""
+    wanted = {change.new.oid: change.new.size for change in changes if change.new is not None}
+    for oid in objects.purged(wanted):
+        del wanted[oid]  # erased on purpose: the file stays away, and status says so
+    for oid in objects.missing(wanted):
+        objects.size(oid)  # raises
+    objects.check_places(wanted)
+    small = [oid for oid, size in wanted.items() if not is_large(size)]
+    if sum(wanted[oid] for oid in small) <= _BATCH_BYTES:
+        for _ in objects.read_many(small):
+            pass
 
 
 def _batches(changes: list[Change]) -> Iterator[list[Change]]:
@@ -412,6 +421,9 @@ class _Folders:
             else:
                 copy_out(objects, entry.oid, fd)
             return os.fstat(fd)
+        except Error:
+            disk.unlink(name, dir_fd=at)  # damaged content: no file is better than a beginning of one
+            raise
         finally:
             os.close(fd)
 
@@ -430,6 +442,8 @@ class _Folders:
         except FileNotFoundError:
             return
         except (IsADirectoryError, PermissionError):
+            if not modes.S_ISDIR(os.stat(name, dir_fd=at, follow_symlinks=False).st_mode):
+                raise
             try:
                 disk.rmdir(name, dir_fd=at)
             except OSError as error:

@@ -38,6 +38,12 @@ def commit_stage(here: Here, saying: Saying) -> Commit:
     head, staged = here.head(), here.local.staged()
     if saying.amend and head is None:
         raise Nothing("there is no commit to amend yet.", hint="Make the first one without --amend.")
+    if saying.amend and head is not None and here.local.base != head.oid:
+        raise Conflict(
+            "the branch moved since your files were checked out: amend would rewrite a commit you have not seen. "
+            "Nothing was changed.",
+            hint=f"Catch up first: memlake switch {here.local.branch}",
+        )
     message = _message(saying, head)
     if not staged and not saying.amend and not saying.allow_empty:
         raise Nothing("nothing to commit: nothing is staged.", hint="Stage files with: memlake add PATH")

@@ -256,7 +256,13 @@ class History:
             listed = msgpack.packb(codec.encode_changes(commit.changes))
             commit = commit._replace(changes=None, meta={**commit.meta, "changes": self.objects.write(listed)})
             data = codec.encode_commit(commit)
-        digest, seq = hashlib.sha256(data).digest(), next_seq(self.db)
+        digest = hashlib.sha256(data).digest()
+        while self.db.row("SELECT 1 FROM history WHERE oid = ?", (digest,)) is not None:
+            # The very same commit in the same microsecond, on another branch: a moment later it is its own.
+            commit = commit._replace(time=commit.time + 1)
+            data = codec.encode_commit(commit)
+            digest = hashlib.sha256(data).digest()
+        seq = next_seq(self.db)
         p1, p2 = (*(parent.seq for parent in parents), None, None)[:2]
         self.db.run(
             "INSERT INTO history(seq, oid, lane, p1, p2, other, generation, data) VALUES(?, ?, ?, ?, ?, ?, ?, ?)",

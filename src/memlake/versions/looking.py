@@ -15,7 +15,7 @@ from memlake.reports import About, Usage
 from memlake.versions import log as walking
 from memlake.versions import notes, rev, worktree
 from memlake.versions import status as scanning
-from memlake.versions.codec import KIND_OF_ROOM, LANES, lane_of
+from memlake.versions.codec import KIND_OF_ROOM, LANES, decode_commit, lane_of
 from memlake.versions.here import Here
 from memlake.versions.paths import FILES, check, file_path, matches
 from memlake.versions.when import parse_time
@@ -179,8 +179,11 @@ def commit_for(here: Here, path: str, name: str) -> Commit:
 
 
 def entry_at(here: Here, path: str, name: str) -> Entry:
-    commit = commit_for(here, path, name)
-    found = here.history.entries(commit, [path]).get(path)
+    if name == ":":  # the stage, as git writes it in `:path`
+        row = here.local.tracked([path.removeprefix(FILES)]).get(path.removeprefix(FILES))
+        found = row.entry if row is not None else None
+    else:
+        found = here.history.entries(commit_for(here, path, name), [path]).get(path)
     if found is None:
         shown = path.removeprefix(FILES)
         raise NotFound(f"{shown!r} is not in {name}.", hint=f"See what is there with: memlake ls {name}")
@@ -193,6 +196,20 @@ def working_bytes(root: Path, given: str) -> bytes:
         return os.fsencode(os.readlink(full)) if full.is_symlink() else full.read_bytes()
     except FileNotFoundError:
         raise NotFound(f"file {given!r} does not exist.") from None
+
+
+def versions_of(here: Here, path: str) -> list[str]:
+    found: dict[str, None] = {}
+    row = here.local.tracked([path.removeprefix(FILES)]).get(path.removeprefix(FILES))
+    entries = [row.entry, row.old] if row is not None else []
+    for seq, data in here.history.db.each("SELECT seq, data FROM history"):
+        for change in here.history.changes(decode_commit(data, seq)):
+            if change.path == path:
+                entries += [change.old, change.new]
+    for entry in entries:
+        if entry is not None:
+            found[entry.oid] = None
+    return [oid for oid in found if not here.history.objects.missing([oid])]
 
 
 def listing(here: Here, name: str, prefix: str) -> Iterator[tuple[str, Entry]]:

@@ -19,7 +19,7 @@ from memlake.objects.leases import Lease
 from memlake.records import Author, Commit, Conflict, Entry, Lane
 from memlake.reports import Merged
 from memlake.versions import checkout, journal, merge, refs, rev
-from memlake.versions.bases import is_ancestor
+from memlake.versions.bases import is_ancestor, merge_bases
 from memlake.versions.branching import heads_at, refuse_waiting
 from memlake.versions.codec import LANES, lane_of
 from memlake.versions.here import Here
@@ -51,12 +51,13 @@ class Conclusion(NamedTuple):
 def merge_rev(here: Here, name: str, how: How) -> Merged:
     """Join another branch (both its lanes) into the one we are on."""
     refuse_waiting(here, "merge")
-    _refuse_staged(here, "merge")
     theirs = _theirs(here, name)
     # A detached HEAD has no memory lane to move.
     lanes = {lane: _relation(here, lane, theirs[lane]) for lane in (LANES if here.local.branch else LANES[:1])}
     if all(state == "same" for state in lanes.values()):
         return Merged(here.local.base, up_to_date=True)
+    _refuse_staged(here, "merge")
+    _refuse_unrelated(here, name, theirs["work"])
     if how.only_ff and "diverged" in lanes.values():
         raise ConflictError(
             f"{name!r} cannot be fast-forwarded: both sides have commits of their own. Nothing was changed.",
@@ -67,6 +68,16 @@ def merge_rev(here: Here, name: str, how: How) -> Merged:
         "ff": how.ff, "message": how.message or f"Merge {_what(here, name)}{_into(here)}",
     }  # fmt: skip
     return _try(here, doing)
+
+
+def _refuse_unrelated(here: Here, name: str, oid: str | None) -> None:
+    """Two beginnings of files have nothing to compare. Memories may begin anew on each branch."""
+    ours, theirs = here.head(), refs.commit_of(here.history, oid)
+    if ours is not None and theirs is not None and not merge_bases(here.history, ours, theirs):
+        raise InvalidInput(
+            f"{name!r} and HEAD have no commit in common: they are unrelated histories. Nothing was changed.",
+            hint=f"Take single commits over with: memlake cherry-pick {name}",
+        )
 
 
 def _theirs(here: Here, name: str) -> refs.Heads:
@@ -289,7 +300,9 @@ def choose(here: Here, side: str, paths: tuple[str, ...]) -> tuple[Conflict, ...
         if path not in known:
             listed = "  ".join(sorted(known)[:5])
             raise NotFound(f"{path!r} is not in conflict. Nothing was changed.", hint=f"In conflict: {listed}")
-    here.local.put_conflicts(c._replace(choice=side, chosen=None) for c in conflicts if not paths or c.path in paths)
+    chosen = [c._replace(choice=side, chosen=None) for c in conflicts if not paths or c.path in paths]
+    with operation(here, f"merge --{side}", " ".join(path.removeprefix(FILES) for path in paths)):
+        here.local.put_conflicts(chosen)
     return tuple(conflict for conflict in here.local.conflicts() if conflict.choice is None)
 
 

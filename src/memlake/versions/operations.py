@@ -104,7 +104,7 @@ def kept_objects(here: Here) -> Iterator[str]:
 
 def undo(here: Here) -> Operation:
     """Take back the last operation that is not taken back yet."""
-    row = _last(here, "undone = 0 AND verb <> 'undo'")
+    row = _last(here, "undone = 0 AND verb NOT IN ('undo', 'redo')")
     if row is None:
         raise Nothing("there is nothing to undo.", hint="See what was done with: memlake ops")
     return _take_back(here, row, _UNDO)
@@ -301,7 +301,17 @@ def save_dirty(here: Here, changes: tuple[Change, ...]) -> dict[str, Entry | Non
     dirty = [change.path.removeprefix(FILES) for change in changes]
     with Writer(here.history.objects, "save") as writer:
         for path in dirty:
-            found = worktree.find_stat(here.root, path)
-            saved[path] = worktree.read(here.root, path, writer).entry if found is not None else None
+            if worktree.find_stat(here.root, path) is None:
+                saved[path] = None
+            elif not _is_purged(here, path):
+                saved[path] = worktree.read(here.root, path, writer).entry
         writer.finish()
     return saved
+
+
+def _is_purged(here: Here, path: str) -> bool:
+    """Whether a working file still holds what was purged: it may not be stored again, so undo cannot bring it back."""
+    objects = here.history.objects
+    if objects.db.row("SELECT 1 FROM tombstone LIMIT 1") is None:
+        return False
+    return bool(objects.purged([worktree.read(here.root, path, None).entry.oid]))

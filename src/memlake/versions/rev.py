@@ -21,6 +21,8 @@ RANGE = re.compile(r"(?P<a>.*?)(?P<dots>\.{2,3})(?P<b>.*)$")
 
 def resolve(here: Here, text: str, lane: Lane = "work") -> Commit:
     """The commit a rev names on a lane; NotFound says what is near."""
+    if not text:
+        raise InvalidInput("an empty string is not a rev.", hint="Write HEAD for the commit you are on.")
     found = find(here, text, lane)
     if found is None:
         raise unknown(here, text)
@@ -114,7 +116,8 @@ def _at(here: Here, name: str, lane: Lane, steps: str) -> tuple[Commit | None, s
         return _stash(here, int(asked) if asked.isdigit() else 0), rest
     if re.fullmatch(r"-\d+", asked) and name in ("", "HEAD", "@"):
         return _named(here, previous_branch(here, int(asked[1:])), lane), rest
-    moves = head_log(here) if name in ("", "HEAD", "@") else refs.reflog(here.history, known_branch(here, name), lane)
+    name = name or here.local.branch or "HEAD"  # `@{1}` counts moves of the branch we are on
+    moves = head_log(here) if name in ("HEAD", "@") else refs.reflog(here.history, known_branch(here, name), lane)
     shown = name or "HEAD"
     oid = _nth(moves, int(asked), shown) if asked.isdigit() else _then(moves, parse_time(asked), shown, asked)
     return refs.commit_of(here.history, oid), rest

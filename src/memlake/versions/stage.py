@@ -81,7 +81,7 @@ class _Finder:
             self._one(path)
         # What is tracked stays tracked, also where an ignore rule came later.
         for path in self._rows.keys() - self.found.keys():
-            if (stat := worktree.find_stat(self._root, path)) is not None:
+            if self._is_tracked(path) and (stat := worktree.find_stat(self._root, path)) is not None:
                 self.found[path] = stat
 
     def _one(self, path: str) -> None:
@@ -107,7 +107,7 @@ class _Finder:
         if folder:
             self._refuse_ignored(folder, is_dir=True)
         for path, entry in worktree.walk(self._root, folder, scope):
-            if self._asked.tracked_only and path not in self._rows:
+            if self._asked.tracked_only and not self._is_tracked(path):
                 continue
             stat = entry.stat(follow_symlinks=False)
             if modes.S_ISREG(stat.st_mode) or modes.S_ISLNK(stat.st_mode):
@@ -123,6 +123,10 @@ class _Finder:
                 f"path {path!r} is ignored ({why}). Nothing was staged.",
                 hint="Stage it all the same with: memlake add -f",
             )
+
+    def _is_tracked(self, path: str) -> bool:
+        """Not what the stage removed with `rm --cached`, though its file may still be here."""
+        return path in self._rows and self._rows[path].entry is not None
 
     def _any_tracked(self, path: str) -> bool:
         return path in self._rows or any(other.startswith(path + "/") for other in self._rows)

@@ -24,7 +24,8 @@ _PREFIX = "stash/"
 def push(here: Here, message: str, include_untracked: bool) -> Stash:
     """Keep uncommitted changes in a stash and put the files back to HEAD."""
     refuse_waiting(here, "stash")
-    head = here.head()
+    # The work was done on top of base; the branch may have moved since.
+    head = here.base()
     if head is None:
         raise Nothing("there is no commit yet to put work aside from.", hint="Make a first commit.")
     unstaged, untracked = status.compare(here.local, here.root)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat as modes
 
+from memlake.errors import Unavailable
 from memlake.records import Change, Entry, Status
 from memlake.versions import worktree
 from memlake.versions.bases import reachable
@@ -83,7 +85,8 @@ class _Scan:
     def result(self) -> Difference:
         gone = [Change(FILES + path, decode_entry(row[3] or b""), None) for path, row in self._rows.items()]
         if self._fresh:
-            self._local.set_stats(self._fresh)
+            with contextlib.suppress(Unavailable):  # only a cache: a full or read-only disk must not stop a look
+                self._local.set_stats(self._fresh)
         changes = sorted(self._changes + gone, key=lambda change: change.path)
         return tuple(changes), tuple(sorted(self._untracked))
 

@@ -199,6 +199,10 @@ def relative(root: Path, given: str | os.PathLike[str]) -> str:
     It starts at the current folder, as everywhere, or at the root for a caller who stands outside of the repo.
     """
     text = os.fspath(given)
+    if not text:
+        raise InvalidInput(
+            "an empty string is not a path. Nothing was changed.", hint="Write . for the folder you are in."
+        )
     if "\0" in text:
         raise InvalidInput(f"path {text!r} is refused: it holds NUL. Nothing was changed.")
     real_root, here = os.path.realpath(root), os.getcwd()

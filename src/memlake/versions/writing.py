@@ -29,12 +29,22 @@ def begin(history: History, local: Local, branch: str) -> None:
     """Write what a new repo needs; on an old one this changes nothing."""
     layout.stamp_format(history.db)
     if local.state("head") is None:
-        known = refs.branches(history.db, None)
-        name = branch if not known or any(b.name == branch for b in known) else known[0].name
         with history.db.write():
-            if refs.find(history.db, name) is None:
-                refs.create(history, name, {"work": None, "memory": None}, action="init", who="")
-        local.set_state(head=name)
+            if not refs.branches(history.db, None):
+                nothing: refs.Heads = {"work": None, "memory": None}
+                refs.create(history, branch, nothing, action="init", who="")
+        stand_again(history, local, branch)
+
+
+def stand_again(history: History, local: Local, branch: str) -> None:
+    """Make local.db anew: HEAD on a branch, its files tracked. The next status compares them with what is there."""
+    names = [found.name for found in refs.branches(history.db, None)]
+    name = branch if branch in names or not names else names[0]
+    head = refs.commit_of(history, refs.get(history.db, name)["work"])
+    with local.db.write():
+        files = history.scan(head, FILES) if head else ()
+        local.put(Tracked(path.removeprefix(FILES), entry, None, True) for path, entry in files)
+        local.set_state(head=name, base=head.oid if head else None)
 
 
 # -- records at any path ----------------------------------------------------------------------
