@@ -96,7 +96,8 @@ def _tables() -> Iterator[str]:
     yield "\nErrors of the Python API carry the same code as `exit_code`, and a stable `kind`:\n"
     yield "| error | kind | exit code | HTTP status |\n|---|---|---|---|"
     for kind in _errors(errors.Error):
-        yield f"| `{kind.__name__}` | {kind.kind} | {kind.exit_code} | {kind.http_status} |"
+        name = "ConflictError" if kind is errors.Conflict else kind.__name__  # `memlake.Conflict` is the record
+        yield f"| `{name}` | {kind.kind} | {kind.exit_code} | {kind.http_status} |"
     yield "\n## Settings\n\nRead and changed with [memlake config](#memlake-config).\n"
     yield "| setting | default | what it is |\n|---|---|---|"
     for setting in fields(Settings):
@@ -110,6 +111,8 @@ def _tables() -> Iterator[str]:
 
 def _errors(kind: type[errors.Error]) -> Iterator[type[errors.Error]]:
     for below in kind.__subclasses__():
+        if below.__module__ != errors.__name__:
+            continue  # a detail of the module that makes it
         yield below
         yield from _errors(below)
 
