@@ -38,6 +38,15 @@ def maybe_bytes(entry: Entry | None) -> bytes | None:
     return None if entry is None else encode_entry(entry)
 
 
+def as_hex(entry: Entry | None) -> str | None:
+    """An entry as hex, for the JSON that local.db keeps."""
+    return None if entry is None else encode_entry(entry).hex()
+
+
+def from_hex(text: str | None) -> Entry | None:
+    return None if text is None else decode_entry(bytes.fromhex(text))
+
+
 def encode_changes(changes: Sequence[Change]) -> list[list[Any]]:
     return [[c.path, maybe_bytes(c.old), maybe_bytes(c.new)] for c in changes]
 

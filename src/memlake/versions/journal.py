@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from memlake.objects.db import Database
-from memlake.records import Change, Entry
-from memlake.versions.codec import decode_entry, encode_entry
+from memlake.records import Change
+from memlake.versions.codec import as_hex, from_hex
 from memlake.versions.history import History
 from memlake.versions.local import Local, Tracked
 
@@ -90,8 +90,8 @@ def _encode(plan: Plan) -> str:
         {
             "goal": [goal.commit, goal.head, goal.action, goal.who],
             "token": plan.token,
-            "writes": [[change.path, _hex(change.old), _hex(change.new)] for change in plan.writes],
-            "rows": [[row.path, _hex(row.entry), row.staged, _hex(row.old), row.about] for row in plan.rows],
+            "writes": [[change.path, as_hex(change.old), as_hex(change.new)] for change in plan.writes],
+            "rows": [[row.path, as_hex(row.entry), row.staged, as_hex(row.old), row.about] for row in plan.rows],
             "files": plan.files,
             "doing": plan.doing,
             "undone": plan.undone,
@@ -105,17 +105,12 @@ def _decode(text: str) -> Plan:
     return Plan(
         Goal(*data["goal"]),
         data["token"],
-        [Change(path, _entry(old), _entry(new)) for path, old, new in data["writes"]],
-        [Tracked(path, _entry(new), None, True, at, _entry(old), note) for path, new, at, old, note in data["rows"]],
+        [Change(path, from_hex(old), from_hex(new)) for path, old, new in data["writes"]],
+        [
+            Tracked(path, from_hex(new), None, True, at, from_hex(old), note)
+            for path, new, at, old, note in data["rows"]
+        ],
         data["files"],
         data["doing"],
         data["undone"],
     )
-
-
-def _hex(entry: Entry | None) -> str | None:
-    return None if entry is None else encode_entry(entry).hex()
-
-
-def _entry(text: str | None) -> Entry | None:
-    return None if text is None else decode_entry(bytes.fromhex(text))

@@ -23,7 +23,7 @@ from memlake.records import Change, Commit, Entry
 from memlake.records import Conflict as Conflicting
 from memlake.reports import Operation
 from memlake.versions import checkout, journal, refs, worktree
-from memlake.versions.codec import LANES, decode_entry, encode_entry
+from memlake.versions.codec import LANES, as_hex, from_hex
 from memlake.versions.here import Here
 from memlake.versions.history import History
 from memlake.versions.journal import Goal, Plan
@@ -243,27 +243,20 @@ def _drop_emptied(history: History, before: Before, who: str) -> None:
 # -- as JSON ------------------------------------------------------------------------------------
 
 
-def _hex(entry: Entry | None) -> str | None:
-    return None if entry is None else encode_entry(entry).hex()
-
-
-def _entry(text: str | None) -> Entry | None:
-    return None if text is None else decode_entry(bytes.fromhex(text))
-
-
 def _as_json(before: Before) -> dict[str, Any]:
-    staged = [] if before.commit else [[r.path, _hex(r.entry), _hex(r.old), r.about] for r in before.staged]
+    staged = [] if before.commit else [[r.path, as_hex(r.entry), as_hex(r.old), r.about] for r in before.staged]
     return {
         "head": before.head,
         "base": before.base,
         "staged": staged,
         "doing": before.doing,
         "conflicts": [
-            [c.path, _hex(c.base), _hex(c.ours), _hex(c.theirs), c.choice, _hex(c.chosen)] for c in before.conflicts
+            [c.path, as_hex(c.base), as_hex(c.ours), as_hex(c.theirs), c.choice, as_hex(c.chosen)]
+            for c in before.conflicts
         ],
         "files": before.touches_files,
-        "saved": {path: _hex(entry) for path, entry in before.saved.items()},
-        "left": {path: _hex(entry) for path, entry in before.left.items()},
+        "saved": {path: as_hex(entry) for path, entry in before.saved.items()},
+        "left": {path: as_hex(entry) for path, entry in before.left.items()},
         "refs": before.refs,
         "notes": before.notes,
         "commit": before.commit,
@@ -272,12 +265,13 @@ def _as_json(before: Before) -> dict[str, Any]:
 
 def _from_json(data: dict[str, Any]) -> Before:
     staged = [
-        Tracked(path, _entry(entry), None, True, True, _entry(old), about) for path, entry, old, about in data["staged"]
+        Tracked(path, from_hex(entry), None, True, True, from_hex(old), about)
+        for path, entry, old, about in data["staged"]
     ]
-    saved, left = ({path: _entry(text) for path, text in data.get(key, {}).items()} for key in ("saved", "left"))
+    saved, left = ({path: from_hex(text) for path, text in data.get(key, {}).items()} for key in ("saved", "left"))
     moved = [tuple(r) for r in data["refs"]]
     conflicts = tuple(
-        Conflicting(path, _entry(base), _entry(ours), _entry(theirs), choice, _entry(chosen))
+        Conflicting(path, from_hex(base), from_hex(ours), from_hex(theirs), choice, from_hex(chosen))
         for path, base, ours, theirs, choice, chosen in data.get("conflicts", ())
     )
     return Before(
