@@ -169,6 +169,7 @@ class Status(NamedTuple):
     conflicts: tuple[Conflict, ...] = ()
     doing: str | None = None
     behind: int = 0
+    ignored: tuple[str, ...] = ()
 
     @property
     def clean(self) -> bool:

@@ -127,6 +127,22 @@ class Repo:
     def _relative(self, *paths: AnyPath) -> list[str]:
         return [versions.worktree.relative(self.root, path) for path in paths]
 
+    def _wanted(self, *paths: AnyPath) -> list[str]:
+        """As `_relative`, where a path may be a pattern."""
+        texts = [os.fspath(path) for path in paths]
+        return [
+            versions.globs.file_spec(self.root, self._local, text) if _is_pattern(text) else self._relative(text)[0]
+            for text in texts
+        ]
+
+    def _wanted_paths(self, paths: Sequence[AnyPath]) -> tuple[str, ...]:
+        """As `path` for each, where one may be a pattern."""
+        texts = [os.fspath(path) for path in paths]
+        return tuple(
+            versions.globs.tree_spec(self.root, self._local, text) if _is_pattern(text) else self.path(text)
+            for text in texts
+        )
+
     def path(self, given: AnyPath) -> str:
         """The tree path a user's path means: `datasets/x` and other rooms in full, anything else a file."""
         return versions.looking.tree_path_of(self.root, os.fspath(given))
@@ -141,7 +157,7 @@ class Repo:
         force: bool = False,
         progress: Progress | None = None,
     ) -> Staged:
-        given = self._relative(*paths)
+        given = self._wanted(*paths)
         if not given and not (all or update):
             raise InvalidInput("nothing was named to add.", hint="Name files or folders, or use: memlake add -A")
         asked = versions.stage.Adding(given or [""], force, update, self._settings.add_warn_secrets, progress)
@@ -151,15 +167,15 @@ class Repo:
 
     def rm(self, *paths: AnyPath, cached: bool = False, force: bool = False) -> Staged:
         with self._verb() as here:
-            return versions.writing.remove(here, self._relative(*paths), cached=cached, force=force)
+            return versions.writing.remove(here, self._wanted(*paths), cached=cached, force=force)
 
     def mv(self, src: AnyPath, dst: AnyPath, force: bool = False) -> Staged:
         source, target = self._relative(src, dst)
         with self._verb() as here:
             return versions.writing.move(here, source, target, force=force)
 
-    def status(self) -> Status:
-        return versions.status.status(self._settled())
+    def status(self, *paths: AnyPath, ignored: bool = False) -> Status:
+        return versions.status.status(self._settled(), self._wanted_paths(paths), ignored=ignored)
 
     def commit(
         self,
@@ -188,7 +204,7 @@ class Repo:
     ) -> tuple[Change, ...]:
         files = not staged if worktree is None else worktree
         with self._verb() as here:
-            return versions.branching.restore(here, self._relative(*paths), source, staged=staged, worktree=files)
+            return versions.branching.restore(here, self._wanted(*paths), source, staged=staged, worktree=files)
 
     # -- looking ------------------------------------------------------------------------------
 
@@ -218,7 +234,7 @@ class Repo:
         first_parent: bool = False,
         all: bool = False,
     ) -> Iterator[Commit]:
-        wanted = tuple(self.path(path) for path in paths)
+        wanted = self._wanted_paths(paths)
         query = versions.looking.LogQuery(rev, lane, wanted, limit, skip, since, until, author, grep, first_parent, all)
         return versions.looking.log(self._look(), query)
 
@@ -231,10 +247,8 @@ class Repo:
         paths: Sequence[AnyPath] = (),
         lane: str | None = None,
     ) -> tuple[Change, ...]:
-        wanted = tuple(self.path(path) for path in paths)
-        return versions.looking.diff(
-            self._settled() if b is None else self._look(), a, b, staged=staged, paths=wanted, lane=lane
-        )
+        here = self._settled() if b is None else self._look()
+        return versions.looking.diff(here, a, b, staged=staged, paths=self._wanted_paths(paths), lane=lane)
 
     def read(self, path: AnyPath, rev: str = "HEAD") -> bytes:
         return self._history.objects.read(versions.looking.entry_at(self._look(), self.path(path), rev).oid)
@@ -251,8 +265,12 @@ class Repo:
     def read_worktree(self, path: AnyPath) -> bytes:
         return versions.looking.working_bytes(self.root, os.fspath(path))
 
-    def ls(self, rev_: str = "HEAD", prefix: str = "") -> Iterator[tuple[str, Entry]]:
-        return versions.looking.listing(self._look(), rev_, prefix)
+    def ls(self, rev_: str = "HEAD", prefix: str = "", *, paths: Sequence[AnyPath] = ()) -> versions.looking.Listing:
+        """(tree path, entry) of all that starts with a prefix, or of what some paths or patterns mean."""
+        here, wanted = self._look(), self._wanted_paths(paths)
+        if wanted:
+            return versions.looking.Listing(lambda: versions.looking.listing_of(here, rev_, wanted))
+        return versions.looking.Listing(lambda: versions.looking.listing(here, rev_, prefix))
 
     def about(self, path: AnyPath, rev: str = "HEAD") -> About | None:
         return versions.looking.about(self._look(), self.path(path), rev)
@@ -299,7 +317,7 @@ class Repo:
 
     def merge_choose(self, side: str, *paths: AnyPath) -> tuple[Conflict, ...]:
         with self._verb() as here:
-            return versions.merging.choose(here, side, tuple(self.path(path) for path in paths))
+            return versions.merging.choose(here, side, self._wanted_paths(paths))
 
     def merge_continue(self, message: str | None = None) -> Merged:
         with self._verb() as here:
@@ -315,7 +333,7 @@ class Repo:
 
     def reset_paths(self, *paths: AnyPath, rev: str = "HEAD") -> tuple[Change, ...]:
         with self._verb() as here:
-            return versions.branching.reset_paths(here, self._relative(*paths), rev)
+            return versions.branching.reset_paths(here, self._wanted(*paths), rev)
 
     def revert(self, rev: str, no_commit: bool = False) -> Merged:
         with self._verb() as here:
@@ -451,6 +469,10 @@ class Repo:
 
     def __repr__(self) -> str:
         return f"Repo({str(self.root)!r}, {self._local.branch or 'detached'})"
+
+
+def _is_pattern(text: str) -> bool:
+    return "*" in text or "?" in text or "[" in text
 
 
 def _size(file: Path) -> int:

@@ -70,7 +70,7 @@ def test_no_arguments_print_the_help_and_exit_with_one(run: Run) -> None:
 def test_a_fault_of_ours_is_one_line_with_a_way_to_see_more(
     run: Run, repo: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(*_: object) -> None:
+    def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("oh")
 
     monkeypatch.setattr("memlake.repo.Repo.status", broken)
@@ -91,7 +91,7 @@ def test_every_error_has_its_exit_code_and_label(run: Run, repo: Path, monkeypat
     assert len(kinds) > 8
     for kind in kinds:
 
-        def fail(*_: object, kind: type[Error] = kind) -> None:
+        def fail(*_: object, kind: type[Error] = kind, **__: object) -> None:
             raise kind("what happened", hint="do this\nor that")
 
         monkeypatch.setattr("memlake.repo.Repo.status", fail)
@@ -283,7 +283,7 @@ def test_interrupt_ends_with_130(process: Process, repo: Path) -> None:
     script = (
         "import sys, os, signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell may ignore it
         "from memlake.cli.main import main\nimport memlake.repo\n"
-        "memlake.repo.Repo.status = lambda self: os.kill(os.getpid(), signal.SIGINT)\nsys.exit(main(['status']))"
+        "memlake.repo.Repo.status = lambda self, **_: os.kill(os.getpid(), signal.SIGINT)\nsys.exit(main(['status']))"
     )
     env = {**os.environ, "PYTHONPATH": str(SOURCE)}
     done = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, check=False)

@@ -113,27 +113,22 @@ def _names_commit(repo: Repo, word: str, lane: Lane) -> bool:
     return True
 
 
-def tree_path(repo: Repo, word: str) -> str:
-    """A typed path as a tree path, for looking under it; a kind's name alone (`memories`) is all of that kind."""
+def is_whole_kind(word: str) -> bool:
+    """Whether a typed path is a kind's name alone (`memories`), and so all of that kind."""
     name = word.rstrip("/")
-    if paths.is_kind(name) and "/" not in name and not os.path.lexists(name):
-        return name
-    return repo.path(name if paths.is_kind(name) else word)
+    return paths.is_kind(name) and "/" not in name and not os.path.lexists(name)
 
 
 def _check_paths(repo: Repo, words: Iterable[str]) -> None:
     for word in words:
-        if not (os.path.lexists(word) or paths.is_kind(word) or _tracked(repo, word)):
+        if not (os.path.lexists(word) or paths.is_kind(word) or paths.is_pattern(word) or _tracked(repo, word)):
             hint = f"{rev_hint(repo, word)}\n{_dashes_hint()}".strip()
             raise NotFound(f"'{word}' is neither a revision nor a path here.", hint=hint)
 
 
 def _tracked(repo: Repo, word: str) -> bool:
     """Whether HEAD has it although the working folder has not."""
-    if repo.head is None:
-        return False
-    prefix = tree_path(repo, word)
-    return any(paths.within(path, prefix) for path, _ in repo.ls(prefix=prefix))
+    return repo.head is not None and next(repo.ls(paths=[word]), None) is not None
 
 
 def _dashes_hint() -> str:

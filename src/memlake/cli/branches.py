@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from memlake.cli import words
+from memlake.cli import paths, words
 from memlake.cli.arguments import SplitCommand, after_dashes, completing, is_rev, json_option, pass_repo, split
 from memlake.cli.screen import Screen
 from memlake.cli.suggest import suggesting
@@ -66,7 +66,7 @@ def _list(repo: Repo, screen: Screen, names: Sequence[str], *, verbose: bool) ->
     if repo.branch_name is None and repo.head:
         screen.line(f"* {screen.paint(f'(HEAD detached at {short(repo.head)})', 'added')}")
     for branch in found:
-        if not names or branch.name in names:
+        if not names or paths.is_named(branch.name, names):
             screen.line(_line(repo, screen, branch, width if verbose else 0))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import posixpath
+from collections.abc import Iterable
 from pathlib import Path
 
 from memlake.cli.words import quoted
@@ -19,6 +20,18 @@ KINDS = ("datasets", "policy", "memories", "state", "ledger", "conversations")
 def is_kind(text: str) -> bool:
     """Whether a typed path names something that is not a file."""
     return text.split("/", 1)[0] in KINDS
+
+
+def is_pattern(text: str) -> bool:
+    """Whether a typed path holds a wildcard."""
+    return any(mark in text for mark in "*?[")
+
+
+def is_named(name: str, patterns: Iterable[str]) -> bool:
+    """Whether a branch or tag is one of those named, outright or by a pattern."""
+    from fnmatch import fnmatchcase
+
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def here(root: Path) -> str:

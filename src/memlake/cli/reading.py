@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import IO, Any
 
 import click
@@ -16,14 +17,14 @@ from memlake.cli.arguments import (
     after_dashes,
     completing,
     is_rev,
+    is_whole_kind,
     json_option,
     pass_repo,
     split,
-    tree_path,
 )
 from memlake.cli.screen import Screen
 from memlake.cli.suggest import suggesting
-from memlake.errors import Usage
+from memlake.errors import NotFound, Usage
 from memlake.records import Entry, short
 from memlake.repo import Repo
 from memlake.reports import BlameLine
@@ -69,9 +70,8 @@ def copy_file(repo: Repo, path: str, rev: str, out: IO[bytes]) -> None:
 @pass_repo
 def ls(repo: Repo, screen: Screen, /, *, given: tuple[str, ...], long_form: bool, as_json: bool) -> None:
     """List the paths of HEAD or REV, in this folder or under PATH."""
-    rev, roots = _rev_and_roots(repo, given)
     base = paths.here(repo.root)
-    found = _entries(repo, rev, roots) if repo.head or rev != "HEAD" else iter(())
+    rev, found = _found(repo, given, base)
     items = dict(found).items() if long_form else found
     media = _media(repo, rev, dict(items)) if long_form else None
     if as_json:
@@ -83,24 +83,39 @@ def ls(repo: Repo, screen: Screen, /, *, given: tuple[str, ...], long_form: bool
             screen.line(f"{_columns(entry, media.get(path))}  {name}" if media is not None else name)
 
 
-def _rev_and_roots(repo: Repo, given: Sequence[str]) -> tuple[str, list[str]]:
-    """The commit to list, and the tree paths to list under: this folder's when none is named."""
+def _found(repo: Repo, given: Sequence[str], base: str) -> tuple[str, Iterator[tuple[str, Entry]]]:
+    """The commit to list, and what it has at the paths named; in this folder when none is."""
     if len(given) == 1 and ":" in given[0] and not os.path.lexists(given[0]):
-        rev, _, path = given[0].partition(":")
-        return rev or "HEAD", [repo.path(paths.at_root(repo.root, path))]
+        return _found_at(repo, *given[0].split(":", 1))
     revs, given_paths = split(repo, given)
     if len(revs) > 1:
         raise Usage("ls takes one revision.")
-    base = paths.here(repo.root)
-    roots = [tree_path(repo, path) for path in given_paths] or [f"{paths.FILES}{base}" if base else ""]
-    return revs[0] if revs else "HEAD", roots
+    rev = revs[0] if revs else "HEAD"
+    if rev == "HEAD" and not repo.head and not any(map(paths.is_kind, given_paths)):
+        return rev, iter(())
+    if given_paths:
+        return rev, _under(repo, rev, given_paths)
+    return rev, repo.ls(rev, f"{paths.FILES}{base}/" if base else "")
 
 
-def _entries(repo: Repo, rev: str, roots: list[str]) -> Iterator[tuple[str, Entry]]:
-    for root in roots:
-        for path, entry in repo.ls(rev, root):
-            if not root or paths.within(path, root):
-                yield path, entry
+def _found_at(repo: Repo, rev: str, path: str) -> tuple[str, Iterator[tuple[str, Entry]]]:
+    """`REV:PATH`, which must be there."""
+    rev = rev or "HEAD"
+    found = iter(repo.ls(rev, paths=[paths.at_root(repo.root, path)]) if path else repo.ls(rev))
+    with suggesting(repo, rev):
+        first = next(found, None)
+    if first is None and path:
+        raise NotFound(f"path '{path}' does not exist in '{rev}'.", hint=f"See what is there with: memlake ls {rev}")
+    return rev, chain([first] if first else [], found)
+
+
+def _under(repo: Repo, rev: str, words_: Sequence[str]) -> Iterator[tuple[str, Entry]]:
+    """A kind's name alone (`memories`) is all of that kind; anything else a path or pattern."""
+    kinds = [word.rstrip("/") for word in words_ if is_whole_kind(word)]
+    for kind in kinds:
+        yield from repo.ls(rev, f"{kind}/")
+    if rest := [word for word in words_ if not is_whole_kind(word)]:
+        yield from repo.ls(rev, paths=rest)
 
 
 def _media(repo: Repo, rev: str, entries: Mapping[str, Entry]) -> dict[str, str]:

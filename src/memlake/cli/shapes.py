@@ -17,7 +17,7 @@ Every document is one object with `"schema_version": 1` and these keys:
     show        commits             Commit with `changes`, and `metrics`, `params`, `uses` where it has them
     stash list  stashes             Stash
     stash show  commit, changes     as diff
-    status      branch, head, doing, clean, behind, staged, unstaged, untracked, conflicts
+    status      branch, head, doing, clean, behind, staged, unstaged, untracked, conflicts; with --ignored, ignored
     tag         tags                Tag
 
 A record is an object with the record's own field names;

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import click
 
 from memlake.cli import changes, paths, words
-from memlake.cli.arguments import json_option, pass_repo
+from memlake.cli.arguments import SplitCommand, after_dashes, completing, json_option, pass_repo
 from memlake.cli.screen import Screen
 from memlake.records import Conflict, Status, short
 from memlake.repo import Repo
@@ -15,16 +15,28 @@ from memlake.repo import Repo
 _LABELS = {"A": "new file:", "M": "modified:", "D": "deleted:", "R": "renamed:", "T": "typechange:"}
 
 
-@click.command()
+@click.command(cls=SplitCommand)
+@click.argument("given", nargs=-1, metavar="[--] [PATH]...", shell_complete=completing("path"))
 @click.option("-s", "--short", "brief", is_flag=True, help="One line a path.")
 @click.option("-b", "--branch", "with_branch", is_flag=True, help="With --short: the branch too.")
 @click.option("--porcelain", is_flag=True, help="As --short, stable for scripts: no colour, paths from the root.")
+@click.option("--ignored", is_flag=True, help="What .memlakeignore leaves out, too.")
 @json_option
 @pass_repo
-def status(repo: Repo, screen: Screen, /, *, brief: bool, with_branch: bool, porcelain: bool, as_json: bool) -> None:
-    """Show what is staged, changed and untracked."""
-    found = repo.status()
-    if as_json:
+def status(
+    repo: Repo,
+    screen: Screen,
+    /,
+    *,
+    given: tuple[str, ...],
+    brief: bool,
+    with_branch: bool,
+    porcelain: bool,
+    **how: bool,
+) -> None:
+    """Show what is staged, changed and untracked, in all or at PATHs."""
+    found = repo.status(*given, *(after_dashes() or ()), ignored=how["ignored"])
+    if how["as_json"]:
         screen.json(shape(found))
         return
     if porcelain:
@@ -54,6 +66,7 @@ def shape(found: Status) -> dict[str, object]:
         "unstaged": [row.shape() for row in changes.rows(found.unstaged)],
         "untracked": untracked(found),
         "conflicts": list(found.conflicts),
+        **({"ignored": [paths.FILES + path for path in found.ignored]} if found.ignored else {}),
     }
 
 
@@ -69,10 +82,18 @@ def short_lines(found: Status, screen: Screen, base: str = "") -> Iterator[str]:
     for path in sorted(marks):
         x, y = marks[path]
         source = sources.get(path)
-        name = f"{paths.shown(source, base)} -> {paths.shown(path, base)}" if source else paths.shown(path, base)
+        name = f"{_spaced(source, base)} -> {_spaced(path, base)}" if source else _spaced(path, base)
         yield f"{screen.paint(x, 'added')}{screen.paint(y, 'removed')} {name}"
     for path in untracked(found):
-        yield f"{screen.paint('??', 'removed')} {paths.shown(path, base)}"
+        yield f"{screen.paint('??', 'removed')} {_spaced(path, base)}"
+    for path in found.ignored:
+        yield f"{screen.paint('!!', 'removed')} {_spaced(paths.FILES + path, base)}"
+
+
+def _spaced(path: str, base: str) -> str:
+    """A path of a short line, in quotes also when it holds a space: ` -> ` must be told from a name."""
+    name = paths.shown(path, base)
+    return f'"{name}"' if " " in name and not name.startswith('"') else name
 
 
 def long_lines(found: Status, screen: Screen, base: str = "") -> Iterator[str]:
@@ -103,6 +124,11 @@ def long_lines(found: Status, screen: Screen, base: str = "") -> Iterator[str]:
         "Untracked files:",
         ['use "memlake add <file>..." to include in what will be committed'],
         [screen.paint(paths.shown(path, base), "removed") for path in untracked(found)],
+    )
+    yield from _group(
+        "Ignored files:",
+        ['use "memlake add -f <file>..." to include in what will be committed'],
+        [screen.paint(paths.shown(paths.FILES + path, base), "removed") for path in found.ignored],
     )
     yield from _last_line(found)
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import fnmatch
 from collections.abc import Sequence
 
 import click
 
+from memlake.cli import paths
 from memlake.cli.arguments import completing, json_option, pass_repo
 from memlake.cli.commits import write_message
 from memlake.cli.screen import Screen
@@ -40,7 +40,7 @@ def tag(repo: Repo, screen: Screen, /, *, names: tuple[str, ...], messages: tupl
 
 def _list(repo: Repo, screen: Screen, patterns: Sequence[str], *, with_message: bool) -> None:
     for found in sorted(repo.tags(), key=lambda tag: tag.name):
-        if patterns and not any(fnmatch.fnmatchcase(found.name, pattern) for pattern in patterns):
+        if patterns and not paths.is_named(found.name, patterns):
             continue
         name = screen.clean(found.name)
         first = screen.clean(found.message.split("\n", 1)[0])

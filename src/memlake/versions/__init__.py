@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         doctor,
         fsck,
         gc,
+        globs,
         log,
         looking,
         merging,
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
     )  # fmt: skip
 
 __all__ = [
-    "backup", "branching", "checkout", "committing", "doctor", "fsck", "gc", "log", "looking", "merging", "operations",
-    "purging", "refs", "rev", "stage", "stash", "status", "worktree", "writing",
+    "backup", "branching", "checkout", "committing", "doctor", "fsck", "gc", "globs", "log", "looking", "merging",
+    "operations", "purging", "refs", "rev", "stage", "stash", "status", "worktree", "writing",
 ]  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from memlake.versions.here import Here
 from memlake.versions.journal import Goal, Plan
 from memlake.versions.local import Tracked
 from memlake.versions.operations import operation, save_dirty
-from memlake.versions.paths import FILES
+from memlake.versions.paths import FILES, matches, scope
 
 MODES = ("soft", "mixed", "hard")
 Saved = dict[str, Entry | None]
@@ -282,9 +282,9 @@ def reset_paths(here: Here, paths: Sequence[str], name: str) -> tuple[Change, ..
 
 
 def below(here: Here, commit: Commit | None, path: str) -> list[tuple[str, Entry]]:
-    """Files of a commit at or below a path."""
-    full = FILES + path
-    return [(p, e) for p, e in here.history.scan(commit, full) if not path or p == full or p.startswith(full + "/")]
+    """Files of a commit at or below a path, or matched by a pattern."""
+    found = here.history.scan(commit, FILES + scope(path))
+    return [(p, e) for p, e in found if matches(p.removeprefix(FILES), (path,))]
 
 
 def restore(
@@ -335,7 +335,7 @@ def _held(here: Here, paths: Sequence[str], source: str | None) -> dict[str, Ent
         commit = rev.resolve(here, source)
         held = {p.removeprefix(FILES): e for given in paths for p, e in below(here, commit, given)}
     for given in paths:
-        if not any(not given or path == given or path.startswith(given + "/") for path in held):
+        if not any(matches(path, (given,)) for path in held):
             raise NotFound(
                 f"path {given!r} is not in {source or 'the stage'}. Nothing was changed.",
                 hint="See what is there with: memlake ls",

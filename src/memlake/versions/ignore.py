@@ -171,7 +171,7 @@ def _rule(line: str, source: str) -> _Rule | None:
     if line.startswith("#") or not pattern:
         return None
     anchored = "/" in pattern
-    glob = _translated(pattern.removeprefix("/"))
+    glob = translated(pattern.removeprefix("/"))
     return _Rule(source, text, glob, negated, only_dirs, anchored) if glob is not None else None
 
 
@@ -202,16 +202,19 @@ _CLASSES = {
 }
 
 
-def _translated(glob: str) -> str | None:
-    """A gitignore pattern as a regex, or None when it is malformed and so matches nothing."""
+def translated(glob: str, *, crossing: bool = False) -> str | None:
+    """A pattern as a regex, or None when it is malformed and so matches nothing.
+
+    In an ignore file a wildcard stays within one part of a path; with `crossing` it matches slashes too.
+    """
     out: list[str] = []
     at = 0
     while at < len(glob):
         char = glob[at]
         if char == "*":
-            piece, at = _stars(glob, at)
+            piece, at = (".*", _end_of_stars(glob, at)) if crossing else _stars(glob, at)
         elif char == "?":
-            piece, at = "[^/]", at + 1
+            piece, at = "." if crossing else "[^/]", at + 1
         elif char == "[":
             bracket = _bracket(glob, at + 1)
             if bracket is None:
@@ -229,12 +232,16 @@ def _translated(glob: str) -> str | None:
 
 def _stars(glob: str, at: int) -> tuple[str, int]:
     """One run of stars: two or more that fill a whole part of the path cross slashes, others do not."""
-    run = _STARS.match(glob, at)
-    end = run.end() if run else at
+    end = _end_of_stars(glob, at)
     fills = end - at > 1 and (at == 0 or glob[at - 1] == "/") and (end == len(glob) or glob[end] == "/")
     if not fills:
         return "[^/]*", end
     return ("(?:.*/)?", end + 1) if end < len(glob) else (".+", end)
+
+
+def _end_of_stars(glob: str, at: int) -> int:
+    run = _STARS.match(glob, at)
+    return run.end() if run else at
 
 
 def _bracket(glob: str, at: int) -> tuple[str, int] | None:

@@ -15,7 +15,7 @@ from memlake.objects.db import Database, FileLock, Row
 from memlake.objects.layout import now
 from memlake.records import Change, Conflict, Entry
 from memlake.versions.codec import maybe_bytes, maybe_entry
-from memlake.versions.paths import FILES
+from memlake.versions.paths import FILES, matches, scope
 
 _STAT = struct.Struct("<qqqQI")
 _FINE, _COARSE = 20_000_000, 2_000_000_000  # ns within which a second change may leave the same mtime
@@ -105,7 +105,9 @@ class Local:
         return {row[0]: _tracked(row) for row in self.db.rows_in(sql, paths)}
 
     def under(self, folder: str) -> dict[str, Tracked]:
-        """Everything tracked at or below a folder; "" is all."""
+        """Everything tracked at or below a folder, or matched by a pattern; "" is all."""
+        if (inside := scope(folder)) is not folder:
+            return {path: row for path, row in self.under(inside).items() if matches(path, (folder,))}
         sql = "SELECT path, entry, stat, racy, staged, old, about FROM file"
         if folder:
             rows = self.db.rows(sql + " WHERE path = ?1 OR (path >= ?1 || '/' AND path < ?1 || '0')", (folder,))

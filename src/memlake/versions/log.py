@@ -11,7 +11,7 @@ from memlake.records import Commit, Entry
 from memlake.reports import BlameLine
 from memlake.versions.bases import merge_bases, reachable
 from memlake.versions.history import History
-from memlake.versions.paths import matches
+from memlake.versions.paths import matches, scope
 from memlake.versions.textmerge import as_text
 
 
@@ -68,7 +68,7 @@ def _touches(history: History, commit: Commit, paths: tuple[str, ...]) -> bool:
 
 
 def _differs(history: History, a: Commit, b: Commit, paths: tuple[str, ...]) -> bool:
-    return any(matches(c.path, (path,)) for path in paths for c in history.diff(a, b, path))
+    return any(matches(c.path, (path,)) for path in paths for c in history.diff(a, b, scope(path)))
 
 
 def symmetric(history: History, a: Commit, b: Commit) -> list[Commit]:

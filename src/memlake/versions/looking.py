@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from memlake.errors import InvalidInput, NotFound
 from memlake.records import Change, Commit, Entry, Lane
@@ -17,7 +17,7 @@ from memlake.versions import notes, rev, worktree
 from memlake.versions import status as scanning
 from memlake.versions.codec import KIND_OF_ROOM, LANES, decode_commit, lane_of
 from memlake.versions.here import Here
-from memlake.versions.paths import FILES, check, file_path, matches
+from memlake.versions.paths import FILES, check, file_path, matches, plain, scope
 from memlake.versions.when import parse_time
 
 
@@ -42,8 +42,8 @@ def tree_path_of(root: Path, text: str) -> str:
         return check(text)
     if slash and room == "files" and not (root / "files").exists():
         return check(text)
-    plain = worktree.relative(root, text)
-    return FILES + plain if plain else FILES[:-1]
+    file = worktree.relative(root, text)
+    return FILES + file if file else FILES[:-1]
 
 
 # -- log ------------------------------------------------------------------------------------------
@@ -185,8 +185,8 @@ def entry_at(here: Here, path: str, name: str) -> Entry:
     else:
         found = here.history.entries(commit_for(here, path, name), [path]).get(path)
     if found is None:
-        shown = path.removeprefix(FILES)
-        raise NotFound(f"{shown!r} is not in {name}.", hint=f"See what is there with: memlake ls {name}")
+        place = "the stage" if name == ":" else name
+        raise NotFound(f"{plain(path)!r} is not a file in {place}.", hint=f"See what is there with: memlake ls {name}")
     return found
 
 
@@ -220,6 +220,31 @@ def listing(here: Here, name: str, prefix: str) -> Iterator[tuple[str, Entry]]:
             raise rev.unknown(here, name)
         if commit is not None and commit.lane == lane:
             yield from here.history.scan(commit, prefix)
+
+
+class Listing:
+    """What `ls` gives: an iterator of (path, entry), in order, that shows what it holds when it is printed."""
+
+    def __init__(self, read: Callable[[], Iterator[tuple[str, Entry]]]) -> None:
+        self._read, self._items = read, read()
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> tuple[str, Entry]:
+        return next(self._items)
+
+    def __repr__(self) -> str:
+        first = [path for path, _ in islice(self._read(), 11)]
+        return f"Listing({', '.join(first[:10])}{', ...' if len(first) > 10 else ''})"
+
+
+def listing_of(here: Here, name: str, wanted: Sequence[str]) -> Iterator[tuple[str, Entry]]:
+    """What a state holds at, below or matched by some tree paths, each once."""
+    for number, want in enumerate(wanted):
+        for path, entry in listing(here, name, scope(want)):
+            if matches(path, (want,)) and not matches(path, wanted[:number]):
+                yield path, entry
 
 
 def fact(here: Here, name: str, oid: str) -> Any:

@@ -28,7 +28,7 @@ from memlake.versions.journal import Goal, Plan
 from memlake.versions.local import Tracked
 from memlake.versions.merge import Outcome
 from memlake.versions.operations import operation
-from memlake.versions.paths import FILES
+from memlake.versions.paths import FILES, matches, plain
 from memlake.versions.textmerge import as_text, merge_text
 
 Doing = dict[str, Any]  # a merge, revert or cherry-pick as local.db keeps it while it waits
@@ -203,8 +203,9 @@ def _conclude(here: Here, doing: Doing, outcome: dict[Lane, Outcome], decided: d
     edits["work"].update({path: entry for path, entry in extra.items() if path not in decided})
     verb, head = str(doing["verb"]), here.head()
     if clash := here.history.find_clash(head, edits["work"]):
+        one, other = map(plain, clash)
         raise ConflictError(
-            f"{verb} cannot keep both {clash[0]!r} and {clash[1]!r}: one is the other's folder. Nothing was changed.",
+            f"{verb} cannot keep both {one!r} and {other!r}: one is the other's folder. Nothing was changed.",
             hint="Choose the other side for one of them, or drop it: memlake merge --abort",
         )
     if verb != "merge" and not here.history.plan(head, edits["work"])[0]:
@@ -297,10 +298,10 @@ def choose(here: Here, side: str, paths: tuple[str, ...]) -> tuple[Conflict, ...
     conflicts = here.local.conflicts()
     known = {conflict.path for conflict in conflicts}
     for path in paths:
-        if path not in known:
-            listed = "  ".join(sorted(known)[:5])
-            raise NotFound(f"{path!r} is not in conflict. Nothing was changed.", hint=f"In conflict: {listed}")
-    chosen = [c._replace(choice=side, chosen=None) for c in conflicts if not paths or c.path in paths]
+        if not any(matches(other, (path,)) for other in known):
+            listed = "  ".join(plain(other) for other in sorted(known)[:5])
+            raise NotFound(f"{plain(path)!r} is not in conflict. Nothing was changed.", hint=f"In conflict: {listed}")
+    chosen = [c._replace(choice=side, chosen=None) for c in conflicts if not paths or matches(c.path, paths)]
     with operation(here, f"merge --{side}", " ".join(path.removeprefix(FILES) for path in paths)):
         here.local.put_conflicts(chosen)
     return tuple(conflict for conflict in here.local.conflicts() if conflict.choice is None)
@@ -314,7 +315,7 @@ def proceed(here: Here, said: Conclusion) -> Merged:
     if still_open:
         raise ConflictError(
             f"{doing['verb']} is still waiting: {len(still_open)} path(s) without a choice:\n  "
-            + "\n  ".join(still_open[:10]),
+            + "\n  ".join(map(plain, still_open[:10])),
             hint=f"Choose with `memlake {doing['verb']} --ours PATH` or `--theirs PATH`, "
             "or edit it and `memlake add` it.",
         )

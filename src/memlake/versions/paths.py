@@ -154,15 +154,40 @@ def file_path(path: str) -> str:
     return path[len(FILES) :]
 
 
+def plain(path: str) -> str:
+    """A tree path as people see it: a file without its room, all of the files as a dot."""
+    return str(path).removeprefix(FILES) if path != FILES[:-1] else "."
+
+
 def folder_clashes(paths: Mapping[str, object]) -> list[str]:
     """Paths of a set that are also folders of others in it."""
     folders = {folder for path in paths for folder in parents(path)}
     return sorted(path for path in paths if path in folders)
 
 
+class Glob(str):
+    """A wanted path with wildcards, made in `globs.py`. `folder` holds all that `regex`, of `pattern`, can match."""
+
+    __slots__ = ("folder", "pattern", "regex")
+    folder: str
+    pattern: str
+    regex: re.Pattern[str]
+
+
 def matches(path: str, wanted: Iterable[str]) -> bool:
-    """Whether a path is one of the wanted ones or lies in one of them."""
-    return any(not want or path == want or path.startswith(want + "/") for want in wanted)
+    """Whether a path is one of the wanted ones, lies in one of them, or is what one of them describes."""
+    return any(
+        not want
+        or path == want
+        or path.startswith(want + "/")
+        or (isinstance(want, Glob) and want.regex.fullmatch(path) is not None)
+        for want in wanted
+    )
+
+
+def scope(want: str) -> str:
+    """The path at or below which everything lies that a wanted path can match."""
+    return want.folder if isinstance(want, Glob) else want
 
 
 def name_problem(name: str) -> str | None:

@@ -11,6 +11,7 @@ from memlake.errors import Conflict, Nothing
 from memlake.records import Change, Commit, Entry, Lane
 from memlake.versions import refs, thin
 from memlake.versions.history import WINDOW, Draft, History
+from memlake.versions.paths import plain
 
 LARGE = 10_000  # edits from which the tree is planned before the lock is taken
 Expected = Mapping[str, tuple[Entry | None, ...]]
@@ -76,7 +77,7 @@ def _check(history: History, head: Commit | None, draft: Draft, changes: tuple[C
     found.update(history.entries(head, only_read) if only_read else {})
     changed = [path for path, allowed in expects.items() if found.get(path) not in allowed]
     if changed:
-        listed = "  ".join(changed[:5]) + (f"  and {len(changed) - 5} more" if len(changed) > 5 else "")
+        listed = "  ".join(map(plain, changed[:5])) + (f"  and {len(changed) - 5} more" if len(changed) > 5 else "")
         raise Conflict(
             f"the branch moved meanwhile, and {len(changed)} of your paths changed there too:\n  {listed}\n"
             "Nothing was committed; your stage and files are unchanged.",

@@ -19,7 +19,7 @@ from memlake.records import Author, Change, Conflict, Entry, Staged
 from memlake.versions import notes, sniff, worktree
 from memlake.versions.ignore import Ignore
 from memlake.versions.local import Local, Tracked, pack_stat
-from memlake.versions.paths import FILES, check_file, check_files, check_together, parents
+from memlake.versions.paths import FILES, Glob, check_file, check_files, check_together, matches, parents
 
 Progress = Callable[[int, int, str], None]
 _TABLES = (sniff.CSV, sniff.TSV, sniff.JSONL, sniff.PARQUET)
@@ -78,7 +78,10 @@ class _Finder:
 
     def run(self) -> None:
         for path in self._asked.paths:
-            self._one(path)
+            if isinstance(path, Glob):
+                self._matching(path)
+            else:
+                self._one(path)
         # What is tracked stays tracked, also where an ignore rule came later.
         for path in self._rows.keys() - self.found.keys():
             if self._is_tracked(path) and (stat := worktree.find_stat(self._root, path)) is not None:
@@ -95,19 +98,22 @@ class _Finder:
             _refuse_special(path, os.lstat(full))
             self.found[path] = os.lstat(full)
         elif not self._any_tracked(path):
-            raise NotFound(
-                f"path {path!r} matches no file. Nothing was staged.",
-                hint="Check the spelling; paths are relative to the folder you are in.",
-            )
+            raise _no_file(path)
 
-    def _below(self, folder: str) -> None:
+    def _matching(self, glob: Glob) -> None:
+        if os.path.isdir(f"{self._root}/{glob.folder}"):
+            self._below(glob.folder, glob)
+        if not any(matches(path, (glob,)) for path in (*self.found, *self._rows)):
+            raise _no_file(glob)
+
+    def _below(self, folder: str, wanted: str = "") -> None:
         scope = self._ignore
         for part in folder.split("/") if folder else ():
             scope = scope.enter(part)
         if folder:
             self._refuse_ignored(folder, is_dir=True)
         for path, entry in worktree.walk(self._root, folder, scope):
-            if self._asked.tracked_only and not self._is_tracked(path):
+            if (self._asked.tracked_only and not self._is_tracked(path)) or (wanted and not matches(path, (wanted,))):
                 continue
             stat = entry.stat(follow_symlinks=False)
             if modes.S_ISREG(stat.st_mode) or modes.S_ISLNK(stat.st_mode):
@@ -130,6 +136,13 @@ class _Finder:
 
     def _any_tracked(self, path: str) -> bool:
         return path in self._rows or any(other.startswith(path + "/") for other in self._rows)
+
+
+def _no_file(path: str) -> NotFound:
+    return NotFound(
+        f"path {str(path)!r} matches no file. Nothing was staged.",
+        hint="Check the spelling; paths are relative to the folder you are in.",
+    )
 
 
 def _refuse_special(path: str, found: os.stat_result) -> None:

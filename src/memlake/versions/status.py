@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat as modes
+from collections.abc import Iterable, Iterator, Sequence
 
 from memlake.errors import Unavailable
 from memlake.records import Change, Entry, Status
@@ -12,9 +13,9 @@ from memlake.versions import worktree
 from memlake.versions.bases import reachable
 from memlake.versions.codec import decode_entry
 from memlake.versions.here import Here
-from memlake.versions.ignore import Ignore
+from memlake.versions.ignore import ALWAYS, Ignore
 from memlake.versions.local import Local, pack_stat
-from memlake.versions.paths import FILES
+from memlake.versions.paths import FILES, matches
 
 Difference = tuple[tuple[Change, ...], tuple[str, ...]]
 
@@ -91,7 +92,7 @@ class _Scan:
         return tuple(changes), tuple(sorted(self._untracked))
 
 
-def _folders_of(paths: dict[str, tuple[str, bytes | None, int, bytes | None]]) -> set[str]:
+def _folders_of(paths: Iterable[str]) -> set[str]:
     folders: set[str] = set()
     for path in paths:
         folder = path.rpartition("/")[0]
@@ -101,14 +102,40 @@ def _folders_of(paths: dict[str, tuple[str, bytes | None, int, bytes | None]]) -
     return folders
 
 
-def status(here: Here) -> Status:
+# -- what is ignored ----------------------------------------------------------------------------
+
+
+class _Ignored:
+    """A walk of its own: the scan above must not pay for what is seldom asked."""
+
+    def __init__(self, local: Local, root: str) -> None:
+        self._root, self._tracked = root, set(local.paths())
+        self._folders = _folders_of(self._tracked)
+
+    def below(self, prefix: str, ignore: Ignore) -> Iterator[str]:
+        with os.scandir(f"{self._root}/{prefix}") as found:
+            for entry in sorted(found, key=lambda entry: entry.name):
+                path, is_folder = prefix + entry.name, entry.is_dir(follow_symlinks=False)
+                if entry.name in ALWAYS or path in self._tracked:
+                    continue
+                if path not in self._folders and ignore.ignores(entry.name, is_folder):
+                    yield f"{path}/" if is_folder else path
+                elif is_folder:
+                    yield from self.below(f"{path}/", ignore.enter(entry.name))
+
+
+# -- status -------------------------------------------------------------------------------------
+
+
+def status(here: Here, paths: Sequence[str] = (), *, ignored: bool = False) -> Status:
+    """How things stand, in all or at some tree paths."""
     unstaged, untracked = compare(here.local, here.root)
     head, doing = here.head(), here.local.json_state("doing")
     base = here.local.base
     behind = 0
     if head is not None and base is not None and head.oid != base:
         behind = len(reachable(here.history, [head.seq], [here.history.seq(base)]))
-    return Status(
+    found = Status(
         branch=here.local.branch,
         head=head.oid if head else None,
         staged=here.local.staged_changes(),
@@ -117,4 +144,27 @@ def status(here: Here) -> Status:
         conflicts=here.local.conflicts(),
         doing=doing["verb"] if doing else None,
         behind=behind,
+        ignored=tuple(_Ignored(here.local, here.root).below("", Ignore(here.root))) if ignored else (),
     )
+    return _only(here.root, found, paths) if paths else found
+
+
+def _only(root: str, found: Status, wanted: Sequence[str]) -> Status:
+    return found._replace(
+        staged=tuple(change for change in found.staged if matches(change.path, wanted)),
+        unstaged=tuple(change for change in found.unstaged if matches(change.path, wanted)),
+        untracked=tuple(path for one in found.untracked for path in _untracked_in(root, one, wanted)),
+        conflicts=tuple(conflict for conflict in found.conflicts if matches(conflict.path, wanted)),
+        ignored=tuple(path for path in found.ignored if matches(FILES + path.rstrip("/"), wanted)),
+    )
+
+
+def _untracked_in(root: str, path: str, wanted: Sequence[str]) -> Iterator[str]:
+    """The path itself, or the wanted files in it when it is a folder that is not wanted as a whole."""
+    if matches(FILES + path.rstrip("/"), wanted):
+        yield path
+    elif path.endswith("/"):
+        rules = Ignore(root)
+        for part in path[:-1].split("/"):
+            rules = rules.enter(part)
+        yield from (file for file, _ in worktree.walk(root, path[:-1], rules) if matches(FILES + file, wanted))

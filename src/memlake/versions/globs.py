@@ -1,0 +1,47 @@
+"""Typed paths that hold wildcards. Loaded only for those: a plain path costs nothing here.
+
+The rules are git's: a wildcard matches slashes too (`*.csv` finds `data/a.csv`), what stands before the first
+wildcard is a folder by its name, and a file that has the very name of a pattern is meant itself.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from memlake.versions.codec import KIND_OF_ROOM
+from memlake.versions.ignore import translated
+from memlake.versions.local import Local
+from memlake.versions.paths import FILES, Glob
+from memlake.versions.worktree import relative
+
+
+def file_spec(root: Path, local: Local, text: str) -> str:
+    """A typed path with wildcards, relative to the root: a pattern, or the file of that very name."""
+    at = min(place for mark in "*?[" if (place := text.find(mark)) >= 0)
+    cut = text.rfind("/", 0, at) + 1
+    folder, pattern = relative(root, text[:cut] or "."), text[cut:].rstrip("/")
+    name = f"{folder}/{pattern}" if folder else pattern
+    if os.path.lexists(f"{root}/{name}") or local.tracked([name]):
+        return name
+    return _glob(folder, pattern)
+
+
+def tree_spec(root: Path, local: Local, text: str) -> str:
+    """As `file_spec`, as a tree path; `memories/*` and the other rooms are named in full."""
+    room, slash, rest = text.partition("/")
+    if slash and room in KIND_OF_ROOM and (room != "files" or not (root / "files").exists()):
+        return _glob(room, rest)
+    found = file_spec(root, local, text)
+    return FILES + found if not isinstance(found, Glob) else _glob(FILES + found.folder, found.pattern)
+
+
+def _glob(folder: str, pattern: str) -> Glob:
+    folder = folder.rstrip("/")
+    prefix = f"{folder}/" if folder else ""
+    made = Glob(prefix + pattern)
+    body = translated(pattern, crossing=True)
+    made.folder, made.pattern = folder, pattern
+    made.regex = re.compile("(?!)" if body is None else re.escape(prefix) + body, re.DOTALL)
+    return made
