@@ -366,3 +366,14 @@ def test_only_the_entry_catches_everything() -> None:
             if isinstance(node, ast.ExceptHandler) and isinstance(node.type, ast.Name) and node.type.id == "Exception"
         ]
         assert len(caught) == (1 if path.name == "main.py" else 0), path.name
+
+
+def test_a_warning_is_one_line_on_standard_error(run: Run, story: dict[str, str]) -> None:
+    ran = run("log", "--oneline", "main@{yesterday}")
+    assert len(ran.lines) == 1 and ran.lines[0].endswith(" first")
+    assert ran.err.startswith("warning: the reflog of 'main' only goes back to ") and len(ran.err.splitlines()) == 1
+
+
+def test_a_rev_of_a_branch_without_commits_is_not_taken_for_a_path(run: Run, repo: Path) -> None:
+    for verb in ("log", "diff", "show"):
+        assert "branch 'main' has no commits" in run(verb, "@~1", code=128).err

@@ -115,8 +115,8 @@ def test_a_time_in_braces_asks_where_the_branch_was_then(
     assert oid(repo, "main@{yesterday}") == oid(repo, "@{1 day ago}") == old
     assert oid(repo, "main@{2 hours ago}") == oid(repo, "HEAD~1")
     assert oid(repo, "main@{now}") == new
-    with pytest.raises(ml.NotFound, match="did not exist"):
-        repo.commit_at("main@{1 week ago}")
+    with pytest.warns(UserWarning, match="'main' only goes back to"):
+        assert oid(repo, "main@{1 week ago}") == old
 
 
 def test_minus_n_names_the_branch_before(repo: ml.Repo, fork: dict[str, ml.Commit]) -> None:
@@ -186,3 +186,19 @@ def test_a_rev_of_the_memory_lane_names_its_own_line(repo: ml.Repo, line: list[s
     assert repo.commit_at("main~2", lane="memory").oid == memories[0]
     assert repo.commit_at("main@{1}", lane="memory").oid == memories[1]
     assert repo.commit_at("HEAD~1").oid == line[2]
+
+
+@pytest.mark.parametrize("rev", ["HEAD", "@", "@~1", "HEAD^", "main~2", "main@{1}", "main@{yesterday}"])
+def test_a_rev_of_a_branch_without_commits_says_so(repo: ml.Repo, rev: str) -> None:
+    with pytest.raises(ml.NotFound, match="branch 'main' has no commits"):
+        repo.commit_at(rev)
+
+
+def test_a_lane_without_a_log_is_no_obstacle_to_listing_the_other(
+    repo: ml.Repo, keep: Callable[..., ml.Commit]
+) -> None:
+    keep("one", {"a": "1"})
+    keep("two", {"b": "2"})
+    assert [path for path, _ in repo.ls("main@{1}")] == ["files/a"]
+    with pytest.warns(UserWarning, match="only goes back"):
+        assert [path for path, _ in repo.ls("main@{1 year ago}")] == ["files/a"]

@@ -288,7 +288,7 @@ def test_a_link_out_of_the_root_or_into_the_repo_is_refused(
         (here / "out").symlink_to(tmp_path_factory.mktemp("elsewhere"))
     write({"good": "1", ".memlakeignore": "out\n"})
     (here / "bad").symlink_to(target)
-    with pytest.raises(ml.InvalidInput, match=r"'bad' points"):
+    with pytest.raises(ml.InvalidInput, match=r"'bad' is refused: the link points"):
         repo.add(all=True)
     assert repo.status().staged == ()
 
@@ -308,3 +308,32 @@ def test_a_file_is_never_written_through_a_link(
             verb()
         assert (outside / "a").read_text() == "precious" and sorted(p.name for p in outside.iterdir()) == ["a"]
     assert repo.branch_name == "main"
+
+
+def test_every_refused_path_is_named_up_to_ten(repo: ml.Repo, write: Callable[..., None], here: Path) -> None:
+    write({"good": "1", "con.txt": "1", "back\\slash": "1"})
+    (here / "out").symlink_to("/etc/passwd")
+    with pytest.raises(ml.InvalidInput) as raised:
+        repo.add(".")
+    assert all(f"  {name!r}: " in raised.value.message for name in ("con.txt", "back\\slash", "out"))
+    assert "good" not in raised.value.message and repo.status().staged == ()
+    write({f"aux.{number}": "1" for number in range(12)})
+    with pytest.raises(ml.InvalidInput, match=r"15 paths are refused(.|\n)*and 5 more"):
+        repo.add(".")
+
+
+def test_every_pair_of_twins_is_named(repo: ml.Repo, write: Callable[..., None]) -> None:
+    write({"a": "1", "A": "1", "b": "1", "B": "1"})
+    with pytest.raises(ml.InvalidInput) as raised:
+        repo.add(".")
+    assert "beside 'A'" in raised.value.message and "beside 'B'" in raised.value.message
+
+
+def test_an_absolute_link_inside_the_repo_is_refused_as_absolute(
+    repo: ml.Repo, write: Callable[..., None], here: Path
+) -> None:
+    write({"a": "1"})
+    (here / "link").symlink_to(here / "a")
+    with pytest.raises(ml.InvalidInput, match="the link is absolute") as raised:
+        repo.add(".")
+    assert "relative" in raised.value.hint and "outside" not in raised.value.message

@@ -122,8 +122,15 @@ def is_whole_kind(word: str) -> bool:
 def _check_paths(repo: Repo, words: Iterable[str]) -> None:
     for word in words:
         if not (os.path.lexists(word) or paths.is_kind(word) or paths.is_pattern(word) or _tracked(repo, word)):
+            _check_born(repo, word)
             hint = f"{rev_hint(repo, word)}\n{_dashes_hint()}".strip()
             raise NotFound(f"'{word}' is neither a revision nor a path here.", hint=hint)
+
+
+def _check_born(repo: Repo, word: str) -> None:
+    """A rev counted from a branch without commits is refused as that, not as a path."""
+    if repo.head is None and re.split(r"[~^]|(?<=.)@|\.\.", word, maxsplit=1)[0] in ("HEAD", "@", repo.branch_name):
+        repo.commit_at(word)
 
 
 def _tracked(repo: Repo, word: str) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -160,7 +161,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     _settle_streams()
     args = list(sys.argv[1:] if argv is None else argv)
     try:
-        return _run(args)
+        with warnings.catch_warnings():
+            warnings.simplefilter("default", UserWarning)
+            warnings.showwarning = _show_warning
+            return _run(args)
     except BrokenPipeError:
         return _leave_pipe()
     except (KeyboardInterrupt, click.Abort):
@@ -201,6 +205,11 @@ def _leave_pipe() -> int:
     """The reader has gone (`| head`): end quietly, and keep the interpreter's last flush quiet too."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 141
+
+
+def _show_warning(message: Warning | str, category: type[Warning], *_where: object, **_more: object) -> None:
+    if issubclass(category, UserWarning):
+        _say("warning", str(message), "")
 
 
 def _show_traceback() -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 
 from memlake.errors import InvalidInput
@@ -16,6 +16,8 @@ from memlake.versions.codec import KIND_OF_ROOM
 
 FILES = "files/"
 MAX_PATH, MAX_PART = 4096, 255
+_LISTED = 10
+_REFUSED = "Rename it, or list it in .memlakeignore."
 _BAD = re.compile(r"[\x00-\x1f\x7f\\]")
 _DRIVE = re.compile(r"^[A-Za-z]:")
 _RESERVED = {"con", "prn", "aux", "nul", *(f"com{i}" for i in range(1, 10)), *(f"lpt{i}" for i in range(1, 10))}
@@ -23,47 +25,55 @@ _RESERVED = {"con", "prn", "aux", "nul", *(f"com{i}" for i in range(1, 10)), *(f
 
 def check_file(path: str) -> str:
     """A file path relative to the root, as stored; raises InvalidInput with the reason."""
-    text = path
-    if not (text.isascii() and text.isprintable() and "\\" not in text):
-        if _BAD.search(text):
-            raise _refused(path, "it holds a control character, NUL or a backslash")
+    if problem := file_problem(path):
+        refuse([(path, problem)])
+    return path
+
+
+def file_problem(path: str) -> str | None:
+    """Why a file may not have this path, or None."""
+    if not (path.isascii() and path.isprintable() and "\\" not in path):
+        if _BAD.search(path):
+            return "it holds a control character, NUL or a backslash"
         try:
-            text.encode()
+            path.encode()
         except UnicodeEncodeError:
-            raise _refused(path, "its name is not valid UTF-8") from None
-    if not text or text.startswith("/"):
-        raise _refused(path, "it is absolute" if text else "it is empty")
-    if ":" in text and _DRIVE.match(text):
-        raise _refused(path, "it starts with a drive letter")
-    if len(text) > MAX_PATH:
-        raise _refused(path, f"it is longer than {MAX_PATH} characters")
-    for part in text.split("/"):
-        _check_part(path, part)
-    return text
+            return "its name is not valid UTF-8"
+    if not path or path.startswith("/"):
+        return "it is absolute" if path else "it is empty"
+    if ":" in path and _DRIVE.match(path):
+        return "it starts with a drive letter"
+    if len(path) > MAX_PATH:
+        return f"it is longer than {MAX_PATH} characters"
+    return next((problem for part in path.split("/") if (problem := _part_problem(part))), None)
 
 
-def check_files(paths: Iterable[str]) -> None:
-    """As `check_file`, for many: a folder shared by thousands of files is looked at once."""
+def file_problems(paths: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """(path, why) for those that are refused: a folder shared by thousands of files is looked at once."""
     known: set[str] = set()
     for path in paths:
         folder, _, name = path.rpartition("/")
         if folder in known and name.isascii() and name.isprintable() and "\\" not in name and len(path) <= MAX_PATH:
-            _check_part(path, name)
+            problem = _part_problem(name)
         else:
-            check_file(path)
-            known.add(folder)
+            problem = file_problem(path)
+            if problem is None:
+                known.add(folder)
+        if problem:
+            yield path, problem
 
 
-def _check_part(path: str, part: str) -> None:
+def _part_problem(part: str) -> str | None:
     if part in ("", ".", ".."):
-        raise _refused(path, f"{part or 'an empty part'!r} may not be a part of a path")
+        return f"{part or 'an empty part'!r} may not be a part of a path"
     lower = part.lower()
     if lower == ".memlake" or lower.startswith(".memlake~"):
-        raise _refused(path, "it lies inside .memlake, which is the repo itself")
+        return "it lies inside .memlake, which is the repo itself"
     if len(part) > MAX_PART:
-        raise _refused(path, f"a part is longer than {MAX_PART} characters")
+        return f"a part is longer than {MAX_PART} characters"
     if lower.split(".", 1)[0] in _RESERVED and len(lower) < 12:
-        raise _refused(path, f"{part!r} is a reserved device name on Windows")
+        return f"{part!r} is a reserved device name on Windows"
+    return None
 
 
 def check(path: str) -> str:
@@ -77,11 +87,18 @@ def check(path: str) -> str:
     return f"{room}/{check_file(rest)}"
 
 
-def _refused(path: str, reason: str) -> InvalidInput:
-    return InvalidInput(
-        f"path {_shown(path)} is refused: {reason}. Nothing was changed.",
-        hint="Rename it, or list it in .memlakeignore.",
-    )
+def refuse(problems: Sequence[tuple[str, str]], *, hint: str = "") -> None:
+    """Raise with every (path, why), up to ten; without one, do nothing."""
+    if len(problems) == 1:
+        path, why = problems[0]
+        raise InvalidInput(f"path {_shown(path)} is refused: {why}. Nothing was changed.", hint=hint or _REFUSED)
+    if problems:
+        listed = "".join(f"\n  {_shown(path)}: {why}" for path, why in problems[:_LISTED])
+        more = f"\n  and {len(problems) - _LISTED} more" if len(problems) > _LISTED else ""
+        raise InvalidInput(
+            f"{len(problems)} paths are refused:{listed}{more}\nNothing was changed.",
+            hint=hint or _REFUSED.replace("it,", "them,").replace("it in", "them in"),
+        )
 
 
 def _shown(path: str) -> str:
@@ -101,7 +118,15 @@ def parents(path: str) -> Iterable[str]:
 
 
 def check_together(added: Iterable[str], existing: Iterable[str]) -> None:
-    """Refuse paths that cannot be checked out side by side: case or Unicode twins, a file and a folder of one name."""
+    """Refuse paths that cannot be checked out side by side."""
+    found = list(collisions(added, existing))
+    if len(found) == 1:
+        raise _collision(*found[0])
+    refuse([(path, f"beside {_shown(other)}: they {_why_apart(path, other)}") for path, other in found])
+
+
+def collisions(added: Iterable[str], existing: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """(path, other) that cannot live together: case or Unicode twins, a file and a folder of one name."""
     files: dict[str, str] = {}
     folders: dict[str, str] = {}
     for path in existing:
@@ -112,23 +137,28 @@ def check_together(added: Iterable[str], existing: Iterable[str]) -> None:
         name = fold(path)
         twin = files.get(name, path)
         if twin != path:
-            raise _collision(path, twin)
+            yield path, twin
+            continue
         files[name] = path
         folder = path.rpartition("/")[0]
         if folder not in known:
-            _check_folders(path, files, folders)
+            other = _folder_collision(path, files, folders)
+            if other is not None:
+                yield path, other
+                continue
             known.add(folder)
         if name in folders:
-            raise _collision(path, folders[name] + "/")
+            yield path, folders[name] + "/"
 
 
-def _check_folders(path: str, files: dict[str, str], folders: dict[str, str]) -> None:
+def _folder_collision(path: str, files: dict[str, str], folders: dict[str, str]) -> str | None:
     for folder in parents(path):
         other = folders.setdefault(fold(folder), folder)
         if other != folder:
-            raise _collision(path, other + "/")
+            return other + "/"
         if fold(folder) in files:
-            raise _collision(path, files[fold(folder)])
+            return files[fold(folder)]
+    return None
 
 
 def _note_folders(path: str, folders: dict[str, str]) -> None:
@@ -137,11 +167,15 @@ def _note_folders(path: str, folders: dict[str, str]) -> None:
         folder = folder.rpartition("/")[0]
 
 
-def _collision(path: str, other: str) -> InvalidInput:
+def _why_apart(path: str, other: str) -> str:
     same = fold(path) == fold(other.rstrip("/"))
-    why = "differ only in case or Unicode form" if same else "cannot both exist in one folder"
+    return "differ only in case or Unicode form" if same else "cannot both exist in one folder"
+
+
+def _collision(path: str, other: str) -> InvalidInput:
     return InvalidInput(
-        f"paths {_shown(path)} and {_shown(other)} {why}. Nothing was changed.", hint="Rename or remove one of them."
+        f"paths {_shown(path)} and {_shown(other)} {_why_apart(path, other)}. Nothing was changed.",
+        hint="Rename or remove one of them.",
     )
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import difflib
 import re
+import warnings
 from collections.abc import Iterator
 from itertools import islice
 
 from memlake.errors import InvalidInput, NotFound
-from memlake.records import Commit, Lane, Move
+from memlake.records import Commit, Lane, Move, when
 from memlake.versions import refs
 from memlake.versions.bases import merge_bases
 from memlake.versions.here import Here
@@ -119,7 +120,7 @@ def _at(here: Here, name: str, lane: Lane, steps: str) -> tuple[Commit | None, s
     name = name or here.local.branch or "HEAD"  # `@{1}` counts moves of the branch we are on
     moves = head_log(here) if name in ("HEAD", "@") else refs.reflog(here.history, known_branch(here, name), lane)
     shown = name or "HEAD"
-    oid = _nth(moves, int(asked), shown) if asked.isdigit() else _then(moves, parse_time(asked), shown, asked)
+    oid = _nth(moves, int(asked), shown) if asked.isdigit() else _then(moves, parse_time(asked), shown)
     return refs.commit_of(here.history, oid), rest
 
 
@@ -131,6 +132,8 @@ def known_branch(here: Here, name: str) -> str:
 
 def _nth(moves: Iterator[Move], index: int, shown: str) -> str | None:
     taken = list(islice(moves, index + 1))
+    if not taken:
+        return None
     if len(taken) == index + 1:
         return taken[-1].new
     if taken and len(taken) == index and taken[-1].old:
@@ -141,15 +144,18 @@ def _nth(moves: Iterator[Move], index: int, shown: str) -> str | None:
     )
 
 
-def _then(moves: Iterator[Move], time: int, shown: str, asked: str) -> str | None:
+def _then(moves: Iterator[Move], time: int, shown: str) -> str | None:
+    """Where a ref was; before its log begins, where that begins. None for a lane that has no log."""
     oldest = None
     for move in moves:
         if move.time <= time:
             return move.new
         oldest = move
-    if oldest is not None and oldest.old:
-        return oldest.old
-    raise NotFound(f"{shown!r} did not exist {asked}.", hint=f"Its history: memlake reflog {shown}")
+    if oldest is None:
+        return None
+    since = when(oldest.time).strftime("%Y-%m-%d %H:%M:%S %z")
+    warnings.warn(f"the reflog of {shown!r} only goes back to {since}; this is what it was then.", stacklevel=2)
+    return oldest.old or oldest.new
 
 
 def head_log(here: Here) -> Iterator[Move]:
@@ -182,7 +188,8 @@ def _stash(here: Here, index: int) -> Commit | None:
 def unknown(here: Here, text: str) -> NotFound:
     names = [row[0] for row in here.history.db.rows("SELECT name FROM ref WHERE kind < 2")]
     near = difflib.get_close_matches(text, names, 2)
-    if text in ("HEAD", "@") or (here.head() is None and text == here.local.branch):
+    name = re.split(r"[~^]|@\{|(?<=.)@|\.\.", text, maxsplit=1)[0] if here.head() is None else text
+    if name in ("HEAD", "@") or (here.head() is None and name == here.local.branch):
         return NotFound(
             f"{text!r} names no commit yet: branch {here.local.branch!r} has no commits.",
             hint='Make the first one with: memlake add . && memlake commit -m "..."',

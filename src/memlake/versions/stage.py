@@ -19,7 +19,7 @@ from memlake.records import Author, Change, Conflict, Entry, Staged
 from memlake.versions import notes, sniff, worktree
 from memlake.versions.ignore import Ignore
 from memlake.versions.local import Local, Tracked, pack_stat
-from memlake.versions.paths import FILES, Glob, check_file, check_files, check_together, matches, parents
+from memlake.versions.paths import FILES, Glob, check_file, check_together, file_problems, matches, parents, refuse
 
 Progress = Callable[[int, int, str], None]
 _TABLES = (sniff.CSV, sniff.TSV, sniff.JSONL, sniff.PARQUET)
@@ -44,7 +44,11 @@ def add(objects: Objects, local: Local, root: str, author: Author, asked: Adding
     rows.update(_replaced(local, found.keys() - rows.keys()))
     gone = [row for path, row in rows.items() if row.entry is not None and path not in found]
     changed = [(path, stat) for path, stat in found.items() if _differs(rows.get(path), stat)]
-    _check_names([path for path, _ in changed if path not in rows], local, {row.path for row in gone})
+    new = [path for path, _ in changed if path not in rows]
+    links = [path for path, stat in changed if modes.S_ISLNK(stat.st_mode)]
+    names, led = list(file_problems(new)), list(worktree.link_problems(root, links))
+    refuse(names + led, hint="" if names else worktree.LINK_HINT)
+    _check_names(new, local, {row.path for row in gone})
     if not changed:
         return _stage(local, [], gone, warnings)
     with Writer(objects, "add") as writer:
@@ -160,10 +164,8 @@ def _replaced(local: Local, added: Iterable[str]) -> dict[str, Tracked]:
 
 
 def _check_names(added: list[str], local: Local, gone: set[str]) -> None:
-    if not added:
-        return
-    check_files(added)
-    check_together(added, (path for path in local.paths() if path not in gone))
+    if added:
+        check_together(added, (path for path in local.paths() if path not in gone))
 
 
 def _read_all(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import os
 import stat as modes
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,8 +19,10 @@ from memlake.objects.writer import Writer
 from memlake.records import Entry
 from memlake.versions.ignore import Ignore
 from memlake.versions.local import is_racy, mode_of, pack_stat
+from memlake.versions.paths import refuse
 
 _TRIES = 3
+LINK_HINT = "Make the link relative and inside, copy the file in, or list it in .memlakeignore."
 
 
 class Seen(NamedTuple):
@@ -154,19 +157,30 @@ def _seen(entry: Entry, found: os.stat_result, head: bytes) -> Seen:
 
 def check_link(root: str, path: str, target: str) -> None:
     """A link may point anywhere inside the root, also at nothing; never outside of it."""
+    if problem := _link_problem(root, path, target):
+        refuse([(path, problem)], hint=LINK_HINT)
+
+
+def link_problems(root: str, paths: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """(path, why) for links that cannot be kept."""
+    for path in paths:
+        with contextlib.suppress(FileNotFoundError):
+            if problem := _link_problem(root, path, os.readlink(f"{root}/{path}")):
+                yield path, problem
+
+
+def _link_problem(root: str, path: str, target: str) -> str | None:
     inside = os.path.normpath(os.path.join(os.path.dirname(path), target))
     real = os.path.realpath(os.path.join(root, os.path.dirname(path), target))
     real_root = os.path.realpath(root)
-    lexical_escape = os.path.isabs(target) or inside == ".." or inside.startswith("../")
-    if lexical_escape or not (real == real_root or real.startswith(real_root + os.sep)):
-        raise InvalidInput(
-            f"link {path!r} points outside of the repo (to {target!r}) and cannot be kept. Nothing was changed.",
-            hint="Copy the file in, make the link relative and inside, or list it in .memlakeignore.",
-        )
+    within = real == real_root or real.startswith(real_root + os.sep)
+    if within and os.path.isabs(target):
+        return f"the link is absolute (to {target!r}), so it would lead nowhere in another copy of the repo"
+    if not within or inside == ".." or inside.startswith("../"):
+        return f"the link points outside of the repo (to {target!r})"
     if inside == ".memlake" or inside.startswith(".memlake/"):
-        raise InvalidInput(
-            f"link {path!r} points into .memlake and cannot be kept. Nothing was changed.", hint="Remove the link."
-        )
+        return "the link points into .memlake"
+    return None
 
 
 def find_stat(root: str, path: str) -> os.stat_result | None:
