@@ -129,18 +129,16 @@ class Repo:
 
     def _wanted(self, *paths: AnyPath) -> list[str]:
         """As `_relative`, where a path may be a pattern."""
-        texts = [os.fspath(path) for path in paths]
         return [
             versions.globs.file_spec(self.root, self._local, text) if _is_pattern(text) else self._relative(text)[0]
-            for text in texts
+            for text in (os.fspath(path) for path in paths)
         ]
 
     def _wanted_paths(self, paths: Sequence[AnyPath]) -> tuple[str, ...]:
         """As `path` for each, where one may be a pattern."""
-        texts = [os.fspath(path) for path in paths]
         return tuple(
             versions.globs.tree_spec(self.root, self._local, text) if _is_pattern(text) else self.path(text)
-            for text in texts
+            for text in (os.fspath(path) for path in paths)
         )
 
     def path(self, given: AnyPath) -> str:
@@ -233,9 +231,15 @@ class Repo:
         grep: str | None = None,
         first_parent: bool = False,
         all: bool = False,
+        text: str | None = None,
+        follow: bool = False,
+        reverse: bool = False,
     ) -> Iterator[Commit]:
-        wanted = self._wanted_paths(paths)
-        query = versions.looking.LogQuery(rev, lane, wanted, limit, skip, since, until, author, grep, first_parent, all)
+        """Commits, newest first. `text`: those that add or remove it; `follow`: the one path past exact renames."""
+        query = versions.looking.LogQuery(
+            rev, lane, self._wanted_paths(paths), limit, skip, since, until, author, grep, first_parent, all, text,
+            follow, reverse,
+        )  # fmt: skip
         return versions.looking.log(self._look(), query)
 
     def diff(
@@ -250,11 +254,15 @@ class Repo:
         here = self._settled() if b is None else self._look()
         return versions.looking.diff(here, a, b, staged=staged, paths=self._wanted_paths(paths), lane=lane)
 
+    def entry(self, path: AnyPath, rev: str = "HEAD") -> Entry:
+        """What a path holds in a commit; ":" is the stage."""
+        return versions.looking.entry_at(self._look(), self.path(path), rev)
+
     def read(self, path: AnyPath, rev: str = "HEAD") -> bytes:
-        return self._history.objects.read(versions.looking.entry_at(self._look(), self.path(path), rev).oid)
+        return self._history.objects.read(self.entry(path, rev).oid)
 
     def open(self, path: AnyPath, rev: str = "HEAD") -> BinaryIO:
-        return self._history.objects.open(versions.looking.entry_at(self._look(), self.path(path), rev).oid)
+        return self._history.objects.open(self.entry(path, rev).oid)
 
     def read_object(self, oid: str) -> bytes:
         return self._history.objects.read(oid)
@@ -272,7 +280,7 @@ class Repo:
             return versions.looking.Listing(lambda: versions.looking.listing_of(here, rev_, wanted))
         return versions.looking.Listing(lambda: versions.looking.listing(here, rev_, prefix))
 
-    def about(self, path: AnyPath, rev: str = "HEAD") -> About | None:
+    def about(self, path: AnyPath, rev: str = "HEAD") -> About:
         return versions.looking.about(self._look(), self.path(path), rev)
 
     def abouts(self, rev: str, entries: Mapping[str, Entry]) -> dict[str, About]:

@@ -32,6 +32,7 @@ READS = {
     "tag": (),
     "reflog": (),
     "blame": ("a",),
+    "cat": ("a",),
     "ls": (),
     "du": (),
     "fsck": (),

@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
 import click
 
-from memlake.cli import changes, patches, paths, shapes, words
-from memlake.cli.arguments import SplitCommand, completing, json_option, pass_repo, split
+from memlake.cli import shapes
+from memlake.cli.arguments import SplitCommand, completing, json_option, one_rev, pass_repo, split
+from memlake.cli.formats import DATE_HELP, FORMAT_HELP, Beside, Look, commit_lines, date_style, decorations, read_form
 from memlake.cli.graph import Graph, beside, rewrite_parents
 from memlake.cli.screen import Screen
 from memlake.cli.suggest import suggesting
-from memlake.errors import NotFound
+from memlake.errors import NotFound, Usage
 from memlake.records import Commit, Lane, Move, short
 from memlake.repo import Repo
-
-
-class Look(NamedTuple):
-    """How commits are shown. `merges`: whether merges show their changes too (against their first parent)."""
-
-    oneline: bool = False
-    graph: bool = False
-    detail: str = ""
-    decorate: bool = False
-    merges: bool = False
 
 
 class Wanted(NamedTuple):
@@ -42,16 +34,21 @@ class Wanted(NamedTuple):
     grep: str | None
     first_parent: bool
     all: bool
+    text: str | None
+    follow: bool
+    reverse: bool
 
     def leaves_out(self) -> bool:
         """Whether commits between shown ones, or beyond them, are not shown."""
         ranged = any(".." in rev or rev.startswith("^") for rev in self.revs)
-        return bool(ranged or self.paths or self.since or self.until or self.author or self.grep)
+        return bool(ranged or self.paths or self.since or self.until or self.author or self.grep or self.text)
 
 
 @click.command(cls=SplitCommand)
 @click.argument("given", nargs=-1, metavar="[REV]... [--] [PATH]...", shell_complete=completing("rev", "path"))
 @click.option("--oneline", is_flag=True, help="One line a commit.")
+@click.option("--format", "--pretty", "form", metavar="FORMAT", help=FORMAT_HELP)
+@click.option("--date", metavar="STYLE", default="default", callback=date_style, help=DATE_HELP)
 @click.option("--graph", is_flag=True, help="Draw how commits continue each other.")
 @click.option("-n", "--max-count", "limit", type=click.IntRange(0), help="At most N commits; -5 is short for -n 5.")
 @click.option("--skip", type=click.IntRange(0), default=0, help="Leave out the first N commits.")
@@ -63,6 +60,10 @@ class Wanted(NamedTuple):
 @click.option("--since", "--after", metavar="TIME", help="Newer than '2 days ago', 'yesterday', a date.")
 @click.option("--until", "--before", metavar="TIME", help="Older than a time.")
 @click.option("--grep", metavar="TEXT", help="Commits whose message has this.")
+@click.option("-S", "text", metavar="TEXT", help="Commits that add or remove this text in a file.")
+@click.option("--follow", is_flag=True, help="Beyond exact renames of the one PATH.")
+@click.option("--reverse", is_flag=True, help="Oldest first.")
+@click.option("-g", "--walk-reflogs", "moves", is_flag=True, help="By the moves of HEAD or a branch, newest first.")
 @click.option("--all", is_flag=True, help="From every branch and tag.")
 @click.option("--first-parent", is_flag=True, help="Follow only the first parent of merges.")
 @click.option("--memory", "lane", flag_value="memory", help="The memory lane, where agents write.")
@@ -70,27 +71,46 @@ class Wanted(NamedTuple):
 @click.option("--decorate/--no-decorate", default=None, help="Show branch and tag names; by default on a terminal.")
 @json_option
 @pass_repo
-def log(repo: Repo, screen: Screen, /, *, given: tuple[str, ...], as_json: bool, **options: Any) -> None:
+def log(repo: Repo, screen: Screen, /, *, given: tuple[str, ...], as_json: bool, moves: bool, **options: Any) -> None:
     """Show commits, newest first.
 
     \b
     memlake log --oneline --graph --all
     memlake log main..experiment-1 -- data/
     """
-    decorate = options.pop("decorate")
-    decorate = screen.on_terminal if decorate is None else decorate
-    look = Look(
-        options.pop("oneline"), options.pop("graph"), options.pop("detail") or "", decorate, options["first_parent"]
-    )
+    look = _look(screen, options)
     options["lane"] = options["lane"] or "work"
     revs, given_paths = split(repo, given)
     wanted = Wanted(revs=tuple(revs) or ("HEAD",), paths=tuple(given_paths), **options)
     _check_born(repo, wanted)
+    _check_together(wanted, look, moves=moves)
     with suggesting(repo, wanted.revs[0]), screen.pages():
+        found = _by_moves(repo, wanted) if moves else _with_parents(repo, wanted, look)
         if as_json:
-            screen.lines(shapes.stream("commits", (_shape(repo, one, look) for one in _read(repo, wanted))))
+            screen.lines(shapes.stream("commits", (_shape(repo, one, look) for one in found)))
         else:
-            screen.lines(_text(repo, screen, wanted, look))
+            screen.lines(_text(repo, screen, found, look))
+
+
+def _look(screen: Screen, options: dict[str, Any]) -> Look:
+    """Takes what is only about showing out of the options."""
+    decorate, form, detail = options.pop("decorate"), options.pop("form"), options.pop("detail")
+    return Look(
+        options.pop("oneline") and form is None,
+        options.pop("graph"),
+        detail or "",
+        screen.on_terminal if decorate is None else decorate,
+        options["first_parent"],
+        read_form(form),
+        options.pop("date"),
+    )
+
+
+def _check_together(wanted: Wanted, look: Look, *, moves: bool) -> None:
+    if wanted.reverse and look.graph:
+        raise Usage("--reverse and --graph cannot be used together.")
+    if moves and (wanted.leaves_out() or look.graph or wanted.reverse or wanted.follow or len(wanted.revs) > 1):
+        raise Usage("-g shows the moves of one ref; beside it only -n, --skip, --all and ways of showing can be used.")
 
 
 def _check_born(repo: Repo, wanted: Wanted) -> None:
@@ -111,23 +131,43 @@ def _read(repo: Repo, wanted: Wanted) -> Iterator[Commit]:
         grep=wanted.grep,
         first_parent=wanted.first_parent,
         all=wanted.all,
+        text=wanted.text,
+        follow=wanted.follow,
+        reverse=wanted.reverse,
     )
 
 
-def _shape(repo: Repo, commit: Commit, look: Look) -> dict[str, Any]:
-    return shapes.commit(commit, repo.changes(commit) if look.detail else None)
+class Found(NamedTuple):
+    """A commit to show, the parents a graph leads to, and the move it was found by."""
+
+    commit: Commit
+    parents: Sequence[str] = ()
+    move: Move | None = None
+
+
+def _shape(repo: Repo, found: Found, look: Look) -> dict[str, Any]:
+    shape = shapes.commit(found.commit, repo.changes(found.commit) if look.detail else None)
+    return {**shape, "move": found.move} if found.move else shape
+
+
+def _by_moves(repo: Repo, wanted: Wanted) -> Iterator[Found]:
+    lane: Lane = "memory" if wanted.lane == "memory" else "work"
+    moves = _all_moves(repo, lane) if wanted.all else _moves(repo, wanted.revs[0], lane)
+    stop = None if wanted.limit is None else wanted.skip + wanted.limit
+    for move in islice((move for move in moves if move.new), wanted.skip, stop):
+        yield Found(repo.commit_at(move.new or ""), (), move)
 
 
 # -- text
 
 
-def _text(repo: Repo, screen: Screen, wanted: Wanted, look: Look) -> Iterator[str]:
-    names = decorations(repo) if look.decorate else {}
+def _text(repo: Repo, screen: Screen, listed: Iterable[Found], look: Look) -> Iterator[str]:
+    names = decorations(repo) if look.decorated else {}
     graph = Graph() if look.graph else None
     first = True
-    for commit, parents in _with_parents(repo, wanted, look):
-        texts = list(commit_lines(repo, screen, commit, look, names.get(commit.oid, ())))
-        if not first and not look.oneline:
+    for commit, parents, move in listed:
+        texts = list(commit_lines(repo, screen, commit, look, Beside(names.get(commit.oid, ()), move)))
+        if not first and not look.dense:
             yield graph.padding() if graph else ""
         first = False
         if graph is None:
@@ -137,79 +177,19 @@ def _text(repo: Repo, screen: Screen, wanted: Wanted, look: Look) -> Iterator[st
             yield from beside(rows, texts, graph.padding())
 
 
-def _with_parents(repo: Repo, wanted: Wanted, look: Look) -> Iterator[tuple[Commit, Sequence[str]]]:
+def _with_parents(repo: Repo, wanted: Wanted, look: Look) -> Iterator[Found]:
     """Commits with the parents a graph leads to: never ones outside a range, and through those a filter hides."""
     if not look.graph:
-        yield from ((commit, ()) for commit in _read(repo, wanted))
+        yield from map(Found, _read(repo, wanted))
     elif not wanted.leaves_out():
         for commit in _read(repo, wanted):
-            yield commit, commit.parents[:1] if wanted.first_parent else commit.parents
+            yield Found(commit, commit.parents[:1] if wanted.first_parent else commit.parents)
     else:
         everything = repo.log(wanted.revs, lane=wanted.lane, first_parent=wanted.first_parent, all=wanted.all)
         parents = {one.oid: one.parents[:1] if wanted.first_parent else one.parents for one in everything}
         shown = list(_read(repo, wanted))
         near = rewrite_parents(parents, (commit.oid for commit in shown))
-        yield from ((commit, near[commit.oid]) for commit in shown)
-
-
-def commit_lines(repo: Repo, screen: Screen, commit: Commit, look: Look, names: Sequence[str] = ()) -> Iterator[str]:
-    """One commit's text: its head, its message, and the detail asked for."""
-    shown_names = _painted_names(screen, names)
-    if look.oneline:
-        yield f"{screen.paint(short(commit.oid), 'id')}{shown_names} {screen.clean(commit.subject)}"
-    else:
-        yield f"{screen.paint(f'commit {commit.oid}', 'id')}{shown_names}"
-        if len(commit.parents) > 1:
-            yield f"Merge: {' '.join(short(parent) for parent in commit.parents)}"
-        yield f"Author: {screen.clean(str(commit.author))}"
-        yield f"Date:   {words.date(commit.time)}"
-        yield from _fact_lines(repo, screen, commit)
-        yield ""
-        yield from (f"    {screen.clean(line)}".rstrip() for line in commit.message.split("\n"))
-    yield from _detail_lines(repo, screen, commit, look)
-
-
-def _fact_lines(repo: Repo, screen: Screen, commit: Commit) -> Iterator[str]:
-    """What the commit says beside its content: `--metric`, `--param`, `--uses`."""
-    for name in ("metrics", "params"):
-        if name in commit.meta:
-            facts = "  ".join(f"{key}={value}" for key, value in repo.meta(commit, name).items())
-            yield screen.clean(f"{name.title()}: {facts}")
-    for use in repo.meta(commit, "uses") or ():
-        yield screen.clean(f"Uses:   {paths.shown(use['path'])}@{short(use['commit'] or commit.oid)}")
-
-
-def _detail_lines(repo: Repo, screen: Screen, commit: Commit, look: Look) -> Iterator[str]:
-    if not look.detail or (len(commit.parents) > 1 and not look.merges):
-        return
-    rows = changes.rows(repo.changes(commit))
-    if rows and not look.oneline:
-        yield ""
-    yield from patches.detail(patches.open_view(repo, screen), rows, look.detail)
-
-
-def decorations(repo: Repo) -> dict[str, list[str]]:
-    """The names that stand at each commit: `HEAD -> main`, `dev`, `tag: v1`."""
-    found: dict[str, list[str]] = {}
-    if repo.head and repo.branch_name is None:
-        found.setdefault(repo.head, []).append("HEAD")
-    for branch in sorted(repo.branches(), key=lambda branch: (not branch.current, branch.name)):
-        for oid in {branch.work, branch.memory} - {None}:
-            found.setdefault(str(oid), []).append(f"HEAD -> {branch.name}" if branch.current else branch.name)
-    for tag in repo.tags():
-        for oid in {tag.work, tag.memory} - {None}:
-            found.setdefault(str(oid), []).append(f"tag: {tag.name}")
-    return found
-
-
-def _painted_names(screen: Screen, names: Iterable[str]) -> str:
-    painted = [_painted_name(screen, screen.clean(name)) for name in names]
-    return f" {screen.paint('(', 'id')}{', '.join(painted)}{screen.paint(')', 'id')}" if painted else ""
-
-
-def _painted_name(screen: Screen, name: str) -> str:
-    style = "tag" if name.startswith("tag: ") else "here" if name.startswith("HEAD") else "branch"
-    return screen.paint(name, style)
+        yield from (Found(commit, near[commit.oid]) for commit in shown)
 
 
 # -- reflog
@@ -224,17 +204,28 @@ def _moves(repo: Repo, ref: str, lane: Lane) -> Iterator[Move]:
     return chain([first] if first else [], moves)
 
 
+def _all_moves(repo: Repo, lane: Lane) -> Iterator[Move]:
+    """The moves of HEAD and of every branch there is, newest first."""
+    logs = [repo.reflog(ref, lane) for ref in ("HEAD", *(branch.name for branch in repo.branches()))]
+    return heapq.merge(*logs, key=lambda move: -move.time)
+
+
 @click.command(cls=SplitCommand)
-@click.argument("ref", default="HEAD", shell_complete=completing("branch"))
+@click.argument("given", nargs=-1, metavar="[show] [REF]", shell_complete=completing("branch"))
+@click.option("--all", "every", is_flag=True, help="HEAD and every branch.")
 @click.option("-n", "--max-count", "limit", type=click.IntRange(0), help="At most N moves; -5 is short for -n 5.")
 @click.option("--memory", "lane", flag_value="memory", help="Of the memory lane.")
 @json_option
 @pass_repo
-def reflog(repo: Repo, screen: Screen, /, *, ref: str, limit: int | None, lane: str | None, as_json: bool) -> None:
+def reflog(
+    repo: Repo, screen: Screen, /, *, given: tuple[str, ...], limit: int | None, lane: str | None, **how: bool
+) -> None:
     """Show where HEAD or a branch has been, newest first. Nothing listed here is ever lost to gc by default."""
+    ref = one_rev(given[1:] if given[:1] == ("show",) else given)
+    of_lane: Lane = "memory" if lane else "work"
     with suggesting(repo, ref), screen.pages():
-        moves = islice(_moves(repo, ref, "memory" if lane else "work"), limit)
-        if as_json:
+        moves = islice(_all_moves(repo, of_lane) if how["every"] else _moves(repo, ref, of_lane), limit)
+        if how["as_json"]:
             screen.lines(shapes.stream("moves", moves))
             return
         for move in moves:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import shutil
 import sys
@@ -24,6 +25,7 @@ from memlake.cli.arguments import (
 )
 from memlake.cli.screen import Screen
 from memlake.cli.suggest import suggesting
+from memlake.cli.textdiff import find_text
 from memlake.errors import NotFound, Usage
 from memlake.records import Entry, short
 from memlake.repo import Repo
@@ -38,19 +40,43 @@ _PIECE = 1 << 20
 @click.command()
 @click.argument("given", metavar="PATH | REV:PATH", shell_complete=completing("path"))
 @click.argument("rev", required=False, shell_complete=completing("rev"))
+@json_option
 @pass_repo
-def cat(repo: Repo, _screen: Screen, /, *, given: str, rev: str | None) -> None:
+def cat(repo: Repo, screen: Screen, /, *, given: str, rev: str | None, as_json: bool) -> None:
     """Print a file as HEAD, or REV, has it; byte for byte, whatever it holds."""
-    if rev is None and ":" in given and not os.path.lexists(given):
-        print_file(repo, given, sys.stdout.buffer)
+    named = rev is None and ":" in given and not os.path.lexists(given)
+    path, at = file_at(repo, given) if named else (given, rev or "HEAD")
+    if as_json:
+        screen.json(file_shape(repo, path, at))
     else:
-        copy_file(repo, given, rev or "HEAD", sys.stdout.buffer)
+        copy_file(repo, path, at, sys.stdout.buffer)
+
+
+def file_at(repo: Repo, word: str) -> tuple[str, str]:
+    """The path and the rev of `REV:PATH`; `:PATH` is the stage's."""
+    rev, _, path = word.partition(":")
+    return paths.at_root(repo.root, path), rev or ":"
 
 
 def print_file(repo: Repo, word: str, out: IO[bytes]) -> None:
     """`REV:PATH` to `out`."""
-    rev, _, path = word.partition(":")
-    copy_file(repo, paths.at_root(repo.root, path), rev or ":", out)
+    copy_file(repo, *file_at(repo, word), out)
+
+
+def file_shape(repo: Repo, path: str, rev: str) -> dict[str, Any]:
+    """A file with its content: as text when it is UTF-8, else in base64; `encoding` says which."""
+    with suggesting(repo, rev):
+        entry = repo.entry(path, rev)
+    data = repo.read_object(entry.oid)
+    text = find_text(data)
+    content = base64.b64encode(data).decode() if text is None else text
+    return {
+        "path": repo.path(path),
+        **shapes.plain(entry),
+        "media": repo.about(path, rev).media,
+        "encoding": "base64" if text is None else "utf-8",
+        "content": content,
+    }
 
 
 def copy_file(repo: Repo, path: str, rev: str, out: IO[bytes]) -> None:

@@ -4,17 +4,20 @@ Every document is one object with `"schema_version": 1` and these keys:
 
     blame       path, lines         one {line, text, commit, author, time, date, subject} a line
     branch      current, branches   Branch
+    cat         path, oid, kind, size, mode, media, encoding, content      the encoding is "utf-8" or "base64"
     config      settings            Value {key, text, origin, says}; for one KEY: key, value
     diff        changes             {status, path, old, new}, for a rename {..., from}
     doctor      ok, checks          Check
     du          usage               Usage
     fsck        ok, report          FsckReport
     gc          report              GcReport
-    log         commits             Commit; `changes` only with --stat, --name-status, --name-only or -p
+    log         commits             Commit; `changes` only with --stat, --name-status, --name-only or -p; with -g
+                                    the Move it was found by
     ls          entries             Entry and its path; `media` only with -l
     ops         operations          Operation
     reflog      moves               Move
-    show        commits             Commit with `changes`, and `metrics`, `params`, `uses` where it has them
+    show        commits, files      Commit with `changes`, and `metrics`, `params`, `uses` where it has them; for
+                                    each REV:PATH a file, as cat
     stash list  stashes             Stash
     stash show  commit, changes     as diff
     status      branch, head, doing, clean, behind, staged, unstaged, untracked, conflicts; with --ignored, ignored

@@ -47,6 +47,22 @@ def stamp(time: int) -> str:
     return f"{moment(time):%Y-%m-%d %H:%M:%S %z}"
 
 
+STYLES = ("default", "iso", "iso-strict", "relative", "short", "unix")
+
+
+def styled(time: int, style: str) -> str:
+    """A record's time as `--date` asks; `format:` is for strftime."""
+    if style.startswith("format:"):
+        return moment(time).strftime(style.removeprefix("format:"))
+    if style == "unix":
+        return str(time // 1_000_000)
+    if style == "short":
+        return f"{moment(time):%Y-%m-%d}"
+    if style == "iso-strict":
+        return moment(time).isoformat(timespec="seconds")
+    return {"relative": ago, "iso": stamp}.get(style, date)(time)
+
+
 def ago(time: int, now: float | None = None) -> str:
     """`3 minutes ago`."""
     passed = int((clock.time() if now is None else now) - time / 1e6)

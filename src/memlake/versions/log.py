@@ -7,12 +7,15 @@ from collections.abc import Iterable, Iterator
 from difflib import SequenceMatcher
 from typing import NamedTuple
 
+from memlake.errors import Purged
 from memlake.records import Commit, Entry
 from memlake.reports import BlameLine
 from memlake.versions.bases import merge_bases, reachable
 from memlake.versions.history import History
 from memlake.versions.paths import matches, scope
 from memlake.versions.textmerge import as_text
+
+_PIECE = 1 << 20
 
 
 class Filter(NamedTuple):
@@ -24,6 +27,8 @@ class Filter(NamedTuple):
     author: str | None = None
     grep: str | None = None
     first_parent: bool = False
+    text: str | None = None
+    follow: bool = False
 
 
 def walk(
@@ -48,6 +53,8 @@ def log(history: History, tips: Iterable[Commit], hidden: Iterable[Commit], want
     for commit in walk(history, tips, hidden, first_parent=wanted.first_parent):
         if _shows(history, commit, wanted):
             yield commit
+        if wanted.follow:
+            wanted = wanted._replace(paths=_before(history, commit, wanted.paths))
 
 
 def _shows(history: History, commit: Commit, wanted: Filter) -> bool:
@@ -57,7 +64,46 @@ def _shows(history: History, commit: Commit, wanted: Filter) -> bool:
         and (wanted.author is None or wanted.author.lower() in str(commit.author).lower())
         and (wanted.grep is None or wanted.grep.lower() in commit.message.lower())
         and (not wanted.paths or _touches(history, commit, wanted.paths))
+        and (wanted.text is None or _changes_text(history, commit, wanted))
     )
+
+
+def _before(history: History, commit: Commit, paths: tuple[str, ...]) -> tuple[str, ...]:
+    """The paths as they were called before a commit: one it added is one it removed, when their content is the same."""
+    changes = history.changes(commit)
+    gone = {change.old: change.path for change in changes if change.old and not change.new and change.old.size}
+    came = {change.path: gone[change.new] for change in changes if not change.old and change.new in gone}
+    return tuple(came.get(path, path) for path in paths)
+
+
+def _changes_text(history: History, commit: Commit, wanted: Filter) -> bool:
+    """Whether some path holds the text more or less often than before. A merge only repeats what its sides did."""
+    needle = (wanted.text or "").encode()
+    if len(commit.parents) > 1 and not wanted.first_parent:
+        return False
+    changes = [c for c in history.changes(commit) if not wanted.paths or matches(c.path, wanted.paths)]
+    gone, came = {c.old for c in changes if not c.new}, {c.new for c in changes if not c.old}
+    return any(
+        _times(history, change.old, needle) != _times(history, change.new, needle)
+        for change in changes
+        if (change.old or change.new) not in gone & came  # only renamed
+    )
+
+
+def _times(history: History, entry: Entry | None, needle: bytes) -> int:
+    """How often an object holds some bytes; read in pieces, for it may be larger than memory."""
+    if entry is None or not needle:
+        return 0
+    count, rest = 0, b""
+    try:
+        with history.objects.open(entry.oid) as source:
+            while piece := source.read(_PIECE):
+                *found, rest = (rest + piece).split(needle)
+                count += len(found)
+                rest = rest[1 - len(needle) :] if len(needle) > 1 else b""
+    except Purged:
+        return 0
+    return count
 
 
 def _touches(history: History, commit: Commit, paths: tuple[str, ...]) -> bool:

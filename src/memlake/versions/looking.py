@@ -13,7 +13,7 @@ from memlake.errors import InvalidInput, NotFound
 from memlake.records import Change, Commit, Entry, Lane
 from memlake.reports import About, Usage
 from memlake.versions import log as walking
-from memlake.versions import notes, rev, worktree
+from memlake.versions import notes, rev, sniff, worktree
 from memlake.versions import status as scanning
 from memlake.versions.codec import KIND_OF_ROOM, LANES, decode_commit, lane_of
 from memlake.versions.here import Here
@@ -33,6 +33,9 @@ class LogQuery(NamedTuple):
     grep: str | None = None
     first_parent: bool = False
     all: bool = False
+    text: str | None = None
+    follow: bool = False
+    reverse: bool = False
 
 
 def tree_path_of(root: Path, text: str) -> str:
@@ -50,6 +53,8 @@ def tree_path_of(root: Path, text: str) -> str:
 
 
 def log(here: Here, query: LogQuery) -> Iterator[Commit]:
+    if query.follow and len(query.paths) != 1:
+        raise InvalidInput(f"follow takes exactly one path; got {len(query.paths)}.")
     tips, hidden = _range(here, query)
     wanted = walking.Filter(
         query.paths,
@@ -58,9 +63,12 @@ def log(here: Here, query: LogQuery) -> Iterator[Commit]:
         query.author,
         query.grep,
         query.first_parent,
+        query.text,
+        query.follow,
     )
     found = walking.log(here.history, tips, hidden, wanted)
-    return islice(found, query.skip, None if query.limit is None else query.skip + query.limit)
+    shown = islice(found, query.skip, None if query.limit is None else query.skip + query.limit)
+    return reversed(list(shown)) if query.reverse else shown
 
 
 def _range(here: Here, query: LogQuery) -> tuple[list[Commit], list[Commit]]:
@@ -253,10 +261,20 @@ def fact(here: Here, name: str, oid: str) -> Any:
     return dict(notes.decode(data)) if name == "about" else json.loads(data)
 
 
-def about(here: Here, path: str, name: str) -> About | None:
-    """What was noted when this content of a path was added."""
+def about(here: Here, path: str, name: str) -> About:
+    """What was noted when this content of a path was added; what came by another way has its media type alone."""
     entry = entry_at(here, path, name)
-    return next((found for other, found in abouts(here, name, {path: entry}) if other == path), None)
+    noted = _staged_note(here, path, entry) if name == ":" else dict(abouts(here, name, {path: entry})).get(path)
+    if noted is not None:
+        return noted
+    with here.history.objects.open(entry.oid) as source:
+        media = "inode/symlink" if entry.kind == "link" else sniff.media_type(path, source.read(4096))
+    return About(media, entry.size, 0, "")
+
+
+def _staged_note(here: Here, path: str, entry: Entry) -> About | None:
+    row = here.local.tracked([path.removeprefix(FILES)]).get(path.removeprefix(FILES))
+    return notes.parse(row.about, entry.size) if row is not None and row.about else None
 
 
 def abouts(here: Here, name: str, wanted: Mapping[str, Entry]) -> Iterator[tuple[str, About]]:

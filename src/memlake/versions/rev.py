@@ -189,6 +189,8 @@ def unknown(here: Here, text: str) -> NotFound:
     names = [row[0] for row in here.history.db.rows("SELECT name FROM ref WHERE kind < 2")]
     near = difflib.get_close_matches(text, names, 2)
     name = re.split(r"[~^]|@\{|(?<=.)@|\.\.", text, maxsplit=1)[0] if here.head() is None else text
+    if name in ("HEAD", "@") and here.head() is not None:
+        return NotFound(f"{text!r} names no commit yet: the memory lane of branch {here.local.branch!r} is empty.")
     if name in ("HEAD", "@") or (here.head() is None and name == here.local.branch):
         return NotFound(
             f"{text!r} names no commit yet: branch {here.local.branch!r} has no commits.",
