@@ -129,17 +129,15 @@ class Repo:
 
     def _wanted(self, *paths: AnyPath) -> list[str]:
         """As `_relative`, where a path may be a pattern."""
-        return [
-            versions.globs.file_spec(self.root, self._local, text) if _is_pattern(text) else self._relative(text)[0]
-            for text in (os.fspath(path) for path in paths)
-        ]
+        return [self._pattern(path) or self._relative(path)[0] for path in paths]
 
     def _wanted_paths(self, paths: Sequence[AnyPath]) -> tuple[str, ...]:
-        """As `path` for each, where one may be a pattern."""
-        return tuple(
-            versions.globs.tree_spec(self.root, self._local, text) if _is_pattern(text) else self.path(text)
-            for text in (os.fspath(path) for path in paths)
-        )
+        return tuple(self._pattern(path, in_tree=True) or self.path(path) for path in paths)
+
+    def _pattern(self, path: AnyPath, *, in_tree: bool = False) -> str | None:
+        text = os.fspath(path)
+        plain = "*" not in text and "?" not in text and "[" not in text
+        return None if plain else versions.globs.spec(self.root, self._local, text, in_tree=in_tree)
 
     def path(self, given: AnyPath) -> str:
         """The tree path a user's path means: `datasets/x` and other rooms in full, anything else a file."""
@@ -298,12 +296,18 @@ class Repo:
 
     # -- branches -----------------------------------------------------------------------------
 
-    def branches(self) -> list[Branch]:
-        return versions.refs.branches(self._history.db, self._local.branch)
+    def branches(
+        self, *, contains: str | None = None, merged: str | None = None, no_merged: str | None = None
+    ) -> list[Branch]:
+        """All branches, or those that contain a commit, are merged into it, or are not."""
+        if contains is merged is no_merged is None:
+            return versions.refs.branches(self._history.db, self._local.branch)
+        chosen = versions.branching.Chosen(contains, merged, no_merged)
+        return versions.branching.list_branches(self._look(), chosen)
 
-    def branch(self, name: str, at: str = "HEAD") -> Branch:
+    def branch(self, name: str, at: str = "HEAD", force: bool = False) -> Branch:
         with self._verb() as here:
-            return versions.branching.create_branch(here, name, at)
+            return versions.branching.create_branch(here, name, at, force=force)
 
     def delete_branch(self, name: str, force: bool = False) -> Branch:
         with self._verb() as here:
@@ -314,10 +318,11 @@ class Repo:
             return versions.branching.rename_branch(here, old, new, force)
 
     def switch(
-        self, name: str, *, create: bool = False, detach: bool = False, at: str | None = None, force: bool = False
-    ) -> tuple[Change, ...]:
+        self, name: str, *, create: bool = False, detach: bool = False, at: str | None = None, force: bool = False,
+        reset: bool = False,
+    ) -> tuple[Change, ...]:  # fmt: skip
         with self._verb() as here:
-            return versions.branching.switch(here, name, create=create, detach=detach, at=at, force=force)
+            return versions.branching.switch(here, name, versions.branching.Going(create, detach, at, force, reset))
 
     def merge(self, rev: str, *, ff: bool = True, only_ff: bool = False, message: str | None = None) -> Merged:
         with self._verb() as here:
@@ -477,10 +482,6 @@ class Repo:
 
     def __repr__(self) -> str:
         return f"Repo({str(self.root)!r}, {self._local.branch or 'detached'})"
-
-
-def _is_pattern(text: str) -> bool:
-    return "*" in text or "?" in text or "[" in text
 
 
 def _size(file: Path) -> int:

@@ -397,3 +397,52 @@ def test_bare_stash_pushes_and_takes_untracked_files_when_told(
 def test_stash_of_nothing_says_so(run: Run, story: dict[str, str]) -> None:
     ran = run("stash", code=None)
     assert ran.code == 1 and "Traceback" not in ran.err
+
+
+# -- moving and choosing branches
+
+
+def test_branch_f_moves_a_branch_but_not_the_one_we_are_on(run: Run, story: dict[str, str]) -> None:
+    run("branch", "old")
+    assert "exists already" in run("branch", "old", "HEAD~1", code=None).err
+    run("branch", "-f", "old", "HEAD~1")
+    assert run("log", "-1", "--format=%H", "old").lines == [story["one"]]
+    assert run("reflog", "old").lines[0].endswith("branch: reset to HEAD~1")
+    assert "the one you are on" in run("branch", "-f", "main", "HEAD~1", code=1).err
+    run("undo")
+    assert run("log", "-1", "--format=%H", "old").lines == [story["two"]]
+
+
+def test_branches_are_chosen_by_what_they_contain_or_are_merged_into(
+    run: Run, story: dict[str, str], keep: Callable[..., str]
+) -> None:
+    run("branch", "old", "HEAD~1")
+    run("switch", "-q", "-c", "dev")
+    keep("on dev", b="dev\n")
+    assert run("branch", "--contains", "main").lines == ["* dev", "  main"]
+    assert run("branch", "--contains").lines == ["* dev"]
+    assert run("branch", "--merged", "main").lines == ["  main", "  old"]
+    assert run("branch", "--no-merged", "main", "-a").lines == ["* dev"]
+    assert [b["name"] for b in run("branch", "--merged", "main", "--json").json["branches"]] == ["main", "old"]
+    assert run("branch", "--contains", "nope", code=128).err
+
+
+def test_switch_c_in_capitals_moves_a_branch_and_goes_there(run: Run, story: dict[str, str], repo: Path) -> None:
+    run("branch", "dev")
+    assert run("switch", "-C", "dev", "HEAD~1").err == "Switched to and reset branch 'dev'\n"
+    assert (repo / "a").read_text() == "one\n"
+    assert run("switch", "-C", "new").err == "Switched to a new branch 'new'\n"
+    run("switch", "-q", "main")
+    assert run("checkout", "-B", "main", "HEAD~1").err == "Reset branch 'main'\n"
+    assert (repo / "a").read_text() == "one\n" and run("status", "-s").lines == []
+    run("undo")
+    assert (repo / "a").read_text() == "one\ntwo\n" and run("log", "-1", "--format=%H").lines == [story["two"]]
+
+
+def test_switch_c_in_capitals_keeps_work_that_would_be_lost(
+    run: Run, story: dict[str, str], repo: Path, write: Write
+) -> None:
+    run("branch", "dev")
+    write("a", "precious\n")
+    run("switch", "-C", "dev", "HEAD~1", code=1)
+    assert (repo / "a").read_text() == "precious\n" and run("log", "-1", "--format=%H", "dev").lines == [story["two"]]

@@ -317,3 +317,27 @@ def test_the_reflog_shows_where_head_has_been(run: Run, story: dict[str, str]) -
     assert found["moves"][0]["new"] == story["one"] and found["moves"][0]["ref"] == "main"
     run("reset", "--hard", "HEAD@{1}")
     assert run("log", "--oneline").lines[0].endswith("second")
+
+
+def test_two_files_of_two_commits_are_compared(run: Run, story: dict[str, str], write: Write) -> None:
+    lines = run("diff", "HEAD~1:a", "HEAD:a").lines
+    assert lines[0] == "diff --git a/a b/a" and lines[-1] == "+two"
+    assert run("diff", "HEAD~1:a", "HEAD:data/b").lines[2:4] == ["--- a/a", "+++ b/data/b"]
+    assert run("diff", "HEAD:a", "HEAD:a", "--exit-code").out == ""
+    assert run("diff", "--name-status", "HEAD~1:a", "HEAD:data/b", "--exit-code", code=1).lines == ["M\tdata/b"]
+    write("a", "mine\n")
+    assert run("diff", "HEAD~1:a", "a").lines[-2:] == ["-one", "+mine"]
+    assert "'nope'" in run("diff", "HEAD:nope", "HEAD:a", code=128).err
+
+
+def test_blame_shows_some_lines_and_refuses_what_has_none(run: Run, story: dict[str, str], write: Write) -> None:
+    assert [line.split(") ")[1] for line in run("blame", "-L", "2,2", "a").lines] == ["two"]
+    assert [line["line"] for line in run("blame", "-L", "1,+1", "a", "--json").json["lines"]] == [1]
+    assert len(run("blame", "-L", ",2", "a").lines) == len(run("blame", "-L", "1,", "a").lines) == 2
+    assert "only 2 lines" in run("blame", "-L", "3,4", "a", code=128).err
+    run("blame", "-L", "x", "a", code=2)
+    write("pixels", b"\0\1")
+    run("add", "pixels")
+    run("commit", "-m", "pixels")
+    ran = run("blame", "pixels", code=128)
+    assert "'pixels' is not text" in ran.err and "memlake log -- pixels" in ran.err

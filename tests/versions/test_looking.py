@@ -155,14 +155,11 @@ def test_blame_follows_lines_that_moved_down_and_counts_from_one(repo: ml.Repo, 
     assert [(line.line, line.commit.subject) for line in repo.blame("f")] == [(1, "second"), (2, "first"), (3, "first")]
 
 
-def test_blame_of_what_is_not_text_is_one_line_for_the_whole(repo: ml.Repo, keep: Keep) -> None:
+def test_blame_of_what_is_not_text_is_refused_with_another_way(repo: ml.Repo, keep: Keep) -> None:
     keep("first", {"f": b"\0\1"})
-    keep("second", {"f": b"\0\2"})
-    keep("third", {"other": "x"})
-    (line,) = repo.blame("f")
-    assert (line.line, line.commit.subject) == (0, "second")
-    with pytest.raises(ml.NotFound):
-        repo.blame("missing")
+    with pytest.raises(ml.InvalidInput, match="'f' is not text") as raised:
+        repo.blame("f")
+    assert "memlake log -- f" in raised.value.hint
 
 
 # -- what is noted --------------------------------------------------------------------------------

@@ -30,6 +30,9 @@ To go back: memlake switch -
 # -- branch
 
 
+_COMMIT: Any = {"metavar": "[REV]", "is_flag": False, "flag_value": "HEAD", "shell_complete": completing("rev")}
+
+
 @click.command()
 @click.argument("names", nargs=-1, metavar="[NAME [START]]", shell_complete=completing("branch"))
 @click.option("-d", "--delete", "act", flag_value="delete", help="Delete branches whose commits are merged.")
@@ -37,37 +40,41 @@ To go back: memlake switch -
 @click.option("-m", "--move", "act", flag_value="rename", help="Rename: [OLD] NEW.")
 @click.option("-M", "act", flag_value="force-rename", help="Rename over a branch of that name.")
 @click.option("--show-current", "act", flag_value="current", help="Print the current branch.")
+@click.option("-f", "--force", is_flag=True, help="Move a branch that exists to START; with -d as -D, with -m as -M.")
+@click.option("--contains", **_COMMIT, help="List those that contain a commit; HEAD unless given.")
+@click.option("--merged", **_COMMIT, help="List those merged into a commit; HEAD unless given.")
+@click.option("--no-merged", **_COMMIT, help="List those that are not.")
 @click.option("-v", "--verbose", is_flag=True, help="With the commit each branch is at.")
 @click.option("-a", "--all", "every", is_flag=True, help="All branches; the same as without.")
 @click.option("-l", "--list", "listing", is_flag=True, help="List branches, only those named when there are names.")
 @json_option
 @pass_repo
-def branch(
-    repo: Repo, screen: Screen, /, *, names: tuple[str, ...], act: str | None, verbose: bool, **how: bool
-) -> None:
+def branch(repo: Repo, screen: Screen, /, *, names: tuple[str, ...], act: str | None, **how: Any) -> None:
     """List branches; make NAME at START (HEAD unless given); rename or delete branches."""
-    if how["as_json"]:
-        screen.json({"current": repo.branch_name, "branches": repo.branches()})
-    elif act == "current":
+    chosen = {name: how[name] for name in ("contains", "merged", "no_merged") if how[name] is not None}
+    if act == "current":
         screen.lines([repo.branch_name] if repo.branch_name else [])
     elif act in ("delete", "force-delete"):
-        _delete(repo, screen, names, force=act == "force-delete")
+        _delete(repo, screen, names, force=how["force"] or act == "force-delete")
     elif act in ("rename", "force-rename"):
-        _rename(repo, names, force=act == "force-rename")
-    elif names and not how["listing"]:
-        _make(repo, names)
+        _rename(repo, names, force=how["force"] or act == "force-rename")
+    elif names and not (how["listing"] or chosen or how["as_json"]):
+        _make(repo, names, force=how["force"])
     else:
-        _list(repo, screen, names, verbose=verbose)
+        with suggesting(repo, next(iter(chosen.values()), "")):
+            found = [one for one in repo.branches(**chosen) if not names or paths.is_named(one.name, names)]
+        if how["as_json"]:
+            screen.json({"current": repo.branch_name, "branches": found})
+        else:
+            detached = repo.branch_name is None and repo.head and not (names or chosen)
+            screen.lines([f"* {screen.paint(f'(HEAD detached at {short(repo.head)})', 'added')}"] if detached else [])
+            _list(repo, screen, found, verbose=how["verbose"])
 
 
-def _list(repo: Repo, screen: Screen, names: Sequence[str], *, verbose: bool) -> None:
-    found = sorted(repo.branches(), key=lambda branch: branch.name)
+def _list(repo: Repo, screen: Screen, found: Sequence[Branch], *, verbose: bool) -> None:
     width = max((len(branch.name) for branch in found), default=0)
-    if repo.branch_name is None and repo.head:
-        screen.line(f"* {screen.paint(f'(HEAD detached at {short(repo.head)})', 'added')}")
-    for branch in found:
-        if not names or paths.is_named(branch.name, names):
-            screen.line(_line(repo, screen, branch, width if verbose else 0))
+    for branch in sorted(found, key=lambda branch: branch.name):
+        screen.line(_line(repo, screen, branch, width if verbose else 0))
 
 
 def _line(repo: Repo, screen: Screen, branch: Branch, width: int) -> str:
@@ -81,12 +88,12 @@ def _line(repo: Repo, screen: Screen, branch: Branch, width: int) -> str:
     return f"{text} {short(branch.work)} {screen.clean(repo.commit_at(branch.work).subject)}"
 
 
-def _make(repo: Repo, names: Sequence[str]) -> None:
+def _make(repo: Repo, names: Sequence[str], *, force: bool) -> None:
     if len(names) > 2:
         raise Usage("a new branch takes a name and at most one START.")
     start = names[1] if len(names) == 2 else "HEAD"
     with suggesting(repo, start):
-        repo.branch(names[0], start)
+        repo.branch(names[0], start, force=force)
 
 
 def _delete(repo: Repo, screen: Screen, names: Sequence[str], *, force: bool) -> None:
@@ -115,12 +122,14 @@ def _rename(repo: Repo, names: Sequence[str], *, force: bool) -> None:
 @click.argument("name", metavar="BRANCH", shell_complete=completing("branch"))
 @click.argument("start", required=False, shell_complete=completing("rev"))
 @click.option("-c", "--create", is_flag=True, help="Make the branch first, at START or HEAD.")
+@click.option("-C", "--force-create", "reset", is_flag=True, help="As -c; a branch of that name is moved there.")
 @click.option("-d", "--detach", is_flag=True, help="Go to a commit itself, on no branch.")
 @click.option("-f", "--discard-changes", "force", is_flag=True, help="Throw local changes away.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing.")
 @pass_repo
 def switch(repo: Repo, screen: Screen, /, *, name: str, start: str | None, quiet: bool, **how: bool) -> None:
     """Go to another branch; - is the one before. Files with changes that would be lost stop it."""
+    how["create"] |= how["reset"]
     if start and not how["create"]:
         raise Usage(f"'{start}': a start is only taken with -c.")
     _go(repo, screen, name, start=start, quiet=quiet, **how)
@@ -128,18 +137,22 @@ def switch(repo: Repo, screen: Screen, /, *, name: str, start: str | None, quiet
 
 def _go(repo: Repo, screen: Screen, name: str, *, quiet: bool = False, **how: Any) -> None:
     """Switches, and says on standard error where one is now."""
-    before = repo.branch_name
-    with suggesting(repo, how.get("start") or name):
-        repo.switch(name, create=how["create"], detach=how["detach"], at=how.get("start"), force=how["force"])
+    before, known = repo.branch_name, {branch.name for branch in repo.branches()}
+    start = how.pop("start", None)
+    with suggesting(repo, start or name):
+        repo.switch(name, at=start, **how)
     if not quiet:
-        screen.note(_arrival(repo, screen, before, created=how["create"]))
+        made = "" if not how["create"] else "reset" if name in known else "new"
+        screen.note(_arrival(repo, screen, before, made))
 
 
-def _arrival(repo: Repo, screen: Screen, before: str | None, *, created: bool) -> str:
+def _arrival(repo: Repo, screen: Screen, before: str | None, made: str) -> str:
     now = repo.branch_name
     if now is None:
         return f"HEAD is now at {short(repo.head)} {screen.clean(repo.commit_at('HEAD').subject)}"
-    if created:
+    if made == "reset":
+        return f"{'Reset' if now == before else 'Switched to and reset'} branch '{words.clean(now)}'"
+    if made == "new":
         return f"Switched to a new branch '{words.clean(now)}'"
     return f"{'Already on' if now == before else 'Switched to branch'} '{words.clean(now)}'"
 
@@ -150,12 +163,13 @@ def _arrival(repo: Repo, screen: Screen, before: str | None, *, created: bool) -
 @click.command(cls=SplitCommand)
 @click.argument("given", nargs=-1, metavar="[BRANCH | REV] [--] [PATH]...", shell_complete=completing("rev", "path"))
 @click.option("-b", "new", metavar="NAME", help="Make a branch and go to it.")
+@click.option("-B", "anew", metavar="NAME", help="As -b; a branch of that name is moved.")
 @click.option("--detach", is_flag=True, help="Go to a commit itself, on no branch.")
 @click.option("-f", "--force", is_flag=True, help="Throw local changes away.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing.")
 @pass_repo
 def checkout(
-    repo: Repo, screen: Screen, /, *, given: tuple[str, ...], new: str | None, quiet: bool, **how: bool
+    repo: Repo, screen: Screen, /, *, given: tuple[str, ...], new: str | None, anew: str | None, **how: bool
 ) -> None:
     """Go to a branch or a commit, or bring files back.
 
@@ -166,8 +180,10 @@ def checkout(
     memlake checkout REV -- PATH...     files as REV has them
     memlake checkout -- PATH...         files as they are staged
     """
-    if new:
-        _go(repo, screen, new, start=given[0] if given else None, create=True, quiet=quiet, **how)
+    name, quiet = anew or new, how.pop("quiet")
+    if name:
+        start = given[0] if given else None
+        _go(repo, screen, name, start=start, create=True, reset=bool(anew), quiet=quiet, **how)
         return
     if given[:1] == ("-",):
         _go(repo, screen, "-", create=False, quiet=quiet, **how)

@@ -59,7 +59,7 @@ def _sources(changes: Sequence[Change]) -> dict[str, str]:
 
 
 def name_status(row: Row) -> str:
-    if row.source:
+    if row.source and row.status == "R":
         return f"R100\t{paths.shown(row.source)}\t{paths.shown(row.path)}"
     return f"{row.status}\t{paths.shown(row.path)}"
 

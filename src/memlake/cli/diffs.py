@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 from collections.abc import Sequence
+from typing import Any
 
 import click
 
 from memlake.cli import changes, patches
-from memlake.cli.arguments import SplitCommand, completing, json_option, pass_repo, split
+from memlake.cli.arguments import SplitCommand, after_dashes, completing, json_option, pass_repo, split
+from memlake.cli.reading import file_at
 from memlake.cli.screen import Screen
+from memlake.cli.suggest import suggesting
 from memlake.errors import Usage
+from memlake.records import Entry
 from memlake.repo import Repo
 
 
@@ -28,7 +34,7 @@ from memlake.repo import Repo
 @click.option("--all", "lane", flag_value="all", help="Both lanes.")
 @json_option
 @pass_repo
-def diff(repo: Repo, screen: Screen, /, *, given: tuple[str, ...], as_json: bool, **how: str | bool | None) -> int:
+def diff(repo: Repo, screen: Screen, /, *, given: tuple[str, ...], as_json: bool, **how: Any) -> int:
     """Show what differs.
 
     \b
@@ -37,17 +43,52 @@ def diff(repo: Repo, screen: Screen, /, *, given: tuple[str, ...], as_json: bool
     memlake diff REV                working files against a commit
     memlake diff A..B               two commits or branches
     memlake diff A...B              B against where it left A
+    memlake diff A:PATH B:PATH      two files, each as a commit has it
     """
-    lane = str(how["lane"]) if how["lane"] else None
-    revs, given_paths = split(repo, given)
-    a, b = _ends(revs)
-    found = changes.rows(repo.diff(a, b, staged=bool(how["staged"]), paths=tuple(given_paths), lane=lane))
-    worktree = not how["staged"] and b is None and (a is None or ".." not in a)
+    if _is_file(given[:1]) and len(given) == 2 and after_dashes() is None:
+        found, worktree = _two_files(repo, *given), not _is_file(given[1:])
+    else:
+        found, worktree = _found(repo, given, how)
     if as_json:
         screen.json({"changes": [row.shape() for row in found]})
     elif not how["quiet"]:
         _show(screen, patches.open_view(repo, screen, worktree=worktree), found, str(how["detail"] or "patch"))
     return int(bool(found and (how["exit_code"] or how["quiet"])))
+
+
+def _found(repo: Repo, given: tuple[str, ...], how: dict[str, Any]) -> tuple[list[changes.Row], bool]:
+    """What differs, and whether the new side is the working files."""
+    revs, given_paths = split(repo, given)
+    a, b = _ends(revs)
+    found = repo.diff(a, b, staged=how["staged"], paths=tuple(given_paths), lane=how["lane"])
+    return changes.rows(found), not how["staged"] and b is None and (a is None or ".." not in a)
+
+
+def _is_file(words: Sequence[str]) -> bool:
+    """Whether a word is `REV:PATH`, and not a file of that name."""
+    return bool(words) and ":" in words[0] and not os.path.lexists(words[0])
+
+
+def _two_files(repo: Repo, old: str, new: str) -> list[changes.Row]:
+    """`A:PATH B:PATH`, or `A:PATH PATH` for the working file."""
+    source, was = _side(repo, old)
+    path, now = _side(repo, new)
+    same = was.oid == now.oid and was.kind == now.kind and was.mode == now.mode
+    return (
+        []
+        if same
+        else [changes.Row("M" if was.kind == now.kind else "T", path, was, now, source if source != path else None)]
+    )
+
+
+def _side(repo: Repo, word: str) -> tuple[str, Entry]:
+    if not _is_file([word]):
+        data = repo.read_worktree(word)
+        mode = int(os.access(word, os.X_OK))
+        return repo.path(word), Entry(hashlib.sha256(data).hexdigest(), "file", len(data), mode)
+    path, rev = file_at(repo, word)
+    with suggesting(repo, rev):
+        return repo.path(path), repo.entry(path, rev)
 
 
 def _ends(revs: Sequence[str]) -> tuple[str | None, str | None]:

@@ -89,7 +89,7 @@ def patch(view: View, row: Row) -> Iterator[str]:
     source = words.quoted(_label("a", row.source or row.path))
     target = words.quoted(_label("b", row.path))
     yield from (view.screen.paint(line, "bold") for line in _headers(row, source, target))
-    if row.source or _same_content(row):
+    if row.status == "R" or _same_content(row):
         return
     texts = find_texts(row, view.read_old, view.read_new)
     if texts is None:
@@ -121,7 +121,7 @@ def _same_content(row: Row) -> bool:
 
 def _headers(row: Row, source: str, target: str) -> Iterator[str]:
     yield f"diff --git {source} {target}"
-    if row.source:
+    if row.source and row.status == "R":
         yield from (
             "similarity index 100%",
             f"rename from {paths.shown(row.source)}",
@@ -165,7 +165,7 @@ class Stat(NamedTuple):
 
 def count_row(view: View, row: Row) -> Stat:
     name = f"{paths.shown(row.source)} => {paths.shown(row.path)}" if row.source else paths.shown(row.path)
-    if row.source or _same_content(row):
+    if row.status == "R" or _same_content(row):
         return Stat(name, row, (0, 0))
     texts = find_texts(row, view.read_old, view.read_new)
     return Stat(name, row, textdiff.counts(texts.old, texts.new) if texts else None)

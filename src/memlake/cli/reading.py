@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +27,7 @@ from memlake.cli.arguments import (
 from memlake.cli.screen import Screen
 from memlake.cli.suggest import suggesting
 from memlake.cli.textdiff import find_text
-from memlake.errors import NotFound, Usage
+from memlake.errors import InvalidInput, NotFound, Usage
 from memlake.records import Entry, short
 from memlake.repo import Repo
 from memlake.reports import BlameLine
@@ -165,18 +166,34 @@ def _columns(entry: Entry, media: str | None) -> str:
 
 @click.command(cls=SplitCommand)
 @click.argument("given", nargs=-1, metavar="[REV] PATH", shell_complete=completing("rev", "path"))
+@click.option("-L", "span", metavar="FROM,TO", help="Only these lines: 3,7 or 3,+5 or 3, or ,7.")
 @json_option
 @pass_repo
-def blame(repo: Repo, screen: Screen, /, *, given: tuple[str, ...], as_json: bool) -> None:
+def blame(repo: Repo, screen: Screen, /, *, given: tuple[str, ...], span: str | None, as_json: bool) -> None:
     """Show which commit wrote each line of a file."""
     rev, path = _rev_and_path(repo, (*given, *(after_dashes() or ())))
     with suggesting(repo, rev):
         lines = repo.blame(path, rev)
+    lines = lines if span is None else _spanned(lines, span, path)
     if as_json:
         screen.json({"path": repo.path(path), "lines": [_blame_shape(line) for line in lines]})
         return
     with screen.pages():
         screen.lines(blame_lines(screen, lines))
+
+
+def _spanned(lines: list[BlameLine], span: str, path: str) -> list[BlameLine]:
+    """The lines of `-L`, counted from 1, both ends with them."""
+    asked = re.fullmatch(r"(\d*)(?:,(\+?)(\d*))?", span)
+    if not asked or not span.strip(","):
+        raise Usage(f"'{span}' is not a range of lines.", hint="Write -L 3,7 or -L 3,+5.")
+    start = int(asked[1] or 1)
+    end = int(asked[3]) if asked[3] else len(lines)
+    if asked[2]:
+        end += start - 1
+    if not 0 < start <= len(lines):
+        raise InvalidInput(f"file '{path}' has only {words.count(len(lines), 'line')}.")
+    return lines[start - 1 : end]
 
 
 def _rev_and_path(repo: Repo, given: tuple[str, ...]) -> tuple[str, str]:
@@ -205,7 +222,7 @@ def _blame_shape(line: BlameLine) -> dict[str, Any]:
 def blame_lines(screen: Screen, lines: list[BlameLine]) -> Iterator[str]:
     """`1a2b3c4d5e (Ada 2026-11-16 07:24:00 +0100 12) text`."""
     who = max((len(line.commit.author.name) for line in lines), default=0)
-    digits = len(str(len(lines)))
+    digits = len(str(max((line.line for line in lines), default=0)))
     for line in lines:
         author = screen.clean(line.commit.author.name).ljust(who)
         head = f"({author} {words.stamp(line.commit.time)} {line.line:>{digits}})"

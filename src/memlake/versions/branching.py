@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from memlake.errors import Conflict, InvalidInput, NotFound
 from memlake.objects.layout import now
@@ -36,16 +37,60 @@ def heads_at(here: Here, at: str) -> refs.Heads:
     )
 
 
-def create_branch(here: Here, name: str, at: str) -> Branch:
+class Chosen(NamedTuple):
+    """Which branches are listed: those that contain a commit, are merged into one, or are not."""
+
+    contains: str | None = None
+    merged: str | None = None
+    no_merged: str | None = None
+
+
+def list_branches(here: Here, chosen: Chosen) -> list[Branch]:
+    found = refs.branches(here.history.db, here.local.branch)
+    if chosen.contains is not None:
+        inner = rev.resolve(here, chosen.contains)
+        found = [b for b in found if (tip := _tip(here, b, inner)) and is_ancestor(here.history, inner, tip)]
+    for name, wanted in ((chosen.merged, True), (chosen.no_merged, False)):
+        if name is not None:
+            into = rev.resolve(here, name)
+            tips = [(b, tip) for b in found if (tip := _tip(here, b, into))]
+            found = [b for b, tip in tips if is_ancestor(here.history, tip, into) == wanted]
+    return found
+
+
+def _tip(here: Here, branch: Branch, beside: Commit) -> Commit | None:
+    """The head of a branch on the lane of another commit."""
+    return refs.commit_of(here.history, branch.work if beside.lane == "work" else branch.memory)
+
+
+def create_branch(here: Here, name: str, at: str, *, force: bool) -> Branch:
+    """Make a branch; with `force`, move one that exists."""
     heads = heads_at(here, at)
+    if force and name == here.local.branch:
+        raise Conflict(
+            f"branch {name!r} is the one you are on; its files would no longer be its own. Nothing was changed.",
+            hint=f"Move it with its files: memlake reset --hard {at}",
+        )
     with operation(here, "branch", name), here.history.db.write():
-        refs.create(here.history, name, heads, action=f"branch: created from {at}", who=here.who)
+        _put_branch(here, name, heads, at, force=force)
         if not any(heads.values()):
             raise NotFound(
                 f"branch {here.local.branch!r} has no commits yet, so {name!r} would name nothing.",
                 hint="Commit first, or start with: memlake switch -c " + name,
             )
     return Branch(name, heads["work"], heads["memory"])
+
+
+def _put_branch(here: Here, name: str, heads: refs.Heads, at: str, *, force: bool) -> None:
+    """Call inside a write."""
+    old = refs.find(here.history.db, name) if force else None
+    if old is None:
+        refs.create(here.history, name, heads, action=f"branch: created from {at}", who=here.who)
+        return
+    for lane in LANES:
+        if old[lane] != heads[lane]:
+            was, now_ = refs.commit_of(here.history, old[lane]), refs.commit_of(here.history, heads[lane])
+            refs.move(here.history, name, lane, was, now_, action=f"branch: reset to {at}", who=here.who)
 
 
 def delete_branch(here: Here, name: str, force: bool) -> Branch:
@@ -116,20 +161,30 @@ def delete_tag(here: Here, name: str) -> Tag:
 # -- standing somewhere -------------------------------------------------------------------------
 
 
-def switch(here: Here, name: str, *, create: bool, detach: bool, at: str | None, force: bool) -> tuple[Change, ...]:
+class Going(NamedTuple):
+    """How to switch: to a new branch (`create`; with `reset` one that exists is moved) at some rev, or to a commit."""
+
+    create: bool = False
+    detach: bool = False
+    at: str | None = None
+    force: bool = False
+    reset: bool = False
+
+
+def switch(here: Here, name: str, how: Going) -> tuple[Change, ...]:
     """Stand on a branch (or, detached, on a commit). Uncommitted work comes along or stops it."""
     refuse_waiting(here, "switch")
     if name == "-":
-        name, create = rev.previous_branch(here), False
-        detach = detach or refs.find(here.history.db, name) is None
-    if create:
-        return _switch_new(here, name, at)
-    goal, target = _goal(here, name, detach)
+        name = rev.previous_branch(here)
+        how = how._replace(create=False, detach=how.detach or refs.find(here.history.db, name) is None)
+    if how.create:
+        return _switch_new(here, name, how.at, reset=how.reset)
+    goal, target = _goal(here, name, how.detach)
     with operation(here, "switch", name, files=True) as before:
-        return go(here, target, goal, "switch", before.saved if force else None)
+        return go(here, target, goal, "switch", before.saved if how.force else None)
 
 
-def _switch_new(here: Here, name: str, at: str | None) -> tuple[Change, ...]:
+def _switch_new(here: Here, name: str, at: str | None, *, reset: bool) -> tuple[Change, ...]:
     heads = heads_at(here, at or "HEAD")
     target = refs.commit_of(here.history, heads["work"])
     with operation(here, "switch -c", name, files=True):
@@ -138,7 +193,7 @@ def _switch_new(here: Here, name: str, at: str | None) -> tuple[Change, ...]:
         checkout.check_bytes(here.history.objects, changes)
         goal = Goal(target.oid if target else None, name, f"switch: moving to {name}", here.who)
         with journal.moving(here.history, here.local, Plan(goal, journal.new_token())):
-            refs.create(here.history, name, heads, action=f"branch: created from {at or 'HEAD'}", who=here.who)
+            _put_branch(here, name, heads, at or "HEAD", force=reset)
         checkout.move_to(here.history, here.local, here.root, goal, changes)
     return changes
 

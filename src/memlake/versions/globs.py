@@ -17,24 +17,19 @@ from memlake.versions.paths import FILES, Glob
 from memlake.versions.worktree import relative
 
 
-def file_spec(root: Path, local: Local, text: str) -> str:
-    """A typed path with wildcards, relative to the root: a pattern, or the file of that very name."""
+def spec(root: Path, local: Local, text: str, *, in_tree: bool) -> str:
+    """What a typed path with wildcards means: a pattern, or the file of that very name. As a tree path if asked."""
+    room, slash, rest = text.partition("/")
+    if in_tree and slash and room in KIND_OF_ROOM and (room != "files" or not (root / "files").exists()):
+        return _glob(room, rest)
     at = min(place for mark in "*?[" if (place := text.find(mark)) >= 0)
     cut = text.rfind("/", 0, at) + 1
     folder, pattern = relative(root, text[:cut] or "."), text[cut:].rstrip("/")
     name = f"{folder}/{pattern}" if folder else pattern
+    before = FILES if in_tree else ""
     if os.path.lexists(f"{root}/{name}") or local.tracked([name]):
-        return name
-    return _glob(folder, pattern)
-
-
-def tree_spec(root: Path, local: Local, text: str) -> str:
-    """As `file_spec`, as a tree path; `memories/*` and the other rooms are named in full."""
-    room, slash, rest = text.partition("/")
-    if slash and room in KIND_OF_ROOM and (room != "files" or not (root / "files").exists()):
-        return _glob(room, rest)
-    found = file_spec(root, local, text)
-    return FILES + found if not isinstance(found, Glob) else _glob(FILES + found.folder, found.pattern)
+        return before + name
+    return _glob(before + folder, pattern)
 
 
 def _glob(folder: str, pattern: str) -> Glob:
@@ -42,6 +37,6 @@ def _glob(folder: str, pattern: str) -> Glob:
     prefix = f"{folder}/" if folder else ""
     made = Glob(prefix + pattern)
     body = translated(pattern, crossing=True)
-    made.folder, made.pattern = folder, pattern
+    made.folder = folder
     made.regex = re.compile("(?!)" if body is None else re.escape(prefix) + body, re.DOTALL)
     return made

@@ -7,15 +7,16 @@ from collections.abc import Iterable, Iterator
 from difflib import SequenceMatcher
 from typing import NamedTuple
 
-from memlake.errors import Purged
+from memlake.errors import InvalidInput, Purged
 from memlake.records import Commit, Entry
 from memlake.reports import BlameLine
 from memlake.versions.bases import merge_bases, reachable
 from memlake.versions.history import History
-from memlake.versions.paths import matches, scope
+from memlake.versions.paths import matches, plain, scope
 from memlake.versions.textmerge import as_text
 
 _PIECE = 1 << 20
+_LARGEST = 4 << 20  # bytes whose lines blame compares
 
 
 class Filter(NamedTuple):
@@ -126,11 +127,15 @@ def symmetric(history: History, a: Commit, b: Commit) -> list[Commit]:
 
 
 def blame(history: History, start: Commit, path: str) -> list[BlameLine]:
-    """Which commit wrote each line of a path; a path that is not text is one line, numbered 0."""
+    """Which commit wrote each line of a path."""
     entry = history.entries(start, [path])[path]
-    text = as_text(history.objects.read(entry.oid)) if entry.size <= 4 << 20 else None
+    text = as_text(history.objects.read(entry.oid)) if entry.size <= _LARGEST else None
     if text is None:
-        return [BlameLine(0, "", _last_change(history, start, path))]
+        why = "is not text" if entry.size <= _LARGEST else f"is larger than {_LARGEST >> 20} MiB"
+        raise InvalidInput(
+            f"{plain(path)!r} {why}, so its lines cannot be told apart.",
+            hint=f"See the commits that changed it: memlake log -- {plain(path)}",
+        )
     lines = text.splitlines()
     owner: dict[int, Commit] = {}
     # seq -> {line in that commit's version: line in the version asked for}
@@ -172,7 +177,3 @@ def _same_lines(history: History, before: Entry, after: Entry, mine: dict[int, i
         return {}
     matcher = SequenceMatcher(None, old.splitlines(), new.splitlines(), autojunk=False)
     return {a + k: mine[b + k] for a, b, size in matcher.get_matching_blocks() for k in range(size) if b + k in mine}
-
-
-def _last_change(history: History, start: Commit, path: str) -> Commit:
-    return next(log(history, [start], (), Filter(paths=(path,))))

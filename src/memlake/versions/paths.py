@@ -200,11 +200,10 @@ def folder_clashes(paths: Mapping[str, object]) -> list[str]:
 
 
 class Glob(str):
-    """A wanted path with wildcards, made in `globs.py`. `folder` holds all that `regex`, of `pattern`, can match."""
+    """A wanted path with wildcards, made in `globs.py`. `folder` holds all that `regex` can match."""
 
-    __slots__ = ("folder", "pattern", "regex")
+    __slots__ = ("folder", "regex")
     folder: str
-    pattern: str
     regex: re.Pattern[str]
 
 
