@@ -157,8 +157,31 @@ def test_verbs_branches_tags_and_paths_are_completed(
     assert completed(process, "memlake", "che") == ["checkout", "cherry-pick"]
     assert completed(process, "memlake", "switch", "exp") == ["experiment-1"]
     assert completed(process, "memlake", "log", "v") == ["v1"]
-    assert completed(process, "memlake", "cat", "da") == ["data/b"]
+    assert completed(process, "memlake", "tag", "-d", "") == ["v1"]
+    assert completed(process, "memlake", "merge", "") == ["HEAD", "experiment-1", "main", "v1"]
+    assert completed(process, "memlake", "checkout", "m") == ["main"], "the shell drops names when files are offered"
+    assert completed(process, "memlake", "checkout", "")[-2:] == ["a", "data/"]
+    assert completed(process, "memlake", "diff", "main..e") == ["main..experiment-1"]
+    assert completed(process, "memlake", "branch", "new", "v") == ["v1"]
+    assert completed(process, "memlake", "config", "user.") == ["user.email", "user.name"]
     assert "--oneline" in completed(process, "memlake", "log", "--on")
+
+
+def test_files_are_left_to_the_shell_and_those_that_are_gone_are_named(
+    run: Run, story: dict[str, str], repo: Path, process: Callable[..., subprocess.CompletedProcess[bytes]]
+) -> None:
+    assert completed(process, "memlake", "restore", "da") == []
+    assert completed(process, "memlake", "checkout", "--", "ma") == []
+    (repo / "data/b").unlink()
+    assert completed(process, "memlake", "restore", "data/") == ["data/b"]
+
+
+def test_paths_of_a_commit_are_completed_behind_its_colon(
+    run: Run, story: dict[str, str], process: Callable[..., subprocess.CompletedProcess[bytes]]
+) -> None:
+    assert completed(process, "memlake", "cat", "HEAD:d") == ["HEAD:data/b"]
+    assert completed(process, "memlake", "cat", "HEAD", ":") == ["a", "data/b"], "bash breaks words at colons"
+    assert completed(process, "memlake", "show", "HEAD", ":", "d") == ["data/b"]
 
 
 def test_completion_outside_a_repo_is_silent(

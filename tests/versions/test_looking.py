@@ -160,6 +160,8 @@ def test_blame_of_what_is_not_text_is_refused_with_another_way(repo: ml.Repo, ke
     with pytest.raises(ml.InvalidInput, match="'f' is not text") as raised:
         repo.blame("f")
     assert "memlake log -- f" in raised.value.hint
+    with pytest.raises(ml.NotFound):
+        repo.blame("missing")
 
 
 # -- what is noted --------------------------------------------------------------------------------

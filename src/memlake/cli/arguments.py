@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 import click
@@ -15,7 +17,7 @@ from memlake import open as open_repo
 from memlake.cli import paths
 from memlake.cli.screen import Screen, open_screen
 from memlake.cli.suggest import rev_hint
-from memlake.errors import Error, InvalidInput, NotFound, Usage
+from memlake.errors import InvalidInput, NotFound, Usage
 from memlake.records import Lane
 from memlake.repo import Repo
 
@@ -153,32 +155,20 @@ def one_rev(revs: Sequence[str], default: str = "HEAD") -> str:
 
 
 Completer = Callable[[click.Context, click.Parameter, str], "list[CompletionItem]"]
+_LISTS = ("delete", "listing", "act")  # options with which every name is one that exists
 
 
-def _names_of(repo: Repo, what: str) -> Iterable[str]:
-    if what in ("branch", "rev"):
-        yield from (branch.name for branch in repo.branches())
-    if what in ("tag", "rev"):
-        yield from (tag.name for tag in repo.tags())
-    if what == "path" and repo.head is not None:
-        base = paths.here(repo.root)
-        yield from (paths.bare(path, base) for path, _ in repo.ls(prefix=paths.FILES))
+def completing(*kinds: str, then: str = "") -> Completer:
+    """A completer of the kinds `completion.offers` knows; `then` is what follows a first name that may be new."""
 
-
-def completing(*kinds: str) -> Completer:
-    """A completer of branches ("branch"), tags ("tag"), both ("rev") and tracked paths ("path")."""
-
-    def complete(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        from click.shell_completion import CompletionItem
-
-        try:
+    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        with suppress(OSError):
             for folder in ctx.find_root().params.get("folders") or ():
                 os.chdir(folder)
-            with open_repo() as repo:
-                names = {name for kind in kinds for name in _names_of(repo, kind)}
-        except (Error, OSError):  # a shell's line is no place for a message
-            names = set()
-        found = [CompletionItem(name) for name in sorted(names) if name.startswith(incomplete)]
-        return found + ([CompletionItem(incomplete, type="file")] if "path" in kinds else [])
+        later = then and ctx.params.get(param.name or "") and not any(ctx.params.get(name) for name in _LISTS)
+        wanted = ("path",) if "path" in kinds and _AFTER in ctx.meta else (then,) if later else kinds
+        # By name, as verbs are: no command but the shell's own question pays for it.
+        found: list[CompletionItem] = importlib.import_module("memlake.cli.completion").offers(wanted, incomplete)
+        return found
 
     return complete

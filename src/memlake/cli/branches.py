@@ -34,7 +34,7 @@ _COMMIT: Any = {"metavar": "[REV]", "is_flag": False, "flag_value": "HEAD", "she
 
 
 @click.command()
-@click.argument("names", nargs=-1, metavar="[NAME [START]]", shell_complete=completing("branch"))
+@click.argument("names", nargs=-1, metavar="[NAME [START]]", shell_complete=completing("branch", then="rev"))
 @click.option("-d", "--delete", "act", flag_value="delete", help="Delete branches whose commits are merged.")
 @click.option("-D", "act", flag_value="force-delete", help="Delete branches, merged or not.")
 @click.option("-m", "--move", "act", flag_value="rename", help="Rename: [OLD] NEW.")

@@ -184,8 +184,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(args: list[str]) -> int:
     instruction = config.variable("COMPLETE")
     if instruction:
-        from click.shell_completion import shell_complete
+        from click.shell_completion import add_completion_class, shell_complete
 
+        add_completion_class(importlib.import_module("memlake.cli.completion").Bash)
         return shell_complete(memlake, {}, "memlake", _COMPLETE, instruction)
     with memlake.make_context("memlake", args) as ctx:
         code = memlake.invoke(ctx)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
@@ -17,11 +18,18 @@ from memlake.records import Conflict, short
 from memlake.repo import Repo
 from memlake.reports import Merged
 
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
 _MANY = 50  # paths named in full; a stat of more would read more than a person does
 
 
+def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    return completing("path" if ctx.params.get("act") in ("ours", "theirs") else "rev")(ctx, param, incomplete)
+
+
 @click.command()
-@click.argument("given", nargs=-1, metavar="[REV | PATH...]", shell_complete=completing("rev", "path"))
+@click.argument("given", nargs=-1, metavar="[REV | PATH...]", shell_complete=_complete)
 @click.option("--no-ff", is_flag=True, help="Make a merge commit even where a fast-forward would do.")
 @click.option("--ff-only", is_flag=True, help="Only if a fast-forward will do.")
 @click.option("-m", "--message", "messages", multiple=True, help="The message of the merge commit.")

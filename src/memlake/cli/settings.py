@@ -6,7 +6,7 @@ import click
 from click.shell_completion import get_completion_class
 
 from memlake import config as store
-from memlake.cli.arguments import json_option, pass_screen
+from memlake.cli.arguments import completing, json_option, pass_screen
 from memlake.cli.screen import Screen
 from memlake.errors import Usage
 
@@ -14,7 +14,7 @@ _COMPLETE = "MEMLAKE_COMPLETE"
 
 
 @click.command()
-@click.argument("key", required=False)
+@click.argument("key", required=False, shell_complete=completing("key"))
 @click.argument("value", required=False)
 @click.option("-l", "--list", "listing", is_flag=True, help="Every setting, its value and where that comes from.")
 @click.option("--unset", is_flag=True, help="Take KEY out, so that its default holds.")
@@ -75,7 +75,7 @@ def completion(ctx: click.Context, shell: str) -> None:
 
 
 @click.command("help")
-@click.argument("verb", required=False)
+@click.argument("verb", required=False, shell_complete=completing("verb"))
 @click.pass_context
 def help_verb(ctx: click.Context, verb: str | None) -> None:
     """Explain VERB, or list all verbs."""

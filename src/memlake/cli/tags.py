@@ -17,7 +17,7 @@ from memlake.repo import Repo
 
 
 @click.command()
-@click.argument("names", nargs=-1, metavar="[NAME [REV]]", shell_complete=completing("tag", "branch"))
+@click.argument("names", nargs=-1, metavar="[NAME [REV]]", shell_complete=completing("tag", then="rev"))
 @click.option("-a", "--annotate", is_flag=True, help="With a message, your name and the time.")
 @click.option("-m", "--message", "messages", multiple=True, help="The message; again for another paragraph.")
 @click.option("-d", "--delete", is_flag=True, help="Delete tags.")
