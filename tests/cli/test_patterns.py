@@ -185,3 +185,12 @@ def test_a_side_is_chosen_by_pattern_and_conflicts_are_named_as_files(kept: Path
     assert "files/" not in run("merge", "--ours", "top.csv", code=128).err
     run("merge", "--theirs", "data/*")
     assert run("status", "--json").json["conflicts"][1]["choice"] == "theirs"
+
+
+def test_a_dry_run_takes_patterns_and_files_in_untracked_folders(files: Path, run: Run) -> None:
+    assert run("add", "-n", "*.csv").lines == [
+        "add 'data/b.csv'", "add 'data/sub/c.csv'", "add 'exp[1]/e.csv'", "add 'top.csv'",
+    ]  # fmt: skip
+    assert run("add", "-n", "data/d.txt").lines == ["add 'data/d.txt'"]
+    run("add", "-n", "*.nope", code=128)
+    assert run("status", "-s", "data").lines == ["?? data/"]

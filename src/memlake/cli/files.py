@@ -69,18 +69,14 @@ def _add(repo: Repo, given: tuple[str, ...], how: dict[str, bool]) -> Staged:
 
 def _would_add(repo: Repo, given: tuple[str, ...], *, tracked_only: bool) -> Iterator[str]:
     """What `add` would do by what `status` says; ignored files are not named."""
-    status = repo.status()
-    roots = [repo.path(path) for path in given] or [paths.FILES]
-    for root, text in zip(roots, given, strict=False):
-        if not os.path.lexists(text) and not any(paths.within(change.path, root) for change in status.unstaged):
+    for text in given:
+        one = repo.status(text)
+        if not (os.path.lexists(text) or one.unstaged or one.untracked):
             raise NotFound(f"'{text}' matches no file.")
+    status = repo.status(*given)
     lines = {change.path: _named(change) for change in status.unstaged}
-    new = [] if tracked_only else untracked(status)
-    lines |= {path: f"add '{paths.shown(path)}'" for path in new}
-    lines |= {root: f"add '{paths.shown(root)}'" for root in roots for path in new if root.startswith(path)}
-    for path in sorted(lines):
-        if any(paths.within(path, root) for root in roots):
-            yield lines[path]
+    lines |= {path: f"add '{paths.shown(path)}'" for path in ([] if tracked_only else untracked(status))}
+    yield from (lines[path] for path in sorted(lines))
 
 
 def _named(change: Change) -> str:
