@@ -138,6 +138,7 @@ def test_branches_and_tags_are_listed_by_pattern(kept: Path, run: Run) -> None:
     run("tag", "v2")
     assert run("branch", "--list", "exp*").lines == ["  exp/2", "  exp1"]
     assert run("tag", "-l", "v1*").lines == ["v1-exp/2", "v1-exp1", "v1-other"]
+    assert [tag["name"] for tag in run("tag", "-l", "v1-e*", "--json").json["tags"]] == ["v1-exp/2", "v1-exp1"]
 
 
 def test_a_path_that_is_not_in_a_commit_cannot_be_listed(kept: Path, run: Run) -> None:
@@ -194,3 +195,14 @@ def test_a_dry_run_takes_patterns_and_files_in_untracked_folders(files: Path, ru
     assert run("add", "-n", "data/d.txt").lines == ["add 'data/d.txt'"]
     run("add", "-n", "*.nope", code=128)
     assert run("status", "-s", "data").lines == ["?? data/"]
+
+
+def test_force_adds_ignored_files_below_a_folder_or_by_pattern(files: Path, run: Run, write: Write) -> None:
+    write(".memlakeignore", "*.log\nsub/\n")
+    assert "matches no file" in run("add", "*.log", code=128).err
+    run("add", "-f", "*.log")
+    assert run("status", "-s", "*.log").lines == ["A  x.log"]
+    run("add", "-f", "data")
+    assert "A  data/sub/c.csv" in run("status", "-s").lines
+    run("add", "-f", ".")
+    assert not any(".memlake/" in line for line in run("status", "-s", "--ignored").lines)

@@ -29,7 +29,7 @@ from memlake.repo import Repo
 def tag(repo: Repo, screen: Screen, /, *, names: tuple[str, ...], messages: tuple[str, ...], **how: bool) -> None:
     """List tags; make NAME at REV (HEAD unless given); delete tags."""
     if how["as_json"]:
-        screen.json({"tags": repo.tags()})
+        screen.json({"tags": [one for one in repo.tags() if not names or paths.is_named(one.name, names)]})
     elif how["delete"]:
         _delete(repo, screen, names)
     elif names and not (how["listing"] or how["with_message"]):

@@ -92,6 +92,19 @@ class Ignore:
         return str(rule) if rule and not rule.negated else None
 
 
+class NoRules(Ignore):
+    """No rules at all, for `add -f`; the repo itself and git's stay out."""
+
+    def __init__(self) -> None:
+        pass
+
+    def enter(self, name: str) -> NoRules:  # noqa: ARG002  as a walk asks
+        return self
+
+    def ignores(self, name: str, is_dir: bool) -> bool:  # noqa: ARG002
+        return name in ALWAYS
+
+
 class _Rule(NamedTuple):
     """One line of an ignore file. `glob` is a regex for the whole name, or for the path when `anchored`."""
 

@@ -17,7 +17,7 @@ from memlake.objects.store import Objects
 from memlake.objects.writer import Writer
 from memlake.records import Author, Change, Conflict, Entry, Staged
 from memlake.versions import notes, sniff, worktree
-from memlake.versions.ignore import Ignore
+from memlake.versions.ignore import Ignore, NoRules
 from memlake.versions.local import Local, Tracked, pack_stat
 from memlake.versions.paths import FILES, Glob, check_file, check_together, file_problems, matches, parents, refuse
 
@@ -111,7 +111,7 @@ class _Finder:
             raise _no_file(glob)
 
     def _below(self, folder: str, wanted: str = "") -> None:
-        scope = self._ignore
+        scope = NoRules() if self._asked.force else self._ignore
         for part in folder.split("/") if folder else ():
             scope = scope.enter(part)
         if folder:
