@@ -218,6 +218,12 @@ def test_status_imports_nothing_heavy(process: Process, run: Run, story: dict[st
     assert {"click", "apsw"} <= tops
 
 
+def test_plain_paths_never_load_what_patterns_need(process: Process, run: Run, story: dict[str, str]) -> None:
+    for words in (("status", "-s", "a"), ("add", "a"), ("log", "--", "a"), ("diff", "--", "data")):
+        assert not imported(process, *words) & {"memlake.versions.globs", "memlake.cli.completion"}
+    assert "memlake.versions.globs" in imported(process, "log", "--", "*")
+
+
 def _always() -> set[str]:
     """What this interpreter imports with no script at all (site hooks of an editable install and the like)."""
     command = [sys.executable, "-c", "import sys; print(*sys.modules)"]
