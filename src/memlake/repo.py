@@ -207,8 +207,10 @@ class Repo:
     def commit_at(self, rev_: str = "HEAD", lane: Lane = "work") -> Commit:
         return versions.rev.resolve(self._look(), rev_, lane)
 
-    def changes(self, commit: Commit) -> tuple[Change, ...]:
-        return self._history.changes(commit)
+    def changes(self, commit: Commit, *, paths: Sequence[AnyPath] = ()) -> tuple[Change, ...]:
+        """What a commit changed, in all or at some paths or patterns."""
+        found = self._history.changes(commit)
+        return versions.looking.only(found, self._wanted_paths(paths)) if paths else found
 
     def meta(self, commit: Commit, name: str) -> Any:
         """Facts beside the content: "metrics", "params", "uses", or "about" (path -> what `add` noted)."""

@@ -141,3 +141,11 @@ def test_show_takes_the_memory_lane(renamed: list[str], run: Run) -> None:
         repo.write({"memories/bot/1": b"x"}, "remembered")
     assert run("show", "--memory", "-s", "--format=%s").lines == ["remembered"]
     assert run("show", "--memory", "--json").json["commits"][0]["lane"] == "memory"
+
+
+def test_details_are_of_the_paths_asked_for(renamed: list[str], run: Run) -> None:
+    assert run("log", "-1", "--name-only", "--format=%s", "--", "z").lines == ["four", "", "z"]
+    assert run("log", "-1", "--name-only", "--format=%s", "--", "o*").lines == ["four", "", "other"]
+    assert run("log", "-1", "--name-only", "--format=%s").lines == ["four", "", "other", "z"]
+    found = run("log", "-1", "--stat", "--json", "--", "z").json["commits"][0]["changes"]
+    assert [change["path"] for change in found] == ["files/z"]

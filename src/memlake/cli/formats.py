@@ -22,7 +22,10 @@ _COLORS = {"red": "31", "green": "32", "yellow": "33", "blue": "34", "magenta": 
 
 
 class Look(NamedTuple):
-    """How commits are shown. `merges`: whether merges show their changes too (against their first parent)."""
+    """How commits are shown. `merges`: whether merges show their changes too (against their first parent).
+
+    `only`: the paths, as typed, whose changes are shown; all of them when there is none.
+    """
 
     oneline: bool = False
     graph: bool = False
@@ -31,6 +34,7 @@ class Look(NamedTuple):
     merges: bool = False
     form: str = "medium"
     date: str = "default"
+    only: tuple[str, ...] = ()
 
     @property
     def dense(self) -> bool:
@@ -118,7 +122,7 @@ def _fact_lines(repo: Repo, screen: Screen, commit: Commit) -> Iterator[str]:
 def _detail_lines(repo: Repo, screen: Screen, commit: Commit, look: Look) -> Iterator[str]:
     if not look.detail or (len(commit.parents) > 1 and not look.merges):
         return
-    rows = changes.rows(repo.changes(commit))
+    rows = changes.rows(repo.changes(commit, paths=look.only))
     if rows and not look.oneline:
         yield ""
     yield from patches.detail(patches.open_view(repo, screen), rows, look.detail)

@@ -81,6 +81,7 @@ def log(repo: Repo, screen: Screen, /, *, given: tuple[str, ...], as_json: bool,
     look = _look(screen, options)
     options["lane"] = options["lane"] or "work"
     revs, given_paths = split(repo, given)
+    look = look._replace(only=() if options["follow"] else tuple(given_paths))
     wanted = Wanted(revs=tuple(revs) or ("HEAD",), paths=tuple(given_paths), **options)
     _check_born(repo, wanted)
     _check_together(wanted, look, moves=moves)
@@ -146,7 +147,7 @@ class Found(NamedTuple):
 
 
 def _shape(repo: Repo, found: Found, look: Look) -> dict[str, Any]:
-    shape = shapes.commit(found.commit, repo.changes(found.commit) if look.detail else None)
+    shape = shapes.commit(found.commit, repo.changes(found.commit, paths=look.only) if look.detail else None)
     return {**shape, "move": found.move} if found.move else shape
 
 

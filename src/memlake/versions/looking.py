@@ -125,7 +125,11 @@ def diff(
         changes = _files_against(here, a)
     else:
         changes = scanning.compare(here.local, here.root, untracked=False)[0]
-    return tuple(change for change in changes if not paths or matches(change.path, paths))
+    return only(changes, paths) if paths else changes
+
+
+def only(changes: Sequence[Change], wanted: Sequence[str]) -> tuple[Change, ...]:
+    return tuple(change for change in changes if matches(change.path, wanted))
 
 
 def _sides(here: Here, parts: tuple[str, str, str]) -> tuple[str, str]:
