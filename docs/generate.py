@@ -33,6 +33,10 @@ Paths are relative to the folder you are in. The repo is the one in this folder 
 `MEMLAKE_REPO` names. A rev is `HEAD` (or `@`), a branch, a tag, at least four characters of a commit id, with
 `~2`, `^2`, `@{1}`, `@{yesterday}`, `@{2 hours ago}` behind it; `A..B` and `A...B` are ranges. Commands that
 read print one JSON document with `--json`.
+
+A path may be a pattern in quotes: `'*.csv'`, `'data/*'`, `'run-[0-9]*'`. As for git, a wildcard matches slashes too,
+and a file that has the very name of a pattern is meant itself. A pattern that matches nothing is refused by commands
+that change something, and simply empty for those that look.
 """
 VARIABLES = (
     ("MEMLAKE_REPO", "the repo to use, instead of the one in this folder or above"),
