@@ -70,6 +70,15 @@ class Conflict(NamedTuple):
     choice: str | None = None
     chosen: Entry | None = None
 
+    @property
+    def status(self) -> str:
+        """git's two letters, ours first: UU both modified, AA both added, UD deleted by them, UA added by them."""
+        if self.base is None:
+            return "AA" if self.ours and self.theirs else "AU" if self.ours else "UA"
+        if self.ours is None:
+            return "DU" if self.theirs else "DD"
+        return "UU" if self.theirs else "UD"
+
 
 class Author(NamedTuple):
     name: str

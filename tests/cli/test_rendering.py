@@ -76,6 +76,27 @@ def test_conflicts_are_listed_with_what_happened_and_how_to_go_on() -> None:
     assert list(short_lines(status(conflicts=conflicts), Screen())) == ["UU x"]
 
 
+@pytest.mark.parametrize(
+    ("sides", "letters", "words"),
+    [
+        ((ONE, TWO, ONE), "UU", "both modified:"),
+        ((None, TWO, ONE), "AA", "both added:"),
+        ((ONE, None, TWO), "DU", "deleted by us:"),
+        ((ONE, TWO, None), "UD", "deleted by them:"),
+        ((None, None, ONE), "UA", "added by them:"),
+        ((None, ONE, None), "AU", "added by us:"),
+        ((ONE, None, None), "DD", "both deleted:"),
+    ],
+)
+def test_a_conflict_has_the_letters_and_words_of_git(
+    sides: tuple[Entry | None, Entry | None, Entry | None], letters: str, words: str
+) -> None:
+    found = status(conflicts=(Conflict("files/x", *sides),), doing="merge")
+    assert list(short_lines(found, Screen())) == [f"{letters} x"]
+    assert f"{words:<17}x" in "\n".join(long_lines(found, Screen()))
+    assert json.loads(shapes.document(shape(found)))["conflicts"][0]["status"] == letters
+
+
 def test_a_detached_head_is_named_by_its_commit() -> None:
     assert next(iter(long_lines(status(branch=None), Screen()))) == "HEAD detached at aaaaaaaaaa"
 

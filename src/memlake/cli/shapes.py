@@ -34,7 +34,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from memlake.cli import words
-from memlake.records import Change, Commit
+from memlake.records import Change, Commit, Conflict
 
 SCHEMA_VERSION = 1
 
@@ -51,7 +51,7 @@ def plain(value: Any) -> Any:
 
 
 def _record(record: Any) -> dict[str, Any]:
-    shape: dict[str, Any] = {"status": record.status} if isinstance(record, Change) else {}
+    shape: dict[str, Any] = {"status": record.status} if isinstance(record, Change | Conflict) else {}
     for field in record._fields:
         shape[field] = plain(getattr(record, field))
         if field == "time":

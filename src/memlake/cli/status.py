@@ -13,6 +13,10 @@ from memlake.records import Conflict, Status, short
 from memlake.repo import Repo
 
 _LABELS = {"A": "new file:", "M": "modified:", "D": "deleted:", "R": "renamed:", "T": "typechange:"}
+_KINDS = {
+    "UU": "both modified", "AA": "both added", "DD": "both deleted", "DU": "deleted by us", "UD": "deleted by them",
+    "AU": "added by us", "UA": "added by them",
+}  # fmt: skip
 
 
 @click.command(cls=SplitCommand)
@@ -78,7 +82,7 @@ def short_lines(found: Status, screen: Screen, base: str = "") -> Iterator[str]:
         marks[change.path] = (marks.get(change.path, (" ", ""))[0], change.status)
     for conflict in found.conflicts:
         if conflict.choice is None:
-            marks[conflict.path] = ("U", "U")
+            marks[conflict.path] = (conflict.status[0], conflict.status[1])
     for path in sorted(marks):
         x, y = marks[path]
         source = sources.get(path)
@@ -172,11 +176,7 @@ def _conflict_lines(found: Status, screen: Screen, base: str) -> Iterator[str]:
 
 def conflict_kind(conflict: Conflict) -> str:
     """Who did what to the path."""
-    if conflict.ours is None:
-        return "deleted by us:"
-    if conflict.theirs is None:
-        return "deleted by them:"
-    return "both modified:" if conflict.base else "both added:"
+    return f"{_KINDS[conflict.status]}:"
 
 
 def _row_name(row: changes.Row, base: str) -> str:
