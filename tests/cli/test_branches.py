@@ -270,6 +270,19 @@ def test_a_conflict_is_told_in_full_and_waits(run: Run, fork: None, repo: Path) 
     assert run("status", "--json").json["doing"] == "merge"
 
 
+def test_a_conflict_says_which_side_deleted_the_path_and_that_it_may_have_been_renamed(
+    run: Run, story: dict[str, str], keep: Keep, repo: Path
+) -> None:
+    run("switch", "-c", "dev")
+    run("mv", "a", "b")
+    keep("renamed and changed", b="something else\n")
+    run("switch", "main")
+    keep("changed", a="here\n")
+    ran = run("merge", "dev", code=1)
+    assert "  a (changed by us, deleted by them; they may have renamed it)\n" in ran.err
+    assert run("status", "-s").lines == ["UD a"]
+
+
 def test_choosing_a_side_finishes_a_merge(run: Run, fork: None, repo: Path) -> None:
     run("merge", "side", code=1)
     assert run("merge", "--continue", code=None).code != 0

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import memlake as ml
 from memlake.records import Author, Commit, Entry
-from memlake.versions import codec, merge, tree
+from memlake.versions import codec, merge, merging, tree
 from memlake.versions.bases import is_ancestor, merge_bases, reachable
 from memlake.versions.history import Draft, History
 from memlake.versions.log import walk
@@ -204,6 +204,35 @@ def test_the_criss_cross_check_would_notice_a_merge_that_looks_at_one_base_only(
     monkeypatch.setattr(merge, "merge_bases", lambda *args: merge_bases(*args)[:1])
     with pytest.raises(AssertionError):
         test_after_a_criss_cross_a_path_the_bases_disagree_on_is_never_taken_silently(history, False)
+
+
+def test_a_third_base_is_folded_over_what_it_shares_with_all_the_others(history: History) -> None:
+    """Of three bases only the second has what the third was built on: against the first alone they would disagree."""
+    line = Line(history)
+    start = line.add(p=VALUES[0])
+    ground = line.add(start, p=VALUES[1])
+    three, two = line.add(ground, p=VALUES[2]), line.add(ground, b=VALUES[0])
+    one = line.add(start, a=VALUES[0])  # the newest is folded first
+    left = line.add(line.add(one, two, p=VALUES[1], b=VALUES[0]), three, p=VALUES[2])
+    right = line.add(line.add(three, two, b=VALUES[0]), one, a=VALUES[0])
+    assert line.best_bases(left, right) == {one, two, three}
+    theirs = line.add(right, p=VALUES[3])
+    outcome = merge.merge_commits(history, line.commits[left], line.commits[theirs])
+    assert outcome == merge.Outcome({"files/p": VALUES[3]}, ())
+
+
+def test_three_bases_that_disagree_in_texts_leave_the_choice_to_a_person(history: History) -> None:
+    """What the first two could not decide is no text that the third could be joined with."""
+    assert "file" in merging.merge.DRIVERS
+    with history.db.write():
+        text = [Entry(history.objects.write(b"%d\n" % n), "file", 2) for n in range(6)]
+    line = Line(history)
+    start = line.add(p=text[0])
+    bases = [line.add(start, p=text[n]) for n in (1, 2, 3)]
+    left = line.add(line.add(bases[0], bases[1], p=text[4]), bases[2], p=text[4])
+    right = line.add(line.add(bases[2], bases[1], p=text[5]), bases[0], p=text[5])
+    outcome = merge.merge_commits(history, line.commits[left], line.commits[right])
+    assert [(c.path, c.status) for c in outcome.conflicts] == [("files/p", "UU")]
 
 
 @PER_EXAMPLE

@@ -180,6 +180,53 @@ def test_choosing_a_file_and_a_folder_of_one_name_is_refused_until_one_gives_way
     assert set(files(repo)) == {"a", "x/inner"} and repo.status().clean
 
 
+@pytest.mark.parametrize("renaming", ["main", "dev"])
+def test_an_edit_follows_a_file_that_the_other_side_renamed(
+    repo: ml.Repo, keep: Keep, here: Path, renaming: str
+) -> None:
+    keep("base", {"old/name": "text\n", "other": "x"})
+    repo.branch("dev")
+    for branch in ("dev", "main"):
+        repo.switch(branch)
+        if branch == renaming:
+            repo.mv("old/name", "new")
+            repo.commit("renamed")
+        else:
+            keep("edited", {"old/name": "edited\n"})
+    assert not repo.merge("dev").conflicts
+    assert files(repo) == {"new": "edited\n", "other": "x"}
+    assert (here / "new").read_text() == "edited\n" and not (here / "old/name").exists() and repo.status().clean
+
+
+def test_a_rename_is_followed_to_the_place_of_the_same_name_and_keeps_its_mode(repo: ml.Repo, keep: Keep) -> None:
+    keep("base", {"a/run": "go\n"})
+    repo.branch("dev")
+    keep("edited", {"a/run": "go on\n"})
+    repo.switch("dev")
+    keep("renamed", {"a/run": None, "b/copy": "go\n", "z/run": "go\n"})
+    (repo.root / "z/run").chmod(0o755)
+    repo.commit("executable", all=True)
+    repo.switch("main")
+    repo.merge("dev")
+    assert files(repo) == {"b/copy": "go\n", "z/run": "go on\n"}
+    assert dict(repo.ls())["files/z/run"].mode == 1
+
+
+@pytest.mark.parametrize("in_the_way", [{"new": "changed\n"}, {}])
+def test_a_rename_that_cannot_be_followed_is_a_conflict_of_the_old_name(
+    repo: ml.Repo, keep: Keep, in_the_way: dict[str, str]
+) -> None:
+    """Changed while it was renamed, or renamed to where the other side made a file too."""
+    keep("base", {"old": "text\n"})
+    repo.branch("dev")
+    keep("edited", {"old": "edited\n", **({} if in_the_way else {"new": "ours\n"})})
+    repo.switch("dev")
+    keep("renamed", {"old": None, "new": "text\n", **in_the_way})
+    repo.switch("main")
+    found = {c.path: c.status for c in repo.merge("dev").conflicts}
+    assert found == {"files/old": "UD"} | ({} if in_the_way else {"files/new": "AA"})
+
+
 # -- revert and cherry-pick -----------------------------------------------------------------------
 
 

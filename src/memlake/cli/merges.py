@@ -22,6 +22,11 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 _MANY = 50  # paths named in full; a stat of more would read more than a person does
+_SAID = {
+    "DU": " (changed by them, deleted by us; we may have renamed it)",
+    "UD": " (changed by us, deleted by them; they may have renamed it)",
+    "UA": " (added by them, where we have a folder of a file's name or a file of a folder's)",
+}
 
 
 def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -126,11 +131,12 @@ def _check(merged: Merged, what: str, verb: str) -> None:
 
 def conflict_list(conflicts: Sequence[Conflict]) -> str:
     """The paths, on one line when they are few."""
-    names = [paths.shown(conflict.path) for conflict in conflicts[:_MANY]]
+    names = [f"{paths.shown(one.path)}{_SAID.get(one.status, '')}" for one in conflicts[:_MANY]]
     if len(conflicts) > _MANY:
         names.append(f"and {len(conflicts) - _MANY:,} more; see `memlake status`")
     line = "   ".join(names)
-    return f"  {line}" if len(line) < 100 else "\n".join(f"  {name}" for name in names)
+    plain = not any(one.status in _SAID for one in conflicts)
+    return f"  {line}" if plain and len(line) < 100 else "\n".join(f"  {name}" for name in names)
 
 
 def _choose(repo: Repo, screen: Screen, side: str, given: Sequence[str]) -> None:

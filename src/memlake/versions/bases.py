@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from memlake.records import Commit
 from memlake.versions.history import History
@@ -25,16 +25,20 @@ def is_ancestor(history: History, old: Commit, new: Commit) -> bool:
 
 
 def merge_bases(history: History, a: Commit, b: Commit) -> list[Commit]:
-    """The best common ancestors: common to both and not behind another common one. More than one after a criss-cross.
+    """The best common ancestors: common to both and not behind another. More than one after a criss-cross."""
+    return bases_of_many(history, [a], b)
+
+
+def bases_of_many(history: History, ours: Sequence[Commit], theirs: Commit) -> list[Commit]:
+    """The merge bases of one commit and a merge of several that was never committed.
 
     Walks from the newest seq down, painting commits with the side they were reached from. A commit reached
     from both is a candidate; everything behind it is stale. A parent's seq is always smaller than its child's,
     so when a commit is taken from the queue its paint is final.
     """
-    if a.seq == b.seq:
-        return [a]
-    paint: dict[int, int] = {a.seq: _OURS, b.seq: _THEIRS}
-    queue = [-a.seq, -b.seq]
+    paint = {commit.seq: _OURS for commit in ours}
+    paint[theirs.seq] = paint.get(theirs.seq, 0) | _THEIRS
+    queue = [-seq for seq in paint]
     heapq.heapify(queue)
     bases: list[int] = []
     while any(not paint[-seq] & _STALE for seq in queue):

@@ -1,23 +1,26 @@
 """Three-way merge of trees. Pure over trees: no ref, no stage, no working file.
 
 A path changed on one side takes that side; changed alike on both is no conflict; changed differently is one,
-unless a merge driver of its kind can join the two. After a criss-cross there are several merge bases: they are
-merged first, and a path they disagree on counts as changed on both sides.
+unless a merge driver of its kind can join the two. An edit follows a file the other side renamed. After a criss-cross
+there are several merge bases: they are merged first, and a path they disagree on counts as changed on both sides.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
-from memlake.records import Commit, Conflict, Entry
+from memlake.records import Change, Commit, Conflict, Entry
 from memlake.versions import codec, tree
-from memlake.versions.bases import merge_bases
+from memlake.versions.bases import bases_of_many, merge_bases
 from memlake.versions.history import History
 from memlake.versions.paths import folder_clashes
 
 # Stands in a merged base where the bases disagree: equal to nothing either side can hold.
 _UNDECIDED = Entry("ff" * 32)
+Changes = Mapping[str, Change]
+Undecided = Mapping[str, Entry | None]  # where several bases disagree: what one of them has, to be shown
 Driver = Callable[[History, Entry | None, Entry, Entry], Entry | None]
 DRIVERS: dict[str, Driver] = {}
 
@@ -30,51 +33,81 @@ class Outcome(NamedTuple):
 
 
 def merge_commits(history: History, ours: Commit | None, theirs: Commit | None) -> Outcome:
-    return merge_roots(history, base_root(history, ours, theirs), history.root(ours), history.root(theirs))
+    base, undecided = _folded(history, merge_bases(history, ours, theirs) if ours and theirs else [])
+    return merge_roots(history, base, history.root(ours), history.root(theirs), undecided=undecided)
 
 
-def base_root(history: History, a: Commit | None, b: Commit | None) -> bytes:
-    """The tree two commits have in common; made up from several when history criss-crosses."""
-    if a is None or b is None:
-        return tree.EMPTY
-    bases = merge_bases(history, a, b)
-    if not bases:
-        return tree.EMPTY
-    root = history.root(bases[0])
-    for other in bases[1:]:
-        below = base_root(history, bases[0], other)
-        merged = merge_roots(history, below, root, history.root(other))
+def _folded(history: History, bases: Sequence[Commit]) -> tuple[bytes, Undecided]:
+    """One tree from several bases: each joins those before it, over what it and all of them have in common."""
+    root, undecided = history.root(bases[0] if bases else None), dict[str, Entry | None]()
+    for number, other in enumerate(bases[1:], 1):
+        below, open_below = _folded(history, bases_of_many(history, bases[:number], other))
+        merged = merge_roots(history, below, root, history.root(other), undecided=open_below)
+        undecided.update((one.path, one.base or one.theirs) for one in merged.conflicts)
         edits = {**merged.edits, **{conflict.path: _UNDECIDED for conflict in merged.conflicts}}
         root, made = tree.edit(history.nodes.get_many, root, _encoded(edits))
         history.nodes.remember(made)
-    return root
+    return root, undecided
 
 
-def merge_roots(history: History, base: bytes, ours: bytes, theirs: bytes) -> Outcome:
+Sides = tuple[Entry | None, Entry | None, Entry | None]  # base, ours, theirs
+
+
+def merge_roots(
+    history: History, base: bytes, ours: bytes, theirs: bytes, *, undecided: Undecided = MappingProxyType({})
+) -> Outcome:
     """Merge three trees. Cost grows with what changed on either side, not with what exists."""
-    mine = {change.path: change.new for change in history.diff_roots(base, ours)}
-    edits: dict[str, Entry | None] = {}
+    mine = {change.path: change for change in history.diff_roots(base, ours)}
+    other = {change.path: change for change in history.diff_roots(base, theirs)}
+    edits: dict[str, Entry | None] = {path: change.new for path, change in other.items() if path not in mine}
+    met: dict[str, Sides] = {
+        path: (change.old, mine[path].new, change.new)
+        for path, change in other.items()
+        if path in mine and mine[path].new != change.new
+    }
+    edits.update(_follow(mine, other, met))
     conflicts: list[Conflict] = []
-    for change in history.diff_roots(base, theirs):
-        path, old, new = change.path, change.old, change.new
-        if path not in mine:
-            edits[path] = new
-        elif mine[path] != new:
-            joined = _join(history, old, mine[path], new)
-            if joined is None:
-                known = None if old == _UNDECIDED else old
-                conflicts.append(Conflict(path, known, mine[path], new))
-            else:
-                edits[path] = joined
-    conflicts.extend(_clashes(mine, edits))
+    for path, (old, our, their) in met.items():
+        joined = _join(history, old, our, their)
+        if joined is None:
+            conflicts.append(Conflict(path, undecided.get(path) if old == _UNDECIDED else old, our, their))
+        else:
+            edits[path] = joined
+    conflicts.extend(_clashes({path: change.new for path, change in mine.items()}, edits))
     return Outcome(edits, tuple(sorted(conflicts, key=lambda conflict: conflict.path)))
 
 
 def _join(history: History, old: Entry | None, ours: Entry | None, theirs: Entry | None) -> Entry | None:
-    if ours is None or theirs is None or ours.kind != theirs.kind or old == _UNDECIDED:
+    if ours is None or theirs is None or ours.kind != theirs.kind or _UNDECIDED in (old, ours, theirs):
         return None
     driver = DRIVERS.get(ours.kind)
     return driver(history, old, ours, theirs) if driver else None
+
+
+# -- renames ----------------------------------------------------------------------------------------
+
+
+def _follow(mine: Changes, other: Changes, met: dict[str, Sides]) -> dict[str, Entry | None]:
+    """Edits of files that the other side renamed unchanged land at the new name; these are conflicts no more."""
+    edits: dict[str, Entry | None] = {}
+    for path, (old, our, their) in sorted(met.items()):
+        edited, renamed_by, rival = (their, mine, other) if our is None else (our, other, mine)
+        if old is None or edited is None or (our and their) or not old.size or {old.kind, edited.kind} != {"file"}:
+            continue
+        target = _renamed_to(path, old, renamed_by)
+        if target is None or target.path in rival or target.path in edits or target.new is None:
+            continue
+        mode = target.new.mode if target.new.mode != old.mode else edited.mode
+        edits[target.path] = edited._replace(mode=mode)
+        edits |= {path: None} if their is None else {}
+        del met[path]
+    return edits
+
+
+def _renamed_to(path: str, old: Entry, changes: Changes) -> Change | None:
+    """Where one side has the very content it removed at a path; a place of the same name first."""
+    places = [one for one in changes.values() if one.old is None and one.new and one.new[:2] == old[:2]]
+    return min(places, key=lambda one: (one.path.rpartition("/")[2] != path.rpartition("/")[2], one.path), default=None)
 
 
 def _clashes(mine: Mapping[str, Entry | None], edits: dict[str, Entry | None]) -> list[Conflict]:
