@@ -82,7 +82,7 @@ def throw_work_away_and_undo(machine: RepoMachine) -> None:
 
 GUARDS: dict[str, tuple[Callable[[RepoMachine], None], ModuleType, str, Callable[..., object]]] = {
     "roots that thinning keeps": (remember_a_lot, thin, "_kept_roots", lambda *_: set()),
-    "a look before files are moved": (switch_with_work_in_the_way, checkout, "_unsafe", lambda *_: []),
+    "a look before files are moved": (switch_with_work_in_the_way, checkout, "_examine", lambda *_: {}),
     "the stage among what gc keeps": (collect_between_add_and_commit, gc, "_local_roots", lambda *_: (set(), set())),
     "a merge base": (merge_what_one_side_changed, merge, "merge_bases", lambda *_: []),
     "saving what is thrown away": (throw_work_away_and_undo, branching, "save_dirty", lambda *_: {}),

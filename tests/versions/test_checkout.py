@@ -137,7 +137,7 @@ def test_the_refusal_names_the_file_and_the_check_is_what_refuses(
     path = form(crossing, write)
     with pytest.raises(ml.ConflictError, match=path.split("/", maxsplit=1)[0]):
         crossing.switch("dev")
-    monkeypatch.setattr(checkout, "_unsafe", lambda *_: [])
+    monkeypatch.setattr(checkout, "_examine", lambda *_: {})
     try:
         crossing.switch("dev")
     except ml.Error:

@@ -130,6 +130,47 @@ def test_undo_refuses_when_a_file_was_edited_since(rich: ml.Repo, write: Write) 
     assert picture(rich) == before
 
 
+@pytest.mark.parametrize("verb", ["switch", "switch -c", "merge", "revert"])
+@pytest.mark.parametrize("by_hand", ["changed to the target", "deleted", "made as the target has it"])
+def test_undo_brings_back_what_was_done_by_hand_before_a_verb_that_agreed_with_it(
+    repo: ml.Repo, keep: Keep, write: Write, verb: str, by_hand: str
+) -> None:
+    """The verb needed to refuse nothing; but before it the file was not as HEAD has it, and so it must be after."""
+    keep("base", {"a": "old\n", "b": "1\n"})
+    repo.switch("dev", create=True)
+    keep("dev", {"a": "new\n", "made": "made\n"})
+    repo.switch("main")
+    if verb == "revert":
+        repo.merge("dev")
+        keep("taken back", {"a": "old\n", "made": None})
+    write({"a": "new\n"} if by_hand.startswith("changed") else {"a": None} if by_hand == "deleted" else {})
+    write({"made": "made\n"} if by_hand.startswith("made") else {})
+    before = picture(repo)
+    {
+        "switch": lambda: repo.switch("dev"),
+        "switch -c": lambda: repo.switch("new", create=True, at="dev"),
+        "merge": lambda: repo.merge("dev", ff=False),
+        "revert": lambda: repo.revert("HEAD"),
+    }[verb]()
+    after = picture(repo)
+    for _ in range(2):
+        repo.undo()
+        assert picture(repo) == before
+        repo.redo()
+        assert picture(repo) == after
+
+
+def test_redo_brings_back_what_was_done_by_hand_before_the_undo(rich: ml.Repo, write: Write) -> None:
+    rich.switch("dev")
+    write({"c": "1\n"})  # as main has it
+    rich.undo()
+    rich.redo()
+    assert (rich.root / "c").read_text() == "1\n" and [c.path for c in rich.status().unstaged] == [
+        "files/c",
+        "files/edited",
+    ]
+
+
 def test_undo_refuses_when_someone_built_on_it(rich: ml.Repo, write: Write, here: Path) -> None:
     rich.commit("again", amend=True)
     ml.open(here).write({"files/theirs": b"x"}, "built on it")

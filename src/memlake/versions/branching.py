@@ -181,15 +181,15 @@ def switch(here: Here, name: str, how: Going) -> tuple[Change, ...]:
         return _switch_new(here, name, how.at, reset=how.reset)
     goal, target = _goal(here, name, how.detach)
     with operation(here, "switch", name, files=True) as before:
-        return go(here, target, goal, "switch", before.saved if how.force else None)
+        return go(here, target, goal, before.saved, force=how.force)
 
 
 def _switch_new(here: Here, name: str, at: str | None, *, reset: bool) -> tuple[Change, ...]:
     heads = heads_at(here, at or "HEAD")
     target = refs.commit_of(here.history, heads["work"])
-    with operation(here, "switch -c", name, files=True):
+    with operation(here, "switch -c", name, files=True) as before:
         changes = checkout.target_changes(here.history, here.local, target)
-        checkout.check_safe(here.local, here.root, changes, "switch")
+        before.saved |= checkout.check_safe(here.local, here.root, changes, "switch")
         checkout.check_bytes(here.history.objects, changes)
         goal = Goal(target.oid if target else None, name, f"switch: moving to {name}", here.who)
         with journal.moving(here.history, here.local, Plan(goal, journal.new_token())):
@@ -221,15 +221,15 @@ def _goal(here: Here, name: str, detach: bool) -> tuple[Goal, Commit | None]:
     return Goal(commit.oid, f"@{commit.oid}", action, here.who), commit
 
 
-def go(here: Here, target: Commit | None, goal: Goal, verb: str, throw_away: Saved | None) -> tuple[Change, ...]:
-    """Move the working files to a commit. With `throw_away`, uncommitted work is saved in it for undo and dropped."""
+def go(here: Here, target: Commit | None, goal: Goal, saved: Saved, *, force: bool) -> tuple[Change, ...]:
+    """Move the working files to a commit. Uncommitted work stops it, or is `saved` for undo and dropped."""
     changes = checkout.target_changes(here.history, here.local, target)
-    if throw_away is None:
-        checkout.check_safe(here.local, here.root, changes, verb)
+    if not force:
+        saved |= checkout.check_safe(here.local, here.root, changes, "switch")
         checkout.move_to(here.history, here.local, here.root, goal, changes)
         return changes
-    rewrite = _forced(here, target, throw_away)
-    checkout.move_to(here.history, here.local, here.root, goal, rewrite, saved=throw_away)
+    rewrite = _forced(here, target, saved)
+    checkout.move_to(here.history, here.local, here.root, goal, rewrite, saved=saved)
     return changes
 
 

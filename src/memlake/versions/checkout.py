@@ -13,6 +13,8 @@ import os
 import stat as modes
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
 
 from memlake.errors import Conflict, Error, Unavailable
 from memlake.objects import disk
@@ -171,16 +173,37 @@ def _is_beginning(objects: Objects, full: str, entry: Entry) -> bool:
 # -- safety -------------------------------------------------------------------------------------
 
 
-def check_safe(local: Local, root: str, changes: Sequence[Change], verb: str) -> None:
-    """Refuse if a change would overwrite uncommitted work."""
-    _refuse(unsafe_paths(local, root, changes), verb)
+class Safety(NamedTuple):
+    """Whether a path may be written; `differs` where it does not hold what is tracked, and `holds` is what it does."""
+
+    safe: bool
+    differs: bool = False
+    holds: Entry | None = None
 
 
-def check_taking_back(local: Local, root: str, changes: Sequence[Change], left: Saved) -> None:
-    """As check_safe, for undo: what the verb staged or left in the files is no work, only what was done since."""
+def check_safe(local: Local, root: str, changes: Sequence[Change], verb: str) -> dict[str, Entry | None]:
+    """Refuse if a change would overwrite uncommitted work.
+
+    Returns what paths hold that differ from the stage and are lost in no commit (they are already what they are to
+    become, or were deleted by hand): undo has to bring that back.
+    """
+    found = _examine(root, changes, local.tracked(file_path(change.path) for change in changes))
+    return _agreeing(found, verb)
+
+
+def check_over_stage(
+    local: Local, root: str, changes: Sequence[Change], verb: str, left: Saved = MappingProxyType({})
+) -> dict[str, Entry | None]:
+    """As check_safe, where what is staged (or in `left`) is no work, only what the files hold beyond it."""
     rows = local.tracked(file_path(change.path) for change in changes)
     plain = {path: row._replace(staged=False, old=None) for path, row in rows.items()}
-    _refuse([path for path in _unsafe(root, changes, plain) if not _still_holds(root, path, left)], "undo")
+    found = _examine(root, changes, plain)
+    return _agreeing({path: one for path, one in found.items() if not _still_holds(root, path, left)}, verb)
+
+
+def _agreeing(found: Mapping[str, Safety], verb: str) -> dict[str, Entry | None]:
+    _refuse([path for path, one in found.items() if not one.safe], verb)
+    return {path: one.holds for path, one in found.items() if one.differs}
 
 
 def _refuse(unsafe: list[str], verb: str) -> None:
@@ -200,43 +223,44 @@ def _still_holds(root: str, path: str, left: Saved) -> bool:
 
 def unsafe_paths(local: Local, root: str, changes: Sequence[Change]) -> list[str]:
     """Files whose uncommitted content a change would overwrite."""
-    return _unsafe(root, changes, local.tracked(file_path(change.path) for change in changes))
+    found = _examine(root, changes, local.tracked(file_path(change.path) for change in changes))
+    return [path for path, one in found.items() if not one.safe]
 
 
-def _unsafe(root: str, changes: Sequence[Change], rows: Mapping[str, Tracked]) -> list[str]:
+def _examine(root: str, changes: Sequence[Change], rows: Mapping[str, Tracked]) -> dict[str, Safety]:
     removed = {file_path(change.path) for change in changes if change.new is None}
-    return [
-        path
-        for change in changes
-        if _safety(root, change, rows.get(path := file_path(change.path)), removed) == "unsafe"
-    ]
+    paths = {file_path(change.path): change for change in changes}
+    return {path: _safety(root, change, rows.get(path), removed) for path, change in paths.items()}
 
 
-def _safety(root: str, change: Change, row: Tracked | None, removed: set[str]) -> str:
+def _safety(root: str, change: Change, row: Tracked | None, removed: set[str]) -> Safety:
     path = file_path(change.path)
     if row is not None and row.staged and row.entry != change.new:
-        return "unsafe"
-    if row is not None and worktree.find_stat(root, path) is not None:
+        return Safety(False)
+    found = worktree.find_stat(root, path)
+    if row is not None and found is not None:
         if row.entry is not None and worktree.holds(root, path, row.entry, row.stat, row.racy):
-            return "safe"
+            return Safety(True)
         if row.staged and row.old is not None and worktree.holds(root, path, row.old, None, True):
-            return "safe"
-    return _safety_untracked(root, change, path, removed)
-
-
-def _safety_untracked(root: str, change: Change, path: str, removed: set[str]) -> str:
-    if change.new is None:
+            return Safety(True, True, row.old)
+    if found is None and (change.new is None or _has_room(root, path, removed)):
         # Deleted by hand, or a folder in its place: agreeing to its removal loses nothing.
-        return "safe" if worktree.find_stat(root, path) is None else "unsafe"
+        return Safety(True, row is not None and row.entry is not None)
+    if change.new is None or not _has_room(root, path, removed):
+        return Safety(False)
+    same = worktree.holds(root, path, change.new, None, True)
+    return Safety(same, same, change.new)
+
+
+def _has_room(root: str, path: str, removed: set[str]) -> bool:
+    """Whether nothing but what is removed stands where a file needs a folder, or in a folder where it must be."""
     for folder in parents(path):
         if worktree.find_stat(root, folder) is not None:
-            return "safe" if folder in removed else "unsafe"
+            return folder in removed
     full = f"{root}/{path}"
-    if not os.path.lexists(full):
-        return "safe"
     if os.path.isdir(full) and not os.path.islink(full):
-        return "safe" if removed.issuperset(_files_in(root, path)) else "unsafe"
-    return "safe" if worktree.holds(root, path, change.new, None, True) else "unsafe"
+        return removed.issuperset(_files_in(root, path))
+    return True
 
 
 def in_the_way(root: str, changes: Sequence[Change]) -> list[str]:

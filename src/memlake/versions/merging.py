@@ -219,9 +219,10 @@ def _conclude(here: Here, doing: Doing, outcome: dict[Lane, Outcome], decided: d
     files = tuple(change for change in changes if change.path.startswith(FILES))
     # What came to the branch since our files were last brought up to date arrives in them now, too.
     arriving = {c.path: c for c in (*here.history.diff(here.base(), head, FILES), *files) if c.path not in extra}
-    checkout.check_safe(here.local, here.root, tuple(arriving.values()), verb)
+    agreed = checkout.check_safe(here.local, here.root, tuple(arriving.values()), verb)
     checkout.check_bytes(here.history.objects, tuple(arriving.values()))
-    with operation(here, verb, str(doing["name"]), files=True):
+    with operation(here, verb, str(doing["name"]), files=True) as before:
+        before.saved |= agreed
         goal = Goal(None, here.local.branch or "@", f"{verb} {doing['name']}", here.who)
         with journal.moving(here.history, here.local, Plan(goal, journal.new_token())) as moved:
             commit, fast = _move_lanes(here, doing, edits)

@@ -149,10 +149,10 @@ def _restore(here: Here, before: Before, id: int) -> dict[str, Entry | None]:
     writes: list[Change] = []
     if before.touches_files:
         writes = _file_changes(here, wanted, before)
-        checkout.check_taking_back(here.local, here.root, writes, before.left)
+        agreed = checkout.check_over_stage(here.local, here.root, writes, "undo", before.left)
         checkout.check_bytes(here.history.objects, writes)
         was = {change.path.removeprefix(FILES): change.old for change in writes}
-        saved = {path: old for path, old in was.items() if path in before.saved or path in before.left}
+        saved = {path: old for path, old in was.items() if path in before.saved or path in before.left} | agreed
     goal = Goal(before.base, before.head, "undo", here.who)
     rows = list(_rows(here, wanted, staged, {}))
     plan = Plan(goal, journal.new_token(), writes, rows, before.touches_files, before.doing, id)
