@@ -350,28 +350,34 @@ class Repo:
         with self._verb() as here:
             return versions.branching.reset_paths(here, self._wanted(*paths), rev)
 
-    def revert(self, rev: str, no_commit: bool = False) -> Merged:
+    def revert(self, rev: str, no_commit: bool = False, *, mainline: int | None = None) -> Merged:
         with self._verb() as here:
-            return versions.merging.revert(here, rev, commit=not no_commit)
+            return versions.merging.revert(here, rev, versions.merging.Picking(not no_commit, mainline))
 
-    def cherry_pick(self, rev: str) -> Merged:
+    def cherry_pick(
+        self, rev: str, no_commit: bool = False, *, mainline: int | None = None, cite: bool = False
+    ) -> Merged:
         with self._verb() as here:
-            return versions.merging.cherry_pick(here, rev)
+            return versions.merging.cherry_pick(here, rev, versions.merging.Picking(not no_commit, mainline, cite))
 
-    def stash_push(self, message: str = "", include_untracked: bool = False) -> Stash:
+    def stash_push(self, message: str = "", include_untracked: bool = False, paths: Sequence[AnyPath] = ()) -> Stash:
         with self._verb() as here:
-            return versions.stash.push(here, message, include_untracked)
+            return versions.stash.push(here, message, include_untracked, self._relative(*paths))
 
     def stash_list(self) -> list[Stash]:
         return versions.stash.stashes(self._look())
 
-    def stash_pop(self, index: int = 0) -> tuple[Change, ...]:
+    def stash_pop(self, index: int = 0, *, staged: bool = False) -> Merged:
         with self._verb() as here:
-            return versions.stash.pop(here, index)
+            return versions.stash.apply(here, index, staged=staged, drop=True)
 
-    def stash_apply(self, index: int = 0) -> tuple[Change, ...]:
+    def stash_apply(self, index: int = 0, *, staged: bool = False) -> Merged:
         with self._verb() as here:
-            return versions.stash.apply(here, index)
+            return versions.stash.apply(here, index, staged=staged)
+
+    def stash_clear(self) -> list[Stash]:
+        with self._verb() as here:
+            return versions.stash.clear(here)
 
     def stash_drop(self, index: int = 0) -> Stash:
         with self._verb() as here:

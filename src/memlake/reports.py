@@ -21,7 +21,7 @@ class About(NamedTuple):
 
 
 class Merged(NamedTuple):
-    """How a merge, revert or cherry-pick ended. `conflicts` not empty means it is waiting for choices."""
+    """How a merge, revert, cherry-pick or stash apply ended. `conflicts` not empty means it is waiting for choices."""
 
     commit: str | None
     fast_forward: bool = False

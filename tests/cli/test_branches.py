@@ -342,6 +342,38 @@ def test_cherry_pick_repeats_a_commit(run: Run, story: dict[str, str], repo: Pat
     run("cherry-pick", code=2)
 
 
+def test_a_merge_is_reverted_with_the_parent_named(run: Run, fork: None, repo: Path) -> None:
+    run("merge", "side", code=1), run("merge", "--theirs", "a"), run("merge", "--continue")
+    ran = run("revert", "HEAD", code=128)
+    assert "is a merge: say against which parent, with -m" in ran.err and "memlake revert -m 1" in ran.err
+    run("revert", "-m", "1", "HEAD")
+    assert (repo / "a").read_text() == "main\n" and not (repo / "s").exists()
+
+
+def test_cherry_pick_only_stages_or_names_its_source_when_told(
+    run: Run, story: dict[str, str], repo: Path, keep: Keep
+) -> None:
+    run("switch", "-c", "side")
+    tip = keep("pick me", p="1\n")
+    run("switch", "main")
+    assert run("cherry-pick", "-n", "side").out == "Staged, not committed: 1 file changed: 1 added\n"
+    assert run("status", "-s").lines == ["A  p"]
+    run("reset", "--hard")
+    run("cherry-pick", "-x", "side")
+    assert f"(cherry picked from commit {tip})" in run("log", "-1").out
+
+
+@pytest.mark.parametrize("verb", ["merge", "revert", "cherry-pick"])
+def test_a_rev_that_is_wrong_or_missing_is_told_with_a_next_step(run: Run, fork: None, verb: str) -> None:
+    for given, code, next_step in (
+        ((), 2, "memlake"), (("sid",), 128, "Did you mean 'side'?"), (("nothing-like-it",), 128, "memlake branch"),
+        (("HEAD~99",), 128, "memlake log"), (("",), 128, "HEAD"), (("HEAD~1", "sid"), None, "hint"),
+    ):  # fmt: skip
+        ran = run(verb, *given, code=code)
+        assert ran.code and next_step in ran.err, (given, ran.err)
+    assert run("log", "-1", "--oneline").out.endswith(" on main\n") and run("status", "-s").out == ""
+
+
 def test_a_conflicting_cherry_pick_waits(run: Run, fork: None) -> None:
     ran = run("cherry-pick", "side", code=1)
     assert 'cherry-pick of "side" stopped: 1 path' in ran.err
@@ -459,3 +491,35 @@ def test_switch_c_in_capitals_keeps_work_that_would_be_lost(
     write("a", "precious\n")
     run("switch", "-C", "dev", "HEAD~1", code=1)
     assert (repo / "a").read_text() == "precious\n" and run("log", "-1", "--format=%H", "dev").lines == [story["two"]]
+
+
+def test_a_stash_that_meets_other_changes_says_how_to_go_on(
+    run: Run, story: dict[str, str], repo: Path, write: Write, keep: Keep
+) -> None:
+    write("a", "wip\n")
+    run("stash", "-q")
+    keep("moved on", a="other\n")
+    ran = run("stash", "pop", code=1)
+    assert "applying stash@{0} stopped: 1 path changed on both sides.\n  a\n" in ran.err
+    assert "The stash is kept." in ran.err and "memlake stash apply --continue" in ran.err
+    assert run("status", "-s").lines == ["UU a"] and "You have a stash apply in progress" in run("status").out
+    run("stash", "apply", "--abort")
+    run("stash", "pop", code=1)
+    assert "memlake stash apply --continue" in run("merge", "--theirs", "a").out
+    assert run("stash", "apply", "--continue").lines == ["M\ta"]
+    assert (repo / "a").read_text() == "wip\n" and len(run("stash", "list").lines) == 1
+    assert run("stash", "clear").out == "Dropped 1 stash.\n" and run("stash", "list").out == ""
+
+
+def test_a_stash_of_paths_and_of_the_stage_in_silence(
+    run: Run, story: dict[str, str], repo: Path, write: Write
+) -> None:
+    write("a", "wip\n")
+    write("data/b", "wip\n")
+    run("add", "a")
+    assert run("stash", "push", "-q", "--", "a").out == ""
+    assert run("status", "-s").lines == [" M data/b"]
+    assert run("stash", "pop", "-q", "--index").out == "" and run("status", "-s").lines == ["M  a", " M data/b"]
+    run("stash", "push", "nope", code=128)
+    run("stash", "-q"), run("stash", "apply", "-q"), run("restore", "a", "data/b")
+    assert run("stash", "drop", "-q").out == ""

@@ -8,6 +8,7 @@ verbs in random order; after each of them everything that can be seen is compare
 from __future__ import annotations
 
 import shutil
+from functools import partial
 
 import pytest
 from hypothesis import strategies as st
@@ -338,7 +339,8 @@ class RepoMachine(Driver):
     @rule(which=number, side=side, verb=st.sampled_from(["revert", "cherry_pick"]))
     def replay(self, which: int, side: str, verb: str) -> None:
         model, target = self.model, self.pick(which)
-        run = getattr(self.repo, verb)
+        merge = len(model.commits[target].parents) > 1
+        run = partial(getattr(self.repo, verb), mainline=1 if merge else None)
         if model.staged():
             return self.refuses(lambda: run(target), ml.ConflictError)
         then = model.tree(target)
@@ -389,15 +391,19 @@ class RepoMachine(Driver):
     @rule()
     def pop(self) -> None:
         model, shelf = self.model, self.model.shelves[0]
-        head = model.tree(model.tip)
-        moves: Moves = dict(shelf.changes)
-        if any(head.get(path) not in (old, new) for path, (old, new) in moves.items()) or self.blocked(moves):
+        base, theirs = ({p: v[n] for p, v in shelf.changes.items() if v[n] is not None} for n in (0, 1))
+        tree, asked = three_way(base, model.stage, theirs)
+        if asked:
+            assert {c.path.removeprefix("files/") for c in self.repo.stash_pop().conflicts} == asked
+            return self.abandon()
+        moves: Moves = differences(model.stage, tree)
+        if clashes(tree) or self.blocked_over_stage(moves):
             return self.refuses(self.repo.stash_pop, ml.ConflictError)
         expected = self.moved(moves)
         expected.shelves.pop(0)
         expected.stage = dict(model.stage)
         for path, (_, new) in moves.items():
-            if path not in model.stage and path not in head and path not in shelf.untracked and new is not None:
+            if path not in model.stage and path not in shelf.untracked and new is not None:
                 put(expected.stage, path, new)
         return self.does(self.repo.stash_pop, expected)
 

@@ -84,6 +84,26 @@ def test_the_same_change_on_both_sides_is_no_conflict_and_no_edit(history: Histo
     assert merge.merge_roots(history, b, o, b) == merge.Outcome({}, ())
 
 
+TEXTS = st.dictionaries(st.sampled_from(PATHS), st.sampled_from([entry._replace(kind="file") for entry in VALUES]))
+
+
+@PER_EXAMPLE
+@given(TEXTS, TEXTS, TEXTS)
+def test_renames_are_followed_alike_from_both_sides_and_lose_no_edit(
+    history: History, monkeypatch: pytest.MonkeyPatch, base: Model, ours: Model, theirs: Model
+) -> None:
+    monkeypatch.setattr(merge, "DRIVERS", {})
+    b, o, t = (planted(history, model) for model in (base, ours, theirs))
+    here, there = merge.merge_roots(history, b, o, t), merge.merge_roots(history, b, t, o)
+    asked = {conflict.path for conflict in here.conflicts}
+    assert asked == {conflict.path for conflict in there.conflicts}
+    if not asked:
+        assert merged(ours, here) == merged(theirs, there)
+    for side in (ours, theirs):
+        for path in side.keys() & base.keys() - asked:
+            assert side[path] == base[path] or side[path] in merged(ours, here).values()
+
+
 def test_a_file_on_one_side_and_a_folder_of_that_name_on_the_other_is_a_conflict(history: History) -> None:
     one, two = VALUES[:2]
     for ours, theirs in (({"files/d": one}, {"files/d/e": two}), ({"files/d/e": one}, {"files/d": two})):

@@ -171,9 +171,8 @@ VERBS: dict[str, Verb] = {
     "gc --prune": Verb(lambda r: r.gc(prune=True), _unreachable),
     "purge": Verb(lambda r: r.purge(_packed_oid(r), reason="test")),
     "stash": Verb(lambda r: r.stash_push(include_untracked=True), lambda r: _dirty(r.root)),
-    "stash pop": Verb(
-        lambda r: r.stash_pop(), lambda r: (_dirty(r.root), r.stash_push(include_untracked=True)), whole=False
-    ),
+    "stash pop": Verb(lambda r: r.stash_pop(), lambda r: (_dirty(r.root), r.stash_push(include_untracked=True))),
+    "revert -n": Verb(lambda r: r.revert("HEAD", no_commit=True)),
     "undo of a switch": Verb(lambda r: r.undo(), lambda r: r.switch("side")),
     "undo of a commit": Verb(
         lambda r: r.undo(), lambda r: (_dirty(r.root), r.add(r.root / "text.txt"), r.commit("new"))

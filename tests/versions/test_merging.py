@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import memlake as ml
+from memlake.versions import checkout
 from tests.versions.conftest import Keep
 
 Write = Callable[..., None]
@@ -282,9 +283,85 @@ def test_cherry_pick_brings_one_commit_and_only_that(repo: ml.Repo, fork: dict[s
 
 def test_revert_of_a_merge_takes_back_what_it_brought(repo: ml.Repo, fork: dict[str, ml.Commit]) -> None:
     before = files(repo)
-    repo.merge("dev")
-    repo.revert("HEAD")
+    merge = repo.merge("dev").commit
+    repo.revert("HEAD", mainline=1)
     assert files(repo) == before
+    said = f"This reverts commit {merge}, reversing\nchanges made to {fork['main'].oid}."
+    assert repo.commit_at("HEAD").message == f"Revert \"Merge branch 'dev'\"\n\n{said}"
+    repo.undo()
+    repo.revert("HEAD", mainline=2)
+    assert files(repo) == files(repo, "dev")
+
+
+def test_a_merge_is_reverted_or_picked_against_a_parent_that_is_named(
+    repo: ml.Repo, fork: dict[str, ml.Commit]
+) -> None:
+    merge = repo.merge("dev").commit
+    for verb in (repo.revert, repo.cherry_pick):
+        with pytest.raises(ml.InvalidInput, match="is a merge: say against which parent") as caught:
+            verb("HEAD")
+        assert f"-m 2  against {fork['dev'].oid[:10]}" in str(caught.value) and "-m 1" in caught.value.hint
+        for number in (0, 3):
+            with pytest.raises(ml.InvalidInput, match=f"no parent {number}"):
+                verb("HEAD", mainline=number)
+    repo.switch("other", create=True, at=fork["base"].oid)
+    repo.cherry_pick(str(merge), mainline=1)
+    assert files(repo) == {"a": "1\n", "b": "dev\n", "d": "dev\n"} and len(repo.commit_at("HEAD").parents) == 1
+
+
+def test_reverts_and_picks_without_commit_gather_in_the_stage(
+    repo: ml.Repo, fork: dict[str, ml.Commit], keep: Keep, write: Write, here: Path
+) -> None:
+    repo.switch("dev")
+    more = keep("more", {"b": "dev\nmore\n"})
+    repo.switch("main")
+    write({"m": "staged\n"})
+    repo.add("m")
+    repo.cherry_pick(fork["dev"].oid, no_commit=True)
+    repo.cherry_pick(more.oid, no_commit=True)
+    assert repo.head == fork["main"].oid and (here / "b").read_text() == "dev\nmore\n"
+    assert [(c.status, c.path) for c in repo.status().staged] == [("M", "files/b"), ("A", "files/d"), ("M", "files/m")]
+    repo.revert(more.oid, no_commit=True)
+    assert (here / "b").read_text() == "dev\n" and not repo.status().unstaged
+    with pytest.raises(ml.Nothing, match="done already"):
+        repo.revert(more.oid, no_commit=True)
+    for _ in range(3):
+        repo.undo()
+    assert [c.path for c in repo.status().staged] == ["files/m"] and (here / "b").read_text() == "1\n"
+
+
+def test_a_pick_without_commit_that_meets_other_changes_waits_and_ends_in_the_stage(
+    clash: ml.Repo, write: Write, here: Path
+) -> None:
+    head = clash.head
+    assert [c.path for c in clash.cherry_pick("dev", no_commit=True).conflicts] == ["files/b", "files/d"]
+    write({"b": "both\n"})
+    clash.add("b")
+    clash.merge_choose("theirs", "d")
+    with pytest.raises(ml.ConflictError, match="waiting"):
+        clash.commit("too early")
+    assert clash.merge_continue().commit is None and clash.head == head
+    assert (here / "b").read_text() == "both\n" and (here / "d").read_text() == "dev\n"
+    assert [c.path for c in clash.status().staged] == ["files/b", "files/d"] and clash.status().doing is None
+
+
+def test_a_pick_names_where_it_comes_from_when_asked(repo: ml.Repo, fork: dict[str, ml.Commit], keep: Keep) -> None:
+    repo.switch("dev")
+    signed = keep("signed\n\nwhy: not a trailer's paragraph\nbut text\n\nSigned-off-by: Ada", {"e": "1"})
+    repo.switch("main")
+    for source, gap in ((fork["dev"], "\n\n"), (signed, "\n")):
+        repo.cherry_pick(source.oid, cite=True)
+        assert repo.commit_at("HEAD").message == f"{source.message}{gap}(cherry picked from commit {source.oid})"
+
+
+def test_a_side_chosen_after_a_file_was_added_by_hand_is_the_side_that_counts(clash: ml.Repo, write: Write) -> None:
+    clash.merge("dev")
+    write({"b": "by hand\n"})
+    clash.add("b")
+    clash.merge_choose("ours")
+    clash.merge_continue()
+    assert files(clash)["b"] == "main\n"
+    assert clash.read_worktree("b") == b"by hand\n" and clash.fsck().ok
 
 
 def test_a_commit_of_the_memory_lane_is_not_reverted_or_picked(repo: ml.Repo, keep: Keep) -> None:
@@ -334,9 +411,6 @@ def test_a_stash_is_applied_twice_dropped_and_not_on_top_of_other_work(
     with pytest.raises(ml.ConflictError):
         repo.stash_pop()
     assert (here / "a").read_text() == "other work" and len(repo.stash_list()) == 1
-    repo.commit("now in history", all=True)
-    with pytest.raises(ml.ConflictError, match="changed since"):
-        repo.stash_pop()
     repo.stash_drop()
     assert repo.stash_list() == []
     with pytest.raises(ml.NotFound):
@@ -358,3 +432,119 @@ def test_there_is_nothing_to_stash_in_a_clean_or_empty_repo(repo: ml.Repo, keep:
     keep("one", {"a": "1"})
     with pytest.raises(ml.Nothing):
         repo.stash_push()
+
+
+LINES = [f"{n}\n" for n in range(9)]
+
+
+@pytest.fixture
+def moved_on(repo: ml.Repo, keep: Keep, write: Write) -> ml.Repo:
+    """A stash that changed the first line of `a`, put `new` in the stage and removed `gone`; HEAD changed the last."""
+    keep("one", {"a": "".join(LINES), "b": "1\n", "gone": "1\n"})
+    write({"a": "".join(["stashed\n", *LINES[1:]]), "new": "n\n", "gone": None})
+    repo.add("new")
+    repo.stash_push("shelf")
+    keep("two", {"a": "".join([*LINES[:-1], "moved on\n"]), "b": "2\n"})
+    return repo
+
+
+def test_a_stash_is_joined_with_what_was_committed_since(moved_on: ml.Repo, here: Path) -> None:
+    moved_on.stash_apply()
+    assert len(moved_on.stash_list()) == 1
+    moved_on.undo()
+    assert moved_on.status().clean
+    assert not moved_on.stash_pop().conflicts and moved_on.stash_list() == []
+    assert (here / "a").read_text() == "".join(["stashed\n", *LINES[1:-1], "moved on\n"])
+    assert (here / "b").read_text() == "2\n" and not (here / "gone").exists()
+    status = moved_on.status()
+    assert [(c.status, c.path) for c in status.staged] == [("A", "files/new")]
+    assert [(c.status, c.path) for c in status.unstaged] == [("M", "files/a"), ("D", "files/gone")]
+
+
+def test_a_stash_that_meets_other_changes_waits_with_both_sides_and_is_kept(
+    moved_on: ml.Repo, keep: Keep, write: Write, here: Path
+) -> None:
+    keep("three", {"a": "other\n", "gone": "2\n"})
+    before = moved_on.status()
+    merged = moved_on.stash_pop()
+    assert [(c.path, c.status) for c in merged.conflicts] == [("files/a", "UU"), ("files/gone", "UD")]
+    assert (here / "a").read_text() == "other\n" and not (here / "new").exists() and len(moved_on.stash_list()) == 1
+    assert moved_on.status().doing == "stash apply"
+    for verb in (lambda: moved_on.commit("x"), moved_on.stash_pop, lambda: moved_on.switch("main")):
+        with pytest.raises(ml.ConflictError, match="waiting"):
+            verb()
+    moved_on.merge_abort()
+    assert moved_on.status() == before
+    moved_on.stash_pop()
+    write({"a": "by hand\n"})
+    moved_on.add("a")
+    moved_on.merge_choose("theirs", "gone")
+    moved_on.merge_continue()
+    assert (here / "a").read_text() == "by hand\n" and (here / "new").exists() and not (here / "gone").exists()
+    assert moved_on.status().doing is None and len(moved_on.stash_list()) == 1
+    assert moved_on.commit_at("HEAD").subject == "three"
+
+
+def test_a_stash_gives_the_stage_back_when_asked(
+    repo: ml.Repo, keep: Keep, write: Write, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkout, "is_racy", lambda *_: False)  # what is written must not be taken for what is staged
+    keep("one", {"a": "1\n", "b": "1\n"})
+    write({"a": "2\n", "b": "2\n"})
+    repo.add("a", "b")
+    write({"a": "3\n"})
+    repo.rm("b", force=True)
+    before = repo.status()
+    repo.stash_push()
+    repo.gc(prune=True)
+    repo.stash_apply()
+    assert repo.status().staged == () and len(repo.status().unstaged) == 2
+    repo.undo()
+    keep("elsewhere", {"c": "1\n"})
+    repo.stash_pop(staged=True)
+    after = repo.status()
+    assert (after.staged, after.unstaged) == (before.staged, before.unstaged) and (here / "a").read_text() == "3\n"
+    repo.undo()
+    assert repo.status().clean
+    repo.redo()
+    assert (repo.status().staged, repo.status().unstaged) == (before.staged, before.unstaged)
+
+
+def test_a_stage_that_cannot_be_given_back_changes_nothing(repo: ml.Repo, keep: Keep, write: Write) -> None:
+    keep("one", {"a": "1\n"})
+    write({"a": "2\n"})
+    repo.add("a")
+    write({"a": "3\n"})
+    repo.stash_push()
+    keep("two", {"a": "3\n"})
+    with pytest.raises(ml.ConflictError, match="had staged meets"):
+        repo.stash_pop(staged=True)
+    assert repo.status().clean and len(repo.stash_list()) == 1
+
+
+def test_only_some_paths_are_put_aside(repo: ml.Repo, keep: Keep, write: Write, here: Path) -> None:
+    keep("one", {"a": "1", "d/b": "1", "d/c": "1"})
+    write({"a": "2", "d/b": "2", "d/c": "2", "d/u": "u", "v": "v"})
+    repo.add("a", "d/b")
+    repo.stash_push(paths=["d"], include_untracked=True)
+    assert [c.path for c in repo.status().staged] == ["files/a"] and repo.status().untracked == ("v",)
+    assert (here / "d/b").read_text() == "1" and not (here / "d/u").exists() and (here / "a").read_text() == "2"
+    repo.stash_pop(staged=True)
+    assert [c.path for c in repo.status().staged] == ["files/a", "files/d/b"]
+    assert set(repo.status().untracked) == {"d/u", "v"}
+    with pytest.raises(ml.NotFound, match="nope"):
+        repo.stash_push(paths=["nope"])
+    repo.commit("all", all=True)
+    with pytest.raises(ml.Nothing):
+        repo.stash_push(paths=["a"])
+
+
+def test_every_stash_is_forgotten_at_once_and_undo_brings_them_back(repo: ml.Repo, keep: Keep, write: Write) -> None:
+    keep("one", {"a": "1"})
+    for number in "23":
+        write({"a": number})
+        repo.stash_push(number)
+    kept = repo.stash_list()
+    assert repo.stash_clear() == kept and repo.stash_list() == [] and repo.stash_clear() == []
+    repo.undo()
+    assert repo.stash_list() == kept

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -33,6 +33,11 @@ def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
     return completing("path" if ctx.params.get("act") in ("ours", "theirs") else "rev")(ctx, param, incomplete)
 
 
+_mainline = click.option(
+    "-m", "--mainline", type=int, metavar="NUMBER", help="Of a merge: the parent its changes are counted from; from 1."
+)
+
+
 @click.command()
 @click.argument("given", nargs=-1, metavar="[REV | PATH...]", shell_complete=_complete)
 @click.option("--no-ff", is_flag=True, help="Make a merge commit even where a fast-forward would do.")
@@ -59,72 +64,84 @@ def merge(
         return
     message = "\n\n".join(messages) or None
     if act:
-        _finish(repo, screen, act, given, message=message)
+        finish(repo, screen, act, given, message=message)
         return
     if how["no_ff"] and how["ff_only"]:
         raise Usage("--no-ff and --ff-only exclude each other.")
     if len(given) != 1:
-        raise Usage("name one branch or revision to merge.")
+        raise Usage("name one branch or revision to merge.", hint="See the branches with: memlake branch")
     before = repo.head
     with suggesting(repo, given[0]):
         merged = repo.merge(given[0], ff=not how["no_ff"], only_ff=how["ff_only"], message=message)
-    _check(merged, f'merge of "{given[0]}" into "{repo.branch_name or "HEAD"}"', "merge")
+    check(merged, f'merge of "{given[0]}" into "{repo.branch_name or "HEAD"}"', "merge")
     _show(repo, screen, merged, before)
 
 
 @click.command()
 @click.argument("revs", nargs=-1, metavar="[REV]...", shell_complete=completing("rev"))
 @click.option("-n", "--no-commit", is_flag=True, help="Only stage the inverse, make no commit.")
+@_mainline
 @click.option("--no-edit", is_flag=True, help="Take the usual message; always so.")
 @click.option("--continue", "act", flag_value="continue", help="Finish a revert that waited.")
 @click.option("--abort", "act", flag_value="abort", help="Give a waiting revert up.")
 @pass_repo
-def revert(
-    repo: Repo, screen: Screen, /, *, revs: tuple[str, ...], act: str | None, no_commit: bool, **_given: bool
-) -> None:
+def revert(repo: Repo, screen: Screen, /, *, revs: tuple[str, ...], act: str | None, **how: Any) -> None:
     """Undo the changes of a commit by a new commit."""
     if act:
-        _finish(repo, screen, act, revs)
+        finish(repo, screen, act, revs)
         return
     if not revs:
-        raise Usage("name the commit to revert.")
+        raise Usage("name the commit to revert.", hint="For example: memlake revert HEAD")
+    _check_revs(repo, revs)
     for rev in revs:
         with suggesting(repo, rev):
-            merged = repo.revert(rev, no_commit=no_commit)
-        _check(merged, f'revert of "{rev}"', "revert")
+            merged = repo.revert(rev, no_commit=how["no_commit"], mainline=how["mainline"])
+        check(merged, f'revert of "{rev}"', "revert")
         _show_commit(repo, screen, merged)
 
 
 @click.command("cherry-pick")
 @click.argument("revs", nargs=-1, metavar="[REV]...", shell_complete=completing("rev"))
+@click.option("-n", "--no-commit", is_flag=True, help="Only stage the changes, make no commit.")
+@click.option("-x", "cite", is_flag=True, help="Name the commit it comes from in the message.")
+@_mainline
 @click.option("--continue", "act", flag_value="continue", help="Finish a cherry-pick that waited.")
 @click.option("--abort", "act", flag_value="abort", help="Give a waiting cherry-pick up.")
 @pass_repo
-def cherry_pick(repo: Repo, screen: Screen, /, *, revs: tuple[str, ...], act: str | None) -> None:
+def cherry_pick(repo: Repo, screen: Screen, /, *, revs: tuple[str, ...], act: str | None, **how: Any) -> None:
     """Repeat the changes of a commit here."""
     if act:
-        _finish(repo, screen, act, revs)
+        finish(repo, screen, act, revs)
         return
     if not revs:
-        raise Usage("name the commit to repeat here.")
+        raise Usage("name the commit to repeat here.", hint="See what another branch has: memlake log BRANCH --oneline")
+    _check_revs(repo, revs)
     for rev in revs:
         with suggesting(repo, rev):
-            merged = repo.cherry_pick(rev)
-        _check(merged, f'cherry-pick of "{rev}"', "cherry-pick")
+            merged = repo.cherry_pick(rev, **how)
+        check(merged, f'cherry-pick of "{rev}"', "cherry-pick")
         _show_commit(repo, screen, merged)
+
+
+def _check_revs(repo: Repo, revs: Sequence[str]) -> None:
+    """All of them are known before the first is done."""
+    for rev in revs:
+        with suggesting(repo, rev):
+            repo.commit_at(rev)
 
 
 # -- conflicts
 
 
-def _check(merged: Merged, what: str, verb: str) -> None:
+def check(merged: Merged, what: str, verb: str, *, note: str = "") -> None:
+    """A merge that waits is an error that says how to go on."""
     if not merged.conflicts:
         return
     waiting = [conflict for conflict in merged.conflicts if conflict.choice is None]
     number = words.count(len(waiting), "path")
     raise Conflicting(
         f"{what} stopped: {number} changed on both sides.\n{conflict_list(waiting)}\n"
-        f"The {verb} is waiting; your files are unchanged. Choose with `memlake merge --ours PATH` or "
+        f"The {verb} is waiting; your files are unchanged. {note}Choose with `memlake merge --ours PATH` or "
         f"`--theirs PATH`, then\n`memlake {verb} --continue`; or `memlake {verb} --abort`."
     )
 
@@ -150,7 +167,7 @@ def _choose(repo: Repo, screen: Screen, side: str, given: Sequence[str]) -> None
         screen.line(f"Every conflict has a choice; finish with `memlake {verb} --continue`.")
 
 
-def _finish(repo: Repo, screen: Screen, act: str, given: Sequence[str], *, message: str | None = None) -> None:
+def finish(repo: Repo, screen: Screen, act: str, given: Sequence[str], *, message: str | None = None) -> None:
     if given:
         raise Usage(f"--{act} takes no further argument.")
     verb = repo.status().doing or "merge"
@@ -159,8 +176,11 @@ def _finish(repo: Repo, screen: Screen, act: str, given: Sequence[str], *, messa
         screen.line(f"The {verb} was given up.")
         return
     merged = repo.merge_continue(message)
-    _check(merged, verb, verb)
-    _show_commit(repo, screen, merged)
+    check(merged, verb, verb)
+    if verb == "stash apply":
+        screen.lines(changes.name_status(row) for row in changes.rows(merged.changes))
+    else:
+        _show_commit(repo, screen, merged)
 
 
 # -- what was done

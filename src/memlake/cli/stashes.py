@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable
+from typing import Any
 
 import click
 
 from memlake.cli import changes, patches, words
-from memlake.cli.arguments import json_option, pass_repo
+from memlake.cli.arguments import completing, json_option, pass_repo
+from memlake.cli.merges import check, finish
 from memlake.cli.screen import Screen
 from memlake.errors import Usage
-from memlake.records import Change, short
+from memlake.records import short
 from memlake.repo import Repo
+from memlake.reports import Merged
 
 _NAME = re.compile(r"(?:stash@\{)?(\d+)\}?")
 
@@ -27,50 +30,82 @@ def _index(_ctx: click.Context, _param: click.Parameter, value: str) -> int:
 _which = click.argument("index", default="0", metavar="[STASH]", callback=_index)
 
 
+_quiet = click.option("-q", "--quiet", is_flag=True, help="Print nothing.")
+
+
+def _pushing(command: Callable[..., None]) -> Callable[..., None]:
+    """The options of `stash` and `stash push`."""
+    untracked = click.option("-u", "--include-untracked", is_flag=True, help="Untracked files too.")
+    return click.option("-m", "--message", default="", help="What it is about.")(untracked(_quiet(command)))
+
+
 @click.group(invoke_without_command=True)
-@click.option("-m", "--message", default="", help="What it is about.")
-@click.option("-u", "--include-untracked", is_flag=True, help="Untracked files too.")
+@_pushing
 @click.pass_context
-def stash(ctx: click.Context, message: str, include_untracked: bool) -> None:
+def stash(ctx: click.Context, /, **how: Any) -> None:
     """Put changes aside, and take them back later. Without a verb: push."""
     if ctx.invoked_subcommand is None:
-        _push(message=message, include_untracked=include_untracked)
+        _push(given=(), **how)
 
 
 @pass_repo
-def _push(repo: Repo, screen: Screen, /, *, message: str, include_untracked: bool) -> None:
-    kept = repo.stash_push(message=message, include_untracked=include_untracked)
-    screen.line(f"Saved working files and stage: {screen.clean(kept.message)}")
+def _push(
+    repo: Repo, screen: Screen, /, *, given: tuple[str, ...], message: str, include_untracked: bool, quiet: bool
+) -> None:
+    kept = repo.stash_push(message=message, include_untracked=include_untracked, paths=given)
+    if not quiet:
+        screen.line(f"Saved working files and stage: {screen.clean(kept.message)}")
 
 
 @stash.command()
-@click.option("-m", "--message", default="", help="What it is about.")
-@click.option("-u", "--include-untracked", is_flag=True, help="Untracked files too.")
-def push(message: str, include_untracked: bool) -> None:
-    """Put changes aside; the files are as HEAD has them."""
-    _push(message=message, include_untracked=include_untracked)
+@click.argument("given", nargs=-1, metavar="[PATH]...", shell_complete=completing("path"))
+@_pushing
+def push(given: tuple[str, ...], **how: Any) -> None:
+    """Put changes (of PATH...) aside; the files are as HEAD has them."""
+    _push(given=given, **how)
+
+
+def _taking(command: Callable[..., None]) -> Callable[..., None]:
+    """The options of `stash pop` and `stash apply`."""
+    staged = click.option("--index", "staged", is_flag=True, help="Stage again what was staged.")
+    return _which(staged(_quiet(command)))
 
 
 @stash.command()
-@_which
+@_taking
 @pass_repo
-def pop(repo: Repo, screen: Screen, /, *, index: int) -> None:
+def pop(repo: Repo, screen: Screen, /, *, index: int, staged: bool, quiet: bool) -> None:
     """Take changes back, and drop the stash."""
-    _show_applied(screen, index, repo.stash_pop(index))
-    screen.line(f"Dropped stash@{{{index}}}")
+    merged = repo.stash_pop(index, staged=staged)
+    _check(merged, index)
+    if not quiet:
+        _show_applied(screen, index, merged)
+        screen.line(f"Dropped stash@{{{index}}}")
 
 
 @stash.command()
-@_which
+@_taking
+@click.option("--continue", "act", flag_value="continue", help="Finish one whose conflicts have choices.")
+@click.option("--abort", "act", flag_value="abort", help="Give a waiting one up; the stash is kept.")
 @pass_repo
-def apply(repo: Repo, screen: Screen, /, *, index: int) -> None:
+def apply(repo: Repo, screen: Screen, /, *, index: int, staged: bool, quiet: bool, act: str | None) -> None:
     """Take changes back, and keep the stash."""
-    _show_applied(screen, index, repo.stash_apply(index))
+    if act:
+        finish(repo, screen, act, ())
+        return
+    merged = repo.stash_apply(index, staged=staged)
+    _check(merged, index)
+    if not quiet:
+        _show_applied(screen, index, merged)
 
 
-def _show_applied(screen: Screen, index: int, applied: Sequence[Change] | None) -> None:
+def _check(merged: Merged, index: int) -> None:
+    check(merged, f"applying stash@{{{index}}}", "stash apply", note="The stash is kept. ")
+
+
+def _show_applied(screen: Screen, index: int, merged: Merged) -> None:
     screen.line(f"Applied stash@{{{index}}}")
-    screen.lines(changes.name_status(row) for row in changes.rows(applied or ()))
+    screen.lines(changes.name_status(row) for row in changes.rows(merged.changes))
 
 
 @stash.command("list")
@@ -88,11 +123,23 @@ def list_stashes(repo: Repo, screen: Screen, /, *, as_json: bool) -> None:
 
 @stash.command()
 @_which
+@_quiet
 @pass_repo
-def drop(repo: Repo, screen: Screen, /, *, index: int) -> None:
+def drop(repo: Repo, screen: Screen, /, *, index: int, quiet: bool) -> None:
     """Forget a stash."""
     gone = repo.stash_drop(index)
-    screen.line(f"Dropped stash@{{{index}}} ({short(gone.oid)})")
+    if not quiet:
+        screen.line(f"Dropped stash@{{{index}}} ({short(gone.oid)})")
+
+
+@stash.command()
+@_quiet
+@pass_repo
+def clear(repo: Repo, screen: Screen, /, *, quiet: bool) -> None:
+    """Forget every stash."""
+    gone = repo.stash_clear()
+    if not quiet:
+        screen.line(f"Dropped {words.count(len(gone), 'stash', 'stashes')}.")
 
 
 @stash.command()

@@ -64,11 +64,12 @@ def forced(goal: Goal, changes: Sequence[Change], saved: Saved, token: str = "")
 
 def finish(local: Local, plan: Plan, commit: str | None, changes: Iterable[Change], stats: Stats) -> None:
     """One transaction: tracked rows, HEAD, base, what waits, no journal."""
-    goal, old = plan.goal, local.base
+    goal, old, changes = plan.goal, local.base, list(changes)
     rows = {file_path(change.path): Tracked(file_path(change.path), change.new, None, True) for change in changes}
     rows.update((row.path, row) for row in plan.rows)
+    written = {file_path(change.path): change.new for change in (*changes, *plan.writes)}
     for path, (stat, racy) in stats.items():
-        if path in rows:
+        if path in rows and rows[path].entry == written[path]:  # else the file holds what is not staged
             rows[path] = rows[path]._replace(stat=stat, racy=racy)
     head = f"@{commit}" if goal.head.startswith("@") else goal.head
     with local.db.write():

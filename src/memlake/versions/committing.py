@@ -65,6 +65,8 @@ def commit_stage(here: Here, saying: Saying) -> Commit:
 
 def commit_waiting(here: Here, saying: Saying) -> Commit:
     """`commit` while a merge, revert or cherry-pick waits concludes it, with all that is said beside it."""
+    if not here.local.json_state("doing").get("commit", True):
+        refuse_waiting(here, "commit")  # it ends in the stage or the files, not in a commit
     with here.history.db.write():
         facts = write_facts(here, _facts(here, saying))
     done = proceed(here, Conclusion(saying.message, saying.author, facts))

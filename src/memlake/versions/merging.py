@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -16,21 +17,22 @@ from memlake.errors import Conflict as ConflictError
 from memlake.errors import InvalidInput, NotFound, Nothing
 from memlake.objects.layout import now
 from memlake.objects.leases import Lease
-from memlake.records import Author, Commit, Conflict, Entry, Lane
+from memlake.records import Author, Commit, Conflict, Entry, Lane, short
 from memlake.reports import Merged
-from memlake.versions import checkout, journal, merge, refs, rev
+from memlake.versions import checkout, journal, landing, merge, refs, rev, stage
 from memlake.versions.bases import is_ancestor, merge_bases
 from memlake.versions.branching import heads_at, refuse_waiting
 from memlake.versions.codec import LANES, lane_of
 from memlake.versions.here import Here
 from memlake.versions.history import Draft, History
 from memlake.versions.journal import Goal, Plan
-from memlake.versions.local import Tracked
 from memlake.versions.merge import Outcome
 from memlake.versions.operations import operation
 from memlake.versions.paths import FILES, matches, plain
 from memlake.versions.textmerge import as_text, merge_text
 
+_TRAILER = re.compile(r"[A-Za-z0-9-]+: |\(cherry picked from commit ")
+_TO = {"revert": "take back", "cherry-pick": "repeat"}
 Doing = dict[str, Any]  # a merge, revert or cherry-pick as local.db keeps it while it waits
 
 
@@ -104,34 +106,77 @@ def _into(here: Here) -> str:
     return "" if branch in (None, "main") else f" into {branch}"
 
 
-def revert(here: Here, name: str, *, commit: bool = True) -> Merged:
-    """A new commit that undoes what a commit changed against its first parent."""
-    target = _single(here, name, "revert")
-    doing = {
-        "verb": "revert", "name": name, "target": target.oid, "commit": commit,
-        "message": f'Revert "{target.subject}"\n\nThis reverts commit {target.oid}.',
-    }  # fmt: skip
-    return _try(here, doing)
+class Picking(NamedTuple):
+    """How a commit is repeated or taken back: committed or only staged, against which parent, naming its source."""
+
+    commit: bool = True
+    mainline: int | None = None
+    cite: bool = False
 
 
-def cherry_pick(here: Here, name: str) -> Merged:
+def revert(here: Here, name: str, how: Picking) -> Merged:
+    """A new commit that undoes what a commit changed against its parent."""
+    target, parent = _single(here, name, "revert", how)
+    what = f"This reverts commit {target.oid}"
+    against = f", reversing\nchanges made to {parent}" if len(target.parents) > 1 else ""
+    message = f'Revert "{target.subject}"\n\n{what}{against}.'
+    return _try(here, _picking("revert", name, how, (target, parent)) | {"message": message})
+
+
+def cherry_pick(here: Here, name: str, how: Picking) -> Merged:
     """A new commit that does here what a commit did there."""
-    target = _single(here, name, "cherry-pick")
-    return _try(
-        here, {"verb": "cherry-pick", "name": name, "target": target.oid, "commit": True, "message": target.message}
-    )
+    target, parent = _single(here, name, "cherry-pick", how)
+    message = _cited(target) if how.cite else target.message
+    return _try(here, _picking("cherry-pick", name, how, (target, parent)) | {"message": message})
 
 
-def _single(here: Here, name: str, verb: str) -> Commit:
+def _picking(verb: str, name: str, how: Picking, between: tuple[Commit, str | None]) -> Doing:
+    target, parent = between
+    said = verb if how.commit else f"{verb} --no-commit"
+    return {"verb": verb, "said": said, "name": name, "target": target.oid, "parent": parent, "commit": how.commit}
+
+
+def _cited(target: Commit) -> str:
+    """The message with where it came from, in the paragraph of its trailers if it has one."""
+    above, _, last = target.message.rstrip().rpartition("\n\n")
+    trailers = above and all(_TRAILER.match(line) for line in last.splitlines())
+    return f"{target.message.rstrip()}\n{'' if trailers else chr(10)}(cherry picked from commit {target.oid})"
+
+
+def _single(here: Here, name: str, verb: str, how: Picking) -> tuple[Commit, str | None]:
+    """The commit meant, and the parent its changes are counted from."""
     refuse_waiting(here, verb)
-    _refuse_staged(here, verb)
+    if how.commit:
+        _refuse_staged(here, verb)
     target = rev.resolve(here, name)
     if target.lane != "work":
         raise InvalidInput(
             f"{name!r} is a commit of the memory lane; {verb} works on files.",
             hint="Name a commit that memlake log shows.",
         )
-    return target
+    return target, _parent(target, verb, how.mainline)
+
+
+def _parent(target: Commit, verb: str, mainline: int | None) -> str | None:
+    parents = target.parents
+    if len(parents) > 1 and mainline is None:
+        listed = "\n".join(f"  -m {number}  against {short(oid)}" for number, oid in enumerate(parents, 1))
+        raise InvalidInput(
+            f"commit {short(target.oid)} is a merge: say against which parent, with -m. Nothing was changed.\n{listed}",
+            hint=f"To {_TO[verb]} what the merge brought: memlake {verb} -m 1 {short(target.oid)}",
+        )
+    if mainline is not None and not 1 <= mainline <= len(parents):
+        raise InvalidInput(
+            f"commit {short(target.oid)} has no parent {mainline}; it has {len(parents)}. Nothing was changed.",
+            hint="See them with: memlake log --graph --oneline",
+        )
+    return parents[(mainline or 1) - 1] if parents else None
+
+
+def apply_stash(here: Here, target: Commit, asked: Mapping[str, Any]) -> Merged:
+    """Join what a stash holds with the stage as it is; `asked` says its name, `index`, and the ref to `drop`."""
+    doing = {"verb": "stash apply", "target": target.oid, "parent": target.parents[0], "commit": False, **asked}
+    return _try(here, doing)
 
 
 def _refuse_staged(here: Here, verb: str) -> None:
@@ -154,12 +199,13 @@ def _try(here: Here, doing: Doing, chosen: tuple[Conflict, ...] = ()) -> Merged:
 
 
 def _attempt(here: Here, doing: Doing, chosen: tuple[Conflict, ...]) -> Merged:
-    outcome = _outcome(here, doing)
+    outcome = _outcome(here, doing, chosen)
     choices = {conflict.path: conflict for conflict in chosen}
     conflicts = tuple(
         _with_choice(conflict, choices) for conflict in outcome["work"].conflicts + outcome["memory"].conflicts
     )
     if any(conflict.choice is None for conflict in conflicts):
+        doing.pop("drop", None)  # a stash that met other changes is kept
         with operation(here, str(doing["verb"]), f"{doing['name']} (waiting)"), here.local.db.write():
             here.local.clear_doing()
             here.local.put_conflicts(conflicts)
@@ -174,7 +220,7 @@ def _with_choice(conflict: Conflict, choices: dict[str, Conflict]) -> Conflict:
     return conflict._replace(choice=made.choice, chosen=made.chosen) if made is not None and same else conflict
 
 
-def _outcome(here: Here, doing: Doing) -> dict[Lane, Outcome]:
+def _outcome(here: Here, doing: Doing, chosen: tuple[Conflict, ...]) -> dict[Lane, Outcome]:
     history, nothing = here.history, Outcome({}, ())
     if doing["verb"] == "merge":
         theirs = _heads_of(here, doing)
@@ -182,9 +228,10 @@ def _outcome(here: Here, doing: Doing) -> dict[Lane, Outcome]:
             lane: merge.merge_commits(history, here.head(lane), theirs[lane]) if theirs[lane] else nothing
             for lane in LANES
         }
-    target = history.get(str(doing["target"]))
-    parent = history.root(refs.commit_of(history, target.parents[0] if target.parents else None))
-    then, ours = history.root(target), history.root(here.head())
+    then = history.root(history.get(str(doing["target"])))
+    parent = history.root(refs.commit_of(history, doing["parent"]))
+    by_hand = {conflict.path: conflict.ours for conflict in chosen if conflict.choice == "file"}
+    ours = history.root(here.head()) if doing["commit"] else landing.stage_root(here, by_hand)
     base, theirs_root = (then, parent) if doing["verb"] == "revert" else (parent, then)
     return {"work": merge.merge_roots(history, base, ours, theirs_root), "memory": nothing}
 
@@ -200,21 +247,17 @@ def _conclude(here: Here, doing: Doing, outcome: dict[Lane, Outcome], decided: d
         for lane in LANES
     }
     extra = {FILES + row.path: row.entry for row in here.local.staged().values()}
+    if not doing.get("commit", True):
+        _refuse_clash(here, str(doing["verb"]), here.base(), {**extra, **edits["work"]})
+        return landing.land(here, doing, edits["work"])
     edits["work"].update({path: entry for path, entry in extra.items() if path not in decided})
     verb, head = str(doing["verb"]), here.head()
-    if clash := here.history.find_clash(head, edits["work"]):
-        one, other = map(plain, clash)
-        raise ConflictError(
-            f"{verb} cannot keep both {one!r} and {other!r}: one is the other's folder. Nothing was changed.",
-            hint="Choose the other side for one of them, or drop it: memlake merge --abort",
-        )
+    _refuse_clash(here, verb, head, edits["work"])
     if verb != "merge" and not here.history.plan(head, edits["work"])[0]:
         here.local.clear_doing()
         raise Nothing(
             f"{verb} of {doing['name']} changes nothing here: it is done already.", hint="See: memlake log --oneline"
         )
-    if not doing.get("commit", True):
-        return _only_stage(here, edits["work"])
     changes = here.history.plan(head, edits["work"])[0]
     files = tuple(change for change in changes if change.path.startswith(FILES))
     # What came to the branch since our files were last brought up to date arrives in them now, too.
@@ -233,6 +276,15 @@ def _conclude(here: Here, doing: Doing, outcome: dict[Lane, Outcome], decided: d
         base = here.history.get(here.local.base) if here.local.base else None
         checkout.move_to(here.history, here.local, here.root, goal, here.history.diff(base, commit, FILES))
     return Merged(commit.oid if commit else None, fast_forward=fast, changes=changes)
+
+
+def _refuse_clash(here: Here, verb: str, on: Commit | None, edits: Mapping[str, Entry | None]) -> None:
+    if clash := here.history.find_clash(on, edits):
+        one, other = map(plain, clash)
+        raise ConflictError(
+            f"{verb} cannot keep both {one!r} and {other!r}: one is the other's folder. Nothing was changed.",
+            hint=f"Choose the other side for one of them, or drop it: memlake {verb} --abort",
+        )
 
 
 def _move_lanes(here: Here, doing: Doing, edits: dict[Lane, dict[str, Entry | None]]) -> tuple[Commit | None, bool]:
@@ -271,23 +323,6 @@ def _commit(
     return here.history.append(draft, parents, here.head("memory" if lane == "work" else "work"))
 
 
-def _only_stage(here: Here, edits: dict[str, Entry | None]) -> Merged:
-    """`--no-commit`: the result goes to the stage and the working files."""
-    changes = here.history.plan(here.head(), edits)[0]
-    checkout.check_safe(here.local, here.root, changes, "revert")
-    with operation(here, "revert --no-commit", "", files=True):
-        stats = checkout.write_files(here.history.objects, here.root, changes)
-        rows = here.local.tracked(c.path.removeprefix(FILES) for c in changes)
-        staged = []
-        for change in changes:
-            path = change.path.removeprefix(FILES)
-            stat, racy = stats.get(path, (None, True))
-            staged.append(Tracked(path, change.new, stat, racy, True, rows[path].entry if path in rows else None))
-        here.local.put(staged)
-        here.local.clear_doing()
-    return Merged(None, changes=changes)
-
-
 # -- choosing -------------------------------------------------------------------------------------
 
 
@@ -303,7 +338,10 @@ def choose(here: Here, side: str, paths: tuple[str, ...]) -> tuple[Conflict, ...
             listed = "  ".join(plain(other) for other in sorted(known)[:5])
             raise NotFound(f"{plain(path)!r} is not in conflict. Nothing was changed.", hint=f"In conflict: {listed}")
     chosen = [c._replace(choice=side, chosen=None) for c in conflicts if not paths or matches(c.path, paths)]
+    by_hand = {c.path for c in conflicts if c.choice == "file"} & {c.path for c in chosen}
     with operation(here, f"merge --{side}", " ".join(path.removeprefix(FILES) for path in paths)):
+        # What was staged for it by hand would go into the commit all the same.
+        stage.unstage(here.local, here.local.tracked(path.removeprefix(FILES) for path in by_hand).values())
         here.local.put_conflicts(chosen)
     return tuple(conflict for conflict in here.local.conflicts() if conflict.choice is None)
 
@@ -317,12 +355,11 @@ def proceed(here: Here, said: Conclusion) -> Merged:
         raise ConflictError(
             f"{doing['verb']} is still waiting: {len(still_open)} path(s) without a choice:\n  "
             + "\n  ".join(map(plain, still_open[:10])),
-            hint=f"Choose with `memlake {doing['verb']} --ours PATH` or `--theirs PATH`, "
-            "or edit it and `memlake add` it.",
+            hint="Choose with `memlake merge --ours PATH` or `--theirs PATH`, or edit it and `memlake add` it.",
         )
     author = said.author or here.author
     doing |= {
-        "message": said.message or doing["message"],
+        "message": said.message or doing.get("message", ""),
         "author": [author.name, author.email],
         "meta": dict(said.meta),
     }

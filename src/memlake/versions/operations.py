@@ -159,6 +159,9 @@ def _restore(here: Here, before: Before, id: int) -> dict[str, Entry | None]:
     with journal.moving(here.history, here.local, plan):
         _refs_back(here.history, before, here.who)
     stats = checkout.write_files(here.history.objects, here.root, writes)
+    for change in writes:
+        if wanted.get(change.path.removeprefix(FILES)) != change.new:  # not what is tracked: no stat says it is
+            stats.pop(change.path.removeprefix(FILES), None)
     plan = plan._replace(rows=list(_rows(here, wanted, staged, stats)))
     checkout.finish(here.local, plan, before.base, (), {})
     return saved

@@ -3,73 +3,110 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
-from memlake.errors import Conflict, NotFound, Nothing
+from memlake.errors import NotFound, Nothing
 from memlake.objects.layout import now
 from memlake.records import Change, Commit, Entry, short
-from memlake.reports import Stash
+from memlake.reports import Merged, Stash
 from memlake.versions import checkout, journal, refs, status, worktree
 from memlake.versions.branching import refuse_waiting
+from memlake.versions.codec import as_hex
 from memlake.versions.here import Here
 from memlake.versions.history import Draft
 from memlake.versions.ignore import Ignore
 from memlake.versions.journal import Goal, Plan
 from memlake.versions.local import Tracked
-from memlake.versions.operations import Before, operation, save_dirty
-from memlake.versions.paths import FILES
+from memlake.versions.merging import apply_stash
+from memlake.versions.operations import operation, save_dirty
+from memlake.versions.paths import FILES, file_path
 
 _PREFIX = "stash/"
 
 
-def push(here: Here, message: str, include_untracked: bool) -> Stash:
-    """Keep uncommitted changes in a stash and put the files back to HEAD."""
+def push(here: Here, message: str, include_untracked: bool, paths: Sequence[str] = ()) -> Stash:
+    """Keep uncommitted changes (of some paths) in a stash and put the files back to HEAD."""
     refuse_waiting(here, "stash")
     # The work was done on top of base; the branch may have moved since.
     head = here.base()
     if head is None:
         raise Nothing("there is no commit yet to put work aside from.", hint="Make a first commit.")
-    unstaged, untracked = status.compare(here.local, here.root)
-    extra = tuple(_expand(here, untracked)) if include_untracked else ()
-    if not unstaged and not extra and not here.local.staged():
-        raise Nothing(
-            "there is nothing to stash: no uncommitted changes.",
-            hint="Add -u to include untracked files." if untracked else "",
-        )
+    found = _found(here, include_untracked, paths)
     text = message or f"WIP on {here.local.branch or short(head.oid)}: {short(head.oid)} {head.subject}"
     with operation(here, "stash", text, files=True) as before:
-        edits = _work(here, unstaged, extra)
+        edits = _work(here, found)
         held = here.history.entries(head, edits)
         back = [Change(path, entry, held.get(path)) for path, entry in sorted(edits.items())]
         checkout.refuse_in_the_way(here.root, back, "stash")
         checkout.check_bytes(here.history.objects, back)
+        before.saved = {path.removeprefix(FILES): entry for path, entry in edits.items()}
         goal = Goal(here.local.base, here.local.state("head") or "", "", here.who)
         rows = [Tracked(change.path.removeprefix(FILES), change.new, None, True) for change in back]
         plan = Plan(goal, journal.new_token(), back, rows)
         with journal.moving(here.history, here.local, plan):
-            meta = {"untracked": here.history.objects.write(json.dumps(sorted(extra)).encode())} if extra else {}
-            draft = Draft("work", edits, here.author, text, now(), meta)
+            draft = Draft("work", edits, here.author, text, now(), _facts(here, found))
             commit = here.history.append(draft, (head,), here.head("memory"))
-            name = f"{_PREFIX}{_next(here):06d}"
-            refs.create(
-                here.history,
-                name,
-                {"work": commit.oid, "memory": None},
-                kind=refs.INTERNAL,
-                action=f"stash: {text}",
-                who=here.who,
-            )
-        before.saved = {path.removeprefix(FILES): entry for path, entry in edits.items()}
+            heads: refs.Heads = {"work": commit.oid, "memory": None}
+            name, action = f"{_PREFIX}{_next(here):06d}", f"stash: {text}"
+            refs.create(here.history, name, heads, kind=refs.INTERNAL, action=action, who=here.who)
         stats = checkout.write_files(here.history.objects, here.root, back)
         checkout.finish(here.local, plan, goal.commit, (), stats)
     return Stash(0, commit.oid, text, commit.time)
 
 
-def _work(here: Here, unstaged: tuple[Change, ...], untracked: tuple[str, ...]) -> dict[str, Entry | None]:
-    edits: dict[str, Entry | None] = {FILES + row.path: row.entry for row in here.local.staged().values()}
+class _Found(NamedTuple):
+    """What there is to put aside."""
+
+    unstaged: tuple[Change, ...]
+    staged: Mapping[str, Tracked]
+    untracked: tuple[str, ...]
+
+
+def _found(here: Here, include_untracked: bool, paths: Sequence[str]) -> _Found:
+    unstaged, untracked = status.compare(here.local, here.root)
+    extra = tuple(_expand(here, untracked)) if include_untracked else ()
+    for path in paths:
+        if not here.local.under(path) and not any(_within(one, [path]) for one in extra):
+            raise NotFound(
+                f"path {path!r} matches nothing that is tracked. Nothing was changed.",
+                hint="Add -u to put untracked files aside, too." if untracked else "See what is tracked: memlake ls",
+            )
+    found = _Found(
+        tuple(change for change in unstaged if _within(file_path(change.path), paths)),
+        {path: row for path, row in here.local.staged().items() if _within(path, paths)},
+        tuple(path for path in extra if _within(path, paths)),
+    )
+    if not any(found):
+        raise Nothing(
+            "there is nothing to stash: no uncommitted changes.",
+            hint="Add -u to include untracked files." if untracked and not include_untracked else "",
+        )
+    return found
+
+
+def _within(path: str, paths: Sequence[str]) -> bool:
+    return not paths or any(not one or path == one or path.startswith(f"{one}/") for one in paths)
+
+
+def _facts(here: Here, found: _Found) -> dict[str, str]:
+    """What taking it back needs beside the content: which files were untracked, and what exactly was staged."""
+    write, meta = here.history.objects.write, {}
+    if found.untracked:
+        meta["untracked"] = write(json.dumps(sorted(found.untracked)).encode())
+    if found.staged:
+        entries = {path: as_hex(row.entry) for path, row in sorted(found.staged.items())}
+        links = [row.entry.oid for row in found.staged.values() if row.entry is not None]
+        meta["staged"] = write(json.dumps(entries).encode(), links=links)
+    return meta
+
+
+def _work(here: Here, found: _Found) -> dict[str, Entry | None]:
+    edits: dict[str, Entry | None] = {FILES + row.path: row.entry for row in found.staged.values()}
     # A file the stage removed may still lie there, and putting HEAD's back would overwrite it.
     left = [path.removeprefix(FILES) for path, entry in edits.items() if entry is None]
     left = [path for path in left if worktree.find_stat(here.root, path) is not None]
-    dirty = (*unstaged, *(Change(FILES + path, None, None) for path in (*untracked, *left)))
+    dirty = (*found.unstaged, *(Change(FILES + path, None, None) for path in (*found.untracked, *left)))
     edits.update((FILES + path, entry) for path, entry in save_dirty(here, dirty).items())
     return edits
 
@@ -111,48 +148,16 @@ def _get(here: Here, index: int) -> tuple[str, Commit]:
     return names[index][0], here.history.get(names[index][1])
 
 
-def apply(here: Here, index: int) -> tuple[Change, ...]:
-    """Put a stash's changes on top of the working files; refuses, whole, where they would meet other work."""
-    refuse_waiting(here, "stash apply")
-    _, commit = _get(here, index)
-    with operation(here, "stash apply", commit.subject, files=True) as before:
-        return _apply(here, commit, before)
+def apply(here: Here, index: int, *, staged: bool = False, drop: bool = False) -> Merged:
+    """Join a stash's changes with the files as they are; uncommitted work in its paths stops it.
 
-
-def _apply(here: Here, commit: Commit, before: Before) -> tuple[Change, ...]:
-    changes = here.history.changes(commit)
-    current = here.history.entries(here.head(), [change.path for change in changes])
-    moved = [c.path for c in changes if current.get(c.path) not in (c.old, c.new)]
-    if moved:
-        listed = "\n  ".join(path.removeprefix(FILES) for path in moved[:10])
-        raise Conflict(
-            f"the stash cannot be applied: these paths changed since:\n  {listed}\nNothing was changed.",
-            hint="Look at it with `memlake stash show`, or switch to where it was made.",
-        )
-    checkout.check_safe(here.local, here.root, changes, "stash")
-    untracked = json.loads(here.history.objects.read(commit.meta["untracked"])) if "untracked" in commit.meta else []
-    before.saved = save_dirty(here, changes)
-    before.left = {change.path.removeprefix(FILES): change.new for change in changes}
-    stats = checkout.write_files(here.history.objects, here.root, changes)
-    rows = here.local.tracked(c.path.removeprefix(FILES) for c in changes)
-    added = []
-    for change in changes:
-        path = change.path.removeprefix(FILES)
-        if path not in rows and path not in untracked and change.new is not None:
-            stat, racy = stats.get(path, (None, True))
-            added.append(Tracked(path, change.new, stat, racy, True, None))
-    here.local.put(added)
-    return changes
-
-
-def pop(here: Here, index: int) -> tuple[Change, ...]:
-    refuse_waiting(here, "stash pop")
+    Conflicts wait as those of a merge do, and the stash is kept. `staged` also sets the stage to what it was.
+    """
+    said = "stash pop" if drop else "stash apply"
+    refuse_waiting(here, said)
     name, commit = _get(here, index)
-    with operation(here, "stash pop", commit.subject, files=True) as before:
-        changes = _apply(here, commit, before)
-        with here.history.db.write():
-            refs.delete(here.history, name, kind=refs.INTERNAL, action="stash: popped", who=here.who)
-    return changes
+    asked = {"name": commit.subject, "said": said, "index": staged, "drop": name if drop else None}
+    return apply_stash(here, commit, asked)
 
 
 def drop(here: Here, index: int) -> Stash:
@@ -160,3 +165,13 @@ def drop(here: Here, index: int) -> Stash:
     with operation(here, "stash drop", commit.subject), here.history.db.write():
         refs.delete(here.history, name, kind=refs.INTERNAL, action="stash: dropped", who=here.who)
     return Stash(index, commit.oid, commit.message, commit.time)
+
+
+def clear(here: Here) -> list[Stash]:
+    """Forget every stash."""
+    gone = stashes(here)
+    if gone:
+        with operation(here, "stash clear", f"{len(gone)} of them"), here.history.db.write():
+            for name, _ in _names(here):
+                refs.delete(here.history, name, kind=refs.INTERNAL, action="stash: cleared", who=here.who)
+    return gone
