@@ -330,6 +330,13 @@ class Repo:
         with self._verb() as here:
             return versions.merging.merge_rev(here, rev, versions.merging.How(ff, only_ff, message))
 
+    def conflicts(self) -> tuple[Conflict, ...]:
+        return self._local.conflicts()
+
+    def conflict_text(self, path: AnyPath) -> str | None:
+        """Both sides of a path in conflict as one text with markers; None where that cannot be."""
+        return versions.looking.conflict_text(self._look(), self.path(path))
+
     def merge_choose(self, side: str, *paths: AnyPath) -> tuple[Conflict, ...]:
         with self._verb() as here:
             return versions.merging.choose(here, side, self._wanted_paths(paths))

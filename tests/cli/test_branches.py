@@ -283,6 +283,30 @@ def test_a_conflict_says_which_side_deleted_the_path_and_that_it_may_have_been_r
     assert run("status", "-s").lines == ["UD a"]
 
 
+def test_diff_shows_both_sides_of_what_is_in_conflict(run: Run, fork: None, repo: Path) -> None:
+    run("merge", "side", code=1)
+    assert run("diff").lines == [
+        "* Unmerged path a (both modified)", "--- ours/a", "+++ theirs/a", "@@ -1 +1,5 @@",
+        "+<<<<<<< ours", " main", "+=======", "+side", "+>>>>>>> theirs (side)",
+    ]  # fmt: skip
+    assert run("diff", "--name-status").lines == ["U\ta"] and run("diff", "--stat").lines == [" a | Unmerged"]
+    assert run("diff", "--", "m").out == "" and run("diff", "--quiet", code=1).out == ""
+    (repo / "files").mkdir()
+    assert len(run("-C", "files", "diff").lines) == 9
+    assert [one["status"] for one in run("diff", "--json").json["conflicts"]] == ["UU"]
+    run("merge", "--ours", "a")
+    assert run("diff").out == ""
+
+
+def test_the_sides_of_a_conflict_are_read_as_git_names_them(run: Run, fork: None) -> None:
+    run("merge", "side", code=1)
+    assert [run("cat", f":{side}:a").out for side in "0123"] == ["main\n", "one\ntwo\n", "main\n", "side\n"]
+    assert run("show", ":2:a").out == "main\n"
+    assert "'m' is not in conflict" in run("cat", ":1:m", code=128).err
+    run("merge", "--abort")
+    assert "memlake status" in run("cat", ":1:a", code=128).err
+
+
 def test_choosing_a_side_finishes_a_merge(run: Run, fork: None, repo: Path) -> None:
     run("merge", "side", code=1)
     assert run("merge", "--continue", code=None).code != 0

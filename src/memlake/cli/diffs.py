@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import click
 
-from memlake.cli import changes, patches
+from memlake.cli import changes, patches, paths, textdiff
 from memlake.cli.arguments import SplitCommand, after_dashes, completing, json_option, pass_repo, split
 from memlake.cli.reading import file_at
 from memlake.cli.screen import Screen
+from memlake.cli.status import conflict_kind
 from memlake.cli.suggest import suggesting
 from memlake.errors import Usage
-from memlake.records import Entry
+from memlake.records import Conflict, Entry
 from memlake.repo import Repo
 
 
@@ -45,23 +46,30 @@ def diff(repo: Repo, screen: Screen, /, *, given: tuple[str, ...], as_json: bool
     memlake diff A...B              B against where it left A
     memlake diff A:PATH B:PATH      two files, each as a commit has it
     """
+    unmerged: list[Conflict] = []
     if _is_file(given[:1]) and len(given) == 2 and after_dashes() is None:
         found, worktree = _two_files(repo, *given), not _is_file(given[1:])
     else:
-        found, worktree = _found(repo, given, how)
+        found, unmerged, worktree = _found(repo, given, how)
     if as_json:
-        screen.json({"changes": [row.shape() for row in found]})
+        screen.json({"changes": [row.shape() for row in found], "conflicts": unmerged})
     elif not how["quiet"]:
-        _show(screen, patches.open_view(repo, screen, worktree=worktree), found, str(how["detail"] or "patch"))
-    return int(bool(found and (how["exit_code"] or how["quiet"])))
+        detail = str(how["detail"] or "patch")
+        with screen.pages():
+            screen.lines(line for one in unmerged for line in _unmerged_lines(repo, screen, one, detail))
+            screen.lines(patches.detail(patches.open_view(repo, screen, worktree=worktree), found, detail))
+    return int(bool((found or unmerged) and (how["exit_code"] or how["quiet"])))
 
 
-def _found(repo: Repo, given: tuple[str, ...], how: dict[str, Any]) -> tuple[list[changes.Row], bool]:
-    """What differs, and whether the new side is the working files."""
+def _found(
+    repo: Repo, given: tuple[str, ...], how: dict[str, Any]
+) -> tuple[list[changes.Row], list[Conflict], bool]:
+    """What differs, what waits for a choice, and whether the new side is the working files."""
     revs, given_paths = split(repo, given)
     a, b = _ends(revs)
     found = repo.diff(a, b, staged=how["staged"], paths=tuple(given_paths), lane=how["lane"])
-    return changes.rows(found), not how["staged"] and b is None and (a is None or ".." not in a)
+    unmerged = _unmerged(repo, given_paths) if a is None else []
+    return changes.rows(found), unmerged, not how["staged"] and b is None and (a is None or ".." not in a)
 
 
 def _is_file(words: Sequence[str]) -> bool:
@@ -98,6 +106,25 @@ def _ends(revs: Sequence[str]) -> tuple[str | None, str | None]:
     return a, revs[1] if len(revs) == 2 else None
 
 
-def _show(screen: Screen, view: patches.View, rows: Sequence[changes.Row], detail: str) -> None:
-    with screen.pages():
-        screen.lines(patches.detail(view, rows, detail))
+# -- paths in conflict
+
+
+def _unmerged(repo: Repo, given: Sequence[str]) -> list[Conflict]:
+    roots = [repo.path(path) for path in given]
+    found = [one for one in repo.conflicts() if one.choice is None]
+    return [one for one in found if not roots or any(paths.within(one.path, root) for root in roots)]
+
+
+def _unmerged_lines(repo: Repo, screen: Screen, conflict: Conflict, detail: str) -> Iterator[str]:
+    """Our file as it is, and what theirs would put beside it: the stage has neither yet."""
+    name = paths.shown(conflict.path)
+    if detail != "patch":
+        yield {"stat": f" {name} | Unmerged", "name-status": f"U\t{name}"}.get(detail, name)
+        return
+    yield screen.paint(f"* Unmerged path {name} ({conflict_kind(conflict).rstrip(':')})", "bold")
+    text = repo.conflict_text(repo.root / paths.bare(conflict.path)) if conflict.path.startswith(paths.FILES) else None
+    if text is not None and conflict.ours is not None:
+        yield screen.paint(f"--- ours/{name}", "bold")
+        yield screen.paint(f"+++ theirs/{name}", "bold")
+        ours = textdiff.find_text(repo.read_object(conflict.ours.oid)) or ""
+        yield from patches.colored(screen, textdiff.hunks(*map(textdiff.split_lines, (ours, text))))

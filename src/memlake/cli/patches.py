@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from memlake.cli import paths, textdiff, words
@@ -101,11 +102,11 @@ def patch(view: View, row: Row) -> Iterator[str]:
         return
     yield view.screen.paint(f"--- {source if row.old else '/dev/null'}", "bold")
     yield view.screen.paint(f"+++ {target if row.new else '/dev/null'}", "bold")
-    yield from _colored(view.screen, first, lines)
+    yield from colored(view.screen, chain([first], lines))
 
 
-def _colored(screen: Screen, first: str, lines: Iterator[str]) -> Iterator[str]:
-    yield screen.paint(first, "hunk")
+def colored(screen: Screen, lines: Iterator[str]) -> Iterator[str]:
+    """The lines of a unified diff, made harmless for a terminal."""
     for line in lines:
         text = screen.clean(line)
         yield screen.paint(text, _COLORS[text[0]]) if text[0] in _COLORS else text

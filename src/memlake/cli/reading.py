@@ -33,6 +33,7 @@ from memlake.repo import Repo
 from memlake.reports import BlameLine
 
 _PIECE = 1 << 20
+_SIDE = re.compile(r":([0-3]):")
 
 
 # -- cat
@@ -44,7 +45,10 @@ _PIECE = 1 << 20
 @json_option
 @pass_repo
 def cat(repo: Repo, screen: Screen, /, *, given: str, rev: str | None, as_json: bool) -> None:
-    """Print a file as HEAD, or REV, has it; byte for byte, whatever it holds."""
+    """Print a file as HEAD, or REV, has it; byte for byte, whatever it holds.
+
+    Of a path in conflict, :1:PATH is the base, :2:PATH ours, :3:PATH theirs.
+    """
     named = rev is None and ":" in given and not os.path.lexists(given)
     path, at = file_at(repo, given) if named else (given, rev or "HEAD")
     if as_json:
@@ -54,9 +58,10 @@ def cat(repo: Repo, screen: Screen, /, *, given: str, rev: str | None, as_json: 
 
 
 def file_at(repo: Repo, word: str) -> tuple[str, str]:
-    """The path and the rev of `REV:PATH`; `:PATH` is the stage's."""
-    rev, _, path = word.partition(":")
-    return paths.at_root(repo.root, path), rev or ":"
+    """The path and the rev of `REV:PATH`; `:PATH` is the stage's, `:1:PATH` to `:3:PATH` a conflict's sides."""
+    side = _SIDE.match(word)
+    rev, _, path = (f":{side[1]}", "", word[3:]) if side else word.partition(":")
+    return paths.at_root(repo.root, path), ":" if rev in ("", ":0") else rev
 
 
 def print_file(repo: Repo, word: str, out: IO[bytes]) -> None:

@@ -6,7 +6,7 @@ Every document is one object with `"schema_version": 1` and these keys:
     branch      current, branches   Branch
     cat         path, oid, kind, size, mode, media, encoding, content      the encoding is "utf-8" or "base64"
     config      settings            Value {key, text, origin, says}; for one KEY: key, value
-    diff        changes             {status, path, old, new}, for a rename {..., from}
+    diff        changes, conflicts  {status, path, old, new}, for a rename {..., from}; Conflict that waits
     doctor      ok, checks          Check
     du          usage               Usage
     fsck        ok, report          FsckReport

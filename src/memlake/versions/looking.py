@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from memlake.errors import InvalidInput, NotFound
-from memlake.records import Change, Commit, Entry, Lane
+from memlake.records import Change, Commit, Conflict, Entry, Lane
 from memlake.reports import About, Usage
 from memlake.versions import log as walking
 from memlake.versions import notes, rev, sniff, worktree
@@ -18,7 +18,10 @@ from memlake.versions import status as scanning
 from memlake.versions.codec import KIND_OF_ROOM, LANES, decode_commit, lane_of
 from memlake.versions.here import Here
 from memlake.versions.paths import FILES, check, file_path, matches, plain, scope
+from memlake.versions.textmerge import LIMIT, as_text, marked_text
 from memlake.versions.when import parse_time
+
+_SIDES = {":1": "base", ":2": "ours", ":3": "theirs"}  # as git names the sides of a path in conflict
 
 
 class LogQuery(NamedTuple):
@@ -194,12 +197,37 @@ def entry_at(here: Here, path: str, name: str) -> Entry:
     if name == ":":  # the stage, as git writes it in `:path`
         row = here.local.tracked([path.removeprefix(FILES)]).get(path.removeprefix(FILES))
         found = row.entry if row is not None else None
+    elif name in _SIDES:
+        found = getattr(conflict_at(here, path), _SIDES[name])
     else:
         found = here.history.entries(commit_for(here, path, name), [path]).get(path)
+    if found is None and name in _SIDES:
+        raise NotFound(f"{path.removeprefix(FILES)!r} has no {_SIDES[name]} side.", hint="See: memlake status")
     if found is None:
         place = "the stage" if name == ":" else name
         raise NotFound(f"{plain(path)!r} is not a file in {place}.", hint=f"See what is there with: memlake ls {name}")
     return found
+
+
+def conflict_at(here: Here, path: str) -> Conflict:
+    found = next((conflict for conflict in here.local.conflicts() if conflict.path == path), None)
+    if found is None:
+        raise NotFound(f"{path.removeprefix(FILES)!r} is not in conflict.", hint="See what is: memlake status")
+    return found
+
+
+def conflict_text(here: Here, path: str) -> str | None:
+    """Both sides of a conflict in one text, between markers; None where a side is missing or no text."""
+    conflict = conflict_at(here, path)
+    entries = [entry for entry in (conflict.base, conflict.ours, conflict.theirs) if entry is not None]
+    if conflict.ours is None or conflict.theirs is None or max(entry.size for entry in entries) > LIMIT:
+        return None
+    texts = [as_text(here.history.objects.read(entry.oid)) for entry in entries]
+    if None in texts:
+        return None
+    base, ours, theirs = texts if conflict.base else ("", *texts)
+    doing = here.local.json_state("doing") or {}
+    return marked_text(base or "", ours or "", theirs or "", ("ours", f"theirs ({doing.get('name')})"))
 
 
 def working_bytes(root: Path, given: str) -> bytes:
