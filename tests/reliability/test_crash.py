@@ -145,6 +145,7 @@ class Verb:
     do: Callable[[Repo], object]
     prepare: Callable[[Repo], object] = lambda _repo: None
     whole: bool = True  # after a crash the repo looks exactly as before or as after
+    back: str = "undo"  # the verb that takes it back, also when only a resume finished it
 
 
 def _packed_oid(repo: Repo) -> str:
@@ -155,6 +156,7 @@ VERBS: dict[str, Verb] = {
     "add": Verb(
         lambda r: r.add(all=True),
         lambda r: (_dirty(r.root), put(r.root, "new.bin", noise(1_200_000, "n")), put(r.root, "b", noise(20_000, 2))),
+        back="",  # the stage is one transaction, and needs no plan
     ),
     "commit": Verb(lambda r: r.commit("new"), lambda r: (_dirty(r.root), r.add(r.root / "text.txt"))),
     "commit --amend": Verb(
@@ -168,17 +170,20 @@ VERBS: dict[str, Verb] = {
     "reset --hard, nothing but dirt": Verb(lambda r: r.reset("HEAD", "hard"), lambda r: _dirty(r.root)),
     "reset": Verb(lambda r: r.reset("HEAD~1"), lambda r: (_dirty(r.root), r.add(r.root / "text.txt"))),
     "revert": Verb(lambda r: r.revert("HEAD")),
-    "gc --prune": Verb(lambda r: r.gc(prune=True), _unreachable),
-    "purge": Verb(lambda r: r.purge(_packed_oid(r), reason="test")),
+    "gc --prune": Verb(lambda r: r.gc(prune=True), _unreachable, back=""),
+    "purge": Verb(lambda r: r.purge(_packed_oid(r), reason="test"), back=""),
     "stash": Verb(lambda r: r.stash_push(include_untracked=True), lambda r: _dirty(r.root)),
     "stash pop": Verb(lambda r: r.stash_pop(), lambda r: (_dirty(r.root), r.stash_push(include_untracked=True))),
     "revert -n": Verb(lambda r: r.revert("HEAD", no_commit=True)),
-    "undo of a switch": Verb(lambda r: r.undo(), lambda r: r.switch("side")),
+    "undo of a switch": Verb(lambda r: r.undo(), lambda r: r.switch("side"), back="redo"),
     "undo of a commit": Verb(
-        lambda r: r.undo(), lambda r: (_dirty(r.root), r.add(r.root / "text.txt"), r.commit("new"))
+        lambda r: r.undo(), lambda r: (_dirty(r.root), r.add(r.root / "text.txt"), r.commit("new")), back="redo"
     ),
-    "undo of a reset --hard": Verb(lambda r: r.undo(), lambda r: (_dirty(r.root), r.reset("side", "hard"))),
-    "undo of a merge": Verb(lambda r: r.undo(), lambda r: r.merge("side")),
+    "undo of a reset --hard": Verb(
+        lambda r: r.undo(), lambda r: (_dirty(r.root), r.reset("side", "hard")), back="redo"
+    ),
+    "undo of a merge": Verb(lambda r: r.undo(), lambda r: r.merge("side"), back="redo"),
+    "redo of a merge": Verb(lambda r: r.redo(), lambda r: (r.merge("side"), r.undo())),
     "rm": Verb(lambda r: r.rm(r.root / "packed.bin"), whole=False),
     "mv": Verb(lambda r: r.mv(r.root / "packed.bin", r.root / "moved.bin"), whole=False),
     "restore": Verb(lambda r: r.restore(r.root / "text.txt"), lambda r: _dirty(r.root), whole=False),
@@ -222,6 +227,10 @@ def _check_after_crash(root: Path, before: View, after: View, committed: set[str
         for branch in repo.branches():
             if not report.purged:
                 committed_files(repo, branch.name)
+    if verb.whole and verb.back and seen == after:
+        with ml.open(root) as repo:
+            getattr(repo, verb.back)()
+        assert look(root) == before, f"{verb.back} gave {_differences(look(root), before, after)}"
 
 
 def _mine_is_not_lost(root: Path, before: View) -> None:
@@ -287,6 +296,15 @@ def test_without_the_journal_a_crash_leaves_neither_the_state_before_nor_after(
     template: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(journal, "begin", lambda _local, _plan: None)
+    for name in ("commit", "switch", "merge", "reset --hard", "undo of a switch"):
+        with pytest.raises(AssertionError, match="killed before step"):
+            crash_everywhere(template, VERBS[name])
+
+
+def test_without_what_the_plan_says_of_it_a_verb_finished_by_a_resume_cannot_be_undone(
+    template: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal, "keep_found", lambda *_: None)
     for name in ("commit", "switch", "merge", "reset --hard", "undo of a switch"):
         with pytest.raises(AssertionError, match="killed before step"):
             crash_everywhere(template, VERBS[name])

@@ -63,7 +63,7 @@ def forced(goal: Goal, changes: Sequence[Change], saved: Saved, token: str = "")
 
 
 def finish(local: Local, plan: Plan, commit: str | None, changes: Iterable[Change], stats: Stats) -> None:
-    """One transaction: tracked rows, HEAD, base, what waits, no journal."""
+    """One transaction: tracked rows, HEAD, base, what waits, what undo needs, no journal."""
     goal, old, changes = plan.goal, local.base, list(changes)
     rows = {file_path(change.path): Tracked(file_path(change.path), change.new, None, True) for change in changes}
     rows.update((row.path, row) for row in plan.rows)
@@ -76,11 +76,12 @@ def finish(local: Local, plan: Plan, commit: str | None, changes: Iterable[Chang
         local.put(rows.values())
         if plan.doing is None:
             local.clear_doing()
+        local.put_conflicts(plan.conflicts)
         local.set_state(head=head, base=commit, doing=plan.doing, journal=None)
-        if plan.undone is not None:
-            local.db.run("UPDATE operation SET undone = 1 WHERE id = ?", (plan.undone,))
+        local.db.run_many("UPDATE operation SET undone = ?2 WHERE id = ?1", plan.undone.items())
         if goal.action:
             local.log_head(old, commit, None if head.startswith("@") else head, goal.action, goal.who)
+        journal.keep(local)
 
 
 def resume(history: History, local: Local, root: str) -> list[str]:
@@ -88,10 +89,10 @@ def resume(history: History, local: Local, root: str) -> list[str]:
     plan = journal.find(local)
     if plan is None:
         return []
-    commit = plan.goal.commit
+    commit, left = plan.goal.commit, journal.stamp(history.db)
     if plan.token:
-        token, commit = journal.stamp(history.db)
-        if token != plan.token:
+        commit = left.commit
+        if left.token != plan.token:
             local.set_state(journal=None)
             return []
     base = history.get(local.base) if local.base else None
@@ -100,7 +101,9 @@ def resume(history: History, local: Local, root: str) -> list[str]:
     stats: Stats = {}
     if plan.files:
         stats = _write_what_is_left(history, local, root, (plan, changes), kept)
-    finish(local, plan, commit, changes, stats)
+    with local.db.write():
+        finish(local, plan, commit, changes, stats)
+        journal.keep_found(local, plan, left)
     return kept
 
 

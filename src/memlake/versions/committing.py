@@ -52,14 +52,15 @@ def commit_stage(here: Here, saying: Saying) -> Commit:
         here, "commit --amend" if saying.amend else "commit", message.split("\n", 1)[0], staged=staged.values()
     ) as before:
         goal = Goal(None, here.local.branch or "@", f"commit: {message.splitlines()[0]}", here.who)
+        whole = bool(staged) and not saying.amend
+        before.commit = journal.MADE if whole else None
         with journal.moving(here.history, here.local, Plan(goal, journal.new_token())) as moved:
             # The facts and the commit that names them in one transaction: gc must not come between.
             draft = _draft(here, saying, message, staged)
             commit = _amend(here, head, draft) if saying.amend and head else _append(here, head, draft, staged, saying)
             moved.commit = commit.oid
+        before.commit = commit.oid if whole else None
         _settle(here, head, commit, staged)
-        if not saying.amend and staged:
-            before.commit = commit.oid
     return commit
 
 
@@ -178,6 +179,7 @@ def _settle(here: Here, head: Commit | None, commit: Commit, staged: Mapping[str
         if branch is None:
             here.local.set_state(head=f"@{commit.oid}")
         here.local.log_head(head.oid if head else None, commit.oid, branch, f"commit: {commit.subject}", here.who)
+        journal.keep(here.local)
 
 
 def _bring_along(here: Here, others: list[Change]) -> list[Tracked]:

@@ -1,8 +1,9 @@
 """The journal of this checkout: what a verb is about to do to HEAD, the stage and the files. Touches no file.
 
 repo.db and local.db cannot change in one transaction. So a plan stands in local.db before the first change, and the
-transaction that moves history leaves the plan's token, and the commit it made, in repo.db. Found again after a crash,
-a plan whose token is not there has changed nothing and is dropped; any other is finished by checkout.resume.
+transaction that moves history leaves the plan's token, the commit it made and the refs it moved in repo.db. Found
+again after a crash, a plan whose token is not there has changed nothing and is dropped; any other is finished by
+checkout.resume. What undo needs of the verb is in the plan, too, and is kept in the transaction that ends it.
 """
 
 from __future__ import annotations
@@ -10,15 +11,21 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import zstandard
 
 from memlake.objects.db import Database
-from memlake.records import Change
+from memlake.objects.layout import now
+from memlake.records import Change, Conflict
 from memlake.versions.codec import as_hex, from_hex
 from memlake.versions.history import History
-from memlake.versions.local import Local, Tracked
+from memlake.versions.local import Local, Tracked, UnderWay
+
+KEPT = 200  # operations
 
 
 class Goal(NamedTuple):
@@ -30,6 +37,10 @@ class Goal(NamedTuple):
     who: str
 
 
+Kept = tuple[str, str, dict[str, Any]]  # verb, detail, the state before it
+MADE = "made"  # stands in such a state for the commit the verb makes
+
+
 class Plan(NamedTuple):
     """A goal, and what does not follow from it and base: other files to write, rows to set, the state to leave."""
 
@@ -39,7 +50,9 @@ class Plan(NamedTuple):
     rows: Sequence[Tracked] = ()
     files: bool = True  # False: the working files stay as they are
     doing: str | None = None
-    undone: int | None = None
+    conflicts: Sequence[Conflict] = ()
+    undone: Mapping[int, bool] = MappingProxyType({})  # operations to mark as taken back, or as not taken back
+    operation: Kept | None = None  # of a plan that is found again
 
 
 @dataclass
@@ -49,12 +62,20 @@ class Moved:
     commit: str | None
 
 
+class Stamp(NamedTuple):
+    """What the last transaction of a plan left: its token, the commit it made, the refs moved by then."""
+
+    token: str = ""
+    commit: str | None = None
+    refs: Sequence[Sequence[Any]] = ()
+
+
 def new_token() -> str:
     return os.urandom(8).hex()
 
 
 def begin(local: Local, plan: Plan) -> None:
-    local.set_state(journal=_encode(plan))
+    local.set_state(journal=_encode(plan, local.under_way))
 
 
 def find(local: Local) -> Plan | None:
@@ -70,21 +91,69 @@ def moving(history: History, local: Local, plan: Plan) -> Iterator[Moved]:
     try:
         with history.db.write():
             yield moved
-            history.db.run("INSERT OR REPLACE INTO meta VALUES('checkout', ?)", (f"{plan.token} {moved.commit or ''}",))
+            left = f"{plan.token} {moved.commit or ''} {json.dumps(history.moved or [], separators=(',', ':'))}"
+            history.db.run("INSERT OR REPLACE INTO meta VALUES('checkout', ?)", (left,))
     except BaseException:
-        if stamp(history.db)[0] != plan.token:
+        if stamp(history.db).token != plan.token:
             local.set_state(journal=None)
         raise
 
 
-def stamp(db: Database) -> tuple[str, str | None]:
-    """The token of the last plan that moved history, and the commit it made."""
+def stamp(db: Database) -> Stamp:
     row = db.row("SELECT value FROM meta WHERE key = 'checkout'")
-    token, _, commit = str(row[0]).partition(" ") if row else ("", "", "")
-    return token, commit or None
+    if row is None:
+        return Stamp()
+    token, commit, moved = (*str(row[0]).split(" ", 2), "", "")[:3]
+    return Stamp(token, commit or None, json.loads(moved or "[]"))
 
 
-def _encode(plan: Plan) -> str:
+# -- what undo needs ----------------------------------------------------------------------------
+
+
+def keep(local: Local) -> None:
+    """Keep the verb under way as an operation, or what has become known of it since it was kept."""
+    if (verb := local.under_way) is not None:
+        verb.id = _keep(local, (verb.verb, verb.detail, verb.state()), verb.id)
+
+
+def keep_found(local: Local, plan: Plan, left: Stamp) -> None:
+    """Keep the verb of a plan that was found again, with what its transaction made."""
+    if plan.operation is None:
+        return
+    verb, detail, state = plan.operation
+    if plan.token:
+        state["refs"] = left.refs
+    state["commit"] = left.commit if state["commit"] == MADE else state["commit"]
+    _keep(local, (verb, detail, state), None)
+
+
+def _keep(local: Local, kept: Kept, id: int | None) -> int:
+    verb, detail, state = kept
+    data = zstandard.compress(json.dumps(state, separators=(",", ":")).encode())
+    with local.db.write():
+        sql = "INSERT OR REPLACE INTO operation(id, time, verb, detail, before) VALUES(?, ?, ?, ?, ?)"
+        local.db.run(sql, (id, now(), verb, detail, data))
+        if id is None:
+            id = local.db.last_id()
+            local.db.run("DELETE FROM operation WHERE id <= ?", (id - KEPT,))
+    return id
+
+
+# -- as JSON ------------------------------------------------------------------------------------
+
+
+def conflicts_as_json(conflicts: Iterable[Conflict]) -> list[list[str | None]]:
+    return [[c.path, *map(as_hex, (c.base, c.ours, c.theirs)), c.choice, as_hex(c.chosen)] for c in conflicts]
+
+
+def conflicts_from_json(rows: Iterable[Sequence[Any]]) -> tuple[Conflict, ...]:
+    return tuple(
+        Conflict(path, from_hex(base), from_hex(ours), from_hex(theirs), choice, from_hex(chosen))
+        for path, base, ours, theirs, choice, chosen in rows
+    )
+
+
+def _encode(plan: Plan, verb: UnderWay | None) -> str:
     goal = plan.goal
     return json.dumps(
         {
@@ -94,7 +163,9 @@ def _encode(plan: Plan) -> str:
             "rows": [[row.path, as_hex(row.entry), row.staged, as_hex(row.old), row.about] for row in plan.rows],
             "files": plan.files,
             "doing": plan.doing,
-            "undone": plan.undone,
+            "conflicts": conflicts_as_json(plan.conflicts),
+            "undone": list(plan.undone.items()),
+            "operation": [verb.verb, verb.detail, verb.state()] if verb else None,
         },
         separators=(",", ":"),
     )
@@ -112,5 +183,7 @@ def _decode(text: str) -> Plan:
         ],
         data["files"],
         data["doing"],
-        data["undone"],
+        conflicts_from_json(data["conflicts"]),
+        dict(data["undone"]),
+        tuple(data["operation"]) if data["operation"] else None,
     )

@@ -7,7 +7,8 @@ import json
 import os
 import stat as modes
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from memlake.errors import Corrupt
@@ -33,9 +34,20 @@ class Tracked(NamedTuple):
     about: str | None = None
 
 
+@dataclass
+class UnderWay:
+    """The verb that is being done: `state` gives what undo will need, as far as it is known; `id` once it is kept."""
+
+    verb: str
+    detail: str
+    state: Callable[[], dict[str, Any]]
+    id: int | None = None
+
+
 class Local:
     def __init__(self, db: Database) -> None:
         self.db = db
+        self.under_way: UnderWay | None = None
         self._verb = FileLock(db.path.with_name("checkout.lock"))
 
     def verb(self) -> contextlib.AbstractContextManager[None]:

@@ -11,12 +11,12 @@ import contextlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import zstandard
 
 from memlake.errors import Conflict, Nothing
-from memlake.objects.layout import now
 from memlake.objects.leases import Lease
 from memlake.objects.writer import Writer
 from memlake.records import Change, Commit, Entry
@@ -27,10 +27,9 @@ from memlake.versions.codec import LANES, as_hex, from_hex
 from memlake.versions.here import Here
 from memlake.versions.history import History
 from memlake.versions.journal import Goal, Plan
-from memlake.versions.local import Tracked
+from memlake.versions.local import Tracked, UnderWay
 from memlake.versions.paths import FILES
 
-KEPT = 200
 _UNDO = "undo"
 
 
@@ -64,28 +63,23 @@ def operation(
         if verb.startswith(("tag", "undo", "redo")):
             before.notes = refs.tag_notes(here.history.db)
         here.history.moved = before.refs
+        if outer is None:  # a verb that another one uses is part of that one
+            here.local.under_way = UnderWay(verb, detail, partial(_as_json, before))
         try:
             yield before
+            if outer is None:
+                journal.keep(here.local)
+            else:
+                outer += before.refs
         finally:
             here.history.moved = outer
-        if outer is None:  # a verb that another one uses is part of that one
-            _keep(here, verb, detail, before)
-        else:
-            outer += before.refs
+            here.local.under_way = None if outer is None else here.local.under_way
 
 
 def _state(here: Here, files: bool, staged: Iterable[Tracked] | None) -> Before:
     local = here.local
     kept = list(local.staged().values() if staged is None else staged)
     return Before(local.state("head") or "main", local.base, kept, local.state("doing"), local.conflicts(), files)
-
-
-def _keep(here: Here, verb: str, detail: str, before: Before) -> None:
-    data = zstandard.compress(json.dumps(_as_json(before), separators=(",", ":")).encode())
-    db = here.local.db
-    with db.write():
-        db.run("INSERT INTO operation(time, verb, detail, before) VALUES(?, ?, ?, ?)", (now(), verb, detail, data))
-        db.run("DELETE FROM operation WHERE id <= ?", (db.last_id() - KEPT,))
 
 
 def operations(here: Here, limit: int) -> list[Operation]:
@@ -95,8 +89,10 @@ def operations(here: Here, limit: int) -> list[Operation]:
 
 def kept_objects(here: Here) -> Iterator[str]:
     """Oids that undo may still need, for gc."""
-    for (data,) in here.local.db.rows("SELECT before FROM operation"):
-        before = _from_json(json.loads(zstandard.decompress(data)))
+    states = [json.loads(zstandard.decompress(row[0])) for row in here.local.db.rows("SELECT before FROM operation")]
+    if (plan := journal.find(here.local)) is not None and plan.operation is not None:
+        states.append(plan.operation[2])
+    for before in map(_from_json, states):
         for entry in [*before.saved.values(), *before.left.values(), *(row.entry for row in before.staged)]:
             if entry is not None:
                 yield entry.oid
@@ -107,7 +103,7 @@ def undo(here: Here) -> Operation:
     row = _last(here, "undone = 0 AND verb NOT IN ('undo', 'redo')")
     if row is None:
         raise Nothing("there is nothing to undo.", hint="See what was done with: memlake ops")
-    return _take_back(here, row, _UNDO)
+    return _take_back(here, row, _UNDO, {row[0]: True})
 
 
 def redo(here: Here) -> Operation:
@@ -117,9 +113,7 @@ def redo(here: Here) -> Operation:
         raise Nothing(
             "there is nothing to redo: the last operation was not an undo.", hint="See what was done with: memlake ops"
         )
-    done = _take_back(here, row, "redo")
-    here.local.db.run("UPDATE operation SET undone = 0 WHERE id = ?", (int(row[2].split()[0].lstrip("#")),))
-    return done
+    return _take_back(here, row, "redo", {row[0]: True, int(row[2].split()[0].lstrip("#")): False})
 
 
 def _last(here: Here, condition: str) -> tuple[Any, ...] | None:
@@ -128,43 +122,40 @@ def _last(here: Here, condition: str) -> tuple[Any, ...] | None:
     )
 
 
-def _take_back(here: Here, row: tuple[Any, ...], verb: str) -> Operation:
+def _take_back(here: Here, row: tuple[Any, ...], verb: str, undone: Mapping[int, bool]) -> Operation:
     id, done, detail, time, _, data = row
     before = _from_json(json.loads(zstandard.decompress(data)))
     with operation(here, verb, f"#{id} {done} {detail}".strip(), files=before.touches_files) as mine:
-        mine.saved = _restore(here, before, id)
-        here.local.put_conflicts(before.conflicts)
-        mine.left = {path: before.saved[path] for path in mine.saved if path in before.saved}
+        _restore(here, before, mine, undone)
     return Operation(id, done, detail, time, True)
 
 
 # -- putting a state back -----------------------------------------------------------------------
 
 
-def _restore(here: Here, before: Before, id: int) -> dict[str, Entry | None]:
+def _restore(here: Here, before: Before, mine: Before, undone: Mapping[int, bool]) -> None:
     target = here.history.get(before.base) if before.base else None
     staged = {row.path: row for row in _staged_then(here, before)}
     wanted = _wanted(here, target, staged)
-    saved: dict[str, Entry | None] = {}
     writes: list[Change] = []
     if before.touches_files:
         writes = _file_changes(here, wanted, before)
         agreed = checkout.check_over_stage(here.local, here.root, writes, "undo", before.left)
         checkout.check_bytes(here.history.objects, writes)
         was = {change.path.removeprefix(FILES): change.old for change in writes}
-        saved = {path: old for path, old in was.items() if path in before.saved or path in before.left} | agreed
+        mine.saved = {path: old for path, old in was.items() if path in before.saved or path in before.left} | agreed
+        mine.left = {path: before.saved[path] for path in mine.saved if path in before.saved}
     goal = Goal(before.base, before.head, "undo", here.who)
     rows = list(_rows(here, wanted, staged, {}))
-    plan = Plan(goal, journal.new_token(), writes, rows, before.touches_files, before.doing, id)
-    with journal.moving(here.history, here.local, plan):
+    plan = Plan(goal, journal.new_token(), writes, rows, before.touches_files, before.doing, before.conflicts, undone)
+    with journal.moving(here.history, here.local, plan) as moved:
         _refs_back(here.history, before, here.who)
     stats = checkout.write_files(here.history.objects, here.root, writes)
     for change in writes:
         if wanted.get(change.path.removeprefix(FILES)) != change.new:  # not what is tracked: no stat says it is
             stats.pop(change.path.removeprefix(FILES), None)
     plan = plan._replace(rows=list(_rows(here, wanted, staged, stats)))
-    checkout.finish(here.local, plan, before.base, (), {})
-    return saved
+    checkout.finish(here.local, plan, moved.commit, (), {})
 
 
 def _staged_then(here: Here, before: Before) -> list[Tracked]:
@@ -253,10 +244,7 @@ def _as_json(before: Before) -> dict[str, Any]:
         "base": before.base,
         "staged": staged,
         "doing": before.doing,
-        "conflicts": [
-            [c.path, as_hex(c.base), as_hex(c.ours), as_hex(c.theirs), c.choice, as_hex(c.chosen)]
-            for c in before.conflicts
-        ],
+        "conflicts": journal.conflicts_as_json(before.conflicts),
         "files": before.touches_files,
         "saved": {path: as_hex(entry) for path, entry in before.saved.items()},
         "left": {path: as_hex(entry) for path, entry in before.left.items()},
@@ -273,10 +261,7 @@ def _from_json(data: dict[str, Any]) -> Before:
     ]
     saved, left = ({path: from_hex(text) for path, text in data.get(key, {}).items()} for key in ("saved", "left"))
     moved = [tuple(r) for r in data["refs"]]
-    conflicts = tuple(
-        Conflicting(path, from_hex(base), from_hex(ours), from_hex(theirs), choice, from_hex(chosen))
-        for path, base, ours, theirs, choice, chosen in data.get("conflicts", ())
-    )
+    conflicts = journal.conflicts_from_json(data.get("conflicts", ()))
     return Before(
         data["head"],
         data["base"],
