@@ -256,6 +256,10 @@ class RepoMachine(Driver):
         if name not in model.branches:
             return self.refuses(lambda: self.repo.merge(name), ml.NotFound, ml.ConflictError)
         theirs = model.branches[name]
+        if not any(theirs):
+            return self.refuses(lambda: self.repo.merge(name), ml.NotFound)
+        if not ff and theirs[0] and not model.tip:
+            return self.refuses(lambda: self.repo.merge(name, ff=False), ml.InvalidInput, ml.ConflictError)
         if model.branch is None:
             theirs = (theirs[0], None)
         if model.behind(theirs[0]) <= model.behind(model.tip) and model.behind(theirs[1]) <= model.behind(model.memory):

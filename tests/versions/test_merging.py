@@ -50,6 +50,41 @@ def test_a_merge_is_a_fast_forward_where_it_can_be_unless_told_otherwise(
     assert repo.merge("dev").up_to_date
 
 
+def test_a_branch_without_commits_begins_where_the_merged_one_is(repo: ml.Repo, keep: Keep, here: Path) -> None:
+    repo.switch("dev", create=True)
+    tip = keep("one", {"a": "1\n"})
+    repo.switch("main")
+    assert not (here / "a").exists() and repo.head is None
+    with pytest.raises(ml.InvalidInput, match="needs two sides"):
+        repo.merge("dev", ff=False)
+    (here / "a").write_text("mine\n")
+    with pytest.raises(ml.ConflictError, match="uncommitted"):
+        repo.merge("dev")
+    (here / "a").unlink()
+    assert repo.merge("dev").fast_forward and repo.head == tip.oid and repo.status().clean
+    repo.undo()
+    assert repo.head is None and not (here / "a").exists() and repo.branch_name == "main"
+
+
+def test_a_branch_without_commits_is_nothing_to_merge(repo: ml.Repo, keep: Keep) -> None:
+    with pytest.raises(ml.NotFound, match="no commits yet"):
+        repo.merge("main")
+    repo.switch("dev", create=True)
+    keep("one", {"a": "1\n"})
+    with pytest.raises(ml.NotFound, match="'main' has no commits yet"):
+        repo.merge("main")
+
+
+def test_staged_files_come_along_from_a_branch_without_commits(repo: ml.Repo, keep: Keep, write: Write) -> None:
+    repo.switch("dev", create=True)
+    keep("one", {"a": "1\n"})
+    repo.switch("main")
+    write({"b": "staged\n"})
+    repo.add("b")
+    repo.switch("dev")
+    assert [c.path for c in repo.status().staged] == ["files/b"] and files(repo) == {"a": "1\n"}
+
+
 def test_conflicts_wait_with_both_sides_and_touch_no_file(clash: ml.Repo, here: Path) -> None:
     head = clash.head
     merged = clash.merge("dev")

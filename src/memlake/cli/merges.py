@@ -191,7 +191,8 @@ def _show(repo: Repo, screen: Screen, merged: Merged, before: str | None) -> Non
         screen.line("Already up to date.")
         return
     if merged.fast_forward:
-        screen.line(f"Updating {short(before)}..{short(merged.commit or repo.head)}\nFast-forward")
+        after = short(merged.commit or repo.head)
+        screen.line(f"Updating {short(before)}..{after}\nFast-forward" if before else f"Fast-forward to {after}")
     else:
         screen.line(f"Merge made: {short(merged.commit)}")
     rows = changes.rows(merged.changes)

@@ -60,6 +60,11 @@ def merge_rev(here: Here, name: str, how: How) -> Merged:
         return Merged(here.local.base, up_to_date=True)
     _refuse_staged(here, "merge")
     _refuse_unrelated(here, name, theirs["work"])
+    if not how.ff and theirs["work"] and here.head() is None:
+        raise InvalidInput(
+            f"branch {here.local.branch!r} has no commits yet: a merge commit needs two sides. Nothing was changed.",
+            hint=f"Begin it where {name!r} is: memlake merge {name}",
+        )
     if how.only_ff and "diverged" in lanes.values():
         raise ConflictError(
             f"{name!r} cannot be fast-forwarded: both sides have commits of their own. Nothing was changed.",
@@ -84,7 +89,13 @@ def _refuse_unrelated(here: Here, name: str, oid: str | None) -> None:
 
 def _theirs(here: Here, name: str) -> refs.Heads:
     rev.resolve(here, name) if refs.find(here.history.db, name) is None else None
-    return heads_at(here, name)
+    heads = heads_at(here, name)
+    if not any(heads.values()):
+        raise NotFound(
+            f"branch {name!r} has no commits yet, so there is nothing to merge. Nothing was changed.",
+            hint="See what the branches have: memlake branch -v",
+        )
+    return heads
 
 
 def _relation(here: Here, lane: Lane, oid: str | None) -> str:
