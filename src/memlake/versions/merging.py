@@ -361,7 +361,7 @@ def proceed(here: Here, said: Conclusion) -> Merged:
     """Conclude what waits, once every conflict has a choice."""
     doing = _waiting(here)
     conflicts = here.local.conflicts()
-    still_open = [conflict.path for conflict in conflicts if conflict.choice is None]
+    still_open = [conflict.path.removeprefix(FILES) for conflict in conflicts if conflict.choice is None]
     if still_open:
         raise ConflictError(
             f"{doing['verb']} is still waiting: {len(still_open)} path(s) without a choice:\n  "
@@ -387,7 +387,7 @@ def abort(here: Here) -> None:
 def _waiting(here: Here) -> Doing:
     doing = here.local.json_state("doing")
     if doing is None:
-        raise Nothing("no merge, revert or cherry-pick is waiting.", hint="Start one with: memlake merge BRANCH")
+        raise Nothing("no merge, revert, cherry-pick or stash is waiting.", hint="Start one with: memlake merge BRANCH")
     return doing  # type: ignore[no-any-return]
 
 
