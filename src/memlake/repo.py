@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Self
 from memlake import config, versions
 from memlake.errors import AlreadyExists, InvalidInput, NotFound
 from memlake.objects import disk, layout
+from memlake.objects.bucket import open_place
 from memlake.objects.db import Database
-from memlake.objects.places import Folder, open_place
+from memlake.objects.places import Folder
 from memlake.objects.store import Objects
 from memlake.records import Author, Branch, Change, Commit, Conflict, Entry, Lane, Move, Staged, Status, Tag
 from memlake.versions.here import Here

@@ -30,7 +30,8 @@ from moto.server import ThreadedMotoServer
 
 from memlake.errors import Conflict, Corrupt, Denied, InvalidInput, NotFound, Unavailable
 from memlake.objects import disk
-from memlake.objects.places import WHOLE, Bucket, Folder, Place, open_place
+from memlake.objects.bucket import WHOLE, Bucket, open_place
+from memlake.objects.places import Folder, Place
 
 KEY, SECRET = "AKIAEXAMPLE", "wJalrXUtnFEMI-example-secret"
 FEW = {"max_retries": 1, "retry_timeout": timedelta(seconds=5)}
@@ -777,8 +778,13 @@ def test_without_obstore_the_message_says_what_to_install(monkeypatch: pytest.Mo
 
 
 def test_obstore_is_not_imported_until_a_bucket_is_opened() -> None:
-    code = "import sys, memlake.objects.places as p; p.open_place('.'); sys.exit('obstore' in sys.modules)"
+    code = "import sys, memlake.objects.bucket as p; p.open_place('.'); sys.exit('obstore' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_only_the_bucket_knows_obstore() -> None:
+    files = (Path(disk.__file__).parents[1]).rglob("*.py")
+    assert [file.name for file in files if "obstore" in file.read_text()] == ["bucket.py"]
 
 
 def test_a_location_opens_the_place_it_names(tmp_path: Path) -> None:
