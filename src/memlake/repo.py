@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
 from memlake import config, versions
+from memlake.calls import checked, door
 from memlake.errors import AlreadyExists, InvalidInput, NotFound
 from memlake.objects import disk, layout
 from memlake.objects.bucket import open_place
@@ -33,14 +34,16 @@ if TYPE_CHECKING:
         Stash,
         Usage,
     )  # fmt: skip
-    from memlake.versions.stage import Progress
     from memlake.versions.writing import Group
 
 AnyPath = str | os.PathLike[str]
+SomePaths = AnyPath | Sequence[AnyPath]  # one path, or a list of them
+Progress = Callable[[int, int, str], None]
 DIR = ".memlake"
 _SCHEMAS = Path(__file__).parent
 
 
+@checked
 def init(path: AnyPath = ".", branch: str | None = None) -> Repo:
     """Make a repo in a folder, or open the one that is there."""
     root = Path(path).resolve()
@@ -55,11 +58,13 @@ def init(path: AnyPath = ".", branch: str | None = None) -> Repo:
     return Repo(folder, fresh=name)
 
 
+@checked
 def open_repo(path: AnyPath | None = None) -> Repo:
     """Open the repo at a path, in MEMLAKE_REPO, or in this folder or one above."""
     return Repo(config.get_repo(explicit=path) / DIR)
 
 
+@door
 class Repo:
     """One repo and this checkout of it."""
 
@@ -125,12 +130,12 @@ class Repo:
                 versions.checkout.resume(self._history, self._local, here.root)
             yield here
 
-    def _relative(self, *paths: AnyPath) -> list[str]:
-        return [versions.worktree.relative(self.root, path) for path in paths]
+    def _relative(self, *paths: SomePaths) -> list[str]:
+        return [versions.worktree.relative(self.root, path) for path in _each(paths)]
 
-    def _wanted(self, *paths: AnyPath) -> list[str]:
+    def _wanted(self, *paths: SomePaths) -> list[str]:
         """As `_relative`, where a path may be a pattern."""
-        return [self._pattern(path) or self._relative(path)[0] for path in paths]
+        return [self._pattern(path) or self._relative(path)[0] for path in _each(paths)]
 
     def _wanted_paths(self, paths: Sequence[AnyPath]) -> tuple[str, ...]:
         return tuple(self._pattern(path, in_tree=True) or self.path(path) for path in paths)
@@ -148,7 +153,7 @@ class Repo:
 
     def add(
         self,
-        *paths: AnyPath,
+        *paths: SomePaths,
         all: bool = False,
         update: bool = False,
         force: bool = False,
@@ -158,11 +163,11 @@ class Repo:
         if not given and not (all or update):
             raise InvalidInput("nothing was named to add.", hint="Name files or folders, or use: memlake add -A")
         asked = versions.stage.Adding(given or [""], force, update, self._settings.add_warn_secrets, progress)
-        detail = " ".join(str(path) for path in paths[:5]) or "--all"
+        detail = " ".join(str(path) for path in _each(paths)[:5]) or "--all"
         with self._verb() as here, versions.operations.operation(here, "add", detail):
             return versions.stage.add(self._history.objects, self._local, here.root, self.identity, asked)
 
-    def rm(self, *paths: AnyPath, cached: bool = False, force: bool = False) -> Staged:
+    def rm(self, *paths: SomePaths, cached: bool = False, force: bool = False) -> Staged:
         with self._verb() as here:
             return versions.writing.remove(here, self._wanted(*paths), cached=cached, force=force)
 
@@ -197,7 +202,7 @@ class Repo:
             return versions.committing.commit_stage(here, saying)
 
     def restore(
-        self, *paths: AnyPath, source: str | None = None, staged: bool = False, worktree: bool | None = None
+        self, *paths: SomePaths, source: str | None = None, staged: bool = False, worktree: bool | None = None
     ) -> tuple[Change, ...]:
         files = not staged if worktree is None else worktree
         with self._verb() as here:
@@ -266,10 +271,10 @@ class Repo:
         return self._history.objects.open(self.entry(path, rev).oid)
 
     def read_object(self, oid: str) -> bytes:
-        return self._history.objects.read(oid)
+        return self._history.objects.read(_oid(oid))
 
     def open_object(self, oid: str) -> BinaryIO:
-        return self._history.objects.open(oid)
+        return self._history.objects.open(_oid(oid))
 
     def read_worktree(self, path: AnyPath) -> bytes:
         return versions.looking.working_bytes(self.root, os.fspath(path))
@@ -338,9 +343,9 @@ class Repo:
         """Both sides of a path in conflict as one text with markers; None where that cannot be."""
         return versions.looking.conflict_text(self._look(), self.path(path))
 
-    def merge_choose(self, side: str, *paths: AnyPath) -> tuple[Conflict, ...]:
+    def merge_choose(self, side: str, *paths: SomePaths) -> tuple[Conflict, ...]:
         with self._verb() as here:
-            return versions.merging.choose(here, side, self._wanted_paths(paths))
+            return versions.merging.choose(here, side, self._wanted_paths(_each(paths)))
 
     def merge_continue(self, message: str | None = None) -> Merged:
         with self._verb() as here:
@@ -354,7 +359,7 @@ class Repo:
         with self._verb() as here:
             return versions.branching.reset(here, rev, mode)
 
-    def reset_paths(self, *paths: AnyPath, rev: str = "HEAD") -> tuple[Change, ...]:
+    def reset_paths(self, *paths: SomePaths, rev: str = "HEAD") -> tuple[Change, ...]:
         with self._verb() as here:
             return versions.branching.reset_paths(here, self._wanted(*paths), rev)
 
@@ -412,18 +417,20 @@ class Repo:
 
     def write(
         self,
-        changes: Mapping[str, bytes | Entry | None],
+        changes: Mapping[str, bytes | str | Entry | None],
         message: str,
         *,
         branch: str | None = None,
         author: Author | str | None = None,
         expects: Mapping[str, Entry | None] | None = None,
     ) -> Commit:
-        """Commit records at any tree paths of one lane, in one step; staged files are not touched."""
-        by = versions.writing.author_of(author) or self.identity
-        return versions.writing.write(
-            self._look(), versions.writing.Request(changes, message, branch, by, expects), self._draft
-        )
+        """Commit records at any tree paths of one lane, in one step; staged files are not touched.
+
+        A str is kept as UTF-8; None removes a path.
+        """
+        by, records = versions.writing.author_of(author) or self.identity, versions.writing.encoded(changes)
+        asked = versions.writing.Request(records, message, branch, by, expects)
+        return versions.writing.write(self._look(), asked, self._draft)
 
     @contextlib.contextmanager
     def transaction(self, message: str) -> Iterator[Self]:
@@ -451,7 +458,7 @@ class Repo:
 
     def purge(self, *oids: str, reason: str) -> PurgeReport:
         with self._verb() as here:
-            return versions.purging.purge(here, oids, reason)
+            return versions.purging.purge(here, tuple(map(_oid, oids)), reason)
 
     def undo(self) -> Operation:
         with self._verb() as here:
@@ -487,17 +494,38 @@ class Repo:
         return self._local.db.checkpoint() and self._history.db.checkpoint()
 
     def close(self) -> None:
+        """Let go of the files; a second time changes nothing."""
         self._history.db.close()
         self._local.db.close()
 
+    def _refuse_closed(self) -> None:
+        if self._history.db.closed:
+            raise InvalidInput(
+                f"this Repo of {self.root} was closed. Nothing was changed.",
+                hint=f"Open it again: memlake.open({str(self.root)!r})",
+            )
+
     def __enter__(self) -> Self:
+        self._refuse_closed()
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
     def __repr__(self) -> str:
-        return f"Repo({str(self.root)!r}, {self._local.branch or 'detached'})"
+        state = "closed" if self._history.db.closed else self._local.branch or "detached"
+        return f"Repo({str(self.root)!r}, {state})"
+
+
+def _each(paths: Sequence[SomePaths]) -> list[AnyPath]:
+    """Paths given one by one, as lists, or both."""
+    return [one for given in paths for one in ([given] if isinstance(given, str | os.PathLike) else given)]
+
+
+def _oid(text: str) -> str:
+    if len(text) != 64 or text.strip("0123456789abcdef"):
+        raise InvalidInput(f"{text!r} is no object id, which is 64 hex digits.", hint="See ids with: memlake ls -l")
+    return text
 
 
 def _size(file: Path) -> int:

@@ -18,7 +18,7 @@ from typing import Any
 
 import apsw
 
-from memlake.errors import Corrupt, Error, Unavailable
+from memlake.errors import Corrupt, Error, InvalidInput, Unavailable
 from memlake.objects import disk
 
 SAFE_SQLITE = (3, 51, 3)  # before it, two writers can corrupt a shared WAL
@@ -39,6 +39,7 @@ class Database:
         self._mutex = threading.RLock()
         self.lease_seconds = 3600  # how long a lease of this repo lasts without being renewed
         self._everyone: list[tuple[int, apsw.Connection]] = []
+        self.closed = False
 
     # -- reading ------------------------------------------------------------------------------
 
@@ -168,7 +169,9 @@ class Database:
         return [] if found == ["ok"] else found
 
     def close(self) -> None:
+        """For good: what is asked afterwards, also by an iterator begun before, is refused."""
         with self._mutex:
+            self.closed = True
             for pid, connection in self._everyone:
                 if pid == os.getpid():
                     connection.close()
@@ -219,6 +222,8 @@ class Database:
         local = self._local
         if getattr(local, "pid", None) == os.getpid():
             return local.connection  # type: ignore[no-any-return]
+        if self.closed:
+            raise InvalidInput(f"{self.path} was closed. Nothing was changed.", hint="Open the repo again.")
         # A connection carried over fork would share the parent's file locks and corrupt them.
         with self.named_errors():
             local.connection = self._open()

@@ -81,6 +81,14 @@ def write(here: Here, request: Request, group: Group | None) -> Commit:
         return _write(here, request, lanes.pop())
 
 
+def encoded(changes: Mapping[str, bytes | str | Entry | None]) -> dict[str, bytes | Entry | None]:
+    """Text as the bytes that are kept."""
+    try:
+        return {path: content.encode() if isinstance(content, str) else content for path, content in changes.items()}
+    except UnicodeEncodeError as error:
+        raise InvalidInput(f"a text cannot be kept as UTF-8: {error}. Nothing was changed.") from error
+
+
 def _pending(request: Request, lane: Lane) -> Commit:
     return Commit("", lane, "", (), None, request.author, layout.now(), request.message, None)
 
