@@ -387,3 +387,18 @@ def test_debug_is_off_unless_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     for value, expected in (("", False), ("0", False), ("1", True)):
         monkeypatch.setenv("MEMLAKE_DEBUG", value)
         assert config.debug() is expected
+
+
+@pytest.mark.parametrize("text", ["Ada\nauthor Eve", "Ada <eve@example.org>", "a>b", "a\x7fb", "a\rb"])
+def test_a_name_or_address_that_would_forge_a_line_is_refused_wherever_it_comes_from(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    for key in ("user.name", "user.email"):
+        with pytest.raises(InvalidInput, match=f"{key} is"):
+            config.set_value(folder, key, text)
+        assert not (folder / "config.toml").exists()
+    for name in ("NAME", "EMAIL"):
+        with monkeypatch.context() as patched:
+            patched.setenv(f"MEMLAKE_AUTHOR_{name}", text)
+            with pytest.raises(InvalidInput, match=f"the author's {name.lower()} is"):
+                config.read_identity(folder)

@@ -94,6 +94,8 @@ class Settings:
     color_ui: str = _setting("auto", "when output is coloured", choices=("auto", "always", "never"))
 
     def __post_init__(self) -> None:
+        one_line(self.user_name, "user.name")
+        one_line(self.user_email, "user.email")
         expire = self.gc_reflog_expire
         if expire != "never" and not expire.isdecimal():
             raise InvalidInput(f'gc.reflog_expire is "{expire}"; it takes a number of days or `never`.')
@@ -134,8 +136,11 @@ def get_value(folder: Path | None, key: str) -> str | None:
     return next(value.text for value in list_values(folder) if value.key == key) or None
 
 
-def set_value(folder: Path | None, key: str, value: str | float | bool | None, where: Where = "repo") -> None:
-    """Write one setting to the repo's file or the user's; None removes it. Comments in the file are kept."""
+def set_value(folder: Path | None, key: str, value: str | float | bool | None, where: Where = "repo") -> bool:
+    """Write one setting to the repo's file or the user's; None removes it. Comments in the file are kept.
+
+    False when one to remove was not there.
+    """
     _known(key)
     checked = None if value is None else _checked(key, value, "the value given")
     if checked is not None:
@@ -143,7 +148,7 @@ def set_value(folder: Path | None, key: str, value: str | float | bool | None, w
     if where == "repo" and folder is None:
         raise NotARepo("no repo to configure here.", hint="Use `memlake config --user ...` for settings of your own.")
     path = user_file() if where == "user" else cast(Path, folder) / FILE
-    _rewrite(path, key, checked)
+    return _rewrite(path, key, checked)
 
 
 def user_file() -> Path:
@@ -256,7 +261,7 @@ def _text(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _rewrite(path: Path, key: str, value: object) -> None:
+def _rewrite(path: Path, key: str, value: object) -> bool:
     """Change one key of a TOML file by replacing the file whole: a crash leaves the old one or the new one."""
     import tomlkit  # slow, and only writing needs it
     from tomlkit.exceptions import TOMLKitError
@@ -271,11 +276,14 @@ def _rewrite(path: Path, key: str, value: object) -> None:
     table = document.get(section, {})
     if not isinstance(table, dict):
         raise InvalidInput(f"{path} has `{section}` as a value, not as a section. It was not changed.")
+    if value is None and name not in table:
+        return False
     if value is None:
-        table.pop(name, None)
+        del table[name]
     else:
         table[name] = value
     _replace(Path(os.path.realpath(path)), tomlkit.dumps(document))  # a linked file stays a link
+    return True
 
 
 def _replace(path: Path, text: str) -> None:
@@ -305,12 +313,22 @@ def read_identity(folder: Path | None) -> Author:
         git = _git_identity(folder.parent if folder else None)
         name, email = git.get("user.name", ""), email or git.get("user.email", "")
     user = _user()
-    return Author(_one_line(name or user, "name"), _one_line(email or f"{user}@{os.uname().nodename}", "email"))
+    return check_author(Author(name or user, email or f"{user}@{os.uname().nodename}"))
 
 
-def _one_line(text: str, what: str) -> str:
+def check_author(author: Author) -> Author:
+    one_line(author.name, "the author's name")
+    one_line(author.email, "the author's email")
+    return author
+
+
+def one_line(text: str, what: str) -> str:
+    """A part of `Name <email>`, or InvalidInput: a line break or bracket in it would forge another line."""
     if any(ord(char) < 32 or char in "<>\x7f" for char in text):
-        raise InvalidInput(f"the author's {what} {text!r} has a character that cannot stand in a name <email> line.")
+        raise InvalidInput(
+            f"{what} is {text!r}; no line break, control character, < or > may stand in it. Nothing was changed.",
+            hint='Write for example: memlake config user.name "Ada Lovelace"',
+        )
     return text
 
 
