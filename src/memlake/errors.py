@@ -4,7 +4,8 @@
     |-- NotFound         no such repo, path, rev, branch, object        exit 128   HTTP 404
     |   `-- NotARepo     no repo here or above
     |-- InvalidInput     the request itself cannot be right             exit 128   HTTP 400
-    |   `-- Usage        the command line cannot be understood          exit 2     HTTP 400
+    |   |-- Usage        the command line cannot be understood          exit 2     HTTP 400
+    |   `-- Ignored      the path is left out by an ignore rule         exit 1     HTTP 400
     |-- Conflict         it would undo or overwrite someone's work      exit 1     HTTP 409
     |-- AlreadyExists    the name is taken                              exit 128   HTTP 409
     |-- Nothing          there is nothing to do                         exit 1     HTTP 409
@@ -50,6 +51,10 @@ class InvalidInput(Error):
 
 class Usage(InvalidInput):
     kind, exit_code = "usage", 2
+
+
+class Ignored(InvalidInput):
+    kind, exit_code = "ignored", 1
 
 
 class Conflict(Error):

@@ -167,14 +167,15 @@ class Repo:
         with self._verb() as here, versions.operations.operation(here, "add", detail):
             return versions.stage.add(self._history.objects, self._local, here.root, self.identity, asked)
 
-    def rm(self, *paths: SomePaths, cached: bool = False, force: bool = False) -> Staged:
+    def rm(self, *paths: SomePaths, cached: bool = False, force: bool = False, dry_run: bool = False) -> Staged:
+        how = versions.writing.Removing(cached, force, dry_run)
         with self._verb() as here:
-            return versions.writing.remove(here, self._wanted(*paths), cached=cached, force=force)
+            return versions.writing.remove(here, self._wanted(*paths), how)
 
-    def mv(self, src: AnyPath, dst: AnyPath, force: bool = False) -> Staged:
+    def mv(self, src: AnyPath, dst: AnyPath, force: bool = False, dry_run: bool = False) -> Staged:
         source, target = self._relative(src, dst)
         with self._verb() as here:
-            return versions.writing.move(here, source, target, force=force)
+            return versions.writing.move(here, source, target, force=force, dry_run=dry_run)
 
     def status(self, *paths: AnyPath, ignored: bool = False) -> Status:
         return versions.status.status(self._settled(), self._wanted_paths(paths), ignored=ignored)
@@ -183,6 +184,7 @@ class Repo:
         self,
         message: str | None = None,
         *,
+        paths: Sequence[AnyPath] = (),
         all: bool = False,
         amend: bool = False,
         allow_empty: bool = False,
@@ -191,12 +193,13 @@ class Repo:
         metrics: Mapping[str, Any] | None = None,
         params: Mapping[str, Any] | None = None,
     ) -> Commit:
-        saying = versions.committing.Saying(
-            message, versions.writing.author_of(author), uses, metrics, params, amend, allow_empty
-        )
+        by, only = versions.writing.author_of(author), self._relative(*paths)
+        saying = versions.committing.Saying(message, by, uses, metrics, params, amend, allow_empty, only)
         with self._verb() as here:
-            if all:
-                self.add(update=True)
+            if only:
+                versions.committing.check_known(here, only)
+            if only or all:
+                self.add(*paths, update=True)
             if self._local.state("doing") is not None and not amend:
                 return versions.committing.commit_waiting(here, saying)
             return versions.committing.commit_stage(here, saying)

@@ -43,7 +43,7 @@ def test_branches_are_deleted_and_renamed(run: Run, story: dict[str, str], keep:
     run("switch", "main")
     assert run("branch", "-d", "side", code=None).code != 0
     run("branch", "-D", "side")
-    assert "Did you mean" in run("branch", "-d", "mai", code=128).err
+    assert "Did you mean" in run("branch", "-d", "mai", code=1).err
     run("branch", "-m", "trunk")
     assert run("branch").lines == ["* trunk"]
     run("branch", "other")
@@ -113,7 +113,7 @@ def test_checkout_brings_files_back(run: Run, story: dict[str, str], repo: Path,
 
 
 def test_checkout_of_an_unknown_word_suggests_a_branch(run: Run, story: dict[str, str]) -> None:
-    assert "Did you mean 'main'?" in run("checkout", "mian", code=128).err
+    assert "Did you mean 'main'?" in run("checkout", "mian", code=1).err
     assert run("checkout", code=2).err.startswith("error: ")
 
 
@@ -132,7 +132,7 @@ def test_tags_are_made_listed_moved_and_deleted(run: Run, story: dict[str, str])
     found = run("tag", "--json").json["tags"]
     assert [tag["name"] for tag in found] == ["v1", "v2"] and found[1]["message"] == "second release"
     assert run("tag", "-d", "v1").out == f"Deleted tag 'v1' (was {story['two'][:10]}).\n"
-    assert "Did you mean 'v2'" in run("tag", "-d", "v22", code=128).err
+    assert "Did you mean 'v2'" in run("tag", "-d", "v22", code=1).err
 
 
 # -- diff
@@ -250,10 +250,10 @@ def test_a_merge_makes_a_commit_when_told(run: Run, story: dict[str, str], keep:
 
 
 def test_ff_only_refuses_what_needs_a_commit(run: Run, fork: None) -> None:
-    assert run("merge", "--ff-only", "side", code=None).code in (1, 128)
+    assert run("merge", "--ff-only", "side", code=128).err.startswith("fatal: ")
     run("merge", "--ff-only", "--no-ff", "side", code=2)
     run("merge", code=2)
-    assert "Did you mean 'side'" in run("merge", "sied", code=128).err
+    assert "Did you mean 'side'" in run("merge", "sied", code=1).err
 
 
 def test_a_conflict_is_told_in_full_and_waits(run: Run, fork: None, repo: Path) -> None:
@@ -287,8 +287,7 @@ def test_diff_shows_both_sides_of_what_is_in_conflict(run: Run, fork: None, repo
     run("merge", "side", code=1)
     assert run("diff").lines == [
         "* Unmerged path a (both modified)", "--- ours/a", "+++ theirs/a", "@@ -1 +1,5 @@",
-        "+<<<<<<< ours", " main", "+=======", "+side", "+>>>>>>> theirs (side)",
-    ]  # fmt: skip
+        "+    ]  # fmt: skip
     assert run("diff", "--name-status").lines == ["U\ta"] and run("diff", "--stat").lines == [" a | Unmerged"]
     assert run("diff", "--", "m").out == "" and run("diff", "--quiet", code=1).out == ""
     (repo / "files").mkdir()
@@ -459,13 +458,14 @@ def test_bare_stash_pushes_and_takes_untracked_files_when_told(
     run("stash", "apply", "stash@{0}")
     assert (repo / "untracked").exists() and (repo / "a").read_text() == "wip\n"
     assert run("stash", "drop", "0").out.startswith("Dropped stash@{0} (")
-    run("stash", "drop", code=128)
+    run("stash", "drop", code=1)
     run("stash", "pop", "nonsense", code=2)
 
 
 def test_stash_of_nothing_says_so(run: Run, story: dict[str, str]) -> None:
-    ran = run("stash", code=None)
-    assert ran.code == 1 and "Traceback" not in ran.err
+<<<<<<< HEAD
+    ran = run("stash")
+    assert ran.out == "" and ran.err == "there is nothing to stash: no uncommitted changes.\n"
 
 
 # -- moving and choosing branches

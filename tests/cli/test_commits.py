@@ -36,9 +36,45 @@ def test_commit_of_nothing_exits_with_one(run: Run, story: dict[str, str]) -> No
     assert len(run("log", "--json").json["commits"]) == 3
 
 
-def test_commit_without_a_message_and_without_a_terminal_is_a_usage_error(run: Run, story: dict[str, str]) -> None:
-    ran = run("commit", code=2)
-    assert ran.err.startswith("error: no message") and "hint: Give one with -m" in ran.err
+def test_commit_without_a_message_and_without_a_terminal_says_how(run: Run, story: dict[str, str]) -> None:
+    ran = run("commit", code=1)
+    assert ran.err.startswith("no message") and "hint: Give one with -m" in ran.err
+
+
+def test_commit_of_paths_keeps_only_those_as_they_are_now_and_leaves_the_stage_alone(
+    run: Run, story: dict[str, str], repo: Path, write: Write
+) -> None:
+    write("a", "now\n")
+    write("data/b", "staged\n")
+    run("add", "data/b")
+    write("new", "n")
+    run("add", "new")
+    assert run("commit", "-m", "only a", "a").lines[1] == " 1 file changed: 1 modified"
+    assert run("show", "HEAD:a").out == "now\n"
+    assert run("status", "--short").lines == ["M  data/b", "A  new"]
+    run("undo")
+    assert "M  data/b" in run("status", "--short").lines and "A  new" in run("status", "--short").lines
+    run("redo")
+    run("commit", "-m", "the folder", "data")
+    assert run("status", "--short").lines == ["A  new"]
+    run("commit", "-m", "x", "-a", "a", code=2)
+    ran = run("commit", "-m", "x", "a", "nowhere", code=1)
+    assert "'nowhere' matches nothing that is tracked" in ran.err
+    assert run("commit", "-m", "x", "untracked", code=1).err.startswith("error: ")
+
+
+def test_commit_of_paths_takes_a_removed_file_too(run: Run, story: dict[str, str], repo: Path) -> None:
+    (repo / "a").unlink()
+    run("commit", "-m", "gone", "a")
+    assert [line.split()[-1] for line in run("ls").lines] == ["data/b"]
+
+
+def test_a_waiting_merge_is_committed_whole(run: Run, story: dict[str, str], write: Write) -> None:
+    run("switch", "-c", "side", "HEAD~1")
+    write("a", "side\n")
+    run("commit", "-am", "side")
+    run("merge", "main", code=1)
+    assert "is committed whole" in run("commit", "-m", "x", "a", code=128).err
 
 
 def test_commit_opens_the_editor_that_memlake_was_given(

@@ -173,7 +173,7 @@ def test_restore_takes_a_source(run: Run, story: dict[str, str], repo: Path) -> 
 
 def test_restore_without_paths_is_a_usage_error(run: Run, story: dict[str, str]) -> None:
     assert run("restore", code=2).err.startswith("error: ")
-    assert run("restore", "missing", code=128).err.startswith("fatal: ")
+    assert run("restore", "missing", code=1).err.startswith("error: ")
 
 
 def test_a_path_outside_the_repo_is_refused(run: Run, repo: Path) -> None:
@@ -187,3 +187,30 @@ def test_odd_names_are_quoted_on_their_line(run: Run, repo: Path, write: Write) 
         '?? "we\\"ird"',
         "?? größe",
     ]
+
+
+def test_a_dry_run_of_rm_and_mv_names_what_would_be_done_and_does_nothing(
+    run: Run, story: dict[str, str], repo: Path
+) -> None:
+    assert run("rm", "-n", "-r", "data").out == "rm 'data/b'\n"
+    assert run("mv", "-n", "a", "data").out == "Renaming a to data/a\n"
+    assert run("mv", "--dry-run", "a", "c").out == "Renaming a to c\n"
+    assert run("status", "--short").out == "" and (repo / "a").exists() and (repo / "data/b").exists()
+    assert run("rm", "-n", "nowhere", code=128).out == ""
+
+
+def test_update_passes_over_what_is_not_tracked(run: Run, story: dict[str, str], write: Write) -> None:
+    write("new", "n")
+    write("a", "changed")
+    run("add", "-u", "new", "a")
+    assert run("status", "--short").lines == ["M  a", "?? new"]
+
+
+def test_rm_cached_takes_whole_folders(run: Run, story: dict[str, str], repo: Path) -> None:
+    run("rm", "-r", "--cached", "data")
+    assert run("status", "--short").lines == ["D  data/b", "?? data/"] and (repo / "data/b").exists()
+
+
+def test_mv_into_a_folder_that_is_not_there_is_refused(run: Run, story: dict[str, str], repo: Path) -> None:
+    ran = run("mv", "a", "nowhere/", code=128)
+    assert ran.err.startswith("fatal: 'nowhere/' is no folder here.") and (repo / "a").exists()

@@ -121,7 +121,7 @@ def test_settings_are_read_written_listed_and_unset(run: Run, repo: Path) -> Non
     assert run("config", "user.name", "--json").json["value"] == "Grace"
     run("config", "--unset", "user.name")
     run("config", "user.name", code=1)
-    assert "Did you mean" in run("config", "user.nam", code=128).err
+    assert "Did you mean" in run("config", "user.nam", code=1).err
     assert run("config", code=2).err.startswith("error: ")
 
 
@@ -195,7 +195,7 @@ def test_help_explains_each_verb(run: Run) -> None:
     assert run("help", "commit").out.startswith("Usage: memlake commit")
     assert run("commit", "--help").out == run("help", "commit").out == run("commit", "-h").out
     assert "memlake keeps" in run("help").out
-    assert "Did you mean 'commit'?" in run("help", "comit", code=2).err
+    assert "Did you mean 'commit'?" in run("help", "comit", code=1).err
 
 
 # -- the two lanes
@@ -231,3 +231,14 @@ def test_a_file_in_a_folder_named_like_a_kind_is_reached_with_a_dot(run: Run, re
     assert run("ls").lines == ["./memories/notes"]
     assert run("cat", "./memories/notes").out == "mine\n"
     assert run("log", "--oneline", "--", "./memories/notes").lines
+
+
+def test_config_gets_and_unsets_as_git_does(run: Run, repo: Path) -> None:
+    run("config", "user.name", "Ada")
+    assert run("config", "--get", "user.name").out == run("config", "user.name").out == "Ada\n"
+    run("config", "--unset", "user.name")
+    run("config", "--get", "user.name", code=1)
+    run("config", "--unset", "user.name", code=5)
+    run("config", "--unset", "user.name", "Ada", code=2)
+    assert "no setting" in run("config", "--get", "no.such", code=1).err
+    assert run("config", "user.name", "Ada\nEve", code=128).err.startswith("fatal: user.name is 'Ada\\nEve'")

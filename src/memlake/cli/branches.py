@@ -9,6 +9,7 @@ import click
 
 from memlake.cli import paths, words
 from memlake.cli.arguments import SplitCommand, after_dashes, completing, is_rev, json_option, pass_repo, split
+from memlake.cli.codes import exiting
 from memlake.cli.screen import Screen
 from memlake.cli.suggest import suggesting
 from memlake.errors import NotFound, Usage
@@ -100,7 +101,7 @@ def _delete(repo: Repo, screen: Screen, names: Sequence[str], *, force: bool) ->
     if not names:
         raise Usage("name the branch to delete.")
     for name in names:
-        with suggesting(repo, name):
+        with suggesting(repo, name), exiting(1, NotFound):
             gone = repo.delete_branch(name, force=force)
         screen.line(f"Deleted branch {screen.clean(gone.name)} (was {short(gone.work)}).")
 
@@ -188,7 +189,8 @@ def checkout(
     if given[:1] == ("-",):
         _go(repo, screen, "-", create=False, quiet=quiet, **how)
         return
-    revs, given_paths = _targets(repo, given)
+    with exiting(1, NotFound):
+        revs, given_paths = _targets(repo, given)
     if given_paths:
         _restore(repo, screen, revs, given_paths, quiet=quiet)
     elif revs:
@@ -219,7 +221,8 @@ def _visit(repo: Repo, screen: Screen, rev: str, *, quiet: bool, detach: bool, f
 
 
 def _restore(repo: Repo, screen: Screen, revs: Sequence[str], given: Sequence[str], *, quiet: bool) -> None:
-    brought = repo.restore(*given, source=revs[0] if revs else None, staged=bool(revs), worktree=True)
+    source = short(repo.commit_at(revs[0]).oid) if revs else "the stage"
+    with exiting(1, NotFound):
+        brought = repo.restore(*given, source=revs[0] if revs else None, staged=bool(revs), worktree=True)
     if not quiet:
-        source = short(repo.commit_at(revs[0]).oid) if revs else "the stage"
         screen.note(f"Updated {words.count(len(brought), 'path')} from {source}")

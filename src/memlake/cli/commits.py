@@ -13,6 +13,7 @@ import click
 from memlake import config
 from memlake.cli import changes, status
 from memlake.cli.arguments import completing, pass_repo
+from memlake.cli.codes import exiting
 from memlake.cli.screen import Screen
 from memlake.errors import InvalidInput, NotFound, Nothing, Usage
 from memlake.records import Author, Commit, short
@@ -37,9 +38,11 @@ class Wanted(NamedTuple):
     metrics_file: str | None
     params_file: str | None
     quiet: bool
+    paths: tuple[str, ...]
 
 
 @click.command()
+@click.argument("paths", nargs=-1, metavar="[PATH]...", shell_complete=completing("path"))
 @click.option("-m", "--message", "messages", multiple=True, help="The message; again for another paragraph.")
 @click.option("-F", "--file", "message_file", metavar="FILE", help="Read the message from FILE, - for standard input.")
 @click.option("-a", "--all", "everything", is_flag=True, help="Stage every tracked file first.")
@@ -57,18 +60,25 @@ class Wanted(NamedTuple):
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing.")
 @pass_repo
 def commit(repo: Repo, screen: Screen, /, **options: Any) -> None:
-    """Keep what is staged as a commit."""
+    """Keep what is staged as a commit; with PATHs, only those, as they are now."""
     wanted = Wanted(**options)
-    made = repo.commit(
-        _message(repo, wanted),
-        all=wanted.everything,
-        amend=wanted.amend,
-        allow_empty=wanted.allow_empty,
-        author=parse_author(wanted.author) if wanted.author else None,
-        uses=list(wanted.uses),
-        metrics=_facts(wanted.metrics_file, wanted.metrics, "--metric"),
-        params=_facts(wanted.params_file, wanted.params, "--param"),
-    )
+    if wanted.paths and wanted.everything:
+        raise Usage("-a commits every tracked file; it takes no paths.")
+    message = _message(repo, wanted)
+    if message is not None and not message.strip():
+        raise Nothing("the message is empty; nothing was committed.", hint="Give one with -m 'MESSAGE'.")
+    with exiting(1, NotFound):
+        made = repo.commit(
+            message,
+            paths=wanted.paths,
+            all=wanted.everything,
+            amend=wanted.amend,
+            allow_empty=wanted.allow_empty,
+            author=parse_author(wanted.author) if wanted.author else None,
+            uses=list(wanted.uses),
+            metrics=_facts(wanted.metrics_file, wanted.metrics, "--metric"),
+            params=_facts(wanted.params_file, wanted.params, "--param"),
+        )
     if not wanted.quiet:
         screen.lines(made_lines(repo, screen, made))
 
@@ -109,7 +119,7 @@ def can_edit(repo: Repo) -> bool:
 def write_message(repo: Repo, text: str = "", *, about: str = "the changes to be committed") -> str:
     """What the person wrote in the editor, without the lines that begin with #."""
     if not can_edit(repo):
-        raise Usage("no message given.", hint="Give one with -m 'MESSAGE'.")
+        raise Nothing("no message given; nothing was done.", hint="Give one with -m 'MESSAGE'.")
     note = [f"Please write a message for {about}. Lines starting with '#' are left out;", "an empty message stops."]
     state = status.long_lines(repo.status(), Screen(), "")
     comment = "\n".join(f"# {line}".rstrip() for line in (*note, "", *state))

@@ -12,11 +12,12 @@ import click
 from memlake import init as make_repo
 from memlake.cli import paths
 from memlake.cli.arguments import completing, pass_repo, pass_screen
+from memlake.cli.codes import exiting
 from memlake.cli.progress import Progress
 from memlake.cli.screen import Screen
 from memlake.cli.status import untracked
 from memlake.config import FOLDER, read_settings
-from memlake.errors import InvalidInput, NotFound
+from memlake.errors import Conflict, InvalidInput, NotFound
 from memlake.records import Change, Staged
 from memlake.repo import Repo
 
@@ -88,6 +89,7 @@ def _named(change: Change) -> str:
 @click.option("--cached", is_flag=True, help="Keep the working files; only stop tracking them.")
 @click.option("-f", "--force", is_flag=True, help="Even files with changes that no commit has.")
 @click.option("-r", "recursive", is_flag=True, help="Allow whole folders.")
+@click.option("-n", "--dry-run", is_flag=True, help="Say what would be removed, and remove nothing.")
 @click.option("-q", "--quiet", is_flag=True, help="Do not name the files.")
 @pass_repo
 def rm(repo: Repo, screen: Screen, /, *, given: tuple[str, ...], recursive: bool, quiet: bool, **how: bool) -> None:
@@ -97,7 +99,7 @@ def rm(repo: Repo, screen: Screen, /, *, given: tuple[str, ...], recursive: bool
             raise InvalidInput(
                 f"'{path}' is a folder; not removed.", hint=f"Remove it with all it holds: memlake rm -r {path}"
             )
-    staged = repo.rm(*given, cached=how["cached"], force=how["force"])
+    staged = repo.rm(*given, cached=how["cached"], force=how["force"], dry_run=how["dry_run"])
     if not quiet:
         screen.lines(f"rm '{paths.shown(change.path)}'" for change in staged.changes)
     for warning in staged.warnings:
@@ -108,15 +110,21 @@ def rm(repo: Repo, screen: Screen, /, *, given: tuple[str, ...], recursive: bool
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...", shell_complete=completing("path"))
 @click.argument("target", metavar="TARGET", shell_complete=completing("path"))
 @click.option("-f", "--force", is_flag=True, help="Overwrite a file at TARGET.")
+@click.option("-n", "--dry-run", is_flag=True, help="Say what would be moved, and move nothing.")
 @click.option("-v", "--verbose", is_flag=True, help="Name each move.")
 @pass_repo
-def mv(repo: Repo, screen: Screen, /, *, sources: tuple[str, ...], target: str, force: bool, verbose: bool) -> None:
+def mv(repo: Repo, screen: Screen, /, *, sources: tuple[str, ...], target: str, verbose: bool, **how: bool) -> None:
     """Move or rename a file or folder; with several, TARGET must be a folder."""
     if len(sources) > 1 and not os.path.isdir(target):
         raise InvalidInput(f"'{target}' is not a folder; several files can only be moved into one.")
+    into = os.path.isdir(target)
+    if target.endswith("/") and not into and not os.path.isdir(sources[0]):
+        raise InvalidInput(f"'{target}' is no folder here. Nothing was changed.", hint=f"Make it first: mkdir {target}")
     for source in sources:
-        staged = repo.mv(source, target, force=force)
-        if verbose:
-            screen.line(f"Renaming {screen.clean(source)} to {screen.clean(target)}")
+        with exiting(128, Conflict):
+            staged = repo.mv(source, target, force=how["force"], dry_run=how["dry_run"])
+        if verbose or how["dry_run"]:
+            final = os.path.join(target, os.path.basename(source.rstrip("/"))) if into else target
+            screen.line(f"Renaming {screen.clean(source)} to {screen.clean(final)}")
         for warning in staged.warnings:
             screen.warn(warning)

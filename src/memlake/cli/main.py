@@ -92,7 +92,9 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in VERBS and not args[0].startswith("-") and not ctx.resilient_parsing:
-            raise Usage(f"'{args[0]}' is not a memlake command.", hint=_verb_hint(args[0]))
+            unknown = Usage(f"'{args[0]}' is not a memlake command.", hint=_verb_hint(args[0]))
+            unknown.exit_code = 1  # as git's
+            raise unknown
         return super().resolve_command(ctx, args)
 
     def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:

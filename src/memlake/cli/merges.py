@@ -9,11 +9,12 @@ import click
 
 from memlake.cli import changes, patches, paths, words
 from memlake.cli.arguments import completing, pass_repo
+from memlake.cli.codes import exiting
 from memlake.cli.commits import made_lines
 from memlake.cli.screen import Screen
 from memlake.cli.suggest import suggesting
 from memlake.errors import Conflict as Conflicting
-from memlake.errors import Usage
+from memlake.errors import NotFound, Nothing, Usage
 from memlake.records import Conflict, short
 from memlake.repo import Repo
 from memlake.reports import Merged
@@ -71,7 +72,7 @@ def merge(
     if len(given) != 1:
         raise Usage("name one branch or revision to merge.", hint="See the branches with: memlake branch")
     before = repo.head
-    with suggesting(repo, given[0]):
+    with suggesting(repo, given[0]), exiting(1, NotFound), exiting(128 if how["ff_only"] else 1, Conflicting):
         merged = repo.merge(given[0], ff=not how["no_ff"], only_ff=how["ff_only"], message=message)
     check(merged, f'merge of "{given[0]}" into "{repo.branch_name or "HEAD"}"', "merge")
     _show(repo, screen, merged, before)
@@ -172,10 +173,12 @@ def finish(repo: Repo, screen: Screen, act: str, given: Sequence[str], *, messag
         raise Usage(f"--{act} takes no further argument.")
     verb = repo.status().doing or "merge"
     if act == "abort":
-        repo.merge_abort()
+        with exiting(128, Nothing):
+            repo.merge_abort()
         screen.line(f"The {verb} was given up.")
         return
-    merged = repo.merge_continue(message)
+    with exiting(128, Nothing):
+        merged = repo.merge_continue(message)
     check(merged, verb, verb)
     if verb == "stash apply":
         screen.lines(changes.name_status(row) for row in changes.rows(merged.changes))

@@ -6,9 +6,10 @@ import click
 
 from memlake.cli import changes
 from memlake.cli.arguments import SplitCommand, after_dashes, completing, one_rev, pass_repo, split
+from memlake.cli.codes import exiting
 from memlake.cli.screen import Screen
 from memlake.cli.suggest import suggesting
-from memlake.errors import Usage
+from memlake.errors import NotFound, Usage
 from memlake.records import short
 from memlake.repo import Repo
 
@@ -26,7 +27,10 @@ def restore(
     wanted = (*given, *(after_dashes() or ()))
     if not wanted:
         raise Usage("name the paths to restore.", hint="`memlake restore .` restores everything in this folder.")
-    with suggesting(repo, source or ""):
+    if source:
+        with suggesting(repo, source):
+            repo.commit_at(source)
+    with exiting(1, NotFound):
         repo.restore(*wanted, source=source, staged=staged, worktree=worktree)
 
 

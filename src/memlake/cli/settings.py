@@ -7,22 +7,28 @@ from click.shell_completion import get_completion_class
 
 from memlake import config as store
 from memlake.cli.arguments import completing, json_option, pass_screen
+from memlake.cli.codes import exiting
 from memlake.cli.screen import Screen
-from memlake.errors import Usage
+from memlake.errors import InvalidInput, Usage
 
 _COMPLETE = "MEMLAKE_COMPLETE"
+_NOT_SET = 5  # git's
 
 
 @click.command()
 @click.argument("key", required=False, shell_complete=completing("key"))
 @click.argument("value", required=False)
 @click.option("-l", "--list", "listing", is_flag=True, help="Every setting, its value and where that comes from.")
+@click.option("--get", is_flag=True, help="Print the value of KEY, as KEY alone does.")
 @click.option("--unset", is_flag=True, help="Take KEY out, so that its default holds.")
 @click.option("--user", "--global", "of_user", is_flag=True, help="Your own settings, for every repo.")
 @json_option
 @pass_screen
 def config(screen: Screen, /, *, key: str | None, value: str | None, of_user: bool, **how: bool) -> int:
-    """Read a setting (KEY), change it (KEY VALUE) or list them all."""
+    """Read a setting (KEY), change it (KEY VALUE) or list them all.
+
+    Exits with 1 when a setting that is read has no value, with 5 when one to take out was not set.
+    """
     root = None if of_user else store.find_repo()
     folder = root / store.FOLDER if root else None
     where: store.Where = "user" if of_user else "repo"
@@ -30,12 +36,15 @@ def config(screen: Screen, /, *, key: str | None, value: str | None, of_user: bo
         if how["unset"] or not (how["listing"] or how["as_json"]):
             raise Usage("name a setting, or list them with --list.")
         _list(screen, store.list_values(folder), as_json=how["as_json"])
+    elif value is not None and (how["unset"] or how["get"] or how["listing"]):
+        raise Usage(f"'{value}': a value is only taken to change a setting.")
     elif how["unset"]:
-        store.set_value(folder, key, None, where)
+        return 0 if store.set_value(folder, key, None, where) else _NOT_SET
     elif value is not None:
         store.set_value(folder, key, value, where)
     else:
-        return _get(screen, key, store.get_value(folder, key), as_json=how["as_json"])
+        with exiting(1, InvalidInput):
+            return _get(screen, key, store.get_value(folder, key), as_json=how["as_json"])
     return 0
 
 

@@ -10,9 +10,10 @@ import click
 
 from memlake.cli import changes, patches, words
 from memlake.cli.arguments import completing, json_option, pass_repo
+from memlake.cli.codes import exiting
 from memlake.cli.merges import check, finish
 from memlake.cli.screen import Screen
-from memlake.errors import Usage
+from memlake.errors import NotFound, Nothing, Usage
 from memlake.records import short
 from memlake.repo import Repo
 from memlake.reports import Merged
@@ -52,7 +53,13 @@ def stash(ctx: click.Context, /, **how: Any) -> None:
 def _push(
     repo: Repo, screen: Screen, /, *, given: tuple[str, ...], message: str, include_untracked: bool, quiet: bool
 ) -> None:
-    kept = repo.stash_push(message=message, include_untracked=include_untracked, paths=given)
+    try:
+        kept = repo.stash_push(message=message, include_untracked=include_untracked, paths=given)
+    except Nothing as error:
+        if repo.head is None:
+            raise
+        screen.note(f"{error}")  # as for git: nothing to put aside is no failure
+        return
     if not quiet:
         screen.line(f"Saved working files and stage: {screen.clean(kept.message)}")
 
@@ -76,7 +83,8 @@ def _taking(command: Callable[..., None]) -> Callable[..., None]:
 @pass_repo
 def pop(repo: Repo, screen: Screen, /, *, index: int, staged: bool, quiet: bool) -> None:
     """Take changes back, and drop the stash."""
-    merged = repo.stash_pop(index, staged=staged)
+    with exiting(1, NotFound):
+        merged = repo.stash_pop(index, staged=staged)
     _check(merged, index)
     if not quiet:
         _show_applied(screen, index, merged)
@@ -93,7 +101,8 @@ def apply(repo: Repo, screen: Screen, /, *, index: int, staged: bool, quiet: boo
     if act:
         finish(repo, screen, act, ())
         return
-    merged = repo.stash_apply(index, staged=staged)
+    with exiting(1, NotFound):
+        merged = repo.stash_apply(index, staged=staged)
     _check(merged, index)
     if not quiet:
         _show_applied(screen, index, merged)
@@ -127,7 +136,8 @@ def list_stashes(repo: Repo, screen: Screen, /, *, as_json: bool) -> None:
 @pass_repo
 def drop(repo: Repo, screen: Screen, /, *, index: int, quiet: bool) -> None:
     """Forget a stash."""
-    gone = repo.stash_drop(index)
+    with exiting(1, NotFound):
+        gone = repo.stash_drop(index)
     if not quiet:
         screen.line(f"Dropped stash@{{{index}}} ({short(gone.oid)})")
 
@@ -149,7 +159,8 @@ def clear(repo: Repo, screen: Screen, /, *, quiet: bool) -> None:
 @pass_repo
 def show(repo: Repo, screen: Screen, /, *, index: int, patch: bool, as_json: bool) -> None:
     """Show what a stash would change."""
-    commit = repo.commit_at(f"stash@{{{index}}}")
+    with exiting(1, NotFound):
+        commit = repo.commit_at(f"stash@{{{index}}}")
     rows = changes.rows(repo.changes(commit))
     if as_json:
         screen.json({"commit": commit.oid, "changes": [row.shape() for row in rows]})

@@ -33,7 +33,8 @@ def suggesting(repo: Repo, rev: str) -> Iterator[None]:
         hint = "" if "Did you mean" in error.hint else rev_hint(repo, rev)
         if not hint:
             raise
-        raise type(error)(error.message, hint=f"{hint}\n{error.hint}".strip()) from error
+        error.hint = f"{hint}\n{error.hint}".strip()
+        raise
 
 
 def rev_hint(repo: Repo, rev: str) -> str:

@@ -8,10 +8,11 @@ import click
 
 from memlake.cli import paths
 from memlake.cli.arguments import completing, json_option, pass_repo
+from memlake.cli.codes import exiting
 from memlake.cli.commits import write_message
 from memlake.cli.screen import Screen
 from memlake.cli.suggest import suggesting
-from memlake.errors import Usage
+from memlake.errors import NotFound, Usage
 from memlake.records import short
 from memlake.repo import Repo
 
@@ -62,6 +63,6 @@ def _delete(repo: Repo, screen: Screen, names: Sequence[str]) -> None:
     if not names:
         raise Usage("name the tag to delete.")
     for name in names:
-        with suggesting(repo, name):
+        with suggesting(repo, name), exiting(1, NotFound):
             gone = repo.delete_tag(name)
         screen.line(f"Deleted tag '{screen.clean(gone.name)}' (was {short(gone.work)}).")

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from memlake.errors import Conflict, InvalidInput, Nothing
+from memlake.errors import Conflict, InvalidInput, NotFound, Nothing
 from memlake.objects.layout import now
 from memlake.records import Author, Change, Commit, Entry
 from memlake.versions import checkout, journal, notes, rev
@@ -31,11 +31,13 @@ class Saying(NamedTuple):
     params: Mapping[str, Any] | None = None
     amend: bool = False
     allow_empty: bool = False
+    only: Sequence[str] = ()  # paths; what else is staged stays staged
 
 
 def commit_stage(here: Here, saying: Saying) -> Commit:
     refuse_waiting(here, "commit")
-    head, staged = here.head(), here.local.staged()
+    head, ready = here.head(), here.local.staged()
+    staged = {path: row for path, row in ready.items() if _is_meant(path, saying.only)}
     if saying.amend and head is None:
         raise Nothing("there is no commit to amend yet.", hint="Make the first one without --amend.")
     if saying.amend and head is not None and here.local.base != head.oid:
@@ -49,10 +51,10 @@ def commit_stage(here: Here, saying: Saying) -> Commit:
         raise Nothing("nothing to commit: nothing is staged.", hint="Stage files with: memlake add PATH")
     prepare(here.history, here.local.branch, "work", _edits(staged))
     with operation(
-        here, "commit --amend" if saying.amend else "commit", message.split("\n", 1)[0], staged=staged.values()
+        here, "commit --amend" if saying.amend else "commit", message.split("\n", 1)[0], staged=ready.values()
     ) as before:
         goal = Goal(None, here.local.branch or "@", f"commit: {message.splitlines()[0]}", here.who)
-        whole = bool(staged) and not saying.amend
+        whole = bool(staged) and not saying.amend and len(staged) == len(ready)
         before.commit = journal.MADE if whole else None
         with journal.moving(here.history, here.local, Plan(goal, journal.new_token())) as moved:
             # The facts and the commit that names them in one transaction: gc must not come between.
@@ -62,6 +64,22 @@ def commit_stage(here: Here, saying: Saying) -> Commit:
         before.commit = commit.oid if whole else None
         _settle(here, head, commit, staged)
     return commit
+
+
+def _is_meant(path: str, only: Sequence[str]) -> bool:
+    return not only or any(given in ("", path) or path.startswith(given + "/") for given in only)
+
+
+def check_known(here: Here, paths: Sequence[str]) -> None:
+    """A commit of some paths alone: each is tracked, and no merge waits, which is committed whole."""
+    if here.local.state("doing") is not None:
+        raise InvalidInput("a merge is waiting, and is committed whole. Nothing was committed.", hint="Name no paths.")
+    for path in paths:
+        if not here.local.under(path):
+            raise NotFound(
+                f"path {path!r} matches nothing that is tracked. Nothing was committed.",
+                hint=f"Stage a new file first: memlake add {path}",
+            )
 
 
 def commit_waiting(here: Here, saying: Saying) -> Commit:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from memlake.errors import InvalidInput, NotFound
+from memlake.errors import Ignored, InvalidInput, NotFound
 from memlake.objects.layout import now
 from memlake.objects.store import Objects
 from memlake.objects.writer import Writer
@@ -97,6 +97,8 @@ class _Finder:
         full = f"{self._root}/{path}" if path else self._root
         if os.path.isdir(full) and not os.path.islink(full):
             self._below(path)
+        elif os.path.lexists(full) and self._asked.tracked_only and not self._any_tracked(path):
+            return
         elif os.path.lexists(full):
             self._refuse_ignored(path, is_dir=False)
             _refuse_special(path, os.lstat(full))
@@ -129,7 +131,7 @@ class _Finder:
         if self._asked.force or self._any_tracked(path):
             return
         if why := self._ignore.why(path, is_dir):
-            raise InvalidInput(
+            raise Ignored(
                 f"path {path!r} is ignored ({why}). Nothing was staged.",
                 hint="Stage it all the same with: memlake add -f",
             )

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from memlake.config import check_author
 from memlake.errors import Conflict, InvalidInput, NotFound
 from memlake.objects import disk, layout
 from memlake.objects.writer import Writer, is_large
@@ -183,16 +184,22 @@ def _entry(here: Here, path: str, content: bytes | Entry | None) -> Entry | None
 def author_of(given: Author | str | None) -> Author | None:
     """`Name <email>` or an Author."""
     if given is None or isinstance(given, Author):
-        return given
+        return check_author(given) if given else None
     name, bracket, rest = given.partition("<")
-    email = rest.rstrip("> ").strip() if bracket else ""
-    return Author(name.strip() or email, email)
+    email = rest.strip().removesuffix(">").strip() if bracket else ""
+    return check_author(Author(name.strip() or email, email))
 
 
 # -- rm and mv --------------------------------------------------------------------------------
 
 
-def remove(here: Here, paths: Sequence[str], *, cached: bool, force: bool) -> Staged:
+class Removing(NamedTuple):
+    cached: bool = False
+    force: bool = False
+    dry_run: bool = False
+
+
+def remove(here: Here, paths: Sequence[str], how: Removing) -> Staged:
     """Stop tracking paths, and remove the working files unless `cached`. Unsaved work stops it."""
     rows: dict[str, Tracked] = {}
     for path in paths:
@@ -203,10 +210,13 @@ def remove(here: Here, paths: Sequence[str], *, cached: bool, force: bool) -> St
                 hint="See what is tracked with: memlake ls",
             )
         rows.update(found)
-    if not force:
-        _refuse_unsaved(here, rows, cached)
-    with operation(here, "rm", " ".join(paths[:5]), files=not cached) as before:
-        if not cached:
+    if not how.force:
+        _refuse_unsaved(here, rows, how.cached)
+    removed = Staged(tuple(Change(FILES + row.path, row.entry, None) for row in rows.values()))
+    if how.dry_run:
+        return removed
+    with operation(here, "rm", " ".join(paths[:5]), files=not how.cached) as before:
+        if not how.cached:
             before.saved = save_dirty(here, tuple(Change(FILES + path, None, None) for path in _edited(here, rows)))
             gone = [Change(FILES + path, row.entry, None) for path, row in rows.items()]
             checkout.write_files(here.history.objects, here.root, gone)
@@ -214,7 +224,7 @@ def remove(here: Here, paths: Sequence[str], *, cached: bool, force: bool) -> St
         with here.local.db.write():
             here.local.put(staged)
             stage.settle(here.local, {row.path: None for row in staged})
-    return Staged(tuple(Change(FILES + row.path, rows[row.path].entry, None) for row in staged))
+    return removed
 
 
 def _refuse_unsaved(here: Here, rows: Mapping[str, Tracked], cached: bool) -> None:
@@ -234,7 +244,7 @@ def _refuse_unsaved(here: Here, rows: Mapping[str, Tracked], cached: bool) -> No
         )
 
 
-def move(here: Here, source: str, target: str, *, force: bool) -> Staged:
+def move(here: Here, source: str, target: str, *, force: bool, dry_run: bool = False) -> Staged:
     """Rename a tracked file or folder, on disk and in the stage."""
     rows = {path: row for path, row in here.local.under(source).items() if row.entry is not None}
     if not source or not rows:
@@ -251,19 +261,22 @@ def move(here: Here, source: str, target: str, *, force: bool) -> Staged:
     if target == source or target.startswith(source + "/"):
         raise InvalidInput(f"{source!r} cannot be moved into itself. Nothing was changed.")
     _check_targets(here, renamed, force)
-    with operation(here, "mv", f"{source} {target}", files=True) as before:
-        _save_for_undo(here, before, rows, renamed)
-        with disk.named_errors(f"moving {source!r}"):
-            os.makedirs(os.path.dirname(os.path.join(here.root, target)) or here.root, exist_ok=True)
-            disk.rename(os.path.join(here.root, source), os.path.join(here.root, target))
-        here.local.put(_moved_rows(here, rows, renamed))
-    return Staged(
+    moved = Staged(
         tuple(
             c
             for old, new in renamed.items()
             for c in (Change(FILES + old, rows[old].entry, None), Change(FILES + new, None, rows[old].entry))
         )
     )
+    if dry_run:
+        return moved
+    with operation(here, "mv", f"{source} {target}", files=True) as before:
+        _save_for_undo(here, before, rows, renamed)
+        with disk.named_errors(f"moving {source!r}"):
+            os.makedirs(os.path.dirname(os.path.join(here.root, target)) or here.root, exist_ok=True)
+            disk.rename(os.path.join(here.root, source), os.path.join(here.root, target))
+        here.local.put(_moved_rows(here, rows, renamed))
+    return moved
 
 
 def _save_for_undo(here: Here, before: Before, rows: Mapping[str, Tracked], renamed: Mapping[str, str]) -> None:
