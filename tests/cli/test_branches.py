@@ -463,7 +463,6 @@ def test_bare_stash_pushes_and_takes_untracked_files_when_told(
 
 
 def test_stash_of_nothing_says_so(run: Run, story: dict[str, str]) -> None:
-<<<<<<< HEAD
     ran = run("stash")
     assert ran.out == "" and ran.err == "there is nothing to stash: no uncommitted changes.\n"
 
@@ -547,3 +546,21 @@ def test_a_stash_of_paths_and_of_the_stage_in_silence(
     run("stash", "push", "nope", code=128)
     run("stash", "-q"), run("stash", "apply", "-q"), run("restore", "a", "data/b")
     assert run("stash", "drop", "-q").out == ""
+
+
+def test_a_checkout_that_fails_says_so_and_nothing_else(run: Run, story: dict[str, str], write: Write) -> None:
+    write("a", "not committed\n")
+    for line in (["HEAD~1"], ["-b", "x", "HEAD~1"]):
+        ran = run("checkout", *line, code=1)
+        assert ran.err.startswith("error: checkout would overwrite uncommitted work in:\n  a\n")
+        assert "switch would" not in ran.err and "detached HEAD" not in ran.err
+    assert run("switch", "--detach", "HEAD~1", code=1).err.startswith("error: switch would overwrite")
+    run("restore", "a")
+    ran = run("checkout", "HEAD~1")
+    assert ran.err.index("detached HEAD") < ran.err.index("HEAD is now at")
+
+
+def test_deleting_the_current_branch_names_one_to_go_to(run: Run, story: dict[str, str]) -> None:
+    assert "hint: Switch to another one first: memlake switch -c NAME\n" in run("branch", "-d", "main", code=1).err
+    run("branch", "side")
+    assert "hint: Switch to another one first: memlake switch side\n" in run("branch", "-d", "main", code=1).err

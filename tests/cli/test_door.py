@@ -277,6 +277,32 @@ def test_a_closed_pipe_ends_the_command_quietly(run: Run, repo: Path, write: Wri
     assert done.stdout == b"line\n" and done.stderr == b"" and done.returncode == 141
 
 
+@pytest.mark.parametrize("line", ["log", "status", "cat a", "show", "ls", "--help", "log --help", "--version", "help"])
+@pytest.mark.parametrize("buffered", ["", "1"])
+def test_output_that_cannot_be_written_is_one_line(story: dict[str, str], line: str, buffered: str) -> None:
+    env = {**os.environ, "PYTHONPATH": str(SOURCE), "PYTHONUNBUFFERED": buffered}
+    with open("/dev/full", "wb") as full:
+        command = [sys.executable, "-m", "memlake.cli", *line.split()]
+        done = subprocess.run(command, env=env, stdout=full, stderr=subprocess.PIPE, check=False)
+    assert done.returncode == 128
+    assert done.stderr == b"fatal: the output could not be written: No space left on device.\n"
+
+
+def test_streams_that_are_closed_are_no_fault(story: dict[str, str]) -> None:
+    env = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    for line, code in (("log >&-", 0), ("log 2>&-", 0), ("nonsense 2>&-", 1), ("nonsense 2>/dev/full", 1)):
+        shell = f"{sys.executable} -m memlake.cli {line}"
+        done = subprocess.run(["bash", "-c", shell], env=env, capture_output=True, check=False)
+        assert (done.returncode, done.stderr) == (code, b""), line
+
+
+def test_a_demo_whose_reader_leaves_ends_quietly_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    env = {**os.environ, "PYTHONPATH": str(SOURCE), "TMPDIR": str(tmp_path)}
+    shell = f"{sys.executable} {SOURCE.parent / 'examples' / 'demo.py'} | head -2"
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", shell], env=env, capture_output=True, check=False)
+    assert (done.returncode, done.stderr, list(tmp_path.iterdir())) == (141, b"", [])
+
+
 def test_binary_content_passes_through_untouched(process: Process, run: Run, repo: Path, write: Write) -> None:
     content = bytes(range(256)) * 1000 + b"\r\n\0"
     write("m.bin", content)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import click
@@ -12,7 +14,7 @@ from memlake.cli.arguments import SplitCommand, after_dashes, completing, is_rev
 from memlake.cli.codes import exiting
 from memlake.cli.screen import Screen
 from memlake.cli.suggest import suggesting
-from memlake.errors import NotFound, Usage
+from memlake.errors import Conflict, NotFound, Usage
 from memlake.records import Branch, short
 from memlake.repo import Repo
 
@@ -139,12 +141,12 @@ def switch(repo: Repo, screen: Screen, /, *, name: str, start: str | None, quiet
 def _go(repo: Repo, screen: Screen, name: str, *, quiet: bool = False, **how: Any) -> None:
     """Switches, and says on standard error where one is now."""
     before, known = repo.branch_name, {branch.name for branch in repo.branches()}
-    start = how.pop("start", None)
+    start, advice = how.pop("start", None), how.pop("advice", "")
     with suggesting(repo, start or name):
         repo.switch(name, at=start, **how)
     if not quiet:
         made = "" if not how["create"] else "reset" if name in known else "new"
-        screen.note(_arrival(repo, screen, before, made))
+        screen.note(advice + _arrival(repo, screen, before, made))
 
 
 def _arrival(repo: Repo, screen: Screen, before: str | None, made: str) -> str:
@@ -161,6 +163,16 @@ def _arrival(repo: Repo, screen: Screen, before: str | None, made: str) -> str:
 # -- checkout
 
 
+@contextmanager
+def _called_checkout() -> Iterator[None]:
+    """Going somewhere is `switch` below; a person who typed `checkout` is told about `checkout`."""
+    try:
+        yield
+    except Conflict as error:
+        error.message = re.sub(r"\bswitch (?=would|needs)", "checkout ", error.message, count=1)
+        raise
+
+
 @click.command(cls=SplitCommand)
 @click.argument("given", nargs=-1, metavar="[BRANCH | REV] [--] [PATH]...", shell_complete=completing("rev", "path"))
 @click.option("-b", "new", metavar="NAME", help="Make a branch and go to it.")
@@ -169,6 +181,7 @@ def _arrival(repo: Repo, screen: Screen, before: str | None, made: str) -> str:
 @click.option("-f", "--force", is_flag=True, help="Throw local changes away.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing.")
 @pass_repo
+@_called_checkout()
 def checkout(
     repo: Repo, screen: Screen, /, *, given: tuple[str, ...], new: str | None, anew: str | None, **how: bool
 ) -> None:
@@ -215,9 +228,8 @@ def _visit(repo: Repo, screen: Screen, rev: str, *, quiet: bool, detach: bool, f
         with suggesting(repo, rev):
             raise NotFound(f"'{rev}' is neither a branch, a revision nor a file here.")
     advise = not is_branch and not detach and repo.branch_name is not None
-    if advise and not quiet:
-        screen.note(_DETACHED.format(rev=words.clean(rev)))
-    _go(repo, screen, rev, create=False, detach=detach or not is_branch, force=force, quiet=quiet)
+    advice = f"{_DETACHED.format(rev=words.clean(rev))}\n" if advise else ""
+    _go(repo, screen, rev, create=False, detach=detach or not is_branch, force=force, quiet=quiet, advice=advice)
 
 
 def _restore(repo: Repo, screen: Screen, revs: Sequence[str], given: Sequence[str], *, quiet: bool) -> None:

@@ -134,15 +134,18 @@ def write_message(repo: Repo, text: str = "", *, about: str = "the changes to be
 
 
 def read_text(file: str) -> str:
-    if file == "-":
-        return sys.stdin.read().rstrip()
+    """What a file holds, or standard input for `-`."""
     try:
+        if file == "-":
+            return sys.stdin.read().rstrip() if sys.stdin else ""
         with open(file, encoding="utf-8") as stream:
             return stream.read().rstrip()
     except OSError as error:
         raise NotFound(f"'{file}' cannot be read: {error.strerror}.") from error
     except UnicodeDecodeError as error:
         raise InvalidInput(f"'{file}' is not UTF-8 text.") from error
+    except ValueError as error:
+        raise InvalidInput(f"{file!r} is no name of a file: {error}.") from error
 
 
 # -- author, metrics, params

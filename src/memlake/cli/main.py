@@ -161,14 +161,22 @@ def _go_to(folder: str) -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line; the exit code is 0, 1 (no, differs, conflict), 2 (usage), 128 (fatal) or 130 (^C)."""
     _settle_streams()
-    args = list(sys.argv[1:] if argv is None else argv)
+    code = _answer(list(sys.argv[1:] if argv is None else argv))
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        return _lose_output(error)
+    return code
+
+
+def _answer(args: list[str]) -> int:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("default", UserWarning)
             warnings.showwarning = _show_warning
             return _run(args)
-    except BrokenPipeError:
-        return _leave_pipe()
+    except BrokenPipeError as error:
+        return _lose_output(error)
     except (KeyboardInterrupt, click.Abort):
         sys.stderr.write("\n")
         return 130
@@ -177,6 +185,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (Error, click.ClickException) as error:
         _show_traceback()
         return _report(error)
+    except OSError as error:
+        _show_traceback()
+        return _report_system(error)
     except Exception as error:  # the one door: anything else is our fault, and a person still gets one line
         if not _show_traceback():
             _say("fatal", f"unexpected {type(error).__name__}: {error}", "See where with MEMLAKE_DEBUG=1.")
@@ -192,22 +203,37 @@ def _run(args: list[str]) -> int:
         return shell_complete(memlake, {}, "memlake", _COMPLETE, instruction)
     with memlake.make_context("memlake", args) as ctx:
         code = memlake.invoke(ctx)
-    sys.stdout.flush()
     return code if isinstance(code, int) else 0
 
 
 def _settle_streams() -> None:
     """A name that is no valid text must be printable too, and come back as the bytes it was."""
+    if sys.stdout is None or sys.stderr is None:  # closed by whoever started us, as with `>&-`
+        nowhere = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+        sys.stdout, sys.stderr = sys.stdout or nowhere, sys.stderr or nowhere
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             utf8 = (stream.encoding or "").lower().replace("-", "") == "utf8"
             stream.reconfigure(errors="surrogateescape" if utf8 else "backslashreplace")
 
 
-def _leave_pipe() -> int:
-    """The reader has gone (`| head`): end quietly, and keep the interpreter's last flush quiet too."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 141
+def _lose_output(error: OSError) -> int:
+    """Output that cannot be written: quietly when the reader has gone (`| head`), else said, as for a full disk."""
+    # The interpreter's last flush must not fail once more.
+    with suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if isinstance(error, BrokenPipeError):
+        return 141
+    _say("fatal", f"the output could not be written: {error.strerror}.", "")
+    return 128
+
+
+def _report_system(error: OSError) -> int:
+    """What the system refused and no part below gave a name to: a file, or, where none is named, our output."""
+    if error.filename is None:
+        return _lose_output(error)
+    _say("fatal", f"{error.filename}: {error.strerror}.", "Check that it exists and may be read and written.")
+    return 128
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *_where: object, **_more: object) -> None:
@@ -237,8 +263,10 @@ def _report(error: Error | click.ClickException) -> int:
 
 
 def _say(label: str, message: str, hint: str) -> None:
-    with suppress(BrokenPipeError):
-        sys.stdout.flush()
     text = f"{label}: {message}" if label else message
     lines = [text, *(f"hint: {line}" for line in hint.splitlines())]
-    sys.stderr.write(clean("\n".join(lines)) + "\n")
+    with suppress(OSError):  # what was printed comes first; what cannot be, is lost
+        sys.stdout.flush()
+    with suppress(OSError):
+        sys.stderr.write(clean("\n".join(lines)) + "\n")
+        sys.stderr.flush()

@@ -96,9 +96,10 @@ def _put_branch(here: Here, name: str, heads: refs.Heads, at: str, *, force: boo
 def delete_branch(here: Here, name: str, force: bool) -> Branch:
     heads = refs.get(here.history.db, name)
     if name == here.local.branch:
+        other = next((found.name for found in refs.branches(here.history.db, None) if found.name != name), "-c NAME")
         raise Conflict(
             f"branch {name!r} is the one you are on. Nothing was changed.",
-            hint="Switch to another one first: memlake switch main",
+            hint=f"Switch to another one first: memlake switch {other}",
         )
     if not force and not _is_merged(here, heads):
         raise Conflict(
