@@ -65,7 +65,7 @@ class FsckReport(NamedTuple):
 
 
 class GcReport(NamedTuple):
-    """What gc removed (or would remove): rows and bytes by what they were."""
+    """What gc removed (or would remove): how many of each kind, and the bytes, in all and by kind in `freed`."""
 
     dry_run: bool
     condemned: int
@@ -76,6 +76,7 @@ class GcReport(NamedTuple):
     packs: int
     files: int
     bytes: int
+    freed: Mapping[str, int] = MappingProxyType({})
 
 
 class PurgeReport(NamedTuple):

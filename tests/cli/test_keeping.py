@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 import memlake as ml
+from memlake.cli.keeping import gc_lines
+from memlake.reports import GcReport
 from tests.cli.conftest import Run, Write
 
 Keep = Callable[..., str]
@@ -34,6 +36,31 @@ def test_gc_says_what_it_would_remove_and_removes_it(run: Run, story: dict[str, 
     assert run("gc", "--prune").out.startswith("Removed ")
     assert run("gc", "--json").json["report"]["dry_run"] is False
     assert run("log", "--oneline").lines[0].endswith("second")
+
+
+def test_gc_counts_what_each_kind_freed(run: Run, story: dict[str, str], repo: Path, write: Write) -> None:
+    write("a", "left behind\n")
+    run("commit", "-am", "left behind")
+    run("reset", "--hard", "-q", "HEAD~1")
+    with ml.open(repo) as opened:  # nothing remembers the commit any more
+        opened._history.db.run("DELETE FROM reflog WHERE max(ifnull(old, 0), ifnull(new, 0)) = 3")
+        opened._local.db.run("DELETE FROM headlog")
+        opened._local.db.run("DELETE FROM operation")
+        stored = opened._history.db.rows("SELECT sum(length(data)) FROM node")[0][0]
+    dry = run("gc", "--prune", "--dry-run", "--json").json["report"]
+    report = run("gc", "--prune", "--json").json["report"]
+    assert report["freed"] == {**dry["freed"], "files": report["freed"]["files"]}
+    with ml.open(repo) as opened:
+        left = opened._history.db.rows("SELECT sum(length(data)) FROM node")[0][0]
+    assert report["nodes"] > 0 and report["freed"]["nodes"] == stored - left > 0
+    assert report["commits"] == 1 and report["freed"]["commits"] > 0 and report["freed"]["objects"] > 0
+    assert report["bytes"] == sum(report["freed"].values())
+
+
+def test_gc_names_each_kind_with_its_bytes() -> None:
+    report = GcReport(False, 0, 0, 2, 1, 0, 3, 0, 2148, {"objects": 2048, "nodes": 100, "commits": 0, "files": 0})
+    assert gc_lines(report) == ["Removed 2 objects (2.0 KiB), 1 node (100 B), joined 3 packs: 2.1 KiB in all."]
+    assert gc_lines(GcReport(True, 0, 0, 0, 0, 0, 0, 0, 0)) == ["Would remove nothing: 0 B in all."]
 
 
 def test_fsck_of_a_sound_repo_succeeds(run: Run, story: dict[str, str]) -> None:

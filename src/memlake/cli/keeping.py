@@ -60,15 +60,21 @@ def gc(repo: Repo, screen: Screen, /, *, dry_run: bool, prune: bool, as_json: bo
 
 
 def gc_lines(report: GcReport) -> list[str]:
-    numbers = {"object": report.objects, "node": report.nodes, "commit": report.commits, "pack": report.packs}
-    parts = [words.count(number, name) for name, number in {**numbers, "file": report.files}.items() if number]
+    """What went, by kind and with its bytes. Joined packs free the bytes of the objects they held."""
+    kinds = ("object", "node", "commit", "file")
+    parts = [_freed(report, kind) for kind in kinds if getattr(report, f"{kind}s")]
+    parts += [f"joined {words.count(report.packs, 'pack')}"] if report.packs else []
     verb = "Would remove" if report.dry_run else "Removed"
-    lines = [f"{verb} {', '.join(parts) or 'nothing'}: {words.size(report.bytes)}."]
+    lines = [f"{verb} {', '.join(parts) or 'nothing'}: {words.size(report.bytes)} in all."]
     if report.condemned:
         lines.append(f"{words.count(report.condemned, 'object')} not reached; gone after the grace period.")
     if report.revived:
         lines.append(f"{words.count(report.revived, 'object')} came back into use.")
     return lines
+
+
+def _freed(report: GcReport, kind: str) -> str:
+    return f"{words.count(getattr(report, f'{kind}s'), kind)} ({words.size(report.freed.get(f'{kind}s', 0))})"
 
 
 @click.command()

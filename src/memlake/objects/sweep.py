@@ -55,9 +55,7 @@ class Marks:
         return more
 
 
-def sweep_rows(
-    db: Database, marks: Marks, since: int, grace_hours: float, *, dry_run: bool, extra: tuple[list[int], list[int]]
-) -> GcReport:
+def sweep_rows(db: Database, marks: Marks, since: int, grace_hours: float, *, dry_run: bool) -> GcReport:
     """Condemn what is not marked, spare what is, delete what was condemned long enough. Inside a write unless dry."""
     before = since - int(grace_hours * _HOUR)
     oldest = leases.oldest(db)
@@ -77,7 +75,7 @@ def sweep_rows(
         _in_batches(db, "UPDATE object SET condemned = ?2 WHERE id IN carray(?1)", condemn, now)
         _in_batches(db, "UPDATE object SET condemned = NULL WHERE id IN carray(?1)", revive)
         _delete_rows(db, delete)
-    return GcReport(dry_run, len(condemn), len(revive), len(delete), len(extra[1]), len(extra[0]), 0, 0, size)
+    return GcReport(dry_run, len(condemn), len(revive), len(delete), 0, 0, 0, 0, size, {"objects": size})
 
 
 def _delete_rows(db: Database, ids: list[int]) -> None:
@@ -101,7 +99,8 @@ def sweep_files(objects: Objects, report: GcReport, grace_hours: float) -> GcRep
         for remove in strays:
             remove()
     _compact(objects.db)
-    return report._replace(packs=joined, files=len(strays), bytes=report.bytes + size)
+    freed = {**report.freed, "files": size}
+    return report._replace(packs=joined, files=len(strays), bytes=sum(freed.values()), freed=freed)
 
 
 def _join_packs(objects: Objects) -> int:

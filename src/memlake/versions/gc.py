@@ -46,6 +46,18 @@ class Moment(NamedTuple):
     reflog: int
 
 
+class Dead(NamedTuple):
+    """Rows of history that nothing needs, and their bytes."""
+
+    commits: list[int]
+    nodes: list[int]
+    freed: dict[str, int]
+
+    def counted(self, report: GcReport) -> GcReport:
+        freed = {**report.freed, **self.freed}
+        return report._replace(nodes=len(self.nodes), commits=len(self.commits), bytes=sum(freed.values()), freed=freed)
+
+
 def collect(here: Here, policy: Policy) -> GcReport:
     history, db = here.history, here.history.db
     with db.write():
@@ -64,20 +76,14 @@ def collect(here: Here, policy: Policy) -> GcReport:
         objects.mark(db, (row[0] for row in db.each("SELECT oid FROM object WHERE touched >= ?", (spare_from,))))
         nodes = _mark_nodes(history, commits, moment)
     if policy.dry_run:
-        return sweep_rows(
-            db,
-            objects,
-            moment.tick,
-            policy.grace_hours,
-            dry_run=True,
-            extra=_dead_rows(history, commits, nodes, moment),
-        )
+        report = sweep_rows(db, objects, moment.tick, policy.grace_hours, dry_run=True)
+        return _dead_rows(history, commits, nodes, moment).counted(report)
     with db.write():
         if _moved_onto_garbage(here, commits, moment):
             return GcReport(False, 0, 0, 0, 0, 0, 0, 0, 0)
         _mark_what_came_since(history, objects, nodes, moment)
         dead = _delete_history(here, commits, nodes, moment)
-        report = sweep_rows(db, objects, moment.tick, policy.grace_hours, dry_run=False, extra=dead)
+        report = dead.counted(sweep_rows(db, objects, moment.tick, policy.grace_hours, dry_run=False))
     history.forget()
     return sweep_files(history.objects, report, policy.grace_hours)
 
@@ -232,12 +238,14 @@ def _mark_what_came_since(history: History, objects: Marks, nodes: bytearray, mo
     objects.mark(db, (row[0] for row in db.each("SELECT oid FROM object WHERE touched >= ?", (moment.tick,))))
 
 
-def _dead_rows(history: History, commits: bytearray, nodes: bytearray, moment: Moment) -> tuple[list[int], list[int]]:
-    dead_commits = [
-        seq for (seq,) in history.db.each("SELECT seq FROM history WHERE seq <= ?", (moment.seq,)) if not commits[seq]
-    ]
-    dead_nodes = [id for (id,) in history.db.each("SELECT id FROM node WHERE id <= ?", (moment.node,)) if not nodes[id]]
-    return dead_commits, dead_nodes
+def _dead_rows(history: History, commits: bytearray, nodes: bytearray, moment: Moment) -> Dead:
+    each = history.db.each
+    rows = each("SELECT seq, length(data) FROM history WHERE seq <= ?", (moment.seq,))
+    dead_commits = {seq: size for seq, size in rows if not commits[seq]}
+    rows = each("SELECT id, length(data) FROM node WHERE id <= ?", (moment.node,))
+    dead_nodes = {id: size for id, size in rows if not nodes[id]}
+    freed = {"nodes": sum(dead_nodes.values()), "commits": sum(dead_commits.values())}
+    return Dead(list(dead_commits), list(dead_nodes), freed)
 
 
 def _moved_onto_garbage(here: Here, commits: bytearray, moment: Moment) -> bool:
@@ -254,15 +262,15 @@ def _moved_onto_garbage(here: Here, commits: bytearray, moment: Moment) -> bool:
     return any(seq <= moment.seq and not commits[seq] for (seq,) in named)
 
 
-def _delete_history(here: Here, commits: bytearray, nodes: bytearray, moment: Moment) -> tuple[list[int], list[int]]:
+def _delete_history(here: Here, commits: bytearray, nodes: bytearray, moment: Moment) -> Dead:
     """Unreachable commits and unneeded nodes."""
     db = here.history.db
-    dead_commits, dead_nodes = _dead_rows(here.history, commits, nodes, moment)
-    for batch in _chunks(dead_nodes):
+    dead = _dead_rows(here.history, commits, nodes, moment)
+    for batch in _chunks(dead.nodes):
         db.run_in("DELETE FROM node WHERE id IN carray(?1)", batch)
-    for batch in _chunks(dead_commits):
+    for batch in _chunks(dead.commits):
         db.run_in("DELETE FROM history WHERE seq IN carray(?1)", batch)
-    return dead_commits, dead_nodes
+    return dead
 
 
 def _chunks(ids: list[int]) -> Iterable[list[int]]:
