@@ -57,6 +57,14 @@ def find_repo(start: AnyPath | None = None, explicit: AnyPath | None = None) -> 
     return Path(here)
 
 
+def real_name(path: AnyPath) -> AnyPath:
+    """A path that a file or folder can have: not empty, and without NUL or half a character."""
+    text = os.fspath(path)
+    if not text or any(char == "\0" or "\ud800" <= char < "\udc80" for char in text):
+        raise InvalidInput(f"{text!r} cannot be the name of a file or folder. Nothing was changed.")
+    return path
+
+
 def _named(path: AnyPath, who: str) -> Path:
     """A repo named outright: its root, or the `.memlake` folder itself."""
     root = Path(os.path.abspath(os.path.expanduser(os.fspath(path))))

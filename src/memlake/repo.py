@@ -46,10 +46,10 @@ _SCHEMAS = Path(__file__).parent
 @checked
 def init(path: AnyPath = ".", branch: str | None = None) -> Repo:
     """Make a repo in a folder, or open the one that is there."""
-    root = Path(path).resolve()
-    folder = root / DIR
     name = branch or config.read_settings(None).init_branch
-    with disk.named_errors(f"making a repo in {root}"):
+    with disk.named_errors(f"making a repo in {path}"):
+        root = Path(os.path.realpath(config.real_name(path)))
+        folder = root / DIR
         root.mkdir(parents=True, exist_ok=True)
         for part in (folder, folder / "packs", folder / "parts", folder / "tmp"):
             part.mkdir(exist_ok=True)
@@ -475,7 +475,7 @@ class Repo:
         return versions.operations.operations(self._look(), limit)
 
     def backup(self, file: AnyPath) -> int:
-        return versions.backup.backup(self._look(), self.dir, Path(file))
+        return versions.backup.backup(self._look(), self.dir, Path(config.real_name(file)))
 
     def du(self) -> Usage:
         return versions.looking.usage(self._look(), self.dir)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import sys
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 _COMPLETE = "MEMLAKE_COMPLETE"
+_FAILED_WRITES = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 
 SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     "Start": {
@@ -154,8 +156,8 @@ def memlake(ctx: click.Context, /, folders: tuple[str, ...], **_output: object) 
 def _go_to(folder: str) -> None:
     try:
         os.chdir(folder)
-    except OSError as error:
-        raise NotFound(f"cannot change to '{folder}': {error.strerror}.") from error
+    except (OSError, ValueError) as error:  # a ValueError for NUL in a name
+        raise NotFound(f"cannot change to '{folder}': {getattr(error, 'strerror', error)}.") from error
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -230,9 +232,10 @@ def _lose_output(error: OSError) -> int:
 
 def _report_system(error: OSError) -> int:
     """What the system refused and no part below gave a name to: a file, or, where none is named, our output."""
-    if error.filename is None:
+    if error.filename is None and error.errno in _FAILED_WRITES:
         return _lose_output(error)
-    _say("fatal", f"{error.filename}: {error.strerror}.", "Check that it exists and may be read and written.")
+    where = f"{error.filename}: " if error.filename else ""
+    _say("fatal", f"{where}{error.strerror or error}.", "Check that it exists and may be read and written.")
     return 128
 
 

@@ -184,6 +184,10 @@ class Database:
             yield
         except apsw.Error as error:
             raise self._named(error) from error
+        except UnicodeEncodeError as error:
+            raise InvalidInput(f"{error.object!r} is no valid text, and nothing is kept under it.") from error
+        except OverflowError as error:
+            raise InvalidInput("a number is too large to be looked for.") from error
         except UnicodeDecodeError as error:
             raise Corrupt(f"{self.path.name} is damaged: {error}.", hint="Run memlake fsck.") from error
 

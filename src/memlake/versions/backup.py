@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 def backup(here: Here, folder: Path, file: Path) -> int:
     """Write `file`; returns its size. Unpack it with tar in an empty folder and the repo is there."""
-    if file.exists():
+    if os.path.lexists(file):
         raise AlreadyExists(
             f"{file} exists already. Nothing was written.", hint="Choose another name, or remove it first."
         )
@@ -32,7 +33,8 @@ def backup(here: Here, folder: Path, file: Path) -> int:
             disk.fsync_dir(file.resolve().parent)
         return file.stat().st_size
     finally:
-        partial.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # what went wrong was said already
+            partial.unlink()
         lease.close()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -17,7 +18,7 @@ from memlake.versions import notes, rev, sniff, worktree
 from memlake.versions import status as scanning
 from memlake.versions.codec import KIND_OF_ROOM, LANES, decode_commit, lane_of
 from memlake.versions.here import Here
-from memlake.versions.paths import FILES, check, file_path, matches, plain, scope
+from memlake.versions.paths import FILES, check, check_text, file_path, matches, plain, scope
 from memlake.versions.textmerge import LIMIT, as_text, marked_text
 from memlake.versions.when import parse_time
 
@@ -49,7 +50,7 @@ def tree_path_of(root: Path, text: str) -> str:
     if slash and room == "files" and not (root / "files").exists():
         return check(text)
     file = worktree.relative(root, text)
-    return FILES + file if file else FILES[:-1]
+    return FILES + check_text(file) if file else FILES[:-1]
 
 
 # -- log ------------------------------------------------------------------------------------------
@@ -70,7 +71,10 @@ def log(here: Here, query: LogQuery) -> Iterator[Commit]:
         query.follow,
     )
     found = walking.log(here.history, tips, hidden, wanted)
-    shown = islice(found, query.skip, None if query.limit is None else query.skip + query.limit)
+    if query.skip < 0 or (query.limit or 0) < 0:
+        raise InvalidInput(f"limit {query.limit} and skip {query.skip} are counts; neither can be negative.")
+    stop = sys.maxsize if query.limit is None else query.skip + query.limit
+    shown = islice(found, min(query.skip, sys.maxsize), min(stop, sys.maxsize))
     return reversed(list(shown)) if query.reverse else shown
 
 

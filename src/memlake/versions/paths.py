@@ -35,9 +35,7 @@ def file_problem(path: str) -> str | None:
     if not (path.isascii() and path.isprintable() and "\\" not in path):
         if _BAD.search(path):
             return "it holds a control character, NUL or a backslash"
-        try:
-            path.encode()
-        except UnicodeEncodeError:
+        if not _is_text(path):
             return "its name is not valid UTF-8"
     if not path or path.startswith("/"):
         return "it is absolute" if path else "it is empty"
@@ -46,6 +44,21 @@ def file_problem(path: str) -> str | None:
     if len(path) > MAX_PATH:
         return f"it is longer than {MAX_PATH} characters"
     return next((problem for part in path.split("/") if (problem := _part_problem(part))), None)
+
+
+def check_text(path: str) -> str:
+    """A path that can be looked for; one that is no text is stored nowhere."""
+    if not _is_text(path):
+        refuse([(path, "its name is not valid UTF-8")])
+    return path
+
+
+def _is_text(path: str) -> bool:
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def file_problems(paths: Iterable[str]) -> Iterator[tuple[str, str]]:

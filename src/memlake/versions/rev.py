@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import sys
 import warnings
 from collections.abc import Iterator
 from itertools import islice
@@ -131,7 +132,7 @@ def known_branch(here: Here, name: str) -> str:
 
 
 def _nth(moves: Iterator[Move], index: int, shown: str) -> str | None:
-    taken = list(islice(moves, index + 1))
+    taken = list(islice(moves, min(index + 1, sys.maxsize)))
     if not taken:
         return None
     if len(taken) == index + 1:

@@ -217,8 +217,8 @@ def relative(root: Path, given: str | os.PathLike[str]) -> str:
         raise InvalidInput(
             "an empty string is not a path. Nothing was changed.", hint="Write . for the folder you are in."
         )
-    if "\0" in text:
-        raise InvalidInput(f"path {text!r} is refused: it holds NUL. Nothing was changed.")
+    if "\0" in text or any("\ud800" <= char < "\udc80" for char in text):
+        raise InvalidInput(f"path {text!r} is refused: no file can have this name. Nothing was changed.")
     real_root, here = os.path.realpath(root), os.getcwd()
     start = here if here == real_root or here.startswith(real_root + os.sep) else real_root
     absolute = os.path.normpath(os.path.join(start, text))
