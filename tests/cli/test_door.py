@@ -6,18 +6,21 @@ import ast
 import os
 import pty
 import re
+import shlex
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import click
 import pytest
 
 import memlake as ml
 from memlake.cli import main as door
 from memlake.cli import shapes
+from memlake.cli.examples import EXAMPLES
 from memlake.cli.main import SECTIONS, VERBS
 from memlake.errors import Error
 from tests.cli.conftest import SOURCE, Run, Write
@@ -203,6 +206,7 @@ def test_help_imports_no_verb_and_nothing_heavy(process: Process) -> None:
     assert ours <= {
         "memlake",
         "memlake.cli",
+        "memlake.cli.examples",
         "memlake.cli.main",
         "memlake.cli.words",
         "memlake.config",
@@ -243,6 +247,54 @@ def test_every_option_of_every_verb_is_explained() -> None:
         command = door.memlake.get_command(None, verb)  # type: ignore[arg-type]
         for option in command.params if command else ():
             assert option.param_type_name == "argument" or getattr(option, "help", None), f"{verb} {option.opts}"
+
+
+def commands() -> Iterator[tuple[str, click.Command]]:
+    """Every command and every command below one, by what a person types."""
+    for verb in VERBS:
+        command = door.memlake.get_command(None, verb)  # type: ignore[arg-type]
+        assert command is not None
+        yield verb, command
+        if isinstance(command, click.Group):
+            yield from ((f"{verb} {name}", inner) for name, inner in command.commands.items())
+
+
+def test_every_help_has_a_line_of_purpose_and_an_example(run: Run) -> None:
+    for name, command in commands():
+        shown = run(*name.split(), "--help").out
+        purpose = (command.help or "").split("\n")[0]
+        assert purpose[:1].isupper() and purpose.endswith("."), f"{name}: {purpose}"
+        assert re.search(rf"^ +(\w+: +)?(eval.*)?memlake {name}", shown, re.MULTILINE), (
+            f"{name} has no example\n{shown}"
+        )
+    assert set(EXAMPLES) <= {name for name, _ in commands()}
+
+
+@pytest.mark.parametrize("line", [line for lines in EXAMPLES.values() for line in lines])
+def test_every_example_is_a_line_that_can_be_typed(line: str) -> None:
+    _, *args = shlex.split(line)
+    group: click.Group = door.memlake
+    with click.Context(group, info_name="memlake", **group.context_settings) as root:
+        command = group.get_command(root, args.pop(0))
+        if isinstance(command, click.Group) and args[0] in command.commands:
+            command = command.commands[args.pop(0)]
+        assert command is not None
+        with command.make_context(command.name, args, parent=root) as ctx:
+            assert not ctx.args
+
+
+def test_a_letter_means_the_same_to_every_verb() -> None:
+    meant = {
+        "-q": {"quiet"},
+        "-f": {"force"},
+        "-m": {"messages", "message", "act"},
+        "-y": {"yes"},
+        "--json": {"as_json"},
+    }
+    for name, command in commands():
+        for option in command.params:
+            for letter in set(option.opts) & set(meant):
+                assert option.name in meant[letter], f"{name} {letter} is {option.name}"
 
 
 def test_the_version_is_printed(run: Run) -> None:

@@ -269,3 +269,26 @@ def test_config_gets_and_unsets_as_git_does(run: Run, repo: Path) -> None:
     run("config", "--unset", "user.name", "Ada", code=2)
     assert "no setting" in run("config", "--get", "no.such", code=1).err
     assert run("config", "user.name", "Ada\nEve", code=128).err.startswith("fatal: user.name is 'Ada\\nEve'")
+
+
+def test_a_dry_run_of_purge_names_what_would_go_and_erases_nothing(run: Run, story: dict[str, str]) -> None:
+    ran = run("purge", "--all-versions", "a", "--reason", "r", "--dry-run")
+    assert ran.lines[0] == "Would erase 2 objects." and len(ran.lines) == 3
+    assert run("cat", "a").out == "one\ntwo\n" and run("fsck").code == 0
+
+
+def test_ops_takes_a_number_as_log_does(run: Run, story: dict[str, str]) -> None:
+    assert len(run("ops", "-1").lines) == 1 and run("ops", "-1").out == run("ops", "-n", "1").out
+
+
+def test_a_tag_takes_its_message_from_a_file_as_a_commit_does(run: Run, story: dict[str, str], write: Write) -> None:
+    write("note", "from a file\n")
+    run("tag", "-a", "-F", "note", "v1")
+    assert run("tag", "-n").lines == ["v1              from a file"]
+    run("tag", "-F", "note", "-m", "x", "v2", code=2)
+
+
+def test_the_settings_of_the_repo_can_be_named(run: Run, repo: Path) -> None:
+    run("config", "--local", "user.name", "Ada")
+    assert "user.name=Ada  (repo)" in run("config", "--list").lines
+    run("config", "--local", "--user", "user.name", code=2)

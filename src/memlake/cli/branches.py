@@ -127,7 +127,7 @@ def _rename(repo: Repo, names: Sequence[str], *, force: bool) -> None:
 @click.option("-c", "--create", is_flag=True, help="Make the branch first, at START or HEAD.")
 @click.option("-C", "--force-create", "reset", is_flag=True, help="As -c; a branch of that name is moved there.")
 @click.option("-d", "--detach", is_flag=True, help="Go to a commit itself, on no branch.")
-@click.option("-f", "--discard-changes", "force", is_flag=True, help="Throw local changes away.")
+@click.option("-f", "--force", "--discard-changes", "force", is_flag=True, help="Throw local changes away.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing.")
 @pass_repo
 def switch(repo: Repo, screen: Screen, /, *, name: str, start: str | None, quiet: bool, **how: bool) -> None:
@@ -177,7 +177,7 @@ def _called_checkout() -> Iterator[None]:
 @click.argument("given", nargs=-1, metavar="[BRANCH | REV] [--] [PATH]...", shell_complete=completing("rev", "path"))
 @click.option("-b", "new", metavar="NAME", help="Make a branch and go to it.")
 @click.option("-B", "anew", metavar="NAME", help="As -b; a branch of that name is moved.")
-@click.option("--detach", is_flag=True, help="Go to a commit itself, on no branch.")
+@click.option("-d", "--detach", is_flag=True, help="Go to a commit itself, on no branch.")
 @click.option("-f", "--force", is_flag=True, help="Throw local changes away.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing.")
 @pass_repo

@@ -96,18 +96,21 @@ def made_lines(repo: Repo, screen: Screen, made: Commit) -> list[str]:
 
 def _message(repo: Repo, wanted: Wanted) -> str | None:
     """The message given or written; None keeps the one there is, of the commit being amended or of a waiting merge."""
-    if wanted.messages and wanted.message_file:
-        raise Usage("-m and -F both give a message; use one of them.")
-    if wanted.messages:
-        return "\n\n".join(wanted.messages)
-    if wanted.message_file:
-        return read_text(wanted.message_file)
+    if wanted.messages or wanted.message_file:
+        return given_message(wanted.messages, wanted.message_file)
     old = repo.commit_at("HEAD").message if wanted.amend else ""
     if wanted.amend and (wanted.no_edit or not can_edit(repo)):
         return None
     if not wanted.amend and repo.status().doing:
         return None
     return write_message(repo, old)
+
+
+def given_message(parts: Sequence[str], file: str | None) -> str:
+    """What -m (again for another paragraph) or -F says, empty without either."""
+    if parts and file:
+        raise Usage("-m and -F both give a message; use one of them.")
+    return read_text(file) if file else "\n\n".join(parts)
 
 
 def can_edit(repo: Repo) -> bool:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
 from memlake.cli import paths, words
-from memlake.cli.arguments import json_option, pass_repo
+from memlake.cli.arguments import SplitCommand, json_option, pass_repo
 from memlake.cli.screen import Screen
 from memlake.repo import Repo
 from memlake.reports import GcReport
@@ -28,8 +30,15 @@ def redo(repo: Repo, screen: Screen) -> None:
     screen.line(f"Did again: {screen.clean(what)}".rstrip())
 
 
-@click.command()
-@click.option("-n", "--max-count", "limit", type=click.IntRange(1), default=20, help="At most N.")
+@click.command(cls=SplitCommand)
+@click.option(
+    "-n",
+    "--max-count",
+    "limit",
+    type=click.IntRange(1, sys.maxsize),
+    default=20,
+    help="At most N operations; -5 is short for -n 5.",
+)
 @json_option
 @pass_repo
 def ops(repo: Repo, screen: Screen, /, *, limit: int, as_json: bool) -> None:

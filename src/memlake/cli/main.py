@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import click
 
 from memlake import __version__, config
+from memlake.cli.examples import epilog
 from memlake.cli.words import clean
 from memlake.errors import Error, NotFound, Nothing, Usage
 
@@ -88,7 +89,11 @@ class LazyGroup(click.Group):
         if cmd_name not in VERBS:
             return None
         names = vars(importlib.import_module(VERBS[cmd_name][0])).values()
-        return next(found for found in names if isinstance(found, click.Command) and found.name == cmd_name)
+        command = next(found for found in names if isinstance(found, click.Command) and found.name == cmd_name)
+        command.epilog = epilog(cmd_name)
+        for name, inner in command.commands.items() if isinstance(command, click.Group) else ():
+            inner.epilog = epilog(f"{cmd_name} {name}")
+        return command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -25,15 +25,21 @@ _OID = re.compile(r"[0-9a-f]{64}")
 )
 @click.option("--reason", required=True, help="Why; kept on the tombstone.")
 @click.option("--all-versions", is_flag=True, help="Every version of each PATH that any commit has.")
+@click.option("-n", "--dry-run", is_flag=True, help="Say what would be erased, and erase nothing.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @pass_repo
-def purge(repo: Repo, screen: Screen, /, *, given: tuple[str, ...], reason: str, all_versions: bool, yes: bool) -> None:
+def purge(
+    repo: Repo, screen: Screen, /, *, given: tuple[str, ...], reason: str, all_versions: bool, **how: bool
+) -> None:
     """Erase content for good: its bytes go from every file of the repo, a tombstone stays, history still verifies.
 
     This cannot be undone. The working file is not touched.
     """
     oids = _find_oids(repo, given, all_versions=all_versions)
-    if not yes:
+    if how["dry_run"]:
+        screen.lines([f"Would erase {words.count(len(oids), 'object')}.", *(f"  {oid}" for oid in oids)])
+        return
+    if not how["yes"]:
         _ask(oids)
     _show(screen, repo.purge(*oids, reason=reason))
 

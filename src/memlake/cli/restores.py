@@ -19,10 +19,9 @@ from memlake.repo import Repo
 @click.option("-s", "--source", metavar="REV", shell_complete=completing("rev"), help="From this commit.")
 @click.option("-S", "--staged", is_flag=True, help="Restore the stage (from HEAD unless --source is given).")
 @click.option("-W", "--worktree", is_flag=True, default=None, help="Restore the working files; the default.")
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing; always so.")
 @pass_repo
-def restore(
-    repo: Repo, _screen: Screen, /, *, given: tuple[str, ...], source: str | None, staged: bool, worktree: bool | None
-) -> None:
+def restore(repo: Repo, _screen: Screen, /, *, given: tuple[str, ...], source: str | None, **how: bool) -> None:
     """Bring files back from the stage, or from a commit. What they hold now is lost unless it was added."""
     wanted = (*given, *(after_dashes() or ()))
     if not wanted:
@@ -31,7 +30,7 @@ def restore(
         with suggesting(repo, source):
             repo.commit_at(source)
     with exiting(1, NotFound):
-        repo.restore(*wanted, source=source, staged=staged, worktree=worktree)
+        repo.restore(*wanted, source=source, staged=how["staged"], worktree=how["worktree"])
 
 
 @click.command(cls=SplitCommand)

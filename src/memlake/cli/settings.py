@@ -22,6 +22,7 @@ _NOT_SET = 5  # git's
 @click.option("--get", is_flag=True, help="Print the value of KEY, as KEY alone does.")
 @click.option("--unset", is_flag=True, help="Take KEY out, so that its default holds.")
 @click.option("--user", "--global", "of_user", is_flag=True, help="Your own settings, for every repo.")
+@click.option("--local", is_flag=True, help="The settings of this repo; the default.")
 @json_option
 @pass_screen
 def config(screen: Screen, /, *, key: str | None, value: str | None, of_user: bool, **how: bool) -> int:
@@ -29,6 +30,8 @@ def config(screen: Screen, /, *, key: str | None, value: str | None, of_user: bo
 
     Exits with 1 when a setting that is read has no value, with 5 when one to take out was not set.
     """
+    if of_user and how["local"]:
+        raise Usage("--user and --local exclude each other.")
     root = None if of_user else store.find_repo()
     folder = root / store.FOLDER if root else None
     where: store.Where = "user" if of_user else "repo"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import click
 
 from memlake.cli import paths
 from memlake.cli.arguments import completing, json_option, pass_repo
 from memlake.cli.codes import exiting
-from memlake.cli.commits import write_message
+from memlake.cli.commits import given_message, write_message
 from memlake.cli.screen import Screen
 from memlake.cli.suggest import suggesting
 from memlake.errors import NotFound, Usage
@@ -21,20 +22,22 @@ from memlake.repo import Repo
 @click.argument("names", nargs=-1, metavar="[NAME [REV]]", shell_complete=completing("tag", then="rev"))
 @click.option("-a", "--annotate", is_flag=True, help="With a message, your name and the time.")
 @click.option("-m", "--message", "messages", multiple=True, help="The message; again for another paragraph.")
+@click.option("-F", "--file", "message_file", metavar="FILE", help="Read the message from FILE, - for standard input.")
 @click.option("-d", "--delete", is_flag=True, help="Delete tags.")
 @click.option("-f", "--force", is_flag=True, help="Move a tag that exists.")
 @click.option("-l", "--list", "listing", is_flag=True, help="List tags, only those that match NAME.")
 @click.option("-n", "with_message", is_flag=True, help="List with the first line of each message.")
 @json_option
 @pass_repo
-def tag(repo: Repo, screen: Screen, /, *, names: tuple[str, ...], messages: tuple[str, ...], **how: bool) -> None:
+def tag(repo: Repo, screen: Screen, /, *, names: tuple[str, ...], message_file: str | None, **how: Any) -> None:
     """List tags; make NAME at REV (HEAD unless given); delete tags."""
     if how["as_json"]:
         screen.json({"tags": [one for one in repo.tags() if not names or paths.is_named(one.name, names)]})
     elif how["delete"]:
         _delete(repo, screen, names)
     elif names and not (how["listing"] or how["with_message"]):
-        _make(repo, names, messages, annotate=how["annotate"], force=how["force"])
+        message = given_message(how["messages"], message_file)
+        _make(repo, names, message, annotate=how["annotate"], force=how["force"])
     else:
         _list(repo, screen, names, with_message=how["with_message"])
 
@@ -48,10 +51,9 @@ def _list(repo: Repo, screen: Screen, patterns: Sequence[str], *, with_message: 
         screen.line(f"{name:<15} {first}".rstrip() if with_message else name)
 
 
-def _make(repo: Repo, names: Sequence[str], messages: Sequence[str], *, annotate: bool, force: bool) -> None:
+def _make(repo: Repo, names: Sequence[str], message: str, *, annotate: bool, force: bool) -> None:
     if len(names) > 2:
         raise Usage("a new tag takes a name and at most one REV.")
-    message = "\n\n".join(messages)
     if annotate and not message:
         message = write_message(repo, about=f"the tag {names[0]}")
     rev = names[1] if len(names) == 2 else "HEAD"
