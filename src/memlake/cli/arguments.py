@@ -6,7 +6,6 @@ import functools
 import importlib
 import os
 import re
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
@@ -29,7 +28,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 _AFTER = "memlake.after"
 _COUNT = re.compile(r"-[0-9]+")
-COUNT = click.IntRange(0, sys.maxsize)  # more than there can be of anything
 
 
 # -- the repo and the screen

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
 
 from memlake.cli import paths, words
@@ -32,12 +30,7 @@ def redo(repo: Repo, screen: Screen) -> None:
 
 @click.command(cls=SplitCommand)
 @click.option(
-    "-n",
-    "--max-count",
-    "limit",
-    type=click.IntRange(1, sys.maxsize),
-    default=20,
-    help="At most N operations; -5 is short for -n 5.",
+    "-n", "--max-count", "limit", type=click.IntRange(1), default=20, help="At most N operations; -5 is short for -n 5."
 )
 @json_option
 @pass_repo

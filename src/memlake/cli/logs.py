@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Any, NamedTuple
@@ -10,7 +11,7 @@ from typing import Any, NamedTuple
 import click
 
 from memlake.cli import shapes
-from memlake.cli.arguments import COUNT, SplitCommand, completing, json_option, one_rev, pass_repo, split
+from memlake.cli.arguments import SplitCommand, completing, json_option, one_rev, pass_repo, split
 from memlake.cli.formats import DATE_HELP, FORMAT_HELP, Beside, Look, commit_lines, date_style, decorations, read_form
 from memlake.cli.graph import Graph, beside, rewrite_parents
 from memlake.cli.screen import Screen
@@ -50,7 +51,7 @@ class Wanted(NamedTuple):
 @click.option("--format", "--pretty", "form", metavar="FORMAT", help=FORMAT_HELP)
 @click.option("--date", metavar="STYLE", default="default", callback=date_style, help=DATE_HELP)
 @click.option("--graph", is_flag=True, help="Draw how commits continue each other.")
-@click.option("-n", "--max-count", "limit", type=COUNT, help="At most N commits; -5 is short for -n 5.")
+@click.option("-n", "--max-count", "limit", type=click.IntRange(0), help="At most N commits; -5 is short for -n 5.")
 @click.option("--skip", type=click.IntRange(0), default=0, help="Leave out the first N commits.")
 @click.option("--stat", "detail", flag_value="stat", help="How much changed in each file.")
 @click.option("--name-status", "detail", flag_value="name-status", help="The paths and how they changed.")
@@ -214,7 +215,7 @@ def _all_moves(repo: Repo, lane: Lane) -> Iterator[Move]:
 @click.command(cls=SplitCommand)
 @click.argument("given", nargs=-1, metavar="[show] [REF]", shell_complete=completing("branch"))
 @click.option("--all", "every", is_flag=True, help="HEAD and every branch.")
-@click.option("-n", "--max-count", "limit", type=COUNT, help="At most N moves; -5 is short for -n 5.")
+@click.option("-n", "--max-count", "limit", type=click.IntRange(0), help="At most N moves; -5 is short for -n 5.")
 @click.option("--memory", "lane", flag_value="memory", help="Of the memory lane.")
 @json_option
 @pass_repo
@@ -225,7 +226,8 @@ def reflog(
     ref = one_rev(given[1:] if given[:1] == ("show",) else given)
     of_lane: Lane = "memory" if lane else "work"
     with suggesting(repo, ref), screen.pages():
-        moves = islice(_all_moves(repo, of_lane) if how["every"] else _moves(repo, ref, of_lane), limit)
+        most = limit if limit is None else min(limit, sys.maxsize)
+        moves = islice(_all_moves(repo, of_lane) if how["every"] else _moves(repo, ref, of_lane), most)
         if how["as_json"]:
             screen.lines(shapes.stream("moves", moves))
             return
