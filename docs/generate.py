@@ -49,10 +49,12 @@ VARIABLES = (
 )
 CODES = (
     (0, "done"),
-    (1, "no: it differs (`--exit-code`), a conflict, nothing to do, fsck found something"),
+    (1, "no: it differs (`--exit-code`), a conflict, nothing to do, no such command, fsck found something"),
     (2, "the command line cannot be understood"),
+    (5, "`config --unset` of what is not set"),
     (128, "it cannot be done: not found, refused, damaged, purged, disk full; the message says which"),
     (130, "interrupted"),
+    (141, "whoever read the output has gone, as with `| head`"),
 )
 
 
@@ -97,6 +99,7 @@ def _help(command: click.Command, ctx: click.Context) -> str:
 def _tables() -> Iterator[str]:
     yield "## Exit codes\n\n| code | means |\n|---|---|"
     yield from (f"| {code} | {means} |" for code, means in CODES)
+    yield "\nThe codes are git's, but for 2."
     yield "\nErrors of the Python API carry the same code as `exit_code`, and a stable `kind`:\n"
     yield "| error | kind | exit code | HTTP status |\n|---|---|---|---|"
     for kind in _errors(errors.Error):
