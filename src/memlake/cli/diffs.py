@@ -61,9 +61,7 @@ def diff(repo: Repo, screen: Screen, /, *, given: tuple[str, ...], as_json: bool
     return int(bool((found or unmerged) and (how["exit_code"] or how["quiet"])))
 
 
-def _found(
-    repo: Repo, given: tuple[str, ...], how: dict[str, Any]
-) -> tuple[list[changes.Row], list[Conflict], bool]:
+def _found(repo: Repo, given: tuple[str, ...], how: dict[str, Any]) -> tuple[list[changes.Row], list[Conflict], bool]:
     """What differs, what waits for a choice, and whether the new side is the working files."""
     revs, given_paths = split(repo, given)
     a, b = _ends(revs)
