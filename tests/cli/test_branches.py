@@ -287,7 +287,8 @@ def test_diff_shows_both_sides_of_what_is_in_conflict(run: Run, fork: None, repo
     run("merge", "side", code=1)
     assert run("diff").lines == [
         "* Unmerged path a (both modified)", "--- ours/a", "+++ theirs/a", "@@ -1 +1,5 @@",
-        "+    ]  # fmt: skip
+        "+<<<<<<< ours", " main", "+=======", "+side", "+>>>>>>> theirs (side)",
+    ]  # fmt: skip
     assert run("diff", "--name-status").lines == ["U\ta"] and run("diff", "--stat").lines == [" a | Unmerged"]
     assert run("diff", "--", "m").out == "" and run("diff", "--quiet", code=1).out == ""
     (repo / "files").mkdir()
