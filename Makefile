@@ -8,14 +8,16 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 RUN    := requirements/run.txt
 TEST   := requirements/test.txt
+TOOLS  := requirements/model.txt
+MODEL  := build/model
 
-.PHONY: help demo test lint pytest torture bench docs lock wheel clean
+.PHONY: help demo test lint pytest torture bench docs model lock wheel clean
 .DELETE_ON_ERROR:
 
 help:  ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
 
-demo: $(VENV)/run.stamp compiled  ## a story on generated data: what memlake does, in a minute
+demo: $(VENV)/run.stamp with-model compiled  ## a story on generated data: what memlake does, in a minute
 	$(BIN)/python examples/demo.py
 
 test: lint pytest  ## everything CI runs: lint, format, types, tests
@@ -25,7 +27,7 @@ lint: $(VENV)/test.stamp
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-pytest: $(VENV)/test.stamp compiled
+pytest: $(VENV)/test.stamp with-model compiled
 	$(BIN)/python -m pytest -n $(JOBS)
 
 torture: $(VENV)/test.stamp compiled  ## the long version of the reliability tests; prints its counts
@@ -37,16 +39,19 @@ bench: $(VENV)/test.stamp compiled  ## measure the figures of docs/benchmarks.md
 docs: $(VENV)/run.stamp  ## write docs/reference again from the commands
 	$(BIN)/python docs/generate.py
 
+model: $(VENV)/model.stamp  ## fetch the local embedding model, convert it and install it
+
 lock:  ## resolve pyproject.toml again into the pinned requirements (needs uv)
 	@command -v $(UV) >/dev/null || { echo "make lock needs uv: pip install uv, or make lock UV=/path/to/uv" >&2; exit 1; }
-	$(call resolve,--group build,$(RUN))
-	$(call resolve,--group build --group test --constraint $(RUN),$(TEST))
+	$(call resolve,pyproject.toml --group build,$(RUN))
+	$(call resolve,pyproject.toml --group build --group test --constraint $(RUN),$(TEST))
+	$(call resolve,--group model --constraint $(RUN),$(TOOLS))
 
 # --universal: one file serves every Python and system. Index addresses are the reader's own business, so the
 # resolver is told to write none, and the last line fails if one got in.
 define resolve
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate $(LOCK_FLAGS) \
-	    --custom-compile-command "make lock" pyproject.toml $(1) --output-file $(2)
+	    --custom-compile-command "make lock" $(1) --output-file $(2)
 	@if grep -nE '://|^ *--(index-url|extra-index-url|find-links|trusted-host)' $(2); then echo "$(2) has an address in it" >&2; exit 1; fi
 endef
 
@@ -72,4 +77,21 @@ $(VENV)/run.stamp: $(RUN) pyproject.toml
 
 $(VENV)/test.stamp: $(TEST) $(VENV)/run.stamp
 	$(PIP) install --quiet --require-hashes -r $(TEST)
+	@touch $@
+
+# Without the model everything but search by meaning works, so a machine that cannot fetch it goes on; CI does not.
+.PHONY: with-model
+with-model: $(VENV)/run.stamp
+	@$(MAKE) --no-print-directory model || echo "memlake: going on without the local embedding model: search finds words, \
+	not meaning. Try again later with: make model" >&2
+
+$(VENV)/model.stamp: $(MODEL)/wheel.stamp $(VENV)/run.stamp
+	$(PIP) install --quiet --no-deps --no-index --force-reinstall $(MODEL)/memlake_minilm-*.whl
+	@touch $@
+
+# The tools that write the model stay out of .venv: a user never needs them.
+$(MODEL)/wheel.stamp: $(TOOLS) $(wildcard packages/memlake-minilm/*.* packages/memlake-minilm/*/*.py) | $(VENV)/run.stamp
+	@mkdir -p $(MODEL)
+	$(PIP) install --quiet --require-hashes --upgrade --target $(MODEL)/tools -r $(TOOLS)
+	PYTHONPATH=$(MODEL)/tools $(BIN)/python packages/memlake-minilm/build.py $(MODEL)
 	@touch $@

@@ -86,7 +86,7 @@ def test_the_makefile_names_only_files_that_exist() -> None:
         assert (ROOT / name).is_file(), name
 
 
-@pytest.mark.parametrize("name", ["run.txt", "test.txt"])
+@pytest.mark.parametrize("name", ["run.txt", "test.txt", "model.txt"])
 def test_pinned_requirements_have_hashes_and_no_addresses(name: str) -> None:
     text = (ROOT / "requirements" / name).read_text(encoding="utf-8")
     lines = [line for line in text.splitlines() if line and not line.startswith("#")]
