@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 TORTURE = os.environ.get("MEMLAKE_TORTURE") == "1"
 NO_SKIPS = os.environ.get("MEMLAKE_NO_SKIPS") == "1"
 OURS_TO_KEEP = {"MEMLAKE_TORTURE", "MEMLAKE_NO_SKIPS"}
-FROM_OUTSIDE = ("NO_COLOR", "FORCE_COLOR", "PAGER", "VISUAL", "EDITOR", "XDG_DATA_HOME", "GIT_DIR", "GIT_WORK_TREE")
+FROM_OUTSIDE = (
+    "NO_COLOR", "FORCE_COLOR", "PAGER", "VISUAL", "EDITOR", "XDG_DATA_HOME", "GIT_DIR", "GIT_WORK_TREE",
+    "OPENAI_API_KEY", "OPENAI_BASE_URL", "COHERE_API_KEY", "CO_API_URL", "OLLAMA_HOST",
+)  # fmt: skip
 
 # A shared CI machine stalls now and then, so no example has a deadline; torture only asks for many more of them.
 hypothesis.settings.register_profile("memlake", deadline=None, print_blob=True)

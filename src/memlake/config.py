@@ -99,6 +99,12 @@ class Settings:
     add_warn_secrets: bool = _setting(True, "whether `add` warns of key files and .env files")
     gc_grace_hours: float = _setting(24.0, "how long unreachable objects stay before gc removes them", least=0)
     gc_reflog_expire: str = _setting("never", "the age in days after which reflog lines may go, or `never`")
+    embedding_provider: str = _setting("local", "what embeds memories: local, openai, cohere, ollama, none ...")
+    embedding_model: str = _setting("", "its model, where the provider offers more than one; empty for its usual one")
+    embedding_url: str = _setting("", "the address of the provider, when it is not the usual one")
+    embedding_batch_size: int = _setting(32, "texts embedded together", least=1)
+    embedding_flush_seconds: float = _setting(1.0, "how long a text waits for others to be embedded with", least=0)
+    embedding_timeout: float = _setting(30.0, "seconds a provider has to answer", least=0.1)
     color_ui: str = _setting("auto", "when output is coloured", choices=("auto", "always", "never"))
 
     def __post_init__(self) -> None:
@@ -408,3 +414,11 @@ def editor(settings: Settings | None = None) -> str:
 def variable(name: str) -> str:
     """Any other `MEMLAKE_<name>` of the environment, empty when unset, so that only this file reads it."""
     return os.environ.get(f"MEMLAKE_{name}", "")
+
+
+def outside(name: str) -> str:
+    """A variable that other programs gave its name (OPENAI_API_KEY), stripped; empty when unset.
+
+    Keys are read from the environment alone: settings are listed, shown and copied.
+    """
+    return os.environ.get(name, "").strip() if name else ""

@@ -1,0 +1,1 @@
+"""What agents remember: store, search, merge decisions, state, embedding. Knows records and the index, no door."""

@@ -1,0 +1,10 @@
+"""Turns texts into vectors: the local model, services, installed libraries. Knows no memories, only texts.
+
+`open_embedder` is the way in. Nothing heavy is imported before the first text: numpy, onnxruntime and the libraries
+are imported inside the functions that need them.
+"""
+
+from memlake.memories.embedders.checked import Embedder, checked
+from memlake.memories.embedders.providers import PROVIDERS, missing, open_embedder
+
+__all__ = ["PROVIDERS", "Embedder", "checked", "missing", "open_embedder"]

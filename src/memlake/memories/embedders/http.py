@@ -1,0 +1,177 @@
+"""One JSON question over HTTP, for services that embed: deadlines, another try when busy, and no key in any message.
+
+Knows statuses and headers, not what is asked. urllib is enough for a POST, and imported late: it takes 40 ms.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NoReturn
+from urllib.parse import urlsplit
+
+from memlake.errors import Denied, Error, InvalidInput, Unavailable
+from memlake.memories.backoff import delay
+
+if TYPE_CHECKING:
+    from http.client import HTTPResponse
+
+BUSY = (408, 429, 500, 502, 503, 504)
+LONGEST_WAIT = 20.0  # a service that asks for more is asked again by whoever keeps the queue
+LARGEST = 64 * 1024 * 1024
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a service is, and what it may be told."""
+
+    provider: str
+    url: str
+    key_name: str = ""  # the environment's name for the key: safe to show
+    key: str = field(default="", repr=False)
+    timeout: float = 30.0
+
+    def __post_init__(self) -> None:
+        parts = urlsplit(self.url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise InvalidInput(f"embedding.url takes an address as https://host/..., for {self.provider}.")
+        if "@" in parts.netloc:
+            raise InvalidInput(f"the address of {self.provider} has a name or password in it. It was not used.")
+        if not (self.key.isascii() and self.key.isprintable()):  # http.client would print such a key in its error
+            raise InvalidInput(f"{self.key_name} has a character in it that no key has. It was not sent.")
+
+    @property
+    def host(self) -> str:
+        return urlsplit(self.url).netloc
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    status: int
+    retry_after: str
+    body: bytes
+
+
+def ask(endpoint: Endpoint, path: str, question: dict[str, Any], *, tries: int) -> Any:
+    """The JSON a service answers with; a busy one is asked up to `tries` times, an unreachable one once."""
+    for attempt in range(tries):
+        answer = _send(endpoint, path, json.dumps(question).encode())
+        pause = _pause(answer, attempt)
+        if answer.status not in BUSY or attempt == tries - 1 or pause > LONGEST_WAIT:
+            break
+        time.sleep(pause)
+    if answer.status != 200:
+        raise _refused(endpoint, answer)
+    return _parsed(endpoint, answer.body)
+
+
+def _pause(answer: Answer, attempt: int) -> float:
+    asked = float(answer.retry_after) if answer.retry_after.isdecimal() else 0.0
+    return max(asked, delay(attempt, random.random()))
+
+
+def _send(endpoint: Endpoint, path: str, body: bytes) -> Answer:
+    """One exchange, within the timeout as a whole: a service that drips bytes is cut off too."""
+    from http.client import HTTPException
+    from urllib.error import HTTPError, URLError
+    from urllib.request import Request
+
+    headers = {"Content-Type": "application/json", "User-Agent": "memlake"}
+    if endpoint.key:
+        headers["Authorization"] = f"Bearer {endpoint.key}"
+    end = time.monotonic() + endpoint.timeout
+    request = Request(endpoint.url.rstrip("/") + path, body, headers)
+    try:
+        with _opener(endpoint).open(request, timeout=endpoint.timeout) as response:
+            return Answer(response.status, "", _read(response, end))
+    except HTTPError as error:
+        with error:
+            return Answer(error.code, error.headers.get("Retry-After", ""), error.read(4096))
+    except TimeoutError:
+        raise _silent(endpoint) from None
+    except URLError as error:
+        if isinstance(error.reason, TimeoutError):
+            raise _silent(endpoint) from None
+        raise _unreachable(endpoint, str(error.reason)) from None
+    except (OSError, HTTPException) as error:
+        raise _unreachable(endpoint, str(error) or type(error).__name__) from None
+
+
+def _opener(endpoint: Endpoint) -> Any:
+    """Follows no redirect, which would take the key to another host; asks no proxy for this machine itself."""
+    from urllib.request import HTTPRedirectHandler, ProxyHandler, build_opener
+
+    class Stay(HTTPRedirectHandler):
+        def redirect_request(self, *_: Any) -> None:
+            return None
+
+    own = urlsplit(endpoint.url).hostname in LOOPBACK
+    return build_opener(Stay, *([ProxyHandler({})] if own else []))
+
+
+def _read(response: HTTPResponse, end: float) -> bytes:
+    found = bytearray()
+    while piece := response.read1(65536):
+        found += piece
+        if time.monotonic() > end:
+            raise TimeoutError
+        if len(found) > LARGEST:
+            raise OSError(f"an answer of more than {LARGEST >> 20} MB")
+    return bytes(found)
+
+
+def _parsed(endpoint: Endpoint, body: bytes) -> Any:
+    def refuse(word: str) -> NoReturn:
+        raise ValueError(word)
+
+    try:
+        return json.loads(body, parse_constant=refuse)
+    except ValueError:  # not JSON, not UTF-8, or with NaN in it
+        shown = _told(endpoint, body)
+        raise Unavailable(
+            f"{endpoint.provider} at {endpoint.host} answered with something that is not a list of vectors: {shown}",
+            hint="Check `embedding.url`: it is the address before /embeddings or /api/embed.",
+        ) from None
+
+
+# -- what went wrong, in words that hold no key
+
+
+def _silent(endpoint: Endpoint) -> Unavailable:
+    return Unavailable(
+        f"{endpoint.provider} at {endpoint.host} did not answer within {endpoint.timeout:g} s. Nothing was embedded.",
+        hint="A longer wait is `memlake config embedding.timeout SECONDS`.",
+    )
+
+
+def _unreachable(endpoint: Endpoint, why: str) -> Unavailable:
+    return Unavailable(
+        f"{endpoint.provider} at {endpoint.host} cannot be reached: {_told(endpoint, why.encode())} "
+        "Nothing was embedded.",
+        hint="Check that it runs, and `embedding.url`.",
+    )
+
+
+def _refused(endpoint: Endpoint, answer: Answer) -> Error:
+    who = f"{endpoint.provider} at {endpoint.host}"
+    if answer.status in (401, 403):  # its text may repeat the key
+        state = "refused the key of" if endpoint.key else "wants a key, and there is none in"
+        key = endpoint.key_name or "the address"
+        return Denied(f"{who} {state} {key} ({answer.status}). Nothing was embedded.", hint=f"Set {key}.")
+    said = f"{who} answered {answer.status}: {_told(endpoint, answer.body)} Nothing was embedded."
+    if answer.status in (400, 413, 422):
+        return InvalidInput(said, hint="Check `embedding.model`, or the length of the texts.")
+    if answer.status in BUSY:
+        return Unavailable(said, hint="It will be asked again later.")
+    return Unavailable(said, hint="Check `embedding.url` and `embedding.model`.")
+
+
+def _told(endpoint: Endpoint, body: bytes) -> str:
+    """The start of what a service said, on one line, without the key."""
+    text = body[:4096].decode("utf-8", "replace")
+    text = text.replace(endpoint.key, "***") if endpoint.key else text
+    text = " ".join("".join(char if char.isprintable() else " " for char in text).split())
+    return (text[:200].rstrip(".") or "nothing") + "."

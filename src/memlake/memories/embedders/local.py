@@ -1,0 +1,101 @@
+"""The local model: MiniLM as int8 ONNX from the data package memlake-minilm. Knows the model's inputs, no service."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from importlib.util import find_spec
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from memlake.memories.embedders.wordpiece import WordPiece
+
+if TYPE_CHECKING:
+    from memlake.memories.embedders.checked import Vectors
+
+PACKAGE = "memlake_minilm"
+MISSING = (
+    "the local embedding model is not installed (the package memlake-minilm), so search finds words, not meaning. "
+    "In a clone of memlake, `make model` builds and installs it; "
+    "or choose another with `memlake config embedding.provider`."
+)
+BATCH = 32
+MOST_TOKENS = BATCH * 128  # of one run, padding included: attention grows with the square of the length
+TOO_UNKNOWN = 0.3  # a text with more unknown words than this is one the model cannot read: Chinese, say
+
+
+def installed() -> bool:
+    return find_spec(PACKAGE) is not None
+
+
+class Local:
+    """Loads at the first text. The same text has the same vector whatever stands beside it."""
+
+    def __init__(self) -> None:
+        import memlake_minilm  # two constants and a path
+
+        self.name: str = memlake_minilm.MODEL
+        self.dimension: int = memlake_minilm.DIMENSION
+        self._limit: int = memlake_minilm.MAX_TOKENS
+        self._folder: Path = memlake_minilm.path()
+        self._lock = Lock()
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        import numpy as np
+
+        with self._lock:  # one load, and no more threads than one run uses
+            encoded = [self._tokenizer.encode(text, self._limit) for text in texts]
+            rows = np.full((len(texts), self.dimension), np.nan, np.float32)
+            for batch in batches(encoded, self._readable(encoded)):
+                rows[batch] = self._run([encoded[number] for number in batch])
+        return rows
+
+    def embed_query(self, text: str) -> Vectors | None:
+        import numpy as np
+
+        row: Vectors = self.embed([text])[0]
+        return None if np.isnan(row).any() else row
+
+    def _readable(self, encoded: list[list[int]]) -> list[int]:
+        share = self._tokenizer.unknown_share
+        return [number for number, ids in enumerate(encoded) if share(ids) <= TOO_UNKNOWN]
+
+    def _run(self, encoded: list[list[int]]) -> Vectors:
+        import numpy as np
+
+        ids = np.zeros((len(encoded), max(map(len, encoded))), np.int64)
+        mask = np.zeros_like(ids)
+        for number, one in enumerate(encoded):
+            ids[number, : len(one)] = one
+            mask[number, : len(one)] = 1
+        rows: Vectors = self._session.run(None, {"input_ids": ids, "attention_mask": mask})[0]
+        return rows
+
+    @cached_property
+    def _tokenizer(self) -> WordPiece:
+        return WordPiece((self._folder / "vocab.txt").read_text(encoding="utf-8").splitlines())
+
+    @cached_property
+    def _session(self) -> Any:
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = min(2, os.cpu_count() or 1)
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # an idle model takes no CPU
+        options.log_severity_level = 3
+        model = str(self._folder / "model.onnx")
+        return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+def batches(encoded: list[list[int]], numbers: list[int]) -> Iterator[list[int]]:
+    """The numbers in groups of texts about as long as each other, so that little is padding."""
+    batch: list[int] = []
+    for number in sorted(numbers, key=lambda number: len(encoded[number])):
+        if len(batch) == BATCH or (len(batch) + 1) * len(encoded[number]) > MOST_TOKENS:
+            yield batch
+            batch = []
+        batch.append(number)
+    if batch:
+        yield batch

@@ -1,0 +1,58 @@
+"""From the name in `embedding.provider` to an embedder: the one place that knows them all."""
+
+from __future__ import annotations
+
+from memlake import config
+from memlake.config import Settings
+from memlake.errors import InvalidInput
+from memlake.memories.embedders import local
+from memlake.memories.embedders.checked import Embedder, checked
+from memlake.memories.embedders.hashed import Hashed
+from memlake.memories.embedders.http import Endpoint
+from memlake.memories.embedders.libraries import LOADERS, Library
+from memlake.memories.embedders.services import APIS, Service
+
+PROVIDERS = ("local", *APIS, *LOADERS, "test", "none")
+
+
+def open_embedder(name: str, settings: Settings) -> Embedder | None:
+    """The embedder called `provider` or `provider:model`, checked; None for `none`, and for a `local` that is missing.
+
+    Nothing is loaded or asked before the first text, so a wrong key or an unreachable service shows there.
+    """
+    provider, model = _parts(name, settings)
+    if provider == "none" or missing(name):
+        return None
+    if provider in APIS:
+        return checked(_service(provider, model, settings))
+    if provider in LOADERS:
+        return checked(Library(provider, model))
+    return checked(Hashed() if provider == "test" else local.Local())
+
+
+def missing(name: str) -> str:
+    """Why `open_embedder` gives None where an embedder was meant, in a sentence; empty when it does not."""
+    return local.MISSING if name == "local" and not local.installed() else ""
+
+
+def _parts(name: str, settings: Settings) -> tuple[str, str]:
+    provider, _, model = name.partition(":")
+    if provider not in PROVIDERS:
+        raise InvalidInput(
+            f'there is no embedding provider "{provider}".',
+            hint=f"Set `embedding.provider` to one of {', '.join(PROVIDERS)}; a model follows a colon.",
+        )
+    return provider, model or settings.embedding_model
+
+
+def _service(provider: str, model: str, settings: Settings) -> Service:
+    api = APIS[provider]
+    url = settings.embedding_url or config.outside(api.url_name) or api.url
+    endpoint = Endpoint(
+        provider,
+        url if "://" in url else f"http://{url}",  # OLLAMA_HOST is often host:port
+        key_name=api.key_name,
+        key=config.outside(api.key_name),
+        timeout=settings.embedding_timeout,
+    )
+    return Service(endpoint, model, batch_size=settings.embedding_batch_size)
