@@ -15,7 +15,10 @@ NAMES = {
     "Error", "InvalidInput", "NotARepo", "NotFound", "Nothing", "Purged", "Repo", "Status", "Tag", "Unavailable",
     "init", "open",
 }  # fmt: skip
-HEAVY = ("apsw", "msgpack", "pyarrow", "numpy", "pandas", "zstandard", "pyfastcdc", "click", "tomlkit", "obstore")
+HEAVY = (
+    "apsw", "msgpack", "pyarrow", "numpy", "pandas", "zstandard", "pyfastcdc", "click", "tomlkit", "obstore",
+    "onnxruntime", "memlake_minilm",
+)  # fmt: skip
 
 
 def loaded_after(code: str) -> set[str]:
@@ -58,6 +61,11 @@ def test_importing_memlake_imports_nothing_heavy_and_none_of_its_own_parts() -> 
     assert {name for name in loaded if name.startswith("memlake")} == {"memlake"}
 
 
+def test_importing_the_memories_imports_nothing_heavy() -> None:
+    loaded = loaded_after("import memlake.memories, memlake.memories.embedders, memlake.memories.batching")
+    assert not {name.split(".")[0] for name in loaded} & set(HEAVY)
+
+
 def test_errors_and_records_are_plain_python() -> None:
     loaded = loaded_after("import memlake as ml; ml.NotFound; ml.Commit")
     assert not {name.split(".")[0] for name in loaded} & set(HEAVY)
@@ -65,7 +73,14 @@ def test_errors_and_records_are_plain_python() -> None:
 
 def test_opening_a_repo_loads_no_arrow_and_no_command_line(tmp_path) -> None:
     loaded = loaded_after(f"import memlake as ml; ml.init({str(tmp_path)!r}).status()")
-    assert not {name.split(".")[0] for name in loaded} & {"pyarrow", "numpy", "pandas", "click", "obstore"}
+    assert not {name.split(".")[0] for name in loaded} & {
+        "pyarrow",
+        "numpy",
+        "pandas",
+        "click",
+        "obstore",
+        "onnxruntime",
+    }
     assert "memlake.repo" in loaded  # else this check would see nothing
 
 
