@@ -9,6 +9,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check
 RUN    := requirements/run.txt
 TEST   := requirements/test.txt
 TOOLS  := requirements/model.txt
+SHARED := numpy protobuf typing-extensions
 MODEL  := build/model
 
 .PHONY: help demo test lint pytest torture bench docs model lock wheel clean
@@ -45,7 +46,7 @@ lock:  ## resolve pyproject.toml again into the pinned requirements (needs uv)
 	@command -v $(UV) >/dev/null || { echo "make lock needs uv: pip install uv, or make lock UV=/path/to/uv" >&2; exit 1; }
 	$(call resolve,pyproject.toml --group build,$(RUN))
 	$(call resolve,pyproject.toml --group build --group test --constraint $(RUN),$(TEST))
-	$(call resolve,--group model --constraint $(RUN),$(TOOLS))
+	$(call resolve,--group model --constraint $(RUN) $(addprefix --no-emit-package ,$(SHARED)),$(TOOLS))
 
 # --universal: one file serves every Python and system. Index addresses are the reader's own business, so the
 # resolver is told to write none, and the last line fails if one got in.
@@ -89,9 +90,10 @@ $(VENV)/model.stamp: $(MODEL)/wheel.stamp $(VENV)/run.stamp
 	$(PIP) install --quiet --no-deps --no-index --force-reinstall $(MODEL)/memlake_minilm-*.whl
 	@touch $@
 
-# The tools that write the model stay out of .venv: a user never needs them.
+# The tools that write the model stay out of .venv: a user never needs them. What they SHARE with it is taken from it.
 $(MODEL)/wheel.stamp: $(TOOLS) $(wildcard packages/memlake-minilm/*.* packages/memlake-minilm/*/*.py) | $(VENV)/run.stamp
 	@mkdir -p $(MODEL)
-	$(PIP) install --quiet --require-hashes --upgrade --target $(MODEL)/tools -r $(TOOLS)
+	$(PIP) install --quiet --require-hashes --no-deps --no-compile --upgrade --target $(MODEL)/tools -r $(TOOLS)
 	PYTHONPATH=$(MODEL)/tools $(BIN)/python packages/memlake-minilm/build.py $(MODEL)
+	@rm -rf $(MODEL)/tools $(MODEL)/package
 	@touch $@

@@ -40,13 +40,15 @@ class FakeService:
     def _handler(service) -> type[BaseHTTPRequestHandler]:  # noqa: N805
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
-                question = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                question = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))) or b"{}")
                 service.asked.append((self.path, dict(self.headers), question))
                 at = min(len(service.asked), len(service.replies)) - 1
                 status, headers, body = service.replies[at]
                 if isinstance(body, Callable):
                     body = body(question)
                 self._reply(status, headers, body if isinstance(body, bytes) else json.dumps(body).encode())
+
+            do_GET = do_POST  # noqa: N815 - what a followed redirect becomes
 
             def _reply(self, status: int, headers: dict[str, str], body: bytes) -> None:
                 if body == b'"hang"':

@@ -193,10 +193,11 @@ def test_an_address_where_nobody_listens_is_unreachable() -> None:
             opened("ollama", None, url=url).embed(["x"])
 
 
-def test_a_redirect_is_not_followed_so_the_key_stays(service: FakeService) -> None:
+@pytest.mark.parametrize("status", [302, 307])
+def test_a_redirect_is_not_followed_so_the_key_stays(status: int, service: FakeService) -> None:
     other = FakeService().answers(good("openai"))
-    service.answers({}, 307, Location=other.url + "/embeddings")
-    with pytest.raises(Unavailable, match="307"):
+    service.answers({}, status, Location=other.url + "/embeddings")
+    with pytest.raises(Unavailable, match=str(status)):
         opened("openai", service).embed(["x"])
     other.stop()
     assert other.asked == []
@@ -242,7 +243,9 @@ def test_a_service_that_changes_its_dimension_is_refused(service: FakeService) -
         embedder.embed_query("x")
 
 
-@pytest.mark.parametrize("url", ["ftp://host", "https://", "file:///etc/hunter2", "https://me:hunter2@host"])
+@pytest.mark.parametrize(
+    "url", ["ftp://host", "https://", "file:///etc/hunter2", "https://me:hunter2@host", "http://[::1"]
+)
 def test_an_address_that_cannot_be_used_is_refused_when_opened_and_not_shown(url: str) -> None:
     with pytest.raises(InvalidInput, match="openai") as caught:
         opened("openai", None, url=url)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +13,9 @@ import numpy as np
 import pytest
 
 from memlake.config import Settings
+from memlake.errors import Unavailable
 from memlake.memories.embedders import Embedder, open_embedder
-from memlake.memories.embedders.local import BATCH, MOST_TOKENS, batches, installed
+from memlake.memories.embedders.local import BATCH, MOST_TOKENS, batches, installed, load
 from memlake.memories.embedders.wordpiece import WordPiece
 
 needs_model = pytest.mark.skipif(not installed(), reason="memlake-minilm is not installed: make model")
@@ -70,13 +73,33 @@ def test_a_text_it_cannot_read_has_no_vector(model: Embedder) -> None:
     assert model.embed_query("什么座位") is None
 
 
+@needs_model
+def test_threads_may_share_a_model_that_is_not_loaded_yet() -> None:
+    embedder = open_embedder("local", Settings())
+    assert embedder is not None
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(embedder.embed_query, ["the same text"] * 8))
+    assert len(found) == 8 and all(one is not None and np.allclose(one, found[0], atol=1e-6) for one in found)
+
+
+@needs_model
+def test_a_damaged_model_is_unavailable_and_named(tmp_path: Path, vocabulary: Path) -> None:
+    with pytest.raises(Unavailable, match=f"{tmp_path} could not be loaded"):
+        load(tmp_path)
+    (tmp_path / "vocab.txt").write_bytes(vocabulary.read_bytes())
+    (tmp_path / "model.onnx").write_bytes(b"half a download")
+    with pytest.raises(Unavailable, match="could not be loaded") as caught:
+        load(tmp_path)
+    assert "make model" in caught.value.hint
+
+
 def test_texts_are_grouped_by_length_within_the_limits() -> None:
-    encoded = [[0] * length for length in [256, 3, 200, 4, *[5] * 70, 256]]
+    encoded = [[0] * length for length in [256, 3, 200, 4, *[5] * 70, *[256] * 40]]
     found = list(batches(encoded, [number for number in range(len(encoded)) if number != 1]))
-    assert sorted(number for batch in found for number in batch) == [0, *range(2, len(encoded))]
-    assert all(len(batch) <= BATCH and len(batch) * len(encoded[batch[-1]]) <= MOST_TOKENS for batch in found)
-    assert [len(encoded[number]) for batch in found for number in batch] == sorted([256, 200, 4, *[5] * 70, 256])
-    assert len(found) == 3
+    lengths = [[len(encoded[number]) for number in batch] for batch in found]
+    assert list(chain(*lengths)) == sorted([200, 4, *[5] * 70, *[256] * 41])
+    assert sorted(chain(*found)) == [0, *range(2, len(encoded))]
+    assert all(len(batch) <= BATCH and len(batch) * batch[-1] <= MOST_TOKENS for batch in lengths)
     assert list(batches(encoded, [])) == []
 
 

@@ -10,6 +10,7 @@ import atexit
 import logging
 import random
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from threading import Condition, Thread
 from typing import Any, Generic, TypeVar
@@ -42,7 +43,7 @@ class Batcher(Generic[Key]):
     ) -> None:
         self._embed, self._deliver, self._failed = embed, deliver, failed
         self._size, self._seconds = size, seconds
-        self._waiting: list[tuple[Key, str]] = []
+        self._waiting: deque[tuple[Key, str]] = deque()
         self._busy = 0  # texts of the batch in hand
         self._hurry = 0  # who waits in `flush`
         self._closed = False
@@ -112,9 +113,8 @@ class Batcher(Generic[Key]):
                 self._change.wait(left if self._waiting else None)
             if self._closed:
                 return []
-            batch, self._waiting = self._waiting[: self._size], self._waiting[self._size :]
-            self._busy = len(batch)
-            return batch
+            self._busy = min(self._size, len(self._waiting))
+            return [self._waiting.popleft() for _ in range(self._busy)]
 
     def _handle(self, batch: list[tuple[Key, str]]) -> None:
         try:

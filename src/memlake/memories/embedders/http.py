@@ -35,7 +35,10 @@ class Endpoint:
     timeout: float = 30.0
 
     def __post_init__(self) -> None:
-        parts = urlsplit(self.url)
+        try:
+            parts = urlsplit(self.url)
+        except ValueError:  # a bracket that does not close
+            parts = urlsplit("")
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise InvalidInput(f"embedding.url takes an address as https://host/..., for {self.provider}.")
         if "@" in parts.netloc:

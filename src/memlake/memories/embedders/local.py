@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from memlake.errors import Unavailable
 from memlake.memories.embedders.wordpiece import WordPiece
 
 if TYPE_CHECKING:
@@ -31,62 +31,76 @@ def installed() -> bool:
 
 
 class Local:
-    """Loads at the first text. The same text has the same vector whatever stands beside it."""
+    """Loads at the first text. The same text has the same vector whatever stands beside it.
+
+    A query does not wait for a batch in another thread: onnxruntime runs both, on the threads of one session.
+    """
 
     def __init__(self) -> None:
-        import memlake_minilm  # two constants and a path
+        import memlake_minilm  # constants and a path
 
         self.name: str = memlake_minilm.MODEL
         self.dimension: int = memlake_minilm.DIMENSION
         self._limit: int = memlake_minilm.MAX_TOKENS
         self._folder: Path = memlake_minilm.path()
+        self._loaded: tuple[WordPiece, Any] | None = None
         self._lock = Lock()
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         import numpy as np
 
-        with self._lock:  # one load, and no more threads than one run uses
-            encoded = [self._tokenizer.encode(text, self._limit) for text in texts]
-            rows = np.full((len(texts), self.dimension), np.nan, np.float32)
-            for batch in batches(encoded, self._readable(encoded)):
-                rows[batch] = self._run([encoded[number] for number in batch])
+        tokenizer, session = self._load()
+        encoded = [tokenizer.encode(text, self._limit) for text in texts]
+        readable = [number for number, ids in enumerate(encoded) if tokenizer.unknown_share(ids) <= TOO_UNKNOWN]
+        rows = np.full((len(texts), self.dimension), np.nan, np.float32)
+        for batch in batches(encoded, readable):
+            rows[batch] = run(session, [encoded[number] for number in batch])
         return rows
 
     def embed_query(self, text: str) -> Vectors | None:
-        import numpy as np
-
         row: Vectors = self.embed([text])[0]
-        return None if np.isnan(row).any() else row
+        return row if row[0] == row[0] else None
 
-    def _readable(self, encoded: list[list[int]]) -> list[int]:
-        share = self._tokenizer.unknown_share
-        return [number for number, ids in enumerate(encoded) if share(ids) <= TOO_UNKNOWN]
+    def _load(self) -> tuple[WordPiece, Any]:
+        with self._lock:
+            if self._loaded is None:
+                self._loaded = load(self._folder)
+            return self._loaded
 
-    def _run(self, encoded: list[list[int]]) -> Vectors:
-        import numpy as np
 
-        ids = np.zeros((len(encoded), max(map(len, encoded))), np.int64)
-        mask = np.zeros_like(ids)
-        for number, one in enumerate(encoded):
-            ids[number, : len(one)] = one
-            mask[number, : len(one)] = 1
-        rows: Vectors = self._session.run(None, {"input_ids": ids, "attention_mask": mask})[0]
-        return rows
+def load(folder: Path) -> tuple[WordPiece, Any]:
+    """The tokenizer and the session of the model in a folder, or Unavailable."""
+    try:
+        words = (folder / "vocab.txt").read_text(encoding="utf-8").splitlines()
+        return WordPiece(words), open_session(folder / "model.onnx")
+    except Exception as error:  # the errors of onnxruntime have no class in common but this one
+        raise Unavailable(
+            f"the local embedding model in {folder} could not be loaded: {error}. Nothing was embedded.",
+            hint="Install it again: in a clone of memlake, remove build/model and run `make model`.",
+        ) from error
 
-    @cached_property
-    def _tokenizer(self) -> WordPiece:
-        return WordPiece((self._folder / "vocab.txt").read_text(encoding="utf-8").splitlines())
 
-    @cached_property
-    def _session(self) -> Any:
-        import onnxruntime
+def open_session(model: Path) -> Any:
+    import onnxruntime
 
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = min(2, os.cpu_count() or 1)
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # an idle model takes no CPU
-        options.log_severity_level = 3
-        model = str(self._folder / "model.onnx")
-        return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = min(2, os.cpu_count() or 1)
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # an idle model takes no CPU
+    options.log_severity_level = 3  # errors only: they are raised as well
+    return onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+
+
+def run(session: Any, encoded: list[list[int]]) -> Vectors:
+    """The vectors of one batch, the shorter texts padded."""
+    import numpy as np
+
+    ids = np.zeros((len(encoded), max(map(len, encoded))), np.int64)
+    mask = np.zeros_like(ids)
+    for number, one in enumerate(encoded):
+        ids[number, : len(one)] = one
+        mask[number, : len(one)] = 1
+    rows: Vectors = session.run(None, {"input_ids": ids, "attention_mask": mask})[0]
+    return rows
 
 
 def batches(encoded: list[list[int]], numbers: list[int]) -> Iterator[list[int]]:

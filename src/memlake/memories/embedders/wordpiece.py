@@ -59,11 +59,12 @@ class WordPiece:
         return ids.count(self.unknown) / said if said else 1.0
 
     def _pieces(self, word: str) -> list[int]:
-        if word not in self._known:
+        pieces = self._known.get(word)
+        if pieces is None:  # two threads may both cut a word; neither may miss one the other forgot
             if len(self._known) >= MOST_WORDS:
                 self._known.clear()
-            self._known[word] = list(self._cut(word))
-        return self._known[word]
+            pieces = self._known[word] = list(self._cut(word))
+        return pieces
 
     def _cut(self, word: str) -> Iterator[int]:
         """The longest known piece, then the longest of what is left; one unknown if some of it has none."""
