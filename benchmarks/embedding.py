@@ -53,8 +53,8 @@ def main() -> None:
     row("of which cutting a text into tokens, CPU", f"{cpu / TEXTS * 1000:.2f} ms")
     row("memory of the process at most", f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB")
     for name in PARTS:
-        row(f"installed size of {name}", f"{installed(name) / 1e6:.1f} MB")
-    row("together", f"{sum(map(installed, PARTS)) / 1e6:.0f} MB")
+        row(f"installed size of {name}", f"{installed(name) / 2**20:.1f} MB")
+    row("together", f"{sum(map(installed, PARTS)) / 2**20:.0f} MB")
 
 
 def made(words: list[str]) -> list[str]:
@@ -85,7 +85,7 @@ def started(then: str) -> float:
 
 
 def installed(name: str) -> int:
-    """Allocated bytes of the files a package lists, compiled ones included; 0 when it is not there."""
+    """Allocated bytes, as du counts, of the files a package lists, compiled ones included; 0 when it is not there."""
     try:
         files = distribution(name).files or []
     except PackageNotFoundError:
