@@ -1,0 +1,302 @@
+"""The vector index: rows found by the cosine of their vectors. Knows row ids and numbers, nothing of memories or SQL.
+
+`Flat` compares sign bits of all rows, then scores the nearest ones exactly. The newest rows, less than a block, have
+no bits yet and are always scored exactly. One process at a time may change it (the caller holds a lock); any number
+read meanwhile, and see a change at their next search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from memlake.errors import InvalidInput
+from memlake.index import signs, vectorfile
+from memlake.index.signs import Floats, Mask, Rows
+from memlake.index.vectorfile import Header, View
+from memlake.objects import disk
+
+Choose = Callable[[Rows], Mask]
+Allow = Choose | Rows  # a mask for row ids, or the allowed row ids themselves
+
+LISTED = 0.2  # up to this share of the rows, their bits are picked out; beyond, all bits are read in order
+Result = TypeVar("Result")
+
+
+class VectorIndex(Protocol):
+    """What a vector index can do; `Flat` serves to a few million rows."""
+
+    def append(self, rows: Rows, vectors: npt.ArrayLike) -> None: ...
+    def search(self, query: npt.ArrayLike, k: int, *, allow: Allow | None = None) -> tuple[Rows, Floats]: ...
+    def scores(self, query: npt.ArrayLike, rows: Rows) -> Floats: ...
+    def has(self, rows: Rows) -> Mask: ...
+    @property
+    def count(self) -> int: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """Rows found, best first, and how: `exact`, `bits of allowed rows`, `all bits, masked` or `all bits`."""
+
+    rows: Rows
+    cosine: Floats
+    plan: str
+    allowed: int
+    scored: int
+
+
+@dataclass(frozen=True, eq=False)
+class Scope:
+    """The slots a search may return: these, or those of a mask, or all."""
+
+    size: int
+    slots: Rows | None = None
+    mask: Mask | None = None
+
+
+class Flat:
+    def __init__(self, folder: Path, model: str, dimension: int) -> None:
+        if dimension < 1:
+            raise InvalidInput(f"vectors of {dimension} dimensions cannot be. Nothing was changed.")
+        self.folder = folder
+        self._empty = Header(model, dimension, vectorfile.BLOCK, rescore=signs.RESCORE)
+        self._known: View | None = None
+
+    # -- reading
+
+    @property
+    def count(self) -> int:
+        view = self._view()
+        return view.header.count - len(view.gone)
+
+    @property
+    def erased(self) -> int:
+        """Slots that hold nothing any more until `compact`."""
+        return len(self._view().gone)
+
+    @property
+    def rescore(self) -> int:
+        """Candidates by bits that are scored exactly, as last measured."""
+        return self._view().header.rescore
+
+    def has(self, rows: npt.ArrayLike) -> Mask:
+        view = self._view()
+        slots = view.find(_ids(rows))
+        return (slots >= 0) & ~np.isin(slots, view.gone)
+
+    def scores(self, query: npt.ArrayLike, rows: npt.ArrayLike) -> Floats:
+        """The cosine of given rows; NaN where there is no vector."""
+        unit, wanted = self._unit(query), _ids(rows)
+        return self._steadily(lambda view: _scores(view, unit, wanted))
+
+    def search(self, query: npt.ArrayLike, k: int, *, allow: Allow | None = None) -> tuple[Rows, Floats]:
+        found = self.explain(query, k, allow=allow)
+        return found.rows, found.cosine
+
+    def explain(self, query: npt.ArrayLike, k: int, *, allow: Allow | None = None) -> Found:
+        """As `search`, with the plan it took."""
+        if k < 1:
+            raise InvalidInput(f"k is {k}; at least one row must be asked for. Nothing was changed.")
+        unit = self._unit(query)
+        return self._steadily(lambda view: _search(view, unit, k, scope=_scope(view, allow)))
+
+    def verify(self) -> None:
+        """Read everything and compare checksums; raises Corrupt."""
+        header, wrong = self._steadily(lambda view: (view.header, vectorfile.damaged(view)))
+        if wrong:
+            raise vectorfile.damage(self.folder, header, wrong)
+
+    def _unit(self, query: npt.ArrayLike) -> Floats:
+        unit: Floats = signs.units(np.asarray(query)[None], self._empty.dimension, what="query")[0]
+        return unit
+
+    def _view(self) -> View:
+        known = self._known
+        if known is None or vectorfile.stamp(self.folder) != known.stamp:
+            self._known = known = vectorfile.look(self.folder, self._empty, known)
+        return known
+
+    def _steadily(self, work: Callable[[View], Result]) -> Result:
+        """Work on what is there, again if rows were erased meanwhile: their bytes may have changed under it.
+
+        Erasing says so in the header before it touches a byte, so looking once more afterwards is enough.
+        """
+        view = self._view()
+        while True:
+            result, before = work(view), view
+            view = self._view()
+            if (view.header.data, view.header.gone) == (before.header.data, before.header.gone):
+                return result
+
+    # -- changing
+
+    def append(self, rows: npt.ArrayLike, vectors: npt.ArrayLike) -> None:
+        """Add rows, on disk when this returns. Rows that are there or were erased are left as they are."""
+        ids = _ids(rows)
+        units = signs.units(vectors, self._empty.dimension)
+        if len(ids) != len(units) or len(np.unique(ids)) != len(ids):
+            raise InvalidInput(f"{len(units)} vectors need as many different rows, got {len(ids)}. Nothing was added.")
+        with disk.named_errors(f"adding vectors to {self.folder}"):
+            view = self._writable()
+            new = view.find(ids) < 0
+            if new.any():
+                self._add(view, ids[new], units[new])
+
+    def _add(self, view: View, rows: Rows, units: Floats) -> None:
+        before = view.header
+        last = view.rows[-1] if before.count else np.iinfo(np.int64).min
+        ascending = before.ascending and bool(rows[0] > last) and bool((np.diff(rows) > 0).all())
+        with vectorfile.Writer(self.folder, before) as writer:
+            writer.add(rows, units.astype(np.float16))
+            header = writer.finish(ascending=ascending)
+        if header.blocks.bit_length() > before.blocks.bit_length():  # as often as the rows double
+            header = _fitted(self.folder, header)
+        vectorfile.sweep(self.folder, vectorfile.publish(self.folder, header))
+
+    def forget(self, rows: npt.ArrayLike) -> None:
+        """Erase the vectors of rows from the files. After a crash in the middle, the next change finishes it."""
+        with disk.named_errors(f"erasing vectors from {self.folder}"):
+            view = self._writable()
+            slots = view.live(view.find(_ids(rows)))
+            header = view.header
+            if len(slots):
+                gone = np.union1d(view.gone, slots)
+                marked = replace(header, gone=gone.tobytes(), erasing=np.unique(slots).tobytes())
+                header = vectorfile.publish(self.folder, marked)
+            self._erase(header)
+
+    def _erase(self, header: Header) -> None:
+        if header.serial and (cleaned := vectorfile.erase(self.folder, header)) != header:
+            vectorfile.publish(self.folder, cleaned)
+
+    def compact(self, keep: Choose) -> None:
+        """Write the kept rows to new files, in order and without the erased ones, and switch to them."""
+        with disk.named_errors(f"compacting {self.folder}"):
+            view = self._writable()
+            mask = _mask(view, keep)
+            slots = np.flatnonzero(mask) if view.order is None else view.order[mask[view.order]]
+            header = _fitted(self.folder, self._copied(view, slots))
+            vectorfile.sweep(self.folder, vectorfile.publish(self.folder, header))
+
+    def _copied(self, view: View, slots: Rows) -> Header:
+        old = view.header
+        start = replace(self._empty, serial=old.serial, data=old.unused, bits=old.unused, mean=old.mean)
+        with vectorfile.Writer(self.folder, start) as writer:
+            for first in range(0, len(slots), start.block):
+                piece = slots[first : first + start.block]
+                writer.add(view.rows[piece], view.vectors[piece])
+            return writer.finish(ascending=True)
+
+    def _writable(self) -> View:
+        """What is there, after finishing or removing what a process that died had begun."""
+        if not self.folder.is_dir():
+            disk.mkdir(self.folder)
+        view = self._view()
+        vectorfile.sweep(self.folder, view.header)
+        if view.header.erasing:
+            self._erase(view.header)
+        return self._view()
+
+
+def _ids(rows: npt.ArrayLike) -> Rows:
+    given = np.asarray(rows)
+    if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
+        raise InvalidInput(f"row ids are a list of integers, not {given.dtype} of shape {given.shape}.")
+    return given.astype(np.int64)
+
+
+def _fitted(folder: Path, header: Header) -> Header:
+    """Measure how many candidates are needed; where it is many, subtract the mean before taking signs if that helps."""
+    if not header.blocks:
+        return header
+    view = vectorfile.map_files(folder, header)
+    rescore = _needed(view)
+    if rescore > signs.RESCORE:
+        centred = vectorfile.write_bits(folder, view, signs.mean_of(view.vectors))
+        with_mean = _needed(vectorfile.map_files(folder, centred))
+        header, rescore = (centred, with_mean) if with_mean < rescore else (header, rescore)
+    return replace(header, rescore=rescore)
+
+
+def _needed(view: View) -> int:
+    sealed = view.header.blocks * view.header.block
+    return signs.candidates_needed(view.vectors[:sealed], view.bits, view.mean)
+
+
+# -- searching
+
+
+def _scores(view: View, query: Floats, rows: Rows) -> Floats:
+    slots = view.find(rows)
+    known = (slots >= 0) & ~np.isin(slots, view.gone)
+    found = np.full(len(rows), np.nan, np.float32)
+    once, places = np.unique(slots[known], return_inverse=True)
+    found[known] = signs.dots(view.vectors, once, query)[places].clip(-1, 1)
+    return found
+
+
+def _mask(view: View, choose: Choose) -> Mask:
+    mask = np.array(choose(view.rows), np.bool_)
+    if mask.shape != view.rows.shape:
+        raise InvalidInput(f"a filter of {len(view.rows)} rows answered with an array of shape {mask.shape}.")
+    mask[view.gone] = False
+    return mask
+
+
+def _scope(view: View, allow: Allow | None) -> Scope:
+    """The allowed slots as a list where they are few, else as a mask."""
+    count = view.header.count
+    if allow is None and not len(view.gone):
+        return Scope(count)
+    if allow is None or callable(allow):
+        mask = _mask(view, allow or (lambda rows: np.ones(len(rows), np.bool_)))
+        size = int(np.count_nonzero(mask))
+        return Scope(size, np.flatnonzero(mask)) if size <= LISTED * count else Scope(size, mask=mask)
+    slots = view.live(view.find(_ids(allow)))
+    slots = slots if bool((slots[1:] > slots[:-1]).all()) else np.unique(slots)
+    if len(slots) <= LISTED * count:
+        return Scope(len(slots), slots)
+    mask = np.zeros(count, np.bool_)
+    mask[slots] = True
+    return Scope(len(slots), mask=mask)
+
+
+def _search(view: View, query: Floats, k: int, *, scope: Scope) -> Found:
+    limit = max(view.header.rescore, 10 * k)
+    if scope.size <= 2 * limit:  # reading these whole costs less than finding out which half to read
+        plan, slots = "exact", _all_slots(view, scope)
+    else:
+        plan, slots = _candidates(view, query, limit, scope=scope)
+    cosine = signs.dots(view.vectors, slots, query)
+    rows = view.rows[slots]
+    top = signs.best(cosine, rows, k)
+    return Found(rows[top], cosine[top].clip(-1, 1), plan, scope.size, len(slots))
+
+
+def _all_slots(view: View, scope: Scope) -> Rows:
+    if scope.slots is not None:
+        return scope.slots
+    return np.arange(view.header.count) if scope.mask is None else np.flatnonzero(scope.mask)
+
+
+def _candidates(view: View, query: Floats, limit: int, *, scope: Scope) -> tuple[str, Rows]:
+    """The plan, and the slots to score: the nearest by bits, and all that have none yet."""
+    sealed, furthest = view.header.blocks * view.header.block, 64 * view.bits.shape[1]
+    bits = signs.query_bits(query, view.mean)
+    if scope.slots is not None:
+        split = int(np.searchsorted(scope.slots, sealed))
+        listed, newest = scope.slots[:split], scope.slots[split:]
+        near = listed[signs.nearest(signs.distances_of(view.bits, listed, bits), limit, furthest)]
+        return "bits of allowed rows", np.concatenate([near, newest])
+    found = signs.distances(view.bits, bits)
+    newest = np.arange(sealed, view.header.count)
+    if scope.mask is not None:
+        signs.hide_others(found, scope.mask[:sealed])
+        newest = newest[scope.mask[sealed:]]
+    plan = "all bits" if scope.mask is None else "all bits, masked"
+    return plan, np.concatenate([signs.nearest(found, limit, furthest), newest])
