@@ -30,6 +30,11 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(signs, "RESCORE", 20)
 
 
+@pytest.fixture(autouse=True)
+def _known_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vectorfile, "any_number", lambda: 0)
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     return tmp_path / "vectors"
@@ -342,6 +347,17 @@ def test_a_reader_that_meets_a_compaction_looks_again(folder: Path, monkeypatch:
     assert Flat(folder, "m", D).search(np.ones(D), 3)[0].tolist() == [2]
 
 
+def test_a_reader_takes_no_old_map_for_an_index_made_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    filled(folder, 3)
+    reader = Flat(folder, "m", D)
+    assert reader.search(noise([2])[0], 1)[0].tolist() == [2]
+    shutil.rmtree(folder)
+    Flat(folder, "m", D).append([10, 11, 12], noise([10, 11, 12]))
+    rows, cosine = reader.search(noise([11])[0], 1)
+    assert rows.tolist() == [11] and cosine[0] > 0.99
+
+
 _APPENDER = """
 import sys, numpy as np, pathlib
 from memlake.index import signs, vectorfile
@@ -458,6 +474,20 @@ def test_a_kill_before_any_step_leaves_the_state_before_or_after(name: str) -> N
     survived = crash_everywhere(CHANGES[name], 0 if "first" in name else 150)
     print(f"{name}: {survived} kills survived", file=sys.stderr)
     assert survived > 5
+
+
+@pytest.mark.usefixtures("small")
+def test_everything_a_header_counts_is_synced_before_the_header(folder: Path) -> None:
+    """A power cut may otherwise keep the header and lose the rows."""
+    header = ["write", "fsync", "rename", "fsync-dir"]
+    index = Flat(folder, "m", D)
+    first = steps_of(lambda: index.append(np.arange(10), noise(range(10))))
+    assert first == ["mkdir", "fsync-dir", "write", "write", "fsync", "fsync", *header]
+    sealing = steps_of(lambda: index.append(np.arange(10, 64), noise(range(10, 64))))
+    assert sealing[:6] == ["write", "write", "write", "fsync", "fsync", "fsync"]
+    assert sealing[-5:] == [*header, "unlink"], "bits with the mean subtracted were tried"
+    erasing = steps_of(lambda: index.forget([3]))
+    assert erasing == [*header, "write", "fsync", "write", "fsync", *header]
 
 
 @pytest.mark.usefixtures("small")

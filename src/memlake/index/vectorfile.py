@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
+import secrets
 import struct
 import zlib
 from collections.abc import Iterator
@@ -85,6 +86,11 @@ class Header:
     @property
     def names(self) -> dict[str, str]:
         return {"rows": f"rows.{self.data}", "vectors": f"vectors.{self.data}", "bits": f"bits.{self.bits}"}
+
+
+def any_number() -> int:
+    """The first number of an index: one made again in the same folder has other names, so no map is mistaken."""
+    return secrets.randbits(32)
 
 
 # -- the header on disk

@@ -64,7 +64,8 @@ class Flat:
         if dimension < 1:
             raise InvalidInput(f"vectors of {dimension} dimensions cannot be. Nothing was changed.")
         self.folder = folder
-        self._empty = Header(model, dimension, vectorfile.BLOCK, rescore=signs.RESCORE)
+        first = vectorfile.any_number()
+        self._empty = Header(model, dimension, vectorfile.BLOCK, data=first, bits=first, rescore=signs.RESCORE)
         self._known: View | None = None
 
     # -- reading
