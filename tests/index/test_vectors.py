@@ -320,6 +320,16 @@ def test_rows_that_come_late_are_found_and_compacting_puts_them_in_order(folder:
     assert content(folder) == stored([row for row in range(300) if row != 5])
 
 
+@pytest.mark.parametrize("batches", [[[5, 6, 9], [1, 2]], [[1], [9, 3, 4, 2]]])
+def test_rows_are_found_whether_a_batch_comes_late_or_is_not_in_order(folder: Path, batches: list[list[int]]) -> None:
+    index = Flat(folder, "m", D)
+    for rows in batches:
+        index.append(rows, noise(rows))
+    every = sorted(row for rows in batches for row in rows)
+    assert index.has(every).all() and content(folder) == stored(every)
+    np.testing.assert_allclose([index.scores(noise([row])[0], [row])[0] for row in every], 1, atol=1e-3)
+
+
 def test_a_reader_notices_what_another_one_writes(folder: Path) -> None:
     writer, reader = filled(folder, 3), Flat(folder, "m", D)
     assert reader.count == 3
