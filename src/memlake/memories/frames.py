@@ -1,0 +1,207 @@
+"""What a sentence says of whom: (subject, attribute, value), read by pattern; None when no pattern fits."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+from memlake.memories import lexicon
+from memlake.memories.phrases import Phrase, content, negations, stem
+
+LEAD_IN = re.compile(
+    r"^(?:(?:(?:no|yes|ok|okay|well|actually|correction|update|edit|btw|sorry)\b[\s,:;.!—-]*"
+    r"|(?:note|todo|reminder|remember|fyi|info|tip)\s*:\s*))+",
+    re.IGNORECASE,
+)
+USER = re.compile(r"^(?:i|me|my|mine|we|our|(?:the )?user(?:'s|s')?)$")
+SUBJECT = r"(?P<subject>(?:(?:the|my|our|his|her|their|this) )?[\w'.-]+(?: [\w'.-]+){0,2}?)"
+ADVERB = r"(?: (?:also|really|strongly|usually|generally|now|always|still|actually|currently|personally|absolutely))*"
+NOT = r"(?P<not> (?:do not|does not|don't|doesn't|did not|didn't|no longer|never|cannot|can't|is not|am not|isn't))?"
+
+
+def _any(verbs: str) -> str:
+    return "|".join(verbs.split())
+
+
+PREFERENCE = re.compile(
+    rf"^{SUBJECT}{ADVERB}{NOT}{ADVERB} (?:(?P<like>{_any(lexicon.LIKE)}|(?:(?:am|is) )?(?:fond|a (?:big )?fan) of)"
+    rf"|(?P<dislike>{_any(lexicon.DISLIKE)}|(?:can't|cannot|can not) stand))(?!,| to be) (?P<value>.+)$",
+    re.IGNORECASE,
+)
+# Where the object of a liking ends and its reason begins.
+REASON = re.compile(r"\s*(?:[,;]\s*)?\b(?:because|since|due to|so that|as (?:it|they|i)\b|, as\b).*$", re.IGNORECASE)
+OVER = re.compile(r"\b(?:over|rather than|instead of|more than)\b", re.IGNORECASE)
+# What ends the head of a noun phrase: `films about scientists` are films.
+TAIL = re.compile(
+    r"\b(?:with|without|for|of|about|that|which|who|in|on|at|to|like|"
+    r"including|especially|such as|except|from|by|focus\w*|over)\b|[,;(]"
+)
+# A list goes on after these; a part that starts with a tail narrows what was said before it.
+LIST = re.compile(r"\s*(?:,\s*and|,|\band\b|&|;|/|、|和)\s*")
+
+KEY_VALUE = re.compile(r"^(?P<key>[^:=\n]{1,60}?)\s*(?::(?!//)|=)\s*(?P<value>\S.*)$", re.DOTALL)
+CJK_IS = re.compile(r"^(?P<key>[\u3400-\u9fff]{1,12}?)(?:现在|現在|其实)?(?:是|为|為)(?P<value>.+)$")
+CJK_USER = re.compile("用户的?|用戶的?|我的?|的")
+IS = re.compile(
+    r"^(?P<key>[^,;:]{2,60}?) (?:is|are|was|were|will be|should be|has been|became|has changed to|changed to|equals)"
+    r"(?: now| actually| currently| still| set to| changed to)*(?P<not> not)? (?P<value>\S.*)$",
+    re.IGNORECASE,
+)
+# `Bob is now the user's manager`: the value first.
+INVERSE = re.compile(
+    r"^(?P<value>[A-Z][\w-]+(?: [A-Z][\w-]+)?) (?:is|became)(?: now)? "
+    r"(?P<key>(?:(?:the )?user's|my|our|the) [\w ]{2,30})$"
+)
+DOING = re.compile(r"(?:being |not )?\w{2,}ing\b", re.IGNORECASE)
+STATES = {
+    "home": r"(?:lives?|living|resides?|residing|based) (?:in|at)|(?:mov(?:ed|es|ing)|relocated)(?: \w+){0,2} to",
+    "employer": r"(?:works?|working|worked) (?:at|for)|(?:is )?employed (?:at|by)",
+    "job": r"(?:works?|working) as(?: an?)?",
+    "school": r"(?:studies|studying|study) at",
+    "spouse": r"(?:(?:is|am|got) )?(?:married|engaged) to|(?:is|am) dating",
+    "birthday": r"(?:was|were) born (?:on|in)",
+    "uses": r"(?:uses?|using|switched(?: \S+){0,4} to|migrated(?: \S+){0,4} to|runs? on)",
+}
+STATE = {
+    name: re.compile(
+        rf"^{SUBJECT}{ADVERB}{NOT}{ADVERB}(?: (?:is|am|are|has|have))?{ADVERB} (?:{verbs}) (?P<value>.+)$",
+        re.IGNORECASE,
+    )
+    for name, verbs in STATES.items()
+}
+CJK_STATE = {"home": re.compile(r"^(?P<subject>.{0,12}?)(?:现在|已经)?(?:住在|搬到了?|居住在)(?P<value>.+)$")}
+AS_A = re.compile(
+    r"^(?P<value>.+?) (?:as|for) (?:(?:my|his|her|their|our|the|a|an|main|primary|default) )*(?P<key>[\w ]+?)\W*$",
+    re.IGNORECASE,
+)
+KIND = {name: re.compile(rf"^(?:the )?(?:{names})\b", re.IGNORECASE) for name, names in lexicon.KINDS.items()}
+
+
+@dataclass(frozen=True)
+class Frame:
+    """`shape` is how it was said: preference, key (key: value), is, or state (lives in, uses ...)."""
+
+    shape: str
+    key: frozenset[str]
+    value: Phrase
+    positive: bool = True
+
+    @property
+    def several(self) -> bool:
+        """The key collects values: `User preference: a; b`."""
+        return bool(self.key & SEVERAL) or ";" in self.value.text
+
+    @property
+    def single(self) -> bool:
+        """The subject has one value of this at a time."""
+        brief = self.shape == "key" and len(self.value.text) <= 40
+        return brief or self.shape == "state" or bool(self.key & SINGLE)
+
+
+SINGLE = frozenset(stem(word) for word in lexicon.SINGLE)
+SEVERAL = frozenset(stem(word) for word in lexicon.SEVERAL)
+
+
+def find_frame(phrase: Phrase) -> Frame | None:
+    """The frame of the first sentence that says something; later sentences are its reasons."""
+    said = head(phrase)
+    return _preference(said) or _state(said) or _key_value(said) or _is(said)
+
+
+def head(phrase: Phrase) -> str:
+    for sentence in phrase.sentences[:2]:
+        if said := LEAD_IN.sub("", sentence).strip().rstrip(".!。"):
+            return said
+    return phrase.text
+
+
+def without_lead_in(text: str) -> str | None:
+    """`No, it is blue` as it should stand: `It is blue`; None when nothing led in."""
+    said = LEAD_IN.sub("", text)
+    return said[0].upper() + said[1:] if said and said != text else None
+
+
+def subject_key(text: str) -> frozenset[str]:
+    """Whom it is about; nothing for the user, who is meant unless another is named."""
+    text = CJK_USER.sub("", text).strip()
+    return frozenset() if USER.match(text.lower()) else frozenset(content(Phrase(text).words))
+
+
+def _preference(said: str) -> Frame | None:
+    found = PREFERENCE.match(said)
+    if found is None or _has_be(found["subject"]):
+        return None
+    positive = bool(found["like"]) != bool(found["not"])
+    return Frame("preference", subject_key(found["subject"]), Phrase(REASON.sub("", found["value"])), positive)
+
+
+def _has_be(text: str) -> bool:
+    return not {"is", "are", "was", "were", "be", "am", "who", "that", "looks", "look"}.isdisjoint(text.lower().split())
+
+
+def _state(said: str) -> Frame | None:
+    for name, pattern in (*STATE.items(), *CJK_STATE.items()):
+        found = pattern.match(said)
+        if found is None or _indefinite(found["subject"]):
+            continue
+        key, value = (name, found["value"]) if name != "uses" else _used(found["value"])
+        if key and (name != "home" or not found["value"][0].islower()):  # `moved to the back-end team` is no place
+            refused = bool(found.groupdict().get("not"))
+            return Frame("state", subject_key(found["subject"]) | {key}, Phrase(value), not refused)
+    return None
+
+
+def _indefinite(subject: str) -> bool:
+    return subject.lower().partition(" ")[0] in lexicon.INDEFINITE
+
+
+def _used(value: str) -> tuple[str, str]:
+    """`Neovim as my editor` is (editor, Neovim); `Postgres` is (database, Postgres); else nothing is known."""
+    named = AS_A.match(value)
+    if named and stem(named["key"].split()[-1].lower()) in SINGLE:
+        return stem(named["key"].split()[-1].lower()), named["value"]
+    return next(((name, value) for name, pattern in KIND.items() if pattern.match(value)), ("", value))
+
+
+def _key_value(said: str) -> Frame | None:
+    found = KEY_VALUE.match(said) or CJK_IS.match(said)
+    if found is None or len(found["key"].split()) > 6 or (found["key"][-1].isdigit() and found["value"][0].isdigit()):
+        return None
+    key = subject_key(found["key"])
+    return Frame("key", key, Phrase(found["value"])) if key else None
+
+
+def _is(said: str) -> Frame | None:
+    found = IS.match(said)
+    turned = INVERSE.match(said)
+    if turned and stem(turned["key"].split()[-1]) in SINGLE:
+        return Frame("is", frozenset(content(Phrase(turned["key"]).words)), Phrase(turned["value"]))
+    if found is None:
+        return None
+    left = Phrase(found["key"]).words
+    if not left or left[0] in lexicon.INDEFINITE or left[0] in lexicon.PRONOUNS or negations(left):
+        return None
+    key = frozenset(content(left))
+    if DOING.match(found["value"]) and not (key & SINGLE and " " not in found["value"]):
+        return None  # `the dog is running` is no attribute; `the target is staging` is
+    return Frame("is", key, Phrase(found["value"]), not found["not"]) if 0 < len(key) <= 6 else None
+
+
+# -- the objects of likings
+
+
+@lru_cache(maxsize=1024)
+def head_noun(text: str) -> str:
+    """The noun that a phrase is about: `novels` in `Romance novels with strong characters`."""
+    first = TAIL.split(text.lower().strip(), maxsplit=1)[0] or text.lower()
+    stems = list(content(Phrase(first).words))
+    return stems[-1] if stems else ""
+
+
+def items(text: str) -> list[frozenset[str]]:
+    """The members of a list; a part that only narrows the one before it is not a member."""
+    parts = [part for part in LIST.split(text) if part]
+    if any(TAIL.match(part.lower()) for part in parts[1:]):
+        return [Phrase(text).bag]
+    return [Phrase(part).bag for part in parts]

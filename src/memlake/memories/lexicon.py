@@ -1,0 +1,202 @@
+"""The words the merge rules know: small general lists, written by hand, each with the reason it is there."""
+
+from __future__ import annotations
+
+import re
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+def _table(text: str) -> dict[str, str]:
+    """`men man, children child` as a dict."""
+    return dict(entry.split() for entry in text.split(","))
+
+
+# -- grammar
+
+# Carry no fact by themselves. `user` is here because every memory is about the user unless it says otherwise.
+FUNCTION_WORDS = _words(
+    """a an the this that these those such some any each every i me my mine myself you your yours he him his she her
+    hers it its we us our ours they them their theirs who whom whose which what user users one ones am is are was
+    were be been being do does did doing has have had having will would shall should can could may might must let
+    of to in on at by for with from as into onto upon about over through during than then so if when while where
+    and or but also too both either neither plus there here very really quite just still already even only
+    actually now currently nowadays today always usually often please okay ok yes well rather instead anymore
+    longer"""
+)
+PREPOSITIONS = _words(
+    "of to in on at for with from into onto upon about over through during near under behind and which who that"
+)
+NEGATIONS = _words(
+    """not no never none nobody nothing nowhere neither nor cannot without nicht kein keine keinen nie pas jamais
+    nunca 不 没 沒 未 别 無 非"""
+)
+NOT_NEGATED = _words("only just matter doubt later least")  # `not only`, `no matter`, `no later than`
+CONTRACTED = _table(
+    "isn't is, aren't are, wasn't was, weren't were, don't do, doesn't does, didn't did, can't can, won't will, "
+    "shan't shall, hasn't has, haven't have, hadn't had, m am, re are, ve have, ll will, d would"
+)
+IRREGULAR = _table(
+    """men man, women woman, children child, people person, feet foot, teeth tooth, mice mouse, wives wife, knives
+    knife, lives live, leaves leave, shelves shelf, wolves wolf, ate eat, eaten eat, rode ride, ridden ride, ran
+    run, wrote write, written write, drove drive, driven drive, took take, taken take, gave give, given give, went
+    go, gone go, spoke speak, spoken speak, drank drink, drunk drink, sang sing, sung sing, swam swim, threw
+    throw, thrown throw, held hold, kept keep, left leave, made make, built build, sent send, sold sell, bought
+    buy, brought bring, thought think, caught catch, taught teach, said say, told tell, met meet, paid pay, sat
+    sit, stood stand, slept sleep, spent spend, won win, wore wear, worn wear, chose choose, chosen choose, broke
+    break, broken break, began begin, begun begin, knew know, known know, grew grow, grown grow, flew fly, flown
+    fly, drew draw, drawn draw, fell fall, fallen fall, felt feel, found find, got get, gotten get, saw see, seen
+    see, shown show, shot shoot, better good, best good, lying lie, dying die, tying tie, using use, used use,
+    uses use"""
+)
+PAST = _words(
+    """ate rode ran wrote drove took gave went spoke drank sang swam threw built sent sold bought brought caught said
+    told met paid sat slept spent won wore chose broke began flew drew fell found got saw"""
+)
+NUMBER_WORDS = _words(
+    "two three four five six seven eight nine ten eleven twelve twenty fifty hundred thousand once twice"
+)
+INDEFINITE = _words(
+    """a an some any several many few two three four five six seven eight nine ten there someone somebody nobody
+    people no one another"""
+)
+PRONOUNS = _words("he she it they this that these those we you who which what there")
+
+# -- words that mean the same, for comparing: the first of each group stands for all
+SYNONYM_GROUPS = """
+    child kid youngster; man guy gentleman; woman lady; person human individual; boy lad; dog puppy; cat kitten
+    small little tiny; large big huge; quick fast rapid; begin start commence; finish end complete; buy purchase
+    photo picture photograph; car automobile; bike bicycle; motorbike motorcycle; phone telephone mobile cellphone
+    email mail; job occupation profession; manager boss supervisor; live reside dwell; film movie; color colour
+    favorite favourite; jump leap; cut slice chop dice; talk speak chat; look watch gaze; shirt tshirt; ocean sea
+    sofa couch; shop store; trip journey; picture image; doctor physician; error mistake; fix repair; house home
+    rock stone; road street; auto automatic; repo repository; config configuration; db database; docs documentation
+    postgres postgresql; js javascript; ts typescript; k8s kubernetes; vscode code; message msg; dir directory folder
+"""
+
+# -- opposites: two sentences alike but for such a pair cannot both hold
+ANTONYM_PAIRS = """
+    on/off in/out into/out up/down over/under above/below left/right inside/outside open/closed open/close
+    near/far day/night hot/cold warm/cool big/small large/tiny high/low tall/short long/short wide/narrow
+    thick/thin heavy/light dark/light bright/dark fast/slow quick/slow early/late old/young old/new first/last
+    full/empty wet/dry clean/dirty hard/soft hard/easy rough/smooth sharp/blunt strong/weak rich/poor
+    cheap/expensive good/bad right/wrong true/false happy/sad loud/quiet noisy/quiet calm/angry awake/asleep
+    alive/dead single/married public/private manual/automatic enabled/disabled enable/disable allow/forbid
+    allowed/forbidden allow/deny required/optional required/forbidden include/exclude accept/reject accept/refuse
+    approve/reject add/remove add/delete create/delete insert/remove start/stop begin/finish start/finish
+    push/pull lift/drop raise/lower increase/decrease rise/fall buy/sell lend/borrow give/take send/receive
+    win/lose find/lose catch/miss hit/miss love/hate like/dislike follow/avoid follow/lead approach/leave
+    arrive/leave arrive/depart enter/leave enter/exit come/go sit/stand stand/lie sleep/wake work/rest laugh/cry
+    smile/frown whisper/shout break/fix break/repair build/destroy fill/drain fill/empty join/quit join/leave
+    hire/fire lock/unlock attach/detach connect/disconnect zip/unzip pack/unpack install/uninstall mount/unmount
+    wear/remove dress/undress cover/uncover load/unload tabs/spaces tab/space remote/onsite indoors/outdoors
+    indoor/outdoor online/offline always/never all/none everybody/nobody everyone/nobody someone/nobody
+    somebody/nobody before/after with/without sync/async synchronous/asynchronous uppercase/lowercase
+    ascending/descending horizontal/vertical internal/external minimum/maximum active/inactive visible/hidden
+    safe/dangerous healthy/sick north/south east/west toward/away together/apart forward/backward
+    forwards/backwards upstairs/downstairs
+"""
+
+# -- a new statement that says itself that something changed
+CORRECTION = re.compile(
+    "|".join(
+        (
+            r"^\s*no\b\s*[,:;.\u2014-]",
+            r"^(?:correction|update|edit)\b\s*[:,-]",
+            r"\bit should (?:be|have been)\b",
+            r"\b(?:actually|in fact|no longer|anymore|any more|instead|from now on|as of (?:now|today))\b",
+            r"\b(?:used to|stopped|quit|gave up|has changed|replaced|i meant|was wrong|my mistake)\b",
+            r"\bnot\b[^.]{1,40}\bbut\b",
+            r"\b(?:switched|moved|migrated|changed|upgraded|converted|renamed|relocated|shifted|rescheduled|postponed)\b"
+            r"(?:[^.]{1,40})?\b(?:to|from|into|until)\b",
+            r"(?<!until )(?<!just )(?<!by )(?<!right )\bnow\b",
+            "其实|应该是|應該是|现在|現在|不再|改用|改为|改成|搬到|换成|換成|更正|実は|今は",
+        )
+    )
+)
+# The clearest of them: little else needs to be shared.
+EXPLICIT = re.compile(
+    r"^\s*no\b\s*[,:;.—-]|^correction\b|\bit should (?:be|have been)\b|\bi meant\b|\bwas wrong\b|更正|应该是|應該是"
+)
+# Verbs of change and use: sharing one of them does not make two memories speak of the same thing.
+LIGHT = _words("use change switch move migrate like prefer want get make go start stop have")
+# With one of these a sentence no longer says that the thing is so.
+INTENTIONS = _words(
+    """want wants wanted plan plans planned planning hope hopes hoped try tries tried trying intend intends might may
+    could would should if unless until almost nearly think thinks believe believes consider considers considering
+    refuse refuses refused forget forgot fail failed cancel cancelled canceled stop stopped quit pretend pretends
+    former formerly previously used wish wishes maybe perhaps probably possibly before after against except"""
+)
+
+# -- likes and dislikes
+LIKE = "likes? loves? enjoys? prefers? adores? favou?rs? appreciates?"
+DISLIKE = "dislikes? hates? loathes? detests? avoids?"
+
+# -- attributes whose value is the thing itself, one at a time: a second value is a change, not an addition
+SINGLE = _words(
+    """phone number email address birthday birthdate age name nickname surname username handle manager owner
+    maintainer author lead leader ceo cto president director spouse wife husband partner landlord editor ide shell
+    theme font timezone zone locale currency hometown capital nationality gender pronoun height weight size salary
+    income budget price cost fee rate limit quota threshold timeout interval frequency deadline due date time day
+    schedule version release port host hostname url endpoint domain target default license format encoding indent
+    indentation width length database framework provider registry employer job title role position occupation
+    major degree status priority plan tier password pin passphrase token account balance total count level score
+    rank color colour favorite favourite diet 电 话 邮 箱 址 名 字 号 码 密 版 本 期 限"""
+)
+# Keys whose values add up: a second one is merged, not swapped.
+SEVERAL = _words(
+    """preference convention skill hobby interest like dislike allergy tag rule lesson learning fact requirement
+    friend pet language tool habit decision setting"""
+)
+# Say of a memory what sort it is, and nothing about the world.
+GENERIC = _words(
+    """preference convention project note info information thing stuff detail setting rule fact memory data misc
+    various several general important new old my our different some other many multiple topic item context
+    remember"""
+)
+# Values where a capital is another value.
+CASED = _words("password pin passphrase token key id code path url hash secret")
+LANGUAGES = _words(
+    """english german french spanish chinese mandarin cantonese japanese korean italian portuguese russian arabic
+    hindi dutch swedish polish turkish vietnamese thai greek hebrew ukrainian"""
+)
+# Kinds of thing one works with one of at a time, by their best known names.
+KINDS = {
+    "editor": "vscode|vs code|visual studio code|neovim|nvim|vim|emacs|sublime(?: text)?|intellij|pycharm|zed|helix",
+    "shell": "bash|zsh|fish|powershell|nushell",
+    "database": "postgres|postgresql|mysql|mariadb|sqlite|mongodb|oracle|duckdb|sql server",
+}
+# What is said of the kind is said of each member: where there is no person, there is no man.
+IS_A = {
+    "boy": "child person",
+    "girl": "child person",
+    "man": "person",
+    "woman": "person",
+    "child": "person",
+    "baby": "child person",
+    "dog": "animal",
+    "cat": "animal",
+    "horse": "animal",
+    "bird": "animal",
+    "car": "vehicle",
+    "truck": "vehicle",
+    "bus": "vehicle",
+}
+
+# -- when, where and for what something holds
+SITUATION = re.compile(
+    r"""\b(?:in|at|during|every|each|on)\s(?:the\s)?(?:early\s|late\s)?
+        (?:mornings?|afternoons?|evenings?|nights?|noon|midnight|weekends?|weekdays?|spring|summer|autumn|fall|winter)\b
+    |\b(?:on|every|each|last|next|by)\s(?:mon|tues|wednes|thurs|fri|satur|sun)days?\b
+    |\b(?:in|last|next|every|since)\s(?:january|february|march|april|june|july|august|september|october|november|december|may)\b
+    |\b(?:in|since|during|until)\s(?:19|20)\d\d\b|\b(?:yesterday|tomorrow|tonight)\b
+    |\bat\s(?:the\s)?(?:work|home|school|office|university|gym|night)\b
+    |\b(?:in|on|for|within)\s(?:the\s|my\s|our\s|all\s)?[\w.+#-]+\s
+        (?:projects?|repos?|repositor(?:y|ies)|codebases?|teams?|branch(?:es)?|environments?|files?|code|scripts?|apps?|services?)\b
+    |\b(?:in|on|for)\s(?:prod(?:uction)?|staging|dev(?:elopment)?|testing|ci|python|go|rust|java|javascript|typescript)\b
+    |\bproject\s[\w.-]+|\bwhen\s[\w ]{3,30}|\bwhile\s(?:travell?ing|working|driving|coding|at\s\w+)
+    |早上|上午|中午|下午|晚上|周末|在家|工作时|上班时""",
+    re.VERBOSE,
+)

@@ -1,0 +1,153 @@
+"""The merge rules for memories that disagree: a pair in, a verdict out, None when a rule has nothing to say."""
+
+from __future__ import annotations
+
+import re
+
+from memlake.memories import lexicon
+from memlake.memories.frames import Frame, without_lead_in
+from memlake.memories.joining import collected
+from memlake.memories.pairs import Pair, Verdict
+from memlake.memories.phrases import Phrase, common, stem
+
+# Keys of a context that say where a memory holds; two memories that differ in one of them do not meet.
+SCOPES = ("project", "repo", "language", "environment", "place", "time_of_day", "team", "scope")
+LIGHT = frozenset(map(stem, lexicon.LIGHT))
+CASED = frozenset(map(stem, lexicon.CASED))
+IS_A = {stem(word): [stem(kind) for kind in kinds.split()] for word, kinds in lexicon.IS_A.items()}
+NONE = re.compile(r"^(?:no|there (?:is|are|was|were) no)\b|\bnobody\b|\bnone\b")
+NAMED = re.compile(r"((?:(?:in|at|on|by|from|an?|the) )*)[A-Z][\w.-]*(?:[ ,]+[A-Z][\w.-]*)*$")
+
+
+def other_context(pair: Pair) -> Verdict | None:
+    """Their metadata says they hold in different places."""
+    old, new = pair.contexts
+    for scope in SCOPES:
+        if old.get(scope) and new.get(scope) and old[scope] != new[scope]:
+            action = "coexist" if pair.shared else "add"
+            return Verdict(action, "other-context", f"One holds for {scope} {old[scope]}, the other for {new[scope]}.")
+    return None
+
+
+def attribute(pair: Pair) -> Verdict | None:
+    """Both give a value of the same attribute of the same subject."""
+    if pair.frames is None:
+        return None
+    old, new = pair.frames
+    if "preference" in (old.shape, new.shape) or old.key != new.key or old.positive != new.positive:
+        return None
+    if old.several or new.several:
+        return collected(pair, old, new)
+    if _cased(old, new):
+        return Verdict("conflict", "attribute-value", "The value differs in its capitals.", _restated(pair, old, new))
+    if old.value.bag <= new.value.bag or new.value.bag <= old.value.bag:
+        return None  # the same value, or one that says more of it: containment decides
+    return _other_value(pair, old, new)
+
+
+def _other_value(pair: Pair, old: Frame, new: Frame) -> Verdict | None:
+    name = " ".join(sorted(new.key))
+    if pair.other_situation:
+        return Verdict("coexist", "other-situation", f"Both give a {name}, each for its own situation.")
+    if old.positive and ((old.single and new.single) or _comparable(old.value, new.value)):
+        return Verdict(
+            "conflict", "attribute-value", f"Both give the {name}, with different values.", _restated(pair, old, new)
+        )
+    if pair.opposites:
+        return None
+    return Verdict("coexist", "attribute-unsure", f"Both say something of the {name}; both may hold.")
+
+
+def _cased(old: Frame, new: Frame) -> bool:
+    """A password in other capitals is another password."""
+    return (
+        bool(new.key & CASED)
+        and old.value.bag == new.value.bag
+        and old.value.text.strip(" .") != new.value.text.strip(" .")
+    )
+
+
+def _comparable(old: Phrase, new: Phrase) -> bool:
+    """Two amounts of the same unit, or two names said the same way: `100 requests`, `in Bern`."""
+    if old.numbers and new.numbers:
+        return old.numbers != new.numbers and old.bag - old.numbers == new.bag - new.numbers
+    was, came = NAMED.match(old.text), NAMED.match(new.text)
+    return bool(was and came and was[1] == came[1])
+
+
+def _restated(pair: Pair, old: Frame, new: Frame) -> str | None:
+    """`User phone: 1111` and `My phone is actually 2222` make `User phone: 2222`."""
+    said = pair.old.text.rstrip()
+    if old.shape == "key" != new.shape and said.endswith(old.value.text):
+        return said.removesuffix(old.value.text) + new.value.text
+    return None
+
+
+def negation(pair: Pair) -> Verdict | None:
+    """One denies what the other states: every denied word is in the statement, so the statement entails it."""
+    if not pair.one_denies or pair.other_subject:
+        return None
+    denied, stated = (pair.old, pair.new) if pair.old.denials else (pair.new, pair.old)
+    if not denied.bag or not denied.bag <= _entailed(stated, none_at_all=bool(NONE.search(denied.text.lower()))):
+        return None
+    if pair.other_situation:
+        return Verdict("coexist", "other-situation", "One denies what the other states, each for its own situation.")
+    return Verdict("conflict", "negation", "One denies what the other states.")
+
+
+def _entailed(stated: Phrase, *, none_at_all: bool) -> frozenset[str]:
+    """The stems a statement makes true; `there is no child` denies every boy too, `the child is not` does not."""
+    kinds = [kind for word in stated.bag for kind in IS_A.get(word, ())] if none_at_all else []
+    return stated.bag.union(kinds)
+
+
+def correction(pair: Pair) -> Verdict | None:
+    """The new one says itself that something changed, and speaks of the same thing."""
+    cue = lexicon.CORRECTION.search(pair.new.text.lower())
+    if cue is None or lexicon.CORRECTION.search(pair.old.text.lower()) or _elsewhere(pair):
+        return None
+    old, new = pair.old.bag - LIGHT, pair.new.bag - LIGHT
+    shared, needed = len(old & new), 0.3 if lexicon.EXPLICIT.search(pair.new.text.lower()) else 0.5
+    if shared < (2 if cue[0] == "now" else 1) or shared < needed * min(len(old), len(new)):
+        return None  # `now` alone is the weakest cue: it asks for more in common
+    return Verdict(
+        "conflict", "correction", f'It says "{cue[0].strip()}" of the same thing.', without_lead_in(pair.new.text)
+    )
+
+
+def _elsewhere(pair: Pair) -> bool:
+    return bool(pair.old.situations and pair.new.situations and pair.old.situations.isdisjoint(pair.new.situations))
+
+
+def opposite(pair: Pair) -> Verdict | None:
+    """Alike but for a pair of opposites."""
+    if not pair.opposites or pair.one_denies or pair.indefinite or pair.other_subject:
+        return None
+    old, new = (side - pair.opposites for side in pair.only)
+    aligned = sum(common(pair.old.words, pair.new.words)) + 1 == len(pair.old.words) == len(pair.new.words) > 2
+    if (len(pair.shared) < 2 and not aligned) or (old and new) or len(old) + len(new) > 2:
+        return None
+    return Verdict("conflict", "opposite", f"They differ in opposites: {' / '.join(sorted(pair.opposites))}.")
+
+
+def swapped(pair: Pair) -> Verdict | None:
+    """The same sentence with another number or name in one place."""
+    old, new = pair.old.words, pair.new.words
+    left, right = common(old, new)
+    was, came = old[left : len(old) - right], new[left : len(new) - right]
+    if not len(was) == len(came) == 1 or left + right < 3:
+        return None
+    numbers = was[0][-1].isdigit() and came[0][-1].isdigit()
+    languages = left > 0 and old[left - 1] == "in" and {*was, *came} <= lexicon.LANGUAGES
+    if languages or (numbers and not pair.indefinite and not _event(old)):
+        return Verdict("conflict", "swapped-value", f"{was[0]} became {came[0]} in the same sentence.")
+    if numbers or (stem(was[0]) in pair.old.names and stem(came[0]) in pair.new.names):
+        return Verdict("coexist", "swapped-unsure", f"{was[0]} or {came[0]}: it may be one or the other, or both.")
+    return None
+
+
+def _event(words: tuple[str, ...]) -> bool:
+    """Something that happened, which may happen again with other figures."""
+    be = {"is", "are", "was", "were", "be", "been"}
+    pairs = zip(("", *words), words, strict=False)
+    return any(word in lexicon.PAST or (word.endswith("ed") and before not in be) for before, word in pairs)
