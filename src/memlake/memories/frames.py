@@ -30,13 +30,17 @@ PREFERENCE = re.compile(
     re.IGNORECASE,
 )
 # Where the object of a liking ends and its reason begins.
-REASON = re.compile(r"\s*(?:[,;]\s*)?\b(?:because|since|due to|so that|as (?:it|they|i)\b|, as\b).*$", re.IGNORECASE)
+REASON = re.compile(
+    r"\s*:.*$|[\s,;]+\b(?:because|since|due to|so that|as (?:it|they|i)\b).*$", re.IGNORECASE | re.DOTALL
+)
 OVER = re.compile(r"\b(?:over|rather than|instead of|more than)\b", re.IGNORECASE)
 # What ends the head of a noun phrase: `films about scientists` are films.
 TAIL = re.compile(
     r"\b(?:with|without|for|of|about|that|which|who|in|on|at|to|like|"
     r"including|especially|such as|except|from|by|focus\w*|over)\b|[,;(]"
 )
+# A tail that says where or when: `seats on trains`.
+WHERE = re.compile(r"\b(?:on|in|at|for|when|while|during|before|after)\b(?P<where>.+)$")
 # A list goes on after these; a part that starts with a tail narrows what was said before it.
 LIST = re.compile(r"\s*(?:,\s*and|,|\band\b|&|;|/|、|和)\s*")
 
@@ -51,7 +55,7 @@ IS = re.compile(
 # `Bob is now the user's manager`: the value first.
 INVERSE = re.compile(
     r"^(?P<value>[A-Z][\w-]+(?: [A-Z][\w-]+)?) (?:is|became)(?: now)? "
-    r"(?P<key>(?:(?:the )?user's|my|our|the) [\w ]{2,30})$"
+    r"(?P<not>not )?(?P<key>(?:(?:the )?user's|my|our|the) [\w ]{2,30})$"
 )
 DOING = re.compile(r"(?:being |not )?\w{2,}ing\b", re.IGNORECASE)
 STATES = {
@@ -60,6 +64,7 @@ STATES = {
     "job": r"(?:works?|working) as(?: an?)?",
     "school": r"(?:studies|studying|study) at",
     "spouse": r"(?:(?:is|am|got) )?(?:married|engaged) to|(?:is|am) dating",
+    "age": r"(?:is|am|turned)(?= \d{1,3}(?: years old)?$)",
     "birthday": r"(?:was|were) born (?:on|in)",
     "uses": r"(?:uses?|using|switched(?: \S+){0,4} to|migrated(?: \S+){0,4} to|runs? on)",
 }
@@ -86,21 +91,18 @@ class Frame:
     key: frozenset[str]
     value: Phrase
     positive: bool = True
+    single: bool = False  # the subject has one value of this at a time
 
     @property
     def several(self) -> bool:
         """The key collects values: `User preference: a; b`."""
         return bool(self.key & SEVERAL) or ";" in self.value.text
 
-    @property
-    def single(self) -> bool:
-        """The subject has one value of this at a time."""
-        brief = self.shape == "key" and len(self.value.text) <= 40
-        return brief or self.shape == "state" or bool(self.key & SINGLE)
 
-
-SINGLE = frozenset(stem(word) for word in lexicon.SINGLE)
+# As written, not as stems: the stem of `time` is the stem of `Tim`.
+SINGLE = lexicon.SINGLE | {f"{word}s" for word in lexicon.SINGLE}
 SEVERAL = frozenset(stem(word) for word in lexicon.SEVERAL)
+BRIEF = 40  # characters of a value; more is a sentence
 
 
 def find_frame(phrase: Phrase) -> Frame | None:
@@ -148,7 +150,7 @@ def _state(said: str) -> Frame | None:
         key, value = (name, found["value"]) if name != "uses" else _used(found["value"])
         if key and (name != "home" or not found["value"][0].islower()):  # `moved to the back-end team` is no place
             refused = bool(found.groupdict().get("not"))
-            return Frame("state", subject_key(found["subject"]) | {key}, Phrase(value), not refused)
+            return Frame("state", subject_key(found["subject"]) | {key}, Phrase(value), not refused, single=True)
     return None
 
 
@@ -156,10 +158,14 @@ def _indefinite(subject: str) -> bool:
     return subject.lower().partition(" ")[0] in lexicon.INDEFINITE
 
 
+def _single(key: str) -> bool:
+    return not SINGLE.isdisjoint(Phrase(key).words)
+
+
 def _used(value: str) -> tuple[str, str]:
     """`Neovim as my editor` is (editor, Neovim); `Postgres` is (database, Postgres); else nothing is known."""
     named = AS_A.match(value)
-    if named and stem(named["key"].split()[-1].lower()) in SINGLE:
+    if named and _single(named["key"].split()[-1]):
         return stem(named["key"].split()[-1].lower()), named["value"]
     return next(((name, value) for name, pattern in KIND.items() if pattern.match(value)), ("", value))
 
@@ -168,24 +174,30 @@ def _key_value(said: str) -> Frame | None:
     found = KEY_VALUE.match(said) or CJK_IS.match(said)
     if found is None or len(found["key"].split()) > 6 or (found["key"][-1].isdigit() and found["value"][0].isdigit()):
         return None
-    key = subject_key(found["key"])
-    return Frame("key", key, Phrase(found["value"])) if key else None
+    key, value = subject_key(found["key"]), found["value"]
+    if not key or _speaker(found["key"], value):
+        return None
+    brief = len(value) <= BRIEF and not value.endswith(("!", "?"))
+    return Frame("key", key, Phrase(value), single=brief or _single(found["key"]))
+
+
+def _speaker(key: str, value: str) -> bool:
+    """`Lena: see you soon` is someone speaking; `Timezone: CET` and `Budget: 300` are not."""
+    return key.isascii() and key.istitle() and key.isalpha() and not _single(key) and not value[0].isdigit()
 
 
 def _is(said: str) -> Frame | None:
-    found = IS.match(said)
     turned = INVERSE.match(said)
-    if turned and stem(turned["key"].split()[-1]) in SINGLE:
-        return Frame("is", frozenset(content(Phrase(turned["key"]).words)), Phrase(turned["value"]))
+    found = turned if turned and _single(turned["key"].split()[-1]) else IS.match(said)
     if found is None:
         return None
-    left = Phrase(found["key"]).words
-    if not left or left[0] in lexicon.INDEFINITE or left[0] in lexicon.PRONOUNS or negations(left):
+    left, value = Phrase(found["key"]).words, found["value"]
+    key, single = frozenset(content(left)), _single(found["key"])
+    if not 0 < len(key) <= 6 or left[0] in lexicon.INDEFINITE or left[0] in lexicon.PRONOUNS or negations(left):
         return None
-    key = frozenset(content(left))
-    if DOING.match(found["value"]) and not (key & SINGLE and " " not in found["value"]):
+    if DOING.match(value) and (" " in value or not single):
         return None  # `the dog is running` is no attribute; `the target is staging` is
-    return Frame("is", key, Phrase(found["value"]), not found["not"]) if 0 < len(key) <= 6 else None
+    return Frame("is", key, Phrase(value), not found["not"], single=single)
 
 
 # -- the objects of likings

@@ -19,12 +19,12 @@ def _table(text: str) -> dict[str, str]:
 # Carry no fact by themselves. `user` is here because every memory is about the user unless it says otherwise.
 FUNCTION_WORDS = _words(
     """a an the this that these those such some any each every i me my mine myself you your yours he him his she her
-    hers it its we us our ours they them their theirs who whom whose which what user users one ones am is are was
+    hers it its we us our ours they them their theirs who whom whose which what user one ones am is are was
     were be been being do does did doing has have had having will would shall should can could may might must let
     of to in on at by for with from as into onto upon about over through during than then so if when while where
     and or but also too both either neither plus there here very really quite just still already even only
     actually now currently nowadays today always usually often please okay ok yes well rather instead anymore
-    longer"""
+    longer hey hi hello thanks thank wow oh yeah yep sure"""
 )
 PREPOSITIONS = _words(
     "of to in on at for with from into onto upon about over through during near under behind and which who that"
@@ -48,8 +48,8 @@ IRREGULAR = _table(
     sit, stood stand, slept sleep, spent spend, won win, wore wear, worn wear, chose choose, chosen choose, broke
     break, broken break, began begin, begun begin, knew know, known know, grew grow, grown grow, flew fly, flown
     fly, drew draw, drawn draw, fell fall, fallen fall, felt feel, found find, got get, gotten get, saw see, seen
-    see, shown show, shot shoot, better good, best good, lying lie, dying die, tying tie, using use, used use,
-    uses use"""
+    see, shown show, shot shoot, better good, best good, two 2, three 3, four 4, five 5, six 6, seven 7, eight 8,
+    nine 9, ten 10, eleven 11, twelve 12, lying lie, dying die, tying tie, using use, used use, uses use"""
 )
 PAST = _words(
     """ate rode ran wrote drove took gave went spoke drank sang swam threw built sent sold bought brought caught said
@@ -93,7 +93,7 @@ ANTONYM_PAIRS = """
     hire/fire lock/unlock attach/detach connect/disconnect zip/unzip pack/unpack install/uninstall mount/unmount
     wear/remove dress/undress cover/uncover load/unload tabs/spaces tab/space remote/onsite indoors/outdoors
     indoor/outdoor online/offline always/never all/none everybody/nobody everyone/nobody someone/nobody
-    somebody/nobody before/after with/without sync/async synchronous/asynchronous uppercase/lowercase
+    somebody/nobody with/without sync/async synchronous/asynchronous uppercase/lowercase
     ascending/descending horizontal/vertical internal/external minimum/maximum active/inactive visible/hidden
     safe/dangerous healthy/sick north/south east/west toward/away together/apart forward/backward
     forwards/backwards upstairs/downstairs
@@ -103,12 +103,13 @@ ANTONYM_PAIRS = """
 CORRECTION = re.compile(
     "|".join(
         (
-            r"^\s*no\b\s*[,:;.\u2014-]",
+            r"^\s*no\b\s*[,:;.\u2014-](?!\s*(?:but|problem|worries|thank))",
             r"^(?:correction|update|edit)\b\s*[:,-]",
             r"\bit should (?:be|have been)\b",
-            r"\b(?:actually|in fact|no longer|anymore|any more|instead|from now on|as of (?:now|today))\b",
-            r"\b(?:used to|stopped|quit|gave up|has changed|replaced|i meant|was wrong|my mistake)\b",
-            r"\bnot\b[^.]{1,40}\bbut\b",
+            r"\b(?:actually|in fact|no longer|instead|from now on|as of (?:now|today))\b",
+            r"\bany ?more(?=[.,;!]|$)",
+            r"(?<!not )(?<!n't )\b(?:used to|stopped|quit|gave up|has changed|replaced|i meant|was wrong|my mistake)\b",
+            r"\bnot\b(?! (?:only|just)\b)[^.]{1,40}\bbut\b",
             r"\b(?:switched|moved|migrated|changed|upgraded|converted|renamed|relocated|shifted|rescheduled|postponed)\b"
             r"(?:[^.]{1,40})?\b(?:to|from|into|until)\b",
             r"(?<!until )(?<!just )(?<!by )(?<!right )\bnow\b",
@@ -148,7 +149,7 @@ SINGLE = _words(
 # Keys whose values add up: a second one is merged, not swapped.
 SEVERAL = _words(
     """preference convention skill hobby interest like dislike allergy tag rule lesson learning fact requirement
-    friend pet language tool habit decision setting"""
+    friend pet language tool habit decision setting goal plan task idea wish"""
 )
 # Say of a memory what sort it is, and nothing about the world.
 GENERIC = _words(
@@ -158,6 +159,11 @@ GENERIC = _words(
 )
 # Values where a capital is another value.
 CASED = _words("password pin passphrase token key id code path url hash secret")
+# A number after one of these names the thing, it is no value of it.
+NUMBERED = _words(
+    """ticket build issue version error pr line page step chapter room bug task test day week phase run case item part
+    section order invoice server host node release sprint episode season question"""
+)
 LANGUAGES = _words(
     """english german french spanish chinese mandarin cantonese japanese korean italian portuguese russian arabic
     hindi dutch swedish polish turkish vietnamese thai greek hebrew ukrainian"""
@@ -196,6 +202,7 @@ SITUATION = re.compile(
     |\b(?:in|on|for|within)\s(?:the\s|my\s|our\s|all\s)?[\w.+#-]+\s
         (?:projects?|repos?|repositor(?:y|ies)|codebases?|teams?|branch(?:es)?|environments?|files?|code|scripts?|apps?|services?)\b
     |\b(?:in|on|for)\s(?:prod(?:uction)?|staging|dev(?:elopment)?|testing|ci|python|go|rust|java|javascript|typescript)\b
+    |\b(?:before|after)\s(?:the\s)?\w+
     |\bproject\s[\w.-]+|\bwhen\s[\w ]{3,30}|\bwhile\s(?:travell?ing|working|driving|coding|at\s\w+)
     |早上|上午|中午|下午|晚上|周末|在家|工作时|上班时""",
     re.VERBOSE,

@@ -1,9 +1,10 @@
-"""The merge rules for likes and dislikes: what is liked more than once, differently or no longer."""
+"""The merge rules for likes and dislikes: what is liked no longer, differently, or for one more reason."""
 
 from __future__ import annotations
 
-from memlake.memories.frames import OVER, Frame, head_noun, items
-from memlake.memories.pairs import Pair, Verdict, part
+from memlake.memories.frames import OVER, WHERE, Frame, head_noun, items
+from memlake.memories.joining import MOST_PARTS, members
+from memlake.memories.pairs import Pair, Verdict
 from memlake.memories.phrases import Phrase, opposed
 
 
@@ -14,55 +15,69 @@ def preference(pair: Pair) -> Verdict | None:
     old, new = pair.frames
     if not old.shape == new.shape == "preference" or old.key != new.key:
         return None
-    rivals = opposed(old.value.bag - new.value.bag, new.value.bag - old.value.bag)
-    if not rivals and not _same_thing(old.value, new.value):
-        return _apart(old.value, new.value)
-    if old.value.situations != new.value.situations:
+    if not _same_thing(old.value, new.value) and not _rivals(old.value, new.value):
+        shared = old.value.bag & new.value.bag
+        return Verdict(
+            "coexist" if shared else "add", "preference-other", "Both say what is liked, of different things."
+        )
+    if old.value.situations != new.value.situations or _elsewhere(old.value.text, new.value.text):
         return Verdict("coexist", "other-situation", "Both say what is liked, each for its own situation.")
-    if old.positive != new.positive:
+    return _opposite(old, new) if old.positive != new.positive else _alike(pair, old, new)
+
+
+def _opposite(old: Frame, new: Frame) -> Verdict:
+    if old.value.bag <= new.value.bag or new.value.bag <= old.value.bag:
         return Verdict("conflict", "preference-turned", "What was liked is disliked, or the other way.")
+    return Verdict("conflict", "preference-changed", "The same kind of thing is liked in one form and not in another.")
+
+
+def _alike(pair: Pair, old: Frame, new: Frame) -> Verdict | None:
+    before, after = old.value.bag, new.value.bag
     if _turned_over(old.value.text, new.value.text):
         return Verdict("conflict", "preference-turned", "What came second is now preferred.")
-    return _same_direction(pair, old, new)
-
-
-def _same_direction(pair: Pair, old: Frame, new: Frame) -> Verdict | None:
-    before, after = old.value.bag, new.value.bag
-    if after <= before:
-        return None if after != before else _reasons(pair)
+    if after == before:
+        return _reasons(pair, old, new)
+    if after < before:
+        return None  # the old one says all of it: containment decides
     if before < after and _list_grew(old.value.text, new.value.text):
         return Verdict("replace", "preference-list", "The list of what is liked grew.")
     if before < after:
-        why = "What is liked became narrower: liking a part does not entail liking the whole."
-        return Verdict("conflict", "preference-narrowed", why)
+        return Verdict("conflict", "preference-narrowed", "It is narrower: to like a part is not to like the whole.")
     return Verdict("conflict", "preference-changed", "The same kind of thing is liked, in another form.")
 
 
-def _reasons(pair: Pair) -> Verdict | None:
+def _reasons(pair: Pair, old: Frame, new: Frame) -> Verdict | None:
     """The same liking: what follows it are reasons, and reasons add up."""
-    old, new = (
-        frozenset().union(*(Phrase(one).bag for one in phrase.sentences[1:])) for phrase in (pair.old, pair.new)
-    )
-    if part(new, old) == 1.0 or part(old, new) == 1.0 or not (old and new):
+    had, came = _after(pair.old, old), _after(pair.new, new)
+    known, given = Phrase(had).bag, Phrase(came).bag
+    if known <= given or given <= known:
         return None
-    joined = f"{pair.old.text.rstrip(' .')}; {' '.join(pair.new.sentences[1:])}"
-    return Verdict("merge", "preference-reason", "The same liking, for another reason.", joined)
+    if len(members(had)) >= MOST_PARTS:
+        return Verdict("coexist", "preference-reason", "The same liking, with reasons enough.")
+    liking = pair.old.text[: len(pair.old.text) - len(had)].rstrip(" .:;,")
+    return Verdict(
+        "merge", "preference-reason", "The same liking, for another reason.", f"{liking}: {had.rstrip('.')}; {came}"
+    )
+
+
+def _after(phrase: Phrase, frame: Frame) -> str:
+    return phrase.text.partition(frame.value.text)[2].lstrip(" .:;,")
 
 
 def _same_thing(old: Phrase, new: Phrase) -> bool:
-    """One's head noun is in the other, or half of the shorter one's words are."""
-    shared = old.bag & new.bag
-    return bool(shared) and (
-        head_noun(old.text) in new.bag
-        or head_noun(new.text) in old.bag
-        or max(part(old.bag, new.bag), part(new.bag, old.bag)) >= 0.5
-    )
+    """What one is about is in the other: `rye bread`, `bread with seeds`; not `red bike`, `red car`."""
+    return head_noun(old.text) in new.bag or head_noun(new.text) in old.bag
 
 
-def _apart(old: Phrase, new: Phrase) -> Verdict:
-    if old.bag & new.bag:
-        return Verdict("coexist", "preference-other", "Both say what is liked, of things with a word in common.")
-    return Verdict("add", "preference-other", "Both say what is liked, of different things.")
+def _rivals(old: Phrase, new: Phrase) -> bool:
+    """`tabs`, `spaces`."""
+    return bool(opposed(old.bag - new.bag, new.bag - old.bag))
+
+
+def _elsewhere(old: str, new: str) -> bool:
+    """`seats on planes`, `seats on trains`."""
+    was, comes = WHERE.search(old.lower()), WHERE.search(new.lower())
+    return bool(was and comes and Phrase(was["where"]).bag.isdisjoint(Phrase(comes["where"]).bag))
 
 
 def _list_grew(old: str, new: str) -> bool:
@@ -71,6 +86,6 @@ def _list_grew(old: str, new: str) -> bool:
 
 
 def _turned_over(old: str, new: str) -> bool:
-    """`email over phone` became `phone over email`."""
+    """`email over phone`, `phone over email`."""
     sides = [[Phrase(side).bag for side in OVER.split(text, maxsplit=1)] for text in (old, new)]
     return len(sides[0]) == len(sides[1]) == 2 and bool(sides[0][0] & sides[1][1] or sides[0][1] & sides[1][0])

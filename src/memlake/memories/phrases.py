@@ -57,7 +57,7 @@ class Phrase:
 
     @cached_property
     def numbers(self) -> frozenset[str]:
-        return frozenset(word for word in self.words if word[-1].isdigit() or word in lexicon.NUMBER_WORDS)
+        return frozenset(stem(word) for word in self.words if word[-1].isdigit() or word in lexicon.NUMBER_WORDS)
 
     @cached_property
     def names(self) -> frozenset[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from memlake.memories import lexicon
 from memlake.memories.frames import Frame, without_lead_in
@@ -102,17 +103,24 @@ def _entailed(stated: Phrase, *, none_at_all: bool) -> frozenset[str]:
 
 
 def correction(pair: Pair) -> Verdict | None:
-    """The new one says itself that something changed, and speaks of the same thing."""
-    cue = lexicon.CORRECTION.search(pair.new.text.lower())
-    if cue is None or lexicon.CORRECTION.search(pair.old.text.lower()) or _elsewhere(pair):
+    """A sentence of the new one says itself that something changed, and speaks of the same thing."""
+    said, cue = next(_cued(pair.new), (pair.new, ""))
+    if not cue or lexicon.CORRECTION.search(pair.old.text.lower()) or _elsewhere(pair):
         return None
-    old, new = pair.old.bag - LIGHT, pair.new.bag - LIGHT
-    shared, needed = len(old & new), 0.3 if lexicon.EXPLICIT.search(pair.new.text.lower()) else 0.5
-    if shared < (2 if cue[0] == "now" else 1) or shared < needed * min(len(old), len(new)):
-        return None  # `now` alone is the weakest cue: it asks for more in common
-    return Verdict(
-        "conflict", "correction", f'It says "{cue[0].strip()}" of the same thing.', without_lead_in(pair.new.text)
-    )
+    old, new = pair.old.bag - LIGHT, said.bag - LIGHT
+    shared, needed = len(old & new), 0.3 if lexicon.EXPLICIT.search(said.text.lower()) else 0.5
+    # `now` is the weakest cue: half of the longer text must be shared, not of the shorter.
+    if not shared or shared < needed * (max if cue == "now" else min)(len(old), len(new)):
+        return None
+    return Verdict("conflict", "correction", f'It says "{cue}" of the same thing.', without_lead_in(pair.new.text))
+
+
+def _cued(phrase: Phrase) -> Iterator[tuple[Phrase, str]]:
+    """The sentences with a correction cue; a question corrects nothing."""
+    for sentence in phrase.sentences:
+        cue = lexicon.CORRECTION.search(sentence.lower())
+        if cue and not sentence.endswith("?"):
+            yield Phrase(sentence), cue[0].strip()
 
 
 def _elsewhere(pair: Pair) -> bool:
@@ -139,7 +147,9 @@ def swapped(pair: Pair) -> Verdict | None:
         return None
     numbers = was[0][-1].isdigit() and came[0][-1].isdigit()
     languages = left > 0 and old[left - 1] == "in" and {*was, *came} <= lexicon.LANGUAGES
-    if languages or (numbers and not pair.indefinite and not _event(old)):
+    if languages or (
+        numbers and left > 1 and old[left - 1] not in lexicon.NUMBERED and not pair.indefinite and not _event(old)
+    ):
         return Verdict("conflict", "swapped-value", f"{was[0]} became {came[0]} in the same sentence.")
     if numbers or (stem(was[0]) in pair.old.names and stem(came[0]) in pair.new.names):
         return Verdict("coexist", "swapped-unsure", f"{was[0]} or {came[0]}: it may be one or the other, or both.")
