@@ -28,6 +28,7 @@ SPEAKS = [
     ("preference-turned", "conflict", "I like olives", "I do not like olives"),
     ("preference-narrowed", "conflict", "User likes pizza", "User likes pizza with extra basil"),
     ("preference-changed", "conflict", "User likes rye bread", "User likes sourdough bread"),
+    ("preference-changed", "conflict", "User prefers tabs", "User prefers spaces"),
     ("preference-list", "replace", "User enjoys chess", "User enjoys chess, go and poker"),
     ("preference-reason", "merge", "I like chess. It trains patience.", "I like chess. Friends meet for a match."),
     ("preference-other", "add", "User likes olives", "User likes sailing"),
@@ -63,6 +64,7 @@ NEAR_MISSES = [
     ("same-meaning", "Otto paints the fence", "The fence paints Otto"),
     ("subset", "User's sister plays cello", "User plays cello"),
     ("subset", "Lena plays cello", "User plays cello"),
+    ("subset", "Kim met the man who trained Noor", "Noor trained Kim"),
     ("subset", "User wants to climb Etna", "User climbs Etna"),
     ("subset", "User drinks tea in the evening", "User drinks tea"),
     ("subset", "Otto eats rice. Lena likes pork.", "Otto likes pork"),
@@ -71,10 +73,15 @@ NEAR_MISSES = [
     ("preference-turned", "User likes olives", "User dislikes sailing"),
     ("preference-narrowed", "User likes pizza with extra basil", "User likes pizza"),
     ("preference-changed", "User likes bread", "User likes sailing"),
+    ("preference-changed", "User likes the red bike", "User likes the red car"),
+    ("preference-changed", "User prefers window seats on planes", "User prefers aisle seats on trains"),
     ("preference-list", "User enjoys chess", "User enjoys chess, especially blitz"),
     ("attribute-value", "Lena lives in Oslo", "Otto lives in Lisbon"),
     ("attribute-value", "User lives in Oslo", "User moved to the data team"),
     ("attribute-value", "User lives in Oslo", "User lives in Oslo, Norway"),
+    ("attribute-value", "Lena: see you soon", "Lena: what a day"),
+    ("attribute-value", "Tim is tall", "Tim is sad"),
+    ("attribute-value", "Someone lives in Oslo", "Someone lives in Lisbon"),
     ("attribute-value", "The dog is asleep", "The dog is brown"),
     ("attribute-value", "User's nickname is Kim", "user's nickname is kim"),
     ("attribute-value", "The build starts 10:30", "The build starts 10:45 sharp"),
@@ -83,12 +90,16 @@ NEAR_MISSES = [
     ("negation", "Lena sails at night", "Lena does not sail"),
     ("negation", "User is not only fast", "User is fast"),
     ("correction", "The parser reads CSV files", "Actually, Lena sings alto"),
+    ("correction", "We lint with flake8 in heron files", "Actually, we lint with ruff in egret files"),
+    ("correction", "The build runs on Argo", "Should the build run on Drone instead?"),
     ("correction", "User walks the dog at seven", "User now has a dog"),
     ("opposite", "A clerk is opening the big door", "A clerk is closing the big door"),
     ("opposite", "Lena keeps the hot soup in a jar", "Otto likes cold milk from a jug"),
     ("swapped-value", "Lena walked 4 miles", "Lena walked 6 miles"),
+    ("swapped-value", "Lint ticket 101 is open", "Lint ticket 102 is open"),
     ("swapped-value", "Two clerks carry 4 boxes", "Two clerks carry 6 boxes"),
     ("complementary", "User met Kim in the park", "User met Noor in the park"),
+    ("complementary", "User met Kim in the park", "User met old Noor near the park"),
     ("complementary", "User writes tests first", "Lena names tests as sentences"),
     ("related", "Lena mends old clocks", "The parser reads CSV files"),
 ]
@@ -175,13 +186,28 @@ def test_contexts_given_beside_the_text_keep_both() -> None:
     assert decide(old, new, old_context={"tags": ["a"]}, new_context={"tags": ["b"]}) == "conflict"
 
 
+@pytest.mark.parametrize(
+    ("old_context", "new_context"),
+    [
+        ({"metadata": {"project": "heron"}}, {"metadata": {"project": "egret"}}),
+        ({"metadata": {"project": "heron"}}, {"project": "egret"}),
+        ({"tags": ["work", "editor"]}, {"tags": ["home", "editor"]}),
+        ({"tags": ["project:heron"]}, {"tags": ["project:egret"]}),
+    ],
+)
+def test_a_context_may_be_told_by_metadata_or_by_tags(old_context: dict, new_context: dict) -> None:
+    old, new = "Indentation is two spaces", "Indentation is four spaces"
+    assert decide(old, new, old_context=old_context, new_context=new_context).rule == "other-context"
+    assert decide(old, new, old_context=old_context, new_context=old_context) == "conflict"
+
+
 def test_vectors_alike_make_a_duplicate_only_when_no_value_differs() -> None:
     old, new = "Lena repairs antique clocks carefully at home", "Lena repairs antique clocks slowly at home"
     assert decide(old, new) == "coexist"
     close = decide(old, new, cosine=0.96)
     assert (close, close.rule, close.scores["cosine"]) == ("skip", "close", 0.96)
     assert decide(old, new, cosine=0.9) == "coexist"
-    assert decide("Lena has 3 antique clocks", "Lena has 4 antique clocks", cosine=0.99) != "skip"
+    assert decide("Lena has 3 old antique clocks", "Lena has 4 antique clocks", cosine=0.99) != "skip"
 
 
 # -- memories of several facts

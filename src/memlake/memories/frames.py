@@ -68,14 +68,11 @@ STATES = {
     "birthday": r"(?:was|were) born (?:on|in)",
     "uses": r"(?:uses?|using|switched(?: \S+){0,4} to|migrated(?: \S+){0,4} to|runs? on)",
 }
-STATE = {
-    name: re.compile(
-        rf"^{SUBJECT}{ADVERB}{NOT}{ADVERB}(?: (?:is|am|are|has|have))?{ADVERB} (?:{verbs}) (?P<value>.+)$",
-        re.IGNORECASE,
-    )
-    for name, verbs in STATES.items()
-}
-CJK_STATE = {"home": re.compile(r"^(?P<subject>.{0,12}?)(?:现在|已经)?(?:住在|搬到了?|居住在)(?P<value>.+)$")}
+VERBS = "|".join(f"(?P<{name}>{verbs})" for name, verbs in STATES.items())
+STATE = re.compile(
+    rf"^{SUBJECT}{ADVERB}{NOT}{ADVERB}(?: (?:is|am|are|has|have))?{ADVERB} (?:{VERBS}) (?P<value>.+)$", re.IGNORECASE
+)
+CJK_STATE = re.compile(r"^(?P<subject>.{0,12}?)(?:现在|已经)?(?P<home>住在|搬到了?|居住在)(?P<value>.+)$")
 AS_A = re.compile(
     r"^(?P<value>.+?) (?:as|for) (?:(?:my|his|her|their|our|the|a|an|main|primary|default) )*(?P<key>[\w ]+?)\W*$",
     re.IGNORECASE,
@@ -143,15 +140,15 @@ def _has_be(text: str) -> bool:
 
 
 def _state(said: str) -> Frame | None:
-    for name, pattern in (*STATE.items(), *CJK_STATE.items()):
-        found = pattern.match(said)
-        if found is None or _indefinite(found["subject"]):
-            continue
-        key, value = (name, found["value"]) if name != "uses" else _used(found["value"])
-        if key and (name != "home" or not found["value"][0].islower()):  # `moved to the back-end team` is no place
-            refused = bool(found.groupdict().get("not"))
-            return Frame("state", subject_key(found["subject"]) | {key}, Phrase(value), not refused, single=True)
-    return None
+    found = STATE.match(said) or CJK_STATE.match(said)
+    if found is None or _indefinite(found["subject"]):
+        return None
+    told = found.groupdict()
+    name = next(name for name in STATES if told.get(name))
+    key, value = (name, told["value"]) if name != "uses" else _used(told["value"])
+    if not key or (name == "home" and value[0].islower()):  # `moved to the back-end team` is no place
+        return None
+    return Frame("state", subject_key(told["subject"]) | {key}, Phrase(value), not told.get("not"), single=True)
 
 
 def _indefinite(subject: str) -> bool:

@@ -148,9 +148,12 @@ def _synonyms() -> dict[str, str]:
 
 
 def _antonyms() -> dict[str, frozenset[str]]:
-    pairs = [[stem(word) for word in pair.split("/")] for pair in lexicon.ANTONYM_PAIRS.split()]
-    words = {word for pair in pairs for word in pair}
-    return {word: frozenset(other for pair in pairs if word in pair for other in pair) - {word} for word in words}
+    found: dict[str, frozenset[str]] = {}
+    for pair in lexicon.ANTONYM_PAIRS.split():
+        one, other = map(stem, pair.split("/"))
+        found[one] = found.get(one, frozenset()) | {other}
+        found[other] = found.get(other, frozenset()) | {one}
+    return found
 
 
 def opposed(first: frozenset[str], second: frozenset[str]) -> frozenset[str]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from memlake.memories import lexicon
 from memlake.memories.frames import Frame, without_lead_in
@@ -12,7 +13,13 @@ from memlake.memories.pairs import Pair, Verdict
 from memlake.memories.phrases import Phrase, common, stem
 
 # Keys of a context that say where a memory holds; two memories that differ in one of them do not meet.
-SCOPES = ("project", "repo", "language", "environment", "place", "time_of_day", "team", "scope")
+SCOPES = ("project", "repo", "language", "environment", "place", "location", "time_of_day", "team", "scope")
+# Tags that say it too: by what they are tags of, at most one of each kind is true at a time.
+SCOPE_TAGS = {
+    **dict.fromkeys(("work", "home", "school", "office", "travel"), "place"),
+    **dict.fromkeys(("morning", "afternoon", "evening", "night"), "time_of_day"),
+    **dict.fromkeys(("production", "staging", "development"), "environment"),
+}
 LIGHT = frozenset(map(stem, lexicon.LIGHT))
 CASED = frozenset(map(stem, lexicon.CASED))
 IS_A = {stem(word): [stem(kind) for kind in kinds.split()] for word, kinds in lexicon.IS_A.items()}
@@ -21,13 +28,24 @@ NAMED = re.compile(r"((?:(?:in|at|on|by|from|an?|the) )*)[A-Z][\w.-]*(?:[ ,]+[A-
 
 
 def other_context(pair: Pair) -> Verdict | None:
-    """Their metadata says they hold in different places."""
-    old, new = pair.contexts
-    for scope in SCOPES:
-        if old.get(scope) and new.get(scope) and old[scope] != new[scope]:
+    """Their metadata or tags say they hold in different places."""
+    old, new = map(_scopes, pair.contexts)
+    for scope in sorted(old.keys() & new.keys()):
+        if old[scope] != new[scope]:
             action = "coexist" if pair.shared else "add"
             return Verdict(action, "other-context", f"One holds for {scope} {old[scope]}, the other for {new[scope]}.")
     return None
+
+
+def _scopes(context: Mapping[str, Any]) -> dict[str, Any]:
+    """Where it holds, by its own keys, those of its `metadata`, and tags like `work` or `project:heron`."""
+    inner = context.get("metadata")
+    tagged = [tag.partition(":") for tag in context.get("tags") or () if isinstance(tag, str)]
+    found = {SCOPE_TAGS[name]: name for name, colon, _ in tagged if not colon and name in SCOPE_TAGS}
+    found |= {name: value for name, colon, value in tagged if colon and name in SCOPES}
+    for source in (inner if isinstance(inner, Mapping) else {}, context):
+        found |= {scope: source[scope] for scope in SCOPES if source.get(scope)}
+    return found
 
 
 def attribute(pair: Pair) -> Verdict | None:
