@@ -71,6 +71,7 @@ NEAR_MISSES = [
     ("superset", "User does not eat meat", "User does not eat raw meat"),
     ("preference-turned", "User likes olives", "Lena dislikes olives"),
     ("preference-turned", "User likes olives", "User dislikes sailing"),
+    ("preference-turned", "User would like a refund", "User hates a refund"),
     ("preference-narrowed", "User likes pizza with extra basil", "User likes pizza"),
     ("preference-changed", "User likes bread", "User likes sailing"),
     ("preference-changed", "User likes the red bike", "User likes the red car"),
@@ -88,6 +89,7 @@ NEAR_MISSES = [
     ("collected", "heron rules: pin versions", "egret rules: sort imports"),
     ("negation", "Lena eats fish", "Lena does not eat raw fish"),
     ("negation", "Lena sails at night", "Lena does not sail"),
+    ("negation", "Lena does not eat fish", "Lena eats rice. Otto likes fish."),
     ("negation", "User is not only fast", "User is fast"),
     ("correction", "The parser reads CSV files", "Actually, Lena sings alto"),
     ("correction", "We lint with flake8 in heron files", "Actually, we lint with ruff in egret files"),
@@ -216,6 +218,8 @@ def test_vectors_alike_make_a_duplicate_only_when_no_value_differs() -> None:
 def test_what_a_conflict_does_not_touch_stays_in_the_text() -> None:
     decision = decide("User lives in Oslo. User has a dog.", "User lives in Lisbon")
     assert decision.text == "User lives in Lisbon. User has a dog."
+    lines = decide("User lives in Oslo\nUser has a dog", "User lives in Lisbon")
+    assert lines.text == "User lives in Lisbon\nUser has a dog"
     listed = decide("User: writes tests first; drinks coffee", "User does not drink coffee")
     assert listed.text == "User: writes tests first; does not drink coffee"
 
@@ -266,6 +270,8 @@ def test_two_likings_in_chinese_are_both_kept() -> None:
         ("x > 5", "x < 5"),
         ("User codes in C++", "User codes in C#"),
         ("keys are in vault A", "keys are in vault B"),
+        ("area is 10\u00b2", "area is 102"),
+        ("User asked the IT team", "User asked the HR team"),
         ("mail: a@x.org", "mail: b@x.org"),
         ("offset is -5", "offset is 5"),
         ("see https://x.org/a", "see https://x.org/b"),

@@ -129,14 +129,14 @@ def subject_key(text: str) -> frozenset[str]:
 
 def _preference(said: str) -> Frame | None:
     found = PREFERENCE.match(said)
-    if found is None or _has_be(found["subject"]):
+    if found is None or _not_liking(found["subject"]):
         return None
     positive = bool(found["like"]) != bool(found["not"])
     return Frame("preference", subject_key(found["subject"]), Phrase(REASON.sub("", found["value"])), positive)
 
 
-def _has_be(text: str) -> bool:
-    return not {"is", "are", "was", "were", "be", "am", "who", "that", "looks", "look"}.isdisjoint(text.lower().split())
+def _not_liking(text: str) -> bool:
+    return not lexicon.NO_LIKING.isdisjoint(text.lower().split())
 
 
 def _state(said: str) -> Frame | None:

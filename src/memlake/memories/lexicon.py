@@ -134,6 +134,8 @@ INTENTIONS = _words(
 # -- likes and dislikes
 LIKE = "likes? loves? enjoys? prefers? adores? favou?rs? appreciates?"
 DISLIKE = "dislikes? hates? loathes? detests? avoids?"
+# Before `like` these make it another word: `looks like`, `would like`.
+NO_LIKING = _words("is are was were be am who that look looks sound sounds feel feels seem seems would should could")
 
 # -- attributes whose value is the thing itself, one at a time: a second value is a change, not an addition
 SINGLE = _words(

@@ -46,15 +46,21 @@ def _unsettled(verdict: Verdict) -> Verdict:
 
 def _conflict(pair: Pair, verdict: Verdict, judge: Judge) -> Verdict:
     """The new one wins over the parts it contradicts; the others stay in the text."""
-    old = parts(pair.old)
-    judged = [judge(one, pair.new.text) for one in old]
-    if len(old) > 1 and not any(one.action == "conflict" for one in judged):
+    old, new = parts(pair.old), parts(pair.new)
+    judged = [_judged(one, pair.new.text, new, judge) for one in old]
+    if "conflict" not in judged:
         return _unsettled(verdict)
     about = pair.frames[0].value.bag if pair.frames and verdict.rule.startswith("preference") else frozenset()
-    kept = [one for one, said in zip(old, judged, strict=True) if said.action in KEPT and not _reason(one, about)]
-    if not kept:
-        return verdict
-    return verdict._replace(text=_joined(pair, kept, verdict.text or pair.new.text))
+    kept = [one for one, said in zip(old, judged, strict=True) if said in KEPT and not _reason(one, about)]
+    return verdict._replace(text=_joined(pair.old.text, kept, verdict.text or pair.new.text)) if kept else verdict
+
+
+def _judged(one: str, whole: str, new: list[str], judge: Judge) -> str:
+    """What the new memory means for one part; words gathered from several of its sentences contradict nothing."""
+    said = judge(one, whole)
+    if said.rule not in {"negation", "opposite"} or any(judge(one, other).action == "conflict" for other in new):
+        return said.action
+    return "coexist"
 
 
 def _reason(part: str, about: frozenset[str]) -> bool:
@@ -64,9 +70,10 @@ def _reason(part: str, about: frozenset[str]) -> bool:
     return first in BACKWARD or bool(about and (first == "i" or phrase.bag & about))
 
 
-def _joined(pair: Pair, kept: list[str], new: str) -> str:
-    subject, colon, listed = pair.old.text.partition(":")
-    if not (colon and ";" in listed):
-        return " ".join([new if new.endswith((".", "!", "?", "。")) else f"{new}.", *kept])
-    told = [one.removeprefix(f"{subject} ") for one in (*kept, new)]
-    return f"{subject}: {'; '.join(told)}"
+def _joined(old: str, kept: list[str], new: str) -> str:
+    subject, colon, listed = old.partition(":")
+    if "\n" in old:
+        return "\n".join([new, *kept])
+    if colon and ";" in listed:
+        return f"{subject}: {'; '.join(one.removeprefix(f'{subject} ') for one in (*kept, new))}"
+    return " ".join([new if new.endswith((".", "!", "?", "。")) else f"{new}.", *kept])

@@ -17,11 +17,15 @@ WORD = re.compile(
     r"[^\s@,;]{1,64}@[\w.-]{0,99}\w|https?://[^\s,;]*[^\s,;.]|[\w.-]{1,64}(?:/[\w.-]{0,64}\w)+"
     r"|[^\W\d_]+(?:'[^\W\d_]+)*|(?<![\w-])-?\d+(?:[.:/-]\d+)*|\d+|[^\w\s.,;:!?'\"()\[\]{}`*=/\u2013\u2014\u201c\u201d\u3001\u3002-]"
 )
-LETTER = re.compile(r"(?<=\w )A(?![\w'])")  # `vault A`: a name, not an article
+# `vault A`, `the IT team`: names that would be read as little words.
+NAME = re.compile(r"(?<=[a-z] )(A|US|IT|OR|IN|ME|WHO)(?![\w'])")
 # No word is split by spaces in these scripts, so each character is one.
 UNSPACED = re.compile(r"([\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\u0e00-\u0e7f])")
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=\S)|[\u3002\n]+|(?<=[\u3040-\u9fff][!?])")
-QUOTES = {0x2018: "'", 0x2019: "'"}
+# Quotation marks in one form, and powers kept: normalising alone makes `10\u00b2` into `102`.
+FORMS = {0x2018: "'", 0x2019: "'"} | {
+    ord(power): f"^{n}" for n, power in enumerate("\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079")
+}
 BE = frozenset({"is", "are", "was", "were", "been", "being"})
 VOWEL = re.compile("[aeiouy]")
 
@@ -76,11 +80,11 @@ class Phrase:
 
 def plain(text: str) -> str:
     """One form of each character and one space between words; lines stay, for they end sentences."""
-    return re.sub(r"[^\S\n]+", " ", unicodedata.normalize("NFKC", text).translate(QUOTES)).strip()
+    return re.sub(r"[^\S\n]+", " ", unicodedata.normalize("NFKC", text.translate(FORMS))).strip()
 
 
 def _words(text: str) -> Iterator[str]:
-    spaced = LETTER.sub("lettera", text).lower().replace("-free", " without")
+    spaced = NAME.sub(r"name\1", text).lower().replace("-free", " without")
     if not spaced.isascii():
         spaced = UNSPACED.sub(r" \1 ", spaced)
     for word in WORD.findall(spaced):
