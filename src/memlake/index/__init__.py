@@ -1,1 +1,1 @@
-"""L2: finding things. Derived files that follow the history; deleting them loses nothing."""
+"""Finding things: rows, words, vectors and their ranking. Follows the commit log; deleting it loses nothing."""

@@ -1,0 +1,195 @@
+"""Rows of the index: bringing them up to a commit, and what each branch shows. Knows commits only by their numbers.
+
+Rows of the trunk (the branch that most searches are about) carry the seqs between which they are shown, so the trunk
+at any moment is an integer filter. Another branch is the trunk at its fork, less hidden rows, with added ones. A row
+is never changed but for its end: a record that comes back gets a new row.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from memlake.index import terms
+from memlake.index.terms import Terms
+from memlake.objects.db import Database
+
+NEVER = 1 << 62
+LIKE = 0.45  # likeness from which a word may be a misspelling of another
+
+
+class Doc(NamedTuple):
+    """What the index wants to know of one record."""
+
+    key: bytes
+    oid: bytes
+    text: str
+    marks: tuple[str, ...]
+    session: str
+    created: int
+    importance: float
+    expires: int
+
+
+class Replaced(NamedTuple):
+    """One record that changed: its key, the oid it had, the oid it has."""
+
+    key: bytes
+    old: bytes | None
+    new: bytes | None
+
+
+class Overlay(NamedTuple):
+    """What a branch shows: the trunk at `base` without `hidden` and with `added`."""
+
+    base: int
+    added: frozenset[int]
+    hidden: frozenset[int]
+
+
+Docs = Mapping[bytes, Doc]
+
+
+# -- the trunk --------------------------------------------------------------------------------
+
+
+def apply(db: Database, seq: int, changes: Iterable[Replaced], docs: Docs) -> None:
+    """Bring the trunk's rows over one commit. Call inside a write. A record without a doc was purged: it has no row."""
+    for change in changes:
+        if change.old is not None:
+            _end(db, change, seq)
+        doc = docs.get(change.new) if change.new is not None else None
+        if doc is not None:
+            insert(db, doc, seq)
+
+
+def _end(db: Database, change: Replaced, seq: int) -> None:
+    """The trunk shows this row no longer."""
+    sql = "SELECT id FROM row WHERE key = ? AND from_seq < ?2 AND to_seq = ?2"
+    for (row,) in db.rows(sql, (change.key, NEVER)):
+        db.run("UPDATE row SET to_seq = ? WHERE id = ?", (seq, row))
+        db.run("INSERT INTO ended(row, to_seq) VALUES(?, ?)", (row, seq))
+
+
+def insert(db: Database, doc: Doc, from_seq: int = NEVER) -> int:
+    """A new row with its terms; it waits for its vector."""
+    found = terms.count(doc.text, doc.marks)
+    session = terms.hash_of(doc.session) if doc.session else 0
+    db.run(
+        "INSERT INTO row(key, oid, session, created, importance, expires, length, from_seq, to_seq) "
+        "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (doc.key, doc.oid, session, doc.created, doc.importance, doc.expires, found.length, from_seq, NEVER),
+    )
+    row = db.last_id()
+    db.run("INSERT INTO fresh VALUES(?, ?)", (row, terms.pack(found)))
+    db.run("INSERT INTO pending(row) VALUES(?)", (row,))
+    _learn(db, found)
+    return row
+
+
+def _learn(db: Database, found: Terms) -> None:
+    """Keep the words behind hashes that are new here."""
+    known = _learnt.setdefault(str(db.path), set())
+    if len(known) > 200_000:
+        known.clear()
+    for word in [word for word in found.words if word not in known]:
+        code = terms.hash_of(word)
+        if db.run("INSERT OR IGNORE INTO term VALUES(?, ?)", (code, word)):
+            db.run("INSERT INTO spelling(rowid, text) VALUES(?, ?)", (code, word))
+        known.add(word)
+
+
+_learnt: dict[str, set[str]] = {}
+
+
+def forget_learnt(db: Database) -> None:
+    """Look words up again: some were erased."""
+    _learnt.pop(str(db.path), None)
+
+
+# -- other branches ---------------------------------------------------------------------------
+
+
+def find_overlay(db: Database, branch: str) -> tuple[bytes | None, Overlay] | None:
+    """The commit a branch was last seen at, and what it showed."""
+    row = db.row("SELECT head, base, added, hidden FROM overlay WHERE branch = ?", (branch,))
+    return None if row is None else (row[0], Overlay(row[1], _ids(row[2]), _ids(row[3])))
+
+
+def keep_overlay(db: Database, branch: str, head: bytes | None, overlay: Overlay) -> None:
+    """Call inside a write."""
+    packed = (array("q", sorted(ids)).tobytes() for ids in (overlay.added, overlay.hidden))
+    db.run("INSERT OR REPLACE INTO overlay VALUES(?, ?, ?, ?, ?)", (branch, head, overlay.base, *packed))
+
+
+def laid_over(db: Database, overlay: Overlay, changes: Iterable[Replaced], docs: Docs) -> Overlay:
+    """An overlay brought over changes. Call inside a write: records that are new here get rows."""
+    added, hidden = set(overlay.added), set(overlay.hidden)
+    for change in changes:
+        rows = {oid: row for row, oid in db.rows("SELECT id, oid FROM row WHERE key = ? ORDER BY id", (change.key,))}
+        mine = added & set(rows.values())
+        if change.old is not None:
+            added -= mine
+            hidden |= set(_shown_at(db, change.key, overlay.base))
+        if change.new is not None:
+            back = [row for row in _shown_at(db, change.key, overlay.base) if rows.get(change.new) == row]
+            hidden -= set(back)
+            if not back and (change.new in rows or change.new in docs):
+                added.add(rows[change.new] if change.new in rows else insert(db, docs[change.new]))
+    return Overlay(overlay.base, frozenset(added), frozenset(hidden))
+
+
+def _shown_at(db: Database, key: bytes, seq: int) -> list[int]:
+    rows = db.rows("SELECT id FROM row WHERE key = ? AND from_seq <= ?2 AND to_seq > ?2", (key, seq))
+    return [row for (row,) in rows]
+
+
+def _ids(packed: bytes) -> frozenset[int]:
+    numbers = array("q")
+    numbers.frombytes(packed)
+    return frozenset(numbers)
+
+
+# -- steps ------------------------------------------------------------------------------------
+
+
+def is_step(db: Database, generation: int, seq: int) -> bool:
+    """Whether a commit is one of the trunk's that are applied."""
+    return db.row("SELECT 1 FROM step WHERE generation = ? AND seq = ?", (generation, seq)) is not None
+
+
+def meta(db: Database, key: str) -> object:
+    row = db.row("SELECT value FROM meta WHERE key = ?", (key,))
+    return row[0] if row else None
+
+
+def set_meta(db: Database, **values: object) -> None:
+    db.run_many("INSERT OR REPLACE INTO meta VALUES(?, ?)", values.items())
+
+
+def stamp(db: Database) -> None:
+    """Say that something changed, so that what processes remember is read again. Call inside a write."""
+    db.run("INSERT INTO meta VALUES('stamp', 1) ON CONFLICT(key) DO UPDATE SET value = value + 1")
+
+
+def similar(db: Database, word: str, most: int = 4) -> dict[int, float]:
+    """Words spelt much like this one: hash -> likeness. For words nobody wrote here as they were asked for."""
+    own = terms.grams(word)
+    pieces = [gram for gram in own if len(gram) == 3 and gram[0] != "^" and gram[-1] != "$"]
+    if not pieces:
+        return {}
+    asked = " OR ".join('"' + piece.replace('"', '""') + '"' for piece in sorted(pieces))
+    sql = (
+        "SELECT hash, term.text FROM spelling JOIN term ON hash = spelling.rowid "
+        "WHERE spelling MATCH ? ORDER BY rank LIMIT 40"
+    )
+    found = {code: _closeness(own, text, word) for code, text in db.rows(sql, (asked,))}
+    best = sorted((code for code, how in found.items() if how >= LIKE), key=lambda code: -found[code])
+    return {code: found[code] for code in best[:most]}
+
+
+def _closeness(own: frozenset[str], text: str, word: str) -> float:
+    """How alike two words are; one that is part of the other (a name inside an identifier) counts as nearly so."""
+    inside = len(word) >= 4 and len(text) >= 4 and (word in text or text in word)
+    return max(terms.likeness(own, terms.grams(text)), 0.6 if inside else 0.0)

@@ -1,0 +1,157 @@
+"""Segment files: the terms and columns of a run of rows, sorted for reading in place. Knows numbers only.
+
+A file is a line of JSON (what lies where), then arrays. It is written whole, synced and renamed, and never changed,
+so readers map it and a crash leaves either no file or a good one. The score a word gives a row is kept ready made,
+as a byte: reading it back is adding bytes, not computing logarithms.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from memlake.errors import Corrupt
+from memlake.objects import disk
+
+K1, B = 0.9, 0.4  # BM25's two numbers, as most engines tuned on many collections have them
+TOP = K1 + 1  # the most a word can give
+NEVER = 1 << 62
+COLUMNS = ("session", "created", "importance", "expires", "from_seq", "to_seq")
+_MAGIC = b"memlake segment 1\n"
+_ALIGN = 64
+Array = np.ndarray[Any, Any]
+_RANGES = 16  # a merge sorts the postings in so many slices, to need little memory
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Rows first, first + 1, ... and their terms: what a segment file holds, or the fresh rows in memory."""
+
+    first: int
+    hashes: Array
+    starts: Array
+    docs: Array
+    scores: Array
+    columns: Mapping[str, Array]
+
+    @property
+    def count(self) -> int:
+        return len(self.columns["created"])
+
+    def find(self, term: int) -> tuple[Array, Array]:
+        """The rows (counted from `first`) that have a term, and the score it gives each, 0 to 255."""
+        at = int(np.searchsorted(self.hashes, term))
+        if at == len(self.hashes) or self.hashes[at] != term:
+            return self.docs[:0], self.scores[:0]
+        start, end = int(self.starts[at]), int(self.starts[at + 1])
+        return self.docs[start:end], self.scores[start:end]
+
+    def frequency(self, term: int) -> int:
+        at = int(np.searchsorted(self.hashes, term))
+        known = at < len(self.hashes) and self.hashes[at] == term
+        return int(self.starts[at + 1]) - int(self.starts[at]) if known else 0
+
+
+def score_bytes(counts: Array, lengths: Array, average: float) -> Array:
+    """BM25's share of the count of a word in a row of some length, as a byte."""
+    share = counts * TOP / (counts + K1 * (1 - B + B * lengths / max(average, 1.0)))
+    return np.maximum(np.round(share * (255 / TOP)), counts > 0).astype(np.uint8)
+
+
+def build(first: int, terms: Sequence[bytes], lengths: Array, columns: Mapping[str, Array], average: float) -> Block:
+    """A block from the packed terms of its rows (see `terms.pack`)."""
+    sizes = np.array([len(packed) // 9 for packed in terms], np.int64)
+    joined = b"".join(packed[: len(packed) // 9 * 8] for packed in terms)
+    counts = np.frombuffer(b"".join(packed[len(packed) // 9 * 8 :] for packed in terms), np.uint8)
+    docs = np.repeat(np.arange(len(terms), dtype=np.uint32), sizes)
+    scores = score_bytes(counts.astype(np.float32), lengths[docs].astype(np.float32), average)
+    return _sorted(first, np.frombuffer(joined, np.int64), docs, scores, columns)
+
+
+def _sorted(first: int, hashes: Array, docs: Array, scores: Array, columns: Mapping[str, Array]) -> Block:
+    order = np.argsort(hashes, kind="stable")  # rows of one term stay in order
+    hashes, docs, scores = hashes[order], docs[order], scores[order]
+    unique, starts = np.unique(hashes, return_index=True)
+    return Block(first, unique, np.append(starts, len(hashes)).astype(np.int64), docs, scores, columns)
+
+
+def merge(blocks: Sequence[Block]) -> Block:
+    """Neighbouring blocks as one. The postings are sorted a slice of the hashes at a time."""
+    edges = [*range(0, 1 << 63, (1 << 63) // _RANGES), None]
+    parts = [_merged_slice(blocks, low, high) for low, high in itertools.pairwise(edges) if low is not None]
+    sizes = np.concatenate([np.diff(part.starts) for part in parts])
+    starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes, dtype=np.int64)])
+    columns = {name: np.concatenate([block.columns[name] for block in blocks]) for name in COLUMNS}
+    joined = [np.concatenate([getattr(part, name) for part in parts]) for name in ("hashes", "docs", "scores")]
+    return Block(blocks[0].first, joined[0], starts, joined[1], joined[2], columns)
+
+
+def _merged_slice(blocks: Sequence[Block], low: int, high: int | None) -> Block:
+    hashes, docs, scores = [], [], []
+    for block in blocks:
+        a = int(np.searchsorted(block.hashes, low))
+        b = len(block.hashes) if high is None else int(np.searchsorted(block.hashes, high))
+        start, end = int(block.starts[a]), int(block.starts[b])
+        hashes.append(np.repeat(block.hashes[a:b], np.diff(block.starts[a : b + 1])))
+        docs.append(block.docs[start:end] + np.uint32(block.first - blocks[0].first))
+        scores.append(block.scores[start:end])
+    return _sorted(0, np.concatenate(hashes), np.concatenate(docs), np.concatenate(scores), {})
+
+
+# -- files ------------------------------------------------------------------------------------
+
+
+def write(path: Path, block: Block) -> None:
+    """Write a segment file whole; it is there or it is not."""
+    arrays = {name: getattr(block, name) for name in ("hashes", "starts", "docs", "scores")}
+    arrays |= {name: block.columns[name] for name in COLUMNS}
+    layout, at = {}, 0
+    for name, array in arrays.items():
+        layout[name] = [array.dtype.str, at, len(array)]
+        at += -(-array.nbytes // _ALIGN) * _ALIGN
+    head = json.dumps({"first": block.first, "size": at, "arrays": layout}).encode()
+    start = _MAGIC + b"%08x %08x\n" % (len(head), zlib.crc32(head)) + head
+    padded = start + b" " * (-len(start) % _ALIGN)
+    pieces = [padded, *(array.tobytes() + bytes(-array.nbytes % _ALIGN) for array in arrays.values())]
+    disk.write_file(path, b"".join(pieces))
+
+
+def read(path: Path) -> Block:
+    """Map a segment file. Only its first page is read and checked."""
+    try:
+        whole = np.asarray(np.memmap(path, np.uint8, "r"))  # a plain array: slices of a memmap cost more
+    except (OSError, ValueError) as error:
+        raise Corrupt(f"index segment {path.name} cannot be read: {error}.") from error
+    head, start = _head(path, whole)
+    arrays = {
+        name: whole[start + at : start + at + count * np.dtype(kind).itemsize].view(kind)
+        for name, (kind, at, count) in head["arrays"].items()
+    }
+    columns = {name: arrays[name] for name in COLUMNS}
+    return Block(head["first"], arrays["hashes"], arrays["starts"], arrays["docs"], arrays["scores"], columns)
+
+
+def _head(path: Path, whole: Array) -> tuple[dict[str, Any], int]:
+    line = len(_MAGIC) + 18
+    first = bytes(whole[:line])
+    try:
+        if not first.startswith(_MAGIC):
+            raise ValueError("it is not a segment")
+        length, crc = (int(part, 16) for part in first[len(_MAGIC) :].split())
+        text = bytes(whole[line : line + length])
+        if zlib.crc32(text) != crc:
+            raise ValueError("its head is damaged")
+        head: dict[str, Any] = json.loads(text)
+        start = -(-(line + length) // _ALIGN) * _ALIGN
+        if len(whole) != start + head["size"]:
+            raise ValueError("it was cut short")
+    except ValueError as error:
+        raise Corrupt(f"index segment {path.name}: {error}.", hint="It is made again from the history.") from error
+    return head, start

@@ -1,0 +1,133 @@
+"""From text to terms: what is indexed, and what a query asks for. Knows words, not rows.
+
+Words are folded and stemmed by SQLite's own tokenizer (unicode61 and Porter). Chinese, Japanese and Korean have no
+spaces, so runs of their characters become single characters and pairs; `camelCase` is indexed whole and in parts.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import re
+import threading
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+import apsw
+
+LONGEST = 40  # characters of a word that count; base64 and the like would fill the index
+_CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003134f"
+_RUN = re.compile(f"[{_CJK}]+")
+_CAMEL = re.compile(r"\b[^\W\d_]*[a-z0-9][A-Z]\w*")
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_STOP = (
+    "a an the of to in is was did do does what when where who whom whose how which why for and or on at with by from "
+    "as about into it its this that these those her his their she he they them him i you we us me my your our has have "
+    "had been be are were am will would can could should may might not no so if then than there here just also any some"
+)
+_threads = threading.local()
+Tokenizer = Callable[..., list[str]]
+
+
+class Terms(NamedTuple):
+    """The terms of one record: how often each word occurs, and the marks a filter may ask for."""
+
+    words: Mapping[str, int]
+    marks: tuple[str, ...]
+
+    @property
+    def length(self) -> int:
+        return sum(self.words.values())
+
+
+def words(text: str) -> list[str]:
+    """The stems of a text in order."""
+    return _stems(text if text.isascii() else _RUN.sub(_characters_and_pairs, text))
+
+
+def _stems(text: str) -> list[str]:
+    if _CAMEL.search(text):
+        text = _CAMEL.sub(lambda found: f"{found[0]} {_HUMP.sub(' ', found[0])}", text)
+    found = _tokenizer()(
+        text.encode("utf-8", "replace"),
+        apsw.FTS5_TOKENIZE_DOCUMENT,
+        None,
+        include_offsets=False,
+        include_colocated=False,
+    )
+    return [word[:LONGEST] for word in found]
+
+
+def query_words(text: str) -> list[str]:
+    """The stems a query asks for, each once: without words that say nothing, unless there are no others."""
+    asked = list(dict.fromkeys(_stems(_RUN.sub(_pairs, text))))
+    return [word for word in asked if word not in _stop_stems()] or asked
+
+
+def hash_of(term: str) -> int:
+    """63 bits of a term: fits SQLite's integers and numpy's."""
+    known = _hashes.get(term)
+    if known is None:
+        if len(_hashes) > 200_000:
+            _hashes.clear()
+        digest = hashlib.blake2b(term.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+        known = _hashes[term] = int.from_bytes(digest, "little") >> 1
+    return known
+
+
+_hashes: dict[str, int] = {}
+
+
+def mark(field: str, value: object) -> str:
+    """The term that says a record has this value: never equal to a word."""
+    return f"\0{field}\0{value}"
+
+
+def count(text: str, marks: Iterable[str]) -> Terms:
+    return Terms(Counter(words(text)), tuple(marks))
+
+
+def pack(terms: Terms) -> bytes:
+    """Hashes, then one byte of count each."""
+    hashes = array("q", [hash_of(term) for term in (*terms.words, *terms.marks)])
+    counts = bytes(min(times, 255) for times in terms.words.values()) + bytes(len(terms.marks))
+    return hashes.tobytes() + counts
+
+
+def grams(word: str) -> frozenset[str]:
+    """Pairs and triples of characters, with the ends of the word."""
+    edged = f"^{word}$"
+    return frozenset(edged[i : i + size] for size in (2, 3) for i in range(len(edged) - size + 1))
+
+
+def likeness(a: frozenset[str], b: frozenset[str]) -> float:
+    """The share of grams two words have in common: 1 for the same word."""
+    return 2 * len(a & b) / (len(a) + len(b)) if a and b else 0.0
+
+
+def _characters_and_pairs(run: re.Match[str]) -> str:
+    text = run[0]
+    return f" {' '.join((*text, *(text[i : i + 2] for i in range(len(text) - 1))))} "
+
+
+def _pairs(run: re.Match[str]) -> str:
+    """For a query: pairs only, where there are any; single characters would match far too much."""
+    text = run[0]
+    return f" {' '.join(text[i : i + 2] for i in range(len(text) - 1)) or text} "
+
+
+def _tokenizer() -> Tokenizer:
+    """One for each thread: a connection serves one at a time."""
+    found: Tokenizer | None = getattr(_threads, "tokenizer", None)
+    if found is None:
+        _threads.connection = apsw.Connection(":memory:")
+        found = _threads.connection.fts5_tokenizer("porter", ["unicode61", "remove_diacritics", "2"])
+        _threads.tokenizer = found
+    return found
+
+
+@functools.cache
+def _stop_stems() -> frozenset[str]:
+    return frozenset(words(_STOP))

@@ -1,0 +1,116 @@
+"""One moment of the index as a reader holds it: blocks, ends, masks. Read again only as far as something changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from memlake.errors import Corrupt
+from memlake.index import arms, fold, rows, segments
+from memlake.index.arms import Array, Filter, Shown
+from memlake.index.tail import Tail
+from memlake.objects.db import Database
+
+_MASKS = 64  # views of branches that are remembered
+AnyBlock = segments.Block | Tail
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What was read at one stamp of the index."""
+
+    stamp: object
+    names: tuple[str, ...]
+    blocks: tuple[segments.Block, ...]
+    tail: Tail
+    ended: arms.Ended
+    last_end: int
+
+    @property
+    def all(self) -> tuple[AnyBlock, ...]:
+        return (*self.blocks, self.tail) if self.tail.count else self.blocks
+
+    @property
+    def count(self) -> int:
+        return self.tail.first - 1 + self.tail.count
+
+
+_NOTHING = Moment(None, (), (), Tail(1), (np.zeros(0, np.int64), np.zeros(0, np.int64)), 0)
+
+
+class View:
+    """Hands out the present moment, and which rows of it may be seen."""
+
+    def __init__(self, db: Database, folder: Path) -> None:
+        self._db, self._folder = db, folder
+        self._now = _NOTHING
+        self._masks: dict[tuple[Any, ...], Array] = {}
+
+    def now(self) -> Moment:
+        """The index as it is, read again as far as it changed."""
+        stamp = rows.meta(self._db, "stamp")
+        if stamp != self._now.stamp or stamp is None:
+            for attempt in range(3):
+                try:
+                    self._now = self._read()
+                    break
+                except Corrupt:  # a fold replaced a segment between our reading its name and the file
+                    if attempt == 2:
+                        raise
+        return self._now
+
+    def _read(self) -> Moment:
+        old, db = self._now, self._db
+        with db.snapshot():
+            stamp = rows.meta(db, "stamp")
+            named = db.rows("SELECT name, last FROM segment ORDER BY first")
+            names = tuple(name for name, _ in named)
+            same = names == old.names and old.stamp is not None
+            first = named[-1][1] + 1 if named else 1
+            tail = old.tail if same else Tail(first)
+            last = db.row("SELECT max(id) FROM row")
+            known, newest = tail.first - 1 + tail.count, int((last and last[0]) or 0)
+            found = fold.read_rows(db, known, newest)
+            ends = db.rows("SELECT id, row, to_seq FROM ended WHERE id > ? ORDER BY id", (old.last_end if same else 0,))
+            average = rows.meta(db, "average")
+        mean = float(average) if isinstance(average, int | float) else _mean(found[0])
+        tail = tail.grown(*found, mean)
+        if not same:
+            self._masks.clear()
+        return Moment(
+            stamp,
+            names,
+            old.blocks if same else self._map(names),
+            tail,
+            _joined(old.ended if same else _NOTHING.ended, ends),
+            ends[-1][0] if ends else (old.last_end if same else 0),
+        )
+
+    def _map(self, names: Sequence[str]) -> tuple[segments.Block, ...]:
+        known = dict(zip(self._now.names, self._now.blocks, strict=True))
+        return tuple(known.get(name) or segments.read(self._folder / name) for name in names)
+
+    def may(self, moment: Moment, block: AnyBlock, shown: Shown, wanted: Filter) -> Array:
+        """Which rows of a block a search may find."""
+        key = (block.first, block.count, len(moment.ended[0]), shown)
+        mask = self._masks.get(key)
+        if mask is None:
+            if len(self._masks) >= _MASKS:
+                self._masks.clear()
+            mask = self._masks[key] = arms.visible(block, shown, moment.ended)  # type: ignore[arg-type]
+        return arms.allowed(block, mask, wanted)  # type: ignore[arg-type]
+
+
+def _mean(found: Sequence[tuple[Any, ...]]) -> float:
+    return sum(row[1] for row in found) / len(found) if found else 0.0
+
+
+def _joined(old: arms.Ended, ends: Sequence[tuple[int, int, int]]) -> arms.Ended:
+    if not ends:
+        return old
+    new = np.array(ends, np.int64)
+    return np.concatenate([old[0], new[:, 1]]), np.concatenate([old[1], new[:, 2]])

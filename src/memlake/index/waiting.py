@@ -1,0 +1,56 @@
+"""Rows that wait for a vector: a queue in index.db that survives a restart. Knows rows, not texts."""
+
+from __future__ import annotations
+
+from memlake.index import rows
+from memlake.objects import layout
+from memlake.objects.db import Database
+
+HELD = 60_000_000  # microseconds after which what a process took may be taken by another: it is thought dead
+TRIES = 8  # after so many failures of its own a row is left to text search until the index is made anew
+
+
+def take(db: Database, most: int) -> list[tuple[int, bytes]]:
+    """Claim rows to embed: (row, oid), oldest first. Nobody else gets them for a while."""
+    now = layout.now()
+    if db.row("SELECT 1 FROM pending WHERE claimed < ? LIMIT 1", (now,)) is None:
+        return []
+    with db.write():
+        found = db.rows(
+            "SELECT p.row, oid FROM pending p LEFT JOIN row r ON r.id = p.row WHERE claimed < ? ORDER BY p.row LIMIT ?",
+            (now, most),
+        )
+        gone = [row for row, oid in found if oid is None]
+        db.run_in("DELETE FROM pending WHERE row IN carray(?1)", gone)
+        taken = [(row, bytes(oid)) for row, oid in found if oid is not None]
+        db.run_in("UPDATE pending SET claimed = ?2 WHERE row IN carray(?1)", [row for row, _ in taken], (now + HELD,))
+    return taken
+
+
+def done(db: Database, ids: list[int]) -> None:
+    with db.write():
+        db.run_in("DELETE FROM pending WHERE row IN carray(?1)", ids)
+        rows.stamp(db)
+
+
+def put_back(db: Database, ids: list[int], after: float, *, failed: bool) -> None:
+    """Give rows back to the queue, to be tried again after some seconds. `failed` counts against the rows."""
+    with db.write():
+        sql = "UPDATE pending SET claimed = ?2, tries = tries + ?3 WHERE row IN carray(?1)"
+        db.run_in(sql, ids, (layout.now() + int(after * 1e6), int(failed)))
+        db.run("DELETE FROM pending WHERE tries >= ?", (TRIES,))
+
+
+def holds(db: Database, key: bytes) -> bool:
+    """Whether a row of this record waits."""
+    return db.row("SELECT 1 FROM pending WHERE row IN (SELECT id FROM row WHERE key = ?)", (key,)) is not None
+
+
+def count(db: Database) -> int:
+    row = db.row("SELECT count(*) FROM pending")
+    return int(row[0]) if row else 0
+
+
+def all_again(db: Database) -> None:
+    """Every row waits: there is another model. Call inside a write."""
+    db.run("INSERT OR IGNORE INTO pending(row) SELECT id FROM row")
