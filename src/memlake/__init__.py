@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from memlake.client import Agent
     from memlake.errors import (
         AlreadyExists,
         Corrupt,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Agent": ("memlake.client", "Agent"),
     "AlreadyExists": ("memlake.errors", "AlreadyExists"),
     "Author": ("memlake.records", "Author"),
     "Branch": ("memlake.records", "Branch"),
@@ -50,8 +52,8 @@ _HOMES = {
     "open": ("memlake.repo", "open_repo"),
 }
 __all__ = [
-    "AlreadyExists", "Author", "Branch", "Change", "Commit", "Conflict", "ConflictError", "Corrupt", "Denied", "Entry",
-    "Error", "InvalidInput", "NotARepo", "NotFound", "Nothing", "Purged", "Repo", "Status", "Tag",
+    "Agent", "AlreadyExists", "Author", "Branch", "Change", "Commit", "Conflict", "ConflictError", "Corrupt", "Denied",
+    "Entry", "Error", "InvalidInput", "NotARepo", "NotFound", "Nothing", "Purged", "Repo", "Status", "Tag",
     "Unavailable", "init", "open",
 ]  # fmt: skip
 

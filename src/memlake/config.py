@@ -78,6 +78,11 @@ def _named(path: AnyPath, who: str) -> Path:
     return root
 
 
+def personal_folder() -> Path:
+    """Where memories go that belong to no repo: in the user's data folder."""
+    return Path(os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")) / "memlake"
+
+
 # -- settings
 
 
@@ -105,6 +110,15 @@ class Settings:
     embedding_batch_size: int = _setting(32, "texts embedded together", least=1)
     embedding_flush_seconds: float = _setting(1.0, "how long a text waits for others to be embedded with", least=0)
     embedding_timeout: float = _setting(30.0, "seconds a provider has to answer", least=0.1)
+    memory_enabled: bool = _setting(True, "whether agents may store and search memories here")
+    memory_secrets: str = _setting(
+        "warn", "what to do with secrets in memories", choices=("warn", "block", "redact", "off")
+    )
+    search_max_results: int = _setting(100, "the most hits one search gives", least=1)
+    search_importance: float = _setting(0.1, "how much importance may add to a hit's score, as a share", least=0)
+    search_recency: float = _setting(0.05, "how much being recent may add to a hit's score, as a share", least=0)
+    search_access: float = _setting(0.0, "how much being read often may add to a hit's score, as a share", least=0)
+    access_flush_seconds: float = _setting(60.0, "how often the counts of what was read are written down", least=0)
     color_ui: str = _setting("auto", "when output is coloured", choices=("auto", "always", "never"))
 
     def __post_init__(self) -> None:

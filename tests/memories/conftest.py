@@ -1,4 +1,4 @@
-"""A service that embeds, on this machine: it gives the answers a test wrote down and keeps what it was asked."""
+"""A repo with memories, by a deterministic embedder or none; and services that answer as they are told."""
 
 from __future__ import annotations
 
@@ -6,9 +6,13 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+import memlake as ml
+from memlake.memories.memories import Memories
 
 Reply = tuple[int, dict[str, str], Any]
 
@@ -83,3 +87,23 @@ def naps(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     taken: list[float] = []
     monkeypatch.setattr("memlake.memories.embedders.http.time.sleep", taken.append)
     return taken
+
+
+def opened(folder: Path, provider: str = "none") -> ml.Repo:
+    ml.init(folder).close()
+    repo = ml.open(folder)
+    repo.config_set("embedding.provider", provider)
+    repo.config_set("embedding.flush_seconds", "0.05")
+    repo.close()
+    return ml.open(folder)
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Iterator[ml.Repo]:
+    with opened(tmp_path / "repo") as repo:
+        yield repo
+
+
+@pytest.fixture
+def memories(repo: ml.Repo) -> Memories:
+    return repo.memories()

@@ -1,1 +1,19 @@
-"""What agents remember: store, search, merge decisions, state, embedding. Knows records and the index, no door."""
+"""L3: what agents remember. Store, search, merge decisions, state, embedding. Knows nothing of doors.
+
+A module is imported when it is first used: `memlake status` must not pay for numpy.
+"""
+
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from memlake.memories import ground, memories, opening
+
+__all__ = ["ground", "memories", "opening"]
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name not in __all__:
+        raise AttributeError(f"module 'memlake.memories' has no attribute {name!r}")
+    return import_module(f"memlake.memories.{name}")

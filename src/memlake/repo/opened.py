@@ -22,6 +22,7 @@ from memlake.versions.history import History
 from memlake.versions.local import Local
 
 if TYPE_CHECKING:
+    from memlake.memories.opening import Shared
     from memlake.versions.writing import Group
 
 AnyPath = str | os.PathLike[str]
@@ -49,6 +50,7 @@ class Opened:
         self._local = local
         self._identity: Author | None = None
         self._draft: Group | None = None
+        self._shared: Shared | None = None
         if fresh is not None:
             versions.writing.begin(self._history, local, fresh)
         layout.check_format(db)
@@ -131,6 +133,9 @@ class Opened:
 
     def close(self) -> None:
         """Let go of the files; a second time changes nothing."""
+        if self._shared is not None:
+            self._shared.close()
+            self._shared = None
         self._history.db.close()
         self._local.db.close()
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
-from memlake import config, versions
+from memlake import config, memories, versions
 from memlake.calls import checked, door
 from memlake.errors import AlreadyExists, InvalidInput
 from memlake.objects import disk
@@ -16,6 +17,7 @@ from memlake.records import Author, Branch, Change, Commit, Conflict, Entry, Lan
 from memlake.repo.opened import AnyPath, Opened, SomePaths, each
 
 if TYPE_CHECKING:
+    from memlake.memories.memories import Memories
     from memlake.reports import (
         About,
         BlameLine,
@@ -52,6 +54,19 @@ def init(path: AnyPath = ".", branch: str | None = None) -> Repo:
 def open_repo(path: AnyPath | None = None) -> Repo:
     """Open the repo at a path, in MEMLAKE_REPO, or in this folder or one above."""
     return Repo(config.get_repo(explicit=path) / DIR)
+
+
+@checked
+def open_for_memories(path: AnyPath | None = None) -> Repo:
+    """The repo found as `open_repo` finds it, else the personal one, made on first use. For memories, not for files."""
+    found = config.find_repo(explicit=path)
+    if found is not None:
+        return Repo(found / DIR)
+    home = config.personal_folder()
+    if not (home / DIR).is_dir():
+        sys.stderr.write(f"memlake: no repo here, so memories are kept in your personal one: {home}\n")
+        return init(home)
+    return Repo(home / DIR)
 
 
 @door
@@ -358,6 +373,20 @@ class Repo(Opened):
             versions.writing.write_group(self._look(), group)
         finally:
             self._draft = None
+
+    # -- memories -----------------------------------------------------------------------------
+
+    def memories(self, branch: str | None = None) -> Memories:
+        """What agents remember on a branch. The branch is fixed now: a switch elsewhere does not redirect it."""
+        name = branch or self._local.branch or self._settings.init_branch
+        versions.refs.get(self._history.db, name)
+        if self._shared is None:
+            self._shared = memories.opening.Shared(self.dir, self._history, self._local.db, self._settings)
+        shared = self._shared
+        ground = memories.ground.Ground(
+            self._look(), shared.index, name, self._settings, lambda: self._draft, shared.vector_of, shared.read_counts
+        )
+        return memories.memories.Memories(ground, shared)
 
     # -- keeping ------------------------------------------------------------------------------
 

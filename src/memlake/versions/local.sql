@@ -26,3 +26,6 @@ CREATE TABLE IF NOT EXISTS headlog(
 CREATE TABLE IF NOT EXISTS operation(
   id INTEGER PRIMARY KEY, time INTEGER NOT NULL, verb TEXT NOT NULL, detail TEXT NOT NULL, undone INTEGER NOT NULL DEFAULT 0,
   before BLOB NOT NULL);
+
+-- access: how often a memory was read and when last, by its id
+CREATE TABLE IF NOT EXISTS access(key BLOB PRIMARY KEY, count INTEGER NOT NULL, last INTEGER NOT NULL) WITHOUT ROWID;

@@ -1,0 +1,223 @@
+"""Agent: what an agent holds in Python. Remembers under its own name; a door, so it only calls and shapes.
+
+agent = Agent(agent_id="research-agent")
+agent.store_memory("Revenue grew 15% in Q4", importance=0.9)
+agent.search_memory("revenue growth", top_k=5)
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import urlsplit
+
+from memlake.errors import InvalidInput, NotFound, Unavailable
+from memlake.memories.memories import Draft
+from memlake.memories.searching import Query, own
+from memlake.repo import Repo, init, open_for_memories
+
+if TYPE_CHECKING:
+    from memlake.memories.deciding import Judge, Outcome
+    from memlake.memories.searching import Hits
+    from memlake.memories.timeline import Version
+
+_PORT = 5439
+_REACH = 3.0  # seconds
+
+
+class Agent:
+    """One agent's memory and state in a repo.
+
+    `host` is a folder, or None for the repo found from here (else the personal one). `branch` is fixed now: someone
+    switching branches elsewhere never redirects an agent. `password` and further names are accepted for code written
+    for a server; a folder needs none.
+    """
+
+    def __init__(  # noqa: PLR0917  the order that code for a server knows
+        self,
+        host: str | Path | None = None,
+        agent_id: str = "",
+        password: str | None = None,  # noqa: ARG002
+        session_id: str | None = None,
+        org_id: str = "local",
+        branch: str | None = None,
+        **_: Any,
+    ) -> None:
+        self.agent_id, self.session_id, self.org_id = agent_id, session_id, org_id
+        self.repo = _open(host)
+        self.memories = self.repo.memories(branch)
+
+    @property
+    def branch(self) -> str:
+        return self.memories.ground.branch
+
+    # -- memories -----------------------------------------------------------------------------
+
+    def store_memory(
+        self,
+        content: str,
+        memory_type: str = "fact",
+        metadata: Mapping[str, Any] | None = None,
+        importance: float = 0.5,
+        *,
+        category: str | None = None,
+        tags: Sequence[str] | None = None,
+        session_id: str | None = None,
+        expires_at: str | int | None = None,
+        on_conflict: str = "add",
+    ) -> str:
+        """Store one memory and return its id. It is found by its words at once; its vector follows."""
+        draft = self._draft(
+            content,
+            memory_type=memory_type,
+            metadata=metadata,
+            importance=importance,
+            category=category,
+            tags=tags,
+            session_id=session_id or self.session_id,
+            expires_at=expires_at,
+        )
+        if on_conflict == "add":
+            return self.memories.store(draft).memory_id
+        return self.memories.remember(draft, on_conflict).memory_id
+
+    def remember(
+        self,
+        content: str,
+        *,
+        on_conflict: str = "decide",
+        dry_run: bool = False,
+        judge: Judge | None = None,
+        **fields: Any,
+    ) -> Outcome:
+        """Store a memory, or let it skip, replace, correct or join one that is there; says which, and why."""
+        return self.memories.remember(self._draft(content, **fields), on_conflict, dry_run=dry_run, judge=judge)
+
+    def search_memory(
+        self,
+        query: str,
+        top_k: int = 10,
+        memory_type: str | None = None,
+        min_importance: float | None = None,
+        *,
+        agent_id: str | Sequence[str] | None = None,
+        **how: Any,
+    ) -> Hits:
+        """The best memories for a query: this agent's own and nobody's, unless `agent_id` says whose ("*": all).
+
+        Further names: session_id, category, tags, metadata, since, until, mode, as_of, offset, sees.
+        """
+        return self.memories.search(
+            Query(
+                query,
+                limit=top_k,
+                memory_type=memory_type,
+                min_importance=min_importance,
+                agent_id=own(self.agent_id) if agent_id is None else agent_id,
+                **_known(how, Query),
+            )
+        )
+
+    def get_memory(self, memory_id: str) -> dict[str, Any]:
+        """One memory with all its fields."""
+        return self.memories.fields(self.memories.get(memory_id))
+
+    def update_memory(self, memory_id: str, content: str | None = None, **fields: Any) -> dict[str, Any]:
+        """Change a memory; its earlier content stays in its history."""
+        old = self.memories.get(memory_id)
+        changed = {**({"content": content} if content is not None else {}), **_known(fields, Draft)}
+        draft = Draft(**{"content": old.content, "agent_id": old.agent_id, **changed})
+        return self.memories.fields(self.memories.update(memory_id, draft, changed=changed))
+
+    def delete_memory(self, memory_id: str, purge: bool = False, reason: str = "asked for") -> bool:
+        """Forget a memory (restorable), or erase it for good with `purge`. False when it is not there."""
+        try:
+            if purge:
+                self.memories.purge(memory_id, reason)
+            else:
+                self.memories.delete(memory_id)
+        except NotFound:
+            return False
+        return True
+
+    def restore_memory(self, memory_id: str, at: str | None = None) -> dict[str, Any]:
+        """Bring back a deleted memory, or the value it had at a rev or time."""
+        return self.memories.fields(self.memories.restore(memory_id, at))
+
+    def memory_history(self, memory_id: str) -> list[Version]:
+        """All values a memory had, oldest first."""
+        return self.memories.history(memory_id)
+
+    # -- state --------------------------------------------------------------------------------
+
+    def set_state(self, key: str, value: Any) -> None:
+        """Keep a JSON value under a key of this agent."""
+        self.memories.set_state(self.agent_id, key, value)
+
+    def get_state(self, key: str) -> Any:
+        """The value under a key, or None."""
+        found = self.memories.find_state(self.agent_id, key)
+        return None if found is None else found.value
+
+    def delete_state(self, key: str) -> bool:
+        return self.memories.remove_state(self.agent_id, key)
+
+    def list_state(self) -> dict[str, Any]:
+        return {state.key: state.value for state in self.memories.states(self.agent_id)}
+
+    # -- keeping ------------------------------------------------------------------------------
+
+    def wait(self, seconds: float = 60) -> bool:
+        """Wait until every memory has its vector."""
+        return self.memories.wait(seconds)
+
+    def close(self) -> None:
+        self.repo.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Agent({self.agent_id!r}, {str(self.repo.root)!r}, {self.branch})"
+
+    def _draft(self, content: str, **fields: Any) -> Draft:
+        given = {"agent_id": self.agent_id, "session_id": self.session_id, "org_id": self.org_id, **fields}
+        return Draft(content=content, **_known(given, Draft))
+
+
+def _known(given: Mapping[str, Any], record: type) -> dict[str, Any]:
+    names = record._fields  # type: ignore[attr-defined]
+    for name in given:
+        if name not in names:
+            raise InvalidInput(f"there is no parameter {name!r}.", hint=f"There are {', '.join(names)}.")
+    return dict(given)
+
+
+def _open(host: str | Path | None) -> Repo:
+    if host is None or str(host) in ("", "local", "localhost"):
+        return open_for_memories()
+    text = str(host)
+    if "://" in text or _is_host_name(text):
+        raise _unreachable(text)
+    return init(text)
+
+
+def _is_host_name(text: str) -> bool:
+    return not Path(text).exists() and "/" not in text and "\\" not in text and "." in text.strip(".")
+
+
+def _unreachable(host: str) -> Unavailable:
+    """Why a server cannot be used; asked for real, so that the sentence is true."""
+    parts = urlsplit(host if "://" in host else f"//{host}")
+    name, port = parts.hostname or "", parts.port or {"https": 443, "http": 80}.get(parts.scheme, _PORT)
+    cure = "Leave host out to use the repo here, or name a folder."
+    try:
+        socket.create_connection((name, port), _REACH).close()
+    except (OSError, UnicodeError) as error:
+        return Unavailable(f"{host} cannot be reached: {error}. Nothing was stored.", hint=cure)
+    return Unavailable(f"{host} answers, but this memlake speaks to folders only. Nothing was stored.", hint=cure)

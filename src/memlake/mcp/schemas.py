@@ -1,0 +1,110 @@
+"""JSON schemas from the signatures of tools: small ones, because an agent reads them all. Checks arguments by them."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import types
+import typing
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from memlake.errors import InvalidInput
+from memlake.memories.deciding import WAYS
+from memlake.memories.record import CATEGORIES, TYPES
+from memlake.memories.searching import MODES
+
+_SAYS = {
+    "content": "One atomic fact in one clear sentence.",
+    "memory_type": f"{', '.join(TYPES)}, or your own.",
+    "importance": "0 to 1.",
+    "category": f"For filing; suggested: {', '.join(CATEGORIES)}.",
+    "search": 'What to find, described ("user\'s coding habits") or in exact words.',
+    "agentId": 'An agent\'s name; in a search "*" for everyone.',
+    "startTime": 'ISO time or words such as "last week".',
+    "agent_id": 'Whose memories: a name, or "*".',
+    "mode": f"{', '.join(MODES)}.",
+    "on_conflict": f"{', '.join(WAYS)}.",
+    "as_of": "A revision or time: search the past.",
+    "max_tokens": "Stop when the results are this long.",
+    "timeout": "Seconds.",
+}
+_KINDS: dict[Any, dict[str, Any]] = {
+    str: {"type": "string"},
+    int: {"type": "integer"},
+    float: {"type": "number"},
+    bool: {"type": "boolean"},
+    list[str]: {"type": "array", "items": {"type": "string"}},
+    dict[str, Any]: {"type": "object"},
+    Any: {},
+}
+_CHECKS: dict[Any, tuple[type, ...]] = {
+    str: (str,), int: (int,), float: (int, float), bool: (bool,), list[str]: (list,), dict[str, Any]: (dict,),
+    Any: (object,),
+}  # fmt: skip
+_OURS = ("desk", "who")
+
+
+def input_schema(run: Callable[..., Any]) -> dict[str, Any]:
+    properties, required = {}, []
+    for name, (kind, default) in parameters(run).items():
+        said = {"description": _SAYS[name]} if name in _SAYS else {}
+        shown = {"default": default} if default not in (inspect.Parameter.empty, None, False, "") else {}
+        properties[name] = {**_KINDS[kind], **said, **shown}
+        if default is inspect.Parameter.empty:
+            required.append(name)
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+
+def output_schema(run: Callable[..., Any]) -> dict[str, Any]:
+    """Lists come as `results`; everything else is an object that may have more."""
+    many = "within(" in inspect.getsource(run)
+    return (
+        {"type": "object", "required": ["results"], "properties": {"results": {"type": "array"}}}
+        if many
+        else {"type": "object"}
+    )
+
+
+def parameters(run: Callable[..., Any]) -> dict[str, tuple[Any, Any]]:
+    """name -> (kind, default) of what a client may give."""
+    hints = typing.get_type_hints(run)
+    given = inspect.signature(run).parameters
+    return {name: (_plain(hints[name]), one.default) for name, one in given.items() if name not in _OURS}
+
+
+def _plain(kind: Any) -> Any:
+    """`str | None` as str: a client leaves out what it does not give."""
+    if isinstance(kind, types.UnionType):
+        return next(part for part in typing.get_args(kind) if part is not type(None))
+    return kind
+
+
+def checked(run: Callable[..., Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments as a tool takes them, or InvalidInput that names the parameter."""
+    known = parameters(run)
+    for name in given:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            hint = f"Did you mean {near[0]}?" if near else f"It takes {', '.join(known)}."
+            raise InvalidInput(f"{run.__name__} has no parameter {name!r}.", hint=hint)
+    for name, (kind, default) in known.items():
+        value = given.get(name)
+        if value is None and default is inspect.Parameter.empty and kind is not Any:
+            raise InvalidInput(f"{run.__name__} needs {name}.", hint=_SAYS.get(name, ""))
+        if value is not None and not _fits(value, kind):
+            raise InvalidInput(f"{name} of {run.__name__} must be {_named(kind)}, not {type(value).__name__}.")
+    return {name: value for name, value in given.items() if value is not None or known[name][0] is Any}
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    if isinstance(value, bool) and kind in (int, float):
+        return False
+    if isinstance(value, list):
+        return kind is Any or (kind == list[str] and all(isinstance(item, str) for item in value))
+    return isinstance(value, _CHECKS[kind])
+
+
+def _named(kind: Any) -> str:
+    names = {str: "text", int: "a whole number", float: "a number", bool: "true or false", list[str]: "a list of texts"}
+    return names.get(kind, "an object")

@@ -1,0 +1,308 @@
+"""The tools: plain typed functions. Their signatures are the schemas, their docstrings what agents read.
+
+`store_memory`, `search_memory`, `get_agent_state`, `set_agent_state`, `delete_memory` and the `memory_*` family are
+named, and take and give what clients of either already know; the rest are memlake's own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from memlake.errors import InvalidInput
+from memlake.mcp.desk import Desk, Who, brief, within
+from memlake.memories.deciding import Outcome
+from memlake.memories.memories import Draft
+from memlake.memories.searching import Query, iso, own
+
+Result = dict[str, Any]
+_TASK = "task-"
+
+
+class Tool(NamedTuple):
+    """A function with what a client may assume of it."""
+
+    run: Callable[..., Result]
+    profile: str
+    reads_only: bool = False
+    destructive: bool = False
+    idempotent: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.run.__name__
+
+
+# -- tools of agents that store and search ----------------------------------------------------------
+
+
+def store_memory(
+    desk: Desk,
+    who: Who,
+    content: str,
+    memory_type: str = "fact",
+    metadata: dict[str, Any] | None = None,
+    importance: float = 0.5,
+) -> Result:
+    """Store one fact, preference, episode or context for later sessions, as it is."""
+    draft = Draft(
+        content, who.agent_id, who.session_id, memory_type=memory_type, metadata=metadata, importance=importance
+    )
+    stored = desk.memories.store(draft)
+    return {"memory_id": stored.memory_id, "status": "stored", "has_embedding": False}
+
+
+def search_memory(
+    desk: Desk,
+    who: Who,
+    query: str,
+    top_k: int = 10,
+    memory_type: str | None = None,
+    min_importance: float | None = None,
+    agent_id: str | None = None,
+    max_tokens: int | None = None,
+) -> Result:
+    """Find stored memories by meaning and words: your own, or those of agent_id ("*" for everyone's)."""
+    hits = desk.memories.search(
+        Query(
+            query,
+            limit=top_k,
+            memory_type=memory_type,
+            min_importance=min_importance,
+            agent_id=own(who.agent_id) if agent_id is None else agent_id,
+        )
+    )
+    return {**within([brief(hit) for hit in hits], max_tokens), "mode": hits.mode}
+
+
+def get_agent_state(desk: Desk, who: Who, key: str) -> Result:
+    """Read a value this agent keeps under a key; null when there is none."""
+    found = desk.memories.find_state(who.agent_id, key)
+    if found is None:
+        return {"key": key, "value": None, "updated_at": None}
+    return {"key": key, "value": found.value, "updated_at": iso(found.updated_at)}
+
+
+def set_agent_state(desk: Desk, who: Who, key: str, value: Any) -> Result:
+    """Keep a JSON value under a key of this agent, such as the task it is on."""
+    found = desk.memories.set_state(who.agent_id, key, value)
+    return {"key": key, "value": found.value, "updated_at": iso(found.updated_at)}
+
+
+def delete_memory(desk: Desk, who: Who, memory_id: str, purge: bool = False) -> Result:
+    """Forget a memory (memory_restore brings it back); purge erases it for good."""
+    return _deleted(desk, who, memory_id, purge)
+
+
+def _deleted(desk: Desk, who: Who, memory_id: str, purge: bool) -> Result:
+    if purge:
+        desk.memories.purge(memory_id, f"asked for by {who.agent_id or 'an agent'}")
+    else:
+        desk.memories.delete(memory_id)
+    return {"memory_id": memory_id, "status": "purged" if purge else "deleted"}
+
+
+# -- tools of agents that keep one memory a topic ---------------------------------------------------
+
+
+def memory_add(
+    desk: Desk,
+    who: Who,
+    content: str,
+    category: str | None = None,
+    tags: list[str] | None = None,
+    agentId: str | None = None,
+    metadata: dict[str, Any] | None = None,
+    on_conflict: str = "decide",
+    dry_run: bool = False,
+) -> Result:
+    """Remember one atomic fact. A duplicate is skipped; a correction replaces the old value and keeps it as history."""
+    draft = Draft(content, agentId or who.agent_id, who.session_id, category=category, tags=tags, metadata=metadata)
+    return _told(desk.memories.remember(draft, on_conflict, dry_run=dry_run), dry_run)
+
+
+def _told(done: Outcome, dry_run: bool = False) -> Result:
+    told = {
+        "id": done.memory_id, "decision": done.decision, "why": done.why, "content": done.content,
+        "taskId": _TASK + done.memory_id, "status": "dry run" if dry_run else "accepted",
+    }  # fmt: skip
+    return {**told, "review": True} if done.review else told
+
+
+def memory_search(
+    desk: Desk,
+    who: Who,
+    search: str,
+    limit: int = 10,
+    offset: int = 0,
+    category: str | None = None,
+    tags: list[str] | None = None,
+    agentId: str | None = None,
+    sessionId: str | None = None,
+    startTime: str | None = None,
+    endTime: str | None = None,
+    mode: str = "hybrid",
+    as_of: str | None = None,
+    branch: str | None = None,
+    max_tokens: int | None = None,
+) -> Result:
+    """Search memories by describing what you want, or by exact words; before adding, too. Empty: the newest."""
+    hits = desk.on(branch).search(
+        Query(
+            search,
+            limit=limit,
+            offset=offset,
+            category=category,
+            tags=tags or (),
+            agent_id=own(who.agent_id) if agentId is None else agentId,
+            session_id=sessionId,
+            since=startTime,
+            until=endTime,
+            mode=mode,
+            as_of=as_of,
+        )
+    )
+    found = [{"id": hit["memory_id"], **brief(hit)} for hit in hits]
+    return {**within(found, max_tokens), "mode": hits.mode}
+
+
+def memory_update(
+    desk: Desk,
+    who: Who,
+    id: str,
+    content: str,
+    tags: list[str] | None = None,
+    category: str | None = None,
+    agentId: str | None = None,
+    metadata: dict[str, Any] | None = None,
+) -> Result:
+    """Replace what a memory says; its earlier content is kept in metadata.history."""
+    draft = Draft(content, who.agent_id, tags=tags, category=category, metadata=metadata)
+    changed = [name for name in ("tags", "category", "metadata") if getattr(draft, name) is not None]
+    made = desk.memories.update(id, draft, changed=["content", *changed])
+    return {"id": made.memory_id, "content": made.content, "taskId": _TASK + made.memory_id, "status": "accepted"}
+
+
+def memory_delete(desk: Desk, who: Who, id: str, purge: bool = False) -> Result:
+    """Delete an outdated memory (memory_restore brings it back); purge erases it for good."""
+    return {"id": id, "status": _deleted(desk, who, id, purge)["status"]}
+
+
+def memory_task_wait(desk: Desk, who: Who, taskId: str, timeout: float = 60) -> Result:
+    """Wait until a memory that was added or updated is fully indexed. Text search finds it without waiting."""
+    if not taskId.startswith(_TASK):
+        raise InvalidInput(
+            f"there is no task {taskId!r}.", hint="Give the taskId that memory_add or memory_update gave."
+        )
+    memory_id = taskId.removeprefix(_TASK)
+    desk.memories.get(memory_id)
+    seconds = min(max(timeout, 0), 600) if math.isfinite(timeout) else 60
+    done = desk.memories.wait_for(memory_id, seconds)
+    return {"taskId": taskId, "status": "completed" if done else "pending", "id": memory_id}
+
+
+# -- history and branches ----------------------------------------------------------------------------
+
+
+def memory_history(desk: Desk, who: Who, id: str) -> Result:
+    """All values a memory had, oldest first, with who wrote them, when and why."""
+    versions = [
+        {
+            "content": version.content, "version": version.oid[:12], "author": version.author,
+            "time": iso(version.time), "message": version.message,
+            "until": iso(version.until) if version.until else None,
+        }
+        for version in desk.memories.history(id)
+    ]  # fmt: skip
+    return within(versions, None)
+
+
+def memory_diff(desk: Desk, who: Who, since: str, until: str | None = None, branch: str | None = None) -> Result:
+    """Memories that differ between two moments: revisions such as HEAD~3, or times such as "yesterday"."""
+    found = desk.on(branch).diff(since, until)
+    return within([{"id": d.memory_id, "status": d.status, "old": d.old, "new": d.new} for d in found], None)
+
+
+def memory_restore(desk: Desk, who: Who, id: str, at: str | None = None) -> Result:
+    """Bring back a deleted memory, or the value it had at a revision, a time or a version."""
+    made = desk.memories.restore(id, at)
+    return {"id": made.memory_id, "content": made.content, "status": "restored"}
+
+
+def memory_log(desk: Desk, who: Who, limit: int = 20, branch: str | None = None) -> Result:
+    """The newest changes of memory: who, when, what."""
+    commits = desk.on(branch).log(limit)
+    return within(
+        [{"commit": c.oid[:12], "author": c.author.name, "time": iso(c.time), "message": c.subject} for c in commits],
+        None,
+    )
+
+
+def branch_create(
+    desk: Desk,
+    who: Who,
+    name: str,
+    description: str = "",
+    ttl_seconds: float | None = 3600,
+) -> Result:
+    """Make a branch of memory to try things on; it is discarded after ttl_seconds unless merged (null: never)."""
+    made = desk.memories.create_branch(name, ttl_seconds=ttl_seconds, description=description)
+    return {
+        "branch_id": made.name,
+        "status": "created",
+        "expires_at": iso(made.expires_at) if made.expires_at else None,
+    }
+
+
+def branch_list(desk: Desk, who: Who) -> Result:
+    """All branches of memory."""
+    return within(
+        [
+            {"branch_id": b.name, "head": b.head and b.head[:12], "description": b.description,
+             "expires_at": iso(b.expires_at) if b.expires_at else None}
+            for b in desk.memories.branches()
+        ],
+        None,
+    )  # fmt: skip
+
+
+def branch_merge(desk: Desk, who: Who, branch_id: str, strategy: str = "branch_wins") -> Result:
+    """Bring a branch's memories into this one. Where both changed one: branch_wins, main_wins, or ask (nothing)."""
+    merged = desk.memories.merge_branch(branch_id, strategy)
+    return {"branch_id": branch_id, "status": "merged", "changed": merged.changed, "changed_on_both": list(merged.met)}
+
+
+def branch_discard(desk: Desk, who: Who, branch_id: str) -> Result:
+    """Remove a branch of memory and what only it holds."""
+    desk.memories.discard_branch(branch_id)
+    return {"branch_id": branch_id, "status": "discarded"}
+
+
+TOOLS = (
+    Tool(store_memory, "default"),
+    Tool(search_memory, "default", reads_only=True, idempotent=True),
+    Tool(get_agent_state, "default", reads_only=True, idempotent=True),
+    Tool(set_agent_state, "default", idempotent=True),
+    Tool(delete_memory, "default", destructive=True, idempotent=True),
+    Tool(memory_add, "default", idempotent=True),
+    Tool(memory_search, "default", reads_only=True, idempotent=True),
+    Tool(memory_update, "default", idempotent=True),
+    Tool(memory_delete, "default", destructive=True, idempotent=True),
+    Tool(memory_task_wait, "default", reads_only=True, idempotent=True),
+    Tool(memory_history, "full", reads_only=True, idempotent=True),
+    Tool(memory_diff, "full", reads_only=True, idempotent=True),
+    Tool(memory_restore, "full", idempotent=True),
+    Tool(memory_log, "full", reads_only=True, idempotent=True),
+    Tool(branch_create, "full"),
+    Tool(branch_list, "full", reads_only=True, idempotent=True),
+    Tool(branch_merge, "full", idempotent=True),
+    Tool(branch_discard, "full", destructive=True),
+)
+PROFILES = ("default", "full")
+
+
+def listed(profile: str) -> dict[str, Tool]:
+    if profile not in PROFILES:
+        raise InvalidInput(f"a profile is one of {', '.join(PROFILES)}, not {profile!r}.")
+    return {tool.name: tool for tool in TOOLS if tool.profile == "default" or profile == "full"}

@@ -1,0 +1,70 @@
+"""Which memories are read, and when: counted in memory, written down now and then, never a commit."""
+
+from __future__ import annotations
+
+import atexit
+import threading
+import time
+from collections.abc import Iterable, Mapping, Sequence
+
+from memlake.objects import layout
+from memlake.objects.db import Database
+
+
+class Access:
+    """Counters of one process over the table `access` of local.db."""
+
+    def __init__(self, db: Database, seconds: float = 60.0) -> None:
+        self._db, self._seconds = db, seconds
+        self._lock = threading.Lock()
+        self._counts: dict[bytes, tuple[int, int]] = {}
+        self._flushed = time.monotonic()
+        atexit.register(self.flush)
+
+    def note(self, keys: Iterable[bytes]) -> None:
+        """These memories were read now."""
+        now = layout.now()
+        with self._lock:
+            for key in keys:
+                self._counts[key] = (self._counts.get(key, (0, 0))[0] + 1, now)
+            due = time.monotonic() - self._flushed >= self._seconds
+        if due:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write down what was counted."""
+        with self._lock:
+            counts, self._counts = self._counts, {}
+            self._flushed = time.monotonic()
+        if not counts:
+            return
+        with self._db.write():
+            self._db.run_many(
+                "INSERT INTO access VALUES(?, ?, ?) ON CONFLICT(key) DO UPDATE SET "
+                "count = count + excluded.count, last = max(last, excluded.last)",
+                [(key, count, last) for key, (count, last) in counts.items()],
+            )
+
+    def read(self, keys: Sequence[bytes]) -> Mapping[bytes, tuple[int, int]]:
+        """(times read, last time) of memories that were ever read."""
+        rows = self._db.rows_in("SELECT key, count, last FROM access WHERE key IN carray(?1)", keys)
+        found = {bytes(key): (count, last) for key, count, last in rows}
+        with self._lock:
+            for key in keys:
+                if key in self._counts:
+                    count, last = self._counts[key]
+                    found[key] = (found.get(key, (0, 0))[0] + count, last)
+        return found
+
+    def forget(self, keys: Iterable[bytes]) -> None:
+        """Remove the counters of purged memories."""
+        given = set(keys)
+        with self._lock:
+            for key in given:
+                self._counts.pop(key, None)
+        with self._db.write():
+            self._db.run_in("DELETE FROM access WHERE key IN carray(?1)", given)
+
+    def close(self) -> None:
+        atexit.unregister(self.flush)
+        self.flush()

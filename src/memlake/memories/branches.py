@@ -1,0 +1,116 @@
+"""Branches of memory: a place to try things, to be merged or discarded; moves no checkout and touches no file.
+
+A branch may be given a time to live. Once it is over the branch is discarded by whoever looks next; what it held stays
+reachable by the reflog, as with any branch.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import NamedTuple
+
+from memlake.errors import Conflict, InvalidInput
+from memlake.memories import keeping
+from memlake.memories.ground import Ground
+from memlake.objects import layout
+from memlake.records import Commit, Entry
+from memlake.records import Conflict as Met
+from memlake.versions import merge as trees
+from memlake.versions import refs
+from memlake.versions.bases import is_ancestor
+from memlake.versions.history import Draft
+
+STRATEGIES = ("branch_wins", "main_wins", "ask")
+
+
+class MemoryBranch(NamedTuple):
+    """A branch as agents see it; `expires_at` is 0 for never."""
+
+    name: str
+    head: str | None
+    description: str = ""
+    created_at: int = 0
+    expires_at: int = 0
+
+
+class MergedBranch(NamedTuple):
+    """What a merge brought: the commit, how many memories changed, and which met a change on both sides."""
+
+    commit: str | None
+    changed: int
+    met: tuple[str, ...] = ()
+
+
+def create(ground: Ground, name: str, *, ttl_seconds: float | None = None, description: str = "") -> MemoryBranch:
+    """A new branch at where this one is."""
+    if ttl_seconds is not None and (isinstance(ttl_seconds, bool) or not ttl_seconds > 0):
+        raise InvalidInput(f"a time to live is a number of seconds above 0, not {ttl_seconds!r}. Nothing was made.")
+    now, history = layout.now(), ground.here.history
+    ends = now + int(ttl_seconds * 1e6) if ttl_seconds is not None else 0
+    note = json.dumps({"description": description, "created_at": now, "expires_at": ends}).encode()
+    with history.db.write():
+        heads = refs.get(history.db, ground.branch)
+        refs.create(history, name, heads, action=f"branch from {ground.branch}", who=ground.here.who, note=note)
+    return MemoryBranch(name, heads["memory"], description, now, ends)
+
+
+def branches(ground: Ground) -> list[MemoryBranch]:
+    """All branches; those whose time is over are discarded first."""
+    found = [_read(*row) for row in ground.here.history.db.rows("SELECT name, memory, note FROM ref WHERE kind = 0")]
+    over = [branch for branch in found if 0 < branch.expires_at <= layout.now() and branch.name != ground.branch]
+    for branch in over:
+        discard(ground, branch.name)
+    return [branch for branch in found if branch not in over]
+
+
+def _read(name: str, head: bytes | None, note: bytes | None) -> MemoryBranch:
+    said = json.loads(note) if note else {}
+    return MemoryBranch(name, head.hex() if head else None, **said)
+
+
+def discard(ground: Ground, name: str) -> None:
+    """Remove a branch. What it held stays reachable by its reflog."""
+    if name == ground.branch:
+        raise InvalidInput(f"branch {name!r} is the one in use. Nothing was changed.", hint="Use another first.")
+    with ground.here.history.db.write():
+        refs.delete(ground.here.history, name, action="discarded", who=ground.here.who)
+
+
+def merge(ground: Ground, name: str, strategy: str = "branch_wins") -> MergedBranch:
+    """Bring the memories and state of a branch into this one, in one commit.
+
+    Where both changed the same memory, `branch_wins` takes the branch's (ours becomes its history), `main_wins` keeps
+    ours, and `ask` changes nothing and names them.
+    """
+    if strategy not in STRATEGIES:
+        raise InvalidInput(f"strategy is one of {', '.join(STRATEGIES)}, not {strategy!r}. Nothing was merged.")
+    history = ground.here.history
+    with history.db.write():
+        ours, theirs = ground.head(), refs.commit_of(history, refs.get(history.db, name)["memory"])
+        if theirs is None or (ours is not None and is_ancestor(history, theirs, ours)):
+            return MergedBranch(None, 0)
+        outcome = trees.merge_commits(history, ours, theirs)
+        met = tuple(conflict.path.rsplit("/", 1)[1] for conflict in outcome.conflicts)
+        if met and strategy == "ask":
+            raise Conflict(
+                f"merge of {name!r} stopped: {len(met)} memories changed on both sides: {', '.join(met[:5])}. "
+                "Nothing was changed.",
+                hint="Merge again with strategy branch_wins or main_wins.",
+            )
+        edits = {**outcome.edits, **{one.path: _winner(one, strategy) for one in outcome.conflicts}}
+        made = _record(ground, name, (ours, theirs), edits)
+    keeping.settle(ground)
+    return MergedBranch(made.oid, len(edits), met)
+
+
+def _winner(met: Met, strategy: str) -> Entry | None:
+    return met.theirs if strategy == "branch_wins" else met.ours
+
+
+def _record(ground: Ground, name: str, sides: tuple[Commit | None, Commit], edits: dict[str, Entry | None]) -> Commit:
+    history, (ours, theirs) = ground.here.history, sides
+    draft = Draft("memory", edits, ground.here.author, f"merge branch {name}", layout.now(), {})
+    work = refs.commit_of(history, refs.get(history.db, ground.branch)["work"])
+    made = theirs if ours is None else history.append(draft, (ours, theirs), work)
+    refs.move(history, ground.branch, "memory", ours, made, action=f"merge {name}", who=ground.here.who)
+    return made

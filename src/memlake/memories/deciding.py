@@ -1,0 +1,152 @@
+"""Remembering with a decision: what a new memory does to those that are there. Every change it makes keeps history.
+
+`decide` is pure and lives in its own file; here the candidates are found, the decision is carried out in one commit
+that says which rule spoke and what it measured, and a memory that changed meanwhile makes it be decided again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from memlake.errors import Conflict, InvalidInput
+from memlake.memories import keeping, searching
+from memlake.memories.decide import Decision, decide, needs_review
+from memlake.memories.ground import Ground
+from memlake.memories.record import Memory
+from memlake.memories.searching import Query
+
+WAYS = ("decide", "add", "ask")
+_NEAR = 8  # old memories a new one is held against
+_TRIES = 5
+_STRENGTH = ("skip", "replace", "conflict", "merge", "coexist", "add")
+Judge = Callable[[str, str], str | None]
+
+
+class Outcome(NamedTuple):
+    """What became of a new memory: the one that stands for it now, the decision and its reason."""
+
+    memory_id: str
+    decision: str
+    rule: str
+    why: str
+    content: str
+    other_id: str | None = None
+    review: bool = False
+    scores: Mapping[str, float] = {}
+
+
+class Verdict(NamedTuple):
+    decision: Decision
+    old: Memory | None
+
+
+def remember(
+    ground: Ground, new: Memory, *, way: str = "decide", dry_run: bool = False, judge: Judge | None = None
+) -> Outcome:
+    """Store a memory, or let it change one that is there."""
+    if way not in WAYS:
+        raise InvalidInput(f"on_conflict is one of {', '.join(WAYS)}, not {way!r}. Nothing was stored.")
+    for attempt in range(_TRIES):
+        verdict = _verdict(ground, new, judge) if way != "add" else Verdict(_plain_add(), None)
+        try:
+            return outcome(new, verdict, way) if dry_run else _carry_out(ground, new, verdict, way)
+        except Conflict:
+            if attempt == _TRIES - 1:
+                raise
+    raise AssertionError("unreachable")
+
+
+def _plain_add() -> Decision:
+    return Decision("add", rule="asked", why="it was to be added as it is")
+
+
+def _verdict(ground: Ground, new: Memory, judge: Judge | None) -> Verdict:
+    """The strongest decision over the nearest old memories; of equals the nearest one's."""
+    query = Query(new.content[:2000], limit=_NEAR, agent_id=new.agent_id)
+    verdicts = [
+        _against(keeping.find(ground, hit["memory_id"]), new, hit, judge) for hit in searching.search(ground, query)
+    ]
+    return min(verdicts, key=lambda v: _STRENGTH.index(v.decision), default=Verdict(_none_near(), None))
+
+
+def _none_near() -> Decision:
+    return Decision("add", rule="nothing-near", why="nothing like it is remembered")
+
+
+def _against(old: Memory | None, new: Memory, hit: searching.Hit, judge: Judge | None) -> Verdict:
+    if old is None:
+        return Verdict(_none_near(), None)
+    decision = decide(
+        old.content,
+        new.content,
+        cosine=hit["why"].get("vectors"),
+        old_context=_context(old),
+        new_context=_context(new),
+    )
+    if judge is not None and needs_review(decision):
+        said = judge(old.content, new.content)
+        if said is not None:
+            if said not in _STRENGTH:
+                raise InvalidInput(f"the judge said {said!r}; it may say {', '.join(_STRENGTH)} or None.")
+            measured = decision.scores
+            decision = Decision(said, rule="judge", why="The judge said so.", text=decision.text)
+            decision.scores = measured
+    return Verdict(decision, old)
+
+
+def _context(memory: Memory) -> dict[str, Any]:
+    return {**memory.metadata, "category": memory.category, "tags": list(memory.tags)}
+
+
+def outcome(new: Memory, verdict: Verdict, way: str) -> Outcome:
+    """What would become of a memory."""
+    decision, old = verdict
+    changes_old = decision in ("replace", "conflict", "merge")
+    asks = way == "ask" and changes_old
+    stands = old if old is not None and (decision == "skip" or (changes_old and not asks)) else new
+    content = old.content if old is not None and decision == "skip" else (decision.text or new.content)
+    return Outcome(
+        stands.memory_id,
+        "coexist" if asks else str(decision),
+        decision.rule,
+        f"would {decision}: {decision.why}" if asks else decision.why,
+        new.content if asks else content,
+        old.memory_id if old is not None and decision != "add" else None,
+        asks or needs_review(decision),
+        decision.scores,
+    )
+
+
+def _carry_out(ground: Ground, new: Memory, verdict: Verdict, way: str) -> Outcome:
+    result, old = outcome(new, verdict, way), verdict.old
+    if result.decision == "skip":
+        return result
+    message = _message(result)
+    if old is not None and result.memory_id == old.memory_id:
+        keeping.replace(ground, old, _joined(old, new, result), message)
+    else:
+        related = (result.other_id,) if result.other_id else ()
+        keeping.put(ground, [new._replace(related=related, review=result.rule if result.review else "")], message)
+    return result
+
+
+def _joined(old: Memory, new: Memory, result: Outcome) -> Memory:
+    """The new version of an old memory: what the new one says, and what only the old one said about it."""
+    return old._replace(
+        content=result.content,
+        session_id=new.session_id or old.session_id,
+        category=new.category or old.category,
+        tags=tuple(dict.fromkeys((*old.tags, *new.tags))),
+        metadata={**old.metadata, **new.metadata},
+        importance=max(old.importance, new.importance),
+        source=new.source or old.source,
+        expires_at=new.expires_at,
+    )
+
+
+def _message(result: Outcome) -> str:
+    """Which rule decided, and what it measured; nothing of the content."""
+    said = {"rule": result.rule, "other": result.other_id, "scores": {k: round(v, 4) for k, v in result.scores.items()}}
+    return f"{result.decision} memory {result.memory_id}\n\n{json.dumps(said, sort_keys=True)}"

@@ -1,0 +1,180 @@
+"""Giving memories their vectors, behind the writes: in batches, again after failures, across restarts.
+
+A memory is found by its words as soon as it is stored. Its vector comes later, from whichever process is open. When the
+model is changed, the vectors of the old one serve until the new ones are all there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from memlake.errors import Error, NotFound, Purged, Unavailable
+from memlake.index import rows, waiting
+from memlake.index.embeddings import Embeddings
+from memlake.index.index import Index
+from memlake.memories import record
+from memlake.memories.backoff import delay
+from memlake.memories.embedders import Embedder
+from memlake.versions.history import History
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What embedding needs: records, the index, known vectors, and the embedder, opened when first used."""
+
+    history: History
+    index: Index
+    embeddings: Embeddings
+    open: Callable[[], Embedder | None]
+
+
+def embed_some(sources: Sources, most: int = 32) -> int:
+    """Embed one batch of what waits; returns how many rows left the queue. On a failure they are put back."""
+    taken = waiting.take(sources.index.db, most)
+    if not taken:
+        return 0
+    ids = [row for row, _ in taken]
+    try:
+        texts = _texts(sources.history, taken)
+        vectors = _vectors(sources, list(texts.values()))
+        kept = {row: vectors[text] for row, text in texts.items() if text in vectors}
+        embedder = sources.open()
+        if kept and embedder is not None:
+            sources.index.add_vectors(embedder.name, np.array(list(kept), np.int64), np.stack(list(kept.values())))
+    except Unavailable:
+        waiting.put_back(sources.index.db, ids, 0, failed=False)
+        raise
+    except BaseException:
+        waiting.put_back(sources.index.db, ids, 1, failed=True)
+        raise
+    waiting.done(sources.index.db, ids)
+    return len(ids)
+
+
+def _texts(history: History, taken: Sequence[tuple[int, bytes]]) -> dict[int, str]:
+    """The text of each row that still has a record."""
+    texts = {}
+    for row, oid in taken:
+        with contextlib.suppress(Purged, NotFound):
+            texts[row] = record.indexed_text(record.decode(history.objects.read(oid.hex())))
+    return texts
+
+
+def _vectors(sources: Sources, texts: Sequence[str]) -> dict[str, Array]:
+    """Vectors of texts: known ones from vectors.db, the others from the embedder. Unreadable texts have none."""
+    embedder = sources.open()
+    if embedder is None:
+        return {}
+    known = sources.embeddings.find(embedder.name, texts)
+    missing = [text for text in dict.fromkeys(texts) if text not in known]
+    if missing:
+        made = dict(zip(missing, embedder.embed(missing), strict=True))
+        fresh = {text: vector for text, vector in made.items() if np.isfinite(vector).all()}
+        sources.embeddings.keep(embedder.name, fresh)
+        known |= fresh
+    return known
+
+
+class Worker:
+    """A thread that empties the queue: a full batch at once, a part of one after a moment, a failure after a pause."""
+
+    def __init__(self, sources: Sources, *, size: int = 32, seconds: float = 1.0) -> None:
+        self._sources, self._size, self._seconds = sources, size, seconds
+        self._wake, self._stop = threading.Event(), threading.Event()
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+        self.problem: str | None = None
+
+    def wake(self) -> None:
+        """Something waits. Starts the thread when there is none."""
+        self._wake.set()
+        with self._lock:
+            if (self._thread is None or not self._thread.is_alive()) and not self._stop.is_set():
+                self._thread = threading.Thread(target=self._run, name="memlake-embed", daemon=True)
+                self._thread.start()
+
+    def close(self) -> None:
+        """Stop soon. What waits stays in the queue."""
+        self._stop.set()
+        self._wake.set()
+        if self._thread is not None:
+            self._thread.join(5)
+
+    def _run(self) -> None:
+        failures = 0
+        while not self._stop.is_set():
+            try:
+                self._gather()
+                while not self._stop.is_set() and embed_some(self._sources, self._size):
+                    failures, self.problem = 0, None
+            except Exception as error:  # noqa: BLE001  a worker must outlive whatever an embedder does
+                self.problem = error.message if isinstance(error, Error) else f"{type(error).__name__}: {error}"
+                self._stop.wait(delay(failures))
+                failures += 1
+                continue
+            self._wake.wait(30)
+
+    def _gather(self) -> None:
+        """Wait until a batch is full, or no longer than the flush interval."""
+        self._wake.clear()
+        end = time.monotonic() + self._seconds
+        while time.monotonic() < end and not self._stop.is_set():
+            if waiting.count(self._sources.index.db) >= self._size:
+                return
+            self._stop.wait(min(0.05, self._seconds))
+
+
+def model_wanted(index: Index, name: str, spec: str) -> None:
+    """Note which model is wanted. Where it is another one, every row waits for its vector again."""
+    if rows.meta(index.db, "wanted") == name:
+        return
+    with index.db.write():
+        if rows.meta(index.db, "wanted") is not None:
+            waiting.all_again(index.db)
+        else:
+            rows.set_meta(index.db, serving=spec)
+        rows.set_meta(index.db, wanted=name, wanted_spec=spec)
+
+
+def serving(index: Index) -> str:
+    """The embedder whose vectors answer searches: the old one, until the new one has done all rows."""
+    now, wanted = rows.meta(index.db, "serving"), rows.meta(index.db, "wanted_spec")
+    if now != wanted and wanted is not None and not waiting.count(index.db):
+        with index.db.write():
+            rows.set_meta(index.db, serving=wanted)
+        now = wanted
+    return str(now or "")
+
+
+def model_name(index: Index) -> str:
+    """The model that rows get their vectors from now; empty before the first."""
+    return str(rows.meta(index.db, "wanted") or "")
+
+
+def wait_for(index: Index, memory_id: str, seconds: float) -> bool:
+    """Wait until no row of a memory is in the queue; False when one still is."""
+    end = time.monotonic() + seconds
+    while waiting.holds(index.db, record.Memory(memory_id, "").key):
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def wait_until_empty(index: Index, seconds: float) -> bool:
+    """Wait for the queue to be empty; False when it is not in time."""
+    end = time.monotonic() + seconds
+    while waiting.count(index.db):
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.02)
+    return True

@@ -1,0 +1,53 @@
+"""Erasing memories for good: every version's bytes, their vectors, the words in the index. Cannot be undone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from memlake.errors import NotFound, Purged
+from memlake.index.embeddings import Embeddings
+from memlake.memories import following, keeping, record
+from memlake.memories.access import Access
+from memlake.memories.ground import Ground
+from memlake.memories.paths import memory_path
+from memlake.memories.record import Memory
+from memlake.reports import PurgeReport
+from memlake.versions import looking, purging
+
+
+def purge(ground: Ground, embeddings: Embeddings, access: Access, memory_id: str, *, reason: str) -> PurgeReport:
+    """Delete a memory from the branch and erase all its versions, wherever history or the index keeps them."""
+    following.follow(ground.here.history, ground.index, ground.branch)
+    key = record.Memory(record.checked_id(memory_id), "").key
+    ids, oids = _everything(ground, key)
+    if not oids:
+        raise NotFound(f"memory {memory_id} was never stored here. Nothing was purged.")
+    versions = list(_versions(ground, oids))
+    present = keeping.find(ground, memory_id)
+    if present is not None:
+        keeping.delete(ground, present)
+    report = purging.purge(ground.here, tuple(sorted(oids)), reason)
+    embeddings.forget(record.indexed_text(memory) for memory in versions)
+    ground.index.erase(ids)
+    access.forget([key])
+    return report
+
+
+def _everything(ground: Ground, key: bytes) -> tuple[list[int], set[str]]:
+    """Rows and objects of a memory, with the earlier values its records link to."""
+    found = ground.index.db.rows("SELECT id, oid FROM row WHERE key = ?", (key,))
+    oids = {oid.hex() for _, oid in found}
+    for memory in _versions(ground, set(oids)):
+        oids |= {past.oid for past in memory.history}
+        # Branches that were never searched have no rows here: the history knows what was ever at the path.
+        path = memory_path(ground.here.history, memory.agent_id, memory.memory_id)
+        oids |= set(looking.versions_of(ground.here, path))
+    return [row for row, _ in found], oids
+
+
+def _versions(ground: Ground, oids: Iterable[str]) -> Iterable[Memory]:
+    for oid in oids:
+        try:
+            yield record.decode(ground.here.history.objects.read(oid))
+        except (Purged, NotFound):
+            continue

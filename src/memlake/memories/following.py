@@ -1,0 +1,191 @@
+"""Bringing the index up to the history, and what a branch or a moment shows of it.
+
+The index is handed what changed and a way to read it; this is the side that knows commits.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Sequence
+
+from memlake.errors import NotFound, Purged
+from memlake.index import rows
+from memlake.index.arms import Shown
+from memlake.index.index import Index
+from memlake.index.rows import Docs, Overlay, Replaced
+from memlake.memories import record
+from memlake.records import Change, Commit
+from memlake.versions import refs
+from memlake.versions.history import History
+
+ROOM = "memories/"
+FAR = 10_000  # commits behind from which the trees are compared instead of walking
+
+
+def follow(history: History, index: Index, branch: str, known: Docs | None = None) -> Commit | None:
+    """Bring the trunk's rows up to its head; returns the head. Records that are `known` are not read again."""
+    found = refs.find(history.db, trunk(history, index, branch))
+    if found is None:  # the branch is gone: what others show is found from the trunk as it was
+        return None
+    head = refs.commit_of(history, found["memory"])
+    if head is not None and rows.meta(index.db, "head") != bytes.fromhex(head.oid):
+        with index.db.write():
+            _advance(history, index, head, known or {})
+        index.fold_soon()
+    return head
+
+
+def trunk(history: History, index: Index, branch: str) -> str:
+    """The branch whose rows carry seqs: main, or the first branch that was asked about."""
+    return str(rows.meta(index.db, "trunk") or _choose_trunk(history, index, branch))
+
+
+def _choose_trunk(history: History, index: Index, branch: str) -> str:
+    names = [found.name for found in refs.branches(history.db, None)]
+    name = "main" if "main" in names or not names else branch
+    with index.db.write():
+        rows.set_meta(index.db, trunk=name)
+    return name
+
+
+def _advance(history: History, index: Index, head: Commit, known: Docs) -> None:
+    """Inside a write of the index: apply what the trunk gained since."""
+    seen = rows.meta(index.db, "head")
+    if seen == bytes.fromhex(head.oid):
+        return
+    last = history.get(seen.hex()) if isinstance(seen, bytes) else None
+    steps = _since(history, last, head)
+    if steps is None:  # far behind, or the branch was moved elsewhere: compare the trees
+        _apply(history, index, _seq_now(history), history.diff(last, head, ROOM))
+        index.db.run("DELETE FROM step WHERE generation >= ?", (head.generation,))
+        steps = [head]
+    else:
+        for commit in steps:
+            _apply(history, index, commit.seq, history.changes(commit), known)
+    index.db.run_many("INSERT OR REPLACE INTO step VALUES(?, ?)", [(c.generation, c.seq) for c in steps])
+    rows.set_meta(index.db, head=bytes.fromhex(head.oid))
+    rows.stamp(index.db)
+
+
+def _since(history: History, last: Commit | None, head: Commit) -> list[Commit] | None:
+    """Commits after `last` up to `head`, oldest first, by first parents; None when head does not follow it."""
+    if head.generation - (last.generation if last else 0) > FAR:
+        return None
+    found, current = [head], head
+    while current.parents and (last is None or current.parents[0] != last.oid):
+        current = history.get(current.parents[0])
+        if last is not None and current.generation <= last.generation:
+            return None
+        found.append(current)
+    return None if last is not None and not current.parents else found[::-1]
+
+
+def _seq_now(history: History) -> int:
+    row = history.db.row("SELECT max(seq) FROM history")
+    return int((row and row[0]) or 0)
+
+
+def _apply(history: History, index: Index, seq: int, changes: Iterable[Change], known: Docs | None = None) -> None:
+    moved = [change for change in changes if change.path.startswith(ROOM)]
+    for start in range(0, len(moved), 1000):
+        part = moved[start : start + 1000]
+        rows.apply(index.db, seq, [_replaced(change) for change in part], load(history, part, known or {}))
+
+
+def _replaced(change: Change) -> Replaced:
+    key = record.Memory(change.path.rsplit("/", 1)[1], "").key
+    return Replaced(
+        key,
+        bytes.fromhex(change.old.oid) if change.old else None,
+        bytes.fromhex(change.new.oid) if change.new else None,
+    )
+
+
+def load(history: History, changes: Sequence[Change], known: Docs | None = None) -> Docs:
+    """What the index needs to know of the new records; those that were purged are left out."""
+    wanted = {change.new.oid for change in changes if change.new is not None}
+    if known and all(bytes.fromhex(oid) in known for oid in wanted):
+        return known
+    try:
+        found = dict(history.objects.read_many(wanted))
+    except (Purged, NotFound):
+        found = {}
+        for oid in wanted:
+            with contextlib.suppress(Purged, NotFound):
+                found[oid] = history.objects.read(oid)
+    return {bytes.fromhex(oid): record.doc(record.decode(data), oid) for oid, data in found.items()}
+
+
+# -- what is shown ----------------------------------------------------------------------------
+
+
+def shown(history: History, index: Index, branch: str, at: Commit | None = None) -> Shown:
+    """What a branch shows, now or at one of its commits."""
+    head = follow(history, index, branch)
+    if at is None:
+        if branch == trunk(history, index, branch):
+            return Shown()
+        at = refs.commit_of(history, refs.get(history.db, branch)["memory"])
+        return Shown(overlay=_overlay(history, index, branch, at))
+    if head is not None and at.oid == head.oid:
+        return Shown()
+    if rows.is_step(index.db, at.generation, at.seq):
+        return Shown(seq=at.seq)
+    return Shown(overlay=_overlay(history, index, f"@{at.oid}", at))
+
+
+def _overlay(history: History, index: Index, name: str, at: Commit | None) -> Overlay:
+    """The overlay of a branch at a commit, brought up from where it was last seen."""
+    target = bytes.fromhex(at.oid) if at else None
+    known = rows.find_overlay(index.db, name)
+    if known is not None and known[0] == target:
+        return known[1]
+    with index.db.write():
+        known = rows.find_overlay(index.db, name)
+        steps = _steps_on(history, known[0], at) if known is not None and known[0] is not None and at else None
+        if known is not None and steps is not None:
+            made = known[1]
+            for commit in steps:
+                made = _laid(history, index, made, history.changes(commit))
+        else:
+            base = _base(history, index, at)
+            start = Overlay(base.seq if base else 0, frozenset(), frozenset())
+            made = _laid(history, index, start, history.diff(base, at, ROOM))
+        rows.keep_overlay(index.db, name, target, made)
+        rows.stamp(index.db)
+    return made
+
+
+def _steps_on(history: History, seen: bytes, at: Commit) -> list[Commit] | None:
+    """Plain commits from where a branch was seen. A merge may have brought it nearer to the trunk: begin anew."""
+    steps = _since(history, history.get(seen.hex()), at)
+    return None if steps is None or any(len(commit.parents) > 1 for commit in steps) else steps
+
+
+def _laid(history: History, index: Index, overlay: Overlay, changes: Iterable[Change]) -> Overlay:
+    moved = [change for change in changes if change.path.startswith(ROOM)]
+    return rows.laid_over(index.db, overlay, [_replaced(change) for change in moved], load(history, moved))
+
+
+def _base(history: History, index: Index, at: Commit | None) -> Commit | None:
+    """The nearest commit of the trunk below one of another branch: its fork, or what it last merged."""
+    waiting, seen = [at] if at else [], set[str]()
+    while waiting:
+        waiting.sort(key=lambda commit: commit.seq)
+        current = waiting.pop()
+        if rows.is_step(index.db, current.generation, current.seq):
+            return current
+        for parent in current.parents:
+            if parent not in seen:
+                seen.add(parent)
+                waiting.append(history.get(parent))
+    head = rows.meta(index.db, "head")
+    return history.get(head.hex()) if isinstance(head, bytes) else None
+
+
+def commit_before(history: History, head: Commit | None, time: int) -> Commit | None:
+    """The last commit of a line that was made no later than a time, by first parents."""
+    current = head
+    while current is not None and current.time > time:
+        current = history.get(current.parents[0]) if current.parents else None
+    return current

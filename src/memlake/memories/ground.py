@@ -1,0 +1,44 @@
+"""What the verbs of memories stand on: the history, the index, the branch that was fixed when the repo was opened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from memlake.config import Settings
+from memlake.index.index import Index
+from memlake.records import Author, Commit, Entry
+from memlake.versions import refs, writing
+from memlake.versions.here import Here
+from memlake.versions.writing import Group, Request
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    here: Here
+    index: Index
+    branch: str
+    settings: Settings
+    group: Callable[[], Group | None] = lambda: None
+    vector_of: Callable[[str], tuple[str, Any] | None] = lambda _: None  # the model and vector of a query
+    read_counts: Callable[[Sequence[bytes]], Mapping[bytes, int]] = lambda _: {}
+
+    def write(
+        self,
+        changes: Mapping[str, bytes | Entry | None],
+        message: str,
+        author: Author,
+        *,
+        expects: Mapping[str, Entry | None] | None = None,
+    ) -> Commit:
+        """One commit of the memory lane on the branch that was fixed; files and the stage are not touched."""
+        request = Request(changes, message, self.branch, author, expects)
+        return writing.write(self.here, request, self.group())
+
+    def head(self) -> Commit | None:
+        return refs.commit_of(self.here.history, refs.get(self.here.history.db, self.branch)["memory"])
+
+    def entry(self, path: str) -> Entry | None:
+        """What the branch holds at a path now."""
+        return self.here.history.entries(self.head(), [path]).get(path)

@@ -1,0 +1,96 @@
+"""Writing memories: each write one commit, with what it replaces kept. Decides nothing about merging."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from memlake.errors import Conflict, NotFound
+from memlake.index.rows import Docs
+from memlake.memories import following, record
+from memlake.memories.ground import Ground
+from memlake.memories.paths import memory_path
+from memlake.memories.record import Memory, Past
+from memlake.objects import layout
+from memlake.records import Author, Entry
+
+
+def author_named(agent_id: str, ground: Ground) -> Author:
+    """Who a commit is by: the agent, or whoever works here when no agent is named."""
+    return Author(_plain(agent_id)) if agent_id else ground.here.author
+
+
+def _plain(name: str) -> str:
+    """A name as it may stand in a commit."""
+    return "".join(char for char in name if ord(char) >= 32 and char not in "<>\x7f") or "agent"
+
+
+def put(
+    ground: Ground, memories: Sequence[Memory], message: str, *, expects: Mapping[str, Entry | None] | None = None
+) -> None:
+    """Store new memories, or new versions of old ones, in one commit; then the text index knows them."""
+    history = ground.here.history
+    with history.db.write():
+        changes = {memory_path(history, m.agent_id, m.memory_id): _entry(ground, m) for m in memories}
+        ground.write(changes, message, author_named(memories[0].agent_id, ground), expects=expects)
+    written = zip(changes.values(), memories, strict=True)
+    settle(ground, {bytes.fromhex(entry.oid): record.doc(memory, entry.oid) for entry, memory in written})
+
+
+def settle(ground: Ground, known: Docs | None = None) -> None:
+    """Let the index follow what was written, unless that waits in a transaction. `known` need not be read again."""
+    if ground.group() is None:
+        following.follow(ground.here.history, ground.index, ground.branch, known or {})
+
+
+def _entry(ground: Ground, memory: Memory) -> Entry:
+    """Earlier values are linked: gc and a purge follow them without reading the record."""
+    data = record.encode(memory)
+    links = [past.oid for past in memory.history]
+    return Entry(ground.here.history.objects.write(data, links=links), "memory", len(data))
+
+
+def get(ground: Ground, memory_id: str) -> Memory:
+    """A memory of the branch by its id."""
+    found = find(ground, memory_id)
+    if found is None:
+        raise NotFound(
+            f"there is no memory {memory_id} on branch {ground.branch!r}.",
+            hint="It may have been deleted: memlake memory history shows what it was.",
+        )
+    return found
+
+
+def find(ground: Ground, memory_id: str) -> Memory | None:
+    oid = find_oid(ground, memory_id)
+    return None if oid is None else record.decode(ground.here.history.objects.read(oid))
+
+
+def find_oid(ground: Ground, memory_id: str) -> str | None:
+    shown = following.shown(ground.here.history, ground.index, ground.branch)
+    oid = ground.index.find(record.Memory(record.checked_id(memory_id), "").key, shown)
+    return oid.hex() if oid is not None else None
+
+
+def replace(ground: Ground, old: Memory, new: Memory, message: str) -> Memory:
+    """A new version of a memory. The content it had stays readable as its history.
+
+    Nothing is written, and Conflict raised, when somebody changed the memory since `old` was read.
+    """
+    path = memory_path(ground.here.history, old.agent_id, old.memory_id)
+    entry = ground.entry(path)
+    if entry is None or record.decode(ground.here.history.objects.read(entry.oid)) != old:
+        raise Conflict(f"memory {old.memory_id} was changed meanwhile. Nothing was stored.", hint="Decide again.")
+    now = layout.now()
+    history = old.history if new.content == old.content else (*old.history, Past(entry.oid, now))
+    made = new._replace(
+        memory_id=old.memory_id, agent_id=old.agent_id, created_at=old.created_at, updated_at=now, history=history
+    )
+    put(ground, [made], message, expects={path: entry})
+    return made
+
+
+def delete(ground: Ground, memory: Memory) -> None:
+    """Remove a memory from the branch. Its history stays; `restore` brings it back."""
+    path = memory_path(ground.here.history, memory.agent_id, memory.memory_id)
+    ground.write({path: None}, f"forget memory {memory.memory_id}", author_named(memory.agent_id, ground))
+    settle(ground)

@@ -1,0 +1,232 @@
+"""Memories: the verbs over what agents remember on one branch. Wires; each verb's work is in its own file."""
+
+from __future__ import annotations
+
+import dataclasses
+import uuid
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from memlake.errors import Denied
+from memlake.memories import (
+    branches,
+    deciding,
+    embedding,
+    erasing,
+    keeping,
+    record,
+    searching,
+    state,
+    tending,
+    timeline,
+)
+from memlake.memories.branches import MemoryBranch, MergedBranch
+from memlake.memories.deciding import Judge, Outcome
+from memlake.memories.ground import Ground
+from memlake.memories.opening import Shared
+from memlake.memories.record import Memory, State
+from memlake.memories.searching import EVERYONE, Hits, Query
+from memlake.memories.tending import Age, Doubt, Rule
+from memlake.memories.timeline import Difference, Version
+from memlake.objects import layout
+from memlake.records import Commit
+from memlake.reports import PurgeReport
+from memlake.versions import refs
+
+
+class Draft(NamedTuple):
+    """A memory to be stored, as a caller gives it."""
+
+    content: str
+    agent_id: str = ""
+    session_id: str | None = None
+    org_id: str = "local"
+    memory_type: str = "fact"
+    category: str | None = None
+    tags: Sequence[str] | None = None
+    metadata: Mapping[str, Any] | None = None
+    importance: float = 0.5
+    source: str | None = None
+    created_at: str | int | None = None
+    expires_at: str | int | None = None
+
+
+class Memories:
+    def __init__(self, ground: Ground, shared: Shared) -> None:
+        self.ground, self.shared = ground, shared
+
+    # -- writing ------------------------------------------------------------------------------
+
+    def store(self, draft: Draft) -> Memory:
+        """Store a memory as it is, in one commit."""
+        return self.store_many([draft])[0]
+
+    def store_many(self, drafts: Sequence[Draft]) -> list[Memory]:
+        """Store memories as they are, all in one commit."""
+        self._check_enabled()
+        made = [prepare(draft) for draft in drafts]
+        if made:
+            what = f"store memory {made[0].memory_id}" if len(made) == 1 else f"store {len(made)} memories"
+            keeping.put(self.ground, made, what)
+            self.shared.wake()
+        return made
+
+    def remember(
+        self, draft: Draft, on_conflict: str = "decide", *, dry_run: bool = False, judge: Judge | None = None
+    ) -> Outcome:
+        """Store a memory, or let it skip, replace, correct or join one that is there; says which, and why."""
+        self._check_enabled()
+        done = deciding.remember(self.ground, prepare(draft), way=on_conflict, dry_run=dry_run, judge=judge)
+        self.shared.wake()
+        return done
+
+    def update(self, memory_id: str, draft: Draft, *, changed: Collection[str]) -> Memory:
+        """Change some fields of a memory (named in `changed`); its earlier content stays in its history."""
+        self._check_enabled()
+        old, new = self.get(memory_id), prepare(draft)
+        fields = {name: getattr(new, name) for name in changed}
+        made = keeping.replace(self.ground, old, old._replace(**fields), f"update memory {memory_id}")
+        self.shared.wake()
+        return made
+
+    def delete(self, memory_id: str) -> Memory:
+        """Remove a memory from the branch. `restore` brings it back."""
+        found = self.get(memory_id)
+        keeping.delete(self.ground, found)
+        return found
+
+    def purge(self, memory_id: str, reason: str) -> PurgeReport:
+        """Erase every version of a memory for good."""
+        return erasing.purge(self.ground, self.shared.embeddings, self.shared.access, memory_id, reason=reason)
+
+    def restore(self, memory_id: str, at: str | None = None) -> Memory:
+        made = timeline.restore(self.ground, memory_id, at)
+        self.shared.wake()
+        return made
+
+    # -- reading ------------------------------------------------------------------------------
+
+    def search(self, query: Query) -> Hits:
+        self._check_enabled()
+        hits = searching.search(self.ground, query)
+        self.shared.access.note(uuid.UUID(hit["memory_id"]).bytes for hit in hits)
+        self.shared.wake()
+        return hits
+
+    def get(self, memory_id: str) -> Memory:
+        return keeping.get(self.ground, record.checked_id(memory_id))
+
+    def listed(self, query: Query) -> list[Memory]:
+        return searching.listed(self.ground, query)
+
+    def history(self, memory_id: str) -> list[Version]:
+        return timeline.versions(self.ground, memory_id)
+
+    def diff(self, a: str, b: str | None = None) -> list[Difference]:
+        return list(timeline.differences(self.ground, a, b))
+
+    def log(self, limit: int = 20) -> list[Commit]:
+        return timeline.log(self.ground, limit)
+
+    def fields(self, memory: Memory) -> dict[str, Any]:
+        """A memory as a mapping, with what only the index and the counters know."""
+        return searching.full_fields(self.ground, memory, self.shared.access, self.has_vector(memory.memory_id))
+
+    def has_vector(self, memory_id: str) -> bool:
+        """Whether the memory's embedding is there."""
+        return searching.has_vector(self.ground, memory_id, embedding.model_name(self.shared.index))
+
+    # -- keeping in order ---------------------------------------------------------------------
+
+    def conflicts(self, agent_id: str | Sequence[str] = EVERYONE) -> list[Doubt]:
+        return list(tending.doubts(self.ground, agent_id))
+
+    def resolve(self, memory_id: str, keep: str) -> Memory:
+        return tending.resolve(self.ground, memory_id, keep)
+
+    def stale(self, rule: Rule) -> list[Age]:
+        return tending.stale(self.ground, self.shared.access, rule)
+
+    def evict(self, rule: Rule, *, dry_run: bool = False) -> list[Age]:
+        return tending.evict(self.ground, self.shared.access, rule, dry_run=dry_run)
+
+    # -- branches -----------------------------------------------------------------------------
+
+    def on(self, branch: str) -> Memories:
+        """The memories of another branch."""
+        refs.get(self.ground.here.history.db, branch)
+        return Memories(dataclasses.replace(self.ground, branch=branch), self.shared)
+
+    def create_branch(self, name: str, *, ttl_seconds: float | None = None, description: str = "") -> MemoryBranch:
+        return branches.create(self.ground, name, ttl_seconds=ttl_seconds, description=description)
+
+    def branches(self) -> list[MemoryBranch]:
+        return branches.branches(self.ground)
+
+    def merge_branch(self, name: str, strategy: str = "branch_wins") -> MergedBranch:
+        merged = branches.merge(self.ground, name, strategy)
+        self.shared.wake()
+        return merged
+
+    def discard_branch(self, name: str) -> None:
+        branches.discard(self.ground, name)
+
+    # -- state --------------------------------------------------------------------------------
+
+    def set_state(self, agent_id: str, key: str, value: Any) -> State:
+        return state.set_state(self.ground, agent_id, key, value)
+
+    def find_state(self, agent_id: str, key: str) -> State | None:
+        return state.find_state(self.ground, agent_id, key)
+
+    def states(self, agent_id: str | None = None) -> list[State]:
+        return list(state.states(self.ground, agent_id))
+
+    def remove_state(self, agent_id: str, key: str) -> bool:
+        return state.remove_state(self.ground, agent_id, key)
+
+    # -- vectors ------------------------------------------------------------------------------
+
+    def embed_pending(self, most: int = 32) -> int:
+        """Embed one batch of what waits, here and now; returns how many."""
+        return embedding.embed_some(self.shared.sources, most) if self.shared.embedder() is not None else 0
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until every memory has its vector; False when that takes longer."""
+        self.shared.wake()
+        return self.shared.embedder() is None or embedding.wait_until_empty(self.shared.index, seconds)
+
+    def wait_for(self, memory_id: str, seconds: float) -> bool:
+        """Wait until one memory has its vector, or will never have one; False when that takes longer."""
+        self.shared.wake()
+        return self.shared.embedder() is None or embedding.wait_for(self.shared.index, memory_id, seconds)
+
+    def _check_enabled(self) -> None:
+        if not self.ground.settings.memory_enabled:
+            raise Denied(
+                "memories are switched off in this repo.",
+                hint="Switch them on with: memlake config memory.enabled true",
+            )
+
+
+def prepare(draft: Draft) -> Memory:
+    """A memory from a draft, checked."""
+    now = layout.now()
+    created = searching.moment(draft.created_at)
+    created = now if created is None else created
+    return Memory(
+        record.new_id(),
+        record.checked_content(draft.content),
+        record.checked_text(draft.agent_id, "agent_id"),
+        record.checked_text(draft.session_id, "session_id"),
+        record.checked_text(draft.org_id, "org_id"),
+        record.checked_text(draft.memory_type, "memory_type") or "fact",
+        record.checked_text(draft.category, "category"),
+        record.checked_tags(draft.tags),
+        record.checked_metadata(draft.metadata),
+        record.checked_importance(draft.importance),
+        record.checked_text(draft.source, "source"),
+        created,
+        created,
+        searching.moment(draft.expires_at) or 0,
+    )

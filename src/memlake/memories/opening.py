@@ -1,0 +1,88 @@
+"""The parts that memories of one repo share in a process: index, kept vectors, embedder, counters. Opened when used."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from memlake.config import Settings
+from memlake.errors import Corrupt
+from memlake.index import rows, waiting
+from memlake.index.embeddings import Embeddings
+from memlake.index.index import Index
+from memlake.memories import embedding
+from memlake.memories.access import Access
+from memlake.memories.embedders import Embedder, open_embedder
+from memlake.memories.embedding import Sources, Worker
+from memlake.objects.db import Database
+from memlake.versions.history import History
+
+
+class Shared:
+    """One of them serves every branch and thread of a process."""
+
+    def __init__(self, folder: Path, history: History, local: Database, settings: Settings) -> None:
+        self._folder, self._settings = folder, settings
+        self.index = _open_index(folder / "index")
+        self.embeddings = Embeddings(folder / "vectors.db")
+        self.access = Access(local, settings.access_flush_seconds)
+        sources = Sources(history, self.index, self.embeddings, self.embedder)
+        self.sources = sources
+        self.worker = Worker(sources, size=settings.embedding_batch_size, seconds=settings.embedding_flush_seconds)
+        self._lock = threading.Lock()
+        self._embedders: dict[str, Embedder | None] = {}
+
+    # -- vectors ------------------------------------------------------------------------------
+
+    @property
+    def wanted(self) -> str:
+        """The embedder that is configured, as provider or provider:model."""
+        model = self._settings.embedding_model
+        return f"{self._settings.embedding_provider}:{model}" if model else self._settings.embedding_provider
+
+    def embedder(self, spec: str | None = None) -> Embedder | None:
+        """An embedder, opened once; the configured one without a name."""
+        name = spec or self.wanted
+        with self._lock:
+            if name not in self._embedders:
+                found = self._embedders[name] = open_embedder(name, self._settings)
+                if found is not None and name == self.wanted:
+                    embedding.model_wanted(self.index, found.name, name)
+            return self._embedders[name]
+
+    def vector_of(self, text: str) -> tuple[str, Any] | None:
+        """The vector of a query by the model whose vectors serve now; None when there is none, or it cannot read it."""
+        if not embedding.serving(self.index) and self.wanted == "none":
+            return None
+        wanted = self.embedder()
+        spec = embedding.serving(self.index)
+        embedder = wanted if spec in ("", self.wanted) else self.embedder(spec)
+        vector = embedder.embed_query(text) if embedder is not None else None
+        return None if embedder is None or vector is None else (embedder.name, vector)
+
+    def wake(self) -> None:
+        """Rows may wait for vectors."""
+        if self.wanted != "none" and waiting.count(self.index.db):
+            self.worker.wake()
+
+    def read_counts(self, keys: Sequence[bytes]) -> Mapping[bytes, int]:
+        return {key: count for key, (count, _) in self.access.read(keys).items()}
+
+    def close(self) -> None:
+        self.worker.close()
+        self.access.close()
+        self.index.close()
+        self.embeddings.close()
+
+
+def _open_index(folder: Path) -> Index:
+    """The index, made anew when it cannot be read: it loses nothing."""
+    index = Index(folder)
+    try:
+        rows.meta(index.db, "head")
+        index.count()
+    except Corrupt:
+        index.renew()
+    return index

@@ -1,0 +1,46 @@
+"""Tree paths of memories and state. What people name (agents, keys) is salted, so that a path tells nobody a name."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+
+from memlake.objects.db import Database
+from memlake.versions.history import History
+
+
+def memory_path(history: History, agent_id: str, memory_id: str) -> str:
+    return f"memories/{part(history, agent_id)}/{memory_id}"
+
+
+def state_path(history: History, agent_id: str, key: str) -> str:
+    return f"state/{part(history, agent_id)}/{part(history, key)}"
+
+
+def state_room(history: History, agent_id: str) -> str:
+    return f"state/{part(history, agent_id)}/"
+
+
+def part(history: History, name: str) -> str:
+    """One part of a path for a name: the same in all of a repo, and of no use without its salt."""
+    digest = hashlib.blake2b(name.encode("utf-8", "surrogatepass"), key=_salt(history.db), digest_size=10)
+    return digest.hexdigest()
+
+
+def _salt(db: Database) -> bytes:
+    known = _salts.get(str(db.path))
+    if known is None:
+        row = db.row("SELECT value FROM meta WHERE key = 'salt'")
+        known = _salts[str(db.path)] = bytes(row[0]) if row else _make_salt(db)
+    return known
+
+
+def _make_salt(db: Database) -> bytes:
+    with db.write():
+        db.run("INSERT OR IGNORE INTO meta VALUES('salt', ?)", (os.urandom(16),))
+        row = db.row("SELECT value FROM meta WHERE key = 'salt'")
+    assert row is not None
+    return bytes(row[0])
+
+
+_salts: dict[str, bytes] = {}

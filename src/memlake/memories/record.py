@@ -1,0 +1,229 @@
+"""A memory and an agent's state value as records: their fields, their bytes, and what the index is told. Pure.
+
+A record is JSON with sorted keys. It carries a random salt, so that the hash that stays in history after a purge
+cannot be guessed from the content; what counts as equal leaves the salt out.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+import uuid
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from typing import Any, NamedTuple
+
+from memlake.errors import Corrupt, InvalidInput
+from memlake.index.rows import Doc
+from memlake.index.terms import mark
+
+TYPES = ("fact", "episode", "preference", "context")
+CATEGORIES = ("preferences", "conventions", "project-notes", "contacts", "learnings")
+LONGEST = 1 << 20  # characters of content
+_MONTHS = (
+    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+    "December",
+)  # fmt: skip
+
+
+class Past(NamedTuple):
+    """An earlier value of a memory: the object that holds it, and until when it stood."""
+
+    oid: str
+    until: int
+
+
+class Memory(NamedTuple):
+    """One fact an agent stored. Times are microseconds; `expires_at` is 0 for never."""
+
+    memory_id: str
+    content: str
+    agent_id: str = ""
+    session_id: str = ""
+    org_id: str = "local"
+    memory_type: str = "fact"
+    category: str = ""
+    tags: tuple[str, ...] = ()
+    metadata: Mapping[str, Any] = {}
+    importance: float = 0.5
+    source: str = ""
+    created_at: int = 0
+    updated_at: int = 0
+    expires_at: int = 0
+    history: tuple[Past, ...] = ()
+    related: tuple[str, ...] = ()
+    review: str = ""
+
+    @property
+    def key(self) -> bytes:
+        return uuid.UUID(self.memory_id).bytes
+
+    def says_same(self, other: Memory) -> bool:
+        """Whether two records say the same, whenever they were written."""
+        return self._replace(updated_at=0, created_at=0) == other._replace(updated_at=0, created_at=0)
+
+    def __repr__(self) -> str:
+        return f"Memory({self.memory_id} {self.content[:60]!r})"
+
+
+def new_id() -> str:
+    """A UUIDv7: neighbours in time are neighbours in the tree; ids of one process are in the order they were made."""
+    global _last  # noqa: PLW0603
+    with _ids:
+        _last = max(_last + 1, time.time_ns() // 1_000_000 << 12 | time.time_ns() % 1_000_000 * 4096 // 1_000_000)
+        moment = _last
+    value = moment >> 12 << 80 | 7 << 76 | (moment & 0xFFF) << 64 | 2 << 62 | int.from_bytes(os.urandom(8), "big") >> 2
+    return str(uuid.UUID(int=value))
+
+
+_ids, _last = threading.Lock(), 0
+
+
+def encode(memory: Memory, salt: bytes | None = None) -> bytes:
+    fields = memory._asdict()
+    fields["history"] = [[past.oid, past.until] for past in memory.history]
+    kept = {name: value for name, value in fields.items() if value not in ("", 0, (), {}, []) or name == "importance"}
+    return _dump({**kept, "content": memory.content, "salt": (salt or os.urandom(12)).hex()})
+
+
+def decode(data: bytes) -> Memory:
+    try:
+        fields = json.loads(data)
+        fields.pop("salt")
+        fields["tags"], fields["related"] = tuple(fields.get("tags", ())), tuple(fields.get("related", ()))
+        fields["history"] = tuple(Past(*past) for past in fields.get("history", ()))
+        return Memory(**fields)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise Corrupt(f"a memory record cannot be read: {error}.", hint="Run memlake fsck.") from error
+
+
+def _dump(fields: Mapping[str, Any]) -> bytes:
+    return json.dumps(fields, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode(
+        "utf-8", "surrogatepass"
+    )
+
+
+# -- state ------------------------------------------------------------------------------------
+
+
+class State(NamedTuple):
+    """One value of an agent's state."""
+
+    agent_id: str
+    key: str
+    value: Any
+    updated_at: int
+
+
+def encode_state(state: State) -> bytes:
+    return _dump({**state._asdict(), "salt": os.urandom(12).hex()})
+
+
+def decode_state(data: bytes) -> State:
+    try:
+        fields = json.loads(data)
+        return State(fields["agent_id"], fields["key"], fields["value"], fields["updated_at"])
+    except (ValueError, TypeError, KeyError) as error:
+        raise Corrupt(f"a state record cannot be read: {error}.", hint="Run memlake fsck.") from error
+
+
+# -- what the index is told -------------------------------------------------------------------
+
+
+def doc(memory: Memory, oid: str) -> Doc:
+    return Doc(
+        memory.key,
+        bytes.fromhex(oid),
+        indexed_text(memory),
+        tuple(marks(memory)),
+        f"{memory.agent_id}\0{memory.session_id}" if memory.session_id else "",
+        memory.created_at,
+        memory.importance,
+        memory.expires_at,
+    )
+
+
+def indexed_text(memory: Memory) -> str:
+    """What a search may find it by. The date, who said it and how it is filed are worth more than a better model."""
+    when = datetime.fromtimestamp(memory.created_at / 1e6, timezone.utc)
+    day = f"{when.day} {_MONTHS[when.month - 1]} {when.year}"
+    return " ".join((day, memory.agent_id, memory.category, *memory.tags, memory.content))
+
+
+def marks(memory: Memory) -> list[str]:
+    """The terms that filters ask for."""
+    found = [
+        mark("agent", memory.agent_id), mark("session", memory.session_id), mark("type", memory.memory_type),
+        mark("category", memory.category), mark("org", memory.org_id),
+    ]  # fmt: skip
+    found += [mark("tag", tag) for tag in memory.tags]
+    found += [meta_mark(name, value) for name, value in memory.metadata.items()]
+    return found + [mark("review", "yes")] * bool(memory.review)
+
+
+def meta_mark(name: str, value: object) -> str:
+    return mark("meta", _dump({name: value}).decode("utf-8", "replace"))
+
+
+# -- checks -----------------------------------------------------------------------------------
+
+
+def checked_id(text: object) -> str:
+    """A memory id as it is written, or InvalidInput."""
+    try:
+        return str(uuid.UUID(str(text)))
+    except ValueError:
+        raise InvalidInput(
+            f"{str(text)[:80]!r} is not a memory id: an id is a UUID such as {new_id()}.",
+            hint="Search for the memory to learn its id.",
+        ) from None
+
+
+def checked_content(content: object) -> str:
+    if not isinstance(content, str):
+        raise InvalidInput(f"content must be text, not {type(content).__name__}. Nothing was stored.")
+    if not content.strip():
+        raise InvalidInput("content is empty. Nothing was stored.", hint="Say one fact in one sentence.")
+    if len(content) > LONGEST:
+        raise InvalidInput(
+            f"content has {len(content):,} characters; a memory has at most {LONGEST:,}. Nothing was stored.",
+            hint="Store it as a file with `memlake add`, and remember where it is.",
+        )
+    return content
+
+
+def checked_importance(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise InvalidInput(f"importance is a number from 0 to 1, not {value!r}. Nothing was stored.")
+    return float(value)
+
+
+def checked_metadata(value: object) -> dict[str, Any]:
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
+        raise InvalidInput("metadata is a mapping from names to JSON values. Nothing was stored.")
+    try:
+        plain: dict[str, Any] = json.loads(json.dumps(dict(value), allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"metadata must hold JSON values only: {error}. Nothing was stored.") from None
+    return plain
+
+
+def checked_text(value: object, name: str, *, longest: int = 512) -> str:
+    if value is None:
+        return ""
+    if not isinstance(value, str) or len(value) > longest or "\0" in value:
+        raise InvalidInput(f"{name} is text of at most {longest} characters, not {str(value)[:40]!r}.")
+    return value
+
+
+def checked_tags(value: object) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    listed = [value] if isinstance(value, str) else value
+    if not isinstance(listed, list | tuple | set) or not all(isinstance(tag, str) for tag in listed):
+        raise InvalidInput(f"tags is a list of texts, not {value!r}.")
+    return tuple(dict.fromkeys(checked_text(tag, "a tag").strip() for tag in listed if tag.strip()))

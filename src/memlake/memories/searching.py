@@ -1,0 +1,259 @@
+"""Searching memories: from what a caller asks to hits with their reasons. Reads only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timezone
+from typing import Any, NamedTuple
+
+from memlake.errors import Corrupt, InvalidInput, NotFound, Purged, Unavailable
+from memlake.index.arms import Filter, Shown
+from memlake.index.index import Asked, Found
+from memlake.index.rank import Boosts
+from memlake.index.terms import hash_of, mark
+from memlake.memories import following, record
+from memlake.memories.access import Access
+from memlake.memories.ground import Ground
+from memlake.memories.record import Memory
+from memlake.objects import layout
+from memlake.records import Commit
+from memlake.versions import rev
+from memlake.versions.when import parse_time
+
+MODES = ("hybrid", "keyword", "semantic")
+SEES = ("branch", "branch-only", "main")  # what a search on a branch sees: all of it, its own writes, the trunk
+EVERYONE = "*"
+
+
+def own(agent_id: str) -> tuple[str, ...]:
+    """Whose memories an agent sees by itself: its own, and those that belong to no agent (a person's)."""
+    return tuple(dict.fromkeys((agent_id, "")))
+
+
+class Query(NamedTuple):
+    """What is asked. `agent_id` may be a name, a list of names, or "*" for everybody's memories."""
+
+    text: str = ""
+    limit: int = 10
+    offset: int = 0
+    mode: str = "hybrid"
+    agent_id: str | Sequence[str] = EVERYONE
+    session_id: str | None = None
+    memory_type: str | None = None
+    category: str | None = None
+    tags: Sequence[str] = ()
+    metadata: Mapping[str, Any] = {}
+    since: str | int | None = None
+    until: str | int | None = None
+    min_importance: float | None = None
+    as_of: str | None = None
+    sees: str = "branch"
+    review: bool = False
+
+
+class Hit(dict[str, Any]):
+    """A memory found: a mapping with its fields, `similarity_score`, and `why`, the share of each arm."""
+
+    def __repr__(self) -> str:
+        return f"Hit({self['similarity_score']:.2f} {self['content'][:60]!r})"
+
+
+class Hits(list[Hit]):
+    """Hits, best first, with the mode that was used and what the caller should know."""
+
+    mode: str = "hybrid"
+    notes: tuple[str, ...] = ()
+
+
+def search(ground: Ground, query: Query) -> Hits:
+    """The best memories for a query; without words, the newest that pass the filters."""
+    _check(query)
+    try:
+        return _search(ground, query)
+    except Corrupt:
+        # Either the index, which is made again from the history, or the history, which then says so itself.
+        ground.index.renew()
+        hits = _search(ground, query)
+        hits.notes += ("The index was damaged; it was made again from the history.",)
+        return hits
+
+
+def _search(ground: Ground, query: Query) -> Hits:
+    if not query.text.strip():
+        return _told(Hits(_hits(ground, ground.index.listed(_asked(ground, query))[query.offset :])), "list", ())
+    vector, model, notes = _query_vector(ground, query)
+    asked = _asked(ground, query)._replace(
+        vector=vector, model=model, by_words=query.mode != "semantic" or vector is None
+    )
+    found = ground.index.search(asked)[query.offset :]
+    used = query.mode if vector is not None and ground.index.has_vectors(model) else "keyword"
+    return _told(Hits(_hits(ground, found)), used, notes)
+
+
+def _told(hits: Hits, mode: str, notes: tuple[str, ...]) -> Hits:
+    hits.mode, hits.notes = mode, notes
+    return hits
+
+
+def _query_vector(ground: Ground, query: Query) -> tuple[Any, str, tuple[str, ...]]:
+    """The vector of a query, its model, and what is to be said when there is none although it was wanted."""
+    if query.mode == "keyword":
+        return None, "", ()
+    try:
+        found = ground.vector_of(query.text)
+    except Unavailable as error:
+        return None, "", (f"Searched by words only: {error.message}",)
+    return (None, "", ()) if found is None else (found[1], found[0], ())
+
+
+def _asked(ground: Ground, query: Query, now: int | None = None) -> Asked:
+    settings, limits = ground.settings, wanted(query)
+    return Asked(
+        query.text,
+        limits if now is None else limits._replace(now=now),
+        shown(ground, query),
+        boosts=Boosts(settings.search_importance, settings.search_recency, settings.search_access),
+        access=ground.read_counts,
+        most=min(query.limit, settings.search_max_results) + query.offset,
+    )
+
+
+def listed(ground: Ground, query: Query, now: int | None = None) -> list[Memory]:
+    """All memories that pass a filter, newest first, however many. `now` 0 counts expired ones in."""
+    asked = _asked(ground, query, now)._replace(most=query.limit + query.offset)
+    found = ground.index.listed(asked)[query.offset :]
+    contents = dict(ground.here.history.objects.read_many({one.oid.hex() for one in found})) if found else {}
+    return [record.decode(contents[one.oid.hex()]) for one in found if one.oid.hex() in contents]
+
+
+def _check(query: Query) -> None:
+    if query.mode not in MODES:
+        raise InvalidInput(f"mode is one of {', '.join(MODES)}, not {query.mode!r}.")
+    if query.sees not in SEES:
+        raise InvalidInput(f"what a search sees is one of {', '.join(SEES)}, not {query.sees!r}.")
+    given: tuple[tuple[str, object], ...] = (("limit", query.limit), ("offset", query.offset))
+    for name, value in given:
+        if isinstance(value, bool) or not isinstance(value, int) or value < (name == "limit"):
+            raise InvalidInput(f"{name} is a whole number of at least {int(name == 'limit')}, not {value!r}.")
+
+
+def wanted(query: Query) -> Filter:
+    """The filter of a query: each group of marks is an alternative."""
+    groups = []
+    if query.agent_id != EVERYONE:
+        names = [query.agent_id] if isinstance(query.agent_id, str) else query.agent_id
+        if EVERYONE not in names:
+            groups.append([mark("agent", name) for name in names])
+    for field, value in (("session", query.session_id), ("type", query.memory_type), ("category", query.category)):
+        groups += [[mark(field, value)]] if value is not None else []
+    groups += [[mark("tag", tag)] for tag in record.checked_tags(query.tags)]
+    groups += [[record.meta_mark(name, value)] for name, value in query.metadata.items()]
+    groups += [[mark("review", "yes")]] if query.review else []
+    marks = tuple(tuple(hash_of(term) for term in group) for group in groups)
+    return Filter(marks, moment(query.since), moment(query.until), query.min_importance, layout.now())
+
+
+def moment(given: str | int | None) -> int | None:
+    """Microseconds of a time as people or programs write it."""
+    return parse_time(given) if isinstance(given, str) else given
+
+
+def shown(ground: Ground, query: Query) -> Shown:
+    history, index = ground.here.history, ground.index
+    if query.sees == "main":
+        return following.shown(history, index, str(following.trunk(history, index, ground.branch)))
+    at = commit_as_of(ground, query.as_of) if query.as_of else None
+    found = following.shown(history, index, ground.branch, at)
+    return found._replace(only_added=query.sees == "branch-only")
+
+
+def commit_as_of(ground: Ground, text: str) -> Commit:
+    """The memory-lane commit a rev or a time means."""
+    try:
+        return rev.resolve(ground.here, text, "memory")
+    except (NotFound, InvalidInput) as unknown:
+        try:
+            when = parse_time(text)
+        except InvalidInput:
+            raise unknown from None
+    found = following.commit_before(ground.here.history, ground.head(), when)
+    if found is None:
+        raise NotFound(f"branch {ground.branch!r} remembered nothing yet at {text!r}.")
+    return found
+
+
+def _hits(ground: Ground, found: Iterable[Found]) -> Iterable[Hit]:
+    for one in found:
+        try:
+            memory = record.decode(ground.here.history.objects.read(one.oid.hex()))
+        except Purged:
+            continue
+        shaped = hit(memory, one)
+        if memory.history:
+            shaped["metadata"] = {**shaped["metadata"], "history": past_values(ground, memory)}
+        yield shaped
+
+
+def hit(memory: Memory, one: Found) -> Hit:
+    score = one.scored
+    parts = {"words": score.words, "grams": score.grams, "vectors": score.vectors, "neighbours": score.neighbours}
+    why = {name: round(value, 4) for name, value in parts.items() if value}
+    return Hit(
+        fields(memory), similarity_score=round(min(score.score, 1.0), 4), why={**why, "boost": round(score.boost, 4)}
+    )
+
+
+def fields(memory: Memory) -> dict[str, Any]:
+    """A memory as the mapping people and programs see."""
+    return {
+        "memory_id": memory.memory_id,
+        "content": memory.content,
+        "memory_type": memory.memory_type,
+        "importance": memory.importance,
+        "agent_id": memory.agent_id,
+        "session_id": memory.session_id,
+        "org_id": memory.org_id,
+        "category": memory.category,
+        "tags": list(memory.tags),
+        "metadata": dict(memory.metadata),
+        "source": memory.source,
+        "created_at": iso(memory.created_at),
+        "updated_at": iso(memory.updated_at),
+        "expires_at": iso(memory.expires_at) if memory.expires_at else None,
+    }
+
+
+def full_fields(ground: Ground, memory: Memory, access: Access, has_embedding: bool) -> dict[str, Any]:
+    """With what only the index and the counters know, and the earlier values in the shape agents know."""
+    count, last = access.read([memory.key]).get(memory.key, (0, 0))
+    known = fields(memory)
+    past = past_values(ground, memory)
+    known["metadata"] = {**known["metadata"], "history": past} if past else known["metadata"]
+    known |= {"has_embedding": has_embedding, "access_count": count, "last_accessed": iso(last) if last else None}
+    return known | {"related": list(memory.related), "review": memory.review}
+
+
+def has_vector(ground: Ground, memory_id: str, model: str) -> bool:
+    following.follow(ground.here.history, ground.index, ground.branch)
+    key = record.Memory(record.checked_id(memory_id), "").key
+    return ground.index.has_vector(key, model)
+
+
+def past_values(ground: Ground, memory: Memory) -> list[dict[str, Any]]:
+    """Earlier contents of a memory in the shape agents know: value and the time it was replaced."""
+    listed = [past for past in memory.metadata.get("history", ()) if isinstance(past, dict)]
+    said = {past.get("value") for past in listed}
+    for past in memory.history:
+        try:
+            value = record.decode(ground.here.history.objects.read(past.oid)).content
+        except (Purged, NotFound):
+            continue
+        if value not in said:
+            listed.append({"value": value, "updatedAt": iso(past.until)})
+    return listed
+
+
+def iso(time: int) -> str:
+    """A time as JSON has it: UTC, to the second when nothing is lost by it."""
+    when = datetime.fromtimestamp(time / 1e6, timezone.utc)
+    return when.isoformat(timespec="auto").replace("+00:00", "Z")

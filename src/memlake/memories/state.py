@@ -1,0 +1,57 @@
+"""Agent state: a value by agent and key, each write one commit of the memory lane."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from memlake.errors import InvalidInput
+from memlake.memories import record
+from memlake.memories.ground import Ground
+from memlake.memories.keeping import author_named
+from memlake.memories.paths import state_path, state_room
+from memlake.memories.record import State
+from memlake.objects import layout
+
+
+def set_state(ground: Ground, agent_id: str, key: str, value: Any) -> State:
+    state = State(record.checked_text(agent_id, "agent_id"), _checked_key(key), _checked_value(value), layout.now())
+    path = state_path(ground.here.history, state.agent_id, state.key)
+    ground.write({path: record.encode_state(state)}, "set state", author_named(state.agent_id, ground))
+    return state
+
+
+def find_state(ground: Ground, agent_id: str, key: str) -> State | None:
+    entry = ground.entry(state_path(ground.here.history, agent_id, _checked_key(key)))
+    return None if entry is None else record.decode_state(ground.here.history.objects.read(entry.oid))
+
+
+def states(ground: Ground, agent_id: str | None = None) -> Iterator[State]:
+    """All values of one agent, or of everybody."""
+    history = ground.here.history
+    room = "state/" if agent_id is None else state_room(history, agent_id)
+    for _, entry in history.scan(ground.head(), room):
+        yield record.decode_state(history.objects.read(entry.oid))
+
+
+def remove_state(ground: Ground, agent_id: str, key: str) -> bool:
+    """Forget a value; False when there was none."""
+    path = state_path(ground.here.history, agent_id, _checked_key(key))
+    if ground.entry(path) is None:
+        return False
+    ground.write({path: None}, "remove state", author_named(agent_id, ground))
+    return True
+
+
+def _checked_key(key: object) -> str:
+    if not isinstance(key, str) or not key or len(key) > 512:
+        raise InvalidInput(f"a state key is text of 1 to 512 characters, not {str(key)[:40]!r}. Nothing was stored.")
+    return key
+
+
+def _checked_value(value: object) -> Any:
+    try:
+        return json.loads(json.dumps(value, allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"a state value must be a JSON value: {error}. Nothing was stored.") from None

@@ -1,0 +1,102 @@
+"""Keeping memories in order: what is in doubt, what nobody reads, what may go. Changes only what it is told to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from memlake.errors import InvalidInput
+from memlake.memories import keeping, searching
+from memlake.memories.access import Access
+from memlake.memories.ground import Ground
+from memlake.memories.record import Memory
+from memlake.memories.searching import EVERYONE, Query
+from memlake.objects import layout
+
+DAY = 86_400_000_000
+KEEP = ("new", "old", "both")
+
+
+class Doubt(NamedTuple):
+    """Two memories that may contradict each other, both kept, and the rule that was unsure."""
+
+    new: Memory
+    old: Memory | None
+    rule: str
+
+
+class Age(NamedTuple):
+    """A memory that may be out of date: how old, how often and when last read."""
+
+    memory: Memory
+    days: float
+    access_count: int
+    last_accessed: int | None
+
+
+class Rule(NamedTuple):
+    """What `stale` and `evict` look for: old, not important, not read."""
+
+    days: float = 90.0
+    max_importance: float = 0.5
+    max_access: int = 0
+    agent_id: str | Sequence[str] = EVERYONE
+    limit: int = 10_000
+
+
+def doubts(ground: Ground, agent_id: str | Sequence[str] = EVERYONE) -> Iterator[Doubt]:
+    """What `decide` could not decide: both sides."""
+    for hit in searching.search(ground, Query(limit=1000, agent_id=agent_id, review=True)):
+        new = keeping.get(ground, hit["memory_id"])
+        other = keeping.find(ground, new.related[0]) if new.related else None
+        yield Doubt(new, other, new.review)
+
+
+def resolve(ground: Ground, memory_id: str, keep: str) -> Memory:
+    """Settle a doubt: the new one stands (the old value becomes its history), the old one, or both."""
+    if keep not in KEEP:
+        raise InvalidInput(f"keep is one of {', '.join(KEEP)}, not {keep!r}. Nothing was changed.")
+    new = keeping.get(ground, memory_id)
+    old = keeping.find(ground, new.related[0]) if new.related else None
+    settled = new._replace(review="")
+    if keep == "both" or old is None:
+        return keeping.replace(ground, new, settled, f"resolve memory {memory_id}: keep both")
+    if keep == "old":
+        keeping.delete(ground, new)
+        return old
+    made = keeping.replace(ground, old, settled._replace(related=()), f"resolve memory {old.memory_id}: keep the new")
+    keeping.delete(ground, new)
+    return made
+
+
+def stale(ground: Ground, access: Access, rule: Rule = Rule()) -> list[Age]:  # noqa: B008  a record, never changed
+    """Memories that are old, not important and not read, the least useful first."""
+    now = layout.now()
+    before = now - int(rule.days * DAY)
+    hits = searching.listed(ground, Query(limit=rule.limit, agent_id=rule.agent_id, until=before))
+    found = [memory for memory in hits if memory.importance <= rule.max_importance and memory.updated_at < before]
+    reads = access.read([memory.key for memory in found])
+    aged = [_age(memory, reads, now) for memory in found]
+    wanted = [age for age in aged if age.access_count <= rule.max_access and (age.last_accessed or 0) < before]
+    return sorted(wanted, key=lambda age: (age.access_count, age.memory.importance, -age.days))
+
+
+def _age(memory: Memory, reads: Mapping[bytes, tuple[int, int]], now: int) -> Age:
+    count, last = reads.get(memory.key, (0, 0))
+    return Age(memory, (now - memory.updated_at) / DAY, count, last or None)
+
+
+def evict(ground: Ground, access: Access, rule: Rule, *, dry_run: bool) -> list[Age]:
+    """Forget what is stale, and what has expired. It can be restored."""
+    found = [*stale(ground, access, rule), *expired(ground, rule.agent_id)]
+    if not dry_run:
+        for age in found:
+            keeping.delete(ground, age.memory)
+    return found
+
+
+def expired(ground: Ground, agent_id: str | Sequence[str] = EVERYONE) -> list[Age]:
+    """Memories past the end they were given; searches leave them out already."""
+    now = layout.now()
+    gone = searching.listed(ground, Query(limit=100_000, agent_id=agent_id), now=0)
+    return [_age(m, {}, now) for m in gone if m.expires_at and m.expires_at <= now]

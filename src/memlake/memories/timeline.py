@@ -1,0 +1,125 @@
+"""What a memory was: its versions, how two moments differ, and bringing one back. History is never rewritten."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from memlake.errors import NotFound, Nothing, Purged
+from memlake.index.rows import NEVER
+from memlake.memories import following, keeping, record, searching
+from memlake.memories.ground import Ground
+from memlake.memories.record import Memory
+from memlake.objects import layout
+from memlake.records import Change, Commit
+
+
+class Version(NamedTuple):
+    """One value of a memory: when and by whom it was written, until when it stood, and why it was written."""
+
+    memory_id: str
+    content: str | None  # None when it was purged
+    oid: str
+    commit: str | None
+    time: int
+    author: str
+    message: str
+    until: int | None
+
+
+class Difference(NamedTuple):
+    """One memory that differs between two moments."""
+
+    memory_id: str
+    status: str
+    old: str | None
+    new: str | None
+
+
+def versions(ground: Ground, memory_id: str) -> list[Version]:
+    """All values of a memory that this repo knows, oldest first."""
+    following.follow(ground.here.history, ground.index, ground.branch)
+    key = record.Memory(record.checked_id(memory_id), "").key
+    sql = "SELECT oid, from_seq, to_seq FROM row WHERE key = ? ORDER BY id"
+    found = [_version(ground, memory_id, *row) for row in ground.index.db.rows(sql, (key,))]
+    if not found:
+        raise NotFound(f"memory {memory_id} was never stored here.", hint="Search for it to learn its id.")
+    return found
+
+
+def _version(ground: Ground, memory_id: str, oid: bytes, start: int, end: int) -> Version:
+    history = ground.here.history
+    made = history.at(start) if start < NEVER else None
+    ended = history.at(end).time if end < NEVER else None
+    try:
+        memory = record.decode(history.objects.read(oid.hex()))
+        content, time, who = memory.content, memory.updated_at, memory.agent_id
+    except Purged:
+        content, time, who = None, made.time if made else 0, ""
+    name = made.author.name if made else who
+    return Version(
+        memory_id, content, oid.hex(), made.oid if made else None, time, name, made.subject if made else "", ended
+    )
+
+
+def restore(ground: Ground, memory_id: str, at: str | None = None) -> Memory:
+    """Bring back a memory that was deleted, or the value it had at a rev, a time, or as an object id."""
+    wanted = _value_at(ground, record.checked_id(memory_id), at)
+    current = keeping.find(ground, memory_id)
+    if current is None:
+        made = wanted._replace(updated_at=layout.now())
+        keeping.put(ground, [made], f"restore memory {memory_id}")
+        return made
+    if current.content == wanted.content and current.metadata == wanted.metadata:
+        raise Nothing(f"memory {memory_id} is as it was then. Nothing was changed.")
+    return keeping.replace(ground, current, wanted, f"restore memory {memory_id}")
+
+
+def _value_at(ground: Ground, memory_id: str, at: str | None) -> Memory:
+    read = ground.here.history.objects.read
+    known = versions(ground, memory_id)
+    if at is None:
+        # The value before the present one, or the last one of a memory that is gone.
+        present = keeping.find_oid(ground, memory_id)
+        older = [v for v in known if v.content is not None and v.oid != present]
+        if not older:
+            raise Nothing(f"memory {memory_id} has no earlier value. Nothing was changed.")
+        return record.decode(read(older[-1].oid))
+    named = [v for v in known if len(at) >= 6 and v.oid.startswith(at)]
+    if named:
+        return record.decode(read(named[-1].oid))
+    shown = searching.shown(ground, searching.Query(as_of=at))
+    oid = ground.index.find(record.Memory(memory_id, "").key, shown)
+    if oid is None:
+        raise NotFound(f"memory {memory_id} was not there at {at!r}.", hint="memlake memory history shows when it was.")
+    return record.decode(read(oid.hex()))
+
+
+def differences(ground: Ground, a: str, b: str | None = None) -> Iterator[Difference]:
+    """Memories that differ between two moments (revs or times); without `b`, between `a` and now."""
+    old = searching.commit_as_of(ground, a)
+    new = searching.commit_as_of(ground, b) if b else ground.head()
+    for change in ground.here.history.diff(old, new, following.ROOM):
+        yield _difference(ground, change)
+
+
+def _difference(ground: Ground, change: Change) -> Difference:
+    sides = [_content(ground, entry.oid) if entry else None for entry in (change.old, change.new)]
+    return Difference(change.path.rsplit("/", 1)[1], change.status, sides[0], sides[1])
+
+
+def _content(ground: Ground, oid: str) -> str:
+    try:
+        return record.decode(ground.here.history.objects.read(oid)).content
+    except Purged:
+        return "(purged)"
+
+
+def log(ground: Ground, limit: int = 20) -> list[Commit]:
+    """The newest commits of the memory lane, newest first."""
+    found: list[Commit] = []
+    current = ground.head()
+    while current is not None and len(found) < limit:
+        found.append(current)
+        current = ground.here.history.get(current.parents[0]) if current.parents else None
+    return found

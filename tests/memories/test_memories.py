@@ -1,0 +1,473 @@
+"""Memories are versioned rows: stored, found, changed, forgotten, brought back, on branches and in the past."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import memlake as ml
+from memlake.memories.memories import Draft, Memories
+from memlake.memories.searching import Query
+from memlake.memories.tending import Rule
+from memlake.versions import refs
+
+from .conftest import opened
+
+
+def contents(memories: Memories, text: str, **how: object) -> list[str]:
+    return [hit["content"] for hit in memories.search(Query(text, **how))]  # type: ignore[arg-type]
+
+
+# -- storing and finding ------------------------------------------------------------------------
+
+
+def test_a_memory_is_found_by_its_words_at_once(memories: Memories) -> None:
+    stored = memories.store(Draft("Revenue grew 15% in Q4", importance=0.9, metadata={"quarter": "Q4"}))
+    hit = memories.search(Query("revenue growth"))[0]
+    assert hit["memory_id"] == stored.memory_id
+    assert hit["metadata"] == {"quarter": "Q4"}
+    assert hit["importance"] == 0.9
+    assert 0 < hit["similarity_score"] <= 1
+    assert hit["why"]["words"] > 0
+
+
+def test_each_store_is_one_commit_of_the_memory_lane_by_the_agent(repo: ml.Repo, memories: Memories) -> None:
+    for content in ("one", "two"):
+        memories.store(Draft(content, agent_id="bot"))
+    log = list(repo.log(lane="memory"))
+    assert [commit.author.name for commit in log] == ["bot", "bot"]
+    assert repo.head is None
+
+
+def test_no_content_and_no_name_of_an_agent_is_in_a_commit_or_a_path(repo: ml.Repo, memories: Memories) -> None:
+    memories.store(Draft("the safe opens with 4711", agent_id="secret-agent"))
+    memories.set_state("secret-agent", "secret-key", "value")
+    commits = list(repo.log(lane="memory"))
+    said = " ".join(commit.message for commit in commits) + " ".join(path for path, _ in repo.ls(prefix="memories/"))
+    said += " ".join(path for path, _ in repo.ls(prefix="state/"))
+    assert not any(word in said for word in ("4711", "secret-agent", "secret-key", "value"))
+
+
+def test_two_memories_of_the_same_words_are_two_objects(repo: ml.Repo, memories: Memories) -> None:
+    memories.store_many([Draft("the same"), Draft("the same")])
+    assert len({entry.oid for _, entry in repo.ls(prefix="memories/")}) == 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "   ",
+        '"',
+        "a AND OR NOT",
+        "col:x NEAR(",
+        "'; DROP TABLE row; --",
+        "*",
+        "(((",
+        "\0",
+        "🎉",
+        "שלום",
+        "用户",
+        "x" * 5000,
+    ],
+)
+def test_no_query_is_an_error(memories: Memories, text: str) -> None:
+    memories.store(Draft("שלום עולם 🎉 用户喜欢"))
+    memories.search(Query(text))
+
+
+@pytest.mark.parametrize("content", ["שלום עולם", "🎉 party 🎉", "用户喜欢靠窗", "a'b\"c", "x\x01y control", "é" * 10])
+def test_any_content_comes_back_as_it_was(memories: Memories, content: str) -> None:
+    stored = memories.store(Draft(content))
+    assert memories.get(stored.memory_id).content == content
+
+
+def test_a_megabyte_is_stored_and_found(memories: Memories) -> None:
+    memories.store(Draft("needle " + "hay " * 250_000))
+    assert len(contents(memories, "needle")) == 1
+
+
+@pytest.mark.parametrize(
+    ("draft", "said"),
+    [
+        (Draft(""), "empty"),
+        (Draft("x" * (1 << 20) + "y"), "1,048,577"),
+        (Draft("x", importance=2), "from 0 to 1"),
+        (Draft("x", importance="high"), "from 0 to 1"),  # type: ignore[arg-type]
+        (Draft("x", metadata=["a"]), "mapping"),  # type: ignore[arg-type]
+        (Draft("x", metadata={"a": object()}), "JSON"),
+        (Draft("x", tags=7), "list"),  # type: ignore[arg-type]
+        (Draft(5), "text"),  # type: ignore[arg-type]
+        (Draft("x", expires_at="someday"), "not a time"),
+    ],
+)
+def test_wrong_fields_store_nothing(repo: ml.Repo, memories: Memories, draft: Draft, said: str) -> None:
+    with pytest.raises(ml.InvalidInput, match=said):
+        memories.store(draft)
+    assert [branch.memory for branch in repo.branches()] == [None]
+
+
+def test_filters_by_every_field(memories: Memories) -> None:
+    memories.store(Draft("tea one", agent_id="a", session_id="s1", memory_type="fact", category="x", tags=["t", "u"]))
+    memories.store(Draft("tea two", agent_id="b", session_id="s2", memory_type="episode", category="y", tags=["u"]))
+    memories.store(Draft("tea three", agent_id="b", metadata={"n": 3, "deep": {"k": [1]}}, importance=0.9))
+    assert contents(memories, "tea", agent_id="a") == ["tea one"]
+    assert set(contents(memories, "tea", agent_id=["a", "b"])) == {"tea one", "tea two", "tea three"}
+    assert contents(memories, "tea", session_id="s2") == ["tea two"]
+    assert contents(memories, "tea", memory_type="episode") == ["tea two"]
+    assert contents(memories, "tea", category="x") == ["tea one"]
+    assert set(contents(memories, "tea", tags=["u"])) == {"tea one", "tea two"}
+    assert contents(memories, "tea", tags=["u", "t"]) == ["tea one"]
+    assert contents(memories, "tea", metadata={"n": 3}) == ["tea three"]
+    assert contents(memories, "tea", metadata={"deep": {"k": [1]}}) == ["tea three"]
+    assert contents(memories, "tea", min_importance=0.8) == ["tea three"]
+    assert contents(memories, "tea", since="1 hour ago", agent_id="a") == ["tea one"]
+    assert contents(memories, "tea", until="1 hour ago") == []
+    assert len(contents(memories, "tea", limit=2)) == 2
+    assert len(contents(memories, "tea", limit=2, offset=2)) == 1
+
+
+def test_without_words_the_newest_come_first(memories: Memories) -> None:
+    for content in ("one", "two", "three"):
+        memories.store(Draft(content))
+    assert contents(memories, "", limit=2) == ["three", "two"]
+
+
+def test_an_expired_memory_is_not_found(memories: Memories) -> None:
+    memories.store(Draft("short lived tea", expires_at=int(time.time() * 1e6) + 200_000))
+    assert contents(memories, "tea") == ["short lived tea"]
+    time.sleep(0.25)
+    assert contents(memories, "tea") == []
+    assert [age.memory.content for age in memories.evict(Rule(days=10_000))] == ["short lived tea"]
+
+
+# -- changing -------------------------------------------------------------------------------------
+
+
+def test_an_update_keeps_what_was_said_before(memories: Memories) -> None:
+    stored = memories.store(Draft("User phone: 1111", category="contacts"))
+    memories.update(stored.memory_id, Draft("User phone: 2222"), changed=["content"])
+    fields = memories.fields(memories.get(stored.memory_id))
+    assert fields["content"] == "User phone: 2222"
+    assert fields["category"] == "contacts"
+    assert [past["value"] for past in fields["metadata"]["history"]] == ["User phone: 1111"]
+    assert set(fields["metadata"]["history"][0]) == {"value", "updatedAt"}
+    assert [version.content for version in memories.history(stored.memory_id)] == [
+        "User phone: 1111",
+        "User phone: 2222",
+    ]
+    assert contents(memories, "1111") == []
+
+
+def test_a_correction_becomes_the_memory_and_the_old_value_its_history(memories: Memories) -> None:
+    first = memories.remember(Draft("User phone: 1111"))
+    second = memories.remember(Draft("My phone is actually 2222"))
+    assert (first.decision, second.decision) == ("add", "conflict")
+    assert second.memory_id == first.memory_id
+    fields = memories.fields(memories.get(first.memory_id))
+    assert fields["content"] == "User phone: 2222"
+    assert [past["value"] for past in fields["metadata"]["history"]] == ["User phone: 1111"]
+    assert memories.log(1)[0].message.startswith("conflict memory")
+    assert '"rule"' in memories.log(1)[0].message
+
+
+def test_a_dry_run_says_what_would_happen_and_changes_nothing(memories: Memories) -> None:
+    first = memories.remember(Draft("User phone: 1111"))
+    would = memories.remember(Draft("User phone: 2222"), dry_run=True)
+    assert (would.decision, would.memory_id) == ("conflict", first.memory_id)
+    assert memories.get(first.memory_id).content == "User phone: 1111"
+
+
+def test_asking_keeps_both_and_lists_them(memories: Memories) -> None:
+    first = memories.remember(Draft("User phone: 1111"))
+    second = memories.remember(Draft("User phone: 2222"), on_conflict="ask")
+    assert second.decision == "coexist"
+    assert second.review
+    doubt = memories.conflicts()[0]
+    assert (doubt.new.memory_id, doubt.old and doubt.old.memory_id) == (second.memory_id, first.memory_id)
+    kept = memories.resolve(second.memory_id, "new")
+    assert (kept.memory_id, kept.content) == (first.memory_id, "User phone: 2222")
+    assert memories.conflicts() == []
+    assert contents(memories, "phone") == ["User phone: 2222"]
+
+
+@pytest.mark.parametrize(
+    ("keep", "left"), [("old", {"User phone: 1111"}), ("both", {"User phone: 1111", "User phone: 2222"})]
+)
+def test_a_doubt_is_settled_either_way(memories: Memories, keep: str, left: set[str]) -> None:
+    memories.remember(Draft("User phone: 1111"))
+    second = memories.remember(Draft("User phone: 2222"), on_conflict="ask")
+    memories.resolve(second.memory_id, keep)
+    assert set(contents(memories, "phone")) == left
+    assert memories.conflicts() == []
+
+
+def test_adding_as_it_is_decides_nothing(memories: Memories) -> None:
+    for _ in range(2):
+        assert memories.remember(Draft("User phone: 1111"), on_conflict="add").decision == "add"
+    assert len(contents(memories, "phone")) == 2
+
+
+def test_a_judge_is_asked_where_the_rules_are_unsure(memories: Memories, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memlake.memories.deciding.needs_review", lambda _: True)
+    memories.remember(Draft("The office is in Bern"), on_conflict="add")
+    done = memories.remember(Draft("The office is in Zurich"), judge=lambda old, new: "coexist")
+    assert (done.decision, done.rule) == ("coexist", "judge")
+    with pytest.raises(ml.InvalidInput, match="judge said"):
+        memories.remember(Draft("The office is in Basel"), judge=lambda old, new: "maybe")
+
+
+# -- forgetting -----------------------------------------------------------------------------------
+
+
+def test_a_forgotten_memory_is_gone_and_comes_back(memories: Memories) -> None:
+    stored = memories.store(Draft("tea at five"))
+    memories.delete(stored.memory_id)
+    assert contents(memories, "tea") == []
+    with pytest.raises(ml.NotFound, match="deleted"):
+        memories.get(stored.memory_id)
+    memories.restore(stored.memory_id)
+    assert contents(memories, "tea") == ["tea at five"]
+
+
+def test_an_earlier_value_is_restored_by_revision_or_object(memories: Memories) -> None:
+    stored = memories.store(Draft("version one"))
+    memories.update(stored.memory_id, Draft("version two"), changed=["content"])
+    assert memories.restore(stored.memory_id).content == "version one"
+    assert memories.restore(stored.memory_id, memories.history(stored.memory_id)[1].oid).content == "version two"
+    assert memories.restore(stored.memory_id, "HEAD~3").content == "version one"
+    with pytest.raises(ml.Nothing):
+        memories.restore(stored.memory_id, "HEAD")
+
+
+def test_a_purged_memory_is_in_no_byte_of_the_repo(tmp_path: Path) -> None:
+    with opened(tmp_path / "repo", "test") as repo:
+        memories = repo.memories()
+        stored = memories.store(Draft("the password is xyzzyplugh"))
+        memories.update(stored.memory_id, Draft("the password was xyzzyplugh until May"), changed=["content"])
+        memories.store(Draft("something else stays"))
+        assert memories.wait(20)
+        memories.purge(stored.memory_id, reason="asked for")
+        assert contents(memories, "xyzzyplugh", mode="keyword") == []
+        assert contents(memories, "stays", mode="keyword") == ["something else stays"]
+        assert repo.fsck(full=True).ok
+    left = [f for f in (tmp_path / "repo").rglob("*") if f.is_file() and b"xyzzyplugh" in f.read_bytes()]
+    assert left == []
+
+
+# -- branches and the past ------------------------------------------------------------------------
+
+
+def test_a_branch_of_memory_is_its_own_until_it_is_merged(memories: Memories) -> None:
+    memories.store(Draft("tea on main"))
+    memories.create_branch("draft")
+    draft = memories.on("draft")
+    draft.store(Draft("tea on draft"))
+    memories.store(Draft("tea after the fork"))
+    assert set(contents(draft, "tea")) == {"tea on main", "tea on draft"}
+    assert contents(draft, "tea", sees="branch-only") == ["tea on draft"]
+    assert set(contents(draft, "tea", sees="main")) == {"tea on main", "tea after the fork"}
+    merged = memories.merge_branch("draft")
+    assert (merged.changed, merged.met) == (1, ())
+    assert set(contents(memories, "tea")) == {"tea on main", "tea on draft", "tea after the fork"}
+    assert memories.merge_branch("draft").changed == 0
+
+
+@pytest.mark.parametrize(("strategy", "left"), [("branch_wins", "tea: green"), ("main_wins", "tea: black")])
+def test_a_memory_changed_on_both_sides_goes_to_whom_the_strategy_says(
+    memories: Memories, strategy: str, left: str
+) -> None:
+    stored = memories.store(Draft("tea: any"))
+    memories.create_branch("draft")
+    memories.on("draft").update(stored.memory_id, Draft("tea: green"), changed=["content"])
+    memories.update(stored.memory_id, Draft("tea: black"), changed=["content"])
+    with pytest.raises(ml.ConflictError, match="both sides"):
+        memories.merge_branch("draft", "ask")
+    assert memories.merge_branch("draft", strategy).met == (stored.memory_id,)
+    assert contents(memories, "tea") == [left]
+
+
+def test_a_branch_whose_time_is_over_is_discarded(memories: Memories) -> None:
+    memories.create_branch("brief", ttl_seconds=0.05, description="a try")
+    assert [branch.name for branch in memories.branches()] == ["brief", "main"]
+    time.sleep(0.06)
+    assert [branch.name for branch in memories.branches()] == ["main"]
+    with pytest.raises(ml.InvalidInput, match="in use"):
+        memories.discard_branch("main")
+
+
+def test_a_switch_elsewhere_does_not_redirect_memories(repo: ml.Repo, memories: Memories) -> None:
+    repo.switch("other", create=True)
+    memories.store(Draft("tea on main"))
+    assert contents(repo.memories("main"), "tea") == ["tea on main"]
+    assert contents(repo.memories(), "tea") == []
+
+
+def test_the_past_is_searched_by_revision_and_by_time(memories: Memories) -> None:
+    first = memories.store(Draft("tea one"))
+    memories.store(Draft("tea two"))
+    memories.delete(first.memory_id)
+    assert contents(memories, "tea") == ["tea two"]
+    assert set(contents(memories, "tea", as_of="HEAD~1")) == {"tea one", "tea two"}
+    assert contents(memories, "tea", as_of="HEAD~2") == ["tea one"]
+    assert contents(memories, "tea", as_of="now") == ["tea two"]
+    with pytest.raises(ml.NotFound, match="nothing yet"):
+        memories.search(Query("tea", as_of="2001-01-01"))
+
+
+def test_differences_between_two_moments(memories: Memories) -> None:
+    first = memories.store(Draft("one"))
+    second = memories.store(Draft("two"))
+    memories.update(first.memory_id, Draft("one again"), changed=["content"])
+    memories.delete(second.memory_id)
+    told = {change.memory_id: (change.status, change.old, change.new) for change in memories.diff("HEAD~2")}
+    assert told == {first.memory_id: ("M", "one", "one again"), second.memory_id: ("D", "two", None)}
+
+
+def test_a_memory_lane_that_was_moved_back_is_followed(repo: ml.Repo, memories: Memories) -> None:
+    memories.store(Draft("tea one"))
+    memories.store(Draft("tea two"))
+    assert len(contents(memories, "tea")) == 2
+    history = memories.ground.here.history
+    with history.db.write():
+        head = memories.ground.head()
+        assert head is not None
+        refs.move(history, "main", "memory", head, history.get(head.parents[0]), action="reset", who="me")
+    assert contents(memories, "tea") == ["tea one"]
+    memories.store(Draft("tea three"))
+    assert set(contents(memories, "tea")) == {"tea one", "tea three"}
+    assert contents(memories, "tea", as_of="HEAD~1") == ["tea one"]
+
+
+def test_staged_files_are_untouched_by_memories(repo: ml.Repo, memories: Memories) -> None:
+    (repo.root / "notes").write_text("draft")
+    repo.add("notes")
+    memories.store(Draft("tea"))
+    assert [change.path for change in repo.status().staged] == ["files/notes"]
+    repo.commit("notes")
+    assert contents(memories, "tea") == ["tea"]
+
+
+# -- state ----------------------------------------------------------------------------------------
+
+
+def test_state_belongs_to_an_agent_and_is_versioned(repo: ml.Repo, memories: Memories) -> None:
+    memories.set_state("a", "phase", "one")
+    memories.set_state("b", "phase", {"n": [1, None]})
+    memories.set_state("a", "phase", "two")
+    assert memories.find_state("a", "phase").value == "two"  # type: ignore[union-attr]
+    assert memories.find_state("b", "phase").value == {"n": [1, None]}  # type: ignore[union-attr]
+    assert memories.find_state("c", "phase") is None
+    assert {(s.agent_id, s.key) for s in memories.states()} == {("a", "phase"), ("b", "phase")}
+    assert memories.remove_state("a", "phase")
+    assert not memories.remove_state("a", "phase")
+    assert len(list(repo.log(lane="memory"))) == 4
+
+
+@pytest.mark.parametrize(("key", "value"), [("", 1), ("k", object()), ("k", float("nan")), (5, 1), ("x" * 600, 1)])
+def test_wrong_state_is_refused(memories: Memories, key: str, value: object) -> None:
+    with pytest.raises(ml.InvalidInput):
+        memories.set_state("a", key, value)
+
+
+# -- vectors, counters, the index ----------------------------------------------------------------
+
+
+def test_vectors_follow_behind_and_has_embedding_tells_the_truth(tmp_path: Path) -> None:
+    with opened(tmp_path / "repo", "test") as repo:
+        memories = repo.memories()
+        stored = memories.store(Draft("customers prefer email"))
+        assert memories.wait(20)
+        assert memories.has_vector(stored.memory_id)
+        hits = memories.search(Query("customer mail preference"))
+        assert hits.mode == "hybrid"
+        assert hits[0]["why"]["vectors"] > 0
+        assert memories.search(Query("customer", mode="keyword")).mode == "keyword"
+        assert memories.search(Query("customer", mode="semantic")).mode == "semantic"
+
+
+def test_the_queue_survives_the_process(tmp_path: Path) -> None:
+    with opened(tmp_path / "repo") as repo:
+        stored = repo.memories().store(Draft("embed me later"))
+        assert not repo.memories().has_vector(stored.memory_id)
+        repo.config_set("embedding.provider", "test")
+    with ml.open(tmp_path / "repo") as repo:
+        memories = repo.memories()
+        assert memories.wait(20)
+        assert memories.has_vector(stored.memory_id)
+
+
+def test_reading_is_counted_and_never_a_commit(repo: ml.Repo, memories: Memories) -> None:
+    stored = memories.store(Draft("tea"))
+    before = len(list(repo.log(lane="memory")))
+    for _ in range(3):
+        memories.search(Query("tea"))
+    fields = memories.fields(memories.get(stored.memory_id))
+    assert fields["access_count"] == 3
+    assert fields["last_accessed"]
+    assert len(list(repo.log(lane="memory"))) == before
+
+
+def test_counts_are_written_down_when_the_repo_is_closed(tmp_path: Path) -> None:
+    with opened(tmp_path / "repo") as repo:
+        stored = repo.memories().store(Draft("tea"))
+        repo.memories().search(Query("tea"))
+    with ml.open(tmp_path / "repo") as repo:
+        assert repo.memories().fields(stored)["access_count"] == 1
+
+
+def test_stale_memories_are_the_old_unimportant_unread_ones(memories: Memories) -> None:
+    old = memories.store(Draft("old tea", created_at="2001-01-01", importance=0.2))
+    memories.store(Draft("old but important tea", created_at="2001-01-01", importance=0.9))
+    memories.store(Draft("new tea", importance=0.2))
+    assert [age.memory.memory_id for age in memories.stale(Rule())] == [old.memory_id]
+    assert [age.memory.content for age in memories.evict(Rule(), dry_run=True)] == ["old tea"]
+    memories.evict(Rule())
+    assert len(contents(memories, "tea")) == 2
+    memories.restore(old.memory_id)
+    assert len(contents(memories, "tea")) == 3
+    assert memories.stale(Rule()) == []  # it was read just now
+
+
+@pytest.mark.parametrize("harm", ["delete", "garbage", "cut", "current"])
+def test_a_lost_or_damaged_index_is_made_again(tmp_path: Path, harm: str) -> None:
+    with opened(tmp_path / "repo") as repo:
+        for number in range(30):
+            repo.memories().store(Draft(f"tea number {number}"))
+        repo.memories().shared.index.fold()
+    folder = tmp_path / "repo" / ".memlake" / "index"
+    database = next(folder.glob("*/index.db"))
+    if harm == "delete":
+        subprocess.run(["rm", "-r", str(folder)], check=True)
+    elif harm == "garbage":
+        database.write_bytes(b"not a database, but long enough to be read as one" * 100)
+    elif harm == "cut":
+        segment = next(folder.glob("*/*.seg"))
+        segment.write_bytes(segment.read_bytes()[:-100])
+    else:
+        (folder / "CURRENT").unlink()
+    with ml.open(tmp_path / "repo") as repo:
+        assert len(repo.memories().search(Query("tea", limit=50))) == 30
+
+
+def test_two_processes_see_each_other(tmp_path: Path) -> None:
+    script = (
+        "import sys, memlake as ml\nfrom memlake.memories.memories import Draft\n"
+        "repo = ml.open(sys.argv[1])\nrepo.memories().store(Draft('tea from elsewhere'))\nrepo.close()"
+    )
+    with opened(tmp_path / "repo") as repo:
+        memories = repo.memories()
+        memories.store(Draft("tea here"))
+        subprocess.run([sys.executable, "-c", script, str(tmp_path / "repo")], check=True)
+        assert set(contents(memories, "tea")) == {"tea here", "tea from elsewhere"}
+
+
+def test_memories_can_be_switched_off(tmp_path: Path) -> None:
+    with opened(tmp_path / "repo") as repo:
+        repo.config_set("memory.enabled", "false")
+    with ml.open(tmp_path / "repo") as repo, pytest.raises(ml.Denied, match="switched off"):
+        repo.memories().store(Draft("tea"))
