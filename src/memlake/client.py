@@ -8,6 +8,7 @@ agent.search_memory("revenue growth", top_k=5)
 from __future__ import annotations
 
 import socket
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -79,9 +80,10 @@ class Agent:
             session_id=session_id or self.session_id,
             expires_at=expires_at,
         )
-        if on_conflict == "add":
-            return self.memories.store(draft).memory_id
-        return self.memories.remember(draft, on_conflict).memory_id
+        done = self.memories.store(draft) if on_conflict == "add" else self.memories.remember(draft, on_conflict)
+        for warning in done.warnings:
+            warnings.warn(warning, stacklevel=2)
+        return done.memory_id
 
     def remember(
         self,

@@ -391,8 +391,9 @@ def test_cherry_pick_only_stages_or_names_its_source_when_told(
 def test_a_rev_that_is_wrong_or_missing_is_told_with_a_next_step(run: Run, fork: None, verb: str) -> None:
     unknown = 1 if verb == "merge" else 128  # git's
     for given, code, next_step in (
-        ((), 2, "memlake"), (("sid",), unknown, "Did you mean 'side'?"), (("nothing-like-it",), unknown, "memlake branch"),
-        (("HEAD~99",), unknown, "memlake log"), (("",), 128, "HEAD"), (("HEAD~1", "sid"), None, "hint"),
+        ((), 2, "memlake"), (("sid",), unknown, "Did you mean 'side'?"),
+        (("nothing-like-it",), unknown, "memlake branch"), (("HEAD~99",), unknown, "memlake log"),
+        (("",), 128, "HEAD"), (("HEAD~1", "sid"), None, "hint"),
     ):  # fmt: skip
         ran = run(verb, *given, code=code)
         assert ran.code and next_step in ran.err, (given, ran.err)

@@ -417,7 +417,7 @@ def test_counts_are_written_down_when_the_repo_is_closed(tmp_path: Path) -> None
         stored = repo.memories().store(Draft("tea"))
         repo.memories().search(Query("tea"))
     with ml.open(tmp_path / "repo") as repo:
-        assert repo.memories().fields(stored)["access_count"] == 1
+        assert repo.memories().fields(repo.memories().get(stored.memory_id))["access_count"] == 1
 
 
 def test_stale_memories_are_the_old_unimportant_unread_ones(memories: Memories) -> None:
@@ -471,3 +471,24 @@ def test_memories_can_be_switched_off(tmp_path: Path) -> None:
         repo.config_set("memory.enabled", "false")
     with ml.open(tmp_path / "repo") as repo, pytest.raises(ml.Denied, match="switched off"):
         repo.memories().store(Draft("tea"))
+
+
+def test_secrets_and_vague_contents_are_warned_of(memories: Memories) -> None:
+    told = memories.store(Draft("the key is ghp_" + "a1B2" * 9)).warnings
+    assert len(told) == 1
+    assert "ghp_" not in told[0]
+    assert memories.remember(Draft("Project convention")).warnings
+    assert memories.remember(Draft("User prefers tabs over spaces in Go code")).warnings == ()
+
+
+@pytest.mark.parametrize(("how", "kept"), [("redact", True), ("block", False)])
+def test_secrets_are_left_out_or_refused_where_asked(tmp_path: Path, how: str, kept: bool) -> None:
+    with opened(tmp_path / "repo") as repo:
+        repo.config_set("memory.secrets", how)
+    with ml.open(tmp_path / "repo") as repo:
+        memories, draft = repo.memories(), Draft("the key is ghp_" + "a1B2" * 9)
+        if kept:
+            assert "ghp_" not in memories.get(memories.store(draft).memory_id).content
+        else:
+            with pytest.raises(ml.Denied):
+                memories.store(draft)

@@ -50,7 +50,8 @@ def store_memory(
         content, who.agent_id, who.session_id, memory_type=memory_type, metadata=metadata, importance=importance
     )
     stored = desk.memories.store(draft)
-    return {"memory_id": stored.memory_id, "status": "stored", "has_embedding": False}
+    told = {"memory_id": stored.memory_id, "status": "stored", "has_embedding": False}
+    return {**told, "warnings": list(stored.warnings)} if stored.warnings else told
 
 
 def search_memory(
@@ -127,7 +128,8 @@ def _told(done: Outcome, dry_run: bool = False) -> Result:
         "id": done.memory_id, "decision": done.decision, "why": done.why, "content": done.content,
         "taskId": _TASK + done.memory_id, "status": "dry run" if dry_run else "accepted",
     }  # fmt: skip
-    return {**told, "review": True} if done.review else told
+    more = {"review": done.review, "warnings": list(done.warnings)}
+    return {**told, **{name: value for name, value in more.items() if value}}
 
 
 def memory_search(

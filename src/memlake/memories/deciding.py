@@ -35,6 +35,7 @@ class Outcome(NamedTuple):
     other_id: str | None = None
     review: bool = False
     scores: Mapping[str, float] = {}
+    warnings: tuple[str, ...] = ()
 
 
 class Verdict(NamedTuple):
@@ -56,6 +57,11 @@ def remember(
             if attempt == _TRIES - 1:
                 raise
     raise AssertionError("unreachable")
+
+
+def added(memory: Memory) -> Outcome:
+    """What became of a memory that was stored as it is."""
+    return outcome(memory, Verdict(_plain_add(), None), "add")
 
 
 def _plain_add() -> Decision:

@@ -7,20 +7,24 @@ import uuid
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from memlake.config import Settings
 from memlake.errors import Denied
 from memlake.memories import (
     branches,
     deciding,
     embedding,
     erasing,
+    importing,
     keeping,
     record,
     searching,
+    secrets,
     state,
     tending,
     timeline,
 )
 from memlake.memories.branches import MemoryBranch, MergedBranch
+from memlake.memories.decide import vague
 from memlake.memories.deciding import Judge, Outcome
 from memlake.memories.ground import Ground
 from memlake.memories.opening import Shared
@@ -57,33 +61,44 @@ class Memories:
 
     # -- writing ------------------------------------------------------------------------------
 
-    def store(self, draft: Draft) -> Memory:
+    def store(self, draft: Draft) -> Outcome:
         """Store a memory as it is, in one commit."""
         return self.store_many([draft])[0]
 
-    def store_many(self, drafts: Sequence[Draft]) -> list[Memory]:
+    def store_many(self, drafts: Sequence[Draft]) -> list[Outcome]:
         """Store memories as they are, all in one commit."""
         self._check_enabled()
-        made = [prepare(draft) for draft in drafts]
+        made = [prepare(draft, self.ground.settings) for draft in drafts]
         if made:
-            what = f"store memory {made[0].memory_id}" if len(made) == 1 else f"store {len(made)} memories"
-            keeping.put(self.ground, made, what)
+            first = made[0].memory.memory_id
+            what = f"store memory {first}" if len(made) == 1 else f"store {len(made)} memories"
+            keeping.put(self.ground, [one.memory for one in made], what)
             self.shared.wake()
-        return made
+        return [deciding.added(one.memory)._replace(warnings=one.warnings) for one in made]
 
     def remember(
         self, draft: Draft, on_conflict: str = "decide", *, dry_run: bool = False, judge: Judge | None = None
     ) -> Outcome:
         """Store a memory, or let it skip, replace, correct or join one that is there; says which, and why."""
         self._check_enabled()
-        done = deciding.remember(self.ground, prepare(draft), way=on_conflict, dry_run=dry_run, judge=judge)
+        new = prepare(draft, self.ground.settings)
+        done = deciding.remember(self.ground, new.memory, way=on_conflict, dry_run=dry_run, judge=judge)
         self.shared.wake()
-        return done
+        return done._replace(warnings=new.warnings)
+
+    def import_many(self, memories: Sequence[Memory]) -> tuple[int, int]:
+        """Store ready-made memories as they are, in one commit; returns how many, and how many were known."""
+        self._check_enabled()
+        new = importing.unknown(self.ground, memories)
+        if new:
+            keeping.put(self.ground, new, f"import {len(new)} memories")
+            self.shared.wake()
+        return len(new), len(memories) - len(new)
 
     def update(self, memory_id: str, draft: Draft, *, changed: Collection[str]) -> Memory:
         """Change some fields of a memory (named in `changed`); its earlier content stays in its history."""
         self._check_enabled()
-        old, new = self.get(memory_id), prepare(draft)
+        old, new = self.get(memory_id), prepare(draft, self.ground.settings).memory
         fields = {name: getattr(new, name) for name in changed}
         made = keeping.replace(self.ground, old, old._replace(**fields), f"update memory {memory_id}")
         self.shared.wake()
@@ -209,14 +224,28 @@ class Memories:
             )
 
 
-def prepare(draft: Draft) -> Memory:
-    """A memory from a draft, checked."""
+class Prepared(NamedTuple):
+    """A memory ready to be stored, and what its author should know about it."""
+
+    memory: Memory
+    warnings: tuple[str, ...]
+
+
+def prepare(draft: Draft, settings: Settings) -> Prepared:
+    """A memory from a draft, checked; secrets in it warned of, left out or refused, as the setting says."""
+    content, warnings = secrets.guard(record.checked_content(draft.content), settings.memory_secrets)
+    unclear = vague(content)
+    made = _checked(draft._replace(content=content))
+    return Prepared(made, (*warnings, unclear) if unclear else warnings)
+
+
+def _checked(draft: Draft) -> Memory:
     now = layout.now()
     created = searching.moment(draft.created_at)
     created = now if created is None else created
     return Memory(
         record.new_id(),
-        record.checked_content(draft.content),
+        draft.content,
         record.checked_text(draft.agent_id, "agent_id"),
         record.checked_text(draft.session_id, "session_id"),
         record.checked_text(draft.org_id, "org_id"),

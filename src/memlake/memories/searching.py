@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from typing import Any, NamedTuple
 
 from memlake.errors import Corrupt, InvalidInput, NotFound, Purged, Unavailable
@@ -23,6 +23,7 @@ from memlake.versions.when import parse_time
 MODES = ("hybrid", "keyword", "semantic")
 SEES = ("branch", "branch-only", "main")  # what a search on a branch sees: all of it, its own writes, the trunk
 EVERYONE = "*"
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 def own(agent_id: str) -> tuple[str, ...]:
@@ -254,6 +255,6 @@ def past_values(ground: Ground, memory: Memory) -> list[dict[str, Any]]:
 
 
 def iso(time: int) -> str:
-    """A time as JSON has it: UTC, to the second when nothing is lost by it."""
-    when = datetime.fromtimestamp(time / 1e6, timezone.utc)
+    """A time as JSON has it: UTC, with microseconds when there are some."""
+    when = _EPOCH + timedelta(microseconds=time)  # exact, where seconds as a float are not
     return when.isoformat(timespec="auto").replace("+00:00", "Z")

@@ -1,0 +1,240 @@
+"""Readers of other programs' memories: each yields the fields of one after the other, or what is wrong with it."""
+
+from __future__ import annotations
+
+import codecs
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from memlake.errors import InvalidInput, Unavailable
+from memlake.memories import notes
+
+_LOCAL, _TABLE = ("_hatidata_memory_local", "agent_memories"), "_hatidata_agent_memory"  # HatiData's
+_JSON = (type(None), bool, int, float, str, list, dict)
+
+
+class Raw(NamedTuple):
+    """The fields of one memory, where they stood, or the problem there."""
+
+    where: str
+    fields: Mapping[str, Any] = {}
+    problem: str = ""
+
+
+# -- lines of JSON ----------------------------------------------------------------------------
+
+
+def lines_of(lines: Iterable[bytes]) -> Iterator[Raw]:
+    """One JSON object a line: our own export, and whatever else has a `content`."""
+    for number, line in enumerate(lines, 1):
+        text = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
+        if text.strip():
+            yield parsed(text.rstrip(), f"line {number}")
+
+
+def parsed(line: bytes, where: str) -> Raw:
+    try:
+        found = json.loads(line.decode())
+    except UnicodeDecodeError as error:
+        return Raw(where, problem=f"byte {error.start + 1} is not UTF-8 ({line[error.start]:#04x}).")
+    except json.JSONDecodeError as error:
+        return Raw(where, problem=f"it is not JSON: {error.msg} at column {error.colno}.")
+    except (ValueError, RecursionError) as error:
+        return Raw(where, problem=f"it is not JSON that can be read: {error}.")
+    if not isinstance(found, dict):
+        return Raw(where, problem=f"it must be a JSON object, not {type(found).__name__}.")
+    return Raw(where, found)
+
+
+# -- server-memory ----------------------------------------------------------------------------
+
+
+def server_memory(lines: Iterable[bytes]) -> Iterator[Raw]:
+    """Entities and relations of the MCP memory server: an observation is a memory, and so is a relation."""
+    for raw in lines_of(lines):
+        if raw.problem:
+            yield raw
+        elif raw.fields.get("type") == "entity":
+            yield from _entity(raw)
+        elif raw.fields.get("type") == "relation":
+            yield _relation(raw)
+        else:
+            yield raw._replace(problem=f'its "type" is {raw.fields.get("type")!r}, not entity or relation.')
+
+
+def _entity(raw: Raw) -> Iterator[Raw]:
+    name, kind, said = (raw.fields.get(key) for key in ("name", "entityType", "observations"))
+    if not isinstance(name, str) or not name.strip() or not isinstance(said, list | None):
+        yield raw._replace(problem='an entity has a "name" and a list of "observations".')
+        return
+    kind = kind if isinstance(kind, str) else ""
+    more = {"entity": name} | ({"entity_type": kind} if kind else {})
+    for one in said or [f"{name} is a {kind}" if kind else name]:
+        content = notes.about(name, one) if isinstance(one, str) else one
+        yield raw._replace(fields={"content": content, "category": kind, "metadata": more})
+
+
+def _relation(raw: Raw) -> Raw:
+    ends = [raw.fields.get(key) for key in ("from", "relationType", "to")]
+    if not all(isinstance(end, str) and end.strip() for end in ends):
+        return raw._replace(problem='a relation has a "from", a "to" and a "relationType".')
+    one, kind, other = map(str, ends)
+    more = {"entity": one, "relation": kind, "to": other}
+    return raw._replace(fields={"content": notes.related(one, kind, other), "metadata": more})
+
+
+# -- mem0 -------------------------------------------------------------------------------------
+
+
+def mem0(lines: Iterable[bytes]) -> Iterator[Raw]:
+    """mem0's export and what `get_all` gives: a list, or a document with `results` (and `relations`)."""
+    text = b"".join(lines)
+    try:
+        found = json.loads(text.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        line = text.count(b"\n", 0, error.start) + 1
+        raise InvalidInput(f"line {line} is not UTF-8 ({text[error.start]:#04x}). Nothing was read.") from None
+    except json.JSONDecodeError as error:
+        at = f"line {error.lineno}, column {error.colno}"
+        raise InvalidInput(f"it is not JSON: {error.msg} at {at}. Nothing was read.") from None
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(f"it is not JSON that can be read: {error}. Nothing was read.") from None
+    listed, relations = _listed(found)
+    for number, one in enumerate(listed, 1):
+        yield _of_mem0(one, f"item {number}")
+    for number, one in enumerate(relations, 1):
+        yield _relation_of_mem0(one, f"relation {number}")
+
+
+def _listed(found: Any) -> tuple[list[Any], list[Any]]:
+    if isinstance(found, list):
+        return found, []
+    inside = found if isinstance(found, dict) else {}
+    listed = next(
+        (inside[name] for name in ("results", "memories", "data") if isinstance(inside.get(name), list)), None
+    )
+    if listed is None:
+        raise InvalidInput('it is neither a list of memories nor a document with "results". Nothing was read.')
+    relations = inside.get("relations")
+    return listed, relations if isinstance(relations, list) else []
+
+
+def _of_mem0(one: Any, where: str) -> Raw:
+    if not isinstance(one, dict):
+        return Raw(where, problem=f"it must be a JSON object, not {type(one).__name__}.")
+    fields = {name: value for name, value in one.items() if name not in ("hash", "score")}  # made from the content
+    filed = fields.pop("categories", None) or []
+    filed = [filed] if isinstance(filed, str) else filed
+    if isinstance(filed, list) and filed and "category" not in fields:
+        fields["category"], fields["tags"] = filed[0], [*filed[1:], *(fields.get("tags") or [])]
+    return Raw(where, fields)
+
+
+def _relation_of_mem0(one: Any, where: str) -> Raw:
+    fields = one if isinstance(one, dict) else {}
+    ends = [fields.get("source"), fields.get("relationship"), fields.get("target") or fields.get("destination")]
+    if not all(isinstance(end, str) and end.strip() for end in ends):
+        return Raw(where, problem='a relation has a "source", a "relationship" and a "target".')
+    first, kind, other = map(str, ends)
+    more = {"entity": first, "relation": kind, "to": other}
+    return Raw(where, {"content": notes.related(first, kind, other), "metadata": more})
+
+
+# -- basic-memory -----------------------------------------------------------------------------
+
+
+def basic_memory(folder: Path) -> Iterator[Raw]:
+    """A folder of Markdown notes: an observation is a memory, a relation too, and what else a note says is one."""
+    for path in markdown(folder):
+        name = path.relative_to(folder).as_posix()
+        try:
+            text = path.read_text(encoding="utf-8-sig")
+        except UnicodeDecodeError as error:
+            yield Raw(name, problem=f"byte {error.start + 1} is not UTF-8.")
+            continue
+        yield from _note(text, name, path.stat().st_mtime)
+
+
+def markdown(folder: Path) -> Iterator[Path]:
+    """The notes of a folder in order, without those of hidden folders."""
+    for here, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        yield from (Path(here, name) for name in sorted(files) if name.lower().endswith(".md"))
+
+
+def _note(text: str, name: str, changed: float) -> Iterator[Raw]:
+    note = notes.parse(text)
+    front = dict(note.front)
+    title = str(front.pop("title", "") or Path(name).stem)
+    place = str(front.pop("permalink", "") or name.removesuffix(".md"))
+    when = datetime.fromtimestamp(int(changed), timezone.utc)
+    times = {
+        "created_at": next((front.pop(key) for key in ("created_at", "created", "date") if key in front), when),
+        "updated_at": next((front.pop(key) for key in ("updated_at", "updated", "modified") if key in front), when),
+    }
+    tags = front.pop("tags", [])
+    tags = [tag.strip(" #") for tag in (tags.split(",") if isinstance(tags, str) else tags)]
+    for line, said in notes.facts(note, title):
+        known = {"id": f"{place}\0{said['content']}", "source": f"basic-memory:{place}"[:512], **times}
+        more = {**front, "title": title, "permalink": place, **said.get("metadata", {})}
+        yield Raw(f"{name}, line {line}", {**said, **known, "tags": [*said.get("tags", []), *tags], "metadata": more})
+
+
+# -- HatiData ---------------------------------------------------------------------------------
+
+
+def hatidata(path: Path) -> Iterator[Raw]:
+    """The memories in a DuckDB file of HatiData."""
+    try:
+        import duckdb  # type: ignore[import-not-found,unused-ignore]  # not ours: only this one reader wants it
+    except ImportError:
+        raise Unavailable(
+            f"{path} is a DuckDB file: reading it takes the package duckdb, which is not here. Nothing was read.",
+            hint="Install it with: pip install duckdb",
+        ) from None
+    try:
+        with duckdb.connect(str(path), read_only=True) as db:
+            for schema, table in _tables(db, path):
+                yield from _rows(db, schema, table)
+    except duckdb.Error as error:
+        told = str(error).splitlines()[0]
+        raise Unavailable(
+            f"{path} cannot be read as a DuckDB file: {told}", hint="Close the program that has it open, and try again."
+        ) from error
+
+
+def _tables(db: Any, path: Path) -> list[tuple[str, str]]:
+    there = db.execute("SELECT table_schema, table_name FROM information_schema.tables ORDER BY ALL").fetchall()
+    found = [known for known in there if known == _LOCAL or known[1] == _TABLE]
+    if not found:
+        named = f"{'.'.join(_LOCAL)} nor {_TABLE}"
+        raise InvalidInput(f"{path} has no memories of HatiData: there is neither {named}. Nothing was read.")
+    return found
+
+
+def _rows(db: Any, schema: str, table: str) -> Iterator[Raw]:
+    rows = db.execute(f'SELECT * FROM "{schema}"."{table}"')
+    names = [column[0] for column in rows.description]
+    number = 0
+    while part := rows.fetchmany(1000):
+        for row in part:
+            number += 1
+            yield row_of(names, row, f"{table} row {number}")
+
+
+def row_of(names: Iterable[str], row: Iterable[Any], where: str) -> Raw:
+    """A row of HatiData's table. Its JSON columns come as text; ids and times become text."""
+    fields = {name: value if isinstance(value, _JSON) else str(value) for name, value in zip(names, row, strict=True)}
+    for name, kind in (("metadata", dict), ("tags", list)):
+        text = fields.get(name)
+        if isinstance(text, str):
+            try:
+                value = json.loads(text) if text.strip() else None
+            except ValueError:
+                return Raw(where, problem=f"its {name} is not JSON.")
+            fields[name] = value if value is None or isinstance(value, kind) else {name: value}
+    return Raw(where, fields)

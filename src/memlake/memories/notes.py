@@ -1,0 +1,113 @@
+"""Notes in Markdown as basic-memory keeps them: their frontmatter, observations, relations and prose. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+_OBSERVATION = re.compile(r"\s*[-*+]\s+\[(?P<category>[^\[\]()]{1,80})\]\s+(?P<text>\S.*)")
+_NO_CATEGORY = re.compile(r"\s*(?:[xX]|\W|[\d:.,\s-]*:[\d:.,\s-]*)\s*")  # a task, or the time of a spoken line
+_RELATION = re.compile(  # a kind of several words is quoted: else it is a sentence with a link in it
+    r"""\s*[-*+]\s+(?:"(?P<double>[^"]+)"|'(?P<single>[^']+)'|(?P<word>[^\s\[\]]+))?\s*"""
+    r"\[\[(?P<target>[^\[\]]+)\]\]\s*(?:\((?P<context>[^()]*)\))?\s*"
+)
+_CONTEXT = re.compile(r"\s*\((?P<context>[^()]*)\)\s*$")
+_TAG = re.compile(r"(?:^|\s)#([^\s#,()]+)")
+_FENCE = re.compile(r"\s*(```|~~~)")
+_HEADING = re.compile(r"\s*#{1,6}\s")
+_FIELD = re.compile(r"([A-Za-z_][\w -]*):\s*(.*)")
+
+
+class Note(NamedTuple):
+    """A note taken apart. Lines are numbered as in its file."""
+
+    front: dict[str, Any]
+    lines: tuple[tuple[int, str], ...]
+
+
+def parse(text: str) -> Note:
+    lines = text.removeprefix("\ufeff").splitlines()
+    start = 0
+    if lines and lines[0].strip() == "---":
+        ends = [at for at, line in enumerate(lines[1:], 1) if line.strip() in ("---", "...")]
+        start = ends[0] + 1 if ends else 0
+    front = _front(lines[1 : start - 1]) if start else {}
+    return Note(front, tuple(enumerate(lines[start:], start + 1)))
+
+
+def _front(lines: list[str]) -> dict[str, Any]:
+    """The part of YAML that notes use: `name: value`, `name: [a, b]`, and lists of `- value` lines."""
+    found: dict[str, Any] = {}
+    name = ""
+    for line in lines:
+        item = re.match(r"\s*-\s+(.*)", line)
+        field = _FIELD.fullmatch(line.rstrip())
+        if item and name:
+            found[name] = [*(found[name] if isinstance(found[name], list) else []), _bare(item[1])]
+        elif field:
+            name = field[1].strip()
+            found[name] = _value(field[2].strip())
+    return {name: value for name, value in found.items() if value not in ("", [], None)}
+
+
+def _value(text: str) -> str | list[str]:
+    if text.startswith("[") and text.endswith("]"):
+        return [part for part in map(_bare, text[1:-1].split(",")) if part]
+    return _bare(text)
+
+
+def _bare(text: str) -> str:
+    text = text.strip()
+    return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'" else text
+
+
+def facts(note: Note, title: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Line and fields of each thing a note says: observations and relations, then its prose as one."""
+    prose: list[tuple[int, str]] = []
+    fenced = False
+    for number, line in note.lines:
+        fenced ^= _FENCE.match(line) is not None
+        said = None if fenced else (_relation(line, title) or _observation(line, title))
+        if said is None:
+            prose.append((number, line))
+        else:
+            yield number, said
+    text = "\n".join(line for _, line in prose).strip()
+    if any(line.strip() and not _HEADING.match(line) for _, line in prose):
+        first = next(number for number, line in prose if line.strip())
+        yield first, {"content": about(title, text), "memory_type": "context"}
+
+
+def _observation(line: str, title: str) -> dict[str, Any] | None:
+    match = _OBSERVATION.fullmatch(line.rstrip())
+    if match is None or _NO_CATEGORY.fullmatch(match["category"]):
+        return None
+    text, context = match["text"], _CONTEXT.search(match["text"])
+    text = text[: context.start()] if context else text
+    bare = _TAG.sub("", text).strip() or text
+    more = {"context": context["context"]} if context and context["context"] else {}
+    return {
+        "content": about(title, bare),
+        "category": match["category"].strip(),
+        "tags": _TAG.findall(text),
+        "metadata": more,
+    }
+
+
+def _relation(line: str, title: str) -> dict[str, Any] | None:
+    match = _RELATION.fullmatch(line)
+    if match is None:
+        return None
+    kind = match["double"] or match["single"] or match["word"] or "links to"
+    more = {"relation": kind, "to": match["target"]} | ({"context": match["context"]} if match["context"] else {})
+    return {"content": related(title, kind, match["target"]), "metadata": more}
+
+
+def about(name: str, text: str) -> str:
+    """A sentence that says whom it is about: alone, "likes tea" is of no use."""
+    return text if name.casefold() in text.casefold() else f"{name}: {text}"
+
+
+def related(one: str, kind: str, other: str) -> str:
+    return " ".join((one, kind.replace("_", " ").strip(), other))
