@@ -1,8 +1,9 @@
 """Ranking: from what each arm says to one order, with the reason of each place. Pure: takes data, returns data.
 
 Scores are divided by the best of their arm and added: on real conversations that beats adding reciprocal ranks, which
-is worse than words alone. A row of a conversation gets a share of what its neighbours scored: the answer often stands
-beside the words of the question.
+is worse than words alone. Vectors count half as much as words: counting as much they find a little more, and put it
+in worse order than words alone do. A row of a conversation gets a share of what its neighbours scored: the answer
+often stands beside the words of the question.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+MEANING = 0.5  # what vectors count beside words
+FLOOR = 0.5  # the share of the best cosine from which a cosine counts
 NEAR = (0.4, 0.2)  # the share of the score of rows one and two places away in the same session
 HALF_LIFE = 30 * 86_400e6  # microseconds after which the boost of being recent has halved
 
@@ -52,16 +55,25 @@ class Scored(NamedTuple):
 
 
 def fuse(arms: Arms) -> dict[int, float]:
-    """One score a row, at most 1: words (exact and similar together) and vectors count the same."""
+    """One score a row, at most 1: words (exact and similar together), and vectors for half as much.
+
+    A cosine under half of the best says little more than that both are sentences, and counts as nothing.
+    """
     text = {row: arms.words.get(row, 0.0) + arms.grams.get(row, 0.0) for row in {*arms.words, *arms.grams}}
-    parts = [_shares(part) for part in (text, arms.vectors) if part]
-    rows = {row for part in parts for row in part}
-    return {row: sum(part.get(row, 0.0) for part in parts) / len(parts) for row in rows}
+    by_text, by_meaning = _shares(text, 0.0), _shares(arms.vectors, FLOOR)
+    if not by_text or not by_meaning:
+        return by_text or by_meaning
+    return {
+        row: (by_text.get(row, 0.0) + MEANING * by_meaning.get(row, 0.0)) / (1 + MEANING)
+        for row in {*by_text, *by_meaning}
+    }
 
 
-def _shares(scores: Mapping[int, float]) -> dict[int, float]:
-    best = max(scores.values())
-    return {row: max(score, 0.0) / best for row, score in scores.items()} if best > 0 else {}
+def _shares(scores: Mapping[int, float], floor: float) -> dict[int, float]:
+    """Scores as shares of the best one, counted from a share of it upwards."""
+    best = max(scores.values(), default=0.0)
+    low = floor * best
+    return {row: (score - low) / (best - low) for row, score in scores.items() if score > low} if best > 0 else {}
 
 
 def share(scores: Mapping[int, float], near: Iterable[tuple[int, int, int]]) -> dict[int, float]:
