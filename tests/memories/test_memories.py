@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import memlake as ml
+from memlake.memories import following
 from memlake.memories.memories import Draft, Memories
 from memlake.memories.searching import Query
 from memlake.memories.tending import Rule
@@ -492,3 +493,18 @@ def test_secrets_are_left_out_or_refused_where_asked(tmp_path: Path, how: str, k
         else:
             with pytest.raises(ml.Denied):
                 memories.store(draft)
+
+
+def test_a_time_finds_the_last_commit_before_it(memories: Memories) -> None:
+    times = []
+    for number in range(9):
+        memories.store(Draft(f"tea {number}"))
+        times.append(memories.ground.head().time)  # type: ignore[union-attr]
+        time.sleep(0.002)
+    memories.search(Query("tea"))
+    ground = memories.ground
+    for number, when in enumerate(times):
+        found = following.commit_before(ground.here.history, ground.index, ground.head(), when)
+        assert found is not None
+        assert found.generation == number + 1
+    assert following.commit_before(ground.here.history, ground.index, ground.head(), times[0] - 1) is None

@@ -159,6 +159,18 @@ def is_step(db: Database, generation: int, seq: int) -> bool:
     return db.row("SELECT 1 FROM step WHERE generation = ? AND seq = ?", (generation, seq)) is not None
 
 
+def step_at(db: Database, generation: int) -> int | None:
+    """The seq of the last applied commit of the trunk up to a generation."""
+    sql = "SELECT seq FROM step WHERE generation <= ? ORDER BY generation DESC LIMIT 1"
+    row = db.row(sql, (generation,))
+    return row[0] if row else None
+
+
+def first_step(db: Database) -> int | None:
+    row = db.row("SELECT seq FROM step ORDER BY generation LIMIT 1")
+    return row[0] if row else None
+
+
 def meta(db: Database, key: str) -> object:
     row = db.row("SELECT value FROM meta WHERE key = ?", (key,))
     return row[0] if row else None

@@ -183,9 +183,31 @@ def _base(history: History, index: Index, at: Commit | None) -> Commit | None:
     return history.get(head.hex()) if isinstance(head, bytes) else None
 
 
-def commit_before(history: History, head: Commit | None, time: int) -> Commit | None:
-    """The last commit of a line that was made no later than a time, by first parents."""
+def commit_before(history: History, index: Index, head: Commit | None, time: int) -> Commit | None:
+    """The last commit of a line that was made no later than a time, by first parents.
+
+    Commits of the trunk are numbered in the index, so there it is found by halving.
+    """
     current = head
     while current is not None and current.time > time:
+        if rows.is_step(index.db, current.generation, current.seq):
+            return _step_before(history, index, current, time)
         current = history.get(current.parents[0]) if current.parents else None
     return current
+
+
+def _step_before(history: History, index: Index, late: Commit, time: int) -> Commit | None:
+    low, high = 0, late.generation  # the answer's generation is in [low, high)
+    while high - low > 1:
+        middle = (low + high) // 2
+        seq = rows.step_at(index.db, middle)
+        if seq is None or history.at(seq).time <= time:
+            low = middle
+        else:
+            high = middle
+    found = rows.step_at(index.db, low)
+    if found is not None:
+        return history.at(found)
+    first = rows.first_step(index.db)  # older ones were taken over all at once: walk on from there
+    below = history.at(first).parents if first is not None else ()
+    return commit_before(history, index, history.get(below[0]) if below else None, time)

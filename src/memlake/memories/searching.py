@@ -177,7 +177,7 @@ def commit_as_of(ground: Ground, text: str) -> Commit:
             when = parse_time(text)
         except InvalidInput:
             raise unknown from None
-    found = following.commit_before(ground.here.history, ground.head(), when)
+    found = following.commit_before(ground.here.history, ground.index, ground.head(), when)
     if found is None:
         raise NotFound(f"branch {ground.branch!r} remembered nothing yet at {text!r}.")
     return found
