@@ -13,7 +13,6 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 import memlake as ml
 from memlake.records import Change, Entry
-from memlake.versions import merge
 from tests.properties.model import Model, Point, Tree, Value, put
 
 FAST_DISK = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
@@ -30,10 +29,8 @@ class Driver(RuleBasedStateMachine):
         self.done: list[tuple[Model, Model]] = []  # (before, after) of each verb that undo can take back
         self.written = 0
         self.exact = True
-        self.follow, merge._follow = merge._follow, lambda *_: {}  # equal contents here are chance, not renames
 
     def teardown(self) -> None:
-        merge._follow = self.follow
         try:
             assert self.repo.fsck(full=True).ok
             self.every_commit_is_readable()
