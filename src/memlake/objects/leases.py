@@ -7,8 +7,10 @@ On this machine a lease lives as long as its process; elsewhere until it expires
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
+from typing import Self
 
 from memlake.errors import Unavailable
 from memlake.objects.db import Database
@@ -52,6 +54,29 @@ class Lease:
         with self._db.write():
             # The tick too: an id is given out again once its row is gone, and then it is another writer's.
             self._db.run("DELETE FROM lease WHERE id = ? AND tick = ?", (self._id, self.tick))
+
+
+class Keeping:
+    """A lease that is taken only when something is stored or let go of, and then held to the end. As a context."""
+
+    def __init__(self, db: Database, what: str) -> None:
+        self._db, self._what = db, what
+        self._lease: Lease | None = None
+
+    def take(self) -> Lease:
+        """Call before the first byte is stored, and before anything leaves the stage."""
+        if self._lease is None:
+            self._lease = Lease(self._db, self._what)
+        return self._lease
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self._lease is not None:
+            # On a full disk the row cannot be deleted either; what went wrong first is what must be said.
+            with contextlib.suppress(Unavailable) if kind else contextlib.nullcontext():
+                self._lease.close()
 
 
 def drop_dead(db: Database) -> None:

@@ -6,6 +6,7 @@ the rows there is only a file nobody names; gc removes it. The lease keeps gc fr
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections.abc import Iterable
 from types import TracebackType
@@ -27,9 +28,10 @@ _BATCH = 1 << 20
 class Writer:
     """Use as a context: `add` returns oids at once, `finish` makes them durable, leaving releases the lease."""
 
-    def __init__(self, objects: Objects, what: str) -> None:
+    def __init__(self, objects: Objects, what: str, lease: Lease | None = None) -> None:
+        """`lease` when the caller holds one already, and longer."""
         self._objects, self._what = objects, what
-        self._lease: Lease | None = None
+        self._lease, self._shared = lease, lease is not None
         self._pack: PackWriter | None = None
         self._sealed: list[Sealed] = []
         self._inline: dict[bytes, bytes] = {}
@@ -44,7 +46,7 @@ class Writer:
         self._packs_seen: dict[int, bool] = {}
 
     def __enter__(self) -> Self:
-        self._lease = Lease(self._objects.db, self._what)
+        self._lease = self._lease or Lease(self._objects.db, self._what)
         return self
 
     def __exit__(
@@ -54,8 +56,10 @@ class Writer:
             self._pack.abandon()
         for sealed in self._sealed:  # only what finish() did not get to
             sealed.path.unlink(missing_ok=True)
-        if self._lease is not None:
-            self._lease.close()
+        if self._lease is not None and not self._shared:
+            # On a full disk the row cannot be deleted either; what went wrong first is what must be said.
+            with contextlib.suppress(Unavailable) if kind else contextlib.nullcontext():
+                self._lease.close()
 
     def add(self, data: bytes) -> str:
         """Store one small object."""
