@@ -184,9 +184,28 @@ VERBS: dict[str, Verb] = {
     ),
     "undo of a merge": Verb(lambda r: r.undo(), lambda r: r.merge("side"), back="redo"),
     "redo of a merge": Verb(lambda r: r.redo(), lambda r: (r.merge("side"), r.undo())),
-    "rm": Verb(lambda r: r.rm(r.root / "packed.bin"), whole=False),
-    "mv": Verb(lambda r: r.mv(r.root / "packed.bin", r.root / "moved.bin"), whole=False),
-    "restore": Verb(lambda r: r.restore(r.root / "text.txt"), lambda r: _dirty(r.root), whole=False),
+    "stash apply": Verb(lambda r: r.stash_apply(), lambda r: (_dirty(r.root), r.stash_push())),
+    "undo of a restore": Verb(
+        lambda r: r.undo(), lambda r: (_dirty(r.root), r.restore(r.root / "text.txt")), back="redo"
+    ),
+    "rm": Verb(lambda r: r.rm(r.root / "packed.bin", r.root / "folder")),
+    "rm -f of edited files": Verb(
+        lambda r: r.rm(r.root / "text.txt", r.root / "packed.bin", force=True), lambda r: _dirty(r.root)
+    ),
+    "rm --cached": Verb(lambda r: r.rm(r.root / "packed.bin", cached=True)),
+    "mv": Verb(lambda r: r.mv(r.root / "packed.bin", r.root / "moved.bin")),
+    "mv of a folder with untracked files": Verb(
+        lambda r: r.mv(r.root / "folder", r.root / "new/place"), lambda r: put(r.root, "folder/mine", "mine")
+    ),
+    "mv -f over a file": Verb(
+        lambda r: r.mv(r.root / "text.txt", r.root / "packed.bin", force=True), lambda r: _dirty(r.root)
+    ),
+    "restore": Verb(lambda r: r.restore(r.root / "text.txt"), lambda r: _dirty(r.root)),
+    "restore --staged --worktree": Verb(
+        lambda r: r.restore(r.root, staged=True, worktree=True),
+        lambda r: (_dirty(r.root), put(r.root, "packed.bin", "mine"), r.add(r.root / "packed.bin")),
+    ),
+    "restore from a commit": Verb(lambda r: r.restore(r.root, source="side"), lambda r: _dirty(r.root)),
     "memory write at the end of a window": Verb(
         lambda r: [r.write({"memories/bot/x": b"%d" % n}, "x") for n in (1, 2, 3)], _nearly_a_window, whole=False
     ),
@@ -237,7 +256,7 @@ def _mine_is_not_lost(root: Path, before: View) -> None:
     """Every uncommitted text is in the files still, or in an object that the stage, a stash or undo knows."""
     files = working_files(root)
     for name, content in before.files:
-        if content.startswith(b"mine") and files.get(name) != content:
+        if content.startswith(b"mine") and content not in files.values():
             with ml.open(root) as repo:
                 found = repo._history.db.rows("SELECT oid FROM object WHERE size = ?", (len(content),))
                 assert any(repo.read_object(row[0].hex()) == content for row in found), f"{name} is lost"
@@ -295,8 +314,8 @@ def test_a_kill_before_any_step_leaves_the_state_before_or_after(name: str, temp
 def test_without_the_journal_a_crash_leaves_neither_the_state_before_nor_after(
     template: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(journal, "begin", lambda _local, _plan: None)
-    for name in ("commit", "switch", "merge", "reset --hard", "undo of a switch"):
+    monkeypatch.setattr(journal, "begin", lambda _local, _plan, **_: None)
+    for name in ("commit", "switch", "merge", "reset --hard", "undo of a switch", "rm", "mv", "restore", "stash pop"):
         with pytest.raises(AssertionError, match="killed before step"):
             crash_everywhere(template, VERBS[name])
 
@@ -325,6 +344,36 @@ def test_with_rows_before_packs_a_crash_leaves_rows_that_name_nothing(
     monkeypatch.setattr(Writer, "_check_still_there", lambda _self: None)
     with pytest.raises(AssertionError, match="killed before step"):
         crash_everywhere(template, VERBS["add"])
+
+
+# -- before it is said to be done, it is on the disk ----------------------------------------------------
+
+FILE_STEPS = {"create", "symlink", "clone", "rename", "unlink", "rmdir", "write"}
+WRITES_FILES = [name for name in VERBS if name.startswith(("switch", "merge", "reset --", "undo", "stash", "r", "mv"))]
+WRITES_FILES = [name for name in WRITES_FILES if name not in ("reset", "rm --cached", "undo of a commit")]
+
+
+@pytest.mark.parametrize("name", WRITES_FILES)
+def test_working_files_are_flushed_after_the_last_is_written_and_before_it_is_written_down(
+    name: str, template: Path
+) -> None:
+    with fast_folder() as folder:
+        ready = _prepared(template, VERBS[name], folder / "ready")
+        with ml.open(ready) as repo:
+            steps = steps_of(lambda: VERBS[name].do(repo))
+    last = max(at for at, step in enumerate(steps) if step in FILE_STEPS)
+    assert "syncfs" in steps[last:]
+    assert "committed" in steps[last + steps[last:].index("syncfs") :]
+
+
+def test_files_of_others_that_a_commit_brings_along_are_flushed(template: Path) -> None:
+    with fast_folder() as folder, ml.open(snapshot_of(template, folder / "repo")) as repo:
+        repo.write({"files/theirs.txt": b"theirs"}, "another's", branch="main")
+        put(repo.root, "text.txt", "mine\n")
+        repo.add(repo.root / "text.txt")
+        steps = steps_of(lambda: repo.commit("mine"))
+        assert (repo.root / "theirs.txt").exists()
+    assert "syncfs" in steps[steps.index("create") :]
 
 
 # -- acknowledged commits -----------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import errno
 import os
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -20,12 +21,14 @@ from memlake.errors import AlreadyExists, Conflict, Error, InvalidInput, NotFoun
 from memlake.objects.db import Database
 from memlake.repo import Repo
 from tests.reliability.ground import (
+    KILLED,
     TORTURE,
     assert_sound,
     fast_folder,
     hooked,
     in_child,
     init,
+    kill_at,
     noise,
     put,
     snapshot_of,
@@ -374,6 +377,120 @@ def test_a_disk_without_inodes_fails_the_operation_whole(small_disk: Path) -> No
         repo.add(root / "new.bin")
         repo.commit("new")
         assert_sound(repo)
+
+
+def _stuck_in_a_switch(root: Path, disk: Path) -> Path:
+    """A switch to a branch of larger files that a full disk stopped half way; returns what fills the disk."""
+    with init(root) as repo:
+        for n in range(8):
+            put(root, f"file{n}.bin", noise(20_000, n))
+        repo.add(all=True)
+        repo.commit("small")
+        repo.switch("large", create=True)
+        for n in range(8):
+            put(root, f"file{n}.bin", noise(200_000, f"large {n}"))
+        repo.add(all=True)
+        repo.commit("large")
+        repo.switch("main")
+        put(root, "mine.txt", "mine, untracked")
+    filler = _fill(disk, 500_000)
+    with ml.open(root) as repo, pytest.raises(Unavailable, match="Some working files may be written") as caught:
+        repo.switch("large")
+    assert "memlake undo" in (caught.value.hint or "")
+    return filler
+
+
+@pytest.fixture
+def stuck(small_disk: Path) -> tuple[Path, Path]:
+    root = small_disk / "repo"
+    return root, _stuck_in_a_switch(root, small_disk)
+
+
+def test_a_checkout_stopped_by_a_full_disk_leaves_every_verb_that_reads(stuck: tuple[Path, Path]) -> None:
+    root, _ = stuck
+    with ml.open(root) as repo:
+        status = repo.status()
+        assert status.branch == "main"
+        assert status.unstaged
+        assert [commit.subject for commit in repo.log("large")] == ["large", "small"]
+        assert repo.read(root / "file0.bin", "large") == noise(200_000, "large 0")
+        assert list(repo.diff("main", "large"))
+        assert_sound(repo)
+
+
+def test_a_verb_that_writes_says_what_a_stopped_checkout_needs(stuck: tuple[Path, Path]) -> None:
+    root, _ = stuck
+    with ml.open(root) as repo, pytest.raises(Unavailable, match=r"[\d,]+ bytes of files are to be written") as caught:
+        repo.switch("main")
+    assert "memlake undo" in (caught.value.hint or "")
+
+
+def test_undo_goes_back_from_a_checkout_that_a_full_disk_stopped(stuck: tuple[Path, Path]) -> None:
+    root, _ = stuck
+    with ml.open(root) as repo:
+        assert repo.undo().verb == "what was interrupted"
+        status = repo.status()
+        assert (status.branch, status.staged, status.unstaged) == ("main", (), ())
+        assert repo.operations(1)[0].verb != "undo"
+        assert_sound(repo)
+    assert (root / "mine.txt").read_text() == "mine, untracked"
+    assert all((root / f"file{n}.bin").read_bytes() == noise(20_000, n) for n in range(8))
+
+
+def test_a_checkout_that_a_full_disk_stopped_goes_on_once_there_is_space(stuck: tuple[Path, Path]) -> None:
+    root, filler = stuck
+    filler.unlink()
+    with ml.open(root) as repo:
+        assert repo.status().clean is False  # mine.txt
+        assert repo.branch_name == "large"
+        assert repo.status().unstaged == ()
+        assert_sound(repo)
+
+
+def test_an_undo_of_a_stopped_checkout_that_dies_anywhere_is_finished_by_another(template: Path) -> None:
+    """Killed in a switch, then killed in the undo of it: once more ends where it began."""
+    with fast_folder() as folder:
+        ready = _prepared(template, VERBS["switch"], folder / "ready")
+        before = look(ready)
+
+        def half_way() -> None:
+            with ml.open(ready) as repo, hooked(_at_the_second("write")):
+                repo.switch("side")
+
+        assert in_child(half_way) == KILLED
+        count = len(steps_of(lambda: _undo(snapshot_of(ready, folder / "count"))))
+        assert count > 8
+        for number in range(1, count + 1):
+            copy = snapshot_of(ready, folder / "copy")
+
+            def dies(copy: Path = copy, number: int = number) -> None:
+                with ml.open(copy) as repo, hooked(kill_at(number)):
+                    repo.undo()
+
+            assert in_child(dies) == KILLED
+            with ml.open(copy) as repo:
+                if repo._local.state("journal") is not None:
+                    repo.undo()
+            assert look(copy) == before, f"killed before step {number} of {count}"
+            shutil.rmtree(copy)
+
+
+def _at_the_second(step: str) -> Callable[[str], None]:
+    """Kills in the middle of a checkout: at its second step of this name."""
+    seen = 0
+
+    def hook(name: str) -> None:
+        nonlocal seen
+        seen += name == step
+        if seen == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return hook
+
+
+def _undo(root: Path) -> None:
+    with ml.open(root) as repo:
+        repo.undo()
 
 
 # -- limits of a process ----------------------------------------------------------------------------------

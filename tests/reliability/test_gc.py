@@ -22,7 +22,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 import memlake as ml
 from memlake.errors import Error, Unavailable
 from memlake.objects import leases, sweep
-from memlake.objects.leases import Lease
+from memlake.objects.leases import Keeping, Lease
 from memlake.objects.writer import Writer
 from memlake.records import Entry
 from memlake.repo import Repo
@@ -651,6 +651,26 @@ def _restore(repo: Repo) -> None:
     repo.restore(repo.root / "data.csv")
 
 
+def _remove(repo: Repo) -> None:
+    put(repo.root, "data.csv", "name,size\nmine,2\n")
+    repo.rm(repo.root / "data.csv", force=True)
+
+
+def _move(repo: Repo) -> None:
+    put(repo.root, "data.csv", "name,size\nmine,2\n")
+    repo.mv(repo.root / "text.txt", repo.root / "data.csv", force=True)
+
+
+def _pop(repo: Repo) -> None:
+    _stash(repo)
+    repo.stash_pop()
+
+
+def _switch_forced(repo: Repo) -> None:
+    put(repo.root, "data.csv", "name,size\nmine,2\n")
+    repo.switch("side", force=True)
+
+
 def _part(repo: Repo) -> None:
     file = put(repo.root, "made-elsewhere", noise(9000, "part"))
     os.utime(file, (1, 1))  # a part may be older than the lease it is stored under
@@ -667,6 +687,10 @@ VERBS: dict[str, Callable[[Repo], object]] = {
     "reset --hard": _reset_hard,
     "add over what is staged": _add_over_staged,
     "restore": _restore,
+    "rm -f": _remove,
+    "mv -f": _move,
+    "stash pop": _pop,
+    "switch -f": _switch_forced,
     "merge": lambda repo: repo.merge("side"),
     "revert": lambda repo: repo.revert("HEAD"),
     "cherry-pick": lambda repo: repo.cherry_pick("side"),
@@ -687,6 +711,33 @@ def test_without_leases_a_prune_takes_what_a_verb_needs(
     monkeypatch.setattr(leases, "oldest", lambda _db: leases.NEVER)
     with pytest.raises((Error, AssertionError)):
         _prune_at_every_step(busy_repo, VERBS[verb])
+
+
+@pytest.mark.parametrize("verb", ["reset --hard", "restore", "stash"])
+def test_without_a_lease_held_to_the_end_a_prune_takes_what_undo_needs(
+    verb: str, busy_repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lease of the store alone ends before it is written down what undo needs."""
+    monkeypatch.setattr(Keeping, "take", lambda _self: None)
+    with pytest.raises((Error, AssertionError)):
+        _prune_at_every_step(busy_repo, VERBS[verb])
+
+
+def test_a_verb_that_stores_nothing_and_lets_go_of_nothing_takes_no_lease(
+    busy_repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[str] = []
+    original = Lease.__init__
+    monkeypatch.setattr(Lease, "__init__", lambda self, db, what: (taken.append(what), original(self, db, what))[1])
+    with fast_folder() as folder:
+        shutil.copytree(busy_repo, folder / "repo", symlinks=True)
+        with ml.open(folder / "repo") as repo:
+            repo.switch("side")
+            repo.undo()
+            repo.rm(repo.root / "data.csv")
+            assert taken == []
+            repo.undo()  # the removal leaves the stage
+            assert taken == ["undo"]
 
 
 # -- real processes -----------------------------------------------------------------------------------

@@ -123,6 +123,15 @@ class Database:
         finally:
             self._connection().execute("PRAGMA secure_delete=ON")
 
+    @contextlib.contextmanager
+    def durably(self) -> Iterator[None]:
+        """Writes inside survive a power cut, also where the database is relaxed about it."""
+        self._connection().execute("PRAGMA synchronous=FULL")
+        try:
+            yield
+        finally:
+            self._connection().execute(f"PRAGMA synchronous={'FULL' if self._durable else 'NORMAL'}")
+
     def last_id(self) -> int:
         return self._connection().last_insert_rowid()
 

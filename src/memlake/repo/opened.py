@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 
 from memlake import config, versions
 from memlake.calls import door
-from memlake.errors import InvalidInput, NotFound
+from memlake.errors import InvalidInput, NotFound, Unavailable
 from memlake.objects import layout
 from memlake.objects.bucket import open_place
 from memlake.objects.db import Database
@@ -82,10 +82,10 @@ class Opened:
         return Here(self._history, self._local, str(self.root), self._who)
 
     def _settled(self) -> Here:
-        """For verbs that look at the working files: an interrupted checkout is finished first."""
+        """For verbs that look at the working files: an interrupted checkout is finished first, where it can be."""
         if self._local.state("journal") is not None:
-            with self._verb() as here:
-                return here
+            with contextlib.suppress(Unavailable), self._verb():
+                pass
         return self._look()
 
     @contextlib.contextmanager

@@ -402,6 +402,11 @@ class Repo(Opened):
             return versions.purging.purge(here, tuple(map(_oid, oids)), reason)
 
     def undo(self) -> Operation:
+        with self._local.verb():
+            here = self._look()
+            return versions.operations.undo_interrupted(here) or self._undo()
+
+    def _undo(self) -> Operation:
         with self._verb() as here:
             return versions.operations.undo(here)
 

@@ -9,7 +9,6 @@ from memlake.errors import Conflict, InvalidInput, NotFound
 from memlake.objects.layout import now
 from memlake.records import Branch, Change, Commit, Entry, Tag
 from memlake.versions import checkout, journal, refs, rev, stage, status
-from memlake.versions import worktree as working
 from memlake.versions.bases import is_ancestor
 from memlake.versions.codec import LANES
 from memlake.versions.here import Here
@@ -191,11 +190,11 @@ def _switch_new(here: Here, name: str, at: str | None, *, reset: bool) -> tuple[
     with operation(here, "switch -c", name, files=True) as before:
         changes = checkout.target_changes(here.history, here.local, target)
         before.saved |= checkout.check_safe(here.local, here.root, changes, "switch")
-        checkout.check_bytes(here.history.objects, changes)
+        ready = checkout.check_bytes(here.history.objects, changes)
         goal = Goal(target.oid if target else None, name, f"switch: moving to {name}", here.who)
         with journal.moving(here.history, here.local, Plan(goal, journal.new_token())):
             _put_branch(here, name, heads, at or "HEAD", force=reset)
-        checkout.move_to(here.history, here.local, here.root, goal, changes)
+        checkout.move_to(here.history, here.local, here.root, goal, changes, ready=ready)
     return changes
 
 
@@ -272,10 +271,10 @@ def reset(here: Here, name: str, mode: str) -> tuple[Change, ...]:
     with operation(here, f"reset --{mode}", name, files=mode == "hard") as before:
         if mode == "hard":
             rewrite = _forced(here, target, before.saved)
-            checkout.check_bytes(here.history.objects, rewrite)
+            ready = checkout.check_bytes(here.history.objects, rewrite)
             plan = checkout.forced(goal, rewrite, before.saved, journal.new_token())
             _move_branch(here, plan, branch, head, target)
-            checkout.move_to(here.history, here.local, here.root, goal, rewrite, saved=before.saved)
+            checkout.move_to(here.history, here.local, here.root, goal, rewrite, saved=before.saved, ready=ready)
             return tuple(change for change in rewrite if change.old != change.new)
         rows, changes = _restage(here, target, keep=mode == "soft")
         doing = here.local.state("doing") if mode == "soft" else None
@@ -320,6 +319,14 @@ def _restage(here: Here, target: Commit, *, keep: bool) -> tuple[list[Tracked], 
 
 def reset_paths(here: Here, paths: Sequence[str], name: str) -> tuple[Change, ...]:
     """Set the stage of some paths to what a commit has; working files stay."""
+    rows, changes = _restaged(here, paths, name)
+    with operation(here, "reset", " ".join(paths)):
+        here.local.put(rows)
+    return changes
+
+
+def _restaged(here: Here, paths: Sequence[str], name: str) -> tuple[list[Tracked], tuple[Change, ...]]:
+    """The rows to set so that the stage of some paths is what a commit has, and what that changes."""
     target = rev.resolve(here, name) if here.head() or name != "HEAD" else None
     rows = {path: row for given in paths for path, row in here.local.under(given).items()}
     held = {p.removeprefix(FILES): e for given in paths for p, e in below(here, target, given)}
@@ -328,11 +335,9 @@ def reset_paths(here: Here, paths: Sequence[str], name: str) -> tuple[Change, ..
             f"path {paths[0]!r} matches nothing that is tracked. Nothing was changed.",
             hint="See what is tracked with: memlake ls",
         )
-    with operation(here, "reset", " ".join(paths)):
-        new_rows = [stage.put_entry(rows.get(path), path, held.get(path)) for path in sorted({*rows, *held})]
-        changed = [row for row in new_rows if rows.get(row.path) is None or rows[row.path].entry != row.entry]
-        here.local.put(changed)
-    return tuple(
+    new_rows = [stage.put_entry(rows.get(path), path, held.get(path)) for path in sorted({*rows, *held})]
+    changed = [row for row in new_rows if rows.get(row.path) is None or rows[row.path].entry != row.entry]
+    return changed, tuple(
         Change(FILES + row.path, rows[row.path].entry if row.path in rows else None, row.entry) for row in changed
     )
 
@@ -347,45 +352,45 @@ def restore(
     here: Here, paths: Sequence[str], source: str | None, *, staged: bool, worktree: bool
 ) -> tuple[Change, ...]:
     """Bring back files of the stage (or of a commit), the stage from HEAD (or a commit), or both."""
-    changes: list[Change] = []
-    if worktree:
-        held = _held(here, paths, source)  # refuses before anything is changed
-        coming = [Change(FILES + path, None, entry) for path, entry in held.items()]
-        needed = _differing(here, coming)
-        checkout.check_bytes(here.history.objects, needed)
-        for oid in here.history.objects.purged(change.new.oid for change in needed if change.new is not None):
+    rows, changes = _restaged(here, paths, source or "HEAD") if staged else ([], ())
+    coming: list[Change] = []
+    ready: checkout.Contents = {}
+    if worktree:  # everything that may refuse comes before anything is changed
+        coming = _coming(here, _held(here, paths, source, rows))
+        checkout.refuse_in_the_way(here.root, coming, "restore")
+        ready = checkout.check_bytes(here.history.objects, coming)
+        for oid in here.history.objects.purged(change.new.oid for change in coming if change.new is not None):
             here.history.objects.size(oid)  # raises: what was named outright is not left out silently
     with operation(here, "restore", " ".join(paths), files=worktree) as before:
-        if staged:
-            changes += reset_paths_quietly(here, paths, source or "HEAD")
-        if worktree:
-            changes += _restore_files(here, paths, source, before.saved)
-    return tuple({change.path: change for change in changes}.values())
+        before.saved.update(save_dirty(here, tuple(coming)))
+        writes = checkout.replacing(coming, before.saved)
+        plan = journal.staying(here.local, here.who, writes, [*_fresh(here, coming, rows), *rows])
+        checkout.carry_out(here.history, here.local, here.root, plan, ready)
+    return tuple({change.path: change for change in (*changes, *coming)}.values())
 
 
-def reset_paths_quietly(here: Here, paths: Sequence[str], name: str) -> tuple[Change, ...]:
-    if here.head() is None and name == "HEAD":
-        return stage.unstage(here.local, [row for given in paths for row in here.local.under(given).values()])
-    return reset_paths(here, paths, name)
+def _coming(here: Here, held: dict[str, Entry]) -> list[Change]:
+    """Files that do not hold yet what they are to hold, by what the stage has of them now."""
+    rows = here.local.tracked(held)
+    dirty, _ = status.compare(here.local, here.root, untracked=False)
+    differing = {change.path.removeprefix(FILES) for change in dirty}
+    wanted = [path for path in sorted(held) if path in differing or path not in rows or rows[path].entry != held[path]]
+    return [Change(FILES + path, rows[path].entry if path in rows else None, held[path]) for path in wanted]
 
 
-def _differing(here: Here, coming: list[Change]) -> list[Change]:
-    """Those that are not in the working files already: only their bytes are needed."""
-    rows = here.local.tracked(change.path.removeprefix(FILES) for change in coming)
-    return [c for c in coming if not _is_here(here, c, rows.get(c.path.removeprefix(FILES)))]
+def _fresh(here: Here, coming: list[Change], restaged: list[Tracked]) -> list[Tracked]:
+    """Rows that need only the stat of the new file: the stage has just this already."""
+    there = here.local.tracked(change.path.removeprefix(FILES) for change in coming)
+    new = {row.path for row in restaged}
+    rows = {change.path.removeprefix(FILES): change.new for change in coming}
+    return [row for path, row in there.items() if path not in new and row.entry == rows[path]]
 
 
-def _is_here(here: Here, change: Change, row: Tracked | None) -> bool:
-    path = change.path.removeprefix(FILES)
-    if change.new is None or row is None or row.entry != change.new:
-        return False
-    return working.holds(here.root, path, change.new, row.stat, row.racy)
-
-
-def _held(here: Here, paths: Sequence[str], source: str | None) -> dict[str, Entry]:
+def _held(here: Here, paths: Sequence[str], source: str | None, restaged: list[Tracked]) -> dict[str, Entry]:
     """What the stage (or a commit) holds at or below some paths; every one of them must match something."""
     if source is None:
         rows = {path: row for given in paths for path, row in here.local.under(given).items()}
+        rows.update((row.path, row) for row in restaged)
         held = {path: row.entry for path, row in rows.items() if row.entry is not None}
     else:
         commit = rev.resolve(here, source)
@@ -397,21 +402,6 @@ def _held(here: Here, paths: Sequence[str], source: str | None) -> dict[str, Ent
                 hint="See what is there with: memlake ls",
             )
     return held
-
-
-def _restore_files(here: Here, paths: Sequence[str], source: str | None, saved: Saved) -> list[Change]:
-    held = _held(here, paths, source)
-    rows = here.local.tracked(held)
-    dirty, _ = status.compare(here.local, here.root, untracked=False)
-    differing = {change.path.removeprefix(FILES) for change in dirty}
-    wanted = [path for path in sorted(held) if path in differing or path not in rows or rows[path].entry != held[path]]
-    changes = tuple(Change(FILES + path, rows[path].entry if path in rows else None, held[path]) for path in wanted)
-    checkout.refuse_in_the_way(here.root, changes, "restore")
-    saved.update(save_dirty(here, changes))
-    stats = checkout.write_files(here.history.objects, here.root, [Change(c.path, c.new, c.new) for c in changes])
-    now_rows = here.local.tracked(wanted)
-    here.local.set_stats({p: stats[p] for p in wanted if p in now_rows and now_rows[p].entry == held[p]})
-    return list(changes)
 
 
 def refuse_waiting(here: Here, verb: str) -> None:

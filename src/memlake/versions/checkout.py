@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import stat as modes
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -18,48 +17,80 @@ from typing import NamedTuple
 
 from memlake.errors import Conflict, Error, Unavailable
 from memlake.objects import disk
-from memlake.objects.export import copy_out
 from memlake.objects.store import Objects
 from memlake.objects.writer import is_large
 from memlake.records import Change, Commit, Entry
 from memlake.versions import journal, worktree
+from memlake.versions.folders import Folders
 from memlake.versions.history import History
-from memlake.versions.journal import Goal, Plan
+from memlake.versions.journal import Goal, Plan, Rename
 from memlake.versions.local import Local, Tracked, is_racy, pack_stat
-from memlake.versions.paths import FILES, check_file, file_path, parents
+from memlake.versions.paths import FILES, file_path, parents
 
 Saved = Mapping[str, Entry | None]
 _BATCH_FILES, _BATCH_BYTES = 2000, 16 << 20
-_DIR = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 Stats = Mapping[str, tuple[bytes, bool]]
+Contents = Mapping[str, bytes]  # small objects by oid
 
 
 def move_to(
-    history: History, local: Local, root: str, goal: Goal, changes: Sequence[Change], *, saved: Saved | None = None
+    history: History,
+    local: Local,
+    root: str,
+    goal: Goal,
+    changes: Sequence[Change],
+    *,
+    saved: Saved | None = None,
+    ready: Contents | None = None,
 ) -> None:
     """Apply changes of files (old -> new entries) and stand on the goal. The caller has checked that it is safe.
 
     `saved` is uncommitted content that is thrown away on purpose: what such a path holds is then no later edit.
+    `ready` is what check_bytes found, for a caller that had to ask before it moved history.
     """
-    plan = Plan(goal)
-    if saved is not None:
-        plan = forced(goal, changes, saved)
-    check_bytes(history.objects, changes)
-    journal.begin(local, plan)
-    stats = write_files(history.objects, root, changes)
-    if changes:
-        _flush(root)
-    finish(local, plan, goal.commit, changes, stats)
+    plan = Plan(goal) if saved is None else forced(goal, changes, saved)
+    begun = journal.find(local)
+    plan = plan._replace(token=begun.token if begun else "")
+    if ready is None:
+        ready = check_bytes(history.objects, changes)
+    journal.begin(local, plan, lasting=bool(changes))
+    with _goes_on_later():
+        stats = write_files(history.objects, root, changes, ready)
+        finish(local, plan, goal.commit, changes, stats)
+
+
+def carry_out(history: History, local: Local, root: str, plan: Plan, ready: Contents | None = None) -> None:
+    """Write the files and then the rows of a plan that names them all and stays on its commit."""
+    journal.begin(local, plan, lasting=bool(plan.writes))
+    with _goes_on_later():
+        stats = write_files(history.objects, root, plan.writes, ready)
+        finish(local, plan, plan.goal.commit, (), stats)
 
 
 def forced(goal: Goal, changes: Sequence[Change], saved: Saved, token: str = "") -> Plan:
     """The plan of a checkout that throws uncommitted content away."""
-    writes = [Change(c.path, saved.get(file_path(c.path), c.old), c.new) for c in changes]
     rows = [Tracked(file_path(c.path), c.new, None, True) for c in changes]
-    return Plan(goal, token, writes, rows)
+    return Plan(goal, token, replacing(changes, saved), rows)
+
+
+def replacing(changes: Iterable[Change], saved: Saved) -> list[Change]:
+    """Changes that say what the files really hold: a resume tells by it what was edited since."""
+    return [Change(c.path, saved.get(file_path(c.path), c.old), c.new) for c in changes]
+
+
+@contextlib.contextmanager
+def _goes_on_later() -> Iterator[None]:
+    """An error half way leaves the plan standing: say so, and the way back."""
+    try:
+        yield
+    except Unavailable as error:
+        cause = error.message.removesuffix(" Nothing was changed.")
+        raise Unavailable(
+            f"{cause} Some working files may be written already, others not; nothing is lost.",
+            hint=f"{error.hint}\nThe next command goes on where this one stopped; to go back instead: memlake undo",
+        ) from error
 
 
 def finish(local: Local, plan: Plan, commit: str | None, changes: Iterable[Change], stats: Stats) -> None:
@@ -69,7 +100,8 @@ def finish(local: Local, plan: Plan, commit: str | None, changes: Iterable[Chang
     rows.update((row.path, row) for row in plan.rows)
     written = {file_path(change.path): change.new for change in (*changes, *plan.writes)}
     for path, (stat, racy) in stats.items():
-        if path in rows and rows[path].entry == written[path]:  # else the file holds what is not staged
+        # A file may hold uncommitted work that was put back: its stat must not stand for what the stage has.
+        if path in rows and rows[path].entry == written.get(path):
             rows[path] = rows[path]._replace(stat=stat, racy=racy)
     head = f"@{commit}" if goal.head.startswith("@") else goal.head
     with local.db.write():
@@ -95,36 +127,95 @@ def resume(history: History, local: Local, root: str) -> list[str]:
         if left.token != plan.token:
             local.set_state(journal=None)
             return []
-    base = history.get(local.base) if local.base else None
-    changes = history.diff(base, history.get(commit) if commit else None, FILES)
+    if plan.rename is not None:
+        renamed(local, root, plan.rename)
+    changes = _changes_to(history, local, commit)
     kept: list[str] = []
     stats: Stats = {}
-    if plan.files:
-        stats = _write_what_is_left(history, local, root, (plan, changes), kept)
-    with local.db.write():
-        finish(local, plan, commit, changes, stats)
-        journal.keep_found(local, plan, left)
+    with _goes_on_later():
+        if plan.files:
+            stats = _write_what_is_left(history, root, _wanted(local, plan, changes), kept)
+        with local.db.write():
+            finish(local, plan, commit, changes, stats)
+            journal.keep_found(local, plan, left)
     return kept
 
 
-def _write_what_is_left(
-    history: History, local: Local, root: str, work: tuple[Plan, Sequence[Change]], kept: list[str]
-) -> Stats:
-    plan, changes = work
-    # What is staged is on its way into the commit already: the file itself is its owner's.
+def take_back(history: History, local: Local, root: str) -> Plan | None:
+    """Put the files back to what an interrupted verb found; None where it must be finished instead.
+
+    Undo's way out when a verb cannot be finished, as on a full disk: what it wrote goes first, so that what it
+    replaced has its space again. History that the verb moved stays moved, until undo is asked once more.
+    """
+    plan = journal.find(local)
+    if plan is None or plan.rename is not None:
+        return None
+    left, moved = journal.stamp(history.db), bool(plan.token)
+    if moved:
+        try:
+            resume(history, local, root)
+            return None
+        except Unavailable:
+            pass
+    if plan.files:
+        commit = left.commit if plan.token else plan.goal.commit
+        _put_back(history, root, _wanted(local, plan, _changes_to(history, local, commit)))
+    with local.db.write():
+        local.set_state(journal=None)
+        if moved:
+            journal.keep_found(local, plan, left)
+    return plan
+
+
+def _put_back(history: History, root: str, changes: Sequence[Change]) -> None:
+    back = [Change(change.path, change.new, change.old) for change in changes]
+    todo = [change for change in back if _where(history.objects, root, change) == "before"]
+    write_files(history.objects, root, [Change(change.path, change.old, None) for change in todo])
+    _write_each(history.objects, root, [change for change in todo if change.new is not None], [])
+
+
+def renamed(local: Local, root: str, rename: Rename) -> None:
+    """Rename, unless it was done: the inode tells. One call does it or does not, so a refusal drops the plan."""
+    source, target, inode = rename
+    try:
+        with disk.named_errors(f"moving {source!r}"):
+            if os.path.lexists(f"{root}/{source}") and os.lstat(f"{root}/{source}").st_ino == inode:
+                os.makedirs(os.path.dirname(f"{root}/{target}"), exist_ok=True)
+                disk.rename(f"{root}/{source}", f"{root}/{target}")
+    except Error:
+        local.set_state(journal=None)
+        raise
+    _flush(root)
+
+
+def _changes_to(history: History, local: Local, commit: str | None) -> tuple[Change, ...]:
+    return target_changes(history, local, history.get(commit) if commit else None)
+
+
+def _wanted(local: Local, plan: Plan, changes: Sequence[Change]) -> list[Change]:
+    """Every file a plan writes. What is staged is on its way into the commit already: the file is its owner's."""
     staged = local.staged()
     wanted = {change.path: change for change in changes if file_path(change.path) not in staged}
     wanted.update((change.path, change) for change in plan.writes)
+    return list(wanted.values())
+
+
+def _write_what_is_left(history: History, root: str, wanted: Sequence[Change], kept: list[str]) -> Stats:
     todo = []
-    for change in wanted.values():
+    for change in wanted:
         place = _where(history.objects, root, change)
         if place == "edited":
             kept.append(file_path(change.path))
         elif place == "before":
             todo.append(change)
-    stats = _write_each(history.objects, root, todo, kept)
-    _flush(root)
-    return stats
+    try:
+        return _write_each(history.objects, root, todo, kept)
+    except Unavailable as error:
+        size = sum(change.new.size for change in todo if change.new is not None)
+        raise Unavailable(
+            f"an interrupted verb cannot be finished yet, {size:,} bytes of files are to be written: {error.message}",
+            hint=error.hint,
+        ) from error
 
 
 def _write_each(objects: Objects, root: str, todo: list[Change], kept: list[str]) -> Stats:
@@ -157,7 +248,8 @@ def _where(objects: Objects, root: str, change: Change) -> str:
         return "done"
     if change.old is not None and worktree.holds(root, path, change.old, None, True):
         return "before"
-    if change.new is not None and _is_beginning(objects, f"{root}/{path}", change.new):
+    # Cut short while it was written; or, where an undo of an interrupted verb died as well, put back.
+    if any(_is_beginning(objects, f"{root}/{path}", entry) for entry in (change.new, change.old) if entry is not None):
         return "before"
     return "edited"
 
@@ -299,9 +391,14 @@ def _files_in(root: str, path: str) -> Iterator[str]:
 # -- writing ------------------------------------------------------------------------------------
 
 
-def write_files(objects: Objects, root: str, changes: Sequence[Change]) -> dict[str, tuple[bytes, bool]]:
-    """Remove, then create. Returns the stat of each created file. All paths are followed without links."""
-    with disk.named_errors("writing the working files"), _Folders(root) as folders:
+def write_files(
+    objects: Objects, root: str, changes: Sequence[Change], ready: Contents | None = None
+) -> dict[str, tuple[bytes, bool]]:
+    """Remove, then create, then flush. Returns the stat of each created file. All paths are followed without links.
+
+    The one way working files are written: whoever says afterwards that it is done has them on the disk.
+    """
+    with disk.named_errors("writing the working files"), Folders(root) as folders:
         erased = objects.purged(c.new.oid for c in changes if c.new is not None)
         wanted = sorted((c for c in changes if c.new is not None and c.new.oid not in erased), key=lambda c: c.path)
         for change in changes:
@@ -310,14 +407,19 @@ def write_files(objects: Objects, root: str, changes: Sequence[Change]) -> dict[
         folders.tidy()
         found: dict[str, os.stat_result] = {}
         for batch in _batches(wanted):
-            found.update(_write_batch(objects, folders, batch))
+            found.update(_write_batch(objects, folders, batch, ready or {}))
     # Asked once at the end: nobody but us could have changed a file in the instant after we wrote it.
     clock = time.time_ns()
+    if changes:
+        _flush(root)
     return {path: (pack_stat(stat), is_racy(stat, clock)) for path, stat in found.items()}
 
 
-def check_bytes(objects: Objects, changes: Sequence[Change]) -> None:
-    """Better no checkout than half of one: everything to be written is there, and small things are sound."""
+def check_bytes(objects: Objects, changes: Sequence[Change]) -> Contents:
+    """Better no checkout than half of one: everything to be written is there, and small things are sound.
+
+    Returns the small contents it read, which need not be read again.
+    """
     wanted = {change.new.oid: change.new.size for change in changes if change.new is not None}
     for oid in objects.purged(wanted):
         del wanted[oid]  # erased on purpose: the file stays away, and status says so
@@ -325,9 +427,7 @@ def check_bytes(objects: Objects, changes: Sequence[Change]) -> None:
         objects.size(oid)  # raises
     objects.check_places(wanted)
     small = [oid for oid, size in wanted.items() if not is_large(size)]
-    if sum(wanted[oid] for oid in small) <= _BATCH_BYTES:
-        for _ in objects.read_many(small):
-            pass
+    return dict(objects.read_many(small)) if sum(wanted[oid] for oid in small) <= _BATCH_BYTES else {}
 
 
 def _batches(changes: list[Change]) -> Iterator[list[Change]]:
@@ -344,9 +444,9 @@ def _batches(changes: list[Change]) -> Iterator[list[Change]]:
         yield batch
 
 
-def _write_batch(objects: Objects, folders: _Folders, batch: list[Change]) -> dict[str, os.stat_result]:
+def _write_batch(objects: Objects, folders: Folders, batch: list[Change], ready: Contents) -> dict[str, os.stat_result]:
     small = {c.new.oid for c in batch if c.new is not None and not is_large(c.new.size)}
-    contents = dict(objects.read_many(small))
+    contents = {**ready, **dict(objects.read_many(small - ready.keys()))}
     stats = {}
     for change in batch:
         assert change.new is not None
@@ -354,140 +454,6 @@ def _write_batch(objects: Objects, folders: _Folders, batch: list[Change]) -> di
         # Old and new one by one, as git does: a folder emptied first and filled after is far slower on ext4.
         stats[path] = folders.create(objects, path, change.new, contents.get(change.new.oid), replaces=change.old)
     return stats
-
-
-class _Folders:
-    """Folders of the working tree by open handles, so that no link can lead a write elsewhere."""
-
-    def __init__(self, root: str) -> None:
-        self._root = root
-        self._path: str | None = None
-        self._fd = -1
-        self._emptied: set[str] = set()
-
-    def __enter__(self) -> _Folders:
-        self._top = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._leave()
-        os.close(self._top)
-
-    def _leave(self) -> None:
-        if self._fd >= 0 and self._fd != self._top:
-            os.close(self._fd)
-        self._fd, self._path = -1, None
-
-    def _enter(self, folder: str, *, make: bool) -> int:
-        """A handle on a folder; consecutive paths share it."""
-        if folder == self._path:
-            return self._fd
-        self._leave()
-        fd = os.dup(self._top)
-        for part in folder.split("/") if folder else ():
-            try:
-                inner = _open_folder(fd, part, make)
-            except OSError as error:
-                os.close(fd)
-                if isinstance(error, (NotADirectoryError, FileExistsError)) or os.path.lexists(
-                    f"{self._root}/{folder}"
-                ):
-                    raise Conflict(
-                        f"{folder!r} must be a folder, but something else stands in its way.",
-                        hint="Move it away, then run it again.",
-                    ) from error
-                raise
-            os.close(fd)
-            fd = inner
-        self._fd, self._path = fd, folder
-        return fd
-
-    def remove(self, path: str) -> None:
-        folder, _, name = path.rpartition("/")
-        try:
-            disk.unlink(name, dir_fd=self._enter(folder, make=False))
-        except (FileNotFoundError, Conflict):
-            return
-        except (IsADirectoryError, PermissionError):
-            if not os.path.isdir(f"{self._root}/{path}"):
-                raise
-            return
-        if folder:
-            self._emptied.add(folder)
-
-    def tidy(self) -> None:
-        """Remove folders that the removals emptied, never the one we stand in."""
-        self._leave()
-        here = os.path.realpath(os.getcwd()) if os.path.exists(".") else ""
-        every = {above for folder in self._emptied for above in (*parents(folder), folder)}
-        for folder in sorted(every, key=len, reverse=True):
-            full = f"{self._root}/{folder}"
-            if os.path.realpath(full) != here and not os.path.islink(full):
-                with contextlib.suppress(OSError):
-                    if not os.listdir(full):
-                        disk.rmdir(full)
-        self._emptied.clear()
-
-    def create(
-        self, objects: Objects, path: str, entry: Entry, content: bytes | None, *, replaces: Entry | None
-    ) -> os.stat_result:
-        check_file(path)
-        folder, _, name = path.rpartition("/")
-        at = self._enter(folder, make=True)
-        if replaces is not None:
-            self._make_room(at, name, path)
-        if entry.kind == "link":
-            target = os.fsdecode(content if content is not None else objects.read(entry.oid))
-            worktree.check_link(self._root, path, target)
-            self._make_room(at, name, path)
-            disk.symlink(target, name, dir_fd=at)
-            return os.stat(name, dir_fd=at, follow_symlinks=False)
-        fd = self._new_file(at, name, path, 0o777 if entry.mode else 0o666)
-        try:
-            if content is not None:
-                disk.write_all(fd, content)
-            else:
-                copy_out(objects, entry.oid, fd)
-            return os.fstat(fd)
-        except Error:
-            disk.unlink(name, dir_fd=at)  # damaged content: no file is better than a beginning of one
-            raise
-        finally:
-            os.close(fd)
-
-    def _new_file(self, at: int, name: str, path: str, mode: int) -> int:
-        disk.step("create")
-        try:
-            return os.open(name, _NEW, mode, dir_fd=at)
-        except FileExistsError:
-            self._make_room(at, name, path)
-            return os.open(name, _NEW, mode, dir_fd=at)
-
-    def _make_room(self, at: int, name: str, path: str) -> None:
-        """What stands here was found safe to replace (the same content, or an emptied folder)."""
-        try:
-            disk.unlink(name, dir_fd=at)
-        except FileNotFoundError:
-            return
-        except (IsADirectoryError, PermissionError):
-            if not modes.S_ISDIR(os.stat(name, dir_fd=at, follow_symlinks=False).st_mode):
-                raise
-            try:
-                disk.rmdir(name, dir_fd=at)
-            except OSError as error:
-                raise Conflict(
-                    f"a folder stands where file {path!r} should be.", hint="Move it away, then run it again."
-                ) from error
-
-
-def _open_folder(at: int, name: str, make: bool) -> int:
-    try:
-        return os.open(name, _DIR, dir_fd=at)
-    except FileNotFoundError:
-        if not make:
-            raise
-    disk.mkdir(name, dir_fd=at)
-    return os.open(name, _DIR, dir_fd=at)
 
 
 def target_changes(history: History, local: Local, target: Commit | None) -> tuple[Change, ...]:

@@ -15,6 +15,7 @@ import msgpack
 from memlake.errors import Corrupt, InvalidInput, NotFound
 from memlake.objects.db import Database
 from memlake.objects.layout import next_seq
+from memlake.objects.leases import Keeping
 from memlake.objects.store import Objects
 from memlake.records import Author, Change, Commit, Entry, Lane
 from memlake.versions import codec, tree
@@ -46,6 +47,7 @@ class History:
         self._recent: dict[str, Commit] = {}
         self._plan: tuple[Commit | None, dict[str, Entry | None], Planned] | None = None
         self.moved: list[tuple[int, str, int, int | None, int | None]] | None = None  # by the verb under way, for undo
+        self.keeping: Keeping | None = None  # its lease, once it needs one
 
     def forget(self) -> None:
         """Drop what is remembered: gc may have removed it."""

@@ -41,6 +41,14 @@ Kept = tuple[str, str, dict[str, Any]]  # verb, detail, the state before it
 MADE = "made"  # stands in such a state for the commit the verb makes
 
 
+class Rename(NamedTuple):
+    """A file or folder with all that is in it, and the inode by which to tell whether it is still there."""
+
+    source: str
+    target: str
+    inode: int
+
+
 class Plan(NamedTuple):
     """A goal, and what does not follow from it and base: other files to write, rows to set, the state to leave."""
 
@@ -53,6 +61,7 @@ class Plan(NamedTuple):
     conflicts: Sequence[Conflict] = ()
     undone: Mapping[int, bool] = MappingProxyType({})  # operations to mark as taken back, or as not taken back
     operation: Kept | None = None  # of a plan that is found again
+    rename: Rename | None = None
 
 
 @dataclass
@@ -74,8 +83,16 @@ def new_token() -> str:
     return os.urandom(8).hex()
 
 
-def begin(local: Local, plan: Plan) -> None:
-    local.set_state(journal=_encode(plan, local.under_way))
+def begin(local: Local, plan: Plan, *, lasting: bool = False) -> None:
+    """Write a plan down. `lasting`: before the first file changes, so that a power cut does not leave half of them."""
+    with local.db.durably() if lasting else contextlib.nullcontext():
+        local.set_state(journal=_encode(plan, local.under_way))
+
+
+def staying(local: Local, who: str, writes: Sequence[Change], rows: Sequence[Tracked]) -> Plan:
+    """The plan of a verb that writes files and rows and moves neither HEAD nor what waits."""
+    goal = Goal(local.base, local.state("head") or "", "", who)
+    return Plan(goal, "", writes, rows, doing=local.state("doing"))
 
 
 def find(local: Local) -> Plan | None:
@@ -166,6 +183,7 @@ def _encode(plan: Plan, verb: UnderWay | None) -> str:
             "conflicts": conflicts_as_json(plan.conflicts),
             "undone": list(plan.undone.items()),
             "operation": [verb.verb, verb.detail, verb.state()] if verb else None,
+            "rename": plan.rename,
         },
         separators=(",", ":"),
     )
@@ -186,4 +204,5 @@ def _decode(text: str) -> Plan:
         conflicts_from_json(data["conflicts"]),
         dict(data["undone"]),
         tuple(data["operation"]) if data["operation"] else None,
+        Rename(*data["rename"]) if data["rename"] else None,
     )

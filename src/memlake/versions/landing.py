@@ -12,7 +12,6 @@ from memlake.reports import Merged
 from memlake.versions import checkout, journal, merge, refs, stage
 from memlake.versions.codec import from_hex
 from memlake.versions.here import Here
-from memlake.versions.journal import Goal, Plan
 from memlake.versions.local import Tracked
 from memlake.versions.operations import operation, save_dirty
 from memlake.versions.paths import FILES, file_path
@@ -41,7 +40,7 @@ def land(here: Here, doing: Doing, edits: Edits) -> Merged:
             hint="See: memlake diff --cached",
         )
     agreed = checkout.check_over_stage(here.local, here.root, changes, str(doing["verb"]))
-    checkout.check_bytes(here.history.objects, changes)
+    ready = checkout.check_bytes(here.history.objects, changes)
     new_rows = _index_rows(here, doing, changes) if is_stash else _staged_rows(here, edits)
     dropped = str(doing.get("drop") or "")
     with operation(here, str(doing["said"]), str(doing["name"]), files=True) as before:
@@ -49,13 +48,13 @@ def land(here: Here, doing: Doing, edits: Edits) -> Merged:
         if is_stash:  # the stage does not know what it puts into the files
             before.saved |= save_dirty(here, changes)
             before.left = {file_path(change.path): change.new for change in changes}
-        goal = Goal(here.local.base, here.local.state("head") or "", "", here.who)
-        plan = Plan(goal, journal.new_token(), changes, new_rows)
-        with journal.moving(here.history, here.local, plan):
-            if dropped:
+        plan = journal.staying(here.local, here.who, checkout.replacing(changes, before.saved), new_rows)
+        plan = plan._replace(doing=None)  # what waited is concluded
+        if dropped:
+            plan = plan._replace(token=journal.new_token())
+            with journal.moving(here.history, here.local, plan):
                 refs.delete(here.history, dropped, kind=refs.INTERNAL, action="stash: popped", who=here.who)
-        stats = checkout.write_files(here.history.objects, here.root, changes)
-        checkout.finish(here.local, plan, goal.commit, (), stats)
+        checkout.carry_out(here.history, here.local, here.root, plan, ready)
     return Merged(None, changes=changes)
 
 

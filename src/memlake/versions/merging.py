@@ -274,7 +274,7 @@ def _conclude(here: Here, doing: Doing, outcome: dict[Lane, Outcome], decided: d
     # What came to the branch since our files were last brought up to date arrives in them now, too.
     arriving = {c.path: c for c in (*here.history.diff(here.base(), head, FILES), *files) if c.path not in extra}
     agreed = checkout.check_safe(here.local, here.root, tuple(arriving.values()), verb)
-    checkout.check_bytes(here.history.objects, tuple(arriving.values()))
+    ready = checkout.check_bytes(here.history.objects, tuple(arriving.values()))
     with operation(here, verb, str(doing["name"]), files=True) as before:
         before.saved |= agreed
         goal = Goal(None, here.local.branch or "@", f"{verb} {doing['name']}", here.who)
@@ -285,7 +285,7 @@ def _conclude(here: Here, doing: Doing, outcome: dict[Lane, Outcome], decided: d
         goal = goal._replace(commit=moved.commit, action=f"{goal.action}: {how}")
         here.local.put([row._replace(staged=False, old=None) for row in here.local.staged().values()])
         base = here.history.get(here.local.base) if here.local.base else None
-        checkout.move_to(here.history, here.local, here.root, goal, here.history.diff(base, commit, FILES))
+        checkout.move_to(here.history, here.local, here.root, goal, here.history.diff(base, commit, FILES), ready=ready)
     return Merged(commit.oid if commit else None, fast_forward=fast, changes=changes)
 
 

@@ -17,7 +17,8 @@ from typing import Any
 import zstandard
 
 from memlake.errors import Conflict, Nothing
-from memlake.objects.leases import Lease
+from memlake.objects.layout import now
+from memlake.objects.leases import Keeping
 from memlake.objects.writer import Writer
 from memlake.records import Change, Commit, Entry
 from memlake.records import Conflict as Conflicting
@@ -55,14 +56,15 @@ def operation(
     here: Here, verb: str, detail: str = "", *, files: bool = False, staged: Iterable[Tracked] | None = None
 ) -> Iterator[Before]:
     """Keep the state before a verb, once it has succeeded. `staged` when the caller has read the stage already."""
-    # Until it is written down what undo needs, only the lease keeps gc from what leaves the stage or the files.
-    quick = verb.startswith(("commit", "branch", "tag"))
-    lease = contextlib.nullcontext() if quick else contextlib.closing(Lease(here.history.db, verb))
-    with lease:
-        before, outer = _state(here, files, staged), here.history.moved
+    # Until it is written down what undo needs, only a lease keeps gc from what leaves the stage or the files. A verb
+    # that lets go of nothing needs none; a commit names what was staged in its own transaction.
+    with Keeping(here.history.db, verb) as keeping:
+        before, outer, above = _state(here, files, staged), here.history.moved, here.history.keeping
+        if (before.staged or before.conflicts) and not verb.startswith(("commit", "branch", "tag")):
+            (above or keeping).take()
         if verb.startswith(("tag", "undo", "redo")):
             before.notes = refs.tag_notes(here.history.db)
-        here.history.moved = before.refs
+        here.history.moved, here.history.keeping = before.refs, above or keeping
         if outer is None:  # a verb that another one uses is part of that one
             here.local.under_way = UnderWay(verb, detail, partial(_as_json, before))
         try:
@@ -72,7 +74,7 @@ def operation(
             else:
                 outer += before.refs
         finally:
-            here.history.moved = outer
+            here.history.moved, here.history.keeping = outer, above
             here.local.under_way = None if outer is None else here.local.under_way
 
 
@@ -104,6 +106,12 @@ def undo(here: Here) -> Operation:
     if row is None:
         raise Nothing("there is nothing to undo.", hint="See what was done with: memlake ops")
     return _take_back(here, row, _UNDO, {row[0]: True})
+
+
+def undo_interrupted(here: Here) -> Operation | None:
+    """Take back a verb that was interrupted and has not been finished; None when none waits."""
+    plan = checkout.take_back(here.history, here.local, here.root)
+    return None if plan is None else Operation(0, "what was interrupted", plan.goal.action, now(), True)
 
 
 def redo(here: Here) -> Operation:
@@ -138,24 +146,20 @@ def _restore(here: Here, before: Before, mine: Before, undone: Mapping[int, bool
     staged = {row.path: row for row in _staged_then(here, before)}
     wanted = _wanted(here, target, staged)
     writes: list[Change] = []
+    ready: checkout.Contents = {}
     if before.touches_files:
         writes = _file_changes(here, wanted, before)
         agreed = checkout.check_over_stage(here.local, here.root, writes, "undo", before.left)
-        checkout.check_bytes(here.history.objects, writes)
+        ready = checkout.check_bytes(here.history.objects, writes)
         was = {change.path.removeprefix(FILES): change.old for change in writes}
         mine.saved = {path: old for path, old in was.items() if path in before.saved or path in before.left} | agreed
         mine.left = {path: before.saved[path] for path in mine.saved if path in before.saved}
     goal = Goal(before.base, before.head, "undo", here.who)
-    rows = list(_rows(here, wanted, staged, {}))
+    rows = list(_rows(here, wanted, staged))
     plan = Plan(goal, journal.new_token(), writes, rows, before.touches_files, before.doing, before.conflicts, undone)
-    with journal.moving(here.history, here.local, plan) as moved:
+    with journal.moving(here.history, here.local, plan):
         _refs_back(here.history, before, here.who)
-    stats = checkout.write_files(here.history.objects, here.root, writes)
-    for change in writes:
-        if wanted.get(change.path.removeprefix(FILES)) != change.new:  # not what is tracked: no stat says it is
-            stats.pop(change.path.removeprefix(FILES), None)
-    plan = plan._replace(rows=list(_rows(here, wanted, staged, stats)))
-    checkout.finish(here.local, plan, moved.commit, (), {})
+    checkout.carry_out(here.history, here.local, here.root, plan, ready)
 
 
 def _staged_then(here: Here, before: Before) -> list[Tracked]:
@@ -188,18 +192,12 @@ def _file_changes(here: Here, wanted: Mapping[str, Entry | None], before: Before
     return changes
 
 
-def _rows(
-    here: Here,
-    wanted: Mapping[str, Entry | None],
-    staged: Mapping[str, Tracked],
-    stats: Mapping[str, tuple[bytes, bool]],
-) -> Iterator[Tracked]:
+def _rows(here: Here, wanted: Mapping[str, Entry | None], staged: Mapping[str, Tracked]) -> Iterator[Tracked]:
     now_rows = here.local.tracked(wanted)
     for path, entry in wanted.items():
         current = now_rows.get(path)
-        stat, racy = stats.get(path, (None, True))
-        if path not in stats and current is not None and current.entry == entry:
-            stat, racy = current.stat, current.racy
+        same = current is not None and current.entry == entry
+        stat, racy = (current.stat, current.racy) if current is not None and same else (None, True)
         then = staged.get(path)
         if then is None:
             yield Tracked(path, entry, stat, racy)
@@ -279,15 +277,15 @@ def _from_json(data: dict[str, Any]) -> Before:
 
 def save_dirty(here: Here, changes: tuple[Change, ...]) -> dict[str, Entry | None]:
     """Store uncommitted content that a verb is about to throw away, so that undo can bring it back."""
-    saved: dict[str, Entry | None] = {}
-    dirty = [change.path.removeprefix(FILES) for change in changes]
-    with Writer(here.history.objects, "save") as writer:
-        for path in dirty:
-            if worktree.find_stat(here.root, path) is None:
-                saved[path] = None
-            elif not _is_purged(here, path):
-                saved[path] = worktree.read(here.root, path, writer).entry
-        writer.finish()
+    paths = [change.path.removeprefix(FILES) for change in changes]
+    saved: dict[str, Entry | None] = {path: None for path in paths if worktree.find_stat(here.root, path) is None}
+    there = [path for path in paths if path not in saved and not _is_purged(here, path)]
+    if there:
+        # Held until undo knows of it, not only until it is stored.
+        lease = here.history.keeping.take() if here.history.keeping else None
+        with Writer(here.history.objects, "save", lease) as writer:
+            saved.update((path, worktree.read(here.root, path, writer).entry) for path in there)
+            writer.finish()
     return saved
 
 

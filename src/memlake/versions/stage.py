@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import stat as modes
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -210,7 +210,7 @@ def _stage(local: Local, staged: list[Tracked], gone: list[Tracked], warnings: l
     rows = staged + [removed(row) for row in gone]
     with local.db.write():
         local.put(rows)
-        settle(local, {row.path: row.entry for row in rows})
+        local.put_conflicts(settled(local, {row.path: row.entry for row in rows}))
     before = {row.path: row.entry for row in gone}
     changes = [Change(FILES + row.path, row.old, row.entry) for row in rows if row.staged or row.path in before]
     return Staged(tuple(sorted(changes, key=lambda change: change.path)), tuple(warnings))
@@ -222,15 +222,13 @@ def removed(row: Tracked) -> Tracked:
     return Tracked(row.path, None, staged=old is not None, old=old)
 
 
-def settle(local: Local, entries: dict[str, Entry | None]) -> None:
+def settled(local: Local, entries: Mapping[str, Entry | None]) -> list[Conflict]:
     """Staging a path of a waiting merge is how its conflict is resolved by hand."""
-    settled = [
+    return [
         Conflict(c.path, c.base, c.ours, c.theirs, "file", entries[c.path[len(FILES) :]])
         for c in local.conflicts()
         if c.path.startswith(FILES) and c.path[len(FILES) :] in entries
     ]
-    if settled:
-        local.put_conflicts(settled)
 
 
 def unstage(local: Local, rows: Iterable[Tracked]) -> tuple[Change, ...]:

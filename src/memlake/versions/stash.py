@@ -16,7 +16,6 @@ from memlake.versions.codec import as_hex
 from memlake.versions.here import Here
 from memlake.versions.history import Draft
 from memlake.versions.ignore import Ignore
-from memlake.versions.journal import Goal, Plan
 from memlake.versions.local import Tracked
 from memlake.versions.merging import apply_stash
 from memlake.versions.operations import operation, save_dirty
@@ -39,19 +38,17 @@ def push(here: Here, message: str, include_untracked: bool, paths: Sequence[str]
         held = here.history.entries(head, edits)
         back = [Change(path, entry, held.get(path)) for path, entry in sorted(edits.items())]
         checkout.refuse_in_the_way(here.root, back, "stash")
-        checkout.check_bytes(here.history.objects, back)
+        ready = checkout.check_bytes(here.history.objects, back)
         before.saved = {path.removeprefix(FILES): entry for path, entry in edits.items()}
-        goal = Goal(here.local.base, here.local.state("head") or "", "", here.who)
         rows = [Tracked(change.path.removeprefix(FILES), change.new, None, True) for change in back]
-        plan = Plan(goal, journal.new_token(), back, rows)
+        plan = journal.staying(here.local, here.who, back, rows)._replace(token=journal.new_token())
         with journal.moving(here.history, here.local, plan):
             draft = Draft("work", edits, here.author, text, now(), _facts(here, found))
             commit = here.history.append(draft, (head,), here.head("memory"))
             heads: refs.Heads = {"work": commit.oid, "memory": None}
             name, action = f"{_PREFIX}{_next(here):06d}", f"stash: {text}"
             refs.create(here.history, name, heads, kind=refs.INTERNAL, action=action, who=here.who)
-        stats = checkout.write_files(here.history.objects, here.root, back)
-        checkout.finish(here.local, plan, goal.commit, (), stats)
+        checkout.carry_out(here.history, here.local, here.root, plan, ready)
     return Stash(0, commit.oid, text, commit.time)
 
 

@@ -11,13 +11,14 @@ from typing import NamedTuple
 
 from memlake.config import check_author
 from memlake.errors import Conflict, InvalidInput, NotFound
-from memlake.objects import disk, layout
+from memlake.objects import layout
 from memlake.objects.writer import Writer, is_large
 from memlake.records import Author, Change, Commit, Entry, Lane, Staged
-from memlake.versions import checkout, refs, stage, worktree
+from memlake.versions import checkout, journal, refs, stage, worktree
 from memlake.versions.codec import KIND_OF_ROOM, lane_of
 from memlake.versions.here import Here
 from memlake.versions.history import Draft, History
+from memlake.versions.journal import Rename
 from memlake.versions.local import Local, Tracked
 from memlake.versions.operations import Before, operation, save_dirty
 from memlake.versions.paths import FILES, check, check_file, check_together, parents
@@ -216,14 +217,14 @@ def remove(here: Here, paths: Sequence[str], how: Removing) -> Staged:
     if how.dry_run:
         return removed
     with operation(here, "rm", " ".join(paths[:5]), files=not how.cached) as before:
+        staged = [stage.removed(row) for row in rows.values()]
+        gone: list[Change] = []
         if not how.cached:
             before.saved = save_dirty(here, tuple(Change(FILES + path, None, None) for path in _edited(here, rows)))
-            gone = [Change(FILES + path, row.entry, None) for path, row in rows.items()]
-            checkout.write_files(here.history.objects, here.root, gone)
-        staged = [stage.removed(row) for row in rows.values()]
-        with here.local.db.write():
-            here.local.put(staged)
-            stage.settle(here.local, {row.path: None for row in staged})
+            gone = checkout.replacing(removed.changes, before.saved)
+        plan = journal.staying(here.local, here.who, gone, staged)
+        plan = plan._replace(conflicts=stage.settled(here.local, dict.fromkeys(rows)))
+        checkout.carry_out(here.history, here.local, here.root, plan)
     return removed
 
 
@@ -272,10 +273,11 @@ def move(here: Here, source: str, target: str, *, force: bool, dry_run: bool = F
         return moved
     with operation(here, "mv", f"{source} {target}", files=True) as before:
         _save_for_undo(here, before, rows, renamed)
-        with disk.named_errors(f"moving {source!r}"):
-            os.makedirs(os.path.dirname(os.path.join(here.root, target)) or here.root, exist_ok=True)
-            disk.rename(os.path.join(here.root, source), os.path.join(here.root, target))
-        here.local.put(_moved_rows(here, rows, renamed))
+        rename = Rename(source, target, os.lstat(os.path.join(here.root, source)).st_ino)
+        plan = journal.staying(here.local, here.who, (), _moved_rows(here, rows, renamed))._replace(rename=rename)
+        journal.begin(here.local, plan, lasting=True)
+        checkout.renamed(here.local, here.root, rename)
+        checkout.finish(here.local, plan, plan.goal.commit, (), {})
     return moved
 
 
