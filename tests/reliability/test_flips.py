@@ -16,7 +16,9 @@ import pytest
 import memlake as ml
 from memlake.errors import Corrupt, Error, InvalidInput
 from memlake.objects import audit, store
+from memlake.objects.db import Database
 from memlake.repo import Repo
+from memlake.versions import local, operations
 from tests.reliability.ground import TORTURE, fast_folder, init, noise, put, snapshot_of
 
 pytestmark = [pytest.mark.torture] if TORTURE else []  # under `make torture` everything here runs, longer
@@ -66,12 +68,14 @@ def _build(repo: Repo, root: Path) -> dict[str, bytes]:
         repo.write({f"memories/bot/{number}": b"memory %d" % number}, "m")
     part = put(root, ".memlake/tmp/part", noise(9000, "part"))
     oid = repo._history.objects.write_part(part)
+    repo._history.objects.write(b"links to " + oid.encode(), links=[oid])
     put(root, "folder/0.txt", "stashed\n")
     repo.stash_push()
     repo.write({"memories/bot/secret": b"to be purged"}, "m")
     (change,) = repo.changes(repo.commit_at(lane="memory"))
     assert change.new is not None
     repo.purge(change.new.oid, reason="asked to")
+    _merge_that_waits(repo, root)
     put(root, "staged.txt", "staged\n")
     repo.add(root / "staged.txt")
     repo.checkpoint()
@@ -79,22 +83,53 @@ def _build(repo: Repo, root: Path) -> dict[str, bytes]:
     return {**contents, oid: noise(9000, "part")}
 
 
+def _merge_that_waits(repo: Repo, root: Path) -> None:
+    for branch in ("side", "main"):
+        repo.switch(branch)
+        put(root, "both.txt", f"of {branch}")
+        repo.add(root / "both.txt")
+        repo.commit(f"of {branch}")
+    assert repo.merge("side").conflicts
+    for number in range(12):  # enough to be compressed
+        put(root, f"undone{number}.txt", f"undone {number}\n")
+    repo.add(*(root / f"undone{number}.txt" for number in range(12)))
+    repo.undo()
+
+
+TABLES = {
+    "history": "SELECT seq, oid, lane, p1, p2, other, generation, data FROM history ORDER BY seq",
+    "node": "SELECT key, keep, data FROM node ORDER BY id",
+    "ref": "SELECT kind, name, work, memory, note FROM ref ORDER BY kind, name",
+    "reflog": "SELECT kind, ref, lane, old, new, time, action, who FROM reflog ORDER BY id",
+    "object": "SELECT oid, size, form, pack, links, role & 1 FROM object ORDER BY oid",
+    "pack": "SELECT id, name, size FROM pack ORDER BY id",
+    "tombstone": "SELECT oid, seq, time, size, reason, who FROM tombstone ORDER BY oid",
+    "meta": "SELECT key, value FROM meta WHERE key IN ('format', 'checkout') ORDER BY key",
+}
+LOCAL_TABLES = {
+    "state": "SELECT key, value FROM state ORDER BY key",
+    "file": "SELECT path, entry, staged, old, about FROM file ORDER BY path",
+    "conflict": "SELECT path, base, ours, theirs, choice, chosen FROM conflict ORDER BY path",
+    "headlog": "SELECT old, new, branch, time, action, who FROM headlog ORDER BY id",
+    "operation": "SELECT time, verb, detail, undone FROM operation ORDER BY id",
+}
+
+
 def dump_of(repo: Repo, oids: dict[str, bytes]) -> dict[str, object]:
-    """All a person can learn from a repo. Housekeeping of gc (touched, condemned, cursors) is not part of it."""
+    """All a person can learn from a repo, and all that decides what is done next.
+
+    Left out because any value is right: the ids of log rows (their order counts), when gc last saw an object (touched,
+    condemned: it marks again before it deletes), the clock and the next seq (pushed forward by the time and by what is
+    there), whether an object is a chunk as well, and the stat cache (where it is wrong the file is read; status, which
+    stands on it, is in here).
+    """
     db, local = repo._history.db, repo._local.db
-    tables = {
-        "history": "SELECT seq, oid, lane, p1, p2, other, generation, data FROM history ORDER BY seq",
-        "ref": "SELECT kind, name, work, memory FROM ref ORDER BY kind, name",
-        "reflog": "SELECT id, kind, ref, lane, old, new, time, action, who FROM reflog ORDER BY id",
-        "object": "SELECT oid, size, CASE WHEN typeof(links) = 'blob' THEN links END FROM object ORDER BY oid",
-        "tombstone": "SELECT oid FROM tombstone ORDER BY oid",
-        "format": "SELECT value FROM meta WHERE key = 'format'",
-    }
-    dump: dict[str, object] = {name: _value(lambda sql=sql: db.rows(sql)) for name, sql in tables.items()}
+    dump: dict[str, object] = {name: _value(lambda sql=sql: db.rows(sql)) for name, sql in TABLES.items()}
+    dump |= {name: _value(lambda sql=sql: local.rows(sql)) for name, sql in LOCAL_TABLES.items()}
     dump["head"] = _value(lambda: (repo.branch_name, repo._local.base, repo._local.state("doing")))
-    # local.db is this checkout's own and has no hashes; which content is staged is checked, its mode bit is not.
-    staged = "SELECT path, substr(entry, 1, 32) FROM file WHERE staged = 1 ORDER BY path"
-    dump["stage"] = _value(lambda: local.rows(staged))
+    dump["status"] = _value(repo.status)
+    before = "SELECT before FROM operation ORDER BY id"
+    dump["undo"] = _value(lambda: [operations._unpacked(row[0]) for row in local.rows(before)])
     for branch in ("main", "side"):
         dump[f"tree {branch}"] = _value(lambda branch=branch: list(repo.ls(branch)))
         dump[f"memories {branch}"] = _value(lambda branch=branch: list(repo.log(branch, lane="memory")))
@@ -175,6 +210,35 @@ def _flip_anywhere(target: Path, chance: random.Random) -> str:
     return f"bit {bit} of byte {offset} (page {offset // 4096 + 1})"
 
 
+def _flip_live(target: Path, chance: random.Random) -> str:
+    """A bit of a page that is in use, outside of the space between its cells."""
+    at, size = chance.choice(live_bytes(target.read_bytes()))
+    offset, bit = at + chance.randrange(size), chance.randrange(8)
+    flip(target, offset, bit)
+    return f"bit {bit} of byte {offset} (page {offset // 4096 + 1})"
+
+
+def live_bytes(data: bytes) -> list[tuple[int, int]]:
+    """(place, length) of what a SQLite file uses: of a b-tree page its header and its cells, of others all."""
+    free, trunk = set[int](), int.from_bytes(data[32:36], "big")
+    while trunk and trunk not in free:
+        at = (trunk - 1) * 4096
+        leaves = int.from_bytes(data[at + 4 : at + 8], "big")
+        free |= {trunk, *(int.from_bytes(data[at + 8 + 4 * n :][:4], "big") for n in range(leaves))}
+        trunk = int.from_bytes(data[at : at + 4], "big")
+    found = []
+    for page in range(1, len(data) // 4096 + 1):
+        at, skip = (page - 1) * 4096, 100 if page == 1 else 0
+        kind, cells, start = data[at + skip], *(int.from_bytes(data[at + skip + n :][:2], "big") for n in (3, 5))
+        if page in free:
+            continue
+        if kind in (2, 5, 10, 13):
+            found += [(at, skip + (12 if kind < 8 else 8) + 2 * cells), (at + start, 4096 - start)]
+        else:
+            found.append((at, 4096))
+    return [(at, size) for at, size in found if size > 0]
+
+
 def _cut(target: Path, chance: random.Random) -> str:
     size = chance.randrange(target.stat().st_size)
     with target.open("r+b") as file:
@@ -199,6 +263,78 @@ def test_a_flipped_bit_in_repo_db_is_found_or_changes_nothing(subject: Subject) 
 def test_a_flipped_bit_in_local_db_is_found_or_changes_nothing(subject: Subject) -> None:
     outcome = damage_many(subject, "local.db", FLIPS * 2, _flip_anywhere)
     assert outcome["found"] + outcome["refused"] > 3
+
+
+@pytest.mark.parametrize("name", ["repo.db", "local.db"])
+def test_a_flipped_bit_in_a_live_page_is_found_or_changes_nothing(subject: Subject, name: str) -> None:
+    outcome = damage_many(subject, name, FLIPS * 5, _flip_live)
+    assert outcome["found"] + outcome["refused"] > FLIPS
+
+
+UNHASHED = {  # text that no hash covers, and where it stands
+    "the reason of a purge": ("repo.db", b"asked to"),
+    "the note of a tag": ("repo.db", b"the first"),
+    "HEAD": ("local.db", b"headmain"),
+    "what waits": ("local.db", b'"verb": "merge"'),
+    "the log of HEAD": ("local.db", b"switch: moving to side"),
+    "the list of operations": ("local.db", b"commitof side"),
+    "a staged path": ("local.db", b"staged.txt"),
+    "the note of a staged file": ("local.db", b"text/plain\t"),
+}
+
+
+def damage_everywhere(subject: Subject, name: str, text: bytes) -> Counter[str]:
+    """Flip one bit of each byte of a text, wherever it stands in a file."""
+    data = (subject.root / ".memlake" / name).read_bytes()
+    places = [at + n for at in range(len(data)) if data.startswith(text, at) for n in range(len(text))]
+    assert places, f"{text!r} is not in {name}"
+    left = iter(places)
+
+    def damage(target: Path, chance: random.Random) -> str:
+        offset = next(left)
+        flip(target, offset, chance.randrange(7))
+        return f"byte {offset}"
+
+    return damage_many(subject, name, len(places), damage)
+
+
+@pytest.mark.parametrize("what", UNHASHED)
+def test_a_flip_in_what_no_hash_covers_is_always_found(subject: Subject, what: str) -> None:
+    assert set(damage_everywhere(subject, *UNHASHED[what])) <= {"found", "refused"}
+
+
+def test_a_flip_in_the_marks_of_gc_thinning_and_purge_is_found(subject: Subject) -> None:
+    for damage in (
+        "UPDATE object SET role = 3 WHERE role = 2",
+        "UPDATE object SET role = 1 WHERE role = 2",
+        "UPDATE object SET links = NULL WHERE links IS NOT NULL",
+        "UPDATE ref SET note = NULL WHERE note IS NOT NULL",
+        "UPDATE ref SET memory = NULL WHERE name = 'main'",
+        "UPDATE node SET keep = 0",
+        "UPDATE pack SET size = size + 1",
+    ):
+        with fast_folder() as folder:
+            root = snapshot_of(subject.root, folder / "copy")
+            _without_indexes(root, damage)
+            with ml.open(root) as repo:
+                assert repo.fsck(full=True).problems, damage
+
+
+def _without_indexes(root: Path, sql: str) -> None:
+    """Change rows and leave the indexes as they are, as a flipped bit would."""
+    db = apsw.Connection(str(root / ".memlake/repo.db"))
+    kept = db.execute("SELECT rowid, type, name, tbl_name, rootpage, sql FROM sqlite_schema WHERE sql LIKE '%INDEX%'")
+    rows = kept.fetchall()
+    db.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 0)
+    db.execute("PRAGMA writable_schema=ON; DELETE FROM sqlite_schema WHERE sql LIKE '%INDEX%'")
+    db.close()
+    db = apsw.Connection(str(root / ".memlake/repo.db"))
+    db.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 0)
+    db.execute(sql)
+    db.execute("PRAGMA writable_schema=ON")
+    columns = "INSERT INTO sqlite_schema(rowid, type, name, tbl_name, rootpage, sql) VALUES(?, ?, ?, ?, ?, ?)"
+    db.executemany(columns, rows)
+    db.close()
 
 
 def test_a_flipped_bit_in_a_pack_is_found_or_changes_nothing(subject: Subject) -> None:
@@ -323,7 +459,7 @@ def test_a_lost_local_db_loses_no_history(subject: Subject) -> None:
         with ml.open(root) as repo:
             assert repo.read_object(next(iter(subject.oids))) == next(iter(subject.oids.values()))
         with ml.init(root) as repo:
-            assert [commit.subject for commit in repo.log("main")] == ["second", "first"]
+            assert [commit.subject for commit in repo.log("main")] == ["of main", "second", "first"]
 
 
 # -- the safeguard switched off --------------------------------------------------------------------------------
@@ -344,18 +480,36 @@ def test_without_the_object_pass_fsck_misses_damage(subject: Subject, monkeypatc
         damage_many(subject, _packs(subject)[0], 200, _flip_anywhere)
 
 
+def test_without_the_second_copies_an_altered_reason_goes_unnoticed(
+    subject: Subject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Database, "integrity", lambda *_, **__: [])
+    with pytest.raises(AssertionError, match=r"fsck did not notice that .*tombstone"):
+        damage_everywhere(subject, *UNHASHED["the reason of a purge"])
+
+
+def test_without_the_marks_of_rows_what_waits_is_misread(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local, "_sound", lambda _what, values, _found: values)
+    with pytest.raises(AssertionError, match=r"fsck did not notice that .*state"):
+        damage_everywhere(subject, "local.db", b"Merge branch 'side'")
+
+
 @pytest.mark.torture
 def test_tens_of_thousands_of_flips_are_found(subject: Subject) -> None:
     total = Counter[str]()
     for name in ("repo.db", "repo.db", "local.db", *_packs(subject)):
         total += damage_many(subject, name, 10_000, _flip_anywhere)
+    for name in ("repo.db", "local.db"):
+        total += damage_many(subject, name, 10_000, _flip_live)
     print(json.dumps(total), file=sys.stderr)
 
 
 def test_the_tables_are_all_in_the_sample(subject: Subject) -> None:
-    """Every table of repo.db has rows, so that a flip can hit it."""
-    db = apsw.Connection(str(subject.root / ".memlake/repo.db"), flags=apsw.SQLITE_OPEN_READONLY)
-    names = [row[0] for row in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
-    empty = {name for name in names if db.execute(f"SELECT count(*) FROM {name}").fetchone() == (0,)}
-    db.close()
+    """Every table has rows, so that a flip can hit it."""
+    empty = set()
+    for file in ("repo.db", "local.db"):
+        db = apsw.Connection(str(subject.root / ".memlake" / file), flags=apsw.SQLITE_OPEN_READONLY)
+        names = [row[0] for row in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
+        empty |= {name for name in names if db.execute(f"SELECT count(*) FROM {name}").fetchone() == (0,)}
+        db.close()
     assert empty == {"lease"}

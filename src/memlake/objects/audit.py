@@ -64,10 +64,12 @@ def _link_problems(objects: Objects, oid: bytes, links: bytes) -> Iterator[Findi
 
 def _pack_problems(objects: Objects) -> Iterator[Finding]:
     """Rows must agree with the footer of their pack, and the pack must be there."""
-    for id, name in objects.db.rows("SELECT id, name FROM pack"):
+    for id, name, size in objects.db.rows("SELECT id, name, size FROM pack"):
         rows = objects.db.rows("SELECT oid, form, start, length, size FROM object WHERE pack = ?", (id,))
         try:
             footer = {record[0]: record for record in read_footer(objects.packs, name)}
+            if objects.packs.size(name) != size:
+                raise Corrupt(f"its row says {size} bytes, which it has not.")
         except (NotFound, Corrupt) as error:
             kind = "missing" if isinstance(error, NotFound) else "damaged"
             yield from ((row[0], kind, f"its pack {name[:10]}: {error.message}") for row in rows)

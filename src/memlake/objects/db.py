@@ -173,9 +173,19 @@ class Database:
         sql = "PRAGMA integrity_check(100)" if full else "PRAGMA quick_check(100)"
         try:
             found = [str(row[0]) for row in self._connection().execute(sql)]
-        except apsw.Error as error:
+            return [text for text in found if text != "ok"] + (list(self._orphans()) if full else [])
+        except (apsw.Error, Error) as error:
             return [str(error)]
-        return [] if found == ["ok"] else found
+
+    def _orphans(self) -> Iterator[str]:
+        """SQLite compares rows with a partial index, but does not look for entries there that no row has any more."""
+        sql = "SELECT name, tbl_name, sql FROM sqlite_schema WHERE type = 'index' AND sql LIKE '% WHERE %'"
+        for name, table, text in self.rows(sql):
+            where = f"WHERE {text.partition(' WHERE ')[2]}"
+            indexed = self.rows(f"SELECT count(*) FROM {table} INDEXED BY {name} {where}")
+            there = self.rows(f"SELECT count(*) FILTER ({where}) FROM {table} NOT INDEXED")
+            if indexed != there:
+                yield f"index {name} has {indexed[0][0]} entries for {there[0][0]} rows of {table}"
 
     def close(self) -> None:
         """For good: what is asked afterwards, also by an iterator begun before, is refused."""

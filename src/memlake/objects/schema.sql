@@ -1,7 +1,10 @@
 -- repo.db, the part that bytes need. `oid` is always the 32 raw bytes of a SHA-256.
+-- What no hash covers (notes, roles, links, reasons) stands a second time in an index that no query needs: fsck lets
+-- SQLite compare the two, so that a flipped bit in either shows.
 
 -- meta: one row a fact. format = repository format; clock = last tick (see layout.py); seq = last seq given out.
 CREATE TABLE IF NOT EXISTS meta(key TEXT PRIMARY KEY, value) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS meta_checkout ON meta(value) WHERE key = 'checkout';
 
 -- object: one row an object or chunk.
 --   form      0 inline, 1 inline zstd, 2 in a pack, 3 in a pack zstd, 4 chunked, 5 a part
@@ -15,6 +18,8 @@ CREATE TABLE IF NOT EXISTS object(
   pack INTEGER, start INTEGER, length INTEGER, touched INTEGER NOT NULL, condemned INTEGER, links BLOB, data BLOB);
 CREATE INDEX IF NOT EXISTS object_condemned ON object(condemned) WHERE condemned IS NOT NULL;
 CREATE INDEX IF NOT EXISTS object_pack ON object(pack) WHERE pack IS NOT NULL;
+CREATE INDEX IF NOT EXISTS object_role ON object(role) WHERE role <> 1;
+CREATE INDEX IF NOT EXISTS object_links ON object(links) WHERE links IS NOT NULL;
 
 -- pack: one row a sealed pack file
 CREATE TABLE IF NOT EXISTS pack(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, size INTEGER NOT NULL);
@@ -28,3 +33,4 @@ CREATE TABLE IF NOT EXISTS lease(
 CREATE TABLE IF NOT EXISTS tombstone(
   oid BLOB PRIMARY KEY, seq INTEGER NOT NULL, time INTEGER NOT NULL, size INTEGER NOT NULL,
   reason TEXT NOT NULL, who TEXT NOT NULL) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS tombstone_said ON tombstone(seq, time, size, reason, who);

@@ -54,7 +54,7 @@ class Opened:
         if fresh is not None:
             versions.writing.begin(self._history, local, fresh)
         layout.check_format(db)
-        if local.state("head") is None:  # local.db was lost: everything in it can be found again but the stage
+        if local.is_new:  # local.db was lost: everything in it can be found again but the stage
             versions.writing.stand_again(self._history, local, self._settings.init_branch)
 
     # -- where we are -------------------------------------------------------------------------

@@ -27,7 +27,10 @@ def encode_entry(entry: Entry) -> bytes:
 
 
 def decode_entry(data: bytes) -> Entry:
-    return Entry(data[:32].hex(), KINDS[data[32]], int.from_bytes(data[34:], "little"), data[33])
+    try:
+        return Entry(data[:32].hex(), KINDS[data[32]], int.from_bytes(data[34:], "little"), data[33])
+    except (IndexError, TypeError, AttributeError) as error:
+        raise Corrupt("stored bytes are no entry of a tree.", hint="Run memlake fsck.") from error
 
 
 def maybe_entry(data: bytes | None) -> Entry | None:
@@ -92,9 +95,7 @@ def decode_commit(data: bytes, seq: int = 0) -> Commit:
             seq=seq,
         )
     except (ValueError, TypeError, IndexError, AttributeError, msgpack.UnpackException) as error:
-        raise Corrupt(
-            f"commit {hashlib.sha256(data).hexdigest()[:10]} cannot be read.", hint="Run memlake fsck."
-        ) from error
+        raise Corrupt(f"commit {seq} (in order) cannot be read.", hint="Run memlake fsck.") from error
 
 
 def unpack(data: bytes) -> Any:

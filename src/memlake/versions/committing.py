@@ -192,7 +192,7 @@ def _settle(here: Here, head: Commit | None, commit: Commit, staged: Mapping[str
     branch = here.local.branch
     with here.local.db.write():
         here.local.put(rows)
-        here.local.committed(commit.oid, staged)
+        here.local.committed(commit.oid, staged.values())
         here.local.set_state(journal=None)
         if branch is None:
             here.local.set_state(head=f"@{commit.oid}")

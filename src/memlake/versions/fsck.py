@@ -19,7 +19,9 @@ from memlake.versions import codec, refs, tree
 from memlake.versions.gc import objects_in
 from memlake.versions.here import Here
 from memlake.versions.history import WINDOW
+from memlake.versions.journal import KEPT
 from memlake.versions.nodes import key_of
+from memlake.versions.operations import kept_objects, operations
 from memlake.versions.paths import FILES
 from memlake.versions.thin import root_of
 
@@ -62,21 +64,35 @@ class _Findings:
     def _nodes(self) -> None:
         """Every node is its hash, and the children of every node are there."""
         self._keys: set[int] = {key_of(tree.EMPTY)}
-        children: set[int] = set()
+        self._children: dict[int, list[int]] = {}
+        self._loose: set[int] = set()  # those thinning may remove
         count = 0
-        for id, key, data in self._db.each("SELECT id, key, data FROM node"):
+        for id, key, keep, data in self._db.each("SELECT id, key, keep, data FROM node"):
             count += 1
             oid = tree.oid_of(data)
             if key_of(oid) != key:
                 self._add("damaged", f"{key & (1 << 64) - 1:016x}", "", f"tree node {id} does not match its hash")
                 continue
             self._keys.add(key)
+            if not keep:
+                self._loose.add(key)
             node = tree.decode(data)
             if node.level:
-                children.update(key_of(child) for child in node.values)
-        for key in children - self._keys:
+                self._children[key] = [key_of(child) for child in node.values]
+        for key in {child for children in self._children.values() for child in children} - self._keys:
             self._add("missing", f"{key & (1 << 64) - 1:016x}", "", "a tree node that another one needs")
         self.counts["nodes"] = count
+
+    def _kept(self, roots: set[int]) -> None:
+        """No node that a commit of files needs may be left to thinning."""
+        seen, waiting = set(roots), list(roots)
+        while waiting:
+            fresh = [child for child in self._children.get(waiting.pop(), ()) if child not in seen]
+            seen.update(fresh)
+            waiting += fresh
+        for key in seen & self._loose:
+            detail = "a tree node of files that is marked as one of memories, which are thinned"
+            self._add("damaged", f"{key & (1 << 64) - 1:016x}", "", detail)
 
     # -- commits --------------------------------------------------------------------------------
 
@@ -85,6 +101,7 @@ class _Findings:
         seqs: dict[bytes, int] = {}
         sql = "SELECT seq, oid, lane, p1, p2, other, generation, data FROM history ORDER BY seq"
         count = 0
+        of_files: set[int] = set()
         heads = {row[0] for row in self._db.rows("SELECT memory FROM ref WHERE memory NOT NULL")}
         for seq, oid, lane, p1, p2, other, generation, data in self._db.each(sql):
             count += 1
@@ -99,10 +116,13 @@ class _Findings:
                 self._add("missing", oid.hex(), "", f"commit {seq} names a commit that is not there before it")
             elif expected != [p1, p2, other] or fields[10] != generation or fields[1] != lane:
                 self._add("damaged", oid.hex(), "", f"the row of commit {seq} does not agree with the commit")
+            if lane == 0:
+                of_files.add(key_of(root_of(data)))
             needed = lane == 0 or oid in heads or generation % WINDOW == 0 or p2 is not None
             if needed and key_of(root_of(data)) not in self._keys:
                 self._add("missing", root_of(data).hex(), "", f"the tree of commit {oid.hex()[:10]}")
         self.counts["commits"] = count
+        self._kept(of_files)
         row = self._db.row("SELECT value FROM meta WHERE key = 'seq'")
         if row is None or (seqs and row[0] < max(seqs.values())):
             self._add("database", "", "meta", "the sequence counter is behind the commits")
@@ -171,8 +191,8 @@ class _Findings:
         for name, kind, *heads in self._db.rows("SELECT name, kind, work, memory FROM ref"):
             for lane, oid in enumerate(heads):
                 seen.add((kind, name, lane))
-                if oid is not None:
-                    self._ref(kind, name, lane, oid, last.get((kind, name, lane)))
+                if oid is not None or last.get((kind, name, lane)) is not None:
+                    self._ref(name, lane, oid, last.get((kind, name, lane)))
         for (kind, name, lane), new in last.items():
             if new is not None and (kind, name, lane) not in seen:
                 self._add("dangling", "", name, "the reflog knows this ref, but it is gone without a trace")
@@ -181,7 +201,10 @@ class _Findings:
     def _last_moves(self) -> list[tuple[int, str, int, int | None, int]]:
         return self._db.rows("SELECT kind, ref, lane, new, max(id) FROM reflog GROUP BY kind, ref, lane")
 
-    def _ref(self, kind: int, name: str, lane: int, oid: bytes, last: int | None) -> None:
+    def _ref(self, name: str, lane: int, oid: bytes | None, last: int | None) -> None:
+        if oid is None:
+            self._add("damaged", "", name, "names nothing, but its reflog says that it does")
+            return
         row = self._db.row("SELECT seq, lane FROM history WHERE oid = ?", (oid,))
         if row is None:
             self._add("dangling", oid.hex(), name, "names a commit that is not there")
@@ -189,7 +212,6 @@ class _Findings:
             self._add("dangling", oid.hex(), name, "names a commit of the other lane")
         elif last is not None and row[0] != last:
             self._add("damaged", oid.hex(), name, "is not where its reflog says")
-        _ = kind
 
     def _reflog(self) -> None:
         """The rows chain: an altered one, or one taken out, shows."""
@@ -207,6 +229,8 @@ class _Findings:
     def _local(self) -> None:
         """HEAD and the stage name things that are there, and what is tracked is base with the stage applied."""
         local = self._here.local
+        local.check()
+        _ = (*kept_objects(self._here), *operations(self._here, KEPT), *local.head_moves())  # each read is a check
         if local.branch is not None and refs.find(self._db, local.branch) is None:
             self._add("dangling", "", "HEAD", f"names branch {local.branch!r}, which is not there")
         base = self._here.base()

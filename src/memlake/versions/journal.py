@@ -146,7 +146,8 @@ def keep_found(local: Local, plan: Plan, left: Stamp) -> None:
 
 def _keep(local: Local, kept: Kept, id: int | None) -> int:
     verb, detail, state = kept
-    data = zstandard.compress(json.dumps(state, separators=(",", ":")).encode())
+    packer = zstandard.ZstdCompressor(write_checksum=True)
+    data = packer.compress(json.dumps(state, separators=(",", ":")).encode())
     with local.db.write():
         sql = "INSERT OR REPLACE INTO operation(id, time, verb, detail, before) VALUES(?, ?, ?, ?, ?)"
         local.db.run(sql, (id, now(), verb, detail, data))

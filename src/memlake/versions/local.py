@@ -7,6 +7,7 @@ import json
 import os
 import stat as modes
 import struct
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -19,6 +20,7 @@ from memlake.versions.codec import maybe_bytes, maybe_entry
 from memlake.versions.paths import FILES, matches, scope
 
 _STAT = struct.Struct("<qqqQI")
+_FILE = "SELECT path, entry, stat, racy, staged, old, about, mark FROM file"
 _FINE, _COARSE = 20_000_000, 2_000_000_000  # ns within which a second change may leave the same mtime
 
 
@@ -56,9 +58,21 @@ class Local:
 
     # -- HEAD ---------------------------------------------------------------------------------
 
+    @property
+    def is_new(self) -> bool:
+        """Nothing was ever written: it was made just now, or lost and made again."""
+        return self.db.row("SELECT 1 FROM state") is None
+
     def state(self, key: str) -> str | None:
-        row = self.db.row("SELECT value FROM state WHERE key = ?", (key,))
-        return row[0] if row else None
+        row = self.db.row("SELECT value, mark FROM state WHERE key = ?", (key,))
+        return None if row is None else _sound(key, (key, row[0]), row[1])[1]
+
+    def check(self) -> None:
+        """Raise when a row is not what was written; for fsck, which looks at the others by their meaning."""
+        for key, value, found in self.db.rows("SELECT key, value, mark FROM state"):
+            _sound(key, (key, value), found)
+        self.under("")
+        self.conflicts()
 
     def set_state(self, **values: str | None) -> None:
         with self.db.write():
@@ -66,7 +80,7 @@ class Local:
                 if value is None:
                     self.db.run("DELETE FROM state WHERE key = ?", (key,))
                 else:
-                    self.db.run("INSERT OR REPLACE INTO state VALUES(?, ?)", (key, value))
+                    self.db.run("INSERT OR REPLACE INTO state VALUES(?, ?, ?)", (key, value, mark(key, value)))
 
     def json_state(self, key: str) -> Any:
         text = self.state(key)
@@ -113,23 +127,20 @@ class Local:
         return [row[0] for row in self.db.rows("SELECT path FROM file WHERE entry IS NOT NULL")]
 
     def tracked(self, paths: Iterable[str]) -> dict[str, Tracked]:
-        sql = "SELECT path, entry, stat, racy, staged, old, about FROM file WHERE path IN carray(?1)"
-        return {row[0]: _tracked(row) for row in self.db.rows_in(sql, paths)}
+        return {row[0]: _tracked(row) for row in self.db.rows_in(f"{_FILE} WHERE path IN carray(?1)", paths)}
 
     def under(self, folder: str) -> dict[str, Tracked]:
         """Everything tracked at or below a folder, or matched by a pattern; "" is all."""
         if (inside := scope(folder)) is not folder:
             return {path: row for path, row in self.under(inside).items() if matches(path, (folder,))}
-        sql = "SELECT path, entry, stat, racy, staged, old, about FROM file"
         if folder:
-            rows = self.db.rows(sql + " WHERE path = ?1 OR (path >= ?1 || '/' AND path < ?1 || '0')", (folder,))
+            rows = self.db.rows(f"{_FILE} WHERE path = ?1 OR (path >= ?1 || '/' AND path < ?1 || '0')", (folder,))
         else:
-            rows = self.db.rows(sql)
+            rows = self.db.rows(_FILE)
         return {row[0]: _tracked(row) for row in rows}
 
     def staged(self) -> dict[str, Tracked]:
-        sql = "SELECT path, entry, stat, racy, staged, old, about FROM file WHERE staged = 1"
-        return {row[0]: _tracked(row) for row in self.db.rows(sql)}
+        return {row[0]: _tracked(row) for row in self.db.rows(f"{_FILE} WHERE staged = 1")}
 
     def staged_changes(self) -> tuple[Change, ...]:
         rows = sorted(self.staged().values(), key=lambda row: row.path)
@@ -141,7 +152,7 @@ class Local:
             given = list(rows)
             keep = [row for row in given if row.entry is not None or row.staged]
             drop = [row for row in given if row.entry is None and not row.staged]
-            self.db.run_many("INSERT OR REPLACE INTO file VALUES(?, ?, ?, ?, ?, ?, ?)", map(_row, keep))
+            self.db.run_many("INSERT OR REPLACE INTO file VALUES(?, ?, ?, ?, ?, ?, ?, ?)", map(_row, keep))
             self.db.run_in("DELETE FROM file WHERE path IN carray(?1)", [row.path for row in drop])
 
     def set_stats(self, stats: Mapping[str, tuple[bytes | None, bool]]) -> None:
@@ -149,22 +160,19 @@ class Local:
             rows = [(stat, racy, path) for path, (stat, racy) in stats.items()]
             self.db.run_many("UPDATE file SET stat = ?, racy = ? WHERE path = ?", rows)
 
-    def committed(self, base: str, paths: Iterable[str]) -> None:
-        """The staged content of these paths is now what base has."""
+    def committed(self, base: str, staged: Iterable[Tracked]) -> None:
+        """The content of these rows of the stage is now what base has."""
         with self.db.write():
-            given = tuple(paths)
-            self.db.run_in("DELETE FROM file WHERE staged = 1 AND entry IS NULL AND path IN carray(?1)", given)
-            sql = "UPDATE file SET staged = 0, old = NULL, about = NULL WHERE staged = 1 AND path IN carray(?1)"
-            self.db.run_in(sql, given)
+            self.put(row._replace(staged=False, old=None, about=None) for row in staged)
             self.set_state(base=base)
 
     # -- a waiting merge ----------------------------------------------------------------------
 
     def conflicts(self) -> tuple[Conflict, ...]:
-        rows = self.db.rows("SELECT path, base, ours, theirs, choice, chosen FROM conflict ORDER BY path")
+        rows = self.db.rows("SELECT path, base, ours, theirs, choice, chosen, mark FROM conflict ORDER BY path")
         return tuple(
             Conflict(path, maybe_entry(base), maybe_entry(ours), maybe_entry(theirs), choice, maybe_entry(chosen))
-            for path, base, ours, theirs, choice, chosen in rows
+            for path, base, ours, theirs, choice, chosen in (_sound(row[0], row[:6], row[6]) for row in rows)
         )
 
     def put_conflicts(self, conflicts: Iterable[Conflict]) -> None:
@@ -180,7 +188,8 @@ class Local:
                 )
                 for c in conflicts
             ]
-            self.db.run_many("INSERT OR REPLACE INTO conflict VALUES(?, ?, ?, ?, ?, ?)", rows)
+            sql = "INSERT OR REPLACE INTO conflict VALUES(?, ?, ?, ?, ?, ?, ?)"
+            self.db.run_many(sql, [(*row, mark(*row)) for row in rows])
 
     def clear_doing(self) -> None:
         with self.db.write():
@@ -202,10 +211,29 @@ def mode_of(found: os.stat_result) -> int:
     return 1 if modes.S_ISREG(found.st_mode) and found.st_mode & 0o100 else 0
 
 
+def mark(*values: object) -> int:
+    """The checksum of a row: one bit that flipped in it shows."""
+    return zlib.crc32(repr(values).encode())
+
+
+def _sound(what: object, values: Row, found: object) -> Row:
+    if mark(*values) != found:
+        raise Corrupt(
+            f"local.db is damaged: what it says of {what!r} is not what was written. Nothing was changed.",
+            hint="See what else is with memlake fsck. With .memlake/local.db moved away, HEAD and what is tracked are "
+            "found again; the stage and undo are not.",
+        )
+    return values
+
+
 def _tracked(row: Row) -> Tracked:
-    path, entry, stat, racy, staged, old, about = row
+    path, entry, stat, racy, staged, old, about, found = row
+    _sound(path, (path, entry, staged, old, about), found)
     return Tracked(path, maybe_entry(entry), stat, bool(racy), bool(staged), maybe_entry(old), about)
 
 
 def _row(row: Tracked) -> tuple[Any, ...]:
-    return (row.path, maybe_bytes(row.entry), row.stat, int(row.racy), int(row.staged), maybe_bytes(row.old), row.about)
+    entry, old, staged = maybe_bytes(row.entry), maybe_bytes(row.old), int(row.staged)
+    # Without the stat: a cache, which is set apart and where any doubt is settled by reading the file.
+    said = mark(row.path, entry, staged, old, row.about)
+    return (row.path, entry, row.stat, int(row.racy), staged, old, row.about, said)

@@ -57,7 +57,7 @@ class Nodes:
         """Those of these nodes that are in repo.db: oid -> (row id, bytes). A damaged one is not among them."""
         wanted = set(oids)
         rows = self._db.rows_in("SELECT id, data FROM node WHERE key IN carray(?1)", {key_of(oid) for oid in wanted})
-        found = {tree.oid_of(data): (id, data) for id, data in rows}
+        found = {tree.oid_of(data): (id, data) for id, data in rows if type(data) is bytes}
         return {oid: found[oid] for oid in found.keys() & wanted}
 
     def has(self, oid: bytes) -> bool:

@@ -16,7 +16,7 @@ from typing import Any
 
 import zstandard
 
-from memlake.errors import Conflict, Nothing
+from memlake.errors import Conflict, Corrupt, Nothing
 from memlake.objects.layout import now
 from memlake.objects.leases import Keeping
 from memlake.objects.writer import Writer
@@ -91,10 +91,10 @@ def operations(here: Here, limit: int) -> list[Operation]:
 
 def kept_objects(here: Here) -> Iterator[str]:
     """Oids that undo may still need, for gc."""
-    states = [json.loads(zstandard.decompress(row[0])) for row in here.local.db.rows("SELECT before FROM operation")]
+    states = [_unpacked(row[0]) for row in here.local.db.rows("SELECT before FROM operation")]
     if (plan := journal.find(here.local)) is not None and plan.operation is not None:
-        states.append(plan.operation[2])
-    for before in map(_from_json, states):
+        states.append(_from_json(plan.operation[2]))
+    for before in states:
         for entry in [*before.saved.values(), *before.left.values(), *(row.entry for row in before.staged)]:
             if entry is not None:
                 yield entry.oid
@@ -132,7 +132,7 @@ def _last(here: Here, condition: str) -> tuple[Any, ...] | None:
 
 def _take_back(here: Here, row: tuple[Any, ...], verb: str, undone: Mapping[int, bool]) -> Operation:
     id, done, detail, time, _, data = row
-    before = _from_json(json.loads(zstandard.decompress(data)))
+    before = _unpacked(data)
     with operation(here, verb, f"#{id} {done} {detail}".strip(), files=before.touches_files) as mine:
         _restore(here, before, mine, undone)
     return Operation(id, done, detail, time, True)
@@ -250,6 +250,16 @@ def _as_json(before: Before) -> dict[str, Any]:
         "notes": before.notes,
         "commit": before.commit,
     }
+
+
+def _unpacked(data: bytes) -> Before:
+    try:
+        return _from_json(json.loads(zstandard.decompress(data)))
+    except (zstandard.ZstdError, TypeError, ValueError) as error:
+        raise Corrupt(
+            "local.db is damaged: what undo needs of an operation cannot be read. Nothing was changed.",
+            hint="See what else is with memlake fsck.",
+        ) from error
 
 
 def _from_json(data: dict[str, Any]) -> Before:

@@ -7,7 +7,7 @@ import os
 import stat as modes
 from collections.abc import Iterable, Iterator, Sequence
 
-from memlake.errors import Unavailable
+from memlake.errors import Corrupt, Unavailable
 from memlake.records import Change, Entry, Status
 from memlake.versions import worktree
 from memlake.versions.bases import reachable
@@ -31,7 +31,10 @@ class _Scan:
     def __init__(self, local: Local, root: str, untracked: bool) -> None:
         self._local, self._root, self._show = local, root, untracked
         self._rows = {row[0]: row for row in local.stats()}
-        self._folders = _folders_of(self._rows)
+        try:
+            self._folders = _folders_of(self._rows)
+        except TypeError as error:  # a flipped bit can make SQLite hand out any type
+            raise Corrupt("local.db is damaged: a path is no text.", hint="Run memlake fsck.") from error
         self._changes: list[Change] = []
         self._untracked: list[str] = []
         self._fresh: dict[str, tuple[bytes | None, bool]] = {}

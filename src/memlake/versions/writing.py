@@ -30,7 +30,7 @@ INLINE = 64 << 10
 def begin(history: History, local: Local, branch: str) -> None:
     """Write what a new repo needs; on an old one this changes nothing."""
     layout.stamp_format(history.db)
-    if local.state("head") is None:
+    if local.is_new:
         with history.db.write():
             if not refs.branches(history.db, None):
                 nothing: refs.Heads = {"work": None, "memory": None}
