@@ -12,7 +12,9 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import memlake as ml
 from memlake.objects import disk
@@ -131,3 +133,245 @@ def assert_sound(repo: Repo) -> None:
 def init(root: Path) -> Repo:
     root.mkdir(parents=True, exist_ok=True)
     return ml.init(root)
+
+
+def die_at(root: Path, number: int, do: Callable[[Repo], object]) -> None:
+    """Do something with a repo in a child that is killed just before its step of this number."""
+
+    def work() -> None:
+        with ml.open(root) as repo, hooked(kill_at(number)):
+            do(repo)
+
+    assert in_child(work) == KILLED, f"step {number} was not reached"
+
+
+# -- verbs, and a repo to try them on ---------------------------------------------------------------
+
+TEXT = "".join(f"line {n}\n" for n in range(60))
+
+
+@dataclass(frozen=True)
+class View:
+    """What a person sees of a repo: history, branches, the stage, the files, what waits."""
+
+    heads: tuple[object, ...]
+    head: str | None
+    branch: str | None
+    staged: tuple[object, ...]
+    files: tuple[tuple[str, bytes], ...]
+    stashes: int
+    clean: bool
+
+
+def look(root: Path) -> View:
+    """Opens the repo as anyone would and looks at it; this also resumes what was interrupted."""
+    with ml.open(root) as repo:
+        status = repo.status()
+        assert status.doing is None
+        return View(
+            heads=tuple((b.name, _tree(repo, b.work), b.memory and "memory") for b in repo.branches()),
+            head=_tree(repo, repo.head),
+            branch=repo.branch_name,
+            staged=tuple((c.path, c.new and c.new.oid) for c in status.staged),
+            files=tuple(sorted(working_files(root).items())),
+            stashes=len(repo.stash_list()),
+            clean=not status.unstaged,
+        )
+
+
+def _tree(repo: Repo, oid: str | None) -> str | None:
+    """A commit by its content and depth: its own oid holds the time, which differs from run to run."""
+    if oid is None:
+        return None
+    commit = repo.commit_at(oid)
+    return f"{commit.root} {commit.generation} {commit.message}"
+
+
+@contextlib.contextmanager
+def branched_repo() -> Iterator[Path]:
+    """A repo in which main and side have diverged and ahead is ahead of main: what verbs are tried on."""
+    with fast_folder() as folder:
+        root = folder / "repo"
+        with init(root) as repo:
+            build(repo, root)
+        yield root
+
+
+def build(repo: Repo, root: Path) -> None:
+    put(root, "text.txt", TEXT)
+    put(root, "folder/inner.txt", "inner\n")
+    put(root, "packed.bin", noise(30_000, "packed"))
+    put(root, "large.bin", noise(1_050_000, "large"))
+    repo.add(all=True)
+    repo.commit("base")
+    repo.branch("side")
+    repo.branch("ahead")
+    put(root, "text.txt", "ours\n" + TEXT)
+    repo.add(root / "text.txt")
+    repo.commit("ours")
+    repo.switch("side")
+    put(root, "text.txt", TEXT + "theirs\n")
+    put(root, "only-side.txt", "side\n")
+    (root / "folder/inner.txt").unlink()
+    put(root, "folder2/a", "a")
+    repo.add(all=True)
+    repo.commit("theirs")
+    repo.switch("main")
+    repo.switch("ahead")
+    repo.reset("main", "hard")
+    put(root, "next.bin", noise(40_000, "next"))
+    put(root, "packed.bin", noise(31_000, "packed, edited"))
+    repo.add(all=True)
+    repo.commit("further")
+    repo.switch("main")
+
+
+def _nearly_a_window(repo: Repo) -> None:
+    """Memories up to just before a thinning."""
+    with repo._history.db.write():
+        for number in range(254):
+            repo.write({f"memories/bot/{number % 9}": b"memory %d" % number}, "m")
+
+
+# -- what is done -----------------------------------------------------------------------------------
+
+
+def _dirty(root: Path) -> None:
+    """Uncommitted work of every kind."""
+    put(root, "text.txt", "mine, uncommitted\n")
+    put(root, "untracked.txt", "mine, untracked\n")
+
+
+def _unreachable(repo: Repo) -> None:
+    put(repo.root, "junk.bin", noise(50_000, "junk"))
+    repo.add(repo.root / "junk.bin")
+    repo.reset_paths(repo.root / "junk.bin")
+    (repo.root / "junk.bin").unlink()
+    repo._local.db.run("DELETE FROM operation")
+
+
+@dataclass(frozen=True)
+class Verb:
+    do: Callable[[Repo], object]
+    prepare: Callable[[Repo], object] = lambda _repo: None
+    whole: bool = True  # after a crash the repo looks exactly as before or as after
+    back: str = "undo"  # the verb that takes it back, also when only a resume finished it
+
+
+def _packed_oid(repo: Repo) -> str:
+    return next(e.oid for p, e in repo.ls() if p == "files/packed.bin")
+
+
+VERBS: dict[str, Verb] = {
+    "add": Verb(
+        lambda r: r.add(all=True),
+        lambda r: (_dirty(r.root), put(r.root, "new.bin", noise(1_200_000, "n")), put(r.root, "b", noise(20_000, 2))),
+        back="",  # the stage is one transaction, and needs no plan
+    ),
+    "commit": Verb(lambda r: r.commit("new"), lambda r: (_dirty(r.root), r.add(r.root / "text.txt"))),
+    "commit --amend": Verb(
+        lambda r: r.commit("amended", amend=True), lambda r: (_dirty(r.root), r.add(r.root / "text.txt"))
+    ),
+    "merge that fast-forwards": Verb(lambda r: r.merge("ahead"), lambda r: put(r.root, "untracked.txt", "mine")),
+    "merge": Verb(lambda r: r.merge("side"), lambda r: put(r.root, "untracked.txt", "mine")),
+    "switch": Verb(lambda r: r.switch("side"), lambda r: put(r.root, "untracked.txt", "mine")),
+    "switch -c": Verb(lambda r: r.switch("fresh", create=True, at="ahead")),
+    "reset --hard": Verb(lambda r: r.reset("side", "hard"), lambda r: _dirty(r.root)),
+    "reset --hard, nothing but dirt": Verb(lambda r: r.reset("HEAD", "hard"), lambda r: _dirty(r.root)),
+    "reset": Verb(lambda r: r.reset("HEAD~1"), lambda r: (_dirty(r.root), r.add(r.root / "text.txt"))),
+    "revert": Verb(lambda r: r.revert("HEAD")),
+    "gc --prune": Verb(lambda r: r.gc(prune=True), _unreachable, back=""),
+    "purge": Verb(lambda r: r.purge(_packed_oid(r), reason="test"), back=""),
+    "stash": Verb(lambda r: r.stash_push(include_untracked=True), lambda r: _dirty(r.root)),
+    "stash pop": Verb(lambda r: r.stash_pop(), lambda r: (_dirty(r.root), r.stash_push(include_untracked=True))),
+    "revert -n": Verb(lambda r: r.revert("HEAD", no_commit=True)),
+    "undo of a switch": Verb(lambda r: r.undo(), lambda r: r.switch("side"), back="redo"),
+    "undo of a commit": Verb(
+        lambda r: r.undo(), lambda r: (_dirty(r.root), r.add(r.root / "text.txt"), r.commit("new")), back="redo"
+    ),
+    "undo of a reset --hard": Verb(
+        lambda r: r.undo(), lambda r: (_dirty(r.root), r.reset("side", "hard")), back="redo"
+    ),
+    "undo of a merge": Verb(lambda r: r.undo(), lambda r: r.merge("side"), back="redo"),
+    "redo of a merge": Verb(lambda r: r.redo(), lambda r: (r.merge("side"), r.undo())),
+    "stash apply": Verb(lambda r: r.stash_apply(), lambda r: (_dirty(r.root), r.stash_push())),
+    "undo of a restore": Verb(
+        lambda r: r.undo(), lambda r: (_dirty(r.root), r.restore(r.root / "text.txt")), back="redo"
+    ),
+    "rm": Verb(lambda r: r.rm(r.root / "packed.bin", r.root / "folder")),
+    "rm -f of edited files": Verb(
+        lambda r: r.rm(r.root / "text.txt", r.root / "packed.bin", force=True), lambda r: _dirty(r.root)
+    ),
+    "rm --cached": Verb(lambda r: r.rm(r.root / "packed.bin", cached=True)),
+    "mv": Verb(lambda r: r.mv(r.root / "packed.bin", r.root / "moved.bin")),
+    "mv of a folder with untracked files": Verb(
+        lambda r: r.mv(r.root / "folder", r.root / "new/place"), lambda r: put(r.root, "folder/mine", "mine")
+    ),
+    "mv -f over a file": Verb(
+        lambda r: r.mv(r.root / "text.txt", r.root / "packed.bin", force=True), lambda r: _dirty(r.root)
+    ),
+    "restore": Verb(lambda r: r.restore(r.root / "text.txt"), lambda r: _dirty(r.root)),
+    "restore --staged --worktree": Verb(
+        lambda r: r.restore(r.root, staged=True, worktree=True),
+        lambda r: (_dirty(r.root), put(r.root, "packed.bin", "mine"), r.add(r.root / "packed.bin")),
+    ),
+    "restore from a commit": Verb(lambda r: r.restore(r.root, source="side"), lambda r: _dirty(r.root)),
+    "memory write at the end of a window": Verb(
+        lambda r: [r.write({"memories/bot/x": b"%d" % n}, "x") for n in (1, 2, 3)], _nearly_a_window, whole=False
+    ),
+    "branch and tag": Verb(lambda r: (r.branch("b2"), r.tag("t2"), r.delete_branch("b2")), whole=False),
+}  # fmt: skip
+
+
+class Trial(NamedTuple):
+    """A verb to be tried many times: a repo made ready for it, and how it looks before and after."""
+
+    ready: Path
+    verb: Verb
+    steps: int
+    before: View
+    after: View
+    committed: set[str]
+
+    def fresh(self) -> Path:
+        """A copy to try the verb in; the one before it goes."""
+        copy = self.ready.with_name("copy")
+        shutil.rmtree(copy, ignore_errors=True)
+        return snapshot_of(self.ready, copy)
+
+    def assert_before_or_after(self, seen: View) -> None:
+        if self.verb.whole and seen not in (self.before, self.after):
+            raise AssertionError(differences(seen, self.before, self.after))
+
+
+@contextlib.contextmanager
+def trial_of(template: Path, verb: Verb, do: Callable[[Path], object] | None = None) -> Iterator[Trial]:
+    """`do` where the verb is done in another way than by a call, as on the command line."""
+    with fast_folder() as folder:
+        ready = snapshot_of(template, folder / "ready")
+        with ml.open(ready) as repo:
+            verb.prepare(repo)
+            committed = {row[0].hex() for row in repo._history.db.rows("SELECT oid FROM history")}
+        before = look(ready)
+        done = snapshot_of(ready, folder / "done")
+        steps = 0
+        if do is not None:
+            do(done)
+        else:
+            with ml.open(done) as repo:
+                steps = len(steps_of(lambda: verb.do(repo)))
+        yield Trial(ready, verb, steps, before, look(done), committed)
+
+
+def differences(seen: View, before: View, after: View) -> str:
+    lines = []
+    for name in View.__dataclass_fields__:
+        mine, old, new = (getattr(view, name) for view in (seen, before, after))
+        if name == "files":
+            mine, old, new = ({n: c[:20] for n, c in files} for files in (mine, old, new))
+        state = "before" if mine == old else "after" if mine == new else "neither"
+        if old != new or state == "neither":
+            lines.append(
+                f"{name}: {state}" + (f"\n   seen {mine}\n   old {old}\n   new {new}" if state == "neither" else "")
+            )
+    return "\n".join(lines)

@@ -8,237 +8,52 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import memlake as ml
 from memlake.objects.writer import Writer
-from memlake.repo import Repo
 from memlake.versions import journal
 from tests.reliability.ground import (
     KILLED,
     TORTURE,
+    VERBS,
+    Trial,
+    Verb,
+    View,
+    branched_repo,
     committed_files,
+    die_at,
+    differences,
     fast_folder,
-    hooked,
-    in_child,
-    init,
-    kill_at,
-    noise,
+    look,
     put,
     python,
     snapshot_of,
     steps_of,
+    trial_of,
     working_files,
 )
 
 pytestmark = [pytest.mark.torture] if TORTURE else []  # under `make torture` everything here runs, longer
 
-TEXT = "".join(f"line {n}\n" for n in range(60))
-
-
-@dataclass(frozen=True)
-class View:
-    """What a person sees of a repo: history, branches, the stage, the files, what waits."""
-
-    heads: tuple[object, ...]
-    head: str | None
-    branch: str | None
-    staged: tuple[object, ...]
-    files: tuple[tuple[str, bytes], ...]
-    stashes: int
-    clean: bool
-
-
-def look(root: Path) -> View:
-    """Opens the repo as anyone would and looks at it; this also resumes what was interrupted."""
-    with ml.open(root) as repo:
-        status = repo.status()
-        assert status.doing is None
-        return View(
-            heads=tuple((b.name, _tree(repo, b.work), b.memory and "memory") for b in repo.branches()),
-            head=_tree(repo, repo.head),
-            branch=repo.branch_name,
-            staged=tuple((c.path, c.new and c.new.oid) for c in status.staged),
-            files=tuple(sorted(working_files(root).items())),
-            stashes=len(repo.stash_list()),
-            clean=not status.unstaged,
-        )
-
-
-def _tree(repo: Repo, oid: str | None) -> str | None:
-    """A commit by its content and depth: its own oid holds the time, which differs from run to run."""
-    if oid is None:
-        return None
-    commit = repo.commit_at(oid)
-    return f"{commit.root} {commit.generation} {commit.message}"
-
 
 @pytest.fixture(scope="module")
 def template() -> Iterator[Path]:
-    """main and side have diverged, ahead is ahead of main."""
-    with fast_folder() as folder:
-        root = folder / "repo"
-        with init(root) as repo:
-            _build(repo, root)
+    with branched_repo() as root:
         yield root
 
 
-def _build(repo: Repo, root: Path) -> None:
-    put(root, "text.txt", TEXT)
-    put(root, "folder/inner.txt", "inner\n")
-    put(root, "packed.bin", noise(30_000, "packed"))
-    put(root, "large.bin", noise(1_050_000, "large"))
-    repo.add(all=True)
-    repo.commit("base")
-    repo.branch("side")
-    repo.branch("ahead")
-    put(root, "text.txt", "ours\n" + TEXT)
-    repo.add(root / "text.txt")
-    repo.commit("ours")
-    repo.switch("side")
-    put(root, "text.txt", TEXT + "theirs\n")
-    put(root, "only-side.txt", "side\n")
-    (root / "folder/inner.txt").unlink()
-    put(root, "folder2/a", "a")
-    repo.add(all=True)
-    repo.commit("theirs")
-    repo.switch("main")
-    repo.switch("ahead")
-    repo.reset("main", "hard")
-    put(root, "next.bin", noise(40_000, "next"))
-    put(root, "packed.bin", noise(31_000, "packed, edited"))
-    repo.add(all=True)
-    repo.commit("further")
-    repo.switch("main")
-
-
-def _nearly_a_window(repo: Repo) -> None:
-    """Memories up to just before a thinning."""
-    with repo._history.db.write():
-        for number in range(254):
-            repo.write({f"memories/bot/{number % 9}": b"memory %d" % number}, "m")
-
-
-# -- what is done -----------------------------------------------------------------------------------
-
-
-def _dirty(root: Path) -> None:
-    """Uncommitted work of every kind."""
-    put(root, "text.txt", "mine, uncommitted\n")
-    put(root, "untracked.txt", "mine, untracked\n")
-
-
-def _unreachable(repo: Repo) -> None:
-    put(repo.root, "junk.bin", noise(50_000, "junk"))
-    repo.add(repo.root / "junk.bin")
-    repo.reset_paths(repo.root / "junk.bin")
-    (repo.root / "junk.bin").unlink()
-    repo._local.db.run("DELETE FROM operation")
-
-
-@dataclass(frozen=True)
-class Verb:
-    do: Callable[[Repo], object]
-    prepare: Callable[[Repo], object] = lambda _repo: None
-    whole: bool = True  # after a crash the repo looks exactly as before or as after
-    back: str = "undo"  # the verb that takes it back, also when only a resume finished it
-
-
-def _packed_oid(repo: Repo) -> str:
-    return next(e.oid for p, e in repo.ls() if p == "files/packed.bin")
-
-
-VERBS: dict[str, Verb] = {
-    "add": Verb(
-        lambda r: r.add(all=True),
-        lambda r: (_dirty(r.root), put(r.root, "new.bin", noise(1_200_000, "n")), put(r.root, "b", noise(20_000, 2))),
-        back="",  # the stage is one transaction, and needs no plan
-    ),
-    "commit": Verb(lambda r: r.commit("new"), lambda r: (_dirty(r.root), r.add(r.root / "text.txt"))),
-    "commit --amend": Verb(
-        lambda r: r.commit("amended", amend=True), lambda r: (_dirty(r.root), r.add(r.root / "text.txt"))
-    ),
-    "merge that fast-forwards": Verb(lambda r: r.merge("ahead"), lambda r: put(r.root, "untracked.txt", "mine")),
-    "merge": Verb(lambda r: r.merge("side"), lambda r: put(r.root, "untracked.txt", "mine")),
-    "switch": Verb(lambda r: r.switch("side"), lambda r: put(r.root, "untracked.txt", "mine")),
-    "switch -c": Verb(lambda r: r.switch("fresh", create=True, at="ahead")),
-    "reset --hard": Verb(lambda r: r.reset("side", "hard"), lambda r: _dirty(r.root)),
-    "reset --hard, nothing but dirt": Verb(lambda r: r.reset("HEAD", "hard"), lambda r: _dirty(r.root)),
-    "reset": Verb(lambda r: r.reset("HEAD~1"), lambda r: (_dirty(r.root), r.add(r.root / "text.txt"))),
-    "revert": Verb(lambda r: r.revert("HEAD")),
-    "gc --prune": Verb(lambda r: r.gc(prune=True), _unreachable, back=""),
-    "purge": Verb(lambda r: r.purge(_packed_oid(r), reason="test"), back=""),
-    "stash": Verb(lambda r: r.stash_push(include_untracked=True), lambda r: _dirty(r.root)),
-    "stash pop": Verb(lambda r: r.stash_pop(), lambda r: (_dirty(r.root), r.stash_push(include_untracked=True))),
-    "revert -n": Verb(lambda r: r.revert("HEAD", no_commit=True)),
-    "undo of a switch": Verb(lambda r: r.undo(), lambda r: r.switch("side"), back="redo"),
-    "undo of a commit": Verb(
-        lambda r: r.undo(), lambda r: (_dirty(r.root), r.add(r.root / "text.txt"), r.commit("new")), back="redo"
-    ),
-    "undo of a reset --hard": Verb(
-        lambda r: r.undo(), lambda r: (_dirty(r.root), r.reset("side", "hard")), back="redo"
-    ),
-    "undo of a merge": Verb(lambda r: r.undo(), lambda r: r.merge("side"), back="redo"),
-    "redo of a merge": Verb(lambda r: r.redo(), lambda r: (r.merge("side"), r.undo())),
-    "stash apply": Verb(lambda r: r.stash_apply(), lambda r: (_dirty(r.root), r.stash_push())),
-    "undo of a restore": Verb(
-        lambda r: r.undo(), lambda r: (_dirty(r.root), r.restore(r.root / "text.txt")), back="redo"
-    ),
-    "rm": Verb(lambda r: r.rm(r.root / "packed.bin", r.root / "folder")),
-    "rm -f of edited files": Verb(
-        lambda r: r.rm(r.root / "text.txt", r.root / "packed.bin", force=True), lambda r: _dirty(r.root)
-    ),
-    "rm --cached": Verb(lambda r: r.rm(r.root / "packed.bin", cached=True)),
-    "mv": Verb(lambda r: r.mv(r.root / "packed.bin", r.root / "moved.bin")),
-    "mv of a folder with untracked files": Verb(
-        lambda r: r.mv(r.root / "folder", r.root / "new/place"), lambda r: put(r.root, "folder/mine", "mine")
-    ),
-    "mv -f over a file": Verb(
-        lambda r: r.mv(r.root / "text.txt", r.root / "packed.bin", force=True), lambda r: _dirty(r.root)
-    ),
-    "restore": Verb(lambda r: r.restore(r.root / "text.txt"), lambda r: _dirty(r.root)),
-    "restore --staged --worktree": Verb(
-        lambda r: r.restore(r.root, staged=True, worktree=True),
-        lambda r: (_dirty(r.root), put(r.root, "packed.bin", "mine"), r.add(r.root / "packed.bin")),
-    ),
-    "restore from a commit": Verb(lambda r: r.restore(r.root, source="side"), lambda r: _dirty(r.root)),
-    "memory write at the end of a window": Verb(
-        lambda r: [r.write({"memories/bot/x": b"%d" % n}, "x") for n in (1, 2, 3)], _nearly_a_window, whole=False
-    ),
-    "branch and tag": Verb(lambda r: (r.branch("b2"), r.tag("t2"), r.delete_branch("b2")), whole=False),
-}  # fmt: skip
-
-
-def _prepared(template: Path, verb: Verb, at: Path) -> Path:
-    snapshot_of(template, at)
-    with ml.open(at) as repo:
-        verb.prepare(repo)
-    return at
-
-
-def _die_at(root: Path, verb: Verb, number: int) -> int:
-    """Do the verb in a child that dies before step `number`."""
-
-    def work() -> None:
-        with ml.open(root) as repo, hooked(kill_at(number)):
-            verb.do(repo)
-
-    return in_child(work)
-
-
-def _check_after_crash(root: Path, before: View, after: View, committed: set[str], verb: Verb) -> None:
-    seen = look(root)
-    if verb.whole and seen not in (before, after):
-        raise AssertionError(_differences(seen, before, after))
-    _mine_is_not_lost(root, before)
+def _check_after_crash(root: Path, trial: Trial) -> None:
+    seen, verb = look(root), trial.verb
+    trial.assert_before_or_after(seen)
+    _mine_is_not_lost(root, trial.before)
     with ml.open(root) as repo:
         report = repo.fsck(full=True)
         assert report.ok, report.problems
-        for oid in committed:
+        for oid in trial.committed:
             commit = repo.commit_at(oid)
             for change in repo.changes(commit):
                 if change.new is not None and change.new.oid not in report.purged:
@@ -246,10 +61,11 @@ def _check_after_crash(root: Path, before: View, after: View, committed: set[str
         for branch in repo.branches():
             if not report.purged:
                 committed_files(repo, branch.name)
-    if verb.whole and verb.back and seen == after:
+    if verb.whole and verb.back and seen == trial.after:
         with ml.open(root) as repo:
             getattr(repo, verb.back)()
-        assert look(root) == before, f"{verb.back} gave {_differences(look(root), before, after)}"
+        back = look(root)
+        assert back == trial.before, f"{verb.back} gave {differences(back, trial.before, trial.after)}"
 
 
 def _mine_is_not_lost(root: Path, before: View) -> None:
@@ -262,43 +78,18 @@ def _mine_is_not_lost(root: Path, before: View) -> None:
                 assert any(repo.read_object(row[0].hex()) == content for row in found), f"{name} is lost"
 
 
-def _differences(seen: View, before: View, after: View) -> str:
-    lines = []
-    for name in View.__dataclass_fields__:
-        mine, old, new = (getattr(view, name) for view in (seen, before, after))
-        if name == "files":
-            mine, old, new = ({n: c[:20] for n, c in files} for files in (mine, old, new))
-        state = "before" if mine == old else "after" if mine == new else "neither"
-        if old != new or state == "neither":
-            lines.append(
-                f"{name}: {state}" + (f"\n   seen {mine}\n   old {old}\n   new {new}" if state == "neither" else "")
-            )
-    return "\n".join(lines)
-
-
-def _commits(root: Path) -> set[str]:
-    with ml.open(root) as repo:
-        return {row[0].hex() for row in repo._history.db.rows("SELECT oid FROM history")}
-
-
 def crash_everywhere(template: Path, verb: Verb, every: int = 1) -> int:
     """Kill before each step (or every n-th); returns how many crashes were survived."""
-    with fast_folder() as folder:
-        ready = _prepared(template, verb, folder / "ready")
-        before, committed = look(ready), _commits(ready)
-        done = snapshot_of(ready, folder / "done")
-        with ml.open(done) as repo:
-            count = len(steps_of(lambda: verb.do(repo)))
-        after = look(done)
-        for number in range(1, count + 1, every):
-            copy = snapshot_of(ready, folder / "copy")
-            assert _die_at(copy, verb, number) == KILLED, f"step {number} was not reached"
+    with trial_of(template, verb) as trial:
+        numbers = range(1, trial.steps + 1, every)
+        for number in numbers:
+            copy = trial.fresh()
+            die_at(copy, number, verb.do)
             try:
-                _check_after_crash(copy, before, after, committed, verb)
+                _check_after_crash(copy, trial)
             except Exception as error:
-                raise AssertionError(f"killed before step {number} of {count}: {error}") from error
-            shutil.rmtree(copy)
-        return len(range(1, count + 1, every))
+                raise AssertionError(f"killed before step {number} of {trial.steps}: {error}") from error
+        return len(numbers)
 
 
 @pytest.mark.parametrize("name", VERBS)
@@ -324,7 +115,7 @@ def test_without_what_the_plan_says_of_it_a_verb_finished_by_a_resume_cannot_be_
     template: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(journal, "keep_found", lambda *_: None)
-    for name in ("commit", "switch", "merge", "reset --hard", "undo of a switch"):
+    for name in ("commit", "switch", "merge", "reset --hard", "undo of a switch", "rm", "mv", "restore"):
         with pytest.raises(AssertionError, match="killed before step"):
             crash_everywhere(template, VERBS[name])
 
@@ -357,10 +148,9 @@ WRITES_FILES = [name for name in WRITES_FILES if name not in ("reset", "rm --cac
 def test_working_files_are_flushed_after_the_last_is_written_and_before_it_is_written_down(
     name: str, template: Path
 ) -> None:
-    with fast_folder() as folder:
-        ready = _prepared(template, VERBS[name], folder / "ready")
-        with ml.open(ready) as repo:
-            steps = steps_of(lambda: VERBS[name].do(repo))
+    with fast_folder() as folder, ml.open(snapshot_of(template, folder / "repo")) as repo:
+        VERBS[name].prepare(repo)
+        steps = steps_of(lambda: VERBS[name].do(repo))
     last = max(at for at, step in enumerate(steps) if step in FILE_STEPS)
     assert "syncfs" in steps[last:]
     assert "committed" in steps[last + steps[last:].index("syncfs") :]
@@ -443,19 +233,13 @@ def can_trace() -> None:
 @pytest.mark.parametrize("verb", ["add", "commit", "switch"])
 def test_a_kill_at_a_system_call_leaves_the_state_before_or_after(verb: str, calls: str, template: Path) -> None:
     arguments = {"add": ["add", "-A"], "commit": ["commit", "-m", "new"], "switch": ["switch", "side"]}[verb]
-    with fast_folder() as folder:
-        ready = _prepared(template, VERBS[verb], folder / "ready")
-        before, committed = look(ready), _commits(ready)
-        done = snapshot_of(ready, folder / "done")
-        assert _traced(done, arguments, calls, 0) == 0
-        after = look(done)
-        killed = 0
+    killed = 0
+    with trial_of(template, VERBS[verb], lambda root: _traced(root, arguments, calls, 0)) as trial:
         for number in range(1, 400) if TORTURE else (1, 2, 4, 7):
-            copy = snapshot_of(ready, folder / "copy")
+            copy = trial.fresh()
             status = _traced(copy, arguments, calls, number)
             assert status in (0, KILLED, 128 + signal.SIGKILL)
-            _check_after_crash(copy, before, after, committed, VERBS[verb])
-            shutil.rmtree(copy)
+            _check_after_crash(copy, trial)
             if status == 0:
                 break
             killed += 1

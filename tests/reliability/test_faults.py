@@ -23,18 +23,23 @@ from memlake.repo import Repo
 from tests.reliability.ground import (
     KILLED,
     TORTURE,
+    VERBS,
+    Trial,
+    Verb,
     assert_sound,
+    branched_repo,
+    die_at,
     fast_folder,
     hooked,
     in_child,
     init,
-    kill_at,
+    look,
     noise,
     put,
     snapshot_of,
     steps_of,
+    trial_of,
 )
-from tests.reliability.test_crash import VERBS, Verb, _build, _commits, _differences, _prepared, look
 
 pytestmark = [pytest.mark.torture] if TORTURE else []  # under `make torture` everything here runs, longer
 
@@ -44,10 +49,7 @@ NAMES = sorted(VERBS)
 
 @pytest.fixture(scope="module")
 def template() -> Iterator[Path]:
-    with fast_folder() as folder:
-        root = folder / "repo"
-        with init(root) as repo:
-            _build(repo, root)
+    with branched_repo() as root:
         yield root
 
 
@@ -73,25 +75,17 @@ def fail_at(number: int, code: int) -> Callable[[str], None]:
 def fail_everywhere(template: Path, verb: Verb, codes: tuple[int, ...]) -> int:
     """Fail each step once; returns how often the verb was made to fail."""
     failed = 0
-    with fast_folder() as folder:
-        ready = _prepared(template, verb, folder / "ready")
-        before, committed = look(ready), _commits(ready)
-        done = snapshot_of(ready, folder / "done")
-        with ml.open(done) as repo:
-            count = len(steps_of(lambda: verb.do(repo)))
-        after = look(done)
-        for number in range(1, count + 1):
+    with trial_of(template, verb) as trial:
+        for number in range(1, trial.steps + 1):
             for code in codes if TORTURE else codes[number % len(codes) :][:1]:
-                copy = snapshot_of(ready, folder / "copy")
+                copy = trial.fresh()
                 try:
                     failed += _fail_once(copy, verb, (number, code))
-                    seen = look(copy)
-                    if verb.whole and seen not in (before, after):
-                        raise AssertionError(_differences(seen, before, after))
-                    _still_works(copy, verb, committed)
+                    trial.assert_before_or_after(look(copy))
+                    _still_works(copy, trial)
                 except AssertionError as error:
-                    raise AssertionError(f"{errno.errorcode[code]} at step {number} of {count}: {error}") from error
-                shutil.rmtree(copy)
+                    name = errno.errorcode[code]
+                    raise AssertionError(f"{name} at step {number} of {trial.steps}: {error}") from error
     return failed
 
 
@@ -107,13 +101,13 @@ def _fail_once(root: Path, verb: Verb, at: tuple[int, int]) -> int:
     return 0
 
 
-def _still_works(root: Path, verb: Verb, committed: set[str]) -> None:
+def _still_works(root: Path, trial: Trial) -> None:
     with ml.open(root) as repo:
         assert_sound(repo)
-        for oid in committed:
+        for oid in trial.committed:
             repo.commit_at(oid)
         with contextlib.suppress(AlreadyExists, Conflict, InvalidInput, NotFound, Nothing):  # it is done already
-            verb.do(repo)
+            trial.verb.do(repo)
         repo.status()
         assert_sound(repo)
 
@@ -450,7 +444,7 @@ def test_a_checkout_that_a_full_disk_stopped_goes_on_once_there_is_space(stuck: 
 def test_an_undo_of_a_stopped_checkout_that_dies_anywhere_is_finished_by_another(template: Path) -> None:
     """Killed in a switch, then killed in the undo of it: once more ends where it began."""
     with fast_folder() as folder:
-        ready = _prepared(template, VERBS["switch"], folder / "ready")
+        ready = snapshot_of(template, folder / "ready")
         before = look(ready)
 
         def half_way() -> None:
@@ -461,18 +455,12 @@ def test_an_undo_of_a_stopped_checkout_that_dies_anywhere_is_finished_by_another
         count = len(steps_of(lambda: _undo(snapshot_of(ready, folder / "count"))))
         assert count > 8
         for number in range(1, count + 1):
-            copy = snapshot_of(ready, folder / "copy")
-
-            def dies(copy: Path = copy, number: int = number) -> None:
-                with ml.open(copy) as repo, hooked(kill_at(number)):
-                    repo.undo()
-
-            assert in_child(dies) == KILLED
+            copy = snapshot_of(ready, folder / str(number))
+            die_at(copy, number, lambda repo: repo.undo())
             with ml.open(copy) as repo:
                 if repo._local.state("journal") is not None:
                     repo.undo()
             assert look(copy) == before, f"killed before step {number} of {count}"
-            shutil.rmtree(copy)
 
 
 def _at_the_second(step: str) -> Callable[[str], None]:

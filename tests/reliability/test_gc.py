@@ -28,7 +28,18 @@ from memlake.records import Entry
 from memlake.repo import Repo
 from memlake.versions import gc
 from memlake.versions.local import Tracked
-from tests.reliability.ground import SHARED_MEMORY, TORTURE, assert_sound, fast_folder, hooked, init, noise, put, python
+from tests.reliability.ground import (
+    SHARED_MEMORY,
+    TORTURE,
+    assert_sound,
+    fast_folder,
+    hooked,
+    init,
+    noise,
+    put,
+    python,
+    snapshot_of,
+)
 
 pytestmark = [pytest.mark.torture] if TORTURE else []  # under `make torture` everything here runs, longer
 
@@ -546,8 +557,7 @@ def _prune_at_every_step(root: Path, verb: Callable[[Repo], object]) -> int:
     runs = 0
     for number in range(1, 400):
         with fast_folder() as folder:
-            copy = folder / "repo"
-            shutil.copytree(root, copy, symlinks=True)
+            copy = snapshot_of(root, folder / "repo")
             reached = _prune_once(copy, verb, number)
             if not reached:
                 return runs
@@ -729,15 +739,13 @@ def test_a_verb_that_stores_nothing_and_lets_go_of_nothing_takes_no_lease(
     taken: list[str] = []
     original = Lease.__init__
     monkeypatch.setattr(Lease, "__init__", lambda self, db, what: (taken.append(what), original(self, db, what))[1])
-    with fast_folder() as folder:
-        shutil.copytree(busy_repo, folder / "repo", symlinks=True)
-        with ml.open(folder / "repo") as repo:
-            repo.switch("side")
-            repo.undo()
-            repo.rm(repo.root / "data.csv")
-            assert taken == []
-            repo.undo()  # the removal leaves the stage
-            assert taken == ["undo"]
+    with fast_folder() as folder, ml.open(snapshot_of(busy_repo, folder / "repo")) as repo:
+        repo.switch("side")
+        repo.undo()
+        repo.rm(repo.root / "data.csv")
+        assert taken == []
+        repo.undo()  # the removal leaves the stage
+        assert taken == ["undo"]
 
 
 # -- real processes -----------------------------------------------------------------------------------

@@ -18,8 +18,8 @@ import pytest
 import memlake as ml
 from memlake.errors import Error
 from tests.reliability import ground
-from tests.reliability.ground import init, python
-from tests.reliability.test_crash import Verb, _build, crash_everywhere
+from tests.reliability.ground import Verb, build, init, python
+from tests.reliability.test_crash import crash_everywhere
 
 CUTS = 60
 
@@ -39,6 +39,37 @@ for n in itertools.count():
     if n % 40 == 39:
         repo.gc(prune=True)
     print(commit.oid, commit.lane, flush=True)
+"""
+
+# Every verb that writes working files, in turn, on files that are never edited by hand.
+_SWITCHER = """
+import sys, pathlib, random, itertools
+import memlake as ml
+{patch}
+root = pathlib.Path(sys.argv[1])
+repo, chance = ml.open(root), random.Random(4)
+for branch in ("main", "other"):
+    for n in range(30):
+        (root / f"file{{n}}.bin").write_bytes(chance.randbytes(chance.choice([100, 9000, 70000])))
+    repo.add(all=True)
+    commit = repo.commit(branch)
+    if branch == "main":
+        repo.switch("other", create=True)
+for n in itertools.count():
+    repo.switch(("main", "other")[n % 2])
+    repo.rm(root / "file0.bin")
+    repo.mv(root / "file1.bin", root / "moved.bin")
+    repo.undo()
+    repo.undo()
+    print(commit.oid, commit.lane, flush=True)
+"""
+
+_UNFLUSHED = """
+import contextlib
+from memlake.objects.db import Database
+from memlake.versions import checkout
+checkout._flush = lambda root: None
+Database.durably = lambda self: contextlib.nullcontext()
 """
 
 _NORMAL = """
@@ -82,7 +113,7 @@ def bench(tmp_path: Path) -> Iterator[Path]:
         yield bench
 
 
-def cut_power(bench: Path, script: str, cuts: int) -> Counter[str]:
+def cut_power(bench: Path, script: str, cuts: int, *, files: bool = False) -> Counter[str]:
     """How often a commit that was acknowledged before the cut was lost, or anything was damaged."""
     disk = bench / "disk.img"
     with disk.open("wb") as file:
@@ -103,7 +134,7 @@ def cut_power(bench: Path, script: str, cuts: int) -> Counter[str]:
                 before = list(acknowledged)
                 _run("cp", "--reflink=always", disk, bench / "cut.img")
                 outcome["cuts"] += 1
-                outcome.update(_examine(bench, before))
+                outcome.update(_examine(bench, before, files=files and len(before) > 1))
                 assert writer.poll() is None, "the writer stopped"
         finally:
             writer.kill()
@@ -117,7 +148,8 @@ def _listen(writer: subprocess.Popen[str], acknowledged: list[tuple[str, ...]]) 
     acknowledged.extend(tuple(line.split()) for line in writer.stdout if line.endswith("\n"))
 
 
-def _examine(bench: Path, acknowledged: list[tuple[str, ...]]) -> Counter[str]:
+def _examine(bench: Path, acknowledged: list[tuple[str, ...]], *, files: bool) -> Counter[str]:
+    """`files`: nobody but memlake wrote them, so they are what they were or what they were to be, or a mixture."""
     found: Counter[str] = Counter()
     with mounted(bench / "cut.img", bench / "after") as after:
         try:
@@ -125,6 +157,8 @@ def _examine(bench: Path, acknowledged: list[tuple[str, ...]]) -> Counter[str]:
                 known = {row[0].hex() for row in repo._history.db.rows("SELECT oid FROM history")}
                 found["lost"] += any(oid not in known for oid, _ in acknowledged)
                 found["damaged"] += not repo.fsck(full=True).ok
+                status = repo.status() if files else None  # also finishes what was interrupted
+                found["mixed"] += bool(status and (status.unstaged or status.untracked))
                 for oid, lane in acknowledged[-20:]:
                     if oid in known:
                         for change in repo.changes(repo.commit_at(oid, lane=lane)):  # type: ignore[arg-type]
@@ -133,6 +167,22 @@ def _examine(bench: Path, acknowledged: list[tuple[str, ...]]) -> Counter[str]:
             print(error, file=sys.stderr)
             found["damaged"] += 1
     return found
+
+
+@pytest.mark.torture
+def test_a_power_cut_leaves_working_files_before_or_after_a_verb(bench: Path) -> None:
+    outcome = cut_power(bench, _SWITCHER.format(patch=""), CUTS, files=True)
+    print(f"working files: {dict(outcome)}", file=sys.stderr)
+    assert outcome["mixed"] == 0
+    assert outcome["damaged"] == 0
+    assert outcome["acknowledged"] > 5
+
+
+@pytest.mark.torture
+def test_without_flushing_a_power_cut_leaves_a_mixture_of_working_files(bench: Path) -> None:
+    outcome = cut_power(bench, _SWITCHER.format(patch=_UNFLUSHED), CUTS, files=True)
+    print(f"working files, not flushed: {dict(outcome)}", file=sys.stderr)
+    assert outcome["mixed"] > 0
 
 
 @pytest.mark.torture
@@ -159,7 +209,7 @@ def test_a_kill_while_blocks_are_shared_leaves_the_state_before_or_after(
     monkeypatch.setattr(ground, "SHARED_MEMORY", bench)
     root = bench / "template"
     with init(root) as repo:
-        _build(repo, root)
+        build(repo, root)
     with_large = Verb(
         lambda r: r.switch("side"), lambda r: (r.rm(r.root / "large.bin"), r.commit("without the large file"))
     )

@@ -23,11 +23,11 @@ from tests.reliability.ground import (
     KILLED,
     TORTURE,
     assert_sound,
+    die_at,
     fast_folder,
     hooked,
     in_child,
     init,
-    kill_at,
     noise,
     put,
     snapshot_of,
@@ -255,11 +255,7 @@ def test_a_purge_that_died_anywhere_is_finished_by_purging_again(template: Field
             field = _copy(template, folder / str(number))
             field.repo.close()
 
-            def work(root: Path = field.root, number: int = number) -> None:
-                with ml.open(root) as repo, hooked(kill_at(number)):
-                    repo.purge(*oids, reason="asked to")
-
-            assert in_child(work) == KILLED
+            die_at(field.root, number, lambda repo: repo.purge(*oids, reason="asked to"))
             with ml.open(field.root) as repo:
                 assert_sound(repo)
                 repo.purge(*oids, reason="asked to")

@@ -52,7 +52,7 @@ def move_to(
     """
     plan = Plan(goal) if saved is None else forced(goal, changes, saved)
     begun = journal.find(local)
-    plan = plan._replace(token=begun.token if begun else "")
+    plan = plan._replace(token="", moved=bool(begun and begun.token))
     if ready is None:
         ready = check_bytes(history.objects, changes)
     journal.begin(local, plan, lasting=bool(changes))
@@ -63,6 +63,7 @@ def move_to(
 
 def carry_out(history: History, local: Local, root: str, plan: Plan, ready: Contents | None = None) -> None:
     """Write the files and then the rows of a plan that names them all and stays on its commit."""
+    plan = journal.settled(plan, plan.goal.commit)
     journal.begin(local, plan, lasting=bool(plan.writes))
     with _goes_on_later():
         stats = write_files(history.objects, root, plan.writes, ready)
@@ -150,7 +151,7 @@ def take_back(history: History, local: Local, root: str) -> Plan | None:
     plan = journal.find(local)
     if plan is None or plan.rename is not None:
         return None
-    left, moved = journal.stamp(history.db), bool(plan.token)
+    left, moved = journal.stamp(history.db), plan.moved or bool(plan.token)
     if moved:
         try:
             resume(history, local, root)

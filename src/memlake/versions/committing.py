@@ -204,6 +204,7 @@ def _bring_along(here: Here, others: list[Change]) -> list[Tracked]:
     """Write other people's files where that loses nothing; where we have edits they stay, and status shows them."""
     unsafe = set(checkout.unsafe_paths(here.local, here.root, others))
     safe = [change for change in others if change.path.removeprefix(FILES) not in unsafe]
+    journal.fasten(here.history.db, here.local)
     stats = checkout.write_files(here.history.objects, here.root, safe)
     rows = []
     for change in others:

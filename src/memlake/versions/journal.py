@@ -62,6 +62,7 @@ class Plan(NamedTuple):
     undone: Mapping[int, bool] = MappingProxyType({})  # operations to mark as taken back, or as not taken back
     operation: Kept | None = None  # of a plan that is found again
     rename: Rename | None = None
+    moved: bool = False  # history was moved for it, and the token has done its duty
 
 
 @dataclass
@@ -87,6 +88,21 @@ def begin(local: Local, plan: Plan, *, lasting: bool = False) -> None:
     """Write a plan down. `lasting`: before the first file changes, so that a power cut does not leave half of them."""
     with local.db.durably() if lasting else contextlib.nullcontext():
         local.set_state(journal=_encode(plan, local.under_way))
+
+
+def settled(plan: Plan, commit: str | None) -> Plan:
+    """A plan whose history has moved: it is to be finished, whatever token a later verb leaves.
+
+    A plan's end is written down without syncing: a power cut may bring the plan back after the next one's token.
+    """
+    return plan._replace(token="", goal=plan.goal._replace(commit=commit), moved=plan.moved or bool(plan.token))
+
+
+def fasten(db: Database, local: Local) -> None:
+    """Make the plan that stands survive a power cut, for a verb that finds only then that it writes files."""
+    plan = find(local)
+    if plan is not None:
+        begin(local, settled(plan, stamp(db).commit), lasting=True)
 
 
 def staying(local: Local, who: str, writes: Sequence[Change], rows: Sequence[Tracked]) -> Plan:
@@ -140,7 +156,8 @@ def keep_found(local: Local, plan: Plan, left: Stamp) -> None:
     verb, detail, state = plan.operation
     if plan.token:
         state["refs"] = left.refs
-    state["commit"] = left.commit if state["commit"] == MADE else state["commit"]
+    if state["commit"] == MADE:
+        state["commit"] = left.commit if plan.token else plan.goal.commit
     _keep(local, (verb, detail, state), None)
 
 
@@ -185,6 +202,9 @@ def _encode(plan: Plan, verb: UnderWay | None) -> str:
             "undone": list(plan.undone.items()),
             "operation": [verb.verb, verb.detail, verb.state()] if verb else None,
             "rename": plan.rename,
+            "moved": plan.moved,
+            # Never the same twice: SQLite writes nothing, and syncs nothing, for a row that is what it was.
+            "written": now(),
         },
         separators=(",", ":"),
     )
@@ -206,4 +226,5 @@ def _decode(text: str) -> Plan:
         dict(data["undone"]),
         tuple(data["operation"]) if data["operation"] else None,
         Rename(*data["rename"]) if data["rename"] else None,
+        data["moved"],
     )
