@@ -44,6 +44,7 @@ class Writer:
         self._reused: set[bytes] = set()
         self._lost: set[bytes] = set()  # objects whose row is there but whose pack is not
         self._packs_seen: dict[int, bool] = {}
+        self._complete = False
 
     def __enter__(self) -> Self:
         self._lease = self._lease or Lease(self._objects.db, self._what)
@@ -96,7 +97,9 @@ class Writer:
         try:
             self._write_rows()
         except BaseException:
-            self._take_back_packs()
+            # Not after a COMMIT that failed: its rows may be in the log, and there when the repo is opened again.
+            if not self._complete:
+                self._take_back_packs()
             raise
         self._sealed.clear()
 
@@ -114,6 +117,7 @@ class Writer:
             touched = [(now, self._roles[digest], digest) for digest in self._reused]
             db.run_many("UPDATE object SET touched = ?, condemned = NULL, role = role | ? WHERE oid = ?", touched)
             self._check_still_there()
+            self._complete = True
 
     def _check_still_there(self) -> None:
         """Everything this write relies on. A lease keeps gc away, but not a purge of what we share chunks with."""
