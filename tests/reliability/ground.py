@@ -305,7 +305,8 @@ VERBS: dict[str, Verb] = {
     "rm --cached": Verb(lambda r: r.rm(r.root / "packed.bin", cached=True)),
     "mv": Verb(lambda r: r.mv(r.root / "packed.bin", r.root / "moved.bin")),
     "mv of a folder with untracked files": Verb(
-        lambda r: r.mv(r.root / "folder", r.root / "new/place"), lambda r: put(r.root, "folder/mine", "mine")
+        lambda r: r.mv(r.root / "folder", r.root / "new/place"), lambda r: put(r.root, "folder/mine", "mine"),
+        back="",  # undo leaves what is not tracked where it was moved to
     ),
     "mv -f over a file": Verb(
         lambda r: r.mv(r.root / "text.txt", r.root / "packed.bin", force=True), lambda r: _dirty(r.root)

@@ -15,7 +15,7 @@ from memlake.versions.here import Here
 from memlake.versions.journal import Goal, Plan
 from memlake.versions.local import Tracked
 from memlake.versions.operations import operation, save_dirty
-from memlake.versions.paths import FILES, matches, scope
+from memlake.versions.paths import FILES, file_path, matches, scope
 
 MODES = ("soft", "mixed", "hard")
 Saved = dict[str, Entry | None]
@@ -363,6 +363,7 @@ def restore(
             here.history.objects.size(oid)  # raises: what was named outright is not left out silently
     with operation(here, "restore", " ".join(paths), files=worktree) as before:
         before.saved.update(save_dirty(here, tuple(coming)))
+        before.left = {file_path(change.path): change.new for change in coming}  # the stage may not know it
         writes = checkout.replacing(coming, before.saved)
         plan = journal.staying(here.local, here.who, writes, [*_fresh(here, coming, rows), *rows])
         checkout.carry_out(here.history, here.local, here.root, plan, ready)
