@@ -287,7 +287,7 @@ def test_a_letter_means_the_same_to_every_verb() -> None:
     meant = {
         "-q": {"quiet"},
         "-f": {"force"},
-        "-m": {"messages", "message", "act"},
+        "-m": {"messages", "message", "act", "mainline"},
         "-y": {"yes"},
         "--json": {"as_json"},
     }

@@ -29,6 +29,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "stash pop": ("memlake stash pop",),
     "stash apply": ("memlake stash apply stash@{1}",),
     "stash list": ("memlake stash list",),
+    "stash clear": ("memlake stash clear",),
     "stash drop": ("memlake stash drop 1",),
     "stash show": ("memlake stash show -p",),
     "undo": ("memlake undo",),
