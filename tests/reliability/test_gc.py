@@ -676,6 +676,15 @@ def _pop(repo: Repo) -> None:
     repo.stash_pop()
 
 
+def _conclude(repo: Repo) -> None:
+    put(repo.root, "text.txt", "another\n")
+    repo.add(repo.root / "text.txt")
+    repo.commit("another")
+    assert repo.merge("side").conflicts
+    repo.merge_choose("ours")
+    repo.commit("joined", metrics={"m": 3})
+
+
 def _switch_forced(repo: Repo) -> None:
     put(repo.root, "data.csv", "name,size\nmine,2\n")
     repo.switch("side", force=True)
@@ -701,8 +710,10 @@ VERBS: dict[str, Callable[[Repo], object]] = {
     "mv -f": _move,
     "stash pop": _pop,
     "switch -f": _switch_forced,
+    "commit of a waiting merge": _conclude,
     "merge": lambda repo: repo.merge("side"),
     "revert": lambda repo: repo.revert("HEAD"),
+    "revert -n": lambda repo: repo.revert("HEAD~1", no_commit=True),
     "cherry-pick": lambda repo: repo.cherry_pick("side"),
     "storing a part": _part,
 }

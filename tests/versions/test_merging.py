@@ -111,6 +111,19 @@ def test_each_conflict_is_chosen_apart_or_written_by_hand(clash: ml.Repo, write:
     assert clash.commit_at("HEAD").message == "joined" and clash.status().clean
 
 
+def test_what_was_chosen_by_hand_is_there_for_undo_after_a_prune(clash: ml.Repo, write: Write) -> None:
+    clash.merge("dev")
+    write({"d": "by hand\n"})
+    clash.add("d")
+    clash.reset_paths("d")
+    clash.merge_choose("ours", "d")
+    clash._local.db.run("DELETE FROM operation WHERE verb <> 'merge --ours'")  # as if long ago
+    clash.gc(prune=True)
+    clash.undo()
+    chosen = [c.chosen for c in clash.status().conflicts if c.chosen]
+    assert [clash.read_object(entry.oid) for entry in chosen] == [b"by hand\n"]
+
+
 def test_a_choice_can_be_changed_and_a_removal_chosen(clash: ml.Repo, here: Path) -> None:
     clash.merge("dev")
     clash.merge_choose("theirs")

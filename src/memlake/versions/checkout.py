@@ -56,7 +56,7 @@ def move_to(
     if ready is None:
         ready = check_bytes(history.objects, changes)
     journal.begin(local, plan, lasting=bool(changes))
-    with _goes_on_later():
+    with goes_on_later():
         stats = write_files(history.objects, root, changes, ready)
         finish(local, plan, goal.commit, changes, stats)
 
@@ -65,7 +65,7 @@ def carry_out(history: History, local: Local, root: str, plan: Plan, ready: Cont
     """Write the files and then the rows of a plan that names them all and stays on its commit."""
     plan = journal.settled(plan, plan.goal.commit)
     journal.begin(local, plan, lasting=bool(plan.writes))
-    with _goes_on_later():
+    with goes_on_later():
         stats = write_files(history.objects, root, plan.writes, ready)
         finish(local, plan, plan.goal.commit, (), stats)
 
@@ -82,7 +82,7 @@ def replacing(changes: Iterable[Change], saved: Saved) -> list[Change]:
 
 
 @contextlib.contextmanager
-def _goes_on_later() -> Iterator[None]:
+def goes_on_later() -> Iterator[None]:
     """An error half way leaves the plan standing: say so, and the way back."""
     try:
         yield
@@ -133,7 +133,7 @@ def resume(history: History, local: Local, root: str) -> list[str]:
     changes = _changes_to(history, local, commit)
     kept: list[str] = []
     stats: Stats = {}
-    with _goes_on_later():
+    with goes_on_later():
         if plan.files:
             stats = _write_what_is_left(history, root, _wanted(local, plan, changes), kept)
         with local.db.write():

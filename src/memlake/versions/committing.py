@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from memlake.errors import Conflict, InvalidInput, NotFound, Nothing
 from memlake.objects.layout import now
+from memlake.objects.leases import Lease
 from memlake.records import Author, Change, Commit, Entry
 from memlake.versions import checkout, journal, notes, rev
 from memlake.versions.branching import refuse_waiting
@@ -86,9 +88,10 @@ def commit_waiting(here: Here, saying: Saying) -> Commit:
     """`commit` while a merge, revert or cherry-pick waits concludes it, with all that is said beside it."""
     if not here.local.json_state("doing").get("commit", True):
         refuse_waiting(here, "commit")  # it ends in the stage or the files, not in a commit
-    with here.history.db.write():
-        facts = write_facts(here, _facts(here, saying))
-    done = proceed(here, Conclusion(saying.message, saying.author, facts))
+    with contextlib.closing(Lease(here.history.db, "commit")):  # the facts are stored before the commit names them
+        with here.history.db.write():
+            facts = write_facts(here, _facts(here, saying))
+        done = proceed(here, Conclusion(saying.message, saying.author, facts))
     return here.history.get(done.commit or "")
 
 
@@ -205,7 +208,8 @@ def _bring_along(here: Here, others: list[Change]) -> list[Tracked]:
     unsafe = set(checkout.unsafe_paths(here.local, here.root, others))
     safe = [change for change in others if change.path.removeprefix(FILES) not in unsafe]
     journal.fasten(here.history.db, here.local)
-    stats = checkout.write_files(here.history.objects, here.root, safe)
+    with checkout.goes_on_later():
+        stats = checkout.write_files(here.history.objects, here.root, safe)
     rows = []
     for change in others:
         path = change.path.removeprefix(FILES)

@@ -118,6 +118,7 @@ def _local_roots(here: Here) -> tuple[set[str], set[str]]:
     if plan is not None:
         commits |= {plan.goal.commit} if plan.goal.commit else set()
         entries = [e for change in plan.writes for e in (change.old, change.new)] + [row.entry for row in plan.rows]
+        entries += [conflict.chosen for conflict in plan.conflicts]
         objects |= {entry.oid for entry in entries if entry is not None}
     return objects, commits
 

@@ -95,7 +95,8 @@ def kept_objects(here: Here) -> Iterator[str]:
     if (plan := journal.find(here.local)) is not None and plan.operation is not None:
         states.append(_from_json(plan.operation[2]))
     for before in states:
-        for entry in [*before.saved.values(), *before.left.values(), *(row.entry for row in before.staged)]:
+        staged, chosen = (row.entry for row in before.staged), (conflict.chosen for conflict in before.conflicts)
+        for entry in [*before.saved.values(), *before.left.values(), *staged, *chosen]:
             if entry is not None:
                 yield entry.oid
 
