@@ -373,20 +373,29 @@ def test_a_disk_without_inodes_fails_the_operation_whole(small_disk: Path) -> No
         assert_sound(repo)
 
 
-def _stuck_in_a_switch(root: Path, disk: Path) -> Path:
-    """A switch to a branch of larger files that a full disk stopped half way; returns what fills the disk."""
+def _enlarge(root: Path) -> None:
+    for n in range(8):
+        put(root, f"file{n}.bin", noise(200_000, f"large {n}"))
+
+
+def _small_and_large(root: Path) -> None:
+    """A repo with a branch of larger files."""
     with init(root) as repo:
         for n in range(8):
             put(root, f"file{n}.bin", noise(20_000, n))
         repo.add(all=True)
         repo.commit("small")
         repo.switch("large", create=True)
-        for n in range(8):
-            put(root, f"file{n}.bin", noise(200_000, f"large {n}"))
+        _enlarge(root)
         repo.add(all=True)
         repo.commit("large")
         repo.switch("main")
         put(root, "mine.txt", "mine, untracked")
+
+
+def _stuck_in_a_switch(root: Path, disk: Path) -> Path:
+    """A switch to a branch of larger files that a full disk stopped half way; returns what fills the disk."""
+    _small_and_large(root)
     filler = _fill(disk, 500_000)
     with ml.open(root) as repo, pytest.raises(Unavailable, match="Some working files may be written") as caught:
         repo.switch("large")
@@ -429,6 +438,53 @@ def test_undo_goes_back_from_a_checkout_that_a_full_disk_stopped(stuck: tuple[Pa
         assert_sound(repo)
     assert (root / "mine.txt").read_text() == "mine, untracked"
     assert all((root / f"file{n}.bin").read_bytes() == noise(20_000, n) for n in range(8))
+
+
+def _stash_it(repo: Repo) -> None:
+    _enlarge(repo.root)
+    repo.stash_push()
+
+
+def _commit_beside_another(repo: Repo) -> None:
+    repo.add(repo.root / "mine.txt")
+    changes = {change.path: change.new for change in repo.diff("main", "large")}
+    repo.write(changes, "another's", branch="main")
+
+
+STOPPED: dict[str, tuple[Callable[[Repo], object], Callable[[Repo], object]]] = {
+    "switch -c": (lambda r: None, lambda r: r.switch("fresh", create=True, at="large")),
+    "merge": (lambda r: None, lambda r: r.merge("large", ff=False)),
+    "cherry-pick": (lambda r: None, lambda r: r.cherry_pick("large")),
+    "cherry-pick -n": (lambda r: None, lambda r: r.cherry_pick("large", no_commit=True)),
+    "reset --hard": (lambda r: None, lambda r: r.reset("large", "hard")),
+    "restore from a commit": (lambda r: None, lambda r: r.restore(r.root, source="large")),
+    "stash apply": (_stash_it, lambda r: r.stash_apply()),
+    "stash pop": (_stash_it, lambda r: r.stash_pop()),
+    "undo": (lambda r: (r.switch("large"), r.switch("main"), r.switch("large"), r.switch("main")), lambda r: r.undo()),
+    "commit": (_commit_beside_another, lambda r: r.commit("mine")),
+}
+
+
+@pytest.mark.parametrize("verb", STOPPED)
+def test_undo_goes_back_from_any_verb_that_a_full_disk_stopped(verb: str, small_disk: Path) -> None:
+    """The files at once; history that had moved already with a second undo."""
+    root = small_disk / "repo"
+    _small_and_large(root)
+    prepare, do = STOPPED[verb]
+    with ml.open(root) as repo:
+        prepare(repo)
+    before = look(root)
+    _fill(small_disk, 500_000)
+    with ml.open(root) as repo:
+        with pytest.raises(Unavailable, match="Some working files may be written"):
+            do(repo)
+        assert repo.undo().verb == "what was interrupted"
+        assert look(root).files == before.files
+        if look(root) != before:
+            repo.undo()
+    assert look(root) == before
+    with ml.open(root) as repo:
+        assert_sound(repo)
 
 
 def test_a_checkout_that_a_full_disk_stopped_goes_on_once_there_is_space(stuck: tuple[Path, Path]) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from memlake.errors import Conflict, InvalidInput, NotFound, Nothing
 from memlake.objects.layout import now
-from memlake.objects.leases import Lease
+from memlake.objects.leases import Keeping
 from memlake.records import Author, Change, Commit, Entry
 from memlake.versions import checkout, journal, notes, rev
 from memlake.versions.branching import refuse_waiting
@@ -88,7 +87,8 @@ def commit_waiting(here: Here, saying: Saying) -> Commit:
     """`commit` while a merge, revert or cherry-pick waits concludes it, with all that is said beside it."""
     if not here.local.json_state("doing").get("commit", True):
         refuse_waiting(here, "commit")  # it ends in the stage or the files, not in a commit
-    with contextlib.closing(Lease(here.history.db, "commit")):  # the facts are stored before the commit names them
+    with Keeping(here.history.db, "commit") as keeping:
+        keeping.take()  # the facts are stored before the commit names them
         with here.history.db.write():
             facts = write_facts(here, _facts(here, saying))
         done = proceed(here, Conclusion(saying.message, saying.author, facts))

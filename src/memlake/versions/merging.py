@@ -6,7 +6,6 @@ of the branch, and a journaled checkout follows.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
 from collections.abc import Mapping
@@ -16,7 +15,7 @@ from typing import Any, NamedTuple
 from memlake.errors import Conflict as ConflictError
 from memlake.errors import InvalidInput, NotFound, Nothing
 from memlake.objects.layout import now
-from memlake.objects.leases import Lease
+from memlake.objects.leases import Keeping
 from memlake.records import Author, Commit, Conflict, Entry, Lane, short
 from memlake.reports import Merged
 from memlake.versions import checkout, journal, landing, merge, refs, rev, stage
@@ -203,9 +202,8 @@ def _refuse_staged(here: Here, verb: str) -> None:
 
 
 def _try(here: Here, doing: Doing, chosen: tuple[Conflict, ...] = ()) -> Merged:
-    with contextlib.closing(
-        Lease(here.history.db, str(doing["verb"]))
-    ):  # joined texts are stored before they are named
+    with Keeping(here.history.db, str(doing["verb"])) as keeping:
+        keeping.take()  # joined texts are stored before they are named
         return _attempt(here, doing, chosen)
 
 
