@@ -76,6 +76,7 @@ def _build(repo: Repo, root: Path) -> dict[str, bytes]:
     assert change.new is not None
     repo.purge(change.new.oid, reason="asked to")
     _merge_that_waits(repo, root)
+    repo._local.db.run_many("INSERT INTO access VALUES(?, ?, ?)", [(b"key %d" % n, n, n * 1000) for n in range(1, 9)])
     put(root, "staged.txt", "staged\n")
     repo.add(root / "staged.txt")
     repo.checkpoint()
@@ -112,6 +113,7 @@ LOCAL_TABLES = {
     "conflict": "SELECT path, base, ours, theirs, choice, chosen FROM conflict ORDER BY path",
     "headlog": "SELECT old, new, branch, time, action, who FROM headlog ORDER BY id",
     "operation": "SELECT time, verb, detail, undone FROM operation ORDER BY id",
+    "access": "SELECT key, count, last FROM access ORDER BY key",
 }
 
 

@@ -23,7 +23,7 @@ CREATE TABLE IF NOT EXISTS conflict(
 -- headlog: every move of HEAD
 CREATE TABLE IF NOT EXISTS headlog(
   id INTEGER PRIMARY KEY, old TEXT, new TEXT, branch TEXT, time INTEGER NOT NULL, action TEXT NOT NULL, who TEXT NOT NULL);
--- The last two are read rarely: fsck compares their rows with a second copy in an index. `before` has its own checksum.
+-- The last three are read rarely: fsck compares their rows with a second copy in an index. `before` has its own checksum.
 CREATE INDEX IF NOT EXISTS headlog_said ON headlog(old, new, branch, time, action, who);
 
 -- operation: what `undo` can take back; before is the state then, as JSON
@@ -34,3 +34,4 @@ CREATE INDEX IF NOT EXISTS operation_said ON operation(time, verb, detail, undon
 
 -- access: how often a memory was read and when last, by its id
 CREATE TABLE IF NOT EXISTS access(key BLOB PRIMARY KEY, count INTEGER NOT NULL, last INTEGER NOT NULL) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS access_said ON access(count, last);
