@@ -22,7 +22,8 @@ from memlake.cli.main import SECTIONS, LazyGroup, memlake
 from memlake.config import Settings
 
 DOCS = Path(__file__).resolve().parent
-CLI, TUTORIAL = DOCS / "reference" / "cli.md", DOCS / "tutorial.md"
+CLI = DOCS / "reference" / "cli.md"
+RUN = (DOCS / "tutorial.md", *sorted((DOCS / "how-to").glob("*.md")))  # pages whose commands are run
 SHAPE: dict[str, Any] = {"terminal_width": 100, "max_content_width": 100, "help_option_names": ["-h", "--help"]}
 HEAD = """\
 # The command line
@@ -134,14 +135,15 @@ def main() -> int:
         return 0 if fresh else 1
     CLI.parent.mkdir(exist_ok=True)
     CLI.write_text(wanted, encoding="utf-8")
-    fill_tutorial()
+    for file in RUN:
+        fill(file)
     return 0
 
 
-def fill_tutorial() -> None:
-    text = TUTORIAL.read_text(encoding="utf-8")
+def fill(file: Path) -> None:
+    text = file.read_text(encoding="utf-8")
     with tempfile.TemporaryDirectory() as folder:
-        TUTORIAL.write_text(pages.filled(text, pages.run(text, Path(folder))), encoding="utf-8")
+        file.write_text(pages.filled(text, pages.run(text, Path(folder))), encoding="utf-8")
 
 
 if __name__ == "__main__":

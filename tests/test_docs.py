@@ -151,9 +151,10 @@ def problems(page: str, folder: Path) -> list[str]:
     return [one.problem for one in pages.run(page, folder) if one.problem]
 
 
-def test_the_tutorial_does_and_prints_what_it_says(tmp_path: Path) -> None:
-    found = problems(read("docs/tutorial.md"), tmp_path)
-    assert found == [], "\n\n".join(["docs/tutorial.md is stale; `make docs` writes what is printed now.", *found])
+@pytest.mark.parametrize("name", ["docs/tutorial.md", "docs/how-to/agent-memory.md"])
+def test_a_page_does_and_prints_what_it_says(tmp_path: Path, name: str) -> None:
+    found = problems(read(name), tmp_path)
+    assert found == [], "\n\n".join([f"{name} is stale; `make docs` writes what is printed now.", *found])
 
 
 def test_the_python_of_the_readme_runs(tmp_path: Path) -> None:

@@ -20,7 +20,8 @@ from memlake.memories.searching import Query, own
 from memlake.repo import Repo, init, open_for_memories
 
 if TYPE_CHECKING:
-    from memlake.memories.deciding import Judge, Outcome
+    from memlake.memories.deciding import Judge
+    from memlake.memories.outcome import Outcome
     from memlake.memories.searching import Hits
     from memlake.memories.timeline import Version
 

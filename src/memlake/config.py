@@ -436,3 +436,8 @@ def outside(name: str) -> str:
     Keys are read from the environment alone: settings are listed, shown and copied.
     """
     return os.environ.get(name, "").strip() if name else ""
+
+
+def one_thread_of_algebra() -> None:
+    """Let numpy start no threads, unless the user says how many: they cost a short command more CPU than its search."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -450,7 +450,8 @@ def test_only_the_entry_catches_everything() -> None:
             for node in ast.walk(ast.parse(path.read_text()))
             if isinstance(node, ast.ExceptHandler) and isinstance(node.type, ast.Name) and node.type.id == "Exception"
         ]
-        assert len(caught) == (1 if path.name == "main.py" else 0), path.name
+        # An agent must not stop for its memory, so the hooks are an entry of their own.
+        assert len(caught) == (1 if path.name in ("main.py", "hooking.py") else 0), path.name
 
 
 def test_a_warning_is_one_line_on_standard_error(run: Run, story: dict[str, str]) -> None:

@@ -59,6 +59,14 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "reset": ("memlake.cli.restores", "Move the branch to a commit, or unstage paths."),
         "stash": ("memlake.cli.stashes", "Put changes aside, and take them back later."),
     },
+    "Memory": {
+        "remember": ("memlake.cli.remembers", "Keep one fact for later."),
+        "recall": ("memlake.cli.recalls", "Find what was remembered."),
+        "memory": ("memlake.cli.memories", "Look at memories, change, forget and restore them."),
+        "state": ("memlake.cli.states", "Read and change what agents keep under keys."),
+        "mcp": ("memlake.mcp.command", "Serve memories to agents, or set a client up to use them."),
+        "hook": ("memlake.cli.hooks", "Recall into and deposit from a coding agent."),
+    },
     "Keeping": {
         "undo": ("memlake.cli.keeping", "Take back the last operation, whatever it was."),
         "redo": ("memlake.cli.keeping", "Do again what the last undo took back."),

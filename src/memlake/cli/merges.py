@@ -194,8 +194,11 @@ def _show(repo: Repo, screen: Screen, merged: Merged, before: str | None) -> Non
         screen.line("Already up to date.")
         return
     if merged.fast_forward:
-        after = short(merged.commit or repo.head)
-        screen.line(f"Updating {short(before)}..{after}\nFast-forward" if before else f"Fast-forward to {after}")
+        after = merged.commit or repo.head  # none where there are memories and no files yet
+        began = (
+            f"Updating {short(before)}..{short(after)}\nFast-forward" if before else f"Fast-forward to {short(after)}"
+        )
+        screen.line(began if after else "Fast-forward")
     else:
         screen.line(f"Merge made: {short(merged.commit)}")
     rows = changes.rows(merged.changes)

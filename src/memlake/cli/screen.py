@@ -32,7 +32,8 @@ class Screen:
             self.line(text)
 
     def note(self, text: str) -> None:
-        """Something for the person, not for the pipe."""
+        """Something for the person, not for the pipe; after what was printed before it."""
+        self._out.flush()
         sys.stderr.write(text + "\n")
 
     def warn(self, text: str) -> None:

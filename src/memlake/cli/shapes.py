@@ -14,12 +14,23 @@ Every document is one object with `"schema_version": 1` and these keys:
     log         commits             Commit; `changes` only with --stat, --name-status, --name-only or -p; with -g
                                     the Move it was found by
     ls          entries             Entry and its path; `media` only with -l
+    memory conflicts  conflicts     {new, old, rule}, the two as memories
+    memory diff       differences   {memory_id, status, old, new}
+    memory history    versions      {memory_id, content, oid, commit, time, date, author, message, until}
+    memory import     report        {stored, known, skipped, problems, warnings}
+    memory log        commits       Commit
+    memory ls         memories      memory; `memory stale` and `evict` with days and access_count
+    memory show       memory        memory with has_embedding, access_count, last_accessed, related, review
+    memory stats      stats         {memories, agents, types, categories, in_doubt, model, waiting, index_bytes, stale}
     ops         operations          Operation
+    recall      query, mode, notes, left_out, hits    memory with similarity_score and why
     reflog      moves               Move
+    remember    memory_id, decision, rule, why, content, other_id, review, scores, dry_run, warnings
     show        commits, files      Commit with `changes`, and `metrics`, `params`, `uses` where it has them; for
                                     each REV:PATH a file, as cat
     stash list  stashes             Stash
     stash show  commit, changes     as diff
+    state       state, states       {agent_id, key, value, updated_at}
     status      branch, head, doing, clean, behind, staged, unstaged, untracked, conflicts; with --ignored, ignored
     tag         tags                Tag
 

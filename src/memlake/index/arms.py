@@ -4,33 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from memlake.index.rows import Overlay
+from memlake.index.scope import Filter, Shown
 from memlake.index.segments import NEVER, TOP, Block
 
 Array = np.ndarray[Any, Any]
 REACH = 16  # how far apart neighbours of a session are looked for: others write between them
-
-
-class Filter(NamedTuple):
-    """What a row must have: of each group of marks one; a time, an importance, a life that lasts."""
-
-    marks: tuple[tuple[int, ...], ...] = ()
-    since: int | None = None
-    until: int | None = None
-    least: float | None = None
-    now: int = 0
-
-
-class Shown(NamedTuple):
-    """Which rows are there to be seen: the trunk at a seq (None: now), or a branch over it."""
-
-    seq: int | None = None
-    overlay: Overlay | None = None
-    only_added: bool = False
 
 
 Ended = tuple[Array, Array]  # rows, and the seqs at which they ended

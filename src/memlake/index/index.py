@@ -14,16 +14,16 @@ from typing import NamedTuple
 import numpy as np
 
 from memlake.errors import Corrupt
-from memlake.index import arms, erase, fold, rank, rows, terms
-from memlake.index.arms import Array, Filter, Shown
+from memlake.index import arms, erase, fold, generations, rank, rows, terms
+from memlake.index.arms import Array
 from memlake.index.rank import Arms, Boosts, Facts, Scored
+from memlake.index.scope import Filter, Shown
 from memlake.index.vectorfile import read_header
 from memlake.index.vectors import Flat
 from memlake.index.view import AnyBlock, Moment, View
-from memlake.objects import disk, layout
+from memlake.objects import layout
 from memlake.objects.db import Database
 
-_SCHEMA = Path(__file__).with_name("schema.sql")
 _SPREAD = 50  # rows whose neighbours are looked at
 
 
@@ -62,17 +62,17 @@ class Index:
         self._vectors: dict[str, Flat] = {}
 
     def _open(self) -> None:
-        self.generation = _current(self.folder)
-        self.db = Database(self.generation / "index.db", schema=[_SCHEMA], durable=False)
+        self.generation = generations.current(self.folder)
+        self.db = Database(self.generation / "index.db", schema=[generations.SCHEMA], durable=False)
         self._view = View(self.db, self.generation)
 
     def renew(self) -> None:
         """Leave a damaged generation behind and begin a new, empty one; the history fills it."""
         self.db.close()
-        begin(self.folder)
+        generations.begin(self.folder)
         self._vectors.clear()
         self._open()
-        drop_old(self.folder)
+        generations.drop_old(self.folder)
 
     # -- searching ----------------------------------------------------------------------------
 
@@ -256,29 +256,3 @@ def _neighbours(fused: Mapping[int, float], moment: Moment, masks: Mapping[int, 
 
 def _block_of(blocks: Sequence[AnyBlock], row: int) -> AnyBlock | None:
     return next((block for block in blocks if block.first <= row < block.first + block.count), None)
-
-
-def _current(folder: Path) -> Path:
-    """The folder of the generation in use, made when there is none."""
-    named = folder / "CURRENT"
-    if not named.exists():
-        begin(folder)
-    return folder / named.read_text(encoding="ascii").strip()
-
-
-def begin(folder: Path) -> Path:
-    """A new, empty generation, in use from now on."""
-    folder.mkdir(parents=True, exist_ok=True)
-    known = [int(part.name) for part in folder.iterdir() if part.name.isdecimal()]
-    made = folder / str(max(known, default=0) + 1)
-    made.mkdir(exist_ok=True)
-    disk.write_file(folder / "CURRENT", made.name.encode())
-    return made
-
-
-def drop_old(folder: Path) -> None:
-    """Remove generations that are not in use."""
-    current = _current(folder)
-    for part in folder.iterdir():
-        if part.name.isdecimal() and part != current:
-            disk.remove_tree(part)

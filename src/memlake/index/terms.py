@@ -66,6 +66,11 @@ def query_words(text: str) -> list[str]:
     return [word for word in asked if word not in _stop_stems()] or asked
 
 
+def says_nothing(word: str) -> bool:
+    """Whether a stem is one of the words that every text has."""
+    return word in _stop_stems()
+
+
 def hash_of(term: str) -> int:
     """63 bits of a term: fits SQLite's integers and numpy's."""
     known = _hashes.get(term)

@@ -11,7 +11,8 @@ import numpy as np
 
 from memlake.errors import Corrupt
 from memlake.index import arms, fold, rows, segments
-from memlake.index.arms import Array, Filter, Shown
+from memlake.index.arms import Array
+from memlake.index.scope import Filter, Shown
 from memlake.index.tail import Tail
 from memlake.objects.db import Database
 

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from memlake.errors import InvalidInput
 from memlake.mcp.desk import Desk, Who, brief, within
-from memlake.memories.deciding import Outcome
 from memlake.memories.memories import Draft
+from memlake.memories.outcome import Outcome
 from memlake.memories.searching import Query, iso, own
 
 Result = dict[str, Any]

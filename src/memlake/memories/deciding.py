@@ -7,13 +7,14 @@ that says which rule spoke and what it measured, and a memory that changed meanw
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from memlake.errors import Conflict, InvalidInput
 from memlake.memories import keeping, searching
 from memlake.memories.decide import Decision, decide, needs_review
 from memlake.memories.ground import Ground
+from memlake.memories.outcome import Outcome
 from memlake.memories.record import Memory
 from memlake.memories.searching import Query
 
@@ -22,20 +23,6 @@ _NEAR = 8  # old memories a new one is held against
 _TRIES = 5
 _STRENGTH = ("skip", "replace", "conflict", "merge", "coexist", "add")
 Judge = Callable[[str, str], str | None]
-
-
-class Outcome(NamedTuple):
-    """What became of a new memory: the one that stands for it now, the decision and its reason."""
-
-    memory_id: str
-    decision: str
-    rule: str
-    why: str
-    content: str
-    other_id: str | None = None
-    review: bool = False
-    scores: Mapping[str, float] = {}
-    warnings: tuple[str, ...] = ()
 
 
 class Verdict(NamedTuple):
@@ -57,11 +44,6 @@ def remember(
             if attempt == _TRIES - 1:
                 raise
     raise AssertionError("unreachable")
-
-
-def added(memory: Memory) -> Outcome:
-    """What became of a memory that was stored as it is."""
-    return outcome(memory, Verdict(_plain_add(), None), "add")
 
 
 def _plain_add() -> Decision:

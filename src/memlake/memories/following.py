@@ -7,19 +7,30 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Sequence
+from typing import Protocol
 
 from memlake.errors import NotFound, Purged
 from memlake.index import rows
-from memlake.index.arms import Shown
-from memlake.index.index import Index
 from memlake.index.rows import Docs, Overlay, Replaced
+from memlake.index.scope import Shown
 from memlake.memories import record
+from memlake.objects.db import Database
 from memlake.records import Change, Commit
 from memlake.versions import refs
 from memlake.versions.history import History
 
 ROOM = "memories/"
 FAR = 10_000  # commits behind from which the trees are compared instead of walking
+
+
+class Index(Protocol):
+    """What of an index is needed to bring it up to the history."""
+
+    @property
+    def db(self) -> Database: ...
+
+    def fold_soon(self) -> None:
+        """Tidy up in the background when it is due."""
 
 
 def follow(history: History, index: Index, branch: str, known: Docs | None = None) -> Commit | None:

@@ -5,37 +5,43 @@ from __future__ import annotations
 import dataclasses
 import uuid
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from memlake import memories as later  # rules of deciding and of secrets: 20 ms that only writing pays
 from memlake.config import Settings
 from memlake.errors import Denied
 from memlake.memories import (
     branches,
-    deciding,
+    counting,
     embedding,
     erasing,
     importing,
     keeping,
+    naming,
+    outcome,
     record,
     searching,
-    secrets,
     state,
     tending,
     timeline,
 )
 from memlake.memories.branches import MemoryBranch, MergedBranch
-from memlake.memories.decide import vague
-from memlake.memories.deciding import Judge, Outcome
+from memlake.memories.counting import Stats
 from memlake.memories.ground import Ground
 from memlake.memories.opening import Shared
+from memlake.memories.outcome import Outcome
 from memlake.memories.record import Memory, State
 from memlake.memories.searching import EVERYONE, Hits, Query
 from memlake.memories.tending import Age, Doubt, Rule
 from memlake.memories.timeline import Difference, Version
+from memlake.memories.wording import vague
 from memlake.objects import layout
 from memlake.records import Commit
 from memlake.reports import PurgeReport
 from memlake.versions import refs
+
+if TYPE_CHECKING:
+    from memlake.memories.deciding import Judge
 
 
 class Draft(NamedTuple):
@@ -74,7 +80,7 @@ class Memories:
             what = f"store memory {first}" if len(made) == 1 else f"store {len(made)} memories"
             keeping.put(self.ground, [one.memory for one in made], what)
             self.shared.wake()
-        return [deciding.added(one.memory)._replace(warnings=one.warnings) for one in made]
+        return [outcome.added(one.memory)._replace(warnings=one.warnings) for one in made]
 
     def remember(
         self, draft: Draft, on_conflict: str = "decide", *, dry_run: bool = False, judge: Judge | None = None
@@ -82,7 +88,7 @@ class Memories:
         """Store a memory, or let it skip, replace, correct or join one that is there; says which, and why."""
         self._check_enabled()
         new = prepare(draft, self.ground.settings)
-        done = deciding.remember(self.ground, new.memory, way=on_conflict, dry_run=dry_run, judge=judge)
+        done = later.deciding.remember(self.ground, new.memory, way=on_conflict, dry_run=dry_run, judge=judge)
         self.shared.wake()
         return done._replace(warnings=new.warnings)
 
@@ -131,6 +137,10 @@ class Memories:
     def get(self, memory_id: str) -> Memory:
         return keeping.get(self.ground, record.checked_id(memory_id))
 
+    def full_id(self, beginning: str) -> str:
+        """The id of the memory, here or gone, whose id begins so."""
+        return naming.full_id(self.ground, beginning)
+
     def listed(self, query: Query) -> list[Memory]:
         return searching.listed(self.ground, query)
 
@@ -164,6 +174,11 @@ class Memories:
 
     def evict(self, rule: Rule, *, dry_run: bool = False) -> list[Age]:
         return tending.evict(self.ground, self.shared.access, rule, dry_run=dry_run)
+
+    def stats(self) -> Stats:
+        """The memories of the branch in figures."""
+        model = self.shared.wanted if self.shared.embedder() is not None else "none"
+        return counting.stats(self.ground, model)._replace(stale=len(self.stale(Rule())))
 
     # -- branches -----------------------------------------------------------------------------
 
@@ -233,7 +248,7 @@ class Prepared(NamedTuple):
 
 def prepare(draft: Draft, settings: Settings) -> Prepared:
     """A memory from a draft, checked; secrets in it warned of, left out or refused, as the setting says."""
-    content, warnings = secrets.guard(record.checked_content(draft.content), settings.memory_secrets)
+    content, warnings = later.secrets.guard(record.checked_content(draft.content), settings.memory_secrets)
     unclear = vague(content)
     made = _checked(draft._replace(content=content))
     return Prepared(made, (*warnings, unclear) if unclear else warnings)

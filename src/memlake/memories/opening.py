@@ -52,6 +52,10 @@ class Shared:
                     embedding.model_wanted(self.index, found.name, name)
             return self._embedders[name]
 
+    def is_embedder_open(self) -> bool:
+        """Whether the configured embedder was used already, so that using it again costs no start."""
+        return self._embedders.get(self.wanted) is not None
+
     def vector_of(self, text: str) -> tuple[str, Any] | None:
         """The vector of a query by the model whose vectors serve now; None when there is none, or it cannot read it."""
         if not embedding.serving(self.index) and self.wanted == "none":

@@ -7,9 +7,9 @@ from datetime import datetime, timedelta, timezone
 from typing import Any, NamedTuple
 
 from memlake.errors import Corrupt, InvalidInput, NotFound, Purged, Unavailable
-from memlake.index.arms import Filter, Shown
 from memlake.index.index import Asked, Found
 from memlake.index.rank import Boosts
+from memlake.index.scope import Filter, Shown
 from memlake.index.terms import hash_of, mark
 from memlake.memories import following, record
 from memlake.memories.access import Access

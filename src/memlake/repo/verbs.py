@@ -18,6 +18,7 @@ from memlake.repo.opened import AnyPath, Opened, SomePaths, each
 
 if TYPE_CHECKING:
     from memlake.memories.memories import Memories
+    from memlake.memories.narrow import Narrow
     from memlake.reports import (
         About,
         BlameLine,
@@ -387,6 +388,10 @@ class Repo(Opened):
             self._look(), shared.index, name, self._settings, lambda: self._draft, shared.vector_of, shared.read_counts
         )
         return memories.memories.Memories(ground, shared)
+
+    def narrow(self) -> Narrow:
+        """The little of memories that hooks need, without the weight of an index that is opened whole."""
+        return memories.narrow.Narrow(self._look(), self.dir, self._settings)
 
     # -- keeping ------------------------------------------------------------------------------
 

@@ -1,0 +1,142 @@
+"""recall: the memories that answer a question, best first, with why. What is shown is data, never commands."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from memlake import memories as parts
+from memlake.cli.arguments import json_option
+from memlake.cli.remembering import branch_option, completing_memories, filing_options, pass_memories
+from memlake.cli.screen import Screen
+from memlake.cli.words import clean
+from memlake.errors import Error
+
+if TYPE_CHECKING:
+    from memlake.memories.memories import Memories
+    from memlake.memories.searching import Hits
+
+_INDENT = " " * 6
+_PER_TOKEN = 4  # characters a token stands for, roughly
+_AFTERWARDS = 0.3  # seconds for memories that wait for a vector, once the answer is printed
+
+
+@click.command()
+@click.argument("query", required=False, default="")
+@click.option("-n", "--limit", type=click.IntRange(1), default=10, show_default=True, help="At most N hits.")
+@click.option("--offset", type=click.IntRange(0), default=0, help="Leave out the first N.")
+@filing_options
+@click.option(
+    "--agent", "agents", multiple=True, metavar="NAME", shell_complete=completing_memories("agent"),
+    help="Whose; everybody's unless given. Again for more.",
+)  # fmt: skip
+@click.option("--since", metavar="TIME", help='Stored from then on: a date, or "last week".')
+@click.option("--until", metavar="TIME", help="Stored before then.")
+@click.option("--min-importance", type=click.FloatRange(0, 1), help="At least this important.")
+@click.option(
+    "--mode",
+    type=click.Choice(["hybrid", "keyword", "semantic"]),
+    default="hybrid",
+    show_default=True,
+    help="By words, by meaning, or both.",
+)
+@click.option("--as-of", metavar="REV|TIME", help="What was remembered then.")
+@branch_option
+@click.option(
+    "--sees",
+    type=click.Choice(["branch", "branch-only", "main"]),
+    default="branch",
+    show_default=True,
+    help="All the branch has, only what it added, or the trunk instead.",
+)
+@click.option("--explain", is_flag=True, help="Say what each arm of the search gave each hit.")
+@click.option("--max-tokens", type=click.IntRange(1), help="Stop when the hits are about this long.")
+@json_option
+@pass_memories
+def recall(memories: Memories, screen: Screen, /, *, query: str, agents: tuple[str, ...], **given: Any) -> None:
+    """Find memories by what they mean and say, best first; without QUERY the newest.
+
+    Contents are data that agents and people recorded; control characters in them are made visible.
+    """
+    explain, max_tokens, as_json = (given.pop(name) for name in ("explain", "max_tokens", "as_json"))
+    asked = parts.searching.Query(query, agent_id=agents or "*", **given)
+    begun = time.perf_counter()
+    hits = memories.search(asked)
+    took = time.perf_counter() - begun
+    kept = hits[: fitting(hits, max_tokens)]
+    if as_json:
+        screen.json(
+            {"query": query, "mode": hits.mode, "notes": hits.notes, "left_out": len(hits) - len(kept), "hits": kept}
+        )
+    else:
+        with screen.pages():
+            _show(screen, kept, explain=explain)
+    _tell(
+        screen, hits, len(kept), plan=f"{hits.mode} on {memories.ground.branch}, {took * 1e3:.0f} ms" if explain else ""
+    )
+    _embed_some(memories)
+
+
+def fitting(hits: Sequence[Mapping[str, Any]], max_tokens: int | None) -> int:
+    """How many hits a budget of tokens holds; always the first."""
+    if max_tokens is None:
+        return len(hits)
+    room = max_tokens * _PER_TOKEN
+    for number, hit in enumerate(hits):
+        room -= len(hit["content"]) + 80
+        if room < 0 and number:
+            return number
+    return len(hits)
+
+
+def _tell(screen: Screen, hits: Hits, kept: int, *, plan: str) -> None:
+    """What is for the person, not for the pipe."""
+    for note in hits.notes:
+        screen.warn(note)
+    if plan:
+        screen.note(f"searched: {plan}")
+    if not hits:
+        screen.note("Nothing found.")
+    elif kept < len(hits):
+        screen.note(f"{len(hits) - kept} more left out by --max-tokens.")
+
+
+def _show(screen: Screen, hits: Sequence[Mapping[str, Any]], *, explain: bool) -> None:
+    for number, hit in enumerate(hits):
+        screen.lines([""] * bool(number))
+        screen.lines(hit_lines(screen, hit))
+        if explain:
+            why = "  ".join(f"{arm} {value:.3f}" for arm, value in hit["why"].items())
+            screen.line(screen.paint(f"{_INDENT}why: {why}", "dim"))
+
+
+def hit_lines(screen: Screen, hit: Mapping[str, Any]) -> Iterator[str]:
+    """One memory: where it comes from, what it says (indented: it cannot pass for another), how it is filed."""
+    score = f"{hit['similarity_score']:.2f}" if hit.get("similarity_score") else "-   "
+    who = clean(hit["agent_id"]).replace("\n", " ") or "-"
+    yield f"{screen.paint(score, 'bold')}  {screen.paint(hit['memory_id'], 'id')}  {hit['created_at'][:10]}  {who}"
+    yield from (f"{_INDENT}{line}" for line in wrapped(hit["content"], screen.width - len(_INDENT)))
+    filed = [hit["memory_type"], hit["category"], *(f"#{tag}" for tag in hit["tags"])]
+    yield screen.paint(_INDENT + clean("  ".join(part for part in filed if part)).replace("\n", " "), "dim")
+
+
+def wrapped(text: str, width: int) -> Iterator[str]:
+    """Stored text in lines, harmless whoever reads them: a pipe may well end in a terminal."""
+    import textwrap
+
+    for line in clean(text).replace("\t", "    ").split("\n"):
+        yield from textwrap.wrap(line, max(width, 20), break_on_hyphens=False) or [""]
+
+
+def _embed_some(memories: Memories) -> None:
+    """A short-lived process helps along: a few of what waits, where a model is open already. Never before printing."""
+    end = time.monotonic() + _AFTERWARDS
+    if not memories.shared.is_embedder_open():
+        return
+    with suppress(Error):  # the answer is out already; the queue keeps what was not done
+        while time.monotonic() < end and memories.embed_pending(4):
+            continue

@@ -1,0 +1,145 @@
+"""How verbs about memories take their arguments: the open memories, shared options, completion. Shows nothing."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+
+import click
+
+from memlake import config, memories
+from memlake.cli.arguments import Completer, completing, screen
+from memlake.cli.screen import Screen
+from memlake.errors import Error, Usage
+from memlake.memories.record import CATEGORIES, TYPES, Memory
+from memlake.repo import open_for_memories, open_repo
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+    from memlake.memories.memories import Memories
+
+P = ParamSpec("P")
+R = TypeVar("R")
+_KNOWN = 500  # memories whose names a shell's line is completed from
+
+
+def pass_memories(verb: Callable[Concatenate[Memories, Screen, P], R]) -> Callable[P, R]:
+    """Calls `verb` with the memories of the branch asked for, of the repo here or the personal one, and the screen."""
+
+    @functools.wraps(verb)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        branch: Any = kwargs.pop("branch", None)
+        config.one_thread_of_algebra()
+        with open_for_memories() as repo:
+            return verb(repo.memories(branch), screen(config.read_settings(repo.dir)), *args, **kwargs)
+
+    return call
+
+
+# -- completion
+
+
+def _recent() -> list[Memory]:
+    found = config.find_repo() or config.personal_folder()
+    with open_repo(found) as repo:
+        return repo.narrow().newest(_KNOWN)
+
+
+def _names_of(kind: str) -> Iterable[tuple[str, str]]:
+    if kind == "category":
+        yield from ((name, "") for name in CATEGORIES)
+    if kind == "type":
+        yield from ((name, "") for name in TYPES)
+    for memory in _recent():
+        if kind == "id":
+            yield memory.memory_id, " ".join(memory.content[:60].split())
+        elif kind == "tag":
+            yield from ((tag, "") for tag in memory.tags)
+        else:
+            yield {"category": memory.category, "type": memory.memory_type, "agent": memory.agent_id}[kind], ""
+
+
+def completing_memories(kind: str) -> Completer:
+    """A completer of what the newest memories have: "category", "tag", "type", "agent" or "id"."""
+
+    def complete(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        found: dict[str, str] = {}
+        try:
+            for folder in ctx.find_root().params.get("folders") or ():
+                os.chdir(folder)
+            for name, about in _names_of(kind):
+                found.setdefault(name, about)
+        except (Error, OSError):  # a shell's line is no place for a message
+            pass
+        fitting = sorted(name for name in found if name and name.startswith(incomplete))
+        return [CompletionItem(name, help=found[name] or None) for name in fitting]
+
+    return complete
+
+
+# -- options
+
+
+branch_option = click.option(
+    "--branch", metavar="NAME", shell_complete=completing("branch"), help="On this branch, not the one checked out."
+)
+agent_option = click.option("--agent", metavar="NAME", shell_complete=completing_memories("agent"), help="Whose.")
+id_argument = click.argument("memory_id", metavar="ID", shell_complete=completing_memories("id"))
+quiet_option = click.option("-q", "--quiet", is_flag=True, help="Print the id and nothing else.")
+
+
+def _metadata(_ctx: click.Context, _param: click.Parameter, pairs: tuple[str, ...]) -> dict[str, Any]:
+    """`k=v` pairs; a value that is JSON is that value, any other is text."""
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            raise Usage(f"'{pair}' is not of the form name=value. Nothing was done.")
+        found[name] = json_or_text(value)
+    return found
+
+
+def json_or_text(value: str) -> Any:
+    try:
+        return json.loads(value, parse_constant=str)
+    except (ValueError, RecursionError):
+        return value
+
+
+metadata_option = click.option(
+    "--metadata", multiple=True, metavar="NAME=VALUE", callback=_metadata, help="A fact beside it; VALUE may be JSON."
+)
+_FILING = (
+    click.option(
+        "--category", metavar="NAME", shell_complete=completing_memories("category"),
+        help=f"Where it is filed: {', '.join(CATEGORIES)}, or your own.",
+    ),
+    click.option(
+        "--tag", "tags", multiple=True, metavar="TAG", shell_complete=completing_memories("tag"),
+        help="A tag; again for more.",
+    ),
+    click.option(
+        "--type", "memory_type", metavar="TYPE", shell_complete=completing_memories("type"),
+        help=f"{', '.join(TYPES)}, or your own.",
+    ),
+    click.option("--session", "session_id", metavar="NAME", help="The session it belongs to."),
+    metadata_option,
+)  # fmt: skip
+
+
+def filing_options(verb: Callable[P, R]) -> Callable[P, R]:
+    """--category, --tag, --type, --session and --metadata, to file a memory by or to look for it."""
+    for option in reversed(_FILING):
+        verb = option(verb)
+    return verb
+
+
+def draft(content: str, **given: Any) -> Any:
+    """A memory to be stored, of what was given on the command line."""
+    return memories.memories.Draft(content, **{name: value for name, value in given.items() if value is not None})

@@ -1,0 +1,218 @@
+"""Verbs of `memory` that change memories: update, forget, restore, purge, conflicts, resolve, stale, evict."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from memlake import memories as parts
+from memlake.cli import words
+from memlake.cli.arguments import json_option
+from memlake.cli.recalls import wrapped
+from memlake.cli.remembering import (
+    agent_option,
+    branch_option,
+    completing_memories,
+    draft,
+    filing_options,
+    id_argument,
+    pass_memories,
+)
+from memlake.cli.screen import Screen
+from memlake.cli.words import clean
+from memlake.errors import Nothing, Usage
+from memlake.memories.record import Memory
+
+if TYPE_CHECKING:
+    from memlake.memories.memories import Memories
+    from memlake.memories.tending import Age, Doubt, Rule
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _about(memory: Memory) -> str:
+    text = clean(" ".join(memory.content.split()))
+    return text if len(text) <= 60 else f"{text[:59]}…"
+
+
+@click.command()
+@id_argument
+@click.argument("text", required=False)
+@filing_options
+@click.option("--importance", type=click.FloatRange(0, 1), help="0 to 1.")
+@click.option("--expires", "expires_at", metavar="TIME", help="When it ends.")
+@branch_option
+@json_option
+@pass_memories
+def update(
+    memories: Memories, screen: Screen, /, *, memory_id: str, text: str | None, as_json: bool, **given: Any
+) -> None:
+    """Change what a memory says (TEXT) or how it is filed. Its earlier content stays in its history."""
+    old = memories.get(memories.full_id(memory_id))
+    changed = {name: value for name, value in given.items() if value is not None and value not in ((), {})}
+    changed |= {"content": text} if text is not None else {}
+    if not changed:
+        raise Usage("say what to change: TEXT, or an option such as --category. Nothing was changed.")
+    made = memories.update(old.memory_id, draft(**{"content": old.content, **changed}), changed=changed)
+    if as_json:
+        screen.json({"memory": memories.fields(made)})
+    else:
+        screen.line(f"Updated {made.memory_id}: {_about(made)}")
+
+
+@click.command()
+@click.argument("memory_ids", nargs=-1, required=True, metavar="ID...", shell_complete=completing_memories("id"))
+@branch_option
+@pass_memories
+def forget(memories: Memories, screen: Screen, /, *, memory_ids: tuple[str, ...]) -> None:
+    """Remove memories from the branch. `memlake memory restore` brings them back."""
+    found = [memories.get(memories.full_id(given)) for given in memory_ids]  # all are there, or none goes
+    for memory in found:
+        memories.delete(memory.memory_id)
+        screen.line(f"Forgot {memory.memory_id}: {_about(memory)}")
+
+
+@click.command()
+@id_argument
+@click.option("--at", metavar="REV|TIME|VERSION", help="The value it had then; unless given, the one before.")
+@branch_option
+@pass_memories
+def restore(memories: Memories, screen: Screen, /, *, memory_id: str, at: str | None) -> None:
+    """Bring back a memory that was forgotten, or a value it had."""
+    made = memories.restore(memories.full_id(memory_id), at)
+    screen.line(f"Restored {made.memory_id}: {_about(made)}")
+
+
+@click.command()
+@id_argument
+@click.option("--reason", required=True, help="Why; kept on the tombstone.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@branch_option
+@json_option
+@pass_memories
+def purge(memories: Memories, screen: Screen, /, *, memory_id: str, reason: str, yes: bool, as_json: bool) -> None:
+    """Erase every version of a memory for good: its bytes, its vectors, its words in the index. Cannot be undone."""
+    full = memories.full_id(memory_id)
+    if not yes:
+        _ask(f"Erase every version of memory {full} for good?")
+    report = memories.purge(full, reason)
+    if as_json:
+        screen.json({"report": report})
+    else:
+        screen.line(f"Erased memory {full}: {words.count(len(report.purged), 'object')}, {words.size(report.bytes)}.")
+        screen.lines(clean(note) for note in report.notes)
+
+
+def _ask(question: str) -> None:
+    if not sys.stdin.isatty():
+        raise Usage(
+            "purge cannot ask here, and it cannot be undone. Nothing was erased.", hint="Say --yes if you mean it."
+        )
+    if not click.confirm(question, err=True):
+        raise Nothing("nothing was erased.")
+
+
+@click.command()
+@agent_option
+@branch_option
+@json_option
+@pass_memories
+def conflicts(memories: Memories, screen: Screen, /, *, agent: str | None, as_json: bool) -> None:
+    """List memories that may contradict another: both were kept, and you may say which stands."""
+    found = memories.conflicts("*" if agent is None else agent)
+    if as_json:
+        screen.json({"conflicts": [_doubt(one) for one in found]})
+        return
+    for one in found:
+        screen.line(f"{screen.paint(one.new.memory_id, 'id')}  ({clean(one.rule)})")
+        screen.lines(f"    new: {line}" for line in wrapped(one.new.content, screen.width - 9))
+        screen.lines(f"    old: {line}" for line in (wrapped(one.old.content, screen.width - 9) if one.old else ()))
+    screen.note("Settle one with: memlake memory resolve ID --keep new|old|both" if found else "Nothing is in doubt.")
+
+
+def _doubt(one: Doubt) -> dict[str, Any]:
+    sides = {
+        name: parts.searching.fields(side) if side else None for name, side in (("new", one.new), ("old", one.old))
+    }
+    return {**sides, "rule": one.rule}
+
+
+@click.command()
+@id_argument
+@click.option("--keep", type=click.Choice(["new", "old", "both"]), required=True, help="Which of the two stands.")
+@branch_option
+@pass_memories
+def resolve(memories: Memories, screen: Screen, /, *, memory_id: str, keep: str) -> None:
+    """Settle a conflict: the new memory stands, the old one, or both."""
+    made = memories.resolve(memories.full_id(memory_id), keep)
+    screen.line(f"Kept {keep}: {made.memory_id} {_about(made)}")
+
+
+def _rule_options(verb: F) -> F:
+    """What counts as stale."""
+    rule = (
+        click.option("--days", type=click.FloatRange(0), default=90.0, show_default=True, help="Unchanged so long."),
+        click.option(
+            "--max-importance", type=click.FloatRange(0, 1), default=0.5, show_default=True, help="No more important."
+        ),
+        click.option("--max-access", type=click.IntRange(0), default=0, show_default=True, help="Read no more often."),
+        agent_option,
+    )  # fmt: skip
+    for option in reversed(rule):
+        verb = option(verb)
+    return verb
+
+
+def _rule(given: dict[str, Any]) -> Rule:
+    agent = given.pop("agent")
+    return parts.tending.Rule(agent_id="*" if agent is None else agent, **given)
+
+
+@click.command()
+@_rule_options
+@branch_option
+@json_option
+@pass_memories
+def stale(memories: Memories, screen: Screen, /, *, as_json: bool, **given: Any) -> None:
+    """List memories that are old, not important and not read, the least useful first."""
+    _show(screen, memories.stale(_rule(given)), as_json=as_json, none="Nothing is stale.")
+
+
+@click.command()
+@_rule_options
+@click.option("-n", "--dry-run", is_flag=True, help="List what would go, and forget nothing.")
+@branch_option
+@json_option
+@pass_memories
+def evict(memories: Memories, screen: Screen, /, *, dry_run: bool, as_json: bool, **given: Any) -> None:
+    """Forget what is stale, and what has expired. It can be restored."""
+    gone = memories.evict(_rule(given), dry_run=dry_run)
+    _show(screen, gone, as_json=as_json, none="Nothing is stale or expired.")
+    if gone and not as_json:
+        screen.note(f"{'Would forget' if dry_run else 'Forgot'} {words.count(len(gone), 'memory', 'memories')}.")
+
+
+def _show(screen: Screen, found: Sequence[Age], *, as_json: bool, none: str) -> None:
+    if as_json:
+        screen.json(
+            {
+                "memories": [
+                    {**parts.searching.fields(age.memory), "days": round(age.days, 2), "access_count": age.access_count}
+                    for age in found
+                ]
+            }
+        )
+        return
+    for age in found:
+        read = words.count(age.access_count, "read")
+        screen.line(
+            f"{age.memory.memory_id} {age.days:6.0f} days  {read:>8}  {age.memory.importance:.2f}  {_about(age.memory)}"
+        )
+    if not found:
+        screen.note(none)
+
+
+VERBS = (update, forget, restore, purge, conflicts, resolve, stale, evict)

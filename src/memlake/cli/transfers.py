@@ -1,0 +1,88 @@
+"""Verbs of `memory` that take memories out of a repo and bring them in: export, import."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from memlake import memories as parts
+from memlake.cli import words
+from memlake.cli.arguments import json_option
+from memlake.cli.remembering import branch_option, pass_memories
+from memlake.cli.screen import Screen
+from memlake.cli.words import clean
+from memlake.errors import AlreadyExists, Unavailable
+
+if TYPE_CHECKING:
+    from memlake.memories.memories import Memories
+    from memlake.memories.transfer import Report
+
+_FORMATS = ("auto", "jsonl", "mem0", "server-memory", "basic-memory", "hatidata")
+
+
+@click.command("export")
+@click.argument("file", default="-")
+@click.option("-f", "--force", is_flag=True, help="Over a FILE that exists.")
+@branch_option
+@pass_memories
+def export_memories(memories: Memories, screen: Screen, /, *, file: str, force: bool) -> None:
+    """Write every memory of the branch, with its earlier values, as JSON lines to FILE or standard output."""
+    if file == "-":
+        sys.stdout.flush()
+        count = parts.transfer.write(parts.transfer.kept(memories), sys.stdout.buffer)
+        sys.stdout.buffer.flush()
+    else:
+        count = _to_file(memories, file, force=force)
+    screen.note(f"Wrote {words.count(count, 'memory', 'memories')}{'' if file == '-' else f' to {clean(file)}'}.")
+
+
+def _to_file(memories: Memories, file: str, *, force: bool) -> int:
+    """Whole or not at all: an old file stays until the new one is complete."""
+    if os.path.lexists(file) and not force:
+        raise AlreadyExists(f"'{file}' exists. Nothing was written.", hint="Write over it with --force.")
+    new = f"{file}.{os.getpid()}.new"
+    try:
+        with open(new, "xb") as stream:
+            count = parts.transfer.write(parts.transfer.kept(memories), stream)
+        os.replace(new, file)
+    except OSError as error:
+        raise Unavailable(f"'{file}' could not be written: {error.strerror}. It was not changed.") from error
+    finally:
+        if os.path.exists(new):
+            os.unlink(new)
+    return count
+
+
+@click.command("import")
+@click.argument("file")
+@click.option("--format", "form", type=click.Choice(_FORMATS), default="auto", show_default=True, help="What FILE is.")
+@click.option("--skip-bad", is_flag=True, help="Leave out what cannot be read, and say how much.")
+@branch_option
+@json_option
+@pass_memories
+def import_memories(memories: Memories, screen: Screen, /, *, file: str, as_json: bool, **how: Any) -> None:
+    """Bring in memories from FILE (- for standard input): our own JSON lines, or what another program keeps.
+
+    mem0 exports, server-memory JSONL, a folder of basic-memory notes and HatiData files are known. What is there
+    already is not stored twice.
+    """
+    source = sys.stdin.buffer if file == "-" else file
+    report = parts.transfer.load(memories, parts.transfer.read(source, format=how["form"], skip_bad=how["skip_bad"]))
+    if as_json:
+        screen.json({"report": report})
+    else:
+        _show(screen, report)
+
+
+def _show(screen: Screen, report: Report) -> None:
+    known = f", {report.known:,} known already" if report.known else ""
+    skipped = f", {report.skipped:,} left out" if report.skipped else ""
+    screen.line(f"Stored {words.count(report.stored, 'memory', 'memories')}{known}{skipped}.")
+    for text in (*report.problems, *report.warnings):
+        screen.warn(text)
+
+
+VERBS = (export_memories, import_memories)

@@ -1,0 +1,98 @@
+"""The verb `mcp`: runs the server over stdio, and sets clients up to start it. The SDK is loaded only to serve."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from memlake import config, dotfiles
+from memlake.dotfiles import Plan
+from memlake.errors import Nothing, Unavailable
+from memlake.mcp import install as clients
+from memlake.mcp.install import CLIENTS, Server
+
+_SDK = ("mcp", "mcp_types", "anyio")
+_client = click.option("--client", "name", type=click.Choice(list(CLIENTS)), required=True, help="Which client.")
+_scope = click.option(
+    "--scope", type=click.Choice(clients.SCOPES), help="For this project (unless given), or for you everywhere."
+)
+_dry_run = click.option("-n", "--dry-run", is_flag=True, help="Print the file as it would be, and write nothing.")
+
+
+@click.group(invoke_without_command=True)
+@click.option(
+    "--profile",
+    type=click.Choice(["default", "full"]),
+    default="default",
+    show_default=True,
+    help="Which tools: those for memories, or history and branches too.",
+)
+@click.option("--agent-id", default="", metavar="NAME", help="Who remembers; the client's own name unless given.")
+@click.option("--session-id", metavar="NAME", help="The session memories belong to.")
+@click.option("--branch", metavar="NAME", help="The branch to work on; fixed while the server runs.")
+@click.pass_context
+def mcp(ctx: click.Context, profile: str, agent_id: str, session_id: str | None, branch: str | None) -> None:
+    """Serve memories to an agent over MCP, on standard input and output, until the client goes away."""
+    if ctx.invoked_subcommand is None:
+        server, desk = _load("server"), _load("desk")
+        server.run(desk.Desk(None, branch), desk.Who(agent_id, session_id), profile)
+
+
+def _load(module: str) -> Any:
+    """A module of the server, by its name: the SDK behind it takes a second that `install` and `--help` do not have."""
+    try:
+        return importlib.import_module(f"memlake.mcp.{module}")
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] not in _SDK:
+            raise
+        raise Unavailable(
+            "the MCP server needs the package `mcp`, which is not installed.",
+            hint=f"{sys.executable} -m pip install 'memlake[mcp]'",
+        ) from error
+
+
+@mcp.command()
+@_client
+@_scope
+@_dry_run
+def install(name: str, scope: str | None, dry_run: bool) -> None:
+    """Set a client up to start the server: one entry in its settings file, the rest kept. Again changes nothing."""
+    client, root = CLIENTS[name], config.find_repo()
+    path = clients.file_of(client, scope, root or Path.cwd(), Path.home())
+    pinned = root if scope != "user" or name == "desktop" else None
+    server = Server(sys.executable, str(pinned) if pinned else None)
+    plan = dotfiles.plan(path, clients.adding(client, server, path))
+    if dry_run:
+        click.echo(f"{path} would be:\n{plan.new}", nl=False)
+        return
+    if not plan.changes:
+        click.echo(f"{path} has memlake already. Nothing was changed.")
+        return
+    click.echo(_done(plan, "Added memlake to"))
+    click.echo(f"Next: {client.then}")
+
+
+@mcp.command()
+@_client
+@_scope
+@_dry_run
+def uninstall(name: str, scope: str | None, dry_run: bool) -> None:
+    """Take memlake out of a client's settings file; the rest is kept."""
+    client = CLIENTS[name]
+    path = clients.file_of(client, scope, config.find_repo() or Path.cwd(), Path.home())
+    plan = dotfiles.plan(path, clients.removing(client, path))
+    if plan.old is None or not plan.changes:
+        raise Nothing(f"{path} does not have memlake. Nothing was changed.")
+    if dry_run:
+        click.echo(f"{path} would be:\n{plan.new}", nl=False)
+        return
+    click.echo(_done(plan, "Took memlake out of"))
+
+
+def _done(plan: Plan, what: str) -> str:
+    kept = dotfiles.write(plan)
+    return f"{what} {plan.path}" + (f" (before: {kept.name})" if kept else "")

@@ -1,0 +1,109 @@
+"""Which file of each client says that memlake serves it, and what it says there. Pure: reads and writes nothing."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from memlake import dotfiles
+from memlake.dotfiles import Change
+from memlake.errors import InvalidInput
+
+NAME = "memlake"
+SCOPES = ("project", "user")
+
+
+class Client(NamedTuple):
+    """A program that speaks MCP: its files by scope (`~` is home), the table in them, and what to do next."""
+
+    name: str
+    table: str
+    files: Mapping[str, str]
+    then: str
+
+
+class Server(NamedTuple):
+    """How a client starts the server: the command, and the folder of the repo when it is to be that one."""
+
+    command: str
+    folder: str | None = None
+
+    @property
+    def args(self) -> list[str]:
+        return ["-m", "memlake.cli", *(("-C", self.folder) if self.folder else ()), "mcp"]
+
+
+_APP = "~/Library/Application Support" if sys.platform == "darwin" else "~/.config"
+CLIENTS = {
+    client.name: client
+    for client in (
+        Client(
+            "claude", "mcpServers", {"project": ".mcp.json", "user": "~/.claude.json"},
+            "Start `claude` in this folder and approve the server; `claude mcp list` shows it.",
+        ),
+        Client(
+            "codex", "mcp_servers", {"project": ".codex/config.toml", "user": "~/.codex/config.toml"},
+            "Start `codex`; `codex mcp list` shows it. A project's file counts once the folder is trusted.",
+        ),
+        Client(
+            "cursor", "mcpServers", {"project": ".cursor/mcp.json", "user": "~/.cursor/mcp.json"},
+            "Switch it on under Settings, MCP.",
+        ),
+        Client(
+            "vscode", "servers", {"project": ".vscode/mcp.json", "user": f"{_APP}/Code/User/mcp.json"},
+            "Run the command `MCP: List Servers` and start it.",
+        ),
+        Client(
+            "gemini", "mcpServers", {"project": ".gemini/settings.json", "user": "~/.gemini/settings.json"},
+            "Start `gemini` and trust the folder; `gemini mcp list` shows it.",
+        ),
+        Client(
+            "opencode", "mcp", {"project": "opencode.json", "user": "~/.config/opencode/opencode.json"},
+            "Start `opencode`; `opencode mcp list` shows it.",
+        ),
+        Client(
+            "desktop", "mcpServers", {"user": f"{_APP}/Claude/claude_desktop_config.json"},
+            "Quit Claude Desktop and start it again.",
+        ),
+    )
+}  # fmt: skip
+
+
+def file_of(client: Client, scope: str | None, root: Path, home: Path) -> Path:
+    """The file of a client; the project's where there is one and nothing else is asked for."""
+    wanted = scope or next(iter(client.files))
+    if wanted not in client.files:
+        raise InvalidInput(
+            f"{client.name} has no settings of a {wanted}. Nothing was changed.",
+            hint=f"Use --scope {next(iter(client.files))}.",
+        )
+    name = client.files[wanted]
+    return home / name[2:] if name.startswith("~/") else root / name
+
+
+def entry(client: Client, server: Server) -> dict[str, Any]:
+    """What the client's file says of the server."""
+    if client.name == "opencode":
+        return {"type": "local", "command": [server.command, *server.args], "enabled": True}
+    kind = {"type": "stdio"} if client.name in ("claude", "vscode") else {}
+    return {**kind, "command": server.command, "args": server.args}
+
+
+def adding(client: Client, server: Server, path: Path) -> Change:
+    """The change that names the server in a client's file; what else the entry says (its env) stays."""
+
+    def change(document: Any) -> None:
+        table = dotfiles.section(document, client.table, path)
+        dotfiles.section(table, NAME, path).update(entry(client, server))
+
+    return change
+
+
+def removing(client: Client, path: Path) -> Change:
+    def change(document: Any) -> None:
+        if client.table in document:
+            dotfiles.section(document, client.table, path).pop(NAME, None)
+
+    return change

@@ -1,0 +1,81 @@
+"""How many memories there are, of whom and of what kind, and what the index costs. Reads only."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+from memlake.errors import NotFound, Purged
+from memlake.index import waiting
+from memlake.memories import embedding, following, record
+from memlake.memories.ground import Ground
+from memlake.memories.record import Memory
+
+_BATCH = 1000
+
+
+class Stats(NamedTuple):
+    """The memories of a branch in figures. `waiting` rows have no vector of `model` yet."""
+
+    memories: int
+    agents: dict[str, int]
+    types: dict[str, int]
+    categories: dict[str, int]
+    in_doubt: int
+    model: str
+    waiting: int
+    index_bytes: int
+    stale: int = 0
+
+
+def stats(ground: Ground, model: str) -> Stats:
+    agents, types, categories = Counter[str](), Counter[str](), Counter[str]()
+    in_doubt = 0
+    for memory in each(ground):
+        agents[memory.agent_id] += 1
+        types[memory.memory_type] += 1
+        categories[memory.category] += 1
+        in_doubt += bool(memory.review)
+    following.follow(ground.here.history, ground.index, ground.branch)
+    pending = waiting.count(ground.index.db) if model != "none" else 0
+    return Stats(
+        agents.total(),
+        _ordered(agents),
+        _ordered(types),
+        _ordered(categories),
+        in_doubt,
+        model if model == "none" else embedding.model_name(ground.index) or model,
+        pending,
+        _size(ground.index.folder),
+    )
+
+
+def each(ground: Ground) -> Iterator[Memory]:
+    """Every memory of the branch, in the order of the tree; those that were purged are left out."""
+    history = ground.here.history
+    entries = (entry for _, entry in history.scan(ground.head(), following.ROOM))
+    while batch := [entry.oid for entry in islice(entries, _BATCH)]:
+        try:
+            yield from (record.decode(data) for _, data in history.objects.read_many(set(batch)))
+        except (Purged, NotFound):
+            yield from _one_by_one(ground, batch)
+
+
+def _one_by_one(ground: Ground, oids: list[str]) -> Iterator[Memory]:
+    for oid in oids:
+        try:
+            yield record.decode(ground.here.history.objects.read(oid))
+        except (Purged, NotFound):
+            continue
+
+
+def _size(folder: Path) -> int:
+    return sum(part.stat().st_size for part in folder.rglob("*") if part.is_file())
+
+
+def _ordered(counts: Counter[str]) -> dict[str, int]:
+    """The most frequent first, equals by name."""
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))

@@ -1,0 +1,231 @@
+"""`mcp install` and `hook install` on the files clients really have, and the server that a client then starts."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import SOURCE, Run
+
+Process = Callable[..., "subprocess.CompletedProcess[bytes]"]
+FILES = {
+    "claude": (".mcp.json", "mcpServers"),
+    "codex": (".codex/config.toml", "mcp_servers"),
+    "cursor": (".cursor/mcp.json", "mcpServers"),
+    "vscode": (".vscode/mcp.json", "servers"),
+    "gemini": (".gemini/settings.json", "mcpServers"),
+    "opencode": ("opencode.json", "mcp"),
+}
+
+
+@pytest.fixture(autouse=True)
+def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    home = tmp_path / "own-home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    return home
+
+
+def _env() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(SOURCE)}
+
+
+def read(path: Path) -> dict[str, Any]:
+    text = path.read_text(encoding="utf-8")
+    found: dict[str, Any] = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
+    return found
+
+
+def started(entry: dict[str, Any]) -> list[str]:
+    command = entry["command"]
+    return [*command] if isinstance(command, list) else [command, *entry["args"]]
+
+
+@pytest.mark.parametrize("client", FILES)
+def test_each_client_gets_its_entry_with_the_interpreter_and_the_repo(run: Run, repo: Path, client: str) -> None:
+    done = run("mcp", "install", "--client", client)
+    name, table = FILES[client]
+    entry = read(repo / name)[table]["memlake"]
+    assert started(entry) == [sys.executable, "-m", "memlake.cli", "-C", str(repo), "mcp"]
+    assert done.lines[0] == f"Added memlake to {repo / name}" and done.lines[1].startswith("Next: ")
+    assert entry.get("type") == {"claude": "stdio", "vscode": "stdio", "opencode": "local"}.get(client)
+
+
+@pytest.mark.parametrize("client", FILES)
+def test_installing_again_changes_nothing(run: Run, repo: Path, client: str) -> None:
+    run("mcp", "install", "--client", client)
+    path = repo / FILES[client][0]
+    before = path.read_bytes(), path.stat().st_mtime_ns
+    assert "already" in run("mcp", "install", "--client", client).out
+    assert (path.read_bytes(), path.stat().st_mtime_ns) == before
+    assert list(path.parent.glob("*backup*")) == []
+
+
+def test_other_entries_and_the_shape_of_a_json_file_stay(run: Run, repo: Path) -> None:
+    old = '{\n    "theme": "dark",\n    "mcpServers": {\n        "other": {"command": "x", "args": []}\n    }\n}\n'
+    (repo / ".gemini").mkdir()
+    (path := repo / ".gemini/settings.json").write_text(old)
+    done = run("mcp", "install", "--client", "gemini")
+    found = read(path)
+    assert list(found) == ["theme", "mcpServers"] and found["mcpServers"]["other"] == {"command": "x", "args": []}
+    assert '\n    "theme"' in path.read_text()
+    kept = path.with_name("settings.json.memlake-backup")
+    assert kept.read_text() == old and kept.name in done.out
+
+
+def test_comments_of_a_toml_file_stay(run: Run, repo: Path) -> None:
+    old = '# mine\nmodel = "o9"  # the best\n\n[mcp_servers.other]\ncommand = "x"\n'
+    (repo / ".codex").mkdir()
+    (path := repo / ".codex/config.toml").write_text(old)
+    run("mcp", "install", "--client", "codex")
+    assert path.read_text().startswith(old) and read(path)["mcp_servers"]["other"] == {"command": "x"}
+    run("mcp", "uninstall", "--client", "codex")
+    assert path.read_text().strip() == old.strip()
+
+
+def test_an_older_entry_is_renewed_and_what_a_person_added_to_it_stays(run: Run, repo: Path) -> None:
+    entry = {"type": "stdio", "command": "/old/python", "args": ["mcp"], "env": {"MEMLAKE_DEBUG": "1"}}
+    (repo / ".mcp.json").write_text(json.dumps({"mcpServers": {"memlake": entry}}))
+    run("mcp", "install", "--client", "claude")
+    found = read(repo / ".mcp.json")["mcpServers"]["memlake"]
+    assert found["command"] == sys.executable and found["env"] == {"MEMLAKE_DEBUG": "1"}
+    assert json.loads((repo / ".mcp.json.memlake-backup").read_text())["mcpServers"]["memlake"] == entry
+
+
+@pytest.mark.parametrize(
+    ("client", "broken"),
+    [("claude", '{"mcpServers": '), ("claude", "[1]"), ("claude", '{"mcpServers": 3}'), ("vscode", "// hi\n{}"),
+     ("claude", '{"mcpServers": {"memlake": 3}}'), ("codex", "a = = 1"), ("codex", "mcp_servers = 3"),
+     ("claude", "\xff\xfe")],
+)  # fmt: skip
+def test_a_file_that_cannot_be_read_is_an_error_and_stays(run: Run, repo: Path, client: str, broken: str) -> None:
+    path = repo / FILES[client][0]
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(broken.encode("latin-1"))
+    err = run("mcp", "install", "--client", client, code=128).err
+    assert str(path) in err and "It was not changed." in err
+    assert path.read_bytes() == broken.encode("latin-1") and list(path.parent.glob("*backup*")) == []
+
+
+def test_a_dry_run_prints_the_file_and_writes_none(run: Run, repo: Path) -> None:
+    done = run("mcp", "install", "--client", "claude", "--dry-run")
+    assert f"{repo / '.mcp.json'} would be:" in done.lines[0] and '"memlake"' in done.out
+    assert not (repo / ".mcp.json").exists()
+
+
+def test_settings_of_the_user_name_no_repo_but_those_of_the_desktop_do(run: Run, repo: Path, own_home: Path) -> None:
+    run("mcp", "install", "--client", "claude", "--scope", "user")
+    entry = read(own_home / ".claude.json")["mcpServers"]["memlake"]
+    assert entry["args"] == ["-m", "memlake.cli", "mcp"] and not (repo / ".mcp.json").exists()
+    out = run("mcp", "install", "--client", "desktop").out
+    desktop = Path(out.splitlines()[0].removeprefix("Added memlake to "))
+    assert own_home in desktop.parents and read(desktop)["mcpServers"]["memlake"]["args"][2:4] == ["-C", str(repo)]
+    assert "--scope user" in run("mcp", "install", "--client", "desktop", "--scope", "project", code=128).err
+
+
+def test_a_file_keeps_its_mode_and_a_link_stays_a_link(run: Run, repo: Path, own_home: Path) -> None:
+    (real := own_home / "dot-claude.json").write_text('{"key": "secret"}')
+    real.chmod(0o600)
+    (own_home / ".claude.json").symlink_to(real)
+    run("mcp", "install", "--client", "claude", "--scope", "user")
+    assert (own_home / ".claude.json").is_symlink() and read(real)["key"] == "secret"
+    assert {stat.S_IMODE(file.stat().st_mode) for file in own_home.glob("dot-claude*")} == {0o600}
+
+
+def test_uninstall_takes_out_its_own_entry_alone(run: Run, repo: Path) -> None:
+    (repo / ".mcp.json").write_text('{"mcpServers": {"other": {"command": "x"}}}')
+    run("mcp", "install", "--client", "claude")
+    run("mcp", "uninstall", "--client", "claude")
+    assert read(repo / ".mcp.json") == {"mcpServers": {"other": {"command": "x"}}}
+    assert "does not have memlake" in run("mcp", "uninstall", "--client", "claude", code=1).err
+    assert "does not have memlake" in run("mcp", "uninstall", "--client", "cursor", code=1).err
+    assert not (repo / ".cursor").exists()
+
+
+def test_without_the_sdk_the_server_says_how_to_install_it(process: Process, repo: Path, tmp_path: Path) -> None:
+    for name in ("mcp", "mcp_types", "anyio"):
+        (tmp_path / "missing").mkdir(exist_ok=True)
+        (tmp_path / "missing" / f"{name}.py").write_text(f"raise ModuleNotFoundError({name!r}, name={name!r})")
+    before = f"import sys; sys.path.insert(0, {str(tmp_path / 'missing')!r})"
+    script = f"{before}; from memlake.cli.main import main; sys.exit(main(['mcp']))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, env=_env())
+    assert done.returncode == 128 and done.stdout == ""
+    assert "needs the package `mcp`" in done.stderr and "pip install 'memlake[mcp]'" in done.stderr
+
+
+def test_the_installed_command_answers_initialize_with_nothing_but_protocol(run: Run, repo: Path) -> None:
+    pytest.importorskip("mcp.server.lowlevel")
+    run("mcp", "install", "--client", "claude")
+    command = started(read(repo / ".mcp.json")["mcpServers"]["memlake"])
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    lines = [
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/list"},
+    ]
+    server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=_env())
+    assert server.stdin and server.stdout
+    answers = []
+    for line in lines:
+        server.stdin.write(json.dumps(line) + "\n")
+        server.stdin.flush()
+        if "id" in line:
+            answers.append(json.loads(server.stdout.readline()))
+    rest = server.communicate(timeout=30)[0]
+    assert [answer["id"] for answer in answers] == [1, 2] and rest == ""
+    assert answers[0]["result"]["serverInfo"]["name"] == "memlake" and len(answers[1]["result"]["tools"]) == 10
+
+
+# -- the block of hooks
+
+
+def test_the_hooks_are_added_once_beside_those_of_others(run: Run, repo: Path) -> None:
+    theirs = {"matcher": "Bash", "hooks": [{"type": "command", "command": "echo hi"}]}
+    (repo / ".claude").mkdir()
+    (path := repo / ".claude/settings.json").write_text(json.dumps({"model": "x", "hooks": {"Stop": [theirs]}}))
+    run("hook", "install", "--client", "claude")
+    found = read(path)
+    assert found["model"] == "x" and found["hooks"]["Stop"][0] == theirs and len(found["hooks"]["Stop"]) == 2
+    assert set(found["hooks"]) == {"SessionStart", "UserPromptSubmit", "PreCompact", "Stop", "SessionEnd"}
+    assert (
+        found["hooks"]["Stop"][1]["hooks"][0]["command"] == f"{sys.executable} -m memlake.cli hook stop --client claude"
+    )
+    found["hooks"]["Stop"].append({**theirs, "matcher": "Edit"})
+    path.write_text(json.dumps(found))
+    assert "already" in run("hook", "install", "--client", "claude").out
+    assert read(path) == found
+
+
+def test_hooks_of_an_older_interpreter_are_replaced(run: Run, repo: Path) -> None:
+    old = {"type": "command", "command": "/old/python -m memlake.cli hook stop --client claude"}
+    other = {"type": "command", "command": "echo hi"}
+    (repo / ".claude").mkdir()
+    (path := repo / ".claude/settings.json").write_text(json.dumps({"hooks": {"Stop": [{"hooks": [old, other]}]}}))
+    run("hook", "install")
+    groups = read(path)["hooks"]["Stop"]
+    assert groups[0] == {"hooks": [other]} and len(groups) == 2 and sys.executable in groups[1]["hooks"][0]["command"]
+    run("hook", "uninstall")
+    assert read(path)["hooks"]["Stop"] == [{"hooks": [other]}]
+    assert "does not have the hooks" in run("hook", "uninstall", code=1).err
+
+
+def test_codex_has_a_file_of_hooks_of_its_own(run: Run, repo: Path) -> None:
+    run("hook", "install", "--client", "codex")
+    assert set(read(repo / ".codex/hooks.json")["hooks"]) == {"SessionStart", "UserPromptSubmit", "Stop"}
+
+
+@pytest.mark.parametrize("broken", ["{", '{"hooks": []}', '{"hooks": {"Stop": {}}}'])
+def test_settings_that_cannot_be_read_get_no_hooks(run: Run, repo: Path, broken: str) -> None:
+    (repo / ".claude").mkdir()
+    (path := repo / ".claude/settings.json").write_text(broken)
+    assert "It was not changed." in run("hook", "install", code=128).err
+    assert path.read_text() == broken
