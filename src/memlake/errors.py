@@ -12,6 +12,7 @@
     |-- Denied           not allowed                                    exit 128   HTTP 403
     |-- Purged           the content was erased on purpose              exit 128   HTTP 410
     |-- Corrupt          stored bytes do not match their hash           exit 128   HTTP 500
+    |   `-- Damaged      only of the index, which is made again
     `-- Unavailable      full disk, busy, I/O error: try again          exit 128   HTTP 503
 
 A message has up to three parts: what happened with the real values; what was or was not changed
@@ -79,6 +80,10 @@ class Purged(Error):
 
 class Corrupt(Error):
     kind, http_status = "corrupt", 500
+
+
+class Damaged(Corrupt):
+    kind = "damaged"
 
 
 class Unavailable(Error):

@@ -510,3 +510,27 @@ def test_a_time_finds_the_last_commit_before_it(memories: Memories) -> None:
         assert found is not None
         assert found.generation == number + 1
     assert following.commit_before(ground.here.history, ground.index, ground.head(), times[0] - 1) is None
+
+
+def test_what_is_stored_after_the_newest_was_purged_is_found(tmp_path: Path) -> None:
+    """Its row may not take the number of the purged one: what readers hold of that would hide it."""
+    with opened(tmp_path / "repo", "test") as repo:
+        memories = repo.memories()
+        stored = [memories.store(Draft(word)) for word in ("alpha", "beta")]
+        assert memories.wait(20) and contents(memories, "beta", mode="keyword") == ["beta"]
+        memories.purge(stored[1].memory_id, reason="asked for")
+        new = memories.store(Draft("gamma"))
+        assert contents(memories, "gamma", mode="keyword") == ["gamma"]
+        assert memories.wait(20) and memories.has_vector(new.memory_id)
+
+
+def test_what_was_just_stored_and_has_no_vector_yet_does_not_come_last(tmp_path: Path) -> None:
+    with opened(tmp_path / "repo", "test") as repo:
+        memories = repo.memories()
+        memories.store_many([Draft(f"delta fox number {n}") for n in range(30)])
+        assert memories.wait(20)
+        memories.shared.worker.close()
+        stored = memories.store(Draft("delta fox zebra"))
+        hits = memories.search(Query("delta fox zebra", limit=3))
+        assert (hits.mode, hits[0]["memory_id"]) == ("hybrid", stored.memory_id)
+        assert "vectors" not in hits[0]["why"]

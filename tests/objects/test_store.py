@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import hashlib
 import io
 import os
@@ -306,3 +307,18 @@ def test_the_same_part_twice_is_one_file_and_a_damaged_one_is_not_served(objects
     path.write_bytes(b"q" * 1000)
     with pytest.raises(ml.Corrupt, match=oid[:10]):
         objects.read(oid)
+
+
+def test_threads_that_compress_at_once_do_not_mix_their_bytes() -> None:
+    """With one pair of contexts for all threads this gave other bytes, or ended the process."""
+
+    def work(seed: int) -> int:
+        chance, wrong = random.Random(seed), 0
+        for _ in range(1500):
+            data = str(chance.random()).encode() * 40
+            packed = packs.squeeze(data)
+            wrong += packed is None or packs.expand(packed, len(data)) != data
+        return wrong
+
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        assert sum(pool.map(work, range(4))) == 0

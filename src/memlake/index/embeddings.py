@@ -41,6 +41,11 @@ class Embeddings:
                 [(self._key(text), vector.astype(np.float16).tobytes(), model) for text, vector in vectors.items()],
             )
 
+    def drop(self, but: str) -> None:
+        """Let go of what other models made."""
+        with self._db.write():
+            self._db.run("DELETE FROM vector WHERE model IN (SELECT id FROM model WHERE name <> ?)", (but,))
+
     def forget(self, texts: Iterable[str]) -> None:
         """Erase the vectors of texts, of every model."""
         with self._db.write():

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from memlake.index import fold, rows, segments
+from memlake.index import fold, generations, rows, segments
 from memlake.index.segments import NEVER, Block
+from memlake.objects import disk
 from memlake.objects.db import Database
 
 Array = np.ndarray[Any, Any]
@@ -17,7 +18,8 @@ Array = np.ndarray[Any, Any]
 
 def erase(db: Database, folder: Path, ids: Sequence[int]) -> None:
     """Leave nothing of these rows: a word that only they had is forgotten too."""
-    with fold.turn(folder, wait=True):
+    # At once: words are known only as long as their rows are there.
+    with disk.named_errors(f"erasing from the index in {folder}"), generations.turn(folder, wait=True), db.write():
         words = _words_of(db, folder, ids)
         for name, first, last in db.rows("SELECT name, first, last FROM segment"):
             within = [row for row in ids if first <= row <= last]

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import fcntl
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from memlake.index import rows, segments
+from memlake.index import generations, rows, segments
+from memlake.objects import disk
 from memlake.objects.db import Database, Row
 
 FRESH = 2048  # fresh rows from which a fold is worth it
@@ -33,7 +33,7 @@ def is_due(db: Database) -> bool:
 
 def fold(db: Database, folder: Path) -> bool:
     """Fold what is fresh; False when there is nothing, or another process is at it."""
-    with turn(folder) as ours:
+    with disk.named_errors(f"folding the index in {folder}"), generations.turn(folder) as ours:
         if not ours:
             return False
         _sweep(db, folder)
@@ -43,27 +43,12 @@ def fold(db: Database, folder: Path) -> bool:
         return made
 
 
-@contextlib.contextmanager
-def turn(folder: Path, *, wait: bool = False) -> Iterator[bool]:
-    """Whether this process is the one that changes segments; `wait` until it is."""
-    fd = os.open(folder / "fold.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    try:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except BlockingIOError:
-            yield False
-            return
-        yield True
-    finally:
-        os.close(fd)
-
-
 def _sweep(db: Database, folder: Path) -> None:
     """Remove files of a fold that was cut off."""
     named = {row[0] for row in db.rows("SELECT name FROM segment")}
     for file in folder.glob("*.seg*"):
         if file.name not in named:
-            file.unlink(missing_ok=True)
+            disk.unlink(file)
 
 
 def columns_of(found: Sequence[Row]) -> tuple[Array, dict[str, Array]]:
@@ -159,4 +144,5 @@ def put(
             rows.set_meta(db, average=average)
         rows.stamp(db)
     for old in over:
-        (folder / old).unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            disk.unlink(folder / old)

@@ -1,7 +1,11 @@
-"""Generations of the index: which folder is in use, a new one, the old ones gone. Knows folders only."""
+"""Generations of the index: which folder is in use, whose turn it is to change it, a new one. Knows folders only."""
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 from memlake.objects import disk
@@ -9,12 +13,57 @@ from memlake.objects import disk
 SCHEMA = Path(__file__).with_name("schema.sql")
 
 
-def current(folder: Path) -> Path:
-    """The folder of the generation in use, made when there is none."""
-    named = folder / "CURRENT"
-    if not named.exists():
-        begin(folder)
-    return folder / named.read_text(encoding="ascii").strip()
+@contextlib.contextmanager
+def turn(folder: Path, *, wait: bool = False) -> Iterator[bool]:
+    """Whether this process is the one that changes segments; `wait` until it is."""
+    fd = os.open(folder / "fold.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            yield False
+            return
+        yield True
+    finally:
+        os.close(fd)
+
+
+def _named(folder: Path) -> Path | None:
+    """The folder of the generation in use, if there is one."""
+    try:
+        name = (folder / "CURRENT").read_bytes().decode("ascii", "replace").strip()
+    except FileNotFoundError:
+        return None
+    return folder / name if name.isdecimal() and _is_whole(folder / name) else None
+
+
+def _is_whole(generation: Path) -> bool:
+    """Whether segments and vectors have the database that numbers their rows: in another they mean other rows."""
+    database = generation / "index.db"
+    if database.exists() and database.stat().st_size:
+        return True
+    return generation.is_dir() and not any(generation.glob("*.seg")) and not (generation / "vectors").exists()
+
+
+def current(folder: Path) -> tuple[Path, bool]:
+    """The folder of the generation in use, and whether it had to be made."""
+    found = _named(folder)
+    if found is not None:
+        return found, False
+    with disk.named_errors(f"making {folder}"):
+        folder.mkdir(parents=True, exist_ok=True)
+        with turn(folder, wait=True):
+            found = _named(folder)
+            return found or begin(folder), found is None
+
+
+def mark(folder: Path, generation: Path) -> object:
+    """What differs when a generation is replaced, also by one of the same name."""
+    try:
+        current, file = os.stat(folder / "CURRENT"), os.stat(generation / "index.db")
+    except OSError:
+        return None
+    return current.st_ino, current.st_mtime_ns, file.st_ino
 
 
 def begin(folder: Path) -> Path:
@@ -29,7 +78,7 @@ def begin(folder: Path) -> Path:
 
 def drop_old(folder: Path) -> None:
     """Remove generations that are not in use."""
-    used = current(folder)
+    current = _named(folder)
     for part in folder.iterdir():
-        if part.name.isdecimal() and part != used:
+        if current is not None and part.name.isdecimal() and part != current:
             disk.remove_tree(part)

@@ -41,7 +41,7 @@ class Glance:
     """The index of a folder, opened for a moment."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = generations.current(folder)
+        self._folder, _ = generations.current(folder)
         self.db = Database(self._folder / "index.db", schema=[generations.SCHEMA], durable=False)
 
     def fold_soon(self) -> None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -13,17 +14,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from memlake.errors import Corrupt
-from memlake.index import arms, erase, fold, generations, rank, rows, terms
+from memlake.errors import Damaged, Error
+from memlake.index import arms, erase, fold, generations, rank, rows, terms, waiting
 from memlake.index.arms import Array
+from memlake.index.derived import Derived, sound
 from memlake.index.rank import Arms, Boosts, Facts, Scored
 from memlake.index.scope import Filter, Shown
-from memlake.index.vectorfile import read_header
+from memlake.index.vectorfile import Header, read_header
 from memlake.index.vectors import Flat
 from memlake.index.view import AnyBlock, Moment, View
-from memlake.objects import layout
-from memlake.objects.db import Database
+from memlake.objects import disk, layout
 
+DAMAGED = "The index was damaged; it was made again from the history."
+MISSING = "The index was missing; it was made again from the history."
+SAME = 0.99  # cosine of two vectors of one text; kept as float16 they may differ a little
 _SPREAD = 50  # rows whose neighbours are looked at
 
 
@@ -57,27 +61,62 @@ class Found(NamedTuple):
 class Index:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._open()
+        self.notice = ""  # what the next search is to say of the index itself
         self._folding = threading.Lock()
-        self._vectors: dict[str, Flat] = {}
+        self._changing = threading.RLock()
+        self._left: list[Derived] = []
+        self._open()
+
+    # -- generations --------------------------------------------------------------------------
 
     def _open(self) -> None:
-        self.generation = generations.current(self.folder)
-        self.db = Database(self.generation / "index.db", schema=[generations.SCHEMA], durable=False)
+        self.mark: object = None
+        self.generation, begun = generations.current(self.folder)
+        self.notice = MISSING if begun else self.notice
+        self.db = Derived(self.generation / "index.db", schema=[generations.SCHEMA], durable=False)
         self._view = View(self.db, self.generation)
+        self._vectors: dict[tuple[str, int], Flat] = {}
+        rows.forget_learnt(self.db)
+        with contextlib.suppress(Error):  # a damaged one is found out by whoever reads it
+            self.db.row("SELECT 1 FROM meta")
+        self.mark = generations.mark(self.folder, self.generation)
 
-    def renew(self) -> None:
-        """Leave a damaged generation behind and begin a new, empty one; the history fills it."""
-        self.db.close()
-        generations.begin(self.folder)
-        self._vectors.clear()
-        self._open()
-        generations.drop_old(self.folder)
+    def refresh(self) -> None:
+        """Go over to the generation in use: another process may have made the index again, or somebody deleted it."""
+        if self.mark != generations.mark(self.folder, self.generation):
+            with self._changing:
+                self._left.append(self.db)  # another thread may be reading it; closed with the index
+                self._open()
+
+    def renew(self, seen: object) -> None:
+        """Leave a damaged generation (the one of `seen`, a `mark`) behind for a new one, which the history fills."""
+        with self._changing:
+            self.refresh()
+            if self.mark != seen:  # another thread or process has done it
+                return
+            with generations.turn(self.folder, wait=True):
+                if generations.mark(self.folder, self.generation) == seen:
+                    generations.begin(self.folder)
+                    generations.drop_old(self.folder)
+            self.refresh()
+            self.notice = DAMAGED
+
+    def _steady(self, seen: object) -> None:
+        """Numbers of rows read from one generation mean nothing in another."""
+        if seen != self.mark:
+            raise Damaged("the index was made again while it was read.", hint="Try again.")
 
     # -- searching ----------------------------------------------------------------------------
 
     def search(self, asked: Asked) -> list[Found]:
         """The best rows in order, best first, at most `asked.most`."""
+        seen = self.mark
+        with sound("the index"):
+            found = self._search(asked)
+        self._steady(seen)
+        return found
+
+    def _search(self, asked: Asked) -> list[Found]:
         moment = self._view.now()
         masks = {block.first: self._view.may(moment, block, asked.shown, asked.wanted) for block in moment.all}
         words, grams = self._by_words(moment, asked, masks) if asked.by_words else ({}, {})
@@ -106,6 +145,7 @@ class Index:
             return {}
         vectors = self.vectors(asked.model, len(asked.vector))
         if not vectors.count:
+            self._check_there(vectors)
             return {}
         # Rows count from 1; a row newer than this moment is beyond the last, and may not be found.
         may = np.concatenate([np.zeros(1, bool), *(masks[block.first] for block in moment.all), np.zeros(1, bool)])
@@ -121,43 +161,84 @@ class Index:
             return arms
         cosine = self.vectors(asked.model, len(asked.vector)).scores(asked.vector, np.array(rest, np.int64))
         known = {row: float(value) for row, value in zip(rest, cosine, strict=True) if value > 0}
-        return arms._replace(vectors={**arms.vectors, **known})
+        without = frozenset(row for row, value in zip(rest, cosine, strict=True) if np.isnan(value))
+        return arms._replace(vectors={**arms.vectors, **known}, waiting=without)
 
     # -- vectors ------------------------------------------------------------------------------
 
     def vectors(self, model: str, dimension: int) -> Flat:
         """The vectors of one model."""
-        if model not in self._vectors:
-            name = re.sub(r"[^A-Za-z0-9.-]+", "-", model)[:60] + f"-{terms.hash_of(model):x}"[:9]
+        key = (model, dimension)  # a service may give a model of the same name another length
+        if key not in self._vectors:
+            name = re.sub(r"[^A-Za-z0-9.-]+", "-", model)[:60] + f"-{terms.hash_of(model):x}"[:9] + f"-{dimension}"
             folder = self.generation / "vectors" / name
-            folder.mkdir(parents=True, exist_ok=True)
-            self._vectors[model] = Flat(folder, model, dimension)
-        return self._vectors[model]
+            with disk.named_errors(f"making {folder}"):
+                folder.mkdir(parents=True, exist_ok=True)
+            self._vectors[key] = Flat(folder, model, dimension)
+        return self._vectors[key]
+
+    def _headers(self) -> dict[Path, Header]:
+        """The vectors there are, by folder."""
+        found = {folder: read_header(folder) for folder in (self.generation / "vectors").glob("*")}
+        return {folder: one[1] for folder, one in found.items() if one is not None}
+
+    def models(self) -> set[str]:
+        """The models that have vectors here."""
+        return {header.model for header in self._headers().values()}
+
+    def drop_vectors(self, but: str) -> None:
+        """Remove the vectors of other models."""
+        self._remove([folder for folder, header in self._headers().items() if header.model != but])
+
+    def _remove(self, folders: Sequence[Path]) -> None:
+        with self.db.write():
+            self.db.run_in("DELETE FROM meta WHERE key IN carray(?1)", [f"vectors {folder.name}" for folder in folders])
+        for folder in folders:
+            disk.remove_tree(folder)
 
     def _opened(self, folder: Path) -> Flat:
         """Vectors by their folder, of whichever model."""
         found = read_header(folder)
         if found is None:
-            raise Corrupt(
+            raise Damaged(
                 f"the vectors in {folder.name} have no header.", hint="They are made again from the memories."
             )
         return self.vectors(found[1].model, found[1].dimension)
 
-    def has_vectors(self, model: str) -> bool:
-        return model in self._vectors and self._vectors[model].count > 0
+    def has_vectors(self, model: str, dimension: int) -> bool:
+        return (model, dimension) in self._vectors and self._vectors[model, dimension].count > 0
 
     def has_vector(self, key: bytes, model: str) -> bool:
         """Whether the newest row of a record has its vector."""
         row = self.db.row("SELECT max(id) FROM row WHERE key = ?", (key,))
-        folders = (self.generation / "vectors").glob("*") if row and row[0] and model else ()
-        known = [found[1] for found in map(read_header, folders) if found is not None and found[1].model == model]
+        known = [h for h in self._headers().values() if h.model == model] if row and row[0] and model else []
         return any(self.vectors(model, head.dimension).has(np.array([row[0]], np.int64))[0] for head in known if row)
 
-    def add_vectors(self, model: str, ids: Array, vectors: Array) -> None:
-        """Keep the vectors of rows. Rows that have one keep it."""
-        with self.db.write():  # one appender at a time
-            self.vectors(model, vectors.shape[1]).append(ids, vectors)
-            rows.stamp(self.db)
+    def add_vectors(self, model: str, ids: Array, vectors: Array, *, of: Derived) -> None:
+        """Keep the vectors of rows of a database. Rows that have one keep it."""
+        with self._changing:
+            if of is not self.db:
+                raise Damaged("the index was made again while rows were embedded.", hint="They wait in the new one.")
+            with of.write():  # one appender at a time
+                known = self.vectors(model, vectors.shape[1])
+                self._check_there(known)
+                _check_same(known, ids, vectors)
+                known.append(ids, vectors)
+                rows.set_meta(of, **{f"vectors {known.folder.name}": 1})
+                others = self._of_other_length(model, vectors.shape[1])
+                if others:
+                    waiting.all_again(of)
+                rows.stamp(of)
+            self._remove(others)
+
+    def _check_there(self, vectors: Flat) -> None:
+        """Rows that had their vectors do not wait for them: where the files are gone, everything is made again."""
+        if read_header(vectors.folder) is None and rows.meta(self.db, f"vectors {vectors.folder.name}") is not None:
+            raise Damaged(f"the vectors in {vectors.folder.name} are gone.", hint="They are made again.")
+
+    def _of_other_length(self, model: str, dimension: int) -> list[Path]:
+        """Vectors of another length are of another model, whatever its name: every row needs a new one."""
+        return [f for f, head in self._headers().items() if head.model == model and head.dimension != dimension]
 
     def _factors(self, ids: set[int], moment: Moment, asked: Asked) -> dict[int, float]:
         """How much importance, age and use lift each row."""
@@ -185,6 +266,13 @@ class Index:
 
     def listed(self, asked: Asked) -> list[Found]:
         """Rows that pass the filter, newest first: for lists, and for a search without words."""
+        seen = self.mark
+        with sound("the index"):
+            found = self._listed(asked)
+        self._steady(seen)
+        return found
+
+    def _listed(self, asked: Asked) -> list[Found]:
         moment = self._view.now()
         parts = []
         for block in moment.all:
@@ -216,22 +304,33 @@ class Index:
 
     def _fold(self) -> None:
         try:
-            fold.fold(self.db, self.generation)
+            # Nobody waits for a fold, so nobody is told; a disk that is full or damage is met by the next reader.
+            with contextlib.suppress(Error), sound("a segment"):
+                fold.fold(self.db, self.generation)
         finally:
             self._folding.release()
 
     def erase(self, ids: Sequence[int]) -> None:
         """Leave nothing of rows: words, vectors, places."""
-        erase.erase(self.db, self.generation, ids)
         for folder in (self.generation / "vectors").glob("*"):
             self._opened(folder).forget(np.array(ids, np.int64))
+        erase.erase(self.db, self.generation, ids)  # the rows last: by them a purge that died finds the rest
 
     def fold(self) -> bool:
         return fold.fold(self.db, self.generation)
 
     def close(self) -> None:
         with self._folding:
-            self.db.close()
+            for db in (self.db, *self._left):
+                db.close()
+
+
+def _check_same(known: Flat, ids: Array, vectors: Array) -> None:
+    """Rows that wait and have a vector got it before a crash, from the same text: or index.db lost rows since."""
+    held = known.has(ids)
+    for row, vector in zip(ids[held], vectors[held], strict=True):
+        if known.scores(vector, row[None])[0] < SAME:
+            raise Damaged(f"the vector of row {row} is one of another text: index.db is older than it.")
 
 
 def _gather(moment: Moment, worth: Mapping[int, float], masks: Mapping[int, Array], most: int) -> dict[int, float]:

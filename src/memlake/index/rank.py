@@ -19,11 +19,12 @@ HALF_LIFE = 30 * 86_400e6  # microseconds after which the boost of being recent 
 
 
 class Arms(NamedTuple):
-    """Scores by row, an arm each: exact words, words of similar spelling, vectors (cosine)."""
+    """Scores by row, an arm each: exact words, words of similar spelling, vectors (cosine). `waiting` have none yet."""
 
     words: Mapping[int, float]
     grams: Mapping[int, float]
     vectors: Mapping[int, float]
+    waiting: frozenset[int] = frozenset()
 
 
 class Boosts(NamedTuple):
@@ -57,16 +58,19 @@ class Scored(NamedTuple):
 def fuse(arms: Arms) -> dict[int, float]:
     """One score a row, at most 1: words (exact and similar together), and vectors for half as much.
 
+    A row that still waits for its vector is judged by its words alone: what was just stored must not come last.
+
     A cosine under half of the best says little more than that both are sentences, and counts as nothing.
     """
     text = {row: arms.words.get(row, 0.0) + arms.grams.get(row, 0.0) for row in {*arms.words, *arms.grams}}
     by_text, by_meaning = _shares(text, 0.0), _shares(arms.vectors, FLOOR)
     if not by_text or not by_meaning:
         return by_text or by_meaning
-    return {
+    both = {
         row: (by_text.get(row, 0.0) + MEANING * by_meaning.get(row, 0.0)) / (1 + MEANING)
         for row in {*by_text, *by_meaning}
     }
+    return both | {row: by_text[row] for row in arms.waiting if row in by_text}
 
 
 def _shares(scores: Mapping[int, float], floor: float) -> dict[int, float]:

@@ -1,13 +1,15 @@
 -- index.db of one generation of the index. Everything here is derived: deleting it loses nothing.
 
 -- meta: trunk = the branch whose rows carry seqs; head = its commit that is applied; stamp = grows with every change;
--- average = mean number of words of a row when the last segment was written
+-- "vectors NAME" = that folder under vectors/ holds some; average = mean number of words of a row when the last
+-- segment was written
 CREATE TABLE IF NOT EXISTS meta(key TEXT PRIMARY KEY, value) WITHOUT ROWID;
 
 -- row: one appearance of a record. It is shown on the trunk from from_seq (first) up to to_seq (not any more);
--- a row that only other branches show has from_seq = to_seq = 1 << 62. session is a hash, 0 for none.
+-- a row that only other branches show has from_seq = to_seq = 1 << 62. session is a hash, 0 for none. The id of a
+-- purged row is never given again: readers and vector files would take the new row for the one that is gone.
 CREATE TABLE IF NOT EXISTS row(
-  id INTEGER PRIMARY KEY, key BLOB NOT NULL, oid BLOB NOT NULL, session INTEGER NOT NULL, created INTEGER NOT NULL,
+  id INTEGER PRIMARY KEY AUTOINCREMENT, key BLOB NOT NULL, oid BLOB NOT NULL, session INTEGER NOT NULL, created INTEGER NOT NULL,
   importance REAL NOT NULL, expires INTEGER NOT NULL, length INTEGER NOT NULL,
   from_seq INTEGER NOT NULL, to_seq INTEGER NOT NULL);
 CREATE INDEX IF NOT EXISTS row_key ON row(key);

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from memlake.errors import Corrupt
+from memlake.errors import Damaged
 from memlake.objects import disk
 
 K1, B = 0.9, 0.4  # BM25's two numbers, as most engines tuned on many collections have them
@@ -40,6 +40,7 @@ class Block:
     docs: Array
     scores: Array
     columns: Mapping[str, Array]
+    size: int = 0  # bytes of its file
 
     @property
     def count(self) -> int:
@@ -128,14 +129,16 @@ def read(path: Path) -> Block:
     try:
         whole = np.asarray(np.memmap(path, np.uint8, "r"))  # a plain array: slices of a memmap cost more
     except (OSError, ValueError) as error:
-        raise Corrupt(f"index segment {path.name} cannot be read: {error}.") from error
+        raise Damaged(f"index segment {path.name} cannot be read: {error}.") from error
     head, start = _head(path, whole)
     arrays = {
         name: whole[start + at : start + at + count * np.dtype(kind).itemsize].view(kind)
         for name, (kind, at, count) in head["arrays"].items()
     }
     columns = {name: arrays[name] for name in COLUMNS}
-    return Block(head["first"], arrays["hashes"], arrays["starts"], arrays["docs"], arrays["scores"], columns)
+    return Block(
+        head["first"], arrays["hashes"], arrays["starts"], arrays["docs"], arrays["scores"], columns, len(whole)
+    )
 
 
 def _head(path: Path, whole: Array) -> tuple[dict[str, Any], int]:
@@ -153,5 +156,5 @@ def _head(path: Path, whole: Array) -> tuple[dict[str, Any], int]:
         if len(whole) != start + head["size"]:
             raise ValueError("it was cut short")
     except ValueError as error:
-        raise Corrupt(f"index segment {path.name}: {error}.", hint="It is made again from the history.") from error
+        raise Damaged(f"index segment {path.name}: {error}.", hint="It is made again from the history.") from error
     return head, start

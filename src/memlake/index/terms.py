@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import apsw
 
+ASKED, MOST_ASKED = 8192, 256  # characters and words of a query that count: each costs a look at every block
 LONGEST = 40  # characters of a word that count; base64 and the like would fill the index
 _CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003134f"
 _RUN = re.compile(f"[{_CJK}]+")
@@ -62,8 +63,8 @@ def _stems(text: str) -> list[str]:
 
 def query_words(text: str) -> list[str]:
     """The stems a query asks for, each once: without words that say nothing, unless there are no others."""
-    asked = list(dict.fromkeys(_stems(_RUN.sub(_pairs, text))))
-    return [word for word in asked if word not in _stop_stems()] or asked
+    asked = list(dict.fromkeys(_stems(_RUN.sub(_pairs, text[:ASKED]))))
+    return ([word for word in asked if word not in _stop_stems()] or asked)[:MOST_ASKED]
 
 
 def says_nothing(word: str) -> bool:

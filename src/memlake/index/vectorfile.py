@@ -26,7 +26,7 @@ from typing import Any
 import msgpack
 import numpy as np
 
-from memlake.errors import Corrupt, InvalidInput
+from memlake.errors import Damaged, InvalidInput
 from memlake.index import signs
 from memlake.index.signs import Floats, Halves, Rows, Words
 from memlake.objects import disk
@@ -138,8 +138,8 @@ def _check(serial: int, body: bytes) -> int:
     return zlib.crc32(body, zlib.crc32(serial.to_bytes(8, "little")))
 
 
-def _corrupt(path: Path, problem: str) -> Corrupt:
-    return Corrupt(
+def _corrupt(path: Path, problem: str) -> Damaged:
+    return Damaged(
         f"{path} {problem}. Nothing was changed.",
         hint=f"It is derived: delete {path.parent} and it is made again from what is stored.",
     )
@@ -210,6 +210,7 @@ def map_files(folder: Path, header: Header, *, known: View | None = None, seen: 
         "bits": (header.shape, np.uint64),
     }
     maps: dict[str, Any] = {}
+    known = known if known and is_mapped(folder, known) else None
     for kind, (shape, dtype) in shapes.items():
         old = getattr(known, kind) if known and known.header.names[kind] == header.names[kind] else None
         same = old is not None and old.shape == shape
@@ -228,6 +229,15 @@ def _mapped(path: Path, shape: tuple[int, ...], dtype: Any) -> Any:
         return np.frombuffer(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ), dtype).reshape(shape)
 
 
+def is_mapped(folder: Path, view: View) -> bool:
+    """Whether the files still have what was mapped of them: reading a map beyond its file ends the process."""
+    names, sizes = view.header.names, view.header.sizes
+    try:
+        return all(not sizes[kind] or os.stat(folder / names[kind]).st_size >= sizes[kind] for kind in _KINDS)
+    except OSError:
+        return False
+
+
 def damaged(view: View) -> list[tuple[str, int]]:
     """(kind, block) of what does not match its checksum."""
     sums, skipped = _sums(view.header), _blocks_of(view.header, view.header.erasing)
@@ -239,7 +249,7 @@ def damaged(view: View) -> list[tuple[str, int]]:
     return wrong
 
 
-def damage(folder: Path, header: Header, wrong: list[tuple[str, int]]) -> Corrupt:
+def damage(folder: Path, header: Header, wrong: list[tuple[str, int]]) -> Damaged:
     kind, block = wrong[0]
     more = f", and {len(wrong) - 1} more places" if len(wrong) > 1 else ""
     first, last = block * header.block, min(header.count, (block + 1) * header.block)

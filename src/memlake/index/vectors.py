@@ -118,7 +118,11 @@ class Flat:
 
     def _view(self) -> View:
         known = self._known
-        if known is None or vectorfile.stamp(self.folder) != known.stamp:
+        if (
+            known is None
+            or vectorfile.stamp(self.folder) != known.stamp
+            or not vectorfile.is_mapped(self.folder, known)
+        ):
             self._known = known = vectorfile.look(self.folder, self._empty, known)
         return known
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from memlake.errors import Corrupt
+from memlake.errors import Damaged
 from memlake.index import arms, fold, rows, segments
 from memlake.index.arms import Array
 from memlake.index.scope import Filter, Shown
@@ -39,6 +40,13 @@ class Moment:
     def count(self) -> int:
         return self.tail.first - 1 + self.tail.count
 
+    def is_mapped(self, folder: Path) -> bool:
+        """Whether the files are as long as when they were mapped: reading a map beyond its file ends the process."""
+        try:
+            return all(os.stat(folder / n).st_size == b.size for n, b in zip(self.names, self.blocks, strict=True))
+        except OSError:
+            return False
+
 
 _NOTHING = Moment(None, (), (), Tail(1), (np.zeros(0, np.int64), np.zeros(0, np.int64)), 0)
 
@@ -54,12 +62,12 @@ class View:
     def now(self) -> Moment:
         """The index as it is, read again as far as it changed."""
         stamp = rows.meta(self._db, "stamp")
-        if stamp != self._now.stamp or stamp is None:
+        if stamp != self._now.stamp or stamp is None or not self._now.is_mapped(self._folder):
             for attempt in range(3):
                 try:
                     self._now = self._read()
                     break
-                except Corrupt:  # a fold replaced a segment between our reading its name and the file
+                except Damaged:  # a fold replaced a segment between our reading its name and the file
                     if attempt == 2:
                         raise
         return self._now
@@ -70,7 +78,7 @@ class View:
             stamp = rows.meta(db, "stamp")
             named = db.rows("SELECT name, last FROM segment ORDER BY first")
             names = tuple(name for name, _ in named)
-            same = names == old.names and old.stamp is not None
+            same = names == old.names and old.stamp is not None and old.is_mapped(self._folder)
             first = named[-1][1] + 1 if named else 1
             tail = old.tail if same else Tail(first)
             last = db.row("SELECT max(id) FROM row")
@@ -92,7 +100,8 @@ class View:
         )
 
     def _map(self, names: Sequence[str]) -> tuple[segments.Block, ...]:
-        known = dict(zip(self._now.names, self._now.blocks, strict=True))
+        now = self._now
+        known = dict(zip(now.names, now.blocks, strict=True)) if now.is_mapped(self._folder) else {}
         return tuple(known.get(name) or segments.read(self._folder / name) for name in names)
 
     def may(self, moment: Moment, block: AnyBlock, shown: Shown, wanted: Filter) -> Array:

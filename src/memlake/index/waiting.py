@@ -7,19 +7,23 @@ from memlake.objects import layout
 from memlake.objects.db import Database
 
 HELD = 60_000_000  # microseconds after which what a process took may be taken by another: it is thought dead
-TRIES = 8  # after so many failures of its own a row is left to text search until the index is made anew
+TRIES = 8  # after so many failures of its own a row is set aside: nobody waits for it until a model is opened anew
 
 
 def take(db: Database, most: int) -> list[tuple[int, bytes]]:
-    """Claim rows to embed: (row, oid), oldest first. Nobody else gets them for a while."""
+    """Claim rows to embed: (row, oid), oldest first. Nobody else gets them for a while.
+
+    One that failed is taken alone: a text that no model can bear must not keep others from being embedded.
+    """
     now = layout.now()
-    if db.row("SELECT 1 FROM pending WHERE claimed < ? LIMIT 1", (now,)) is None:
+    if db.row("SELECT 1 FROM pending WHERE claimed < ? AND tries < ? LIMIT 1", (now, TRIES)) is None:
         return []
     with db.write():
-        found = db.rows(
-            "SELECT p.row, oid FROM pending p LEFT JOIN row r ON r.id = p.row WHERE claimed < ? ORDER BY p.row LIMIT ?",
-            (now, most),
+        sql = (
+            "SELECT p.row, oid FROM pending p LEFT JOIN row r ON r.id = p.row "
+            "WHERE claimed < ? AND tries < ? ORDER BY p.row LIMIT ?"
         )
+        found = db.rows(sql, (now, 1, most)) or db.rows(sql, (now, TRIES, 1))
         gone = [row for row, oid in found if oid is None]
         db.run_in("DELETE FROM pending WHERE row IN carray(?1)", gone)
         taken = [(row, bytes(oid)) for row, oid in found if oid is not None]
@@ -38,16 +42,27 @@ def put_back(db: Database, ids: list[int], after: float, *, failed: bool) -> Non
     with db.write():
         sql = "UPDATE pending SET claimed = ?2, tries = tries + ?3 WHERE row IN carray(?1)"
         db.run_in(sql, ids, (layout.now() + int(after * 1e6), int(failed)))
-        db.run("DELETE FROM pending WHERE tries >= ?", (TRIES,))
+
+
+def try_again(db: Database) -> None:
+    """Those that were set aside wait again."""
+    if db.row("SELECT 1 FROM pending WHERE tries >= ? LIMIT 1", (TRIES,)) is not None:
+        with db.write():
+            db.run("UPDATE pending SET tries = 0 WHERE tries >= ?", (TRIES,))
 
 
 def holds(db: Database, key: bytes) -> bool:
     """Whether a row of this record waits."""
-    return db.row("SELECT 1 FROM pending WHERE row IN (SELECT id FROM row WHERE key = ?)", (key,)) is not None
+    sql = "SELECT 1 FROM pending WHERE row IN (SELECT id FROM row WHERE key = ?) AND tries < ?"
+    return db.row(sql, (key, TRIES)) is not None
+
+
+def any_waits(db: Database) -> bool:
+    return db.row("SELECT 1 FROM pending WHERE tries < ? LIMIT 1", (TRIES,)) is not None
 
 
 def count(db: Database) -> int:
-    row = db.row("SELECT count(*) FROM pending")
+    row = db.row("SELECT count(*) FROM pending WHERE tries < ?", (TRIES,))
     return int(row[0]) if row else 0
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 
+from memlake.errors import Error
 from memlake.objects import layout
 from memlake.objects.db import Database
 
@@ -36,8 +38,13 @@ class Access:
         with self._lock:
             counts, self._counts = self._counts, {}
             self._flushed = time.monotonic()
-        if not counts:
-            return
+        if counts:
+            with contextlib.suppress(
+                Error
+            ):  # a full or read-only disk: counts are hints, and nobody is to fail for one
+                self._write(counts)
+
+    def _write(self, counts: Mapping[bytes, tuple[int, int]]) -> None:
         with self._db.write():
             self._db.run_many(
                 "INSERT INTO access VALUES(?, ?, ?) ON CONFLICT(key) DO UPDATE SET "

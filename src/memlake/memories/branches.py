@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 from typing import NamedTuple
 
-from memlake.errors import Conflict, InvalidInput
-from memlake.memories import keeping
+from memlake.errors import Conflict, InvalidInput, NotFound
+from memlake.memories import keeping, record
 from memlake.memories.ground import Ground
 from memlake.objects import layout
 from memlake.records import Commit, Entry
@@ -54,6 +54,13 @@ def create(ground: Ground, name: str, *, ttl_seconds: float | None = None, descr
     return MemoryBranch(name, heads["memory"], description, now, ends)
 
 
+def checked_name(name: str) -> str:
+    """A name that can be looked for."""
+    if name != record.whole(name):
+        raise NotFound(f"there is no branch {name!r}. Nothing was changed.")
+    return name
+
+
 def branches(ground: Ground) -> list[MemoryBranch]:
     """All branches; those whose time is over are discarded first."""
     found = [_read(*row) for row in ground.here.history.db.rows("SELECT name, memory, note FROM ref WHERE kind = 0")]
@@ -73,7 +80,7 @@ def discard(ground: Ground, name: str) -> None:
     if name == ground.branch:
         raise InvalidInput(f"branch {name!r} is the one in use. Nothing was changed.", hint="Use another first.")
     with ground.here.history.db.write():
-        refs.delete(ground.here.history, name, action="discarded", who=ground.here.who)
+        refs.delete(ground.here.history, checked_name(name), action="discarded", who=ground.here.who)
 
 
 def merge(ground: Ground, name: str, strategy: str = "branch_wins") -> MergedBranch:
@@ -86,7 +93,7 @@ def merge(ground: Ground, name: str, strategy: str = "branch_wins") -> MergedBra
         raise InvalidInput(f"strategy is one of {', '.join(STRATEGIES)}, not {strategy!r}. Nothing was merged.")
     history = ground.here.history
     with history.db.write():
-        ours, theirs = ground.head(), refs.commit_of(history, refs.get(history.db, name)["memory"])
+        ours, theirs = ground.head(), refs.commit_of(history, refs.get(history.db, checked_name(name))["memory"])
         if theirs is None or (ours is not None and is_ancestor(history, theirs, ours)):
             return MergedBranch(None, 0)
         outcome = trees.merge_commits(history, ours, theirs)

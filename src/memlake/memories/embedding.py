@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from memlake.errors import Error, NotFound, Purged, Unavailable
+from memlake.errors import Damaged, Error, NotFound, Purged, Unavailable
 from memlake.index import rows, waiting
 from memlake.index.embeddings import Embeddings
 from memlake.index.index import Index
@@ -39,24 +39,31 @@ class Sources:
 
 def embed_some(sources: Sources, most: int = 32) -> int:
     """Embed one batch of what waits; returns how many rows left the queue. On a failure they are put back."""
-    taken = waiting.take(sources.index.db, most)
+    embedder = sources.open()
+    if embedder is None:  # the model is not installed: rows wait for it
+        return 0
+    sources.index.refresh()
+    db, seen = sources.index.db, sources.index.mark  # the rows taken from one database are given back to the same
+    taken = waiting.take(db, most)
     if not taken:
         return 0
     ids = [row for row, _ in taken]
     try:
         texts = _texts(sources.history, taken)
-        vectors = _vectors(sources, list(texts.values()))
+        vectors = _vectors(sources, embedder, list(texts.values()))
         kept = {row: vectors[text] for row, text in texts.items() if text in vectors}
-        embedder = sources.open()
-        if kept and embedder is not None:
-            sources.index.add_vectors(embedder.name, np.array(list(kept), np.int64), np.stack(list(kept.values())))
-    except Unavailable:
-        waiting.put_back(sources.index.db, ids, 0, failed=False)
+        if kept:
+            ids_of, stacked = np.array(list(kept), np.int64), np.stack(list(kept.values()))
+            sources.index.add_vectors(embedder.name, ids_of, stacked, of=db)
+    except BaseException as error:
+        # Rows that cannot be given back are free again when the time they were taken for is over.
+        with contextlib.suppress(Error):
+            if isinstance(error, Damaged):
+                sources.index.renew(seen)
+            waiting.put_back(db, ids, 1, failed=not isinstance(error, Unavailable | Damaged))
         raise
-    except BaseException:
-        waiting.put_back(sources.index.db, ids, 1, failed=True)
-        raise
-    waiting.done(sources.index.db, ids)
+    waiting.done(db, ids)
+    retire(sources, embedder.name)
     return len(ids)
 
 
@@ -69,19 +76,23 @@ def _texts(history: History, taken: Sequence[tuple[int, bytes]]) -> dict[int, st
     return texts
 
 
-def _vectors(sources: Sources, texts: Sequence[str]) -> dict[str, Array]:
+def _vectors(sources: Sources, embedder: Embedder, texts: Sequence[str]) -> dict[str, Array]:
     """Vectors of texts: known ones from vectors.db, the others from the embedder. Unreadable texts have none."""
-    embedder = sources.open()
-    if embedder is None:
-        return {}
-    known = sources.embeddings.find(embedder.name, texts)
+    known = _of_one_length(sources.embeddings.find(embedder.name, texts), embedder.dimension)
     missing = [text for text in dict.fromkeys(texts) if text not in known]
     if missing:
         made = dict(zip(missing, embedder.embed(missing), strict=True))
         fresh = {text: vector for text, vector in made.items() if np.isfinite(vector).all()}
         sources.embeddings.keep(embedder.name, fresh)
         known |= fresh
-    return known
+    return _of_one_length(known, embedder.dimension)
+
+
+def _of_one_length(vectors: dict[str, Array], dimension: int) -> dict[str, Array]:
+    """Without those from when a model of this name had another length."""
+    lengths = {len(vector) for vector in vectors.values()}
+    right = dimension or (lengths.pop() if len(lengths) == 1 else 0)
+    return {text: vector for text, vector in vectors.items() if len(vector) == right}
 
 
 class Worker:
@@ -133,22 +144,34 @@ class Worker:
             self._stop.wait(min(0.05, self._seconds))
 
 
-def model_wanted(index: Index, name: str, spec: str) -> None:
+def model_wanted(sources: Sources, name: str, spec: str) -> None:
     """Note which model is wanted. Where it is another one, every row waits for its vector again."""
+    index = sources.index
+    waiting.try_again(index.db)
     if rows.meta(index.db, "wanted") == name:
-        return
+        return retire(sources, name)
     with index.db.write():
         if rows.meta(index.db, "wanted") is not None:
             waiting.all_again(index.db)
         else:
             rows.set_meta(index.db, serving=spec)
         rows.set_meta(index.db, wanted=name, wanted_spec=spec)
+    return None
+
+
+def retire(sources: Sources, name: str) -> None:
+    """Once every row has its vector by the wanted model, the vectors of others serve no longer: remove them."""
+    index = sources.index
+    if index.models() - {name} and not waiting.any_waits(index.db) and rows.meta(index.db, "wanted") == name:
+        serving(index)
+        index.drop_vectors(but=name)
+        sources.embeddings.drop(but=name)
 
 
 def serving(index: Index) -> str:
     """The embedder whose vectors answer searches: the old one, until the new one has done all rows."""
     now, wanted = rows.meta(index.db, "serving"), rows.meta(index.db, "wanted_spec")
-    if now != wanted and wanted is not None and not waiting.count(index.db):
+    if now != wanted and wanted is not None and not waiting.any_waits(index.db):
         with index.db.write():
             rows.set_meta(index.db, serving=wanted)
         now = wanted

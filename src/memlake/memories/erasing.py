@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from memlake.errors import NotFound, Purged
 from memlake.index.embeddings import Embeddings
-from memlake.memories import following, keeping, record
+from memlake.memories import following, healing, keeping, record
 from memlake.memories.access import Access
 from memlake.memories.ground import Ground
 from memlake.memories.paths import memory_path
@@ -26,13 +26,18 @@ def purge(ground: Ground, embeddings: Embeddings, access: Access, memory_id: str
     present = keeping.find(ground, memory_id)
     if present is not None:
         keeping.delete(ground, present)
+    # In this order a purge that died is finished by purging again: vectors are found by the texts, which history has
+    # until it is purged, and the rest by the rows. A vector that was made meanwhile goes in the second round.
+    texts = [record.indexed_text(memory) for memory in versions]
+    embeddings.forget(texts)
     report = purging.purge(ground.here, tuple(sorted(oids)), reason)
-    embeddings.forget(record.indexed_text(memory) for memory in versions)
+    embeddings.forget(texts)
     ground.index.erase(ids)
     access.forget([key])
     return report
 
 
+@healing.heals
 def _everything(ground: Ground, key: bytes) -> tuple[list[int], set[str]]:
     """Rows and objects of a memory, with the earlier values its records link to."""
     found = ground.index.db.rows("SELECT id, oid FROM row WHERE key = ?", (key,))

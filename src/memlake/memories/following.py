@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from memlake.errors import NotFound, Purged
+from memlake.errors import Damaged, NotFound, Purged
 from memlake.index import rows
 from memlake.index.rows import Docs, Overlay, Replaced
 from memlake.index.scope import Shown
@@ -35,15 +35,27 @@ class Index(Protocol):
 
 def follow(history: History, index: Index, branch: str, known: Docs | None = None) -> Commit | None:
     """Bring the trunk's rows up to its head; returns the head. Records that are `known` are not read again."""
-    found = refs.find(history.db, trunk(history, index, branch))
-    if found is None:  # the branch is gone: what others show is found from the trunk as it was
-        return None
-    head = refs.commit_of(history, found["memory"])
+    name = trunk(history, index, branch)
+    head = _head(history, name)
     if head is not None and rows.meta(index.db, "head") != bytes.fromhex(head.oid):
-        with index.db.write():
-            _advance(history, index, head, known or {})
+        try:
+            with index.db.write():
+                # Read again where nobody else can move the index: an older head would take it back, and hide what
+                # another process has just stored from that process.
+                head = _head(history, name)
+                if head is not None:
+                    _advance(history, index, head, known or {})
+        except BaseException:
+            rows.forget_learnt(index.db)  # words of rows that were taken back
+            raise
         index.fold_soon()
     return head
+
+
+def _head(history: History, branch: str) -> Commit | None:
+    """The last memory commit of a branch; None also when it is gone: others then show the trunk as it was."""
+    found = refs.find(history.db, branch)
+    return None if found is None else refs.commit_of(history, found["memory"])
 
 
 def trunk(history: History, index: Index, branch: str) -> str:
@@ -64,7 +76,7 @@ def _advance(history: History, index: Index, head: Commit, known: Docs) -> None:
     seen = rows.meta(index.db, "head")
     if seen == bytes.fromhex(head.oid):
         return
-    last = history.get(seen.hex()) if isinstance(seen, bytes) else None
+    last = _known(history, seen) if isinstance(seen, bytes) else None
     steps = _since(history, last, head)
     if steps is None:  # far behind, or the branch was moved elsewhere: compare the trees
         _apply(history, index, _seq_now(history), history.diff(last, head, ROOM))
@@ -76,6 +88,13 @@ def _advance(history: History, index: Index, head: Commit, known: Docs) -> None:
     index.db.run_many("INSERT OR REPLACE INTO step VALUES(?, ?)", [(c.generation, c.seq) for c in steps])
     rows.set_meta(index.db, head=bytes.fromhex(head.oid))
     rows.stamp(index.db)
+
+
+def _known(history: History, oid: bytes) -> Commit:
+    try:
+        return history.get(oid.hex())
+    except NotFound as error:  # collected since: what the index has cannot be compared with anything
+        raise Damaged(f"the index stands at commit {oid.hex()[:12]}, which is gone.") from error
 
 
 def _since(history: History, last: Commit | None, head: Commit) -> list[Commit] | None:
@@ -169,7 +188,10 @@ def _overlay(history: History, index: Index, name: str, at: Commit | None) -> Ov
 
 def _steps_on(history: History, seen: bytes, at: Commit) -> list[Commit] | None:
     """Plain commits from where a branch was seen. A merge may have brought it nearer to the trunk: begin anew."""
-    steps = _since(history, history.get(seen.hex()), at)
+    try:
+        steps = _since(history, history.get(seen.hex()), at)
+    except NotFound:  # a branch of that name was discarded and collected
+        return None
     return None if steps is None or any(len(commit.parents) > 1 for commit in steps) else steps
 
 
@@ -191,7 +213,7 @@ def _base(history: History, index: Index, at: Commit | None) -> Commit | None:
                 seen.add(parent)
                 waiting.append(history.get(parent))
     head = rows.meta(index.db, "head")
-    return history.get(head.hex()) if isinstance(head, bytes) else None
+    return _known(history, head) if isinstance(head, bytes) else None
 
 
 def commit_before(history: History, index: Index, head: Commit | None, time: int) -> Commit | None:

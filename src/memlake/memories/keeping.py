@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 
-from memlake.errors import Conflict, NotFound
+from memlake.errors import Conflict, Corrupt, NotFound, Unavailable
 from memlake.index.rows import Docs
-from memlake.memories import following, record
+from memlake.memories import following, healing, record
 from memlake.memories.ground import Ground
 from memlake.memories.paths import memory_path
 from memlake.memories.record import Memory, Past
@@ -21,7 +22,7 @@ def author_named(agent_id: str, ground: Ground) -> Author:
 
 def _plain(name: str) -> str:
     """A name as it may stand in a commit."""
-    return "".join(char for char in name if ord(char) >= 32 and char not in "<>\x7f") or "agent"
+    return "".join(char for char in record.whole(name) if ord(char) >= 32 and char not in "<>\x7f") or "agent"
 
 
 def put(
@@ -37,9 +38,18 @@ def put(
 
 
 def settle(ground: Ground, known: Docs | None = None) -> None:
-    """Let the index follow what was written, unless that waits in a transaction. `known` need not be read again."""
+    """Let the index follow what was written, unless that waits in a transaction. `known` need not be read again.
+
+    What was written is there whatever becomes of the index: a full disk delays it to the next search.
+    """
     if ground.group() is None:
-        following.follow(ground.here.history, ground.index, ground.branch, known or {})
+        with contextlib.suppress(Unavailable, Corrupt):
+            _follow(ground, known or {})
+
+
+@healing.heals
+def _follow(ground: Ground, known: Docs) -> None:
+    following.follow(ground.here.history, ground.index, ground.branch, known)
 
 
 def _entry(ground: Ground, memory: Memory) -> Entry:
@@ -65,6 +75,7 @@ def find(ground: Ground, memory_id: str) -> Memory | None:
     return None if oid is None else record.decode(ground.here.history.objects.read(oid))
 
 
+@healing.heals
 def find_oid(ground: Ground, memory_id: str) -> str | None:
     shown = following.shown(ground.here.history, ground.index, ground.branch)
     oid = ground.index.find(record.Memory(record.checked_id(memory_id), "").key, shown)

@@ -184,7 +184,7 @@ class Memories:
 
     def on(self, branch: str) -> Memories:
         """The memories of another branch."""
-        refs.get(self.ground.here.history.db, branch)
+        refs.get(self.ground.here.history.db, branches.checked_name(branch))
         return Memories(dataclasses.replace(self.ground, branch=branch), self.shared)
 
     def create_branch(self, name: str, *, ttl_seconds: float | None = None, description: str = "") -> MemoryBranch:
@@ -223,13 +223,17 @@ class Memories:
 
     def wait(self, seconds: float) -> bool:
         """Wait until every memory has its vector; False when that takes longer."""
-        self.shared.wake()
-        return self.shared.embedder() is None or embedding.wait_until_empty(self.shared.index, seconds)
+        return not self._embeds() or embedding.wait_until_empty(self.shared.index, seconds)
 
     def wait_for(self, memory_id: str, seconds: float) -> bool:
         """Wait until one memory has its vector, or will never have one; False when that takes longer."""
+        return not self._embeds() or embedding.wait_for(self.shared.index, memory_id, seconds)
+
+    def _embeds(self) -> bool:
+        """Whether there is an embedder, at work on what waits; opening another model makes every row wait."""
+        found = self.shared.embedder() is not None
         self.shared.wake()
-        return self.shared.embedder() is None or embedding.wait_for(self.shared.index, memory_id, seconds)
+        return found
 
     def _check_enabled(self) -> None:
         if not self.ground.settings.memory_enabled:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from memlake.config import Settings
-from memlake.errors import Corrupt
+from memlake.errors import Damaged, Error
 from memlake.index import rows, waiting
 from memlake.index.embeddings import Embeddings
 from memlake.index.index import Index
 from memlake.memories import embedding
 from memlake.memories.access import Access
+from memlake.memories.asking import Asker
 from memlake.memories.embedders import Embedder, open_embedder
 from memlake.memories.embedding import Sources, Worker
 from memlake.objects.db import Database
@@ -25,7 +27,7 @@ class Shared:
 
     def __init__(self, folder: Path, history: History, local: Database, settings: Settings) -> None:
         self._folder, self._settings = folder, settings
-        self.index = _open_index(folder / "index")
+        self.index = _open_index(folder / "index", history)
         self.embeddings = Embeddings(folder / "vectors.db")
         self.access = Access(local, settings.access_flush_seconds)
         sources = Sources(history, self.index, self.embeddings, self.embedder)
@@ -33,6 +35,8 @@ class Shared:
         self.worker = Worker(sources, size=settings.embedding_batch_size, seconds=settings.embedding_flush_seconds)
         self._lock = threading.Lock()
         self._embedders: dict[str, Embedder | None] = {}
+        self._told: object = None  # the generation of the index that knows which model is wanted
+        self._asker = Asker(settings.embedding_timeout)
 
     # -- vectors ------------------------------------------------------------------------------
 
@@ -47,10 +51,12 @@ class Shared:
         name = spec or self.wanted
         with self._lock:
             if name not in self._embedders:
-                found = self._embedders[name] = open_embedder(name, self._settings)
-                if found is not None and name == self.wanted:
-                    embedding.model_wanted(self.index, found.name, name)
-            return self._embedders[name]
+                self._embedders[name] = open_embedder(name, self._settings)
+            found = self._embedders[name]
+            if found is not None and name == self.wanted and self._told != self.index.mark:
+                embedding.model_wanted(self.sources, found.name, name)
+                self._told = self.index.mark
+            return found
 
     def is_embedder_open(self) -> bool:
         """Whether the configured embedder was used already, so that using it again costs no start."""
@@ -63,12 +69,16 @@ class Shared:
         wanted = self.embedder()
         spec = embedding.serving(self.index)
         embedder = wanted if spec in ("", self.wanted) else self.embedder(spec)
-        vector = embedder.embed_query(text) if embedder is not None else None
+        vector = self._asker.ask(embedder, text) if embedder is not None else None
         return None if embedder is None or vector is None else (embedder.name, vector)
 
     def wake(self) -> None:
-        """Rows may wait for vectors."""
-        if self.wanted != "none" and waiting.count(self.index.db):
+        """Rows may wait for vectors. Says nothing of an index that cannot be read: the next search does."""
+        with contextlib.suppress(Error):
+            self._wake()
+
+    def _wake(self) -> None:
+        if self.wanted != "none" and waiting.any_waits(self.index.db):
             self.worker.wake()
 
     def read_counts(self, keys: Sequence[bytes]) -> Mapping[bytes, int]:
@@ -81,12 +91,14 @@ class Shared:
         self.embeddings.close()
 
 
-def _open_index(folder: Path) -> Index:
+def _open_index(folder: Path, history: History) -> Index:
     """The index, made anew when it cannot be read: it loses nothing."""
     index = Index(folder)
+    if history.db.row("SELECT 1 FROM ref WHERE memory IS NOT NULL LIMIT 1") is None:
+        index.notice = ""  # nothing was ever remembered here: nothing is missing
     try:
         rows.meta(index.db, "head")
         index.count()
-    except Corrupt:
-        index.renew()
+    except Damaged:
+        index.renew(index.mark)
     return index

@@ -84,8 +84,9 @@ _ids, _last = threading.Lock(), 0
 def encode(memory: Memory, salt: bytes | None = None) -> bytes:
     fields = memory._asdict()
     fields["history"] = [[past.oid, past.until] for past in memory.history]
-    kept = {name: value for name, value in fields.items() if value not in ("", 0, (), {}, []) or name == "importance"}
-    return _dump({**kept, "content": memory.content, "salt": (salt or os.urandom(12)).hex()})
+    usual = {**Memory._field_defaults, "history": []}
+    kept = {name: value for name, value in fields.items() if name not in usual or value != usual[name]}
+    return _dump({**kept, "salt": (salt or os.urandom(12)).hex()})
 
 
 def decode(data: bytes) -> Memory:
@@ -218,6 +219,11 @@ def checked_text(value: object, name: str, *, longest: int = 512) -> str:
     if not isinstance(value, str) or len(value) > longest or "\0" in value:
         raise InvalidInput(f"{name} is text of at most {longest} characters, not {str(value)[:40]!r}.")
     return value
+
+
+def whole(text: str) -> str:
+    """A text with nothing that UTF-8 does not have: half a pair of UTF-16 may be stored, but names nothing."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def checked_tags(value: object) -> tuple[str, ...]:

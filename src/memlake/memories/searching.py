@@ -6,14 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from typing import Any, NamedTuple
 
-from memlake.errors import Corrupt, InvalidInput, NotFound, Purged, Unavailable
+from memlake.errors import Damaged, Error, InvalidInput, NotFound, Purged
 from memlake.index.index import Asked, Found
 from memlake.index.rank import Boosts
 from memlake.index.scope import Filter, Shown
-from memlake.index.terms import hash_of, mark
-from memlake.memories import following, record
+from memlake.index.terms import ASKED, hash_of, mark
+from memlake.memories import following, healing, record
 from memlake.memories.access import Access
 from memlake.memories.ground import Ground
+from memlake.memories.paths import memory_path
 from memlake.memories.record import Memory
 from memlake.objects import layout
 from memlake.records import Commit
@@ -55,6 +56,8 @@ class Query(NamedTuple):
 class Hit(dict[str, Any]):
     """A memory found: a mapping with its fields, `similarity_score`, and `why`, the share of each arm."""
 
+    oid = ""
+
     def __repr__(self) -> str:
         return f"Hit({self['similarity_score']:.2f} {self['content'][:60]!r})"
 
@@ -69,25 +72,45 @@ class Hits(list[Hit]):
 def search(ground: Ground, query: Query) -> Hits:
     """The best memories for a query; without words, the newest that pass the filters."""
     _check(query)
-    try:
-        return _search(ground, query)
-    except Corrupt:
-        # Either the index, which is made again from the history, or the history, which then says so itself.
-        ground.index.renew()
+    hits = _checked(ground, query)
+    if ground.index.notice:
+        hits.notes += (ground.index.notice,)
+        ground.index.notice = ""
+    return hits
+
+
+@healing.heals
+def _checked(ground: Ground, query: Query) -> Hits:
+    """Hits, each held against the history: an index that is wrong may miss something, but shows nothing wrong."""
+    for _ in range(3):
+        head = ground.head()
         hits = _search(ground, query)
-        hits.notes += ("The index was damaged; it was made again from the history.",)
-        return hits
+        strays = _strays(ground, query, hits)
+        if not strays:
+            return hits
+        if ground.head() == head:
+            raise Damaged(f"the index shows {len(strays)} memories that are not on branch {ground.branch!r}.")
+    return _told(Hits(hit for hit in hits if hit["memory_id"] not in strays), hits.mode, hits.notes)
+
+
+def _strays(ground: Ground, query: Query, hits: Hits) -> set[str]:
+    """Hits that are not what the branch holds now. The past is not held against its trees: those may be thinned."""
+    if query.as_of or query.sees == "main":
+        return set()
+    history = ground.here.history
+    paths = {memory_path(history, hit["agent_id"], hit["memory_id"]): hit for hit in hits}
+    held = history.entries(ground.head(), paths)
+    return {hit["memory_id"] for path, hit in paths.items() if path not in held or held[path].oid != hit.oid}
 
 
 def _search(ground: Ground, query: Query) -> Hits:
     if not query.text.strip():
         return _told(Hits(_hits(ground, ground.index.listed(_asked(ground, query))[query.offset :])), "list", ())
+    asked = _asked(ground, query)
     vector, model, notes = _query_vector(ground, query)
-    asked = _asked(ground, query)._replace(
-        vector=vector, model=model, by_words=query.mode != "semantic" or vector is None
-    )
+    asked = asked._replace(vector=vector, model=model, by_words=query.mode != "semantic" or vector is None)
     found = ground.index.search(asked)[query.offset :]
-    used = query.mode if vector is not None and ground.index.has_vectors(model) else "keyword"
+    used = query.mode if vector is not None and ground.index.has_vectors(model, len(vector)) else "keyword"
     return _told(Hits(_hits(ground, found)), used, notes)
 
 
@@ -101,8 +124,10 @@ def _query_vector(ground: Ground, query: Query) -> tuple[Any, str, tuple[str, ..
     if query.mode == "keyword":
         return None, "", ()
     try:
-        found = ground.vector_of(query.text)
-    except Unavailable as error:
+        found = ground.vector_of(query.text[:ASKED])
+    except Damaged:
+        raise
+    except Error as error:  # a wrong key or setting must not keep words from being found either
         return None, "", (f"Searched by words only: {error.message}",)
     return (None, "", ()) if found is None else (found[1], found[0], ())
 
@@ -119,6 +144,7 @@ def _asked(ground: Ground, query: Query, now: int | None = None) -> Asked:
     )
 
 
+@healing.heals
 def listed(ground: Ground, query: Query, now: int | None = None) -> list[Memory]:
     """All memories that pass a filter, newest first, however many. `now` 0 counts expired ones in."""
     asked = _asked(ground, query, now)._replace(most=query.limit + query.offset)
@@ -170,6 +196,8 @@ def shown(ground: Ground, query: Query) -> Shown:
 
 def commit_as_of(ground: Ground, text: str) -> Commit:
     """The memory-lane commit a rev or a time means."""
+    if text != record.whole(text):
+        raise NotFound(f"{text!r} is neither a revision nor a time.")
     try:
         return rev.resolve(ground.here, text, "memory")
     except (NotFound, InvalidInput) as unknown:
@@ -189,7 +217,10 @@ def _hits(ground: Ground, found: Iterable[Found]) -> Iterable[Hit]:
             memory = record.decode(ground.here.history.objects.read(one.oid.hex()))
         except Purged:
             continue
+        except NotFound as error:
+            raise Damaged(f"the index names object {one.oid.hex()[:12]}, which is not there.") from error
         shaped = hit(memory, one)
+        shaped.oid = one.oid.hex()
         if memory.history:
             shaped["metadata"] = {**shaped["metadata"], "history": past_values(ground, memory)}
         yield shaped
@@ -234,6 +265,7 @@ def full_fields(ground: Ground, memory: Memory, access: Access, has_embedding: b
     return known | {"related": list(memory.related), "review": memory.review}
 
 
+@healing.heals
 def has_vector(ground: Ground, memory_id: str, model: str) -> bool:
     following.follow(ground.here.history, ground.index, ground.branch)
     key = record.Memory(record.checked_id(memory_id), "").key

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from memlake.errors import NotFound, Nothing, Purged
 from memlake.index.rows import NEVER
-from memlake.memories import following, keeping, record, searching
+from memlake.memories import following, healing, keeping, record, searching
 from memlake.memories.ground import Ground
 from memlake.memories.record import Memory
 from memlake.objects import layout
@@ -36,6 +36,7 @@ class Difference(NamedTuple):
     new: str | None
 
 
+@healing.heals
 def versions(ground: Ground, memory_id: str) -> list[Version]:
     """All values of a memory that this repo knows, oldest first."""
     following.follow(ground.here.history, ground.index, ground.branch)

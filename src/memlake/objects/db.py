@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import math
 import os
 import threading
 import time
@@ -26,6 +27,7 @@ _PATIENCE = 10_000  # milliseconds
 Row = tuple[Any, ...]
 _AT_ONCE = 0.05  # seconds after letting go of a lock within which one who asks again lets others go first
 _POLITE = 0.001
+_READ_ONLY = 1.0  # seconds that a database which could not be opened for writing is read without trying again
 _TIGHT = 1 << 16  # with fewer bytes free than these, a failed write is one of a full disk
 
 
@@ -243,11 +245,12 @@ class Database:
 
     def _connection(self) -> apsw.Connection:
         local = self._local
-        if getattr(local, "pid", None) == os.getpid():
+        if getattr(local, "pid", None) == os.getpid() and time.monotonic() < local.until:
             return local.connection  # type: ignore[no-any-return]
         if self.closed:
             raise InvalidInput(f"{self.path} was closed. Nothing was changed.", hint="Open the repo again.")
         # A connection carried over fork would share the parent's file locks and corrupt them.
+        local.until = math.inf
         with self.named_errors():
             local.connection = self._open()
         local.pid, local.writing = os.getpid(), False
@@ -260,9 +263,14 @@ class Database:
         except (apsw.CantOpenError, apsw.ReadOnlyError, apsw.IOError, apsw.FullError):
             if not self._is_settled():
                 raise
-        # A full or read-only disk: SQLite cannot make its log there, but what is in the file can be read.
-        uri = self.path.absolute().as_uri() + "?immutable=1"
-        return apsw.Connection(uri, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+            # A full or read-only disk: SQLite cannot make its log there, but what is in the file can be read. Only for
+            # a moment: when there is room again others write to it, and so may we.
+            uri = self.path.absolute().as_uri() + "?immutable=1"
+            found = apsw.Connection(uri, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+            if found.execute("SELECT count(*) FROM sqlite_schema").fetchone() == (0,):
+                raise  # it could not even be made
+            self._local.until = time.monotonic() + _READ_ONLY
+            return found
 
     def _is_settled(self) -> bool:
         """Whether everything is in the database file itself and nothing in its log."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import threading
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,13 +30,21 @@ _FLUSH = 1 << 20
 
 Record = tuple[bytes, int, int, int, int]  # oid, form, start, length, size
 
-_compressor = zstandard.ZstdCompressor(level=3)
-_decompressor = zstandard.ZstdDecompressor()
+
+class _Contexts(threading.local):
+    """A pair for each thread: zstd lets go of the GIL, and a context used by two at once mixes their bytes."""
+
+    def __init__(self) -> None:
+        self.compressor = zstandard.ZstdCompressor(level=3)
+        self.decompressor = zstandard.ZstdDecompressor()
+
+
+_zstd = _Contexts()
 
 
 def squeeze(data: bytes | memoryview) -> bytes | None:
     """The data compressed, or None when that would save less than a twentieth."""
-    packed = _compressor.compress(data)
+    packed = _zstd.compressor.compress(data)
     return packed if len(packed) <= len(data) - len(data) // 20 - 8 else None
 
 
@@ -44,7 +53,7 @@ def expand(data: bytes, size: int) -> bytes:
     try:
         if zstandard.frame_content_size(data) != size:
             raise Corrupt("a compressed record does not have the size its row says.")
-        return _decompressor.decompress(data, max_output_size=size)
+        return _zstd.decompressor.decompress(data, max_output_size=size)
     except zstandard.ZstdError as error:
         raise Corrupt(f"a compressed record cannot be unpacked: {error}.") from error
 
