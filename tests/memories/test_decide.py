@@ -382,3 +382,11 @@ def test_the_grey_zone_asks_for_review(asked: bool, old: str, new: str) -> None:
 def test_a_memory_that_is_a_heading_or_a_heap_gets_a_warning(warned: str | None, content: str) -> None:
     told = vague(content)
     assert told is None if warned is None else warned in (told or "")
+
+
+@pytest.mark.parametrize(
+    "new", ["User now prefers commit messages in English", "User prefers commit messages in English"]
+)
+def test_another_language_for_the_same_thing_is_a_change(new: str) -> None:
+    assert decide("User prefers commit messages in Chinese", new) == "conflict"
+    assert decide("User prefers aisle seats on planes", "User prefers window seats on trains") == "coexist"

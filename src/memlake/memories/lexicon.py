@@ -209,3 +209,11 @@ SITUATION = re.compile(
     |早上|上午|中午|下午|晚上|周末|在家|工作时|上班时""",
     re.VERBOSE,
 )
+
+LANGUAGES = frozenset({
+    "arabic", "bengali", "bulgarian", "catalan", "chinese", "croatian", "czech", "danish", "dutch", "english",
+    "estonian", "finnish", "french", "german", "greek", "hebrew", "hindi", "hungarian", "icelandic", "indonesian",
+    "italian", "japanese", "korean", "latin", "latvian", "lithuanian", "malay", "mandarin", "norwegian", "persian",
+    "polish", "portuguese", "punjabi", "romanian", "russian", "serbian", "slovak", "slovene", "spanish", "swahili",
+    "swedish", "tamil", "thai", "turkish", "ukrainian", "urdu", "vietnamese", "welsh",
+})  # fmt: skip

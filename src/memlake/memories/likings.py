@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from memlake.memories.frames import OVER, WHERE, Frame, head_noun, items
 from memlake.memories.joining import MOST_PARTS, members
+from memlake.memories.lexicon import LANGUAGES
 from memlake.memories.pairs import Pair, Verdict
 from memlake.memories.phrases import Phrase, opposed
 
@@ -20,7 +21,8 @@ def preference(pair: Pair) -> Verdict | None:
         return Verdict(
             "coexist" if shared else "add", "preference-other", "Both say what is liked, of different things."
         )
-    if old.value.situations != new.value.situations or _elsewhere(old.value.text, new.value.text):
+    elsewhere = _elsewhere(old.value.text, new.value.text) and "now" not in pair.new.words
+    if old.value.situations != new.value.situations or elsewhere:
         return Verdict("coexist", "other-situation", "Both say what is liked, each for its own situation.")
     return _opposite(old, new) if old.positive != new.positive else _alike(pair, old, new)
 
@@ -75,9 +77,12 @@ def _rivals(old: Phrase, new: Phrase) -> bool:
 
 
 def _elsewhere(old: str, new: str) -> bool:
-    """`seats on planes`, `seats on trains`."""
+    """`seats on planes`, `seats on trains`; but `messages in Chinese`, `in English` are two ways to write them all."""
     was, comes = WHERE.search(old.lower()), WHERE.search(new.lower())
-    return bool(was and comes and Phrase(was["where"]).bag.isdisjoint(Phrase(comes["where"]).bag))
+    if not was or not comes:
+        return False
+    languages = all(LANGUAGES & set(Phrase(found["where"]).words) for found in (was, comes))
+    return not languages and Phrase(was["where"]).bag.isdisjoint(Phrase(comes["where"]).bag)
 
 
 def _list_grew(old: str, new: str) -> bool:
