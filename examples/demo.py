@@ -20,7 +20,6 @@ import sys
 import tempfile
 import textwrap
 import time
-import uuid
 from pathlib import Path
 
 import memlake as ml
@@ -56,6 +55,7 @@ def tell_story() -> None:
     a_merge()
     a_conflict()
     an_agent_beside_us()
+    a_memory_corrected()
     a_mistake_taken_back()
     the_past()
     a_secret_purged()
@@ -126,21 +126,33 @@ def a_conflict() -> None:
 
 
 def an_agent_beside_us() -> None:
-    chapter("An agent writes 300 memories between two commits of ours")
+    chapter("An agent remembers 300 things between two commits of ours, and finds them again")
     with ml.open() as repo:
-        before, began = repo.commit_at("HEAD~1"), time.process_time()
+        before = repo.commit_at("HEAD~1")
+    with ml.Agent(agent_id="bot") as agent:
+        began = time.process_time()
         for number in range(300):
-            fact = json.dumps({"fact": f"run {number} converged after {number % 17 + 3} epochs"})
-            repo.write({f"memories/bot/{new_id()}": fact.encode()}, f"remember run {number}", author="bot")
-        spent, after = time.process_time() - began, repo.commit_at("HEAD~1")
-        told('repo.write({"memories/bot/<id>": record}, "remember run 17", author="bot")   # Python, 300 times')
+            agent.store_memory(f"Run {number} converged after {number % 17 + 3} epochs")
+        spent = time.process_time() - began
+        told('ml.Agent(agent_id="bot").store_memory("Run 17 converged after 3 epochs")   # Python, 300 times')
         told(f"300 commits on the memory lane, {spent / 300 * 1000:.1f} ms of CPU each")
-        told(f"HEAD~1 was {before.oid[:10]} before and is {after.oid[:10]} now")
+        best = agent.search_memory("how many epochs did run 123 take", top_k=1)[0]
+        told(f"agent.search_memory(...)[0] -> {best['content']!r}")
+    with ml.open() as repo:
+        told(f"HEAD~1 was {before.oid[:10]} before and is {repo.commit_at('HEAD~1').oid[:10]} now")
     put("notes.md", "The agent takes notes; we commit files.\n")
     run("add", "notes.md")
     run("commit", "-m", "Say who takes notes")
     run("log", "--oneline", "-2", show=True)
     run("log", "--memory", "--oneline", "-2", show=True)
+
+
+def a_memory_corrected() -> None:
+    chapter("A memory that is corrected, and remembers what it was")
+    run("remember", "User prefers commit messages in Chinese", "--category", "preferences", show=True)
+    run("remember", "User now prefers commit messages in English", show=True)
+    run("recall", "what language for commits", "-n", "1", "--mode", "keyword", show=True)
+    run("recall", "what language for commits", "-n", "1", "--mode", "keyword", "--as-of", "HEAD~1", show=True)
 
 
 def a_mistake_taken_back() -> None:
@@ -240,12 +252,6 @@ def size(number: float) -> str:
     return f"{number / MB:.1f} MB" if number >= MB else f"{number / 1000:.0f} KB"
 
 
-def new_id() -> str:
-    """A UUIDv7: its first bits are the time, so that memories written together lie together."""
-    bits = (time.time_ns() // 1_000_000) << 80 | random.getrandbits(80)
-    return str(uuid.UUID(int=bits & ~(0xF << 76 | 0x3 << 62) | 0x7 << 76 | 0x2 << 62))
-
-
 def say_what_next(folder: Path | None, seconds: float) -> None:
     print(f"\n{'=' * WIDTH}\nThat took {seconds:.0f} s. ", end="")
     if folder is None:
@@ -257,6 +263,7 @@ def say_what_next(folder: Path | None, seconds: float) -> None:
         'export PATH="$PWD/.venv/bin:$PATH"',
         start,
         "memlake log --graph --oneline --all      what happened, on every branch",
+        "memlake remember 'User prefers tabs'     and `memlake recall tabs`; `memlake mcp install --client claude`",
         "memlake ops                              every step, as `memlake undo` takes it back",
         "memlake show --json HEAD                 a commit with its metrics, params and what it used",
         "memlake --help                           the other verbs; docs/tutorial.md explains them in ten minutes",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+import uuid
 from pathlib import Path
 
 import pytest
@@ -534,3 +535,12 @@ def test_what_was_just_stored_and_has_no_vector_yet_does_not_come_last(tmp_path:
         hits = memories.search(Query("delta fox zebra", limit=3))
         assert (hits.mode, hits[0]["memory_id"]) == ("hybrid", stored.memory_id)
         assert "vectors" not in hits[0]["why"]
+
+
+def test_other_records_below_memories_disturb_no_search(repo: ml.Repo, memories: Memories) -> None:
+    repo.write({"memories/bot/0001": b"a thought"}, "remember")
+    repo.write({f"memories/bot/{uuid.uuid4()}": b'{"fact": 1}'}, "remember")
+    stored = memories.store(Draft("tea"))
+    repo.write({"memories/bot/0001": None}, "forget")
+    assert [hit["memory_id"] for hit in memories.search(Query("tea"))] == [stored.memory_id]
+    assert len(memories.search(Query(""))) == 1

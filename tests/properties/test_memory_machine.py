@@ -28,11 +28,17 @@ def test_memories_agree_with_a_dict_whatever_is_done() -> None:
 def test_the_machine_finds_an_index_that_forgets_to_end_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rows, "_end", lambda *_: None)
     with pytest.raises(AssertionError):
-        run_state_machine_as_test(MemoryMachine, settings=settings(_HOW, phases=[Phase.generate], max_examples=30))
+        run_state_machine_as_test(
+            MemoryMachine,
+            settings=settings(_HOW, phases=[Phase.generate], max_examples=60, derandomize=True, database=None),
+        )
 
 
 def test_the_machine_finds_overlays_that_hide_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     laid = rows.laid_over
     monkeypatch.setattr(rows, "laid_over", lambda *given: laid(*given)._replace(hidden=frozenset()))
     with pytest.raises(AssertionError):
-        run_state_machine_as_test(MemoryMachine, settings=settings(_HOW, phases=[Phase.generate], max_examples=200))
+        run_state_machine_as_test(
+            MemoryMachine,
+            settings=settings(_HOW, phases=[Phase.generate], max_examples=400, derandomize=True, database=None),
+        )

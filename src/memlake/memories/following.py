@@ -6,12 +6,13 @@ The index is handed what changed and a way to read it; this is the side that kno
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
-from memlake.errors import Damaged, NotFound, Purged
+from memlake.errors import Corrupt, Damaged, NotFound, Purged
 from memlake.index import rows
-from memlake.index.rows import Docs, Overlay, Replaced
+from memlake.index.rows import Doc, Docs, Overlay, Replaced
 from memlake.index.scope import Shown
 from memlake.memories import record
 from memlake.objects.db import Database
@@ -20,6 +21,7 @@ from memlake.versions import refs
 from memlake.versions.history import History
 
 ROOM = "memories/"
+_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 FAR = 10_000  # commits behind from which the trees are compared instead of walking
 
 
@@ -116,10 +118,15 @@ def _seq_now(history: History) -> int:
 
 
 def _apply(history: History, index: Index, seq: int, changes: Iterable[Change], known: Docs | None = None) -> None:
-    moved = [change for change in changes if change.path.startswith(ROOM)]
+    moved = [change for change in changes if _is_memory(change.path)]
     for start in range(0, len(moved), 1000):
         part = moved[start : start + 1000]
         rows.apply(index.db, seq, [_replaced(change) for change in part], load(history, part, known or {}))
+
+
+def _is_memory(path: str) -> bool:
+    """Whether a path is one of ours: anybody may write others below memories/, which no search is about."""
+    return path.startswith(ROOM) and _ID.fullmatch(path.rsplit("/", 1)[1]) is not None
 
 
 def _replaced(change: Change) -> Replaced:
@@ -143,7 +150,14 @@ def load(history: History, changes: Sequence[Change], known: Docs | None = None)
         for oid in wanted:
             with contextlib.suppress(Purged, NotFound):
                 found[oid] = history.objects.read(oid)
-    return {bytes.fromhex(oid): record.doc(record.decode(data), oid) for oid, data in found.items()}
+    return dict(_docs(found))
+
+
+def _docs(found: Mapping[str, bytes]) -> Iterator[tuple[bytes, Doc]]:
+    """Records as the index wants them; what is no memory, at a path like one, is left out."""
+    for oid, data in found.items():
+        with contextlib.suppress(Corrupt):
+            yield bytes.fromhex(oid), record.doc(record.decode(data), oid)
 
 
 # -- what is shown ----------------------------------------------------------------------------
@@ -196,7 +210,7 @@ def _steps_on(history: History, seen: bytes, at: Commit) -> list[Commit] | None:
 
 
 def _laid(history: History, index: Index, overlay: Overlay, changes: Iterable[Change]) -> Overlay:
-    moved = [change for change in changes if change.path.startswith(ROOM)]
+    moved = [change for change in changes if _is_memory(change.path)]
     return rows.laid_over(index.db, overlay, [_replaced(change) for change in moved], load(history, moved))
 
 
