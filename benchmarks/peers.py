@@ -107,12 +107,12 @@ def memlake() -> Tool | None:
 
 
 def dvc(cache: Path) -> Tool | None:
-    found = _installed(cache, "dvc")
+    found = installed(cache, "dvc")
     return Tool("DVC", found, (".git", ".dvc"), DVC, rounds=2) if found else None
 
 
 def oxen(cache: Path) -> Tool | None:
-    found = _installed(cache, "oxenai")
+    found = installed(cache, "oxenai")
     driver = f"{shlex.quote(str(cache / 'oxenai/bin/python'))} {shlex.quote(str(HERE / 'oxen_driver.py'))}"
     verbs = {
         "init": (f"{driver} init",),
@@ -145,10 +145,11 @@ def environment(work: Path, cache: Path) -> dict[str, str]:
 AUTHOR = {"NAME": "bench", "EMAIL": "bench@example.com"}
 
 
-def _installed(cache: Path, package: str) -> str:
+def installed(cache: Path, package: str) -> str:
     """The version of a peer in an environment of its own, made on the first run; empty when that fails."""
-    home = cache / package
-    ask = [str(home / "bin/python"), "-c", f"import importlib.metadata as m; print(m.version('{package}'))"]
+    name = package.partition("[")[0]
+    home = cache / name
+    ask = [str(home / "bin/python"), "-c", f"import importlib.metadata as m; print(m.version('{name}'))"]
     if not _answers(ask):
         print(f"installing {package} into {home} ...", file=sys.stderr)
         cache.mkdir(parents=True, exist_ok=True)

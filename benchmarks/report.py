@@ -13,15 +13,16 @@ TOOLS = ("git", "DVC", "Oxen", "memlake")
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One figure of ours against the most it may be."""
+    """One figure of ours against the most it may be, or the least."""
 
     what: str
     value: float
     limit: float
+    least: bool = False
 
     @property
     def reached(self) -> bool:
-        return self.value <= self.limit
+        return self.value >= self.limit if self.least else self.value <= self.limit
 
     def __str__(self) -> str:
         return "yes" if self.reached else f"no: {self.what} {_ratio(self.value, self.limit)} of the target"
@@ -38,10 +39,10 @@ class Line:
     raw: Mapping[str, Any] = field(default_factory=dict)
 
 
-def markdown(lines: Sequence[Line], *, judged: bool) -> str:
+def markdown(lines: Sequence[Line], *, judged: bool, columns: Sequence[str] = TOOLS) -> str:
     """The whole table; `judged` is False for a quick run, whose sizes are not those of the targets."""
-    head = ["work", *TOOLS, "target", "reached?"]
-    rows = [[line.work, *(line.cells.get(tool, "-") for tool in TOOLS), line.target, _verdict(line, judged)]
+    head = ["work", *columns, "target", "reached?"]
+    rows = [[line.work, *(line.cells.get(tool, "-") for tool in columns), line.target, _verdict(line, judged)]
             for line in lines]  # fmt: skip
     return "\n".join("| " + " | ".join(row) + " |" for row in [head, ["---"] * len(head), *rows])
 

@@ -11,7 +11,7 @@ import pytest
 
 from memlake.errors import Corrupt
 from memlake.index import erase, fold, rows, segments, terms
-from memlake.index.arms import Filter, Shown
+from memlake.index.scope import Filter, Shown
 from memlake.index.index import Asked, Index
 from memlake.index.rows import Doc, Overlay, Replaced
 

@@ -9,35 +9,37 @@ from typing import Any
 import numpy as np
 
 from memlake.index.rows import Overlay
-from memlake.index.scope import Filter, Shown
+from memlake.index.scope import Filter
 from memlake.index.segments import NEVER, TOP, Block
 
 Array = np.ndarray[Any, Any]
 REACH = 16  # how far apart neighbours of a session are looked for: others write between them
+_SIDES = np.stack([np.arange(-1, -REACH - 1, -1), np.arange(1, REACH + 1)])
 
 
 Ended = tuple[Array, Array]  # rows, and the seqs at which they ended
 
 
-def visible(block: Block, shown: Shown, ended: Ended) -> Array:
-    """One bool a row: whether the branch shows it."""
+def visible(block: Block, at: int | None, ended: Ended) -> Array:
+    """One bool a row: whether the trunk shows it at a seq; None: now."""
     ends = block.columns["to_seq"]
     here = (ended[0] >= block.first) & (ended[0] < block.first + block.count)
     if here.any():
         ends = np.array(ends)
         ends[ended[0][here] - block.first] = ended[1][here]
-    at = shown.overlay.base if shown.overlay else shown.seq
     if at is None:
-        mask = (ends == NEVER) & (block.columns["from_seq"] < NEVER)
+        mask: Array = (ends == NEVER) & (block.columns["from_seq"] < NEVER)
     else:
         mask = (block.columns["from_seq"] <= at) & (ends > at)
-    return mask if shown.overlay is None else _overlaid(block, mask, shown.overlay, shown.only_added)
+    return mask
 
 
-def _overlaid(block: Block, mask: Array, overlay: Overlay, only_added: bool) -> Array:
+def overlaid(block: Block, mask: Array, overlay: Overlay, only_added: bool) -> Array:
+    """What a branch shows over what the trunk shows at its base."""
     if only_added:
         mask = np.zeros(block.count, bool)
     else:
+        mask = mask.copy()
         mask[_within(block, overlay.hidden)] = False
     mask[_within(block, overlay.added)] = True
     return mask
@@ -91,12 +93,15 @@ def score(block: Block, worth: Mapping[int, float], may: Array, most: int) -> tu
     return rows + block.first, gained[rows]
 
 
-def neighbours(block: Block, row: int, may: Array, most: int) -> list[tuple[int, int]]:
-    """Rows of the same session before and after one, as (row id, distance 1 to `most`)."""
-    at, sessions = row - block.first, block.columns["session"]
-    if sessions[at] == 0:
-        return []
-    low = max(at - REACH, 0)
-    same = np.flatnonzero((sessions[low : at + REACH + 1] == sessions[at]) & may[low : at + REACH + 1]) + low
-    before, after = same[same < at][::-1][:most], same[same > at][:most]
-    return [(int(found) + block.first, i) for side in (before, after) for i, found in enumerate(side, 1)]
+def neighbours(block: Block, rows: Array, may: Array, most: int) -> list[tuple[int, int, int]]:
+    """Rows of the same session before and after each row, as (row id, its neighbour, distance 1 to `most`)."""
+    at, sessions = rows - block.first, block.columns["session"]
+    near = at[:, None, None] + _SIDES
+    inside = (near >= 0) & (near < block.count)
+    near[~inside] = 0
+    own = sessions[at][:, None, None]
+    same = inside & (sessions[near] == own) & (own != 0) & may[near]
+    places = np.cumsum(same, axis=2)
+    found = np.nonzero(same & (places <= most))
+    triples = rows[found[0]], near[found] + block.first, places[found]
+    return list(zip(*(part.tolist() for part in triples), strict=True))

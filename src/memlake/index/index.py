@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 import contextlib
+import heapq
 import re
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -123,8 +124,8 @@ class Index:
         found = self._filled(Arms(words, grams, self._by_vectors(asked, moment, masks)), asked)
         fused = rank.fuse(found)
         gained = _neighbours(fused, moment, masks)
-        ordered = rank.order(found, fused, gained, self._factors({*fused, *gained}, moment, asked))[: asked.most]
-        return self._named(ordered)
+        factors = self._factors({*fused, *gained}, moment, asked)
+        return self._named(rank.order(found, fused, gained, factors, asked.most))
 
     def _by_words(
         self, moment: Moment, asked: Asked, masks: Mapping[int, Array]
@@ -245,14 +246,13 @@ class Index:
         if not any(asked.boosts):
             return {}
         read = self._accesses(ids, asked) if asked.access and asked.boosts.access else {}
-        now, facts = layout.now(), {}
-        for row in ids:
-            block = _block_of(moment.all, row)
-            assert block is not None
-            columns, at = block.columns, row - block.first
-            known = Facts(float(columns["importance"][at]), int(columns["created"][at]), read.get(row, 0))
-            facts[row] = rank.boost(known, asked.boosts, now)
-        return facts
+        now, factors = layout.now(), dict[int, float]()
+        for block, inside in _by_block(moment, ids):
+            at, listed = inside - block.first, inside.tolist()
+            used = np.array([read.get(row, 0) for row in listed])
+            facts = Facts(block.columns["importance"][at], block.columns["created"][at], used)
+            factors.update(zip(listed, rank.boost(facts, asked.boosts, now).tolist(), strict=True))
+        return factors
 
     def _accesses(self, ids: set[int], asked: Asked) -> dict[int, int]:
         keys: dict[int, bytes] = dict(self.db.rows_in("SELECT id, key FROM row WHERE id IN carray(?1)", ids))
@@ -344,13 +344,20 @@ def _gather(moment: Moment, worth: Mapping[int, float], masks: Mapping[int, Arra
 
 def _neighbours(fused: Mapping[int, float], moment: Moment, masks: Mapping[int, Array]) -> dict[int, float]:
     """Shares for rows that stand beside the best ones in the same session."""
+    best = heapq.nlargest(_SPREAD, fused, key=fused.__getitem__)
     near = []
-    for row in sorted(fused, key=lambda row: -fused[row])[:_SPREAD]:
-        block = _block_of(moment.all, row)
-        assert block is not None
-        beside = arms.neighbours(block, row, masks[block.first], len(rank.NEAR))  # type: ignore[arg-type]
-        near += [(row, other, distance) for other, distance in beside]
+    for block, inside in _by_block(moment, best):
+        near += arms.neighbours(block, inside, masks[block.first], len(rank.NEAR))  # type: ignore[arg-type]
     return rank.share(fused, near)
+
+
+def _by_block(moment: Moment, ids: Collection[int]) -> Iterator[tuple[AnyBlock, Array]]:
+    """Rows, sorted, with the block each of them is in."""
+    rows = np.sort(np.fromiter(ids, np.int64, len(ids)))
+    for block in moment.all:
+        low, high = np.searchsorted(rows, (block.first, block.first + block.count))
+        if low < high:
+            yield block, rows[low:high]
 
 
 def _block_of(blocks: Sequence[AnyBlock], row: int) -> AnyBlock | None:

@@ -8,10 +8,12 @@ often stands beside the words of the question.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
+
+Array = np.ndarray[Any, Any]
 MEANING = 0.5  # what vectors count beside words
 FLOOR = 0.5  # the share of the best cosine from which a cosine counts
 NEAR = (0.4, 0.2)  # the share of the score of rows one and two places away in the same session
@@ -36,11 +38,11 @@ class Boosts(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """What the boosts look at."""
+    """What the boosts look at, an array over the rows each."""
 
-    importance: float
-    created: int
-    access: int = 0
+    importance: Array
+    created: Array
+    access: Array
 
 
 class Scored(NamedTuple):
@@ -88,27 +90,28 @@ def share(scores: Mapping[int, float], near: Iterable[tuple[int, int, int]]) -> 
     return gained
 
 
-def boost(facts: Facts, boosts: Boosts, now: int) -> float:
-    """A factor of at least 1: it may lift what is relevant, never bring up what is not."""
-    fresh = math.pow(0.5, max(now - facts.created, 0) / HALF_LIFE)
+def boost(facts: Facts, boosts: Boosts, now: int) -> Array:
+    """A factor of at least 1 for each row: it may lift what is relevant, never bring up what is not."""
+    fresh = np.power(0.5, np.maximum(now - facts.created, 0) / HALF_LIFE)
     often = facts.access / (facts.access + 10)
-    return 1 + boosts.importance * facts.importance + boosts.recency * fresh + boosts.access * often
+    factors: Array = 1 + boosts.importance * facts.importance + boosts.recency * fresh + boosts.access * often
+    return factors
 
 
 def order(
-    arms: Arms, fused: Mapping[int, float], gained: Mapping[int, float], factors: Mapping[int, float]
+    arms: Arms, fused: Mapping[int, float], gained: Mapping[int, float], factors: Mapping[int, float], most: int
 ) -> list[Scored]:
-    """Best first; of equals the newer row first."""
-    scored = [
+    """Best first, at most `most`; of equals the newer row first."""
+    scores = {row: (fused.get(row, 0.0) + gained.get(row, 0.0)) * factors.get(row, 1.0) for row in {*fused, *gained}}
+    return [
         Scored(
             row,
-            (fused.get(row, 0.0) + gained.get(row, 0.0)) * factors.get(row, 1.0),
+            score,
             arms.words.get(row, 0.0),
             arms.grams.get(row, 0.0),
             arms.vectors.get(row, 0.0),
             gained.get(row, 0.0),
             factors.get(row, 1.0),
         )
-        for row in {*fused, *gained}
+        for row, score in sorted(scores.items(), key=lambda found: (-found[1], -found[0]))[:most]
     ]
-    return sorted(scored, key=lambda found: (-found.score, -found.row))

@@ -203,5 +203,8 @@ def similar(db: Database, word: str, most: int = 4) -> dict[int, float]:
 
 def _closeness(own: frozenset[str], text: str, word: str) -> float:
     """How alike two words are; one that is part of the other (a name inside an identifier) counts as nearly so."""
-    inside = len(word) >= 4 and len(text) >= 4 and (word in text or text in word)
-    return max(terms.likeness(own, terms.grams(text)), 0.6 if inside else 0.0)
+    inside = 0.6 if len(word) >= 4 and len(text) >= 4 and (word in text or text in word) else 0.0
+    # Most candidates share a gram or two: too few to be alike however short they are, seen without taking them apart.
+    if sum(map(f"^{text}$".__contains__, own)) < LIKE / (2 - LIKE) * len(own):
+        return inside
+    return max(terms.likeness(own, terms.grams(text)), inside)

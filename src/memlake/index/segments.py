@@ -120,8 +120,8 @@ def write(path: Path, block: Block) -> None:
     head = json.dumps({"first": block.first, "size": at, "arrays": layout}).encode()
     start = _MAGIC + b"%08x %08x\n" % (len(head), zlib.crc32(head)) + head
     padded = start + b" " * (-len(start) % _ALIGN)
-    pieces = [padded, *(array.tobytes() + bytes(-array.nbytes % _ALIGN) for array in arrays.values())]
-    disk.write_file(path, b"".join(pieces))
+    pieces = [(array.view(np.uint8).data, bytes(-array.nbytes % _ALIGN)) for array in arrays.values()]
+    disk.write_file(path, padded, *itertools.chain.from_iterable(pieces))  # in place: copies would double the memory
 
 
 def read(path: Path) -> Block:

@@ -17,7 +17,7 @@ from memlake.index.scope import Filter, Shown
 from memlake.index.tail import Tail
 from memlake.objects.db import Database
 
-_MASKS = 64  # views of branches that are remembered
+_MASKS = 64  # views of the trunk that are remembered
 AnyBlock = segments.Block | Tail
 
 
@@ -106,13 +106,20 @@ class View:
 
     def may(self, moment: Moment, block: AnyBlock, shown: Shown, wanted: Filter) -> Array:
         """Which rows of a block a search may find."""
-        key = (block.first, block.count, len(moment.ended[0]), shown)
+        mask = self._trunk(moment, block, shown.overlay.base if shown.overlay else shown.seq)
+        if shown.overlay is not None:
+            mask = arms.overlaid(block, mask, shown.overlay, shown.only_added)  # type: ignore[arg-type]
+        return arms.allowed(block, mask, wanted)  # type: ignore[arg-type]
+
+    def _trunk(self, moment: Moment, block: AnyBlock, at: int | None) -> Array:
+        """What the trunk shows at a seq, remembered: many branches begin at the same one."""
+        key = (block.first, block.count, len(moment.ended[0]), at)
         mask = self._masks.get(key)
         if mask is None:
             if len(self._masks) >= _MASKS:
                 self._masks.clear()
-            mask = self._masks[key] = arms.visible(block, shown, moment.ended)  # type: ignore[arg-type]
-        return arms.allowed(block, mask, wanted)  # type: ignore[arg-type]
+            mask = self._masks[key] = arms.visible(block, at, moment.ended)  # type: ignore[arg-type]
+        return mask
 
 
 def _mean(found: Sequence[tuple[Any, ...]]) -> float:

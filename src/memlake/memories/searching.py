@@ -211,10 +211,12 @@ def commit_as_of(ground: Ground, text: str) -> Commit:
     return found
 
 
-def _hits(ground: Ground, found: Iterable[Found]) -> Iterable[Hit]:
+def _hits(ground: Ground, found: Sequence[Found]) -> Iterable[Hit]:
+    known = _contents(ground, {one.oid.hex() for one in found})
     for one in found:
+        oid = one.oid.hex()
         try:
-            memory = record.decode(ground.here.history.objects.read(one.oid.hex()))
+            memory = record.decode(known[oid] if oid in known else ground.here.history.objects.read(oid))
         except Purged:
             continue
         except NotFound as error:
@@ -224,6 +226,14 @@ def _hits(ground: Ground, found: Iterable[Found]) -> Iterable[Hit]:
         if memory.history:
             shaped["metadata"] = {**shaped["metadata"], "history": past_values(ground, memory)}
         yield shaped
+
+
+def _contents(ground: Ground, oids: set[str]) -> dict[str, bytes]:
+    """All of them with one query; none when one is gone, so that each is asked for by itself."""
+    try:
+        return dict(ground.here.history.objects.read_many(oids))
+    except (Purged, NotFound):
+        return {}
 
 
 def hit(memory: Memory, one: Found) -> Hit:

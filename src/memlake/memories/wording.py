@@ -27,10 +27,13 @@ def vague(content: str) -> str | None:
 
 
 def _unrelated(phrase: Phrase) -> int:
-    """How many of its parts share no word of meaning with the parts before them."""
+    """How many of its parts share no word of meaning with the parts before them; 0 when they are few anyway."""
+    found = list(parts(phrase))
+    if len(found) < MANY:
+        return 0
     seen: frozenset[str] = frozenset()
     apart = 0
-    for one in parts(phrase):
+    for one in found:
         bag = Phrase(one).bag
         apart += bool(bag) and not bag & seen
         seen |= bag

@@ -126,12 +126,13 @@ def remove_tree(path: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-def write_file(path: Path, data: bytes) -> None:
-    """Replace a small file whole: either the old or the new content is there, never a mixture."""
+def write_file(path: Path, *pieces: bytes | memoryview) -> None:
+    """Replace a file whole: either the old or the new content is there, never a mixture."""
     temporary = path.with_name(path.name + f".{os.getpid()}.tmp")
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     try:
-        write_all(fd, data)
+        for piece in pieces:
+            write_all(fd, piece)
         fsync_file(fd)
     finally:
         os.close(fd)
