@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 _INDENT = " " * 6
 _PER_TOKEN = 4  # characters a token stands for, roughly
-_AFTERWARDS = 0.3  # seconds for memories that wait for a vector, once the answer is printed
+_AFTERWARDS = 0.1  # seconds for memories that wait for a vector, once the answer is printed
+_FEW = 64  # waiting memories up to which a short-lived process is a help; more are work for a server or an agent
 
 
 @click.command()
@@ -135,7 +136,7 @@ def wrapped(text: str, width: int) -> Iterator[str]:
 def _embed_some(memories: Memories) -> None:
     """A short-lived process helps along: a few of what waits, where a model is open already. Never before printing."""
     end = time.monotonic() + _AFTERWARDS
-    if not memories.shared.is_embedder_open():
+    if not memories.shared.is_embedder_open() or memories.waiting() > _FEW:
         return
     with suppress(Error):  # the answer is out already; the queue keeps what was not done
         while time.monotonic() < end and memories.embed_pending(4):

@@ -183,6 +183,10 @@ def model_name(index: Index) -> str:
     return str(rows.meta(index.db, "wanted") or "")
 
 
+def count_waiting(index: Index) -> int:
+    return waiting.count(index.db)
+
+
 def wait_for(index: Index, memory_id: str, seconds: float) -> bool:
     """Wait until no row of a memory is in the queue; False when one still is."""
     end = time.monotonic() + seconds

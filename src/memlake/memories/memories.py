@@ -221,6 +221,10 @@ class Memories:
         """Embed one batch of what waits, here and now; returns how many."""
         return embedding.embed_some(self.shared.sources, most) if self.shared.embedder() is not None else 0
 
+    def waiting(self) -> int:
+        """How many memories wait for their vector."""
+        return embedding.count_waiting(self.shared.index)
+
     def wait(self, seconds: float) -> bool:
         """Wait until every memory has its vector; False when that takes longer."""
         return not self._embeds() or embedding.wait_until_empty(self.shared.index, seconds)
