@@ -11,9 +11,9 @@ import pytest
 
 from memlake.errors import Corrupt
 from memlake.index import erase, fold, rows, segments, terms
-from memlake.index.scope import Filter, Shown
 from memlake.index.index import Asked, Index
 from memlake.index.rows import Doc, Overlay, Replaced
+from memlake.index.scope import Filter, Shown
 
 DAY = 86_400_000_000
 TEXTS = [
