@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import memlake as ml
-from memlake.versions import paths
+from memlake.versions import paths, stage, writing
+from tests.versions.conftest import Keep
 
 GOOD = [
     "a",
@@ -89,6 +90,64 @@ def test_a_path_that_is_accepted_stays_inside_the_root(text: str) -> None:
     joined = os.path.normpath(os.path.join("/root/of/repo", text))
     assert joined.startswith("/root/of/repo/") and joined == "/root/of/repo/" + text
     assert "\0" not in text and not text.lower().startswith(".memlake/")
+
+
+PIECE = st.sampled_from(
+    ["C:", "c:x", "12:30.log", "a", "b.txt", "", ".", "..", "con", ".memlake", "é", "\\", "\n", "z" * 256]
+)
+ANY_PATH = st.lists(PIECE, max_size=4).map("/".join)
+
+
+@given(st.lists(ANY_PATH, max_size=12))
+def test_many_paths_are_judged_as_each_one_is_in_any_order(many: list[str]) -> None:
+    alone = [(path, problem) for path in many if (problem := paths.file_problem(path))]
+    assert list(paths.file_problems(many)) == alone
+
+
+def test_a_drive_letter_is_refused_also_after_a_sound_name(repo: ml.Repo, here: Path) -> None:
+    (here / "12:30.log").write_text("1")
+    (here / "C:drive").write_text("1")
+    with pytest.raises(ml.InvalidInput, match="drive letter"):
+        repo.add(all=True)
+    assert repo.status().staged == ()
+
+
+# -- names in history that would not be taken today ------------------------------------------------
+
+
+def test_a_tracked_name_that_is_bad_elsewhere_stops_no_verb(
+    repo: ml.Repo, keep: Keep, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = keep("first", {"a": "1"})
+    with monkeypatch.context() as patch:
+        patch.setattr(stage, "file_problems", lambda _: ())
+        keep("bad", {"C:drive": "old", "aux.txt": "old", "b": "old"})
+    (here / "C:drive").write_text("new")
+    repo.add("C:drive")
+    repo.restore("C:drive", staged=True)
+    repo.restore("C:drive")
+    assert (here / "C:drive").read_text() == "old"
+    repo.switch(first.oid, detach=True)
+    assert sorted(os.listdir(here)) == [".memlake", "a"]
+    repo.undo()
+    assert (here / "aux.txt").read_text() == (here / "b").read_text() == "old" and repo.status().clean
+
+
+def test_a_path_that_must_never_be_written_is_left_out_with_a_warning(
+    repo: ml.Repo, keep: Keep, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep("first", {"a": "1"})
+    repo.branch("dev")
+    with monkeypatch.context() as patch:
+        patch.setattr(writing, "check", lambda path: path)
+        repo.write({"files/.memlake/evil": b"x", "files/../up": b"x", "files/b": b"2"}, "sneak", branch="dev")
+    with pytest.warns(UserWarning, match="was not written"):
+        repo.switch("dev")
+    assert (here / "b").read_text() == "2"
+    assert not (here / ".memlake/evil").exists() and not (here.parent / "up").exists()
+    (here.parent / "up").write_text("mine")
+    repo.switch("main")
+    assert not (here / "b").exists() and (here.parent / "up").read_text() == "mine"
 
 
 # -- paths that cannot live together ------------------------------------------------------------

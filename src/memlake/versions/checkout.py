@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
@@ -25,7 +26,7 @@ from memlake.versions.folders import Folders
 from memlake.versions.history import History
 from memlake.versions.journal import Goal, Plan, Rename
 from memlake.versions.local import Local, Tracked, is_racy, pack_stat
-from memlake.versions.paths import FILES, file_path, parents
+from memlake.versions.paths import FILES, file_path, parents, unwritable
 
 Saved = Mapping[str, Entry | None]
 _BATCH_FILES, _BATCH_BYTES = 2000, 16 << 20
@@ -332,6 +333,8 @@ def _examine(root: str, changes: Sequence[Change], rows: Mapping[str, Tracked]) 
 
 def _safety(root: str, change: Change, row: Tracked | None, removed: set[str]) -> Safety:
     path = file_path(change.path)
+    if unwritable(path):
+        return Safety(True)  # nothing will be written there
     if row is not None and row.staged and row.entry != change.new:
         return Safety(False)
     found = worktree.find_stat(root, path)
@@ -362,7 +365,7 @@ def _has_room(root: str, path: str, removed: set[str]) -> bool:
 
 def in_the_way(root: str, changes: Sequence[Change]) -> list[str]:
     """Files that stand where a new file needs a folder, or in a folder where it must be, and are not removed anyway."""
-    wanted = [file_path(change.path) for change in changes if change.new is not None]
+    wanted = [path for c in changes if c.new is not None and not unwritable(path := file_path(c.path))]
     removed = {file_path(change.path) for change in changes if change.new is None}
     found = {folder for path in wanted for folder in parents(path)}
     found = {folder for folder in found if worktree.find_stat(root, folder) is not None}
@@ -399,6 +402,7 @@ def write_files(
 
     The one way working files are written: whoever says afterwards that it is done has them on the disk.
     """
+    changes = _writable(changes)
     with disk.named_errors("writing the working files"), Folders(root) as folders:
         erased = objects.purged(c.new.oid for c in changes if c.new is not None)
         wanted = sorted((c for c in changes if c.new is not None and c.new.oid not in erased), key=lambda c: c.path)
@@ -414,6 +418,16 @@ def write_files(
     if changes:
         _flush(root)
     return {path: (pack_stat(stat), is_racy(stat, clock)) for path, stat in found.items()}
+
+
+def _writable(changes: Sequence[Change]) -> list[Change]:
+    """Without paths that are never touched: one bad name in history must not keep the other files from their owner."""
+    found = [(change, unwritable(file_path(change.path))) for change in changes]
+    for change, why in found:
+        if why is not None and change.new is not None:
+            path = file_path(change.path)
+            warnings.warn(f"{path!r} is in history and was not written: {why}.", stacklevel=2)
+    return [change for change, why in found if why is None]
 
 
 def check_bytes(objects: Objects, changes: Sequence[Change]) -> Contents:

@@ -12,7 +12,7 @@ from memlake.objects.export import copy_out
 from memlake.objects.store import Objects
 from memlake.records import Entry
 from memlake.versions import worktree
-from memlake.versions.paths import check_file, parents
+from memlake.versions.paths import parents
 
 _DIR = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -93,7 +93,6 @@ class Folders:
     def create(
         self, objects: Objects, path: str, entry: Entry, content: bytes | None, *, replaces: Entry | None
     ) -> os.stat_result:
-        check_file(path)
         folder, _, name = path.rpartition("/")
         at = self._enter(folder, make=True)
         if replaces is not None:

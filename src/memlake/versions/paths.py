@@ -66,7 +66,15 @@ def file_problems(paths: Iterable[str]) -> Iterator[tuple[str, str]]:
     known: set[str] = set()
     for path in paths:
         folder, _, name = path.rpartition("/")
-        if folder in known and name.isascii() and name.isprintable() and "\\" not in name and len(path) <= MAX_PATH:
+        # Without a folder the name is the whole path, which has rules of its own (a drive letter, a leading slash).
+        if (
+            folder
+            and folder in known
+            and name.isascii()
+            and name.isprintable()
+            and "\\" not in name
+            and len(path) <= MAX_PATH
+        ):
             problem = _part_problem(name)
         else:
             problem = file_problem(path)
@@ -76,7 +84,14 @@ def file_problems(paths: Iterable[str]) -> Iterator[tuple[str, str]]:
             yield path, problem
 
 
-def _part_problem(part: str) -> str | None:
+def unwritable(path: str) -> str | None:
+    """Why no file may be made at this path here, also where history has it; a name bad elsewhere can be written."""
+    if "\0" in path or len(path) > MAX_PATH:
+        return "no file can have this name"
+    return next((problem for part in path.split("/") if (problem := _unwritable_part(part))), None)
+
+
+def _unwritable_part(part: str) -> str | None:
     if part in ("", ".", ".."):
         return f"{part or 'an empty part'!r} may not be a part of a path"
     lower = part.lower()
@@ -84,7 +99,13 @@ def _part_problem(part: str) -> str | None:
         return "it lies inside .memlake, which is the repo itself"
     if len(part) > MAX_PART:
         return f"a part is longer than {MAX_PART} characters"
-    if lower.split(".", 1)[0] in _RESERVED and len(lower) < 12:
+    return None
+
+
+def _part_problem(part: str) -> str | None:
+    if problem := _unwritable_part(part):
+        return problem
+    if part.lower().split(".", 1)[0] in _RESERVED and len(part) < 12:
         return f"{part!r} is a reserved device name on Windows"
     return None
 

@@ -92,7 +92,7 @@ class _Finder:
                 self.found[path] = stat
 
     def _one(self, path: str) -> None:
-        if path:
+        if path and not self._any_tracked(path):
             check_file(path)
         full = f"{self._root}/{path}" if path else self._root
         if os.path.isdir(full) and not os.path.islink(full):
