@@ -24,6 +24,8 @@ GOOD = [
     "console",
     "x.memlake",
     "..a",
+    ".gitignore",
+    ".github/x",
 ]
 BAD = {
     "": "empty",
@@ -45,6 +47,9 @@ BAD = {
     ".memlake/repo.db": ".memlake",
     "sub/.memlake/x": ".memlake",
     ".MemLake/x": ".memlake",
+    ".git": ".git",
+    "sub/.Git/hooks/post-checkout": ".git",
+    "git~1/config": ".git",
     ".memlake~1/x": ".memlake",
     "con": "reserved",
     "aux.txt": "reserved",
@@ -140,11 +145,15 @@ def test_a_path_that_must_never_be_written_is_left_out_with_a_warning(
     repo.branch("dev")
     with monkeypatch.context() as patch:
         patch.setattr(writing, "check", lambda path: path)
-        repo.write({"files/.memlake/evil": b"x", "files/../up": b"x", "files/b": b"2"}, "sneak", branch="dev")
+        repo.write(
+            {"files/.memlake/evil": b"x", "files/../up": b"x", "files/.git/x": b"x", "files/b": b"2"},
+            "sneak",
+            branch="dev",
+        )
     with pytest.warns(UserWarning, match="was not written"):
         repo.switch("dev")
     assert (here / "b").read_text() == "2"
-    assert not (here / ".memlake/evil").exists() and not (here.parent / "up").exists()
+    assert not (here / ".memlake/evil").exists() and not (here / ".git").exists() and not (here.parent / "up").exists()
     (here.parent / "up").write_text("mine")
     repo.switch("main")
     assert not (here / "b").exists() and (here.parent / "up").read_text() == "mine"
@@ -191,6 +200,31 @@ def test_adding_a_twin_stages_nothing(one: str, two: str, here: Path) -> None:
     (here / one).unlink()
     repo.add(all=True)  # renaming to the twin is allowed
     assert {c.path for c in repo.status().staged} == {f"files/{one}", f"files/{two}", "files/also"}
+
+
+@pytest.mark.parametrize(("one", "two"), TWINS)
+def test_writing_a_twin_is_refused_until_the_other_goes_in_the_same_write(one: str, two: str, tmp_path: Path) -> None:
+    repo = ml.init(tmp_path)
+    with pytest.raises(ml.InvalidInput, match="Nothing was changed"):
+        repo.write({f"files/{one}": b"1", f"files/{two}": b"2"}, "both")
+    kept = repo.write({f"files/{one}": b"1"}, "one")
+    with pytest.raises(ml.InvalidInput, match="Nothing was changed"):
+        repo.write({f"files/{two}": b"2"}, "its twin")
+    with pytest.raises(ml.InvalidInput, match="Nothing was changed"), repo.transaction("twin"):
+        repo.write({f"files/{two}": b"2"}, "its twin")
+    assert repo.head == kept.oid
+    repo.write({f"files/{one}": b"2"}, "the same path again")
+    repo.write({f"files/{one}": None, f"files/{two}": b"2"}, "renamed")
+    repo.write({f"memories/bot/{one}": b"1"}, "no file")
+
+
+def test_git_s_own_folder_is_never_tracked_even_by_force(repo: ml.Repo, here: Path) -> None:
+    (here / "sub/.git").mkdir(parents=True)
+    (here / "sub/.git/config").write_text("x")
+    for path in ("sub/.git/config", "sub/.git"):
+        with pytest.raises(ml.InvalidInput, match=r"inside \.git"):
+            repo.add(path, force=True)
+    assert repo.status().staged == ()
 
 
 def test_writing_a_file_where_history_has_a_folder_is_refused(tmp_path: Path) -> None:

@@ -97,6 +97,8 @@ def _unwritable_part(part: str) -> str | None:
     lower = part.lower()
     if lower == ".memlake" or lower.startswith(".memlake~"):
         return "it lies inside .memlake, which is the repo itself"
+    if lower in (".git", "git~1"):
+        return "it lies inside .git, whose files can run programs"
     if len(part) > MAX_PART:
         return f"a part is longer than {MAX_PART} characters"
     return None

@@ -21,7 +21,7 @@ from memlake.versions.history import Draft, History
 from memlake.versions.journal import Rename
 from memlake.versions.local import Local, Tracked
 from memlake.versions.operations import Before, operation, save_dirty
-from memlake.versions.paths import FILES, check, check_file, check_together, parents
+from memlake.versions.paths import FILES, check, check_file, check_together, file_path, parents
 from memlake.versions.record import prepare, record
 
 INLINE = 64 << 10
@@ -148,14 +148,15 @@ def _write(here: Here, request: Request, lane: Lane) -> Commit:
         here.history.objects.adopt(c.oid for c in request.changes.values() if isinstance(c, Entry))
         edits = {path: _entry(here, path, content) for path, content in request.changes.items()}
         if lane == "work":
-            _check_folders(here, edits, branch)
+            _check_beside(here, edits, branch)
         draft = Draft(lane, edits, request.author, request.message, layout.now(), {})
         # Exactly what the caller read: also when another has written the very same, his was not built upon.
         expects = None if request.expects is None else {path: (entry,) for path, entry in request.expects.items()}
         return record(here.history, draft, branch=branch, expects=expects)
 
 
-def _check_folders(here: Here, edits: Mapping[str, Entry | None], branch: str) -> None:
+def _check_beside(here: Here, edits: Mapping[str, Entry | None], branch: str) -> None:
+    """Refuse what cannot be checked out together with what the branch keeps, as `add` does."""
     head = refs.commit_of(here.history, refs.get(here.history.db, branch)["work"])
     clash = here.history.find_clash(head, edits)
     if clash:
@@ -163,6 +164,12 @@ def _check_folders(here: Here, edits: Mapping[str, Entry | None], branch: str) -
             f"{clash[0]!r} and {clash[1]!r} cannot both exist: one is a folder of the other. Nothing was changed.",
             hint="Remove one of them in the same write.",
         )
+    added = [path for path, entry in edits.items() if entry is not None and path.startswith(FILES)]
+    held = here.history.entries(head, added)
+    new = [file_path(path) for path in added if path not in held]
+    if new:
+        kept = (path for path, _ in here.history.scan(head, FILES) if edits.get(path, True) is not None)
+        check_together(new, map(file_path, kept))
 
 
 def _branch(here: Here) -> str:
