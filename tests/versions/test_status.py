@@ -262,6 +262,27 @@ def test_sockets_and_pipes_are_left_out_with_a_warning_and_refused_by_name(repo:
         repo.add("pipe")
 
 
+def test_a_nested_repo_is_named_once_when_its_files_come_in(repo: ml.Repo, write: Callable[..., None]) -> None:
+    write(
+        {
+            "plain/x": "1",
+            "lib/.git/HEAD": "ref",
+            "lib/src/a": "1",
+            "lib/b": "2",
+            "other/.git": "gitdir: x",
+            "other/c": "3",
+        }
+    )
+    ml.init("deep/lake").close()
+    write({"deep/lake/d": "4"})
+    assert sorted(text.split(";")[0] for text in repo.add(all=True).warnings) == [
+        "deep/lake/ is a memlake repo of its own", "lib/ is a git repo of its own", "other/ is a git repo of its own",
+    ]  # fmt: skip
+    assert "files/lib/src/a" in {change.path for change in repo.status().staged}
+    write({"lib/more": "5"})
+    assert repo.add(all=True).warnings == ()
+
+
 # -- links ----------------------------------------------------------------------------------------
 
 

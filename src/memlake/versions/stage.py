@@ -17,7 +17,7 @@ from memlake.objects.store import Objects
 from memlake.objects.writer import Writer
 from memlake.records import Author, Change, Conflict, Entry, Staged
 from memlake.versions import notes, sniff, worktree
-from memlake.versions.ignore import Ignore, NoRules
+from memlake.versions.ignore import ALWAYS, Ignore, NoRules
 from memlake.versions.local import Local, Tracked, pack_stat
 from memlake.versions.paths import FILES, Glob, check_file, check_together, file_problems, matches, parents, refuse
 
@@ -49,6 +49,7 @@ def add(objects: Objects, local: Local, root: str, author: Author, asked: Adding
     names, led = list(file_problems(new)), list(worktree.link_problems(root, links))
     refuse(names + led, hint="" if names else worktree.LINK_HINT)
     _check_names(new, local, {row.path for row in gone})
+    warnings += _nested(local, root, new)
     if not changed:
         return _stage(local, [], gone, warnings)
     with Writer(objects, "add") as writer:
@@ -62,6 +63,20 @@ def add(objects: Objects, local: Local, root: str, author: Author, asked: Adding
 
 def _secrets(seen: list[tuple[str, worktree.Seen]]) -> list[str]:
     return [text for path, one in seen if (text := sniff.secret_warning(path, one.head))]
+
+
+def _nested(local: Local, root: str, new: list[str]) -> list[str]:
+    """A warning for each folder that is a repo of its own and comes in for the first time."""
+    folders = sorted({folder for path in new for folder in parents(path)})
+    found = (
+        (folder, name) for folder in folders for name in sorted(ALWAYS) if os.path.lexists(f"{root}/{folder}/{name}")
+    )
+    return [
+        f"{folder}/ is a {name[1:]} repo of its own; its files come in without its history. "
+        "To leave it out, list it in .memlakeignore"
+        for folder, name in dict(found).items()
+        if not local.under(folder)
+    ]
 
 
 def _rows_for(local: Local, paths: Sequence[str]) -> dict[str, Tracked]:
