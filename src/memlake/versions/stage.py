@@ -40,7 +40,7 @@ def add(objects: Objects, local: Local, root: str, author: Author, asked: Adding
     rows = _rows_for(local, asked.paths)
     finder = _Finder(root, asked, rows)
     finder.run()
-    found, warnings = finder.found, finder.warnings
+    found = finder.found
     rows.update(_replaced(local, found.keys() - rows.keys()))
     gone = [row for path, row in rows.items() if row.entry is not None and path not in found]
     changed = [(path, stat) for path, stat in found.items() if _differs(rows.get(path), stat)]
@@ -49,7 +49,7 @@ def add(objects: Objects, local: Local, root: str, author: Author, asked: Adding
     names, led = list(file_problems(new)), list(worktree.link_problems(root, links))
     refuse(names + led, hint="" if names else worktree.LINK_HINT)
     _check_names(new, local, {row.path for row in gone})
-    warnings += _nested(local, root, new)
+    warnings = _nested(local, root, new)
     if not changed:
         return _stage(local, [], gone, warnings)
     with Writer(objects, "add") as writer:
@@ -93,7 +93,6 @@ class _Finder:
         self._root, self._asked, self._rows = root, asked, rows
         self._ignore = Ignore(root)
         self.found: dict[str, os.stat_result] = {}
-        self.warnings: list[str] = []
 
     def run(self) -> None:
         for path in self._asked.paths:
@@ -136,11 +135,7 @@ class _Finder:
         for path, entry in worktree.walk(self._root, folder, scope):
             if (self._asked.tracked_only and not self._is_tracked(path)) or (wanted and not matches(path, (wanted,))):
                 continue
-            stat = entry.stat(follow_symlinks=False)
-            if modes.S_ISREG(stat.st_mode) or modes.S_ISLNK(stat.st_mode):
-                self.found[path] = stat
-            else:
-                self.warnings.append(f"{path} is neither a file nor a link; it was left out")
+            self.found[path] = entry.stat(follow_symlinks=False)
 
     def _refuse_ignored(self, path: str, *, is_dir: bool) -> None:
         if self._asked.force or self._any_tracked(path):

@@ -51,7 +51,7 @@ class _Scan:
                     continue
                 row = rows.pop(prefix + name, None)
                 if row is None:
-                    if self._show and not ignore.ignores(name, False):
+                    if self._show and worktree.can_be_kept(entry) and not ignore.ignores(name, False):
                         self._untracked.append(prefix + name)
                 elif row[2] or row[1] != clean(entry.stat(follow_symlinks=False)):
                     self._suspect(row)

@@ -51,8 +51,13 @@ def walk(root: str, folder: str, ignore: Ignore) -> Iterator[tuple[str, os.DirEn
             continue
         if is_folder:
             yield from walk(root, prefix + entry.name, ignore.enter(entry.name))
-        else:
+        elif can_be_kept(entry):
             yield prefix + entry.name, entry
+
+
+def can_be_kept(entry: os.DirEntry[str]) -> bool:
+    """A file or a link; pipes, sockets and devices are passed over, as by git."""
+    return entry.is_file(follow_symlinks=False) or entry.is_symlink()
 
 
 def read(
