@@ -465,6 +465,27 @@ def test_bare_stash_pushes_and_takes_untracked_files_when_told(
     run("stash", "pop", "nonsense", code=2)
 
 
+def test_stash_with_paths_and_no_verb_pushes_only_these(
+    run: Run, story: dict[str, str], repo: Path, write: Write
+) -> None:
+    for options in ((), ("-m", "half done")):
+        write("a", "wip\n")
+        write("data/b", "wip\n")
+        run("stash", *options, "--", "a")
+        assert run("status", "-s").lines == [" M data/b"]
+        run("stash", "pop")
+        assert run("status", "-s").lines == [" M a", " M data/b"]
+
+
+def test_without_a_stash_each_verb_says_so_and_where_to_look(run: Run, story: dict[str, str], write: Write) -> None:
+    for verb in ("show", "pop", "apply", "drop"):
+        assert run("stash", verb, code=1).err == "error: there is no stash.\nhint: See them with: memlake stash list\n"
+    write("a", "wip\n")
+    run("stash")
+    for verb in ("show", "pop"):
+        assert "there is no stash@{7}; there are 1." in run("stash", verb, "7", code=1).err
+
+
 def test_stash_of_nothing_says_so(run: Run, story: dict[str, str]) -> None:
     ran = run("stash")
     assert ran.out == "" and ran.err == "there is nothing to stash: no uncommitted changes.\n"

@@ -40,7 +40,15 @@ def _pushing(command: Callable[..., None]) -> Callable[..., None]:
     return click.option("-m", "--message", default="", help="What it is about.")(untracked(_quiet(command)))
 
 
-@click.group(invoke_without_command=True)
+class _Stash(click.Group):
+    """`stash -- PATH...` is `stash push -- PATH...`, as for git."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        pushes = "--" in args and not any(arg in self.commands for arg in args[: args.index("--")])
+        return super().parse_args(ctx, ["push", *args] if pushes else args)
+
+
+@click.group(cls=_Stash, invoke_without_command=True)
 @_pushing
 @click.pass_context
 def stash(ctx: click.Context, /, **how: Any) -> None:

@@ -186,7 +186,15 @@ def _stash(here: Here, index: int) -> Commit | None:
     return here.history.get(rows[0][0].hex()) if rows else None
 
 
+def _no_stash(here: Here, text: str) -> NotFound:
+    count = here.history.db.row("SELECT count(*) FROM ref WHERE kind = 2 AND name LIKE 'stash/%'")
+    there = f"there is no {text}; there are {count[0]}." if count and count[0] else "there is no stash."
+    return NotFound(there, hint="See them with: memlake stash list")
+
+
 def unknown(here: Here, text: str) -> NotFound:
+    if re.fullmatch(r"stash(@\{\d+\})?", text):
+        return _no_stash(here, text)
     names = [row[0] for row in here.history.db.rows("SELECT name FROM ref WHERE kind < 2")]
     near = difflib.get_close_matches(text, names, 2)
     name = re.split(r"[~^]|@\{|(?<=.)@|\.\.", text, maxsplit=1)[0] if here.head() is None else text

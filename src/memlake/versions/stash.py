@@ -10,7 +10,7 @@ from memlake.errors import NotFound, Nothing
 from memlake.objects.layout import now
 from memlake.records import Change, Commit, Entry, short
 from memlake.reports import Merged, Stash
-from memlake.versions import checkout, journal, refs, status, worktree
+from memlake.versions import checkout, journal, refs, rev, status, worktree
 from memlake.versions.branching import refuse_waiting
 from memlake.versions.codec import as_hex
 from memlake.versions.here import Here
@@ -139,9 +139,7 @@ def stashes(here: Here) -> list[Stash]:
 def _get(here: Here, index: int) -> tuple[str, Commit]:
     names = _names(here)
     if not 0 <= index < len(names):
-        raise NotFound(
-            f"there is no stash@{{{index}}}; there are {len(names)}.", hint="See them with: memlake stash list"
-        )
+        raise rev.unknown(here, f"stash@{{{index}}}")
     return names[index][0], here.history.get(names[index][1])
 
 
