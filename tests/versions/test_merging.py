@@ -99,6 +99,32 @@ def test_conflicts_wait_with_both_sides_and_touch_no_file(clash: ml.Repo, here: 
     assert clash.read_object(first.theirs.oid) == b"dev\n"  # type: ignore[union-attr]
 
 
+@pytest.mark.parametrize("path", ["b", "e"])  # in conflict, and changed by them alone
+def test_nothing_waits_over_uncommitted_work_in_what_it_touches(
+    repo: ml.Repo, fork: dict[str, ml.Commit], keep: Keep, write: Write, path: str
+) -> None:
+    keep("e", {"e": "1\n"})
+    repo.switch("side", create=True)
+    side = keep("on side", {"b": "side\n", "e": "side\n"})
+    repo.switch("main")
+    keep("clashing", {"b": "main\n"})
+    write({path: "dirty\n"})
+    before = repo.status()
+    for verb in (repo.merge, repo.cherry_pick):
+        with pytest.raises(ml.ConflictError, match=f"overwrite uncommitted work in:\n  {path}\nNothing"):
+            verb("side")
+        assert repo.status() == before and before.doing is None
+    repo.restore(path)
+    repo.merge("side"), repo.merge_choose("ours"), repo.merge_continue()
+    keep("later", {"b": "later\n"})
+    write({path: "dirty\n"})
+    with pytest.raises(ml.ConflictError, match="overwrite uncommitted work"):
+        repo.revert(side.oid)
+    assert repo.status().doing is None
+    write({path: "side\n" if path == "e" else "later\n", "m": "elsewhere\n"})
+    assert repo.revert(side.oid).conflicts  # work elsewhere is not in its way
+
+
 def test_each_conflict_is_chosen_apart_or_written_by_hand(clash: ml.Repo, write: Write) -> None:
     clash.merge("dev")
     assert [c.path for c in clash.merge_choose("theirs", "b")] == ["files/d"]

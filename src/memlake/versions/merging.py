@@ -16,7 +16,7 @@ from memlake.errors import Conflict as ConflictError
 from memlake.errors import InvalidInput, NotFound, Nothing
 from memlake.objects.layout import now
 from memlake.objects.leases import Keeping
-from memlake.records import Author, Commit, Conflict, Entry, Lane, short
+from memlake.records import Author, Change, Commit, Conflict, Entry, Lane, short
 from memlake.reports import Merged
 from memlake.versions import checkout, journal, landing, merge, refs, rev, stage
 from memlake.versions.bases import is_ancestor, merge_bases
@@ -214,6 +214,8 @@ def _attempt(here: Here, doing: Doing, chosen: tuple[Conflict, ...]) -> Merged:
         _with_choice(conflict, choices) for conflict in outcome["work"].conflicts + outcome["memory"].conflicts
     )
     if any(conflict.choice is None for conflict in conflicts):
+        if not chosen:
+            _refuse_dirty(here, doing, outcome["work"])
         doing.pop("drop", None)  # a stash that met other changes is kept
         with operation(here, str(doing["verb"]), f"{doing['name']} (waiting)"), here.local.db.write():
             here.local.clear_doing()
@@ -221,6 +223,13 @@ def _attempt(here: Here, doing: Doing, chosen: tuple[Conflict, ...]) -> Merged:
             here.local.set_state(doing=json.dumps(doing))
         return Merged(None, conflicts=conflicts)
     return _conclude(here, doing, outcome, merge.decided(conflicts))
+
+
+def _refuse_dirty(here: Here, doing: Doing, outcome: Outcome) -> None:
+    """Waiting begins over files as they were kept: work in them would be taken for somebody's choice later."""
+    touched = {**outcome.edits, **dict.fromkeys(conflict.path for conflict in outcome.conflicts)}
+    changes = [Change(path, None, entry) for path, entry in touched.items() if path.startswith(FILES)]
+    checkout.check_over_stage(here.local, here.root, changes, str(doing["verb"]))
 
 
 def _with_choice(conflict: Conflict, choices: dict[str, Conflict]) -> Conflict:
