@@ -257,6 +257,8 @@ def reset(here: Here, name: str, mode: str) -> tuple[Change, ...]:
     """Move the branch to a commit; `mixed` also resets the stage, `hard` also the files. Nothing leaves history."""
     if mode not in MODES:
         raise InvalidInput(f"reset has no mode {mode!r}.", hint="Use soft, mixed or hard.")
+    if mode == "soft":  # the others give up what waits
+        refuse_waiting(here, "reset --soft")
     if here.head() is None and name in ("HEAD", "@"):
         with operation(here, f"reset --{mode}", name):
             return () if mode == "soft" else stage.unstage(here.local, list(here.local.staged().values()))
@@ -277,8 +279,7 @@ def reset(here: Here, name: str, mode: str) -> tuple[Change, ...]:
             checkout.move_to(here.history, here.local, here.root, goal, rewrite, saved=before.saved, ready=ready)
             return tuple(change for change in rewrite if change.old != change.new)
         rows, changes = _restage(here, target, keep=mode == "soft")
-        doing = here.local.state("doing") if mode == "soft" else None
-        plan = Plan(goal, journal.new_token(), rows=rows, files=False, doing=doing)
+        plan = Plan(goal, journal.new_token(), rows=rows, files=False)
         _move_branch(here, plan, branch, head, target)
         checkout.finish(here.local, plan, target.oid, (), {})
         return changes
