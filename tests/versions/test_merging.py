@@ -159,6 +159,16 @@ def test_a_choice_can_be_changed_and_a_removal_chosen(clash: ml.Repo, here: Path
     assert files(clash) == {"a": "main\n", "b": "main\n", "m": "main\n"} and not (here / "d").exists()
 
 
+@pytest.mark.parametrize("many", [".", "?"])
+def test_a_side_for_a_folder_or_pattern_leaves_choices_already_made(clash: ml.Repo, many: str) -> None:
+    clash.merge("dev")
+    clash.merge_choose("theirs", "b")
+    assert clash.merge_choose("ours", many) == ()
+    assert [c.choice for c in clash.status().conflicts] == ["theirs", "ours"]
+    clash.merge_choose("ours", "b")
+    assert [c.choice for c in clash.status().conflicts] == ["ours", "ours"]
+
+
 def test_commit_concludes_a_waiting_merge_as_in_git(clash: ml.Repo) -> None:
     clash.merge("dev")
     clash.merge_choose("ours")
@@ -182,6 +192,7 @@ def test_while_a_merge_waits_other_verbs_do_not_lose_track_of_it(clash: ml.Repo)
     for verb in (
         lambda: clash.switch("dev"), lambda: clash.merge("dev"), lambda: clash.revert("HEAD"),
         lambda: clash.cherry_pick("dev"), clash.stash_push,
+        lambda: clash.reset("HEAD~1", "soft"), lambda: clash.reset("HEAD", "soft"),
     ):  # fmt: skip
         with pytest.raises(ml.ConflictError, match="waiting"):
             verb()

@@ -355,7 +355,9 @@ def choose(here: Here, side: str, paths: tuple[str, ...]) -> tuple[Conflict, ...
         if not any(matches(other, (path,)) for other in known):
             listed = "  ".join(plain(other) for other in sorted(known)[:5])
             raise NotFound(f"{plain(path)!r} is not in conflict. Nothing was changed.", hint=f"In conflict: {listed}")
-    chosen = [c._replace(choice=side, chosen=None) for c in conflicts if not paths or matches(c.path, paths)]
+    # A folder or pattern means what is still open there; a choice already made is changed by its own name.
+    meant = [c for c in conflicts if not paths or c.path in paths or (c.choice is None and matches(c.path, paths))]
+    chosen = [conflict._replace(choice=side, chosen=None) for conflict in meant]
     by_hand = {c.path for c in conflicts if c.choice == "file"} & {c.path for c in chosen}
     with operation(here, f"merge --{side}", " ".join(path.removeprefix(FILES) for path in paths)):
         # What was staged for it by hand would go into the commit all the same.
