@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -174,6 +175,66 @@ def test_commit_concludes_a_waiting_merge_as_in_git(clash: ml.Repo) -> None:
     clash.merge_choose("ours")
     made = clash.commit("by commit")
     assert len(made.parents) == 2 and made.message == "by commit"
+
+
+@pytest.fixture
+def waiting(repo: ml.Repo, keep: Keep) -> ml.Repo:
+    """A merge of dev waits: both changed `b` and `d`, dev alone changed `c`."""
+    keep("base", {"b": "1\n", "c": "1\n", "d": "1\n"})
+    repo.switch("dev", create=True)
+    keep("on dev", {"b": "dev\n", "c": "dev\n", "d": "dev\n"})
+    repo.switch("main")
+    keep("on main", {"b": "main\n", "d": "main\n"})
+    assert [c.path for c in repo.merge("dev").conflicts] == ["files/b", "files/d"]
+    return repo
+
+
+SWEEPS = [lambda repo: repo.commit("all", all=True), lambda repo: repo.add("."), lambda repo: repo.add(update=True)]
+
+
+@pytest.mark.parametrize("sweep", SWEEPS)
+@pytest.mark.parametrize(("path", "text"), [("c", "edited\n"), ("c", None), ("b", "edited\n"), ("d", None)])
+def test_what_a_merge_has_decided_is_changed_by_the_path_s_own_name_alone(
+    waiting: ml.Repo, write: Write, sweep: Callable[[ml.Repo], object], path: str, text: str | None
+) -> None:
+    waiting.merge_choose("theirs", "b"), waiting.merge_choose("ours", "d")
+    write({path: text})
+    before = waiting.status()
+    with pytest.raises(ml.ConflictError, match=f":\n  {path}\nNothing was staged"):
+        sweep(waiting)
+    assert waiting.status() == before
+    waiting.add(path)
+    sweep(waiting)
+    if waiting.status().doing:
+        waiting.merge_continue()
+    chosen = {"b": "dev\n", "c": "dev\n", "d": "main\n", path: text}
+    assert {p: files(waiting).get(p) for p in "bcd"} == chosen and waiting.status().clean
+
+
+def test_an_edit_of_what_a_merge_has_decided_can_be_dropped(waiting: ml.Repo, write: Write) -> None:
+    waiting.merge_choose("theirs")
+    write({"b": "edited\n"})
+    with pytest.raises(ml.ConflictError, match="edited while it waited:\n  b\n"):
+        waiting.merge_continue()
+    waiting.restore("b")
+    waiting.merge_continue()
+    assert files(waiting)["b"] == "dev\n" and waiting.status().clean
+
+
+@pytest.mark.parametrize("sweep", SWEEPS)
+def test_a_file_nobody_edited_settles_no_conflict_unless_it_is_named(
+    clash: ml.Repo, sweep: Callable[[ml.Repo], object]
+) -> None:
+    clash.merge("dev")
+    clash.merge_choose("theirs", "b")
+    clash._local.db.run("UPDATE file SET racy = 1")  # written so lately that it is read again
+    with contextlib.suppress(ml.ConflictError):  # `d` has no choice yet
+        sweep(clash)
+    assert [c.choice for c in clash.conflicts()] == ["theirs", None]
+    clash.add("d")
+    assert [c.choice for c in clash.conflicts()] == ["theirs", "file"]
+    clash.commit("joined", all=True)
+    assert (files(clash)["b"], files(clash)["d"]) == ("dev\n", "main\n")
 
 
 def test_abort_forgets_the_merge_and_leaves_everything_as_it_was(clash: ml.Repo) -> None:

@@ -90,6 +90,7 @@ class Repo(Opened):
         asked = versions.stage.Adding(given or [""], force, update, self._settings.add_warn_secrets, progress)
         detail = " ".join(str(path) for path in each(paths)[:5]) or "--all"
         with self._verb() as here, versions.operations.operation(here, "add", detail):
+            asked = asked._replace(decided=versions.merging.decided(here))
             return versions.stage.add(self._history.objects, self._local, here.root, self.identity, asked)
 
     def rm(self, *paths: SomePaths, cached: bool = False, force: bool = False, dry_run: bool = False) -> Staged:

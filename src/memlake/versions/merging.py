@@ -27,7 +27,7 @@ from memlake.versions.history import Draft, History
 from memlake.versions.journal import Goal, Plan
 from memlake.versions.merge import Outcome
 from memlake.versions.operations import operation
-from memlake.versions.paths import FILES, matches, plain
+from memlake.versions.paths import FILES, file_path, matches, plain
 from memlake.versions.textmerge import as_text, merge_text
 
 _TRAILER = re.compile(r"[A-Za-z0-9-]+: |\(cherry picked from commit ")
@@ -280,6 +280,7 @@ def _conclude(here: Here, doing: Doing, outcome: dict[Lane, Outcome], decided: d
     files = tuple(change for change in changes if change.path.startswith(FILES))
     # What came to the branch since our files were last brought up to date arrives in them now, too.
     arriving = {c.path: c for c in (*here.history.diff(here.base(), head, FILES), *files) if c.path not in extra}
+    _refuse_edited(here, verb, tuple(arriving.values()))
     agreed = checkout.check_safe(here.local, here.root, tuple(arriving.values()), verb)
     ready = checkout.check_bytes(here.history.objects, tuple(arriving.values()))
     with operation(here, verb, str(doing["name"]), files=True) as before:
@@ -294,6 +295,16 @@ def _conclude(here: Here, doing: Doing, outcome: dict[Lane, Outcome], decided: d
         base = here.history.get(here.local.base) if here.local.base else None
         checkout.move_to(here.history, here.local, here.root, goal, here.history.diff(base, commit, FILES), ready=ready)
     return Merged(commit.oid if commit else None, fast_forward=fast, changes=changes)
+
+
+def _refuse_edited(here: Here, verb: str, arriving: tuple[Change, ...]) -> None:
+    """Work done while it waited: it cannot be stashed or committed apart now, but taken or dropped."""
+    if here.local.state("doing") and (edited := checkout.unsafe_paths(here.local, here.root, arriving)):
+        listed = "\n".join(f"  {path}" for path in edited[:10])
+        raise ConflictError(
+            f"{verb} would overwrite files edited while it waited:\n{listed}\nNothing was changed.",
+            hint=f"Take the file as it is: memlake add {edited[0]}\nOr drop the edit: memlake restore {edited[0]}",
+        )
 
 
 def _refuse_clash(here: Here, verb: str, on: Commit | None, edits: Mapping[str, Entry | None]) -> None:
@@ -364,6 +375,19 @@ def choose(here: Here, side: str, paths: tuple[str, ...]) -> tuple[Conflict, ...
         stage.unstage(here.local, here.local.tracked(path.removeprefix(FILES) for path in by_hand).values())
         here.local.put_conflicts(chosen)
     return tuple(conflict for conflict in here.local.conflicts() if conflict.choice is None)
+
+
+def decided(here: Here) -> dict[str, Entry | None]:
+    """Files on which nothing is open in what waits: a side was chosen, or only the other side changed them."""
+    doing, conflicts = here.local.json_state("doing"), here.local.conflicts()
+    if doing is None:
+        return {}
+    edits = dict(_outcome(here, doing, conflicts)["work"].edits)
+    for conflict in conflicts:
+        edits.pop(conflict.path, None)
+        if conflict.choice in ("ours", "theirs"):
+            edits[conflict.path] = conflict.ours if conflict.choice == "ours" else conflict.theirs
+    return {file_path(path): entry for path, entry in edits.items() if path.startswith(FILES)}
 
 
 def proceed(here: Here, said: Conclusion) -> Merged:

@@ -9,8 +9,10 @@ import os
 import stat as modes
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import NamedTuple
 
+from memlake.errors import Conflict as ConflictError
 from memlake.errors import Ignored, InvalidInput, NotFound
 from memlake.objects.layout import now
 from memlake.objects.store import Objects
@@ -33,6 +35,7 @@ class Adding(NamedTuple):
     tracked_only: bool = False
     warn_secrets: bool = True
     progress: Progress | None = None
+    decided: Mapping[str, Entry | None] = MappingProxyType({})  # by a waiting merge: only a path's own name changes it
 
 
 def add(objects: Objects, local: Local, root: str, author: Author, asked: Adding) -> Staged:
@@ -50,15 +53,16 @@ def add(objects: Objects, local: Local, root: str, author: Author, asked: Adding
     refuse(names + led, hint="" if names else worktree.LINK_HINT)
     _check_names(new, local, {row.path for row in gone})
     warnings = _nested(local, root, new)
+    removals = [removed(row) for row in gone]
     if not changed:
-        return _stage(local, [], gone, warnings)
+        return _stage(local, asked, rows, removals, warnings)
     with Writer(objects, "add") as writer:
         seen = _read_all(root, writer, changed, asked.progress)
         writer.finish()
         by = str(author)
         staged = [_row(rows.get(path), path, root, one, by) for path, one in seen]
         warnings += _secrets(seen) if asked.warn_secrets else []
-        return _stage(local, staged, gone, warnings)
+        return _stage(local, asked, rows, staged + removals, warnings)
 
 
 def _secrets(seen: list[tuple[str, worktree.Seen]]) -> list[str]:
@@ -216,14 +220,31 @@ def _about(path: str, root: str, seen: worktree.Seen, author: str) -> str:
     return notes.make(media, now(), author)
 
 
-def _stage(local: Local, staged: list[Tracked], gone: list[Tracked], warnings: list[str]) -> Staged:
-    rows = staged + [removed(row) for row in gone]
+def _stage(
+    local: Local, asked: Adding, rows: Mapping[str, Tracked], made: list[Tracked], warnings: list[str]
+) -> Staged:
+    changed = {row.path: row.entry for row in made if row.path not in rows or rows[row.path].entry != row.entry}
+    # A file named as it is was chosen, too; one only met on the way, unchanged, was not.
+    named = {path: rows[path].entry for path in asked.paths if path in rows}
+    _refuse_decided(asked, changed.keys() - {path for path, row in rows.items() if row.staged}, changed)
     with local.db.write():
-        local.put(rows)
-        local.put_conflicts(settled(local, {row.path: row.entry for row in rows}))
-    before = {row.path: row.entry for row in gone}
-    changes = [Change(FILES + row.path, row.old, row.entry) for row in rows if row.staged or row.path in before]
+        local.put(made)
+        local.put_conflicts(settled(local, {**named, **changed}))
+    changes = [Change(FILES + row.path, row.old, row.entry) for row in made if row.staged or row.entry is None]
     return Staged(tuple(sorted(changes, key=lambda change: change.path)), tuple(warnings))
+
+
+def _refuse_decided(asked: Adding, paths: Iterable[str], entries: Mapping[str, Entry | None]) -> None:
+    """What a merge decided is not undone by an `add .` or `commit -a` on its way: it takes the path's own name."""
+    unnamed = sorted(path for path in paths if path in asked.decided and path not in asked.paths)
+    swept = [path for path in unnamed if entries[path] != asked.decided[path]]
+    if swept:
+        listed = "\n".join(f"  {path}" for path in swept[:10])
+        raise ConflictError(
+            "what waits has decided these paths already (a side was chosen, or only the other side changed them), and "
+            f"your files now hold something else:\n{listed}\nNothing was staged or committed.",
+            hint=f"Take the file as it is: memlake add {swept[0]}\nOr drop the edit: memlake restore {swept[0]}",
+        )
 
 
 def removed(row: Tracked) -> Tracked:
