@@ -179,6 +179,7 @@ class Status(NamedTuple):
     doing: str | None = None
     behind: int = 0
     ignored: tuple[str, ...] = ()
+    merged: int = 0  # paths that what waits takes over without a choice
 
     @property
     def clean(self) -> bool:

@@ -268,6 +268,8 @@ def test_a_conflict_is_told_in_full_and_waits(run: Run, fork: None, repo: Path) 
     out = run("status").out
     assert "merge in progress with 1 conflict" in out and "both modified:   a" in out
     assert run("status", "--json").json["doing"] == "merge"
+    assert "1 more path merged cleanly; --continue takes" in run("status").out  # s
+    assert run("status", "--json").json["merged"] == 1
 
 
 def test_a_conflict_says_which_side_deleted_the_path_and_that_it_may_have_been_renamed(

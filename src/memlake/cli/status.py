@@ -66,6 +66,7 @@ def shape(found: Status) -> dict[str, object]:
         "doing": found.doing,
         "clean": found.clean,
         "behind": found.behind,
+        "merged": found.merged,
         "staged": [row.shape() for row in changes.rows(found.staged)],
         "unstaged": [row.shape() for row in changes.rows(found.unstaged)],
         "untracked": untracked(found),
@@ -160,6 +161,8 @@ def _doing_lines(found: Status) -> Iterator[str]:
         yield f"You have a {found.doing} in progress; every conflict has a choice."
         yield f'  (use "memlake {found.doing} --continue" to finish it)'
     yield f'  (use "memlake {found.doing} --abort" to give it up)'
+    if found.merged:
+        yield f"{words.count(found.merged, 'more path')} merged cleanly; --continue takes what they bring, too."
 
 
 def _conflict_lines(found: Status, screen: Screen, base: str) -> Iterator[str]:

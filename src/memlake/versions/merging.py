@@ -216,6 +216,7 @@ def _attempt(here: Here, doing: Doing, chosen: tuple[Conflict, ...]) -> Merged:
     if any(conflict.choice is None for conflict in conflicts):
         if not chosen:
             _refuse_dirty(here, doing, outcome["work"])
+        doing["merged"] = sum(len(outcome[lane].edits) for lane in LANES)
         doing.pop("drop", None)  # a stash that met other changes is kept
         with operation(here, str(doing["verb"]), f"{doing['name']} (waiting)"), here.local.db.write():
             here.local.clear_doing()

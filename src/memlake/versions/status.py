@@ -147,6 +147,7 @@ def status(here: Here, paths: Sequence[str] = (), *, ignored: bool = False) -> S
         conflicts=here.local.conflicts(),
         doing=doing["verb"] if doing else None,
         behind=behind,
+        merged=doing.get("merged", 0) if doing else 0,
         ignored=tuple(_Ignored(here.local, here.root).below("", Ignore(here.root))) if ignored else (),
     )
     return _only(here.root, found, paths) if paths else found
