@@ -409,6 +409,32 @@ def test_a_conflicting_cherry_pick_waits(run: Run, fork: None) -> None:
     assert run("status").lines[-1] == "nothing to commit, working tree clean"
 
 
+def test_a_range_is_picked_oldest_first_and_reverted_newest_first(
+    run: Run, story: dict[str, str], repo: Path, keep: Keep
+) -> None:
+    run("switch", "-c", "side")
+    keep("s1", s="1\n"), keep("s2", s="2\n"), keep("s3", s="3\n")
+    run("switch", "main")
+    run("cherry-pick", "main..side")
+    assert [line.split()[-1] for line in run("log", "-3", "--oneline").lines] == ["s3", "s2", "s1"]
+    run("revert", "HEAD~2..HEAD")
+    assert (repo / "s").read_text() == "1\n"
+    assert "'side..side' holds no commit" in run("cherry-pick", "side..side", code=128).err
+    assert "Did you mean 'side'?" in run("cherry-pick", "main..sied", code=128).err
+
+
+def test_a_range_that_stops_half_way_names_the_commits_still_to_come(
+    run: Run, fork: None, repo: Path, keep: Keep
+) -> None:
+    run("switch", "side")
+    last = keep("after it", t="1\n")[:10]
+    run("switch", "main")
+    ran = run("cherry-pick", "main..side", code=1)
+    assert f"for when it is finished: `memlake cherry-pick {last}`" in ran.err
+    run("merge", "--theirs", "a"), run("cherry-pick", "--continue"), run("cherry-pick", last)
+    assert (repo / "a").read_text() == "side\n" and (repo / "t").exists()
+
+
 # -- reset
 
 

@@ -14,7 +14,7 @@ from memlake.cli.commits import made_lines
 from memlake.cli.screen import Screen
 from memlake.cli.suggest import suggesting
 from memlake.errors import Conflict as Conflicting
-from memlake.errors import NotFound, Nothing, Usage
+from memlake.errors import InvalidInput, NotFound, Nothing, Usage
 from memlake.records import Conflict, short
 from memlake.repo import Repo
 from memlake.reports import Merged
@@ -79,7 +79,7 @@ def merge(
 
 
 @click.command()
-@click.argument("revs", nargs=-1, metavar="[REV]...", shell_complete=completing("rev"))
+@click.argument("revs", nargs=-1, metavar="[REV | A..B]...", shell_complete=completing("rev"))
 @click.option("-n", "--no-commit", is_flag=True, help="Only stage the inverse, make no commit.")
 @_mainline
 @click.option("--no-edit", is_flag=True, help="Take the usual message; always so.")
@@ -93,16 +93,16 @@ def revert(repo: Repo, screen: Screen, /, *, revs: tuple[str, ...], act: str | N
         return
     if not revs:
         raise Usage("name the commit to revert.", hint="For example: memlake revert HEAD")
-    _check_revs(repo, revs)
-    for rev in revs:
+    meant = _each_rev(repo, revs, newest_first=True)
+    for number, rev in enumerate(meant, 1):
         with suggesting(repo, rev):
             merged = repo.revert(rev, no_commit=how["no_commit"], mainline=how["mainline"])
-        check(merged, f'revert of "{rev}"', "revert")
+        check(merged, f'revert of "{rev}"', "revert", note=_to_come("revert", meant[number:]))
         _show_commit(repo, screen, merged)
 
 
 @click.command("cherry-pick")
-@click.argument("revs", nargs=-1, metavar="[REV]...", shell_complete=completing("rev"))
+@click.argument("revs", nargs=-1, metavar="[REV | A..B]...", shell_complete=completing("rev"))
 @click.option("-n", "--no-commit", is_flag=True, help="Only stage the changes, make no commit.")
 @click.option("-x", "cite", is_flag=True, help="Name the commit it comes from in the message.")
 @_mainline
@@ -116,19 +116,31 @@ def cherry_pick(repo: Repo, screen: Screen, /, *, revs: tuple[str, ...], act: st
         return
     if not revs:
         raise Usage("name the commit to repeat here.", hint="See what another branch has: memlake log BRANCH --oneline")
-    _check_revs(repo, revs)
-    for rev in revs:
+    meant = _each_rev(repo, revs, newest_first=False)
+    for number, rev in enumerate(meant, 1):
         with suggesting(repo, rev):
             merged = repo.cherry_pick(rev, **how)
-        check(merged, f'cherry-pick of "{rev}"', "cherry-pick")
+        check(merged, f'cherry-pick of "{rev}"', "cherry-pick", note=_to_come("cherry-pick", meant[number:]))
         _show_commit(repo, screen, merged)
 
 
-def _check_revs(repo: Repo, revs: Sequence[str]) -> None:
-    """All of them are known before the first is done."""
+def _each_rev(repo: Repo, revs: Sequence[str], *, newest_first: bool) -> list[str]:
+    """Every commit meant, those of a range one by one: all of them are known before the first is done."""
+    meant: list[str] = []
     for rev in revs:
         with suggesting(repo, rev):
-            repo.commit_at(rev)
+            found = list(repo.log(rev, reverse=not newest_first)) if ".." in rev else [repo.commit_at(rev)]
+        if not found:
+            raise InvalidInput(
+                f"the range {rev!r} holds no commit. Nothing was changed.",
+                hint="A..B is what B has and A has not; see it with: memlake log A..B --oneline",
+            )
+        meant += [short(commit.oid) for commit in found] if ".." in rev else [rev]
+    return meant
+
+
+def _to_come(verb: str, revs: Sequence[str]) -> str:
+    return f"Not done yet, for when it is finished: `memlake {verb} {' '.join(revs)}`.\n" if revs else ""
 
 
 # -- conflicts
