@@ -229,7 +229,7 @@ def _attempt(here: Here, doing: Doing, chosen: tuple[Conflict, ...]) -> Merged:
 def _refuse_dirty(here: Here, doing: Doing, outcome: Outcome) -> None:
     """Waiting begins over files as they were kept: work in them would be taken for somebody's choice later."""
     touched = {**outcome.edits, **dict.fromkeys(conflict.path for conflict in outcome.conflicts)}
-    changes = [Change(path, None, entry) for path, entry in touched.items() if path.startswith(FILES)]
+    changes = [Change(path, None, touched[path]) for path in sorted(touched) if path.startswith(FILES)]
     checkout.check_over_stage(here.local, here.root, changes, str(doing["verb"]))
 
 
