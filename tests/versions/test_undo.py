@@ -233,3 +233,28 @@ def test_undo_goes_on_further_back_after_an_undo_a_redo_and_an_undo(repo: ml.Rep
     repo.undo()  # the add before the third commit
     repo.undo()
     assert [commit.message for commit in repo.log()] == ["1"]
+
+
+def test_redo_takes_back_one_undo_after_the_other(repo: ml.Repo, keep: Keep) -> None:
+    for name in ("one", "two", "three"):
+        repo.tag(name, keep(name, {"f": name}).oid)
+    for _ in range(6):  # the tag, the commit and the add of two of them
+        repo.undo()
+    assert [commit.message for commit in repo.log()] == ["one"]
+    for _ in range(6):
+        repo.redo()
+    assert [commit.message for commit in repo.log()] == ["three", "two", "one"] and len(repo.tags()) == 3
+    with pytest.raises(ml.Nothing, match="nothing to redo"):
+        repo.redo()
+
+
+def test_redo_stops_where_something_else_was_done_since_the_undo(repo: ml.Repo, keep: Keep) -> None:
+    keep("one", {"f": "1"})
+    repo.tag("a")
+    repo.undo()
+    repo.tag("b")
+    repo.undo()
+    repo.redo()
+    assert [tag.name for tag in repo.tags()] == ["b"]
+    with pytest.raises(ml.Nothing, match="something was done since"):
+        repo.redo()

@@ -22,7 +22,7 @@ def undo(repo: Repo, screen: Screen) -> None:
 @click.command()
 @pass_repo
 def redo(repo: Repo, screen: Screen) -> None:
-    """Do again what the last `undo` took back."""
+    """Do again what the last `undo` took back. Again does what the `undo` before it took back."""
     done = repo.redo()
     what = done.detail.partition(" ")[2]  # an undo notes "#7 commit one": the number, then what it took back
     screen.line(f"Did again: {screen.clean(what)}".rstrip())

@@ -116,11 +116,12 @@ def undo_interrupted(here: Here) -> Operation | None:
 
 
 def redo(here: Here) -> Operation:
-    """Take back the last undo, if nothing was done since."""
-    row = _last(here, "1")
-    if row is None or row[1] != _UNDO or row[4]:
+    """Take back the last undo that is not taken back yet, if nothing was done since but undo and redo."""
+    row = _last(here, "verb != 'redo' AND NOT (verb = 'undo' AND undone)")
+    if row is None or row[1] != _UNDO:
         raise Nothing(
-            "there is nothing to redo: the last operation was not an undo.", hint="See what was done with: memlake ops"
+            "there is nothing to redo: no undo is left to take back, or something was done since.",
+            hint="See what was done with: memlake ops",
         )
     return _take_back(here, row, "redo", {row[0]: True, int(row[2].split()[0].lstrip("#")): False})
 
