@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -44,6 +45,47 @@ def test_commit_all_takes_changed_and_removed_files_but_no_new_ones(
     made = repo.commit("two", all=True)
     assert [(c.status, c.path) for c in repo.changes(made)] == [("M", "files/a"), ("D", "files/b")]
     assert repo.status().untracked == ("new",)
+
+
+@pytest.mark.parametrize(
+    "how", [{"message": None}, {"message": "x", "uses": ["nowhere"]}, {"message": "x", "metrics": {"a": object()}}]
+)
+def test_a_commit_all_that_fails_leaves_the_stage_and_the_operations_as_they_were(
+    repo: ml.Repo, keep: Keep, write: Callable[..., None], how: Any
+) -> None:
+    keep("one", {"a": "1", "b": "1", "c": "1"})
+    write({"b": "staged", "new": "staged"})
+    repo.add("b", "new")
+    write({"a": "2", "b": "edited", "c": None, "new": None})
+    before = repo.status(), repo.operations()
+    with pytest.raises(ml.InvalidInput, match="Nothing was committed"):
+        repo.commit(all=True, **how)
+    assert (repo.status(), repo.operations()) == before
+    assert repo.read("b", ":") == b"staged"
+
+
+def test_commit_all_without_a_change_leaves_no_operation(repo: ml.Repo, keep: Keep) -> None:
+    keep("one", {"a": "1"})
+    before = repo.operations()
+    with pytest.raises(ml.Nothing):
+        repo.commit("two", all=True)
+    assert repo.operations() == before
+
+
+def test_commit_all_that_a_waiting_merge_refuses_leaves_its_conflicts_open(
+    repo: ml.Repo, keep: Keep, write: Callable[..., None]
+) -> None:
+    keep("base", {"a": "1", "b": "1"})
+    repo.switch("dev", create=True)
+    keep("dev", {"a": "2", "b": "2"})
+    repo.switch("main")
+    keep("main", {"a": "3", "b": "3"})
+    repo.cherry_pick("dev", no_commit=True)
+    write({"a": "by hand"})
+    before = repo.status(), repo.operations()
+    with pytest.raises(ml.ConflictError, match="waiting for choices"):
+        repo.commit("joined", all=True)
+    assert (repo.status(), repo.operations()) == before
 
 
 def test_what_a_file_was_made_from_and_how_it_scored_is_kept_with_the_commit(repo: ml.Repo, keep: Keep) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -258,3 +259,28 @@ def test_redo_stops_where_something_else_was_done_since_the_undo(repo: ml.Repo, 
     assert [tag.name for tag in repo.tags()] == ["b"]
     with pytest.raises(ml.Nothing, match="something was done since"):
         repo.redo()
+
+
+@pytest.mark.parametrize("how", [{"all": True}, {"paths": ["f"]}, {"all": True, "amend": True}])
+def test_a_commit_that_stages_first_is_one_operation(repo: ml.Repo, keep: Keep, write: Write, how: Any) -> None:
+    keep("one", {"f": "1", "g": "1"})
+    write({"g": "staged"})
+    repo.add("g")
+    write({"f": "22", "g": "staged and edited"})
+    before, done = picture(repo), len(repo.operations())
+    repo.commit("two", **how)
+    after = picture(repo)
+    assert len(repo.operations()) == done + 1
+    repo.undo()
+    assert picture(repo) == before
+    repo.redo()
+    assert picture(repo) == after
+
+
+def test_undo_of_a_merge_concluded_by_commit_all_brings_back_its_conflicts(rich: ml.Repo, write: Write) -> None:
+    rich.merge("clash")
+    write({"a": "by hand\n"})
+    before = picture(rich)
+    rich.commit("joined", all=True)
+    rich.undo()
+    assert picture(rich) == before

@@ -124,11 +124,12 @@ class Repo(Opened):
         with self._verb() as here:
             if only:
                 versions.committing.check_known(here, only)
-            if only or all:
-                self.add(*paths, update=True)
-            if self._local.state("doing") is not None and not amend:
-                return versions.committing.commit_waiting(here, saying)
-            return versions.committing.commit_stage(here, saying)
+            if not only and not all:
+                return versions.committing.commit(here, saying)
+            asked = versions.stage.Adding(self._wanted(*paths) or [""], False, True, self._settings.add_warn_secrets)
+            with versions.operations.staging_first(here):
+                versions.stage.add(self._history.objects, self._local, here.root, self.identity, asked)
+                return versions.committing.commit(here, saying)
 
     def restore(
         self, *paths: SomePaths, source: str | None = None, staged: bool = False, worktree: bool | None = None

@@ -35,6 +35,12 @@ class Saying(NamedTuple):
     only: Sequence[str] = ()  # paths; what else is staged stays staged
 
 
+def commit(here: Here, saying: Saying) -> Commit:
+    """Commit the stage, or conclude what waits."""
+    waits = here.local.state("doing") is not None and not saying.amend
+    return commit_waiting(here, saying) if waits else commit_stage(here, saying)
+
+
 def commit_stage(here: Here, saying: Saying) -> Commit:
     refuse_waiting(here, "commit")
     head, ready = here.head(), here.local.staged()
@@ -55,7 +61,7 @@ def commit_stage(here: Here, saying: Saying) -> Commit:
         here, "commit --amend" if saying.amend else "commit", message.split("\n", 1)[0], staged=ready.values()
     ) as before:
         goal = Goal(None, here.local.branch or "@", f"commit: {message.splitlines()[0]}", here.who)
-        whole = bool(staged) and not saying.amend and len(staged) == len(ready)
+        whole = bool(staged) and not saying.amend and before.staged == list(staged.values())
         before.commit = journal.MADE if whole else None
         with journal.moving(here.history, here.local, Plan(goal, journal.new_token())) as moved:
             # The facts and the commit that names them in one transaction: gc must not come between.

@@ -50,6 +50,8 @@ class Local:
     def __init__(self, db: Database) -> None:
         self.db = db
         self.under_way: UnderWay | None = None
+        # What a verb that stages first found before: the stage, and the conflicts that staging resolves.
+        self.found: tuple[list[Tracked], tuple[Conflict, ...]] | None = None
         self._verb = FileLock(db.path.with_name("checkout.lock"))
 
     def verb(self) -> contextlib.AbstractContextManager[None]:

@@ -28,8 +28,9 @@ from memlake.versions.codec import LANES, as_hex, from_hex
 from memlake.versions.here import Here
 from memlake.versions.history import History
 from memlake.versions.journal import Goal, Plan
-from memlake.versions.local import Tracked, UnderWay
+from memlake.versions.local import Local, Tracked, UnderWay
 from memlake.versions.paths import FILES
+from memlake.versions.stage import unstage
 
 _UNDO = "undo"
 
@@ -80,8 +81,38 @@ def operation(
 
 def _state(here: Here, files: bool, staged: Iterable[Tracked] | None) -> Before:
     local = here.local
-    kept = list(local.staged().values() if staged is None else staged)
-    return Before(local.state("head") or "main", local.base, kept, local.state("doing"), local.conflicts(), files)
+    kept, conflicts = local.found or (list(local.staged().values() if staged is None else staged), local.conflicts())
+    saved = _staged_since(local, kept) if local.found and files else {}
+    return Before(local.state("head") or "main", local.base, kept, local.state("doing"), conflicts, files, saved)
+
+
+def _staged_since(local: Local, then: list[Tracked]) -> dict[str, Entry | None]:
+    """What files hold that was staged only now: uncommitted content, which undo must leave in them."""
+    before, rows = {row.path: row.entry for row in then}, local.staged()
+    rows |= local.tracked(before)
+    entries = {path: rows[path].entry if path in rows else None for path in {*before, *rows}}
+    return {path: entry for path, entry in entries.items() if path not in before or before[path] != entry}
+
+
+@contextlib.contextmanager
+def staging_first(here: Here) -> Iterator[None]:
+    """For a verb that stages and then goes on: one operation, and where it fails the stage is what it was."""
+    local, base = here.local, here.local.base
+    with Keeping(here.history.db, "stage") as keeping:
+        local.found = staged, conflicts = list(local.staged().values()), local.conflicts()
+        if staged or conflicts:
+            keeping.take()  # what staging replaces is in no stage, and what undo needs is written down later
+        try:
+            yield
+        except BaseException:
+            if local.base == base and journal.find(local) is None:  # else it is done, or is finished later
+                with local.db.write():
+                    unstage(local, local.staged().values())
+                    local.put(staged)
+                    local.put_conflicts(conflicts)
+            raise
+        finally:
+            local.found = None
 
 
 def operations(here: Here, limit: int) -> list[Operation]:
