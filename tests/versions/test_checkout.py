@@ -222,13 +222,50 @@ def test_commits_on_a_detached_head_move_no_branch_and_are_found_in_the_reflog(c
 def test_a_purged_file_stays_away_and_does_not_lock_its_branch(crossing: ml.Repo) -> None:
     gone = next(entry for path, entry in crossing.ls("dev") if path == "files/only-dev")
     crossing.purge(gone.oid, reason="test")
-    crossing.switch("dev")
+    with pytest.warns(UserWarning, match="content was purged:\n(.*\n)*  only-dev"):
+        crossing.switch("dev")
     assert crossing.branch_name == "dev" and not (crossing.root / "only-dev").exists()
-    away = {change.path: change for change in crossing.status().unstaged}
-    assert "files/only-dev" in away and {(c.status, c.old) for c in away.values()} == {("D", gone)}
-    crossing.rm(*(path.removeprefix("files/") for path in away))
+    assert crossing.status().clean and crossing.diff() == ()
+    crossing.rm(*(path.removeprefix("files/") for path, entry in crossing.ls() if entry == gone))
     crossing.commit("without it")
-    assert crossing.status().clean and crossing.fsck(full=True).ok
+    assert crossing.status().clean and crossing.fsck(full=True).ok and ("files/only-dev", gone) not in crossing.ls()
+
+
+def _without_its_purged_file(repo: ml.Repo, write: Write) -> None:
+    """HEAD has `s`, which was purged and is not in the folder, and `k`, which is."""
+    write({"s": "SECRET", "k": "k"})
+    repo.add(all=True)
+    made = repo.commit("1")
+    repo.switch("br", create=True)
+    write({"s": "SECRET and more"})
+    repo.commit("2", all=True)
+    repo.switch("main")
+    repo.purge(repo.entry("s", made.oid).oid, reason="test")
+    repo.switch("br")
+    with pytest.warns(UserWarning, match="purged:\n  s$"):
+        repo.switch("main")
+    assert not (repo.root / "s").exists()
+
+
+def test_a_purged_file_that_is_away_is_not_deleted_by_what_is_committed_next(repo: ml.Repo, write: Write) -> None:
+    _without_its_purged_file(repo, write)
+    assert repo.status().clean
+    write({"k": "j"})
+    assert [c.path for c in repo.changes(repo.commit("innocent", all=True))] == ["files/k"]
+    repo.add(all=True)
+    assert repo.status().clean and repo.entry("s")
+    with pytest.warns(UserWarning, match="purged:\n  s$"):
+        repo.reset("HEAD", "hard")
+    repo.rm("s")
+    assert [(c.status, c.path) for c in repo.changes(repo.commit("without"))] == [("D", "files/s")]
+
+
+def test_what_takes_the_place_of_a_purged_file_is_committed(repo: ml.Repo, write: Write) -> None:
+    _without_its_purged_file(repo, write)
+    write({"s/inside": "a folder now"})
+    repo.add(all=True)
+    assert [c.path for c in repo.changes(repo.commit("folder"))] == ["files/s", "files/s/inside"]
+    assert repo.status().clean
 
 
 def test_a_missing_pack_stops_a_checkout_before_the_first_file(crossing: ml.Repo) -> None:

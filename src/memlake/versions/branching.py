@@ -236,7 +236,7 @@ def go(here: Here, target: Commit | None, goal: Goal, saved: Saved, *, force: bo
 def _forced(here: Here, target: Commit | None, saved: Saved) -> list[Change]:
     """Every tracked path that is not what the target has, whatever it holds now, and what stands in its way."""
     changes = checkout.target_changes(here.history, here.local, target)
-    dirty, _ = status.compare(here.local, here.root, untracked=False)
+    dirty, _ = status.compare(here, untracked=False, purged=True)
     lost = {c.path for c in dirty} | {FILES + path for path in here.local.staged()}
     paths = {c.path for c in changes} | lost
     entries = here.history.entries(target, paths)
@@ -374,7 +374,7 @@ def restore(
 def _coming(here: Here, held: dict[str, Entry]) -> list[Change]:
     """Files that do not hold yet what they are to hold, by what the stage has of them now."""
     rows = here.local.tracked(held)
-    dirty, _ = status.compare(here.local, here.root, untracked=False)
+    dirty, _ = status.compare(here, untracked=False, purged=True)
     differing = {change.path.removeprefix(FILES) for change in dirty}
     wanted = [path for path in sorted(held) if path in differing or path not in rows or rows[path].entry != held[path]]
     return [Change(FILES + path, rows[path].entry if path in rows else None, held[path]) for path in wanted]

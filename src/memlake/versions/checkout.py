@@ -406,6 +406,7 @@ def write_files(
     with disk.named_errors("writing the working files"), Folders(root) as folders:
         erased = objects.purged(c.new.oid for c in changes if c.new is not None)
         wanted = sorted((c for c in changes if c.new is not None and c.new.oid not in erased), key=lambda c: c.path)
+        _tell_erased([file_path(c.path) for c in changes if c.new is not None and c.new.oid in erased])
         for change in changes:
             if change.new is None or (change.old is not None and change.new.oid in erased):
                 folders.remove(file_path(change.path))
@@ -430,6 +431,13 @@ def _writable(changes: Sequence[Change]) -> list[Change]:
     return [change for change, why in found if why is None]
 
 
+def _tell_erased(paths: list[str]) -> None:
+    if paths:
+        listed = "\n".join(f"  {path}" for path in paths[:10])
+        more = f"\n  and {len(paths) - 10} more" if len(paths) > 10 else ""
+        warnings.warn(f"not written, because their content was purged:\n{listed}{more}", stacklevel=2)
+
+
 def check_bytes(objects: Objects, changes: Sequence[Change]) -> Contents:
     """Better no checkout than half of one: everything to be written is there, and small things are sound.
 
@@ -437,7 +445,7 @@ def check_bytes(objects: Objects, changes: Sequence[Change]) -> Contents:
     """
     wanted = {change.new.oid: change.new.size for change in changes if change.new is not None}
     for oid in objects.purged(wanted):
-        del wanted[oid]  # erased on purpose: the file stays away, and status says so
+        del wanted[oid]  # erased on purpose: the file stays away, and write_files says so
     for oid in objects.missing(wanted):
         objects.size(oid)  # raises
     objects.check_places(wanted)

@@ -131,7 +131,7 @@ def diff(
     elif a is not None:
         changes = _files_against(here, a)
     else:
-        changes = scanning.compare(here.local, here.root, untracked=False)[0]
+        changes = scanning.compare(here, untracked=False)[0]
     return only(changes, paths) if paths else changes
 
 
@@ -178,7 +178,7 @@ def _stage_against(here: Here, a: str) -> tuple[Change, ...]:
 def _files_against(here: Here, a: str) -> tuple[Change, ...]:
     commit = rev.resolve(here, a)
     entries: dict[str, Entry | None] = {c.path: c.new for c in _stage_against(here, a)}
-    for change in scanning.compare(here.local, here.root, untracked=False)[0]:
+    for change in scanning.compare(here, untracked=False)[0]:
         # Status does not read a file whose size has changed; against another commit its content decides.
         unread = change.new is not None and not change.new.oid
         entries[change.path] = worktree.read(here.root, file_path(change.path), None).entry if unread else change.new

@@ -44,8 +44,11 @@ def add(objects: Objects, local: Local, root: str, author: Author, asked: Adding
     finder = _Finder(root, asked, rows)
     finder.run()
     found = finder.found
-    rows.update(_replaced(local, found.keys() - rows.keys()))
-    gone = [row for path, row in rows.items() if row.entry is not None and path not in found]
+    replaced = _replaced(local, found.keys() - rows.keys())
+    rows.update(replaced)
+    absent = [row for path, row in rows.items() if row.entry is not None and path not in found]
+    purged = _purged(objects, absent)
+    gone = [row for row in absent if row not in purged or row.path in replaced or _in_file(row.path, found)]
     changed = [(path, stat) for path, stat in found.items() if _differs(rows.get(path), stat)]
     new = [path for path, _ in changed if path not in rows]
     links = [path for path, stat in changed if modes.S_ISLNK(stat.st_mode)]
@@ -63,6 +66,17 @@ def add(objects: Objects, local: Local, root: str, author: Author, asked: Adding
         staged = [_row(rows.get(path), path, root, one, by) for path, one in seen]
         warnings += _secrets(seen) if asked.warn_secrets else []
         return _stage(local, asked, rows, staged + removals, warnings)
+
+
+def _purged(objects: Objects, absent: list[Tracked]) -> set[Tracked]:
+    """Files that cannot be here, so nobody removed them: they go by `rm`, or when something takes their place."""
+    erased = objects.purged(row.entry.oid for row in absent if row.entry is not None)
+    return {row for row in absent if row.entry is not None and row.entry.oid in erased}
+
+
+def _in_file(path: str, found: Mapping[str, os.stat_result]) -> bool:
+    """Whether a file stands now where a path has a folder."""
+    return any(folder in found for folder in parents(path))
 
 
 def _secrets(seen: list[tuple[str, worktree.Seen]]) -> list[str]:

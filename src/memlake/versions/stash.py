@@ -61,7 +61,7 @@ class _Found(NamedTuple):
 
 
 def _found(here: Here, include_untracked: bool, paths: Sequence[str]) -> _Found:
-    unstaged, untracked = status.compare(here.local, here.root)
+    unstaged, untracked = status.compare(here)
     extra = tuple(_expand(here, untracked)) if include_untracked else ()
     for path in paths:
         if not here.local.under(path) and not any(_within(one, [path]) for one in extra):

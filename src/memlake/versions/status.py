@@ -20,11 +20,18 @@ from memlake.versions.paths import FILES, matches
 Difference = tuple[tuple[Change, ...], tuple[str, ...]]
 
 
-def compare(local: Local, root: str, *, untracked: bool = True) -> Difference:
-    """(changes of working files against the stage, untracked paths; a whole untracked folder as `folder/`)."""
-    scan = _Scan(local, root, untracked)
-    scan.folder("", Ignore(root))
-    return scan.result()
+def compare(here: Here, *, untracked: bool = True, purged: bool = False) -> Difference:
+    """(changes of working files against the stage, untracked paths; a whole untracked folder as `folder/`).
+
+    A file whose content was purged cannot be here, so that it is not is no change, unless `purged` asks for it.
+    """
+    scan = _Scan(here.local, here.root, untracked)
+    scan.folder("", Ignore(here.root))
+    changes, new = scan.result()
+    if purged:
+        return changes, new
+    erased = here.history.objects.purged(c.old.oid for c in changes if c.old is not None and c.new is None)
+    return tuple(c for c in changes if c.new is not None or c.old is None or c.old.oid not in erased), new
 
 
 class _Scan:
@@ -132,7 +139,7 @@ class _Ignored:
 
 def status(here: Here, paths: Sequence[str] = (), *, ignored: bool = False) -> Status:
     """How things stand, in all or at some tree paths."""
-    unstaged, untracked = compare(here.local, here.root)
+    unstaged, untracked = compare(here)
     head, doing = here.head(), here.local.json_state("doing")
     base = here.local.base
     behind = 0
