@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import pytest
 
 import memlake as ml
 from memlake.versions import checkout
+from memlake.versions.operations import operation
 from tests.versions.conftest import Keep
 
 Write = Callable[..., None]
@@ -360,3 +363,46 @@ def test_the_three_modes_of_reset(repo: ml.Repo, keep: Keep, here: Path, mode: s
     assert repo.commit_at("main@{1}") == two
     with pytest.raises(ml.InvalidInput):
         repo.reset("HEAD", "harder")
+
+
+def test_ctrl_c_half_way_says_that_the_next_command_goes_on_and_that_one_says_it_did(
+    crossing: ml.Repo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(checkout, "finish", stop)
+        with pytest.raises(KeyboardInterrupt, match="The next command goes on where this one stopped"):
+            crossing.switch("dev")
+    assert "interrupted" in {check.name: check.detail for check in crossing.doctor()}["checkout"]
+    with pytest.warns(UserWarning, match="^finished the interrupted switch to dev$"):
+        assert crossing.status().branch == "dev"
+
+
+def test_a_verb_that_waits_for_another_says_for_whom(
+    crossing: ml.Repo, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("memlake.objects.db.LONG", 0.05)
+    other = ml.open(crossing.root)
+    waiting = threading.Thread(target=other.tag, args=("x",))
+    with crossing._local.verb(), operation(crossing._look(), "switch", "dev"):
+        waiting.start()
+        waiting.join(0.5)
+        assert capsys.readouterr().err == f"memlake: waiting for process {os.getpid()} (switch dev)\n"
+    waiting.join()
+    assert "x" in [tag.name for tag in crossing.tags()] and capsys.readouterr().err == ""
+
+
+def test_while_another_is_at_work_status_and_doctor_name_it_and_do_not_wait(
+    crossing: ml.Repo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memlake.repo.opened.LONG", 0.05)
+    other, holder = ml.open(crossing.root), f"process {os.getpid()} (switch dev)"
+    with crossing._local.verb(), operation(crossing._look(), "switch", "dev"):
+        crossing._local.set_state(journal="half done")
+        assert {check.name: check.detail for check in other.doctor()}["checkout"].startswith(holder)
+        with pytest.warns(UserWarning, match=re.escape(f"{holder} is at work here")):
+            assert other.status().branch == crossing.branch_name
+        crossing._local.set_state(journal=None)
+    assert other.doctor() == crossing.doctor() and other._local.holder() is None

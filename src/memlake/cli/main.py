@@ -192,8 +192,8 @@ def _answer(args: list[str]) -> int:
             return _run(args)
     except BrokenPipeError as error:
         return _lose_output(error)
-    except (KeyboardInterrupt, click.Abort):
-        sys.stderr.write("\n")
+    except (KeyboardInterrupt, click.Abort) as stop:
+        sys.stderr.write(f"\n{stop}\n" if str(stop) else "\n")
         return 130
     except click.exceptions.Exit as end:
         return end.exit_code

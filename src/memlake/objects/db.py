@@ -13,7 +13,7 @@ import os
 import threading
 import time
 from array import array as numbers
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ _PATIENCE = 10_000  # milliseconds
 Row = tuple[Any, ...]
 _AT_ONCE = 0.05  # seconds after letting go of a lock within which one who asks again lets others go first
 _POLITE = 0.001
+LONG = 2.0  # seconds of waiting for a lock after which a person wants to know for whom
 _READ_ONLY = 1.0  # seconds that a database which could not be opened for writing is read without trying again
 _TIGHT = 1 << 16  # with fewer bytes free than these, a failed write is one of a full disk
 
@@ -318,18 +319,23 @@ class FileLock:
     hold a shared lock on a second file, the waiting room, and one who comes back at once lets them go first.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, waiting: Callable[[], None] | None = None) -> None:
+        """`waiting` is called once, from a thread of its own, when the wait for the lock is LONG."""
         self._path, self._room = path, path.with_name(path.name + ".wait")
+        self._waiting = waiting
         self._mutex = threading.RLock()
         self._depth = 0
         self._released = 0.0
 
     @contextlib.contextmanager
-    def held(self) -> Iterator[None]:
+    def held(self, patience: float | None = None) -> Iterator[None]:
+        """Wait for the lock and hold it; with `patience`, wait that many seconds and then raise Unavailable."""
         with self._mutex:
-            fd = -1 if self._depth else self._take()
+            fd = -1 if self._depth else self._take() if patience is None else self._take_within(patience)
             self._depth += 1
             try:
+                if fd >= 0 and self._waiting is not None:
+                    self.note("")
                 yield
             finally:
                 self._depth -= 1
@@ -347,11 +353,39 @@ class FileLock:
             try:
                 if back_at_once:
                     time.sleep(_POLITE)
-                fcntl.flock(room, fcntl.LOCK_SH)
-                fcntl.flock(fd, fcntl.LOCK_EX)
+                with _telling(self._waiting):
+                    fcntl.flock(room, fcntl.LOCK_SH)
+                    fcntl.flock(fd, fcntl.LOCK_EX)
             finally:
                 os.close(room)
             return fd
+
+    def _take_within(self, patience: float) -> int:
+        fd, end = _open_lock(self._path), time.monotonic() + patience
+        while not _try_lock(fd, fcntl.LOCK_EX):
+            if time.monotonic() > end:
+                os.close(fd)
+                raise Unavailable(f"{self._path.name} is held by another process. Nothing was changed.")
+            time.sleep(_POLITE * 10)
+        return fd
+
+    def note(self, text: str) -> None:
+        """Write into the lock's file who holds it and for what; it stays when the lock is let go. Only for people."""
+        with contextlib.suppress(OSError):
+            self._path.write_text(f"{os.getpid()} {text}", encoding="utf-8", errors="replace")
+
+    def holder(self) -> str | None:
+        """What the holder noted, "" when nothing; None when nobody, or this very object, holds it."""
+        if self._depth:
+            return None
+        try:
+            fd = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
+        except OSError:
+            return None
+        try:
+            return None if _try_lock(fd, fcntl.LOCK_EX) else os.pread(fd, 1000, 0).decode(errors="replace")
+        finally:
+            os.close(fd)
 
     def _others_wait(self) -> bool:
         room = _open_lock(self._room)
@@ -359,6 +393,20 @@ class FileLock:
             return not _try_lock(room, fcntl.LOCK_EX)
         finally:
             os.close(room)
+
+
+@contextlib.contextmanager
+def _telling(waiting: Callable[[], None] | None) -> Iterator[None]:
+    if waiting is None:
+        yield
+        return
+    timer = threading.Timer(LONG, waiting)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _open_lock(path: Path) -> int:

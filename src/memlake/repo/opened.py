@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -13,7 +14,7 @@ from memlake.calls import door
 from memlake.errors import InvalidInput, NotFound, Unavailable
 from memlake.objects import layout
 from memlake.objects.bucket import open_place
-from memlake.objects.db import Database
+from memlake.objects.db import LONG, Database
 from memlake.objects.places import Folder
 from memlake.objects.store import Objects
 from memlake.records import Author
@@ -84,14 +85,16 @@ class Opened:
     def _settled(self) -> Here:
         """For verbs that look at the working files: an interrupted checkout is finished first, where it can be."""
         if self._local.state("journal") is not None:
-            with contextlib.suppress(Unavailable), self._verb():
-                pass
+            with contextlib.suppress(Unavailable), self._verb(LONG):
+                return self._look()
+            if holder := self._local.holder():
+                warnings.warn(f"{holder} is at work here: what this shows is half done.", stacklevel=2)
         return self._look()
 
     @contextlib.contextmanager
-    def _verb(self) -> Iterator[Here]:
+    def _verb(self, patience: float | None = None) -> Iterator[Here]:
         """For verbs that change the stage or the files: in one checkout they take turns."""
-        with self._local.verb():
+        with self._local.verb(patience):
             here = self._look()
             if self._local.state("journal") is not None:
                 versions.checkout.resume(self._history, self._local, here.root)

@@ -29,6 +29,7 @@ from memlake.versions.local import Local, Tracked, is_racy, pack_stat
 from memlake.versions.paths import FILES, file_path, parents, unwritable
 
 Saved = Mapping[str, Entry | None]
+_LATER = "The next command goes on where this one stopped; to go back instead: memlake undo"
 _BATCH_FILES, _BATCH_BYTES = 2000, 16 << 20
 
 
@@ -91,8 +92,10 @@ def goes_on_later() -> Iterator[None]:
         cause = error.message.removesuffix(" Nothing was changed.")
         raise Unavailable(
             f"{cause} Some working files may be written already, others not; nothing is lost.",
-            hint=f"{error.hint}\nThe next command goes on where this one stopped; to go back instead: memlake undo",
+            hint=f"{error.hint}\n{_LATER}",
         ) from error
+    except KeyboardInterrupt as stop:
+        raise KeyboardInterrupt(f"stopped while the working files were being written. {_LATER}") from stop
 
 
 def finish(local: Local, plan: Plan, commit: str | None, changes: Iterable[Change], stats: Stats) -> None:
@@ -140,7 +143,14 @@ def resume(history: History, local: Local, root: str) -> list[str]:
         with local.db.write():
             finish(local, plan, commit, changes, stats)
             journal.keep_found(local, plan, left)
+    warnings.warn(f"finished the interrupted {_name(plan)}", stacklevel=2)
     return kept
+
+
+def _name(plan: Plan) -> str:
+    """What a plan was of, as people call it: `switch to main`."""
+    verb = " ".join(plan.operation[:2]).strip() if plan.operation else "checkout"
+    return plan.goal.action.replace(": moving to ", " to ") or verb
 
 
 def take_back(history: History, local: Local, root: str) -> Plan | None:

@@ -171,7 +171,9 @@ def _logs(here: Here) -> Check:
 
 
 def _journal(here: Here) -> Check:
-    waiting = here.local.state("journal") is not None
+    holder, waiting = here.local.holder(), here.local.state("journal") is not None
+    if holder is not None:
+        return Check("checkout", True, f"{holder} is at work on the working files")
     return Check(
         "checkout",
         not waiting,

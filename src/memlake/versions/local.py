@@ -7,6 +7,7 @@ import json
 import os
 import stat as modes
 import struct
+import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -52,11 +53,27 @@ class Local:
         self.under_way: UnderWay | None = None
         # What a verb that stages first found before: the stage, and the conflicts that staging resolves.
         self.found: tuple[list[Tracked], tuple[Conflict, ...]] | None = None
-        self._verb = FileLock(db.path.with_name("checkout.lock"))
+        self._verb = FileLock(db.path.with_name("checkout.lock"), self._tell_waiting)
 
-    def verb(self) -> contextlib.AbstractContextManager[None]:
+    def verb(self, patience: float | None = None) -> contextlib.AbstractContextManager[None]:
         """Held by a verb that changes the stage or the files: two of them in one checkout take turns."""
-        return self._verb.held()
+        return self._verb.held(patience)
+
+    def note_verb(self, text: str) -> None:
+        """Say to those who wait for it what the verb under way is."""
+        self._verb.note(text[:100])
+
+    def holder(self) -> str | None:
+        """Another one at work in this checkout, as `process 12 (switch main)`; None when there is none."""
+        found = self._verb.holder()
+        if found is None:
+            return None
+        pid, _, verb = found.partition(" ")
+        return f"process {pid or '?'}" + (f" ({verb})" if verb else "")
+
+    def _tell_waiting(self) -> None:
+        if holder := self.holder():
+            sys.stderr.write(f"memlake: waiting for {holder}\n")
 
     # -- HEAD ---------------------------------------------------------------------------------
 

@@ -68,6 +68,7 @@ def operation(
         here.history.moved, here.history.keeping = before.refs, above or keeping
         if outer is None:  # a verb that another one uses is part of that one
             here.local.under_way = UnderWay(verb, detail, partial(_as_json, before))
+            here.local.note_verb(f"{verb} {detail}".strip())
         try:
             yield before
             if outer is None:
