@@ -126,6 +126,21 @@ def test_backup_writes_a_file(run: Run, story: dict[str, str], tmp_path: Path) -
     assert target.exists()
 
 
+def test_a_backup_is_restored_as_its_help_says(run: Run, story: dict[str, str], repo: Path, tmp_path: Path) -> None:
+    commands = [line.split() for line in run("backup", "--help").lines if line.startswith("    ")]
+    assert commands[0][:1] == ["mkdir"] and commands[1] == ["memlake", "-C", "restored", "reset", "--hard"]
+    files = {name: (repo / name).read_bytes() for name in run("ls").lines}
+    run("backup", str(tmp_path / "FILE"))
+    subprocess.run(" ".join(commands[0]), shell=True, cwd=tmp_path, check=True)
+    run("-C", str(tmp_path / "restored"), *commands[1][3:])
+    assert files and {name: (tmp_path / "restored" / name).read_bytes() for name in files} == files
+    assert run("-C", str(tmp_path / "restored"), "status", "-s").out == ""
+
+
+def test_undo_says_that_settings_are_no_operations(run: Run) -> None:
+    assert "Settings (`config`) are no operations" in run("undo", "--help").out
+
+
 def test_doctor_checks_the_machine(run: Run, story: dict[str, str]) -> None:
     ran = run("doctor", code=None)
     assert ran.code in (0, 1) and all(line.startswith(("ok ", "bad ", "     ")) for line in ran.lines)

@@ -14,7 +14,10 @@ from memlake.reports import GcReport
 @click.command()
 @pass_repo
 def undo(repo: Repo, screen: Screen) -> None:
-    """Take back the last operation, whatever it was. Again takes back the one before it."""
+    """Take back the last operation, whatever it was. Again takes back the one before it.
+
+    Settings (`config`) are no operations, nor are purge and gc: `memlake ops` lists what can be taken back.
+    """
     done = repo.undo()
     screen.line(f"Took back: {done.verb} {screen.clean(done.detail)} ({words.ago(done.time)})")
 
@@ -100,6 +103,16 @@ def du(repo: Repo, screen: Screen, /, *, as_json: bool) -> None:
 @click.argument("file")
 @pass_repo
 def backup(repo: Repo, screen: Screen, /, *, file: str) -> None:
-    """Copy the live repo, as it is at this moment, into FILE."""
+    """Copy the live repo, as it is at this moment, into FILE, which is a tar file.
+
+    To restore it, unpack it in an empty folder and let the files be written:
+
+    \b
+      mkdir restored && tar -xf FILE -C restored
+      memlake -C restored reset --hard
+
+    To keep what was staged, too: `memlake -C restored restore .` in place of the reset. Other work that was not
+    committed is in no backup.
+    """
     size = repo.backup(file)
     screen.line(f"Wrote {words.size(size)} to {screen.clean(file)}")
