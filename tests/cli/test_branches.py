@@ -616,3 +616,16 @@ def test_deleting_the_current_branch_names_one_to_go_to(run: Run, story: dict[st
     assert "hint: Switch to another one first: memlake switch -c NAME\n" in run("branch", "-d", "main", code=1).err
     run("branch", "side")
     assert "hint: Switch to another one first: memlake switch side\n" in run("branch", "-d", "main", code=1).err
+
+
+def test_ctrl_c_in_a_switch_says_on_stderr_that_the_next_command_goes_on(
+    run: Run, story: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    run("branch", "old", story["one"])
+    with monkeypatch.context() as patch:
+        patch.setattr("memlake.versions.checkout.finish", stop)
+        assert "The next command goes on where this one stopped" in run("switch", "old", code=130).err
+    assert run("status", "-s").err == "warning: finished the interrupted switch to old\n"
