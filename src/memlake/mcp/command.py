@@ -38,8 +38,19 @@ _dry_run = click.option("-n", "--dry-run", is_flag=True, help="Print the file as
 def mcp(ctx: click.Context, profile: str, agent_id: str, session_id: str | None, branch: str | None) -> None:
     """Serve memories to an agent over MCP, on standard input and output, until the client goes away."""
     if ctx.invoked_subcommand is None:
+        _check_streams()
         server, desk = _load("server"), _load("desk")
         server.run(desk.Desk(None, branch), desk.Who(agent_id, session_id), profile)
+
+
+def _check_streams() -> None:
+    try:
+        sys.stdin.fileno(), sys.stdout.fileno()
+    except (AttributeError, OSError, ValueError):
+        raise Unavailable(
+            "the server speaks over standard input and output, and one of them is closed.",
+            hint="Let a client start it: memlake mcp install --client claude",
+        ) from None
 
 
 def _load(module: str) -> Any:

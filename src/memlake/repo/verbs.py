@@ -127,6 +127,7 @@ class Repo(Opened):
             if not only and not all:
                 return versions.committing.commit(here, saying)
             asked = versions.stage.Adding(self._wanted(*paths) or [""], False, True, self._settings.add_warn_secrets)
+            asked = asked._replace(decided=versions.merging.decided(here))
             with versions.operations.staging_first(here):
                 versions.stage.add(self._history.objects, self._local, here.root, self.identity, asked)
                 return versions.committing.commit(here, saying)
