@@ -25,7 +25,7 @@ a a/ a/b data data/ / .. ../.. . .memlake .memlake/repo.db dangling loop loop/x 
 _NINES = "9" * 20
 ODD = (
     *_WORDS.split(),
-    *("", "\0", "a\0b", "x" * 300, "x" * 5000, "/" * 4097, "\ud800", "\udcff", "\u202e", "\n", "a\nb", "0" * 64),
+    *("", "\0", "a\0b", "x" * 300, "x" * 5000, "a/" * 2048, "\ud800", "\udcff", "\u202e", "\n", "a\nb", "0" * 64),
     *(_NINES, f"-{_NINES}", f"HEAD@{{{_NINES}}}", f"HEAD~{_NINES}"),
 )
 _LINES = """
@@ -62,7 +62,7 @@ def test_whatever_is_typed_is_answered_in_a_few_words(
             here = tmp_path_factory.mktemp("odd") / "repo"
             shutil.copytree(repo, here, symlinks=True)
             os.chdir(here)
-        verb = chance.choice(sorted(VERBS))
+        verb = chance.choice(sorted(set(VERBS) - {"init"}))  # which would make a repo of `/` or of what is above
         known = words_of(verb) or [""]
         line = [verb, *(chance.choice(known if chance.random() < 0.4 else ODD) for _ in range(chance.randrange(5)))]
         answered(run(*line, code=None), line)

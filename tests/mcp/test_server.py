@@ -291,3 +291,14 @@ def test_text_in_a_memory_comes_back_as_data(folder: Path) -> None:
         assert found["results"][0]["agent_id"]
 
     talk(folder, said)
+
+
+def test_a_memory_that_is_no_text_is_answered_all_the_same(folder: Path) -> None:
+    with ml.Agent(str(folder)) as agent:
+        agent.store_memory("the caf\udce9 menu is on the wall")
+
+    async def said(client: Client) -> None:
+        found = await call(client, "memory_search", search="menu", agentId="*")
+        assert found["results"][0]["content"] == "the caf? menu is on the wall"
+
+    talk(folder, said)

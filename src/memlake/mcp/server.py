@@ -76,8 +76,11 @@ def answer(tool: Tool, desk: Desk, who: Who, given: dict[str, Any]) -> types.Cal
         return failed(
             str(Unavailable(f"{tool.name} failed unexpectedly.", hint="Run memlake doctor; see the server's log."))
         )
-    text = json.dumps(told, ensure_ascii=False)
-    return types.CallToolResult(content=[types.TextContent(type="text", text=text)], structured_content=told)
+    # A memory may hold bytes that are no text; one of them must not cost the client its connection.
+    text = json.dumps(told, ensure_ascii=False).encode("utf-8", "replace").decode()
+    return types.CallToolResult(
+        content=[types.TextContent(type="text", text=text)], structured_content=json.loads(text)
+    )
 
 
 def failed(sentence: str) -> types.CallToolResult:
