@@ -196,7 +196,7 @@ class Database:
             self.closed = True
             for pid, connection in self._everyone:
                 if pid == os.getpid():
-                    connection.close()
+                    _close(connection)
             self._everyone.clear()
             self._local = threading.local()
 
@@ -280,6 +280,14 @@ class Database:
 
     def _open_for_writing(self) -> apsw.Connection:
         connection = apsw.Connection(str(self.path), vfs=self._vfs)
+        try:
+            self._prepare(connection)
+        except BaseException:
+            connection.close()  # else the error's own traceback keeps it open, and its locks with it
+            raise
+        return connection
+
+    def _prepare(self, connection: apsw.Connection) -> None:
         connection.set_busy_timeout(_PATIENCE)
         for pragma in (
             "journal_mode=WAL",
@@ -294,7 +302,6 @@ class Database:
             connection.execute(f"PRAGMA {pragma}")
         if connection.execute("SELECT count(*) FROM sqlite_schema").fetchone() == (0,):
             self._create(connection)
-        return connection
 
     def _create(self, connection: apsw.Connection) -> None:
         with self._mutex, self._file_lock():
@@ -310,6 +317,14 @@ class Database:
 
     def _file_lock(self) -> contextlib.AbstractContextManager[None]:
         return self._lock.held()
+
+
+def _close(connection: apsw.Connection) -> None:
+    """An error on closing is nobody's to see: the next one to open repairs. The locks must go all the same."""
+    try:
+        connection.close()
+    except apsw.Error:
+        connection.close(force=True)
 
 
 class FileLock:

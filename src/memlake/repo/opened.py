@@ -139,8 +139,10 @@ class Opened:
         if self._shared is not None:
             self._shared.close()
             self._shared = None
-        self._history.db.close()
-        self._local.db.close()
+        try:
+            self._history.db.close()
+        finally:
+            self._local.db.close()
 
     def _refuse_closed(self) -> None:
         if self._history.db.closed:
