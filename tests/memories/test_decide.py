@@ -390,3 +390,23 @@ def test_a_memory_that_is_a_heading_or_a_heap_gets_a_warning(warned: str | None,
 def test_another_language_for_the_same_thing_is_a_change(new: str) -> None:
     assert decide("User prefers commit messages in Chinese", new) == "conflict"
     assert decide("User prefers aisle seats on planes", "User prefers window seats on trains") == "coexist"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("My sister's phone is 5555", "My phone is actually 6666"),
+        ("用户姐姐的手机号是5555", "用户的手机号其实是6666"),
+        ("My work email is a@example.com", "My email is actually b@example.com"),
+        ("The staging API runs on port 8080", "The API now runs on port 9090"),
+        ("Invoices are due in 30 days", "Actually, invoices for Acme are due in 60 days"),
+    ],
+)
+def test_a_correction_of_another_owner_or_kind_keeps_both_and_is_in_doubt(old: str, new: str) -> None:
+    decision = decide(old, new)
+    assert (decision, decision.rule) == ("coexist", "correction-unsure")
+    assert needs_review(decision)
+
+
+def test_a_correction_of_the_same_thing_still_replaces_it() -> None:
+    assert decide("The build uses Python 3.10", "The build now uses Python 3.11") == "conflict"

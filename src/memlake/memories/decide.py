@@ -37,6 +37,7 @@ UNSURE = {
     "preference-changed",
     "preference-narrowed",
     "correction",
+    "correction-unsure",
     "attribute-unsure",
     "swapped-unsure",
     "parts-unsure",

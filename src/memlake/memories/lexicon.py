@@ -217,3 +217,9 @@ LANGUAGES = frozenset({
     "polish", "portuguese", "punjabi", "romanian", "russian", "serbian", "slovak", "slovene", "spanish", "swahili",
     "swedish", "tamil", "thai", "turkish", "ukrainian", "urdu", "vietnamese", "welsh",
 })  # fmt: skip
+
+ACTS = frozenset({  # verbs that often stand before what a sentence is about
+    "be", "have", "do", "use", "prefer", "like", "love", "enjoy", "hate", "dislike", "want", "need", "write", "read",
+    "run", "live", "deploy", "build", "ship", "keep", "make", "take", "go", "come", "get", "give", "say",
+    "tell", "know", "think", "call", "drive", "own", "play", "study", "teach", "eat", "drink", "pay",
+})  # fmt: skip

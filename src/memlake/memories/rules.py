@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -23,6 +24,9 @@ SCOPE_TAGS = {
 LIGHT = frozenset(map(stem, lexicon.LIGHT))
 CASED = frozenset(map(stem, lexicon.CASED))
 IS_A = {stem(word): [stem(kind) for kind in kinds.split()] for word, kinds in lexicon.IS_A.items()}
+OWNER = re.compile(r"\w+(?=['\u2019]s\b)|(?<=用户)\w{1,3}(?=的)")
+FOR_ONE = re.compile(r"\bfor ([A-Z]\w+)")
+ACTS = frozenset(map(stem, lexicon.ACTS))
 NONE = re.compile(r"^(?:no|there (?:is|are|was|were) no)\b|\bnobody\b|\bnone\b")
 NAMED = re.compile(r"((?:(?:in|at|on|by|from|an?|the) )*)[A-Z][\w.-]*(?:[ ,]+[A-Z][\w.-]*)*$")
 
@@ -130,7 +134,24 @@ def correction(pair: Pair) -> Verdict | None:
     # `now` is the weakest cue: half of the longer text must be shared, not of the shorter.
     if not shared or shared < needed * (max if cue == "now" else min)(len(old), len(new)):
         return None
+    if _of_another(pair.old, said):
+        return Verdict("coexist", "correction-unsure", f'It says "{cue}", but one of them may be of something else.')
     return Verdict("conflict", "correction", f'It says "{cue}" of the same thing.', without_lead_in(pair.new.text))
+
+
+def _of_another(old: Phrase, new: Phrase) -> bool:
+    """One names an owner or a kind that the other does not: `my sister's phone`, `the staging API`, `for Acme`."""
+    owners = {stem(name.lower()) for name in OWNER.findall(old.text)} - new.bag
+    lone = {stem(name.lower()) for name in FOR_ONE.findall(new.text)} - old.bag
+    return bool(owners or lone or set(_qualifiers(old, new)))
+
+
+def _qualifiers(old: Phrase, new: Phrase) -> Iterator[str]:
+    """Words of the old one alone that stand right before a word both have, and are no verb."""
+    words = [word for word in old.words if stem(word) in old.bag - LIGHT]
+    for word, following in itertools.pairwise(words):
+        if stem(word) not in new.bag and stem(following) in new.bag and stem(word) not in ACTS:
+            yield word
 
 
 def _cued(phrase: Phrase) -> Iterator[tuple[Phrase, str]]:
