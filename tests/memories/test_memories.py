@@ -544,3 +544,16 @@ def test_other_records_below_memories_disturb_no_search(repo: ml.Repo, memories:
     repo.write({"memories/bot/0001": None}, "forget")
     assert [hit["memory_id"] for hit in memories.search(Query("tea"))] == [stored.memory_id]
     assert len(memories.search(Query(""))) == 1
+
+
+def test_restore_goes_back_to_the_last_value_that_said_something_else(memories: Memories) -> None:
+    first = memories.remember(Draft("The API runs on port 8080"))
+    memories.remember(Draft("The API now runs on port 9090"))
+    memories.update(first.memory_id, Draft("x", tags=["net"]), changed=["tags"])
+    assert memories.restore(first.memory_id).content == "The API runs on port 8080"
+
+
+@pytest.mark.parametrize("text", [None, 5, b"x", ["a"]])
+def test_a_query_that_is_no_text_is_refused(memories: Memories, text: object) -> None:
+    with pytest.raises(ml.InvalidInput, match="a query is text"):
+        memories.search(Query(text))  # type: ignore[arg-type]

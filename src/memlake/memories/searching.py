@@ -154,6 +154,8 @@ def listed(ground: Ground, query: Query, now: int | None = None) -> list[Memory]
 
 
 def _check(query: Query) -> None:
+    if not isinstance(query.text, str):
+        raise InvalidInput(f"a query is text, not {type(query.text).__name__}.")
     if query.mode not in MODES:
         raise InvalidInput(f"mode is one of {', '.join(MODES)}, not {query.mode!r}.")
     if query.sees not in SEES:

@@ -80,9 +80,9 @@ def _value_at(ground: Ground, memory_id: str, at: str | None) -> Memory:
     read = ground.here.history.objects.read
     known = versions(ground, memory_id)
     if at is None:
-        # The value before the present one, or the last one of a memory that is gone.
-        present = keeping.find_oid(ground, memory_id)
-        older = [v for v in known if v.content is not None and v.oid != present]
+        # The last value that said something else than the present one, or the last one of a memory that is gone.
+        present = keeping.find(ground, memory_id)
+        older = [v for v in known if v.content is not None and (present is None or v.content != present.content)]
         if not older:
             raise Nothing(f"memory {memory_id} has no earlier value. Nothing was changed.")
         return record.decode(read(older[-1].oid))
