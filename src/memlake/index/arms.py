@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from memlake.index.rows import Overlay
+from memlake.index.rows import NEVER, Overlay
 from memlake.index.scope import Filter
-from memlake.index.segments import NEVER, TOP, Block
+from memlake.index.segments import TOP, Block
 
 Array = np.ndarray[Any, Any]
 REACH = 16  # how far apart neighbours of a session are looked for: others write between them

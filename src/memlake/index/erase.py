@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from memlake.index import fold, generations, rows, segments
-from memlake.index.segments import NEVER, Block
+from memlake.index.rows import NEVER
+from memlake.index.segments import Block
 from memlake.objects import disk
 from memlake.objects.db import Database
 

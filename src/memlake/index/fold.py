@@ -65,7 +65,7 @@ def read_rows(db: Database, after: int, upto: int) -> tuple[list[Row], list[byte
     """Rows after..upto (exclusive, inclusive) with their packed terms. An id without a row was purged: it is empty."""
     found = {row[0]: row for row in db.rows(f"SELECT {_COLUMNS} FROM row WHERE id > ? AND id <= ?", (after, upto))}
     packed: dict[int, bytes] = dict(db.rows("SELECT row, terms FROM fresh WHERE row > ? AND row <= ?", (after, upto)))
-    never = segments.NEVER
+    never = rows.NEVER
     blank = (0, 0, 0, 0, 0.0, 0, never, never)
     ids = range(after + 1, upto + 1)
     return [found.get(i, blank) for i in ids], [packed.get(i, b"") for i in ids]

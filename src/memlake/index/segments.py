@@ -22,7 +22,6 @@ from memlake.objects import disk
 
 K1, B = 0.9, 0.4  # BM25's two numbers, as most engines tuned on many collections have them
 TOP = K1 + 1  # the most a word can give
-NEVER = 1 << 62
 COLUMNS = ("session", "created", "importance", "expires", "from_seq", "to_seq")
 _MAGIC = b"memlake segment 1\n"
 _ALIGN = 64

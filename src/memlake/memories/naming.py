@@ -8,7 +8,6 @@ from memlake.errors import InvalidInput, NotFound
 from memlake.memories import following, record
 from memlake.memories.ground import Ground
 
-LEAST = 6  # characters of an id that may stand for it
 _BEGINNING = re.compile(r"[0-9a-f]{6,32}")
 
 

@@ -60,10 +60,6 @@ class Memory(NamedTuple):
     def key(self) -> bytes:
         return uuid.UUID(self.memory_id).bytes
 
-    def says_same(self, other: Memory) -> bool:
-        """Whether two records say the same, whenever they were written."""
-        return self._replace(updated_at=0, created_at=0) == other._replace(updated_at=0, created_at=0)
-
     def __repr__(self) -> str:
         return f"Memory({self.memory_id} {self.content[:60]!r})"
 

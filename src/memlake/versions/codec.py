@@ -112,7 +112,6 @@ def lane_of(path: str) -> Lane:
 
 
 MEMORY_ROOMS = ("memories", "state", "ledger", "conversations")
-WORK_ROOMS = ("files", "datasets", "policy")
 KIND_OF_ROOM: Mapping[str, str] = {
     "files": "file", "datasets": "dataset", "policy": "policy", "memories": "memory", "state": "state",
     "ledger": "step", "conversations": "turn",

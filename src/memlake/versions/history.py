@@ -78,10 +78,6 @@ class History:
             raise NotFound(f"commit number {seq} is not in this repo.", hint="Run memlake fsck.")
         return _commit(*row)
 
-    def at_many(self, seqs: Iterable[int]) -> Iterator[Commit]:
-        for row in self.db.rows_in(f"SELECT {_COLUMNS} FROM history WHERE seq IN carray(?1)", seqs):
-            yield _commit(*row)
-
     def seq(self, oid: str) -> int:
         row = self.db.row("SELECT seq FROM history WHERE oid = ?", (bytes.fromhex(oid),))
         if row is None:

@@ -52,12 +52,6 @@ def tags(db: Database) -> list[Tag]:
     return [_tag(*row) for row in db.rows("SELECT name, work, memory, note FROM ref WHERE kind = 1 ORDER BY name")]
 
 
-def all_heads(db: Database) -> list[str]:
-    """Every commit a ref names."""
-    rows = db.rows("SELECT work, memory FROM ref")
-    return sorted({oid.hex() for row in rows for oid in row if oid})
-
-
 def create(
     history: History, name: str, heads: Heads, *, kind: int = BRANCH, action: str, who: str, note: bytes | None = None
 ) -> None:
