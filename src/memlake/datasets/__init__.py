@@ -1,0 +1,1 @@
+"""Datasets: typed rows, versioned, explained, and cheaper to recall than to recompute."""
