@@ -1,0 +1,91 @@
+"""How a storage may be reached: what the user gave, the options it means, and the part of it that may be kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from memlake import config
+from memlake.errors import InvalidInput
+
+
+class Access(NamedTuple):
+    """`client_config` may hold secrets: it is never stored, and never shown."""
+
+    anon: bool | None = None
+    client_config: Mapping[str, Any] = {}
+
+    def __repr__(self) -> str:
+        return f"Access(anon={self.anon}, client_config={sorted(self.client_config)})"
+
+
+USUAL = Access()
+ACCESS: dict[str, Access] = {}  # by source, of this process; workers are sent a copy
+
+# What a key or a region may be called: by boto3, by fsspec's stores, by obstore.
+_SPELLINGS: dict[str, dict[str, tuple[str, ...]]] = {
+    "s3": {
+        "access_key_id": ("aws_access_key_id", "access_key_id", "access_key", "key"),
+        "secret_access_key": ("aws_secret_access_key", "secret_access_key", "secret_key", "secret"),
+        "session_token": ("aws_session_token", "session_token", "aws_token", "token"),
+        "region": ("region_name", "aws_region", "aws_default_region", "region"),
+        "endpoint": ("endpoint_url", "aws_endpoint_url", "aws_endpoint", "endpoint"),
+    },
+    "gs": {
+        "service_account_path": ("google_service_account", "service_account_path", "service_account", "token"),
+        "service_account_key": ("google_service_account_key", "service_account_key"),
+    },
+    "az": {
+        "account_name": ("azure_storage_account_name", "account_name"),
+        "account_key": ("azure_storage_account_key", "account_key", "credential"),
+        "sas_key": ("azure_storage_sas_token", "sas_token", "sas_key"),
+        "endpoint": ("endpoint_url", "account_url", "azure_storage_endpoint", "endpoint"),
+        "tenant_id": ("azure_tenant_id", "tenant_id"),
+        "client_id": ("azure_client_id", "client_id"),
+        "client_secret": ("azure_client_secret", "client_secret"),
+    },
+}
+_NESTED = ("client_kwargs", "config_kwargs")
+_OPEN_WORDS = {"endpoint": "endpoint_url", "region": "region", "account_name": "account_name"}  # never secret
+
+
+def access_of(source: str, given: Access = USUAL) -> Access:
+    return given if given != USUAL else ACCESS.get(source, USUAL)
+
+
+def bucket_options(scheme: str, access: Access) -> dict[str, Any]:
+    """What obstore calls the things of an Access, and of the environment where obstore does not look itself."""
+    ours = {word: name for name, words in _SPELLINGS[scheme].items() for word in words}
+    given = _flat(access)
+    anon = given.pop("anon", access.anon) if access.anon is None else access.anon
+    options = {ours.get(key, key): value for key, value in given.items() if key != "anon" and value is not None}
+    if anon:
+        options["skip_signature"] = True
+    if scheme == "s3" and "endpoint" not in options and (endpoint := config.outside("AWS_ENDPOINT_URL")):
+        options["endpoint"] = endpoint
+    if str(options.get("endpoint", "")).startswith("http://"):
+        options.setdefault("allow_http", True)
+    return options
+
+
+def describe(access: Access) -> dict[str, Any]:
+    """What a repo may keep, so that `Access(**kept)` reads the same place later: no key, no token."""
+    words = {word: name for spelled in _SPELLINGS.values() for name, all in spelled.items() for word in all}
+    found = {words.get(key, key): value for key, value in _flat(access).items()}
+    kept = {shown: found[name] for name, shown in _OPEN_WORDS.items() if isinstance(found.get(name), str)}
+    if "@" in urlsplit(kept.get("endpoint_url", "")).netloc:
+        del kept["endpoint_url"]
+    return {"anon": access.anon, "client_config": kept}
+
+
+def _flat(access: Access) -> dict[str, Any]:
+    """Names in lower case, with what stands in client_kwargs beside the rest."""
+    given: object = access.client_config
+    if not isinstance(given, Mapping):
+        what = f"client_config is a dict of settings, not {type(given).__name__}."
+        raise InvalidInput(what, hint='For example {"endpoint_url": "http://localhost:9000", "region": "us-east-1"}.')
+    flat = {key.lower(): value for key, value in access.client_config.items() if key not in _NESTED}
+    for name in _NESTED:
+        flat |= {key.lower(): value for key, value in (access.client_config.get(name) or {}).items()}
+    return flat
