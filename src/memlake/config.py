@@ -441,3 +441,18 @@ def outside(name: str) -> str:
 def one_thread_of_algebra() -> None:
     """Let numpy start no threads, unless the user says how many: they cost a short command more CPU than its search."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
+# -- what processes we start are given
+
+
+def environment() -> dict[str, str]:
+    """All variables of this process."""
+    return dict(os.environ)
+
+
+def replace_environment(variables: dict[str, str]) -> None:
+    """Make these the variables of this process: a worker sees what its parent sees now."""
+    for name in os.environ.keys() - variables.keys():
+        del os.environ[name]
+    os.environ.update(variables)

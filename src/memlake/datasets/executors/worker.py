@@ -1,0 +1,162 @@
+"""A worker process: reads items from a pipe, runs the work on them, writes results. Knows nothing of who asks.
+
+Started as `python -P -m memlake.datasets.executors.worker <read end> <write end>`. It ends when the pipe does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import select
+import signal
+import sys
+import sysconfig
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+from memlake.config import replace_environment
+from memlake.datasets.executors.frames import pack, receive, send, unpack
+from memlake.datasets.executors.sending import Blob
+from memlake.errors import Error, InvalidInput
+
+EMPTY: Blob = (b"", [])
+
+
+class Job:
+    """The work of one `map` in this process: unpickled and opened at the first item, so its errors are the item's."""
+
+    def __init__(self, blob: Blob) -> None:
+        self._blob = blob
+        self._work: Any = None
+        self._opened = False
+
+    def run(self, item: Any) -> Any:
+        if self._work is None:
+            self._work = unpack(*self._blob)
+        if not self._opened:
+            getattr(self._work, "open", _nothing)()
+            self._opened = True
+        return self._work(item)
+
+    def close(self) -> None:
+        if self._opened:
+            getattr(self._work, "close", _nothing)()
+
+
+def attempt(function: Callable[..., Any], *given: Any) -> tuple[str, Any]:
+    """("done", result), or ("failed", what it raised with the traceback of this process as a note)."""
+    try:
+        return "done", function(*given)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - the user's code; whatever it raises is the caller's to see
+        return "failed", _sendable(error)
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):  # what was printed is seen now, as it is in process
+                stream.flush()
+
+
+def _sendable(error: BaseException) -> BaseException:
+    told = "".join(traceback.format_exception(type(error), error, _inner(error))).rstrip()
+    try:
+        unpack(*pack(error))
+    except Exception:  # noqa: BLE001 - pickling runs code of the user's class, which may raise anything
+        error = Error(f"{type(error).__module__}.{type(error).__qualname__}: {error}")
+    error.add_note(f"In a worker process:\n{told}")
+    return error
+
+
+def _inner(error: BaseException) -> Any:
+    """The traceback without the frames of this file, which say nothing to the user."""
+    frame = error.__traceback__
+    while frame and frame.tb_frame.f_code.co_filename == __file__:
+        frame = frame.tb_next
+    return frame
+
+
+def main(inward: int, outward: int) -> None:
+    for pipe in (inward, outward):
+        os.set_inheritable(pipe, False)  # a process the work starts must not keep the pipe open
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # also where the parent ignores it, as nohup does
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # whole lines: those of several workers come to one place
+            stream.reconfigure(line_buffering=True, write_through=False)
+    threading.Thread(target=_end_with_parent, args=(inward,), daemon=True).start()
+    # The parent asks us to stop by SIGINT, so that the work's `finally` runs; nobody is left to tell about it.
+    with contextlib.suppress(KeyboardInterrupt, EOFError, BrokenPipeError):
+        serve(inward, outward)
+
+
+def serve(inward: int, outward: int) -> None:
+    started, job = time.time(), Job(EMPTY)
+    while True:
+        match receive(inward):
+            case "job", (path, folder, environment), blob:
+                if _is_stale(started):
+                    send(outward, ("stale", None))
+                    return
+                _settle(path, folder, environment)
+                job = Job(blob)
+                send(outward, ("ready", None))
+            case "item", item:
+                _reply(outward, attempt(job.run, item))
+                del item  # it may be large, and the next is long in coming
+            case "end", _:
+                _reply(outward, attempt(job.close))
+                job = Job(EMPTY)
+
+
+def _reply(outward: int, outcome: tuple[str, Any]) -> None:
+    try:
+        send(outward, outcome)
+    except (BrokenPipeError, KeyboardInterrupt):
+        raise
+    except Exception as error:  # noqa: BLE001 - pickling runs code of the user's class, which may raise anything
+        why = f"A worker process made a {type(outcome[1]).__name__} that cannot be sent back: {error}"
+        send(outward, ("failed", InvalidInput(why, hint="return values that can be pickled")))
+
+
+def _settle(path: list[str], folder: str, environment: dict[str, str]) -> None:
+    """Modules, relative paths and variables are found as in the parent, also when it changed since we started."""
+    sys.path[:] = path
+    replace_environment(environment)
+    with contextlib.suppress(OSError):  # the folder is gone for the parent, too
+        os.chdir(folder)
+
+
+def _is_stale(started: float) -> bool:
+    """Did a module of the user change since? Old code would give old results under the new code's name."""
+    installed = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
+    for module in list(sys.modules.values()):
+        file = getattr(module, "__file__", None)
+        if isinstance(file, str) and not file.startswith(installed) and _changed(file) > started:
+            return True
+    return False
+
+
+def _changed(file: str) -> float:
+    try:
+        return os.stat(file).st_mtime
+    except OSError:
+        return 0.0
+
+
+def _end_with_parent(inward: int) -> None:
+    """Wait until the parent's end of the pipe is closed, then end ourselves and every process the work started."""
+    poll = select.poll()
+    poll.register(inward, 0)  # hang-up is told without being asked for
+    poll.poll()
+    os.killpg(0, signal.SIGKILL)
+
+
+def _nothing() -> None:
+    pass
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]))

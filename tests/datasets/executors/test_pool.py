@@ -1,0 +1,378 @@
+"""The pool of worker processes: results, failures, deaths, and that nothing stays behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pyarrow as pa
+import pytest
+
+from memlake.datasets.executors import pool, serial
+from memlake.datasets.executors.frames import pack
+from memlake.errors import Error, InvalidInput, Unavailable
+
+EXECUTORS = [serial(), pool(2)]
+SOURCE = Path(__file__).resolve().parents[3] / "src"
+
+
+def workers_of(parent: int) -> list[psutil.Process]:
+    return [one for one in psutil.Process(parent).children(recursive=True) if one.is_running()]
+
+
+def wait_until(true: Callable[[], object], seconds: float = 20) -> bool:
+    until = time.monotonic() + seconds
+    while not true():
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def run_script(text: str, *how: str) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"PYTHONPATH": str(SOURCE)}
+    return subprocess.run(
+        [sys.executable, *how], input=text, capture_output=True, text=True, env=environment, timeout=60, check=False
+    )
+
+
+class Opened:
+    """Work that is opened: says by whom and how often."""
+
+    def __init__(self, log: Path) -> None:
+        self.log, self.times = log, 0
+
+    def _say(self, what: str) -> None:
+        with self.log.open("a") as log:
+            log.write(f"{what} {os.getpid()}\n")
+
+    def open(self) -> None:
+        self._say("open")
+        self.times += 1
+
+    def __call__(self, item: int) -> tuple[int, int]:
+        return item, self.times
+
+    def close(self) -> None:
+        self._say("close")
+
+
+@pytest.mark.parametrize("executor", EXECUTORS)
+def test_every_item_has_its_result_under_its_index(executor) -> None:
+    factor = 3
+    found = dict(executor.map(lambda item: item * factor, iter(range(50))))
+    assert found == {index: index * 3 for index in range(50)}
+    assert list(executor.map(str, [])) == []
+
+
+@pytest.mark.parametrize("executor", EXECUTORS)
+def test_work_is_opened_once_in_each_worker_and_closed_at_the_end(executor, tmp_path: Path) -> None:
+    found = dict(executor.map(Opened(tmp_path / "log"), range(20)))
+    assert found == {index: (index, 1) for index in range(20)}
+    log = (tmp_path / "log").read_text().split("\n")[:-1]
+    opened = [line.split()[1] for line in log if line.startswith("open")]
+    assert 1 <= len(opened) == len(set(opened)) <= executor.workers
+    assert sorted(line.split()[1] for line in log if line.startswith("close")) == sorted(opened)
+
+
+@pytest.mark.parametrize("executor", EXECUTORS)
+def test_a_failure_is_of_its_own_type_and_what_was_done_before_is_kept(executor) -> None:
+    kept: dict[int, float] = {}
+    with pytest.raises(ZeroDivisionError) as raised:
+        kept.update(executor.map(lambda item: 1 / item, [4, 2, 1, 0, 5, 10]))
+    assert {index: kept[index] for index in range(3)} == {0: 0.25, 1: 0.5, 2: 1.0}
+    if executor.workers > 1:
+        assert "in <lambda>" in raised.value.__notes__[0] and "worker.py" not in raised.value.__notes__[0]
+
+
+def test_workers_are_kept_for_the_next_map() -> None:
+    first = {pid for _, pid in pool(2).map(lambda _: os.getpid(), range(30))}
+    second = {pid for _, pid in pool(2).map(lambda _: os.getpid(), range(30))}
+    assert first & second and os.getpid() not in first
+    assert pool(2) is pool(2)
+
+
+def test_items_are_pulled_as_there_is_room() -> None:
+    pulled, taken, most = 0, 0, 0
+
+    def items() -> Iterator[int]:
+        nonlocal pulled
+        for item in range(100):
+            pulled += 1
+            yield item
+
+    for _ in pool(2).map(lambda item: item, items()):
+        taken += 1
+        most = max(most, pulled - taken)
+    assert taken == 100 and most <= 4
+
+
+def test_maps_can_be_nested() -> None:
+    inner = pool(2).map(lambda item: item + 1, range(10))
+    outer = pool(2).map(lambda item: item * 10, (result for _, result in inner))
+    assert sorted(result for _, result in outer) == [item * 10 for item in range(1, 11)]
+
+
+# -- what is sent
+
+
+def test_a_slice_is_sent_without_the_rest_of_its_column() -> None:
+    table = pa.table({"text": [f"row {number}" for number in range(200_000)], "n": np.arange(200_000)})
+    body, beside = pack(table.slice(1000, 10))
+    assert body.nbytes + sum(one.nbytes for one in beside) < 10_000
+    assert dict(pool(2).map(lambda part: part.slice(1, 2), [table.slice(1000, 10)]))[0].equals(table.slice(1001, 2))
+
+
+def test_tables_of_every_shape_arrive_as_they_were() -> None:
+    nested = pa.array([{"a": [1, 2], "b": None}, None, {"a": [], "b": "x"}] * 1000)
+    named = pa.array(["x", "y", None] * 1000).dictionary_encode()
+    batch = pa.record_batch({"nested": nested, "named": named, "nothing": pa.nulls(3000)})
+    schema = batch.schema.with_metadata({b"memlake": b"1"})
+    table = pa.Table.from_batches([batch, batch.slice(5, 17)]).cast(schema)
+    given = [table, batch, batch.slice(2990), table.slice(2995, 20), (1, {"t": table}), table.slice(0, 0)]
+    for index, result in pool(2).map(lambda item: item, given):
+        assert result == given[index]
+    assert dict(pool(2).map(lambda item: item, [table]))[0].schema.metadata == {b"memlake": b"1"}
+
+
+def test_an_array_can_be_written_to_as_in_process() -> None:
+    def negate(array: np.ndarray) -> np.ndarray:
+        array *= -1
+        return array
+
+    assert dict(pool(2).map(negate, [np.ones(100_000)]))[0].sum() == -100_000
+
+
+@pytest.mark.parametrize("size", [1, 30_000_000])
+def test_items_and_results_larger_than_a_pipe_pass_at_the_same_time(size: int) -> None:
+    found = dict(pool(2).map(lambda item: item + b"!", [b"x" * size] * 5))
+    assert [len(found[index]) for index in range(5)] == [size + 1] * 5
+
+
+def test_work_that_cannot_be_sent_is_named() -> None:
+    lock = threading.Lock()
+
+    def embed(item: int) -> int:
+        with lock:
+            return item
+
+    with pytest.raises(InvalidInput, match=r"(?s)`lock`, which embed uses.*setup=") as raised:
+        pool(2).map(lambda item: embed(item) + 1, [1])
+    assert "Nothing was run" in raised.value.message
+
+
+def test_an_item_or_a_result_that_cannot_be_sent_is_an_error_and_the_worker_lives_on() -> None:
+    with pytest.raises(TypeError, match="lock"):
+        list(pool(2).map(str, [threading.Lock()]))
+    with pytest.raises(InvalidInput, match=r"made a generator that cannot be sent back"):
+        list(pool(2).map(lambda item: (x for x in item), ["ab"]))
+    assert list(pool(2).map(str, [1])) == [(0, "1")]
+
+
+class Picky(Exception):
+    def __init__(self, code: int, *, reason: str) -> None:
+        super().__init__(f"{code} {reason}")
+
+
+def test_an_exception_that_cannot_be_sent_is_told_in_words() -> None:
+    def fail(item: int) -> None:
+        raise Picky(item, reason="for a reason")
+
+    with pytest.raises(Error, match=r"Picky: 7 for a reason"):
+        list(pool(2).map(fail, [7]))
+
+
+# -- workers as the parent sees the world
+
+
+def test_folder_and_environment_are_the_parents_of_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    list(pool(2).map(str, range(8)))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SAID_LATER", "yes")
+    found = {result for _, result in pool(2).map(lambda _: (os.getcwd(), os.environ["SAID_LATER"]), range(8))}
+    assert found == {(str(tmp_path), "yes")}
+    monkeypatch.delenv("SAID_LATER")
+    assert {result for _, result in pool(2).map(lambda _: os.environ.get("SAID_LATER"), range(8))} == {None}
+
+
+def test_a_module_the_user_changed_is_loaded_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+
+    def answer(_: int) -> object:
+        import changing_module
+
+        return changing_module.ANSWER
+
+    (tmp_path / "changing_module.py").write_text("ANSWER = 'old'\n")
+    assert {result for _, result in pool(2).map(answer, range(8))} == {"old"}
+    time.sleep(0.05)
+    (tmp_path / "changing_module.py").write_text("ANSWER = 'renewed'\n")
+    assert {result for _, result in pool(2).map(answer, range(8))} == {"renewed"}
+
+
+def test_numeric_libraries_share_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    assert {found for _, found in pool(64).map(lambda _: os.environ["OMP_NUM_THREADS"], range(2))} == {"1"}
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    assert {found for _, found in pool(64).map(lambda _: os.environ["OMP_NUM_THREADS"], range(2))} == {"3"}
+
+
+SCRIPT = """
+import os
+from memlake.datasets.executors import pool
+print("imported")
+factor = 3
+class Found:
+    def __init__(self, value): self.value = value
+def triple(item):
+    print("printed in a worker")
+    return Found(item * factor)
+found = sorted((index, result.value, type(result) is Found) for index, result in pool(2).map(triple, range(3)))
+print(found)
+"""
+
+
+@pytest.mark.parametrize("way", ["file", "stdin", "command"])
+def test_a_script_without_a_guard_works_from_anywhere(way: str, tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(SCRIPT)
+    how = {"file": [str(tmp_path / "script.py")], "stdin": ["-"], "command": ["-c", SCRIPT]}[way]
+    done = run_script(SCRIPT, *how)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines.count("imported") == 1 and lines.count("printed in a worker") == 3
+    assert "[(0, 0, True), (1, 3, True), (2, 6, True)]" in lines
+    assert done.stderr == ""
+
+
+# -- deaths
+
+
+def test_an_item_whose_worker_died_is_done_by_another(tmp_path: Path) -> None:
+    def die_once(item: int) -> int:
+        if item == 3:
+            with contextlib.suppress(FileExistsError):
+                (tmp_path / "died").touch(exist_ok=False)
+                os.kill(os.getpid(), signal.SIGKILL)
+        return item
+
+    assert dict(pool(2).map(die_once, range(10))) == {item: item for item in range(10)}
+
+
+@pytest.mark.parametrize(("number", "hint"), [(signal.SIGKILL, "memory"), (signal.SIGSEGV, "in process")])
+def test_an_item_that_kills_every_worker_is_given_up_and_the_others_are_kept(number: int, hint: str) -> None:
+    def die(item: int) -> int:
+        if item == 3:
+            os.kill(os.getpid(), number)
+        return item
+
+    kept: dict[int, float] = {}
+    with pytest.raises(Unavailable, match=rf"killed by {signal.Signals(number).name} at item 3, 3 times") as raised:
+        kept.update(pool(2).map(die, range(8)))
+    assert hint in raised.value.hint
+    assert {0, 1, 2} <= kept.keys() and 3 not in kept
+
+
+def test_a_worker_that_died_while_idle_is_replaced() -> None:
+    pids = {pid for _, pid in pool(2).map(lambda _: os.getpid(), range(10))}
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+    assert wait_until(lambda: all(psutil.Process(pid).status() == psutil.STATUS_ZOMBIE for pid in pids))
+    assert dict(pool(2).map(str, range(10))) == {item: str(item) for item in range(10)}
+
+
+# -- being stopped
+
+
+def test_closing_early_ends_what_is_under_way_and_runs_its_finally(tmp_path: Path) -> None:
+    def slow(item: int) -> int:
+        if item:
+            try:
+                time.sleep(60)
+            finally:
+                (tmp_path / "ended").touch()
+        return item
+
+    results = pool(2).map(slow, range(100))
+    assert next(results) == (0, 0)
+    started = time.monotonic()
+    results.close()
+    assert time.monotonic() - started < 10
+    assert (tmp_path / "ended").exists()
+    assert dict(pool(2).map(str, range(4))) == {item: str(item) for item in range(4)}
+
+
+STUBBORN = """
+import os, signal, subprocess, sys, time
+from memlake.datasets.executors import pool
+def stubborn(item):
+    child = subprocess.Popen(["sleep", "100"])
+    print("pids", os.getpid(), child.pid, flush=True)
+    while True:
+        try: time.sleep(100)
+        except KeyboardInterrupt: pass
+for _ in pool(2).map(stubborn, range(10)): pass
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL, signal.SIGHUP])
+def test_nothing_is_left_however_the_parent_ends(number: signal.Signals, tmp_path: Path) -> None:
+    environment = os.environ | {"PYTHONPATH": str(SOURCE)}
+    parent = subprocess.Popen(
+        [sys.executable, "-c", STUBBORN], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    )
+    told = [parent.stdout.readline().split() for _ in range(2)]
+    pids = [int(pid) for line in told for pid in line[1:]]
+    assert len(pids) == 4 and all(psutil.pid_exists(pid) for pid in pids)
+    parent.send_signal(number)
+    _, error = parent.communicate(timeout=20)
+    assert wait_until(lambda: not any(psutil.pid_exists(pid) for pid in pids))
+    if number == signal.SIGINT:
+        assert error.count("Traceback") == 1 and error.rstrip().endswith("KeyboardInterrupt")
+    else:
+        assert error == ""
+
+
+def test_an_exit_in_the_middle_of_a_map_leaves_nothing() -> None:
+    script = """
+    import os, sys, time
+    from memlake.datasets.executors import pool
+    results = pool(2).map(lambda item: (item and time.sleep(100), os.getpid())[1], range(10))
+    print(next(results)[1])
+    """
+    done = run_script("", "-c", textwrap.dedent(script))
+    assert done.returncode == 0 and done.stderr == ""
+    assert wait_until(lambda: not psutil.pid_exists(int(done.stdout)))
+
+
+def test_a_fork_of_the_parent_has_its_own_workers() -> None:
+    script = """
+    import os, sys
+    from memlake.datasets.executors import pool
+    mine = {pid for _, pid in pool(2).map(lambda _: os.getpid(), range(8))}
+    if not os.fork():
+        theirs = {pid for _, pid in pool(2).map(lambda _: os.getpid(), range(8))}
+        sys.exit(1 if mine & theirs else 0)
+    _, status = os.wait()
+    assert {pid for _, pid in pool(2).map(lambda _: os.getpid(), range(8))} & mine
+    print(os.waitstatus_to_exitcode(status))
+    """
+    done = run_script("", "-c", textwrap.dedent(script))
+    assert (done.returncode, done.stdout, done.stderr) == (0, "0\n", "")
+
+
+def test_no_worker_more_than_asked_for_is_alive_after_all_this() -> None:
+    list(pool(2).map(str, range(20)))
+    alive = [one for one in workers_of(os.getpid()) if "executors.worker" in " ".join(one.cmdline())]
+    assert 1 <= len(alive) <= 4  # pool(2), and at most two of pool(64)
+    assert not [one for one in workers_of(os.getpid()) if one.status() == psutil.STATUS_ZOMBIE]
