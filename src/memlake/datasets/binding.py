@@ -11,7 +11,7 @@ import duckdb
 import pyarrow as pa
 
 from memlake.datasets.catalogue import connection, lock
-from memlake.datasets.expressions import Expression, Ordered, Params
+from memlake.datasets.expressions import Expression, Named, Ordered, Params, outcome_of
 from memlake.datasets.functions import as_vector_search
 from memlake.errors import InvalidInput
 
@@ -26,8 +26,7 @@ def check(expression: Expression, schema: pa.Schema) -> pa.DataType:
 
 def typed_sql(expression: Expression, schema: pa.Schema, *, into: Params) -> tuple[str, pa.DataType]:
     """The SQL to select and its type: sums of whole numbers are brought back to 64 bits, an overflow is an error."""
-    if isinstance(expression, Ordered):
-        expression = expression.of
+    expression = outcome_of(expression.of if isinstance(expression, Ordered | Named) else expression)
     known = [type_of_column(name, schema) for name in sorted(expression.reads())]
     sql = expression.sql(into)
     if any(pa.types.is_null(one) for one in known):

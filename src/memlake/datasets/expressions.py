@@ -426,6 +426,13 @@ def value_of(given: Any) -> Expression:
     return given if isinstance(given, Expression) else Literal(given)
 
 
+def outcome_of(given: Any) -> Expression:
+    """A value that becomes a column as it is: whole numbers get 64 bits, not the least they need."""
+    one = value_of(given)
+    whole = isinstance(one, Literal) and type(one.value) is int and -(2**63) <= one.value < 2**63
+    return one.cast(int) if whole else one
+
+
 def column_of(given: Any) -> Expression:
     """Where a column is expected: a string is its name."""
     return C(given) if isinstance(given, str) else value_of(given)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from memlake.datasets.catalogue import nature_of, natures, unknown_function
-from memlake.datasets.expressions import Column, Expression, Form, Literal, Named, column_of, lit, value_of
+from memlake.datasets.expressions import Column, Expression, Form, Literal, Named, column_of, lit, outcome_of, value_of
 from memlake.datasets.windows import Call, ordered, window
 from memlake.errors import InvalidInput
 
@@ -46,7 +46,6 @@ _VECTORS = "(CAST({0} AS DOUBLE[]), CAST({1} AS DOUBLE[])) END"
 _HASH = (
     "CAST(md5_number(CAST({0} AS VARCHAR)) & 18446744073709551615::UHUGEINT AS UBIGINT)"  # the same in every release
 )
-_LONGER = "greatest(length({0}), length({1}))"
 
 # name: SQL, how many operands, nature where it is not scalar
 FORMS: dict[str, tuple[str, int, str]] = {
@@ -56,8 +55,8 @@ FORMS: dict[str, tuple[str, int, str]] = {
     "inner_product": (_ABSENT + "list_inner_product" + _VECTORS, 2, "scalar"),
     "bit_hamming_distance": ("bit_count(xor(CAST({0} AS BIGINT), CAST({1} AS BIGINT)))", 2, "scalar"),
     "byte_hamming_distance": (
-        f"CASE WHEN {_LONGER} = 0 THEN 0 ELSE "
-        f"hamming(rpad({{0}}, {_LONGER}::INT, chr(1)), rpad({{1}}, {_LONGER}::INT, chr(1))) END",
+        _ABSENT + "length(list_filter(list_zip(str_split({0}, ''), str_split({1}, '')),"
+        " lambda pair: pair[1] IS DISTINCT FROM pair[2])) END",
         2,
         "scalar",
     ),
@@ -114,8 +113,8 @@ class Functions:
                 hint='Write func.case((C("n") > 0, "plus"), (C("n") < 0, "minus"), else_="zero").',
             )
         places = " ".join(f"WHEN {{{2 * n}}} THEN {{{2 * n + 1}}}" for n in range(len(branches)))
-        pairs = [part for when, then in branches for part in (column_of(when), value_of(then))]
-        return Call("case", f"CASE {places} ELSE {{{len(pairs)}}} END", (*pairs, value_of(else_)))
+        pairs = [part for when, then in branches for part in (column_of(when), outcome_of(then))]
+        return Call("case", f"CASE {places} ELSE {{{len(pairs)}}} END", (*pairs, outcome_of(else_)))
 
     def ifelse(self, condition: Any, then: Any, otherwise: Any) -> Expression:
         return self.case((condition, then), else_=otherwise)

@@ -1,0 +1,111 @@
+"""The type of an expression over a schema, and the sentences for what has none."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from memlake.datasets.binding import check, column_names, type_of_column
+from memlake.datasets.expressions import C, Expression, lit
+from memlake.datasets.functions import func
+from memlake.errors import InvalidInput
+
+FILE = pa.struct({"path": pa.string(), "size": pa.int64(), "at": pa.timestamp("us", "UTC")})
+SCHEMA = pa.schema(
+    [
+        pa.field("file", FILE, metadata={b"memlake.class": b"memlake:File"}),
+        pa.field("breed", pa.string()),
+        pa.field("i32", pa.int32()),
+        pa.field("emb", pa.list_(pa.float32(), 4)),
+        pa.field("boxes", pa.list_(pa.struct({"label": pa.string()}))),
+        pa.field("tags", pa.map_(pa.string(), pa.float32())),
+        pa.field("later", pa.null(), metadata={b"memlake.unknown": b"1"}),
+    ]
+)
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        (C("file"), FILE),
+        (C("file.at"), pa.timestamp("us", "UTC")),
+        (C("file.size") + 1, pa.int64()),
+        (C("file.size") / 2, pa.float64()),
+        (C("breed") == "x", pa.bool_()),
+        (C("i32"), pa.int32()),
+        (C("emb"), pa.list_(pa.float32(), 4)),
+        (C("boxes")[0]["label"], pa.string()),
+        (C("tags")["k"], pa.float32()),
+        (C("file.size").desc(), pa.int64()),
+        (lit(1), pa.int64()),
+        (lit(1).label("one"), pa.int64()),
+        (lit(2.5), pa.float64()),
+        (func.case((C("i32") > 0, 1), else_=2), pa.int64()),
+        (func.sum("file.size"), pa.int64()),
+        (func.sum("i32") * 2, pa.int64()),
+        (func.collect("breed"), pa.list_(pa.string())),
+        (func.row_number().over(func.window(partition_by="breed")), pa.int64()),
+        (func.cosine_distance("emb", [1, 2, 3, 4]), pa.float64()),
+        (C("later") + 1, pa.null()),
+        (C("later.inside") == "x", pa.null()),
+        (func.lower("breed") + C("later"), pa.null()),
+    ],
+    ids=str,
+)
+def test_the_type_of(expression: Expression, expected: pa.DataType) -> None:
+    assert check(expression, SCHEMA) == expected
+
+
+@pytest.mark.parametrize(
+    ("expression", "says"),
+    [
+        (C("bred") == "x", "there is no column 'bred'; did you mean 'breed'? columns: file, file.path, file.size"),
+        (C("Breed"), "did you mean 'breed'?"),
+        (C("file.pth"), "did you mean 'file.path'?"),
+        (C("FILE.path"), "did you mean 'file.path'?"),
+        (C("size"), "did you mean 'file.size'?"),
+        (C("breed.x"), "there is no column 'breed.x'; did you mean 'breed'?"),
+        (C("zzzzzz"), "there is no column 'zzzzzz'; columns: file"),
+        (func.lower("text that is no column"), "write lit('text that is no column')"),
+        (C("boxes.label"), "goes into a list"),
+        (C("breed") * 2, "'*(VARCHAR, INTEGER)'"),
+        (C("i32") == "abc", "Could not convert string 'abc' to INT32"),
+        (func.sum("breed"), "'sum(VARCHAR)'"),
+        (func.sum("i32") + C("i32"), "must appear in the GROUP BY clause"),
+        (func.lower("breed", "i32"), "'lower(VARCHAR, INTEGER)'"),
+        (C("file") > C("boxes"), "cannot be computed"),
+    ],
+    ids=str,
+)
+def test_what_has_no_type_is_told_in_a_sentence(expression: Expression, says: str) -> None:
+    with pytest.raises(InvalidInput) as told:
+        check(expression, SCHEMA)
+    assert says in str(told.value)
+    assert "LINE 1" not in str(told.value) and "Candidate" not in str(told.value) and "$1" not in told.value.message
+
+
+def test_a_column_of_unknown_type_still_has_to_exist() -> None:
+    with pytest.raises(InvalidInput, match="no column 'latr'; did you mean 'later'"):
+        check(C("later") + C("latr"), SCHEMA)
+
+
+def test_one_check_leaves_nothing_for_the_next() -> None:
+    assert check(C("a"), pa.schema([("a", pa.int8())])) == pa.int8()
+    assert check(C("a"), pa.schema([("a", pa.string())])) == pa.string()
+    assert check(lit("x"), pa.schema([])) == pa.string()
+
+
+def test_threads_may_check_at_the_same_time() -> None:
+    def one(number: int) -> Any:
+        return check(C(f"c{number}"), pa.schema([(f"c{number}", pa.int16())]))
+
+    with ThreadPoolExecutor(8) as pool:
+        assert set(pool.map(one, range(100))) == {pa.int16()}
+
+
+def test_names_go_into_structs_and_maps() -> None:
+    assert list(column_names(SCHEMA))[:4] == ["file", "file.path", "file.size", "file.at"]
+    assert type_of_column("tags.anything", SCHEMA) == pa.float32()
