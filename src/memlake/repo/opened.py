@@ -23,6 +23,7 @@ from memlake.versions.history import History
 from memlake.versions.local import Local
 
 if TYPE_CHECKING:
+    from memlake.datasets.opening import Store
     from memlake.memories.opening import Shared
     from memlake.versions.writing import Group
 
@@ -52,6 +53,7 @@ class Opened:
         self._identity: Author | None = None
         self._draft: Group | None = None
         self._shared: Shared | None = None
+        self._store: Store | None = None
         if fresh is not None:
             versions.writing.begin(self._history, local, fresh)
         layout.check_format(db)
@@ -139,6 +141,9 @@ class Opened:
         if self._shared is not None:
             self._shared.close()
             self._shared = None
+        if self._store is not None:
+            self._store.close()
+            self._store = None
         try:
             self._history.db.close()
         finally:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
-from memlake import config, memories, versions
+from memlake import config, datasets, memories, versions
 from memlake.calls import checked, door
 from memlake.errors import AlreadyExists, InvalidInput
 from memlake.objects import disk
@@ -17,6 +17,7 @@ from memlake.records import Author, Branch, Change, Commit, Conflict, Entry, Lan
 from memlake.repo.opened import AnyPath, Opened, SomePaths, each
 
 if TYPE_CHECKING:
+    from memlake.datasets.datasets import Datasets
     from memlake.memories.memories import Memories
     from memlake.memories.narrow import Narrow
     from memlake.reports import (
@@ -379,6 +380,14 @@ class Repo(Opened):
             self._draft = None
 
     # -- memories -----------------------------------------------------------------------------
+
+    def datasets(self, branch: str | None = None) -> Datasets:
+        """Typed rows: read, chained and saved. On the branch that is checked out at each save, unless one is named."""
+        if branch is not None:
+            versions.refs.get(self._history.db, branch)
+        if self._store is None:
+            self._store = datasets.opening.Store(self.dir, self._history.objects)
+        return self._store.datasets(self._look(), branch, lambda: self._draft)
 
     def memories(self, branch: str | None = None) -> Memories:
         """What agents remember on a branch. The branch is fixed now: a switch elsewhere does not redirect it."""

@@ -1,0 +1,137 @@
+"""Steps over rows that already lie in fragments: a filter stores which rows stay, a new column only itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from memlake.datasets import parts
+from memlake.datasets.expressions import Params, quoted
+from memlake.datasets.frames import KEEP, Fragment, Frame, Kept
+from memlake.datasets.plan import Filter, Limit, Mutate, Plan, Select, Union, tops
+
+if TYPE_CHECKING:
+    from memlake.datasets.engine import Engine
+
+SPARSE = 16  # with fewer than one row in so many left, the rows are copied
+SMALL = 256 << 10  # bytes: as little is copied in any case
+Array = np.ndarray[Any, Any]
+
+
+def step(engine: Engine, plan: Plan, inputs: Sequence[Frame]) -> Frame | None:
+    """The frame after a local step, or None when its rows had better be copied."""
+    if isinstance(plan, Filter):
+        return _filtered(engine, inputs[0], _conditions(engine, plan, inputs[0]))
+    if isinstance(plan, Limit):
+        return _filtered(engine, inputs[0], _places(engine, inputs[0], plan))
+    if isinstance(plan, Mutate):
+        return _widened(engine, plan, inputs[0])
+    if isinstance(plan, Select):
+        return inputs[0].select(_fields(plan.schema, inputs[0])) if plan.is_plain() else None
+    assert isinstance(plan, Union)
+    same = all(inputs[0].schema.equals(other.schema) for other in inputs[1:])
+    return Frame(inputs[0].schema, tuple(f for one in inputs for f in one.fragments)) if same else None
+
+
+def _fields(schema: pa.Schema, frame: Frame) -> pa.Schema:
+    return pa.schema([frame.schema.field(name) for name in schema.names if name in frame.schema.names])
+
+
+# -- fewer rows ------------------------------------------------------------------------------------
+
+
+def _conditions(engine: Engine, plan: Filter, frame: Frame) -> Iterator[Array]:
+    """For each fragment which of its rows the condition holds for."""
+    into = Params()
+    body = engine.scan(frame, tops(plan.condition), into, every=True)
+    found = engine.con.sql(f"SELECT coalesce({plan.condition.sql(into)}, false) AS keep FROM {body}", params=into.values)
+    return _dealt(found.to_arrow_table().column("keep").to_numpy(), frame)
+
+
+def _dealt(values: Array, frame: Frame) -> Iterator[Array]:
+    at = 0
+    for fragment in frame.fragments:
+        yield values[at : at + fragment.rows]
+        at += fragment.rows
+
+
+def _places(engine: Engine, frame: Frame, plan: Limit) -> Iterator[Array]:
+    """For each fragment which of its rows lie in the range, counting only rows that are kept."""
+    start, end = plan.start, frame.rows if plan.count is None else plan.start + plan.count
+    at = 0
+    for fragment in frame.fragments:
+        rows = np.arange(at, at + fragment.visible)
+        inside = (rows >= start) & (rows < end)
+        if fragment.kept is not None:
+            every = mask_of(engine, fragment).copy()
+            every[every] = inside
+            inside = every
+        yield inside
+        at += fragment.visible
+
+
+def _filtered(engine: Engine, frame: Frame, masks: Iterator[Array]) -> Frame | None:
+    fragments = [narrowed(engine, fragment, mask) for fragment, mask in zip(frame.fragments, masks, strict=True)]
+    made = Frame(frame.schema, tuple(one for one in fragments if one is not None))
+    total = sum(fragment.rows for fragment in made.fragments)
+    copied = made.size * made.rows / max(total, 1)
+    if made.rows < total and (made.rows * SPARSE < total or copied < SMALL):
+        return None
+    return made
+
+
+def narrowed(engine: Engine, fragment: Fragment, mask: Array) -> Fragment | None:
+    """A fragment with only those of its rows kept that are kept already and in the mask; None without any."""
+    if fragment.kept is not None:
+        mask = mask & mask_of(engine, fragment)
+    rows = int(np.count_nonzero(mask))
+    if rows == fragment.visible:
+        return fragment
+    kept = parts.loose(pa.table({KEEP: pa.array(mask)}))
+    return fragment._replace(kept=Kept(rows, kept)) if rows else None
+
+
+def mask_of(engine: Engine, fragment: Fragment) -> Array:
+    assert fragment.kept is not None
+    return np.asarray(engine.parts.table(fragment.kept.family, [KEEP]).column(KEEP).to_numpy())
+
+
+# -- more columns ----------------------------------------------------------------------------------
+
+
+def _widened(engine: Engine, plan: Mutate, frame: Frame) -> Frame:
+    into = Params()
+    reads = frozenset[str]().union(*(tops(expression) for expression in plan.new.values()))
+    body = engine.scan(frame, reads, into, every=True)
+    made = [f"{expression.sql(into)} AS {quoted(name)}" for name, expression in plan.new.items()]
+    found = engine.con.sql(f"SELECT {', '.join(made)} FROM {body}", params=into.values).to_arrow_table()
+    fields = pa.schema([_told(plan.schema.field(name), found.schema.field(name)) for name in plan.new])
+    table = parts.fitted(found, fields)
+    return with_family(frame, plan.schema.names, fields, _sliced(table, frame))
+
+
+def _told(planned: pa.Field, found: pa.Field) -> pa.Field:
+    return found if pa.types.is_null(planned.type) else planned
+
+
+def _sliced(table: pa.Table, frame: Frame) -> Iterator[pa.Table]:
+    at = 0
+    for fragment in frame.fragments:
+        yield table.slice(at, fragment.rows).combine_chunks()
+        at += fragment.rows
+
+
+def with_family(
+    frame: Frame, names: Sequence[str], fields: pa.Schema, tables: Iterator[pa.Table]
+) -> Frame:
+    """A frame with one more family in each fragment, its columns in the order of `names`."""
+    known = {one.name: one for one in (*frame.schema, *fields)}
+    schema = pa.schema([known[name] for name in names if name in known])
+    fragments = [
+        fragment._replace(families=(*fragment.families, parts.loose(table)))
+        for fragment, table in zip(frame.fragments, tables, strict=True)
+    ]
+    return Frame(schema, tuple(fragments)).select(schema)

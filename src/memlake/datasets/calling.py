@@ -1,0 +1,410 @@
+"""Function steps: what is remembered is recalled, the rest is run, and what was dear is remembered for the next time."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from memlake.datasets import aligned, executors, hashes, parts, storages
+from memlake.datasets.engine import Engine, Ran
+from memlake.datasets.expressions import quoted
+from memlake.datasets.fingerprint import Fingerprint, fingerprint
+from memlake.datasets.frames import Family, Fragment, Frame
+from memlake.datasets.plan import Call
+from memlake.datasets.recall import DEAR, KEY, Known
+from memlake.datasets.running import Done, Failed, RowError, Work, is_unknown
+from memlake.datasets.settings import Settings
+
+_WORTH = 0.05  # seconds: what ran longer is sealed and remembered
+_ITEM = 0.25  # seconds an item of work should take
+_FIRST, _MOST = 32, 16_384  # rows of the first item, and of any
+_FLUSH = 1.0  # seconds of work a kill may cost
+Array = np.ndarray[Any, Any]
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass
+class Shard:
+    """A fragment a function is to run over: its rows, which of them are answered, and the answers so far."""
+
+    index: int
+    fragment: Fragment
+    key: str
+    table: pa.Table
+    keys: Array | None
+    found: Array  # for each row the row of Known that answers it, or -1
+    todo: Array
+    done: list[tuple[Array, Done]] = field(default_factory=list)
+    left: int = 0
+
+
+@dataclass
+class Pace:
+    """How many rows an item of work should have, from what rows have cost so far."""
+
+    rows: int = 0
+    seconds: float = 0.0
+
+    def add(self, rows: int, seconds: float) -> None:
+        self.rows += rows
+        self.seconds += seconds
+
+    @property
+    def cost(self) -> float:
+        return self.seconds / self.rows if self.rows else 0.0
+
+    def next(self) -> int:
+        return _FIRST if not self.rows else int(min(max(_ITEM / max(self.cost, 1e-9), 1), _MOST))
+
+
+class Calling:
+    """One function step of one run."""
+
+    def __init__(self, engine: Engine, call: Call, told: Told) -> None:
+        self.engine, self.call, self.told = engine, call, told
+        self.settings = call.settings or Settings()
+        self.frame = engine.frame(call.inputs[0])
+        self.print = told.fingerprint(call)
+        self.function = function_key(call, self.print)
+        self.trusted = not self.print.opaque and not self.settings.recompute
+        self.pace, self.recalled, self.failures = Pace(), 0, 0
+        self.fields: tuple[pa.Field, ...] = call.made
+        self.waiting: list[tuple[Array, pa.Table]] = []
+        self.flushed = time.monotonic()
+
+    def run(self) -> Frame:
+        begun = time.perf_counter()
+        made = self._recalled()
+        todo = [i for i, one in enumerate(made) if one is None]
+        if todo:
+            for index, family in self._computed(todo):
+                made[index] = family
+        self.engine.ran.append(
+            Ran(self.call.name, self.pace.rows, self.recalled, self.failures, time.perf_counter() - begun, self._why())
+        )
+        return self._assembled([family for family in made if family is not None])
+
+    def _why(self) -> str:
+        if self.print.opaque:
+            return f"{self.print.opaque[0].name} ({self.print.opaque[0].kind}) cannot be seen through"
+        return "recompute=True" if self.settings.recompute else ""
+
+    # -- what is remembered -------------------------------------------------------------------
+
+    def _recalled(self) -> list[Answer | None]:
+        if not self.trusted:
+            return [None] * len(self.frame.fragments)
+        return [self._recall(fragment) for fragment in self.frame.fragments]
+
+    def _recall(self, fragment: Fragment) -> Answer | None:
+        found = self.engine.recall.family(self._key(fragment))
+        if found is None:
+            return None
+        self.recalled += fragment.visible
+        return Answer(*found)
+
+    def _key(self, fragment: Fragment) -> str:
+        """What a shard is an answer to: the function, and what the columns it reads say in the rows that are kept."""
+        marks = [fragment.home(path.split(".")[0]).mark_of(path.split(".")[0]) for path in self.call.binds.values()]
+        kept = fragment.kept.family.marks[0] if fragment.kept else ""
+        return hashes.of("shard", self.function, fragment.rows, kept, *marks)
+
+    # -- what has to run ----------------------------------------------------------------------
+
+    def _computed(self, todo: Sequence[int]) -> Iterator[tuple[int, Answer]]:
+        known = self.engine.recall.known(self.function) if self.trusted else None
+        total = sum(self.frame.fragments[i].visible for i in todo)
+        items: dict[int, tuple[Shard, Array]] = {}
+
+        def work() -> Iterator[pa.Table]:
+            for index in todo:
+                shard = self._shard(index, known)
+                for rows in self._cuts(shard.todo):
+                    items[next(numbers)] = (shard, rows)
+                    yield shard.table.take(pa.array(rows)) if len(rows) < len(shard.table) else shard.table
+                if not len(shard.todo):  # every row was known
+                    finished.append(shard)
+
+        numbers, finished = itertools.count(), list[Shard]()
+        executor = self._executor()
+        with self.told.progress(self.call.name, total) as progress:
+            for number, done in executor.map(self._work(), work()):
+                shard, rows = items.pop(number)
+                self._take(shard, rows, done)
+                progress(len(rows))
+                if not shard.left:
+                    finished.append(shard)
+                while finished:
+                    one = finished.pop(0)
+                    yield one.index, self._finished(one, known)
+        while finished:
+            one = finished.pop(0)
+            yield one.index, self._finished(one, known)
+        if self.trusted and not self.failures:
+            self.engine.recall.drop_pieces(self.function)
+
+    def _executor(self) -> executors.Executor:
+        return executors.serial()
+
+    def _work(self) -> Work:
+        call = self.call
+        columns = pa.schema([self.frame.schema.field(name) for name in call.columns])
+        return Work(
+            call.kind, call.function, call.binds, call.wanted, columns, call.made, call.single, self.settings,
+            call.setup, dict(storages.ACCESS), None,
+        )  # fmt: skip
+
+    def _shard(self, index: int, known: Known | None) -> Shard:
+        fragment = self.frame.fragments[index]
+        table = self.engine.fragment_rows(fragment, self.call.columns)
+        keys = self._row_keys(table) if known is not None else None
+        found = known.find(keys) if known is not None and keys is not None else np.full(table.num_rows, -1)
+        todo = np.flatnonzero(found < 0)
+        self.recalled += table.num_rows - len(todo)
+        return Shard(index, fragment, self._key(fragment), table, keys, found, todo, left=len(todo))
+
+    def _row_keys(self, table: pa.Table) -> Array:
+        """128 bits for each row, of what the function reads of it."""
+        name = self.engine.register(table)
+        told = ", ".join(quoted(column) for column in table.column_names)
+        sql = (
+            "SELECT md5_number_lower(told) AS a, md5_number_upper(told) AS b FROM "
+            f"(SELECT CAST(to_json(struct_pack({told})) AS VARCHAR) AS told FROM {name})"
+        )
+        found = self.engine.con.sql(sql).to_arrow_table()
+        self.engine.con.unregister(name)
+        pairs = np.stack([found.column("a").to_numpy(), found.column("b").to_numpy()], axis=1)
+        return np.ascontiguousarray(pairs).view(KEY).reshape(-1)
+
+    def _cuts(self, todo: Array) -> Iterator[Array]:
+        at = 0
+        while at < len(todo):
+            count = self.pace.next()
+            yield todo[at : at + count]
+            at += count
+
+    def _take(self, shard: Shard, rows: Array, done: Done) -> None:
+        self.pace.add(len(rows), done.seconds)
+        shard.left -= len(rows)
+        if done.failed and self.settings.on_error == "raise":
+            self._flush(force=True)
+            raise self._error(shard, rows, done.failed[0])
+        self.failures += len(done.failed)
+        shard.done.append((rows, done))
+        if self.trusted and self.pace.cost >= DEAR:
+            self._remember(shard, rows, done)
+
+    def _remember(self, shard: Shard, rows: Array, done: Done) -> None:
+        if shard.keys is None:
+            shard.keys = self._row_keys(shard.table)
+        good = np.ones(len(rows), bool)
+        good[[one.row for one in done.failed]] = False
+        self.waiting.append((shard.keys[rows[good]], done.table.filter(pa.array(good))))
+        self._flush()
+
+    def _flush(self, *, force: bool = False) -> None:
+        """Write down what was answered since the last time: a kill costs about a second of work."""
+        if self.waiting and (force or time.monotonic() - self.flushed > _FLUSH):
+            keys = np.concatenate([keys for keys, _ in self.waiting])
+            table = pa.concat_tables([table for _, table in self.waiting], promote_options="permissive")
+            self.engine.recall.keep_piece(self.function, keys, table)
+            self.waiting, self.flushed = [], time.monotonic()
+
+    def _error(self, shard: Shard, rows: Array, failed: Failed) -> RowError:
+        row = shard.table.slice(int(rows[failed.row]), 1).to_pylist()[0]
+        told = ", ".join(f"{name}={_brief(value)}" for name, value in row.items())
+        error = RowError(
+            f"{self.call.kind} {', '.join(f.name for f in self.call.made)}: {self.call.name}() failed on the row with "
+            f"{told}:\n{failed.trace}{failed.text}\nNothing was saved; finished rows are remembered.",
+            hint="Mend the function, or go on without such rows: settings(on_error='skip') or on_error='column'.",
+        )
+        error.__cause__ = failed.error
+        return error
+
+    # -- what came of it ----------------------------------------------------------------------
+
+    def _finished(self, shard: Shard, known: Known | None) -> Answer:
+        """The family of a shard whose every row is answered."""
+        table, failed = self._joined(shard, known)
+        self.fields = tuple(table.schema)
+        shard.done = []
+        if shard.fragment.kept is not None:
+            table = _scattered(table, aligned.mask_of(self.engine, shard.fragment))
+        family = parts.loose(table.combine_chunks())
+        answer = Answer(family, tuple(table.schema), failed)
+        if self.trusted and not failed and self.pace.seconds >= _WORTH:
+            answer = answer._replace(family=self.engine.parts.sealed(family))
+            self._keep(shard, answer)
+        return answer
+
+    def _keep(self, shard: Shard, answer: Answer) -> None:
+        keys = shard.keys if self.pace.cost >= DEAR else None
+        if keys is not None and shard.fragment.kept is not None:
+            every = np.zeros(shard.fragment.rows, KEY)
+            every[aligned.mask_of(self.engine, shard.fragment)] = keys
+            keys = every
+        self.engine.recall.keep_family(shard.key, self.function, answer.family, answer.fields, self.pace.cost, keys)
+
+    def _joined(self, shard: Shard, known: Known | None) -> tuple[pa.Table, Mapping[int, str]]:
+        """Answers old and new, in the order of the rows."""
+        tables, places = [], []
+        failed = {int(rows[one.row]): one.text for rows, done in shard.done for one in done.failed}
+        for rows, done in shard.done:
+            tables.append(done.table)
+            places.append(rows)
+        old = np.flatnonzero(shard.found >= 0)
+        if len(old):
+            assert known is not None
+            tables.append(known.table.take(pa.array(shard.found[old])))
+            places.append(old)
+        if not tables:
+            return pa.schema(list(self.fields)).empty_table(), failed
+        table = pa.concat_tables(tables, promote_options="permissive")
+        table = table.cast(_fields_of(tables, table.schema))
+        order = np.argsort(np.concatenate(places), kind="stable")
+        return (table if (np.diff(order) == 1).all() else table.take(pa.array(order))), failed
+
+    def _assembled(self, answers: Sequence[Answer]) -> Frame:
+        made = _unified(answers, self.call.made)
+        for one in made:
+            self.engine.learned[one.name] = one
+        if self.call.kind == "gen":
+            return self._exploded(answers)
+        families = [answer.fitted(made) for answer in answers]
+        names = [*self.frame.schema.names, *(one.name for one in made if one.name not in self.frame.schema.names)]
+        known = {one.name: one for one in (*self.frame.schema, *made)}
+        fragments = [
+            fragment._replace(families=(*fragment.families, family))
+            for fragment, family in zip(self.frame.fragments, families, strict=True)
+        ]
+        frame = Frame(pa.schema([known[name] for name in names]), tuple(fragments))
+        return self._without_failed(frame, answers)
+
+    def _without_failed(self, frame: Frame, answers: Sequence[Answer]) -> Frame:
+        if not any(answer.failed for answer in answers):
+            return frame if self.settings.on_error != "column" else self._with_errors(frame, answers)
+        if self.settings.on_error == "column":
+            return self._with_errors(frame, answers)
+        fragments = []
+        for fragment, answer in zip(frame.fragments, answers, strict=True):
+            mask = np.ones(fragment.rows, bool)
+            mask[_places(self.engine, fragment)[list(answer.failed)]] = False
+            narrowed = aligned.narrowed(self.engine, fragment, mask)
+            fragments += [narrowed] if narrowed is not None else []
+        return Frame(frame.schema, tuple(fragments))
+
+    def _with_errors(self, frame: Frame, answers: Sequence[Answer]) -> Frame:
+        name = f"{self.call.made[0].name}_error"
+        fields = pa.schema([pa.field(name, pa.string())])
+
+        def tables() -> Iterator[pa.Table]:
+            for fragment, answer in zip(frame.fragments, answers, strict=True):
+                texts: list[str | None] = [None] * fragment.rows
+                places = _places(self.engine, fragment)
+                for row, text in answer.failed.items():
+                    texts[places[row]] = text
+                yield pa.table([pa.array(texts, pa.string())], schema=fields)
+
+        return aligned.with_family(frame, [*frame.schema.names, name], fields, tables())
+
+    def _exploded(self, answers: Sequence[Answer]) -> Frame:
+        """The rows a gen made, taken out of their lists."""
+        tables = []
+        for fragment, answer in zip(self.frame.fragments, answers, strict=True):
+            lists = hashes.whole(self.engine.parts.table(answer.family, ["rows"]).column("rows"))
+            if fragment.kept is not None:
+                lists = lists.filter(pa.array(aligned.mask_of(self.engine, fragment)))
+            tables.append(_flat(lists))
+        tables = [table for table in tables if table.num_rows]
+        if not tables:
+            schema = pa.schema(list(self.call.made))
+            return Frame(schema, ())
+        schema = _fields_of(tables, pa.unify_schemas([t.schema for t in tables], promote_options="permissive"))
+        for one in schema:
+            self.engine.learned[one.name] = one
+        return Frame(schema, tuple(parts.fragments([parts.fitted(t, schema) for t in tables], schema)))
+
+
+class Answer(NamedTuple):
+    """What a function made of a fragment: a family, its fields, and which of its rows failed."""
+
+    family: Family
+    fields: tuple[pa.Field, ...]
+    failed: Mapping[int, str] = {}
+
+    def fitted(self, made: Sequence[pa.Field]) -> Family:
+        """The family in these types: other fragments may have shown a wider one."""
+        if [one.type for one in made] == [one.type for one in self.fields]:
+            return self.family
+        assert self.family.table is not None, "a family that was sealed has the types of its function"
+        return parts.loose(parts.fitted(self.family.table, pa.schema(list(made))))
+
+
+class Told:
+    """What a run tells the outside, and what it is told: fingerprints with the params in force, and progress."""
+
+    def __init__(self, params: Mapping[str, Any], progress: Any) -> None:
+        self._params, self.progress = params, progress
+        self._known: dict[int, Fingerprint] = {}
+
+    def fingerprint(self, call: Call) -> Fingerprint:
+        if id(call) not in self._known:
+            self._known[id(call)] = fingerprint(_everything(call), params=self._params)
+        return self._known[id(call)]
+
+
+def _everything(call: Call) -> Callable[..., Any]:
+    return call.function
+
+
+def function_key(call: Call, print_: Fingerprint) -> str:
+    """A function with all that makes its answers what they are; the names of its columns do not."""
+    tails = [path.partition(".")[2] for path in call.binds.values()]
+    made = [(hashes.plain_type(one.type), dict(one.metadata or {})) for one in call.made]
+    setup = [(name, fingerprint(make).key) for name, make in sorted(call.setup.items())]
+    return hashes.of(call.kind, print_.key, list(call.binds), tails, repr(dict(call.wanted)), made, call.single, setup)
+
+
+def _unified(answers: Sequence[Answer], made: Sequence[pa.Field]) -> list[pa.Field]:
+    if not answers:
+        return list(made)
+    schema = pa.unify_schemas([pa.schema(list(a.fields)) for a in answers], promote_options="permissive")
+    return list(_fields_of([pa.schema(list(a.fields)) for a in answers], schema))
+
+
+def _fields_of(tables: Iterable[Any], schema: pa.Schema) -> pa.Schema:
+    """A unified schema with the metadata of the first that knows a column's type."""
+    schemas = [getattr(table, "schema", table) for table in tables]
+    out = []
+    for one in schema:
+        known = [s.field(one.name) for s in schemas if not is_unknown(s.field(one.name))]
+        same = [k for k in known if k.type.equals(one.type)]
+        out.append(same[0] if same else one.with_metadata(None) if known else one)
+    return pa.schema(out)
+
+
+def _flat(lists: pa.ListArray) -> pa.Table:
+    made = lists.flatten()
+    return pa.Table.from_arrays(made.flatten(), schema=pa.schema(list(made.type)))
+
+
+def _scattered(table: pa.Table, mask: Array) -> pa.Table:
+    """Answers for the kept rows, placed among all rows of their fragment."""
+    places = np.cumsum(mask) - 1
+    return table.take(pa.array(places, mask=~mask))
+
+
+def _places(engine: Engine, fragment: Fragment) -> Array:
+    """For each kept row its place among all rows of the fragment."""
+    return np.arange(fragment.rows) if fragment.kept is None else np.flatnonzero(aligned.mask_of(engine, fragment))
+
+
+def _brief(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 200 else text[:197] + "..."

@@ -1,0 +1,408 @@
+"""Chain: what a user writes. Every verb gives a new chain and runs nothing; what ends one (save, show, to_...) runs it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import pyarrow as pa
+
+from memlake.datasets import binding, building, outputs, plan, types
+from memlake.datasets.expressions import C, Expression, column_of
+from memlake.datasets.functions import func
+from memlake.datasets.plan import Plan
+from memlake.datasets.running import is_unknown
+from memlake.datasets.settings import Settings
+from memlake.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from memlake.datasets.datasets import Datasets
+    from memlake.datasets.record import Version
+
+_METRICS = {"cosine": func.cosine_distance, "l2": func.euclidean_distance, "ip": func.inner_product}
+
+
+class Chain:
+    """Typed rows and the steps that lead to them. Immutable: each verb gives a new one."""
+
+    __slots__ = ("_datasets", "_setup", "_settings", "plan", "reused", "version")
+
+    def __init__(
+        self,
+        datasets: Datasets,
+        node: Plan,
+        settings: Settings | None = None,
+        setup: Mapping[str, Callable[[], Any]] | None = None,
+        version: Version | None = None,
+    ) -> None:
+        self._datasets, self.plan = datasets, node
+        self._settings, self._setup = settings or Settings(), dict(setup or {})
+        self.version = version  # of the dataset it was read from or saved as
+        self.reused: bool | None = None  # of a save: whether nothing new had to be stored
+
+    def _with(self, node: Plan) -> Chain:
+        return Chain(self._datasets, node, self._settings, self._setup)
+
+    # -- settings -----------------------------------------------------------------------------
+
+    def settings(self, **given: Any) -> Chain:
+        """How functions from here on run: parallel, cache, prefetch, batch_size, engine, recompute, on_error ..."""
+        return Chain(self._datasets, self.plan, self._settings.updated(given), self._setup)
+
+    def setup(self, **made: Callable[[], Any]) -> Chain:
+        """Values made once in each worker, given to functions by their parameter's name: setup(model=load_model)."""
+        for name, make in made.items():
+            if not callable(make):
+                raise InvalidInput(f"setup({name}=...) takes a function that makes the value.", hint="Like: lambda: load()")
+        return Chain(self._datasets, self.plan, self._settings, {**self._setup, **made})
+
+    # -- rows ---------------------------------------------------------------------------------
+
+    def filter(self, *conditions: Any) -> Chain:
+        """Rows for which all conditions hold: filter(C("size") > 10, C("file.path").glob("*.jpg"))."""
+        node = self.plan
+        for one in conditions:
+            expression = building.column(one, node.schema)
+            node = plan.Filter(node.schema, (node,), expression)
+        return self._with(node)
+
+    def limit(self, count: int) -> Chain:
+        return self._with(plan.Limit(self.plan.schema, (self.plan,), _natural(count, "limit")))
+
+    def offset(self, count: int) -> Chain:
+        return self._with(plan.Limit(self.plan.schema, (self.plan,), None, _natural(count, "offset")))
+
+    def order_by(self, *columns: Any, descending: bool = False) -> Chain:
+        """Sort by columns or expressions; C("x").desc() turns one of them round, `descending` all."""
+        return self._with(building.order(self.plan, columns, descending=descending))
+
+    def distinct(self, *columns: Any) -> Chain:
+        """One row for each combination of these columns; of all, when none is named."""
+        on = tuple(building.column(one, self.plan.schema) for one in columns)
+        return self._with(plan.Distinct(self.plan.schema, (self.plan,), on))
+
+    def sample(self, count: int, seed: int | None = None) -> Chain:
+        """So many rows at random; the same ones again with the same seed."""
+        return self.shuffle(seed).limit(count)
+
+    def shuffle(self, seed: int | None = None) -> Chain:
+        text = "SELECT * EXCLUDE memlake_place FROM (SELECT *, row_number() OVER () AS memlake_place FROM {0}) " \
+            "ORDER BY hash(memlake_place, {1})"
+        number = random.getrandbits(31) if seed is None else int(seed)
+        node = plan.Shaped(
+            self.plan.schema, (self.plan,), f"shuffle {seed}", text, (number,), frozenset(), seed is not None
+        )
+        return self._with(node)
+
+    def chunk(self, index: int, total: int) -> Chain:
+        """The rows of one of `total` equal shares, counted from 0."""
+        if not 0 <= index < total:
+            raise InvalidInput(f"chunk {index} of {total}: chunks are counted from 0 to {total - 1}.")
+        text = "SELECT * EXCLUDE memlake_place FROM (SELECT *, row_number() OVER () - 1 AS memlake_place FROM {0}) " \
+            "WHERE memlake_place % {1} = {2}"
+        name = f"chunk {index} of {total}"
+        return self._with(plan.Shaped(self.plan.schema, (self.plan,), name, text, (total, index)))
+
+    # -- columns ------------------------------------------------------------------------------
+
+    def select(self, *columns: Any) -> Chain:
+        return self._with(building.select(self.plan, columns))
+
+    def select_except(self, *columns: str) -> Chain:
+        return self._with(building.without(self.plan, columns))
+
+    def mutate(self, *unnamed: Any, **columns: Any) -> Chain:
+        """New columns from expressions: mutate(area=C("w") * C("h"), renamed="old"). A string names a column."""
+        named = {one.given_name(): one for one in unnamed if isinstance(one, Expression) and one.given_name()}
+        if len(named) != len(unnamed):
+            raise InvalidInput("mutate takes name=expression.", hint='Like: mutate(area=C("w") * C("h"))')
+        return self._with(building.mutate(self.plan, {**named, **columns}))
+
+    def explode(self, column: str) -> Chain:
+        """A row for each item of a list column."""
+        kind = binding.check(C(column), self.plan.schema)
+        if "." in column or not (pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind)):
+            raise InvalidInput(f"{column!r} is no column of lists, so there is nothing to explode.")
+        place = self.plan.schema.get_field_index(column)
+        schema = self.plan.schema.set(place, kind.value_field.with_name(column))
+        text = f"SELECT * REPLACE (unnest({plan.quoted(column)}) AS {plan.quoted(column)}) FROM {{0}}"
+        return self._with(plan.Shaped(schema, (self.plan,), f"explode {column}", text, (), frozenset([column])))
+
+    # -- functions ----------------------------------------------------------------------------
+
+    def map(self, function: Any = None, params: Any = None, output: Any = None, **signals: Callable[..., Any]) -> Chain:
+        """A new column from a function of others, bound to its parameters by name: map(n=lambda text: len(text))."""
+        return self._call("map", function, params, output, signals)
+
+    def gen(self, function: Any = None, params: Any = None, output: Any = None, **signals: Callable[..., Any]) -> Chain:
+        """Any number of new rows from each row; only what the function yields is kept."""
+        return self._call("gen", function, params, output, signals)
+
+    def batch_map(
+        self, function: Any = None, params: Any = None, output: Any = None, **signals: Callable[..., Any]
+    ) -> Chain:
+        """A new column from a function of whole batches: NumPy arrays, or Arrow ones where it is annotated so."""
+        return self._call("batch_map", function, params, output, signals)
+
+    def agg(
+        self,
+        function: Any = None,
+        partition_by: Any = (),
+        params: Any = None,
+        output: Any = None,
+        **signals: Callable[..., Any],
+    ) -> Chain:
+        """New rows from groups: the function gets a list for each parameter and yields rows."""
+        by = [partition_by] if isinstance(partition_by, str) else [str(one) for one in partition_by]
+        call, names = _one(function, output, signals, "agg")
+        node = building.aggregate(self.plan, by, call, names, params, settings=self._settings, setup=self._setup)
+        return self._with(node)
+
+    def _call(self, kind: building.Kind, function: Any, params: Any, output: Any, signals: Mapping[str, Any]) -> Chain:
+        if function is None and not signals:
+            raise InvalidInput(f"{kind} needs a function.", hint=f"Like: {kind}(name=function)")
+        if kind != "map" or function is not None:
+            one, output = _one(function, output, signals, kind)
+            signals = {"": one}
+        node = self.plan
+        for name, one in signals.items():
+            node = building.call(
+                node, kind, one, output or name, params, settings=self._settings, setup=self._setup
+            )
+        return self._with(node)
+
+    # -- several chains -----------------------------------------------------------------------
+
+    def group_by(self, *keys: Any, partition_by: Any = None, **made: Any) -> Chain:
+        """Aggregates over rows with equal keys: group_by("breed", n=func.count())."""
+        by = [] if partition_by is None else [partition_by] if isinstance(partition_by, str | Expression) else partition_by
+        return self._with(building.group(self.plan, [*keys, *by], made))
+
+    def merge(
+        self,
+        right: Chain,
+        on: Any,
+        right_on: Any = None,
+        *,
+        inner: bool = False,
+        full: bool = False,
+        rname: str = "right_",
+    ) -> Chain:
+        """Join with another chain; rows of this one all stay, unless `inner`. Taken names get the prefix `rname`."""
+        how: Literal["INNER", "LEFT", "FULL"] = "INNER" if inner else "FULL" if full else "LEFT"
+        pairs = building.pairs(self.plan, right.plan, on, right_on)
+        return self._with(building.join(self.plan, right.plan, pairs, how, rname))
+
+    def union(self, *others: Chain) -> Chain:
+        node = self.plan
+        for one in others:
+            node = building.union(node, one.plan)
+        return self._with(node)
+
+    __or__ = __add__ = union
+
+    def subtract(self, other: Chain, on: Any = None, right_on: Any = None) -> Chain:
+        """Rows that have no like in another chain, by the columns `on`, or by all they share."""
+        shared = [name for name in self.plan.schema.names if name in other.plan.schema.names]
+        pairs = building.pairs(self.plan, other.plan, shared if on is None else on, right_on)
+        return self._with(plan.Subtract(self.plan.schema, (self.plan, other.plan), pairs))
+
+    def diff(
+        self,
+        other: Chain,
+        on: Any,
+        right_on: Any = None,
+        *,
+        compare: Any = None,
+        added: bool = True,
+        deleted: bool = True,
+        modified: bool = True,
+        same: bool = False,
+        status_col: str | None = "diff",
+    ) -> Chain:
+        """What another chain would have to change to become this one: rows added (A), deleted (D), modified (M), same (S)."""
+        wanted = "".join(letter for letter, asked in zip("ADMS", (added, deleted, modified, same), strict=True) if asked)
+        return self._with(outputs.difference(self.plan, other.plan, on, right_on, compare, wanted, status_col))
+
+    def similarity_search(
+        self, column: str, query: Any, *, k: int = 10, metric: str = "cosine", score_column: str | None = None
+    ) -> Chain:
+        """The k rows nearest to a vector."""
+        if metric not in _METRICS:
+            raise InvalidInput(f"metric is {metric!r}; it takes one of {', '.join(_METRICS)}.")
+        name = score_column or "distance"
+        near = self.mutate(**{name: _METRICS[metric](column, query)})
+        near = near.order_by(C(name).desc() if metric == "ip" else name).limit(k)
+        return near if score_column else near.select_except(name)
+
+    # -- what is there ------------------------------------------------------------------------
+
+    @property
+    def schema(self) -> dict[str, str]:
+        """The columns and their types; runs the first rows of functions that do not say what they return."""
+        return {one.name: types.shown(one) for one in self.arrow_schema}
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        if any(map(is_unknown, self.plan.schema)):
+            return self.limit(16)._datasets.table(self.limit(16), noted=False).schema
+        return self.plan.schema
+
+    @property
+    def columns(self) -> list[str]:
+        return list(self.plan.schema.names)
+
+    @property
+    def name(self) -> str | None:
+        return self.version.name if self.version else None
+
+    def print_schema(self) -> None:
+        outputs.print_schema(self.arrow_schema)
+
+    def explain(self) -> str:
+        """The steps, one a line, and where each runs."""
+        return outputs.explained(self.plan)
+
+    def lineage(self) -> Any:
+        """Where these rows come from and what was made of them."""
+        return self._datasets.lineage(self)
+
+    # -- answers ------------------------------------------------------------------------------
+
+    def count(self) -> int:
+        return int(self._datasets.answer(self))
+
+    def sum(self, column: Any) -> Any:
+        return self._aggregate(func.sum(column))
+
+    def avg(self, column: Any) -> Any:
+        return self._aggregate(func.avg(column))
+
+    def min(self, column: Any) -> Any:
+        return self._aggregate(func.min(column))
+
+    def max(self, column: Any) -> Any:
+        return self._aggregate(func.max(column))
+
+    def _aggregate(self, expression: Expression) -> Any:
+        return self.group_by(value=expression).to_values("value")[0]
+
+    def show(self, limit: int = 20, *, flatten: bool = False, transpose: bool = False) -> None:
+        """Print the first rows."""
+        outputs.show(self._datasets.table(self.limit(limit + 1), "show"), limit, flatten=flatten, transpose=transpose)
+
+    def persist(self) -> Chain:
+        """Run what is here, once; the chain goes on from the result."""
+        return self._with(self._datasets.persisted(self))
+
+    def to_arrow(self) -> pa.Table:
+        return self._datasets.table(self, "to_arrow")
+
+    def to_reader(self) -> Iterator[pa.RecordBatch]:
+        """Rows batch by batch: for more than fits in memory."""
+        return self._datasets.batches(self, "to_reader")
+
+    def to_pandas(self, *, flatten: bool = False) -> Any:
+        return outputs.to_pandas(self._datasets.table(self, "to_pandas"), flatten=flatten)
+
+    def to_polars(self) -> Any:
+        return outputs.to_polars(self._datasets.table(self, "to_polars"))
+
+    def to_iter(self, *columns: str) -> Iterator[tuple[Any, ...]]:
+        chain = self.select(*columns) if columns else self
+        for batch in self._datasets.batches(chain, "to_iter"):
+            yield from outputs.tuples(pa.Table.from_batches([batch]))
+
+    def to_list(self, *columns: str) -> list[tuple[Any, ...]]:
+        return list(self.to_iter(*columns))
+
+    collect = to_iter
+
+    def to_values(self, column: str) -> list[Any]:
+        return [one for (one,) in self.mutate(value=column).select("value").to_iter()]
+
+    def to_records(self) -> list[dict[str, Any]]:
+        return [dict(zip(self.columns, row, strict=True)) for row in self.to_iter()]
+
+    def to_parquet(self, path: Any, *, partition_cols: Sequence[str] = (), **options: Any) -> None:
+        outputs.to_parquet(self._datasets.batches(self, "to_parquet"), path, partition_cols, options)
+
+    def to_csv(self, path: Any, *, delimiter: str = ",", header: bool = True) -> None:
+        outputs.to_csv(self._datasets.batches(self, "to_csv"), path, delimiter, header=header)
+
+    def to_json(self, path: Any) -> None:
+        outputs.to_json(self._datasets.batches(self, "to_json"), path, lines=False)
+
+    def to_jsonl(self, path: Any) -> None:
+        outputs.to_json(self._datasets.batches(self, "to_jsonl"), path, lines=True)
+
+    def to_storage(
+        self,
+        output: Any,
+        signal: str = "file",
+        placement: str = "fullpath",
+        *,
+        num_threads: int = 5,
+        link_type: str = "copy",
+    ) -> int:
+        """Copy the files of a column to a folder or bucket; returns how many."""
+        values = self.to_values(signal)
+        return outputs.to_storage(values, output, placement, num_threads, link_type)
+
+    def to_database(
+        self, table_name: str, connection: Any, *, batch_size: int = 10_000, if_exists: str = "append"
+    ) -> int:
+        return outputs.to_database(self._datasets.batches(self, "to_database"), table_name, connection, batch_size, if_exists)
+
+    def to_pytorch(self, transform: Any = None, *, num_samples: int = 0) -> Any:
+        """A torch IterableDataset over the rows."""
+        return outputs.to_pytorch(self, transform, num_samples)
+
+    def to_hf(self) -> Any:
+        """A Hugging Face Dataset."""
+        return outputs.to_hf(self._datasets.table(self, "to_hf"))
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        return self.to_iter()
+
+    def __len__(self) -> int:
+        return self.count()
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{one.name}: {types.shown(one)}" for one in self.plan.schema)
+        return f"Chain({self.version.spec + ', ' if self.version else ''}{shown})"
+
+    # -- keeping ------------------------------------------------------------------------------
+
+    def save(
+        self,
+        name: str,
+        version: str | None = None,
+        description: str | None = None,
+        attrs: Sequence[str] | None = None,
+        update_version: str | None = None,
+        *,
+        tags: Sequence[str] | None = None,
+    ) -> Chain:
+        """Run the chain and keep its rows as the next version of a dataset, in one commit.
+
+        Rows that are the newest version's already are not stored twice: the chain returned says `reused`.
+        """
+        return self._datasets.save(self, name, version, description, attrs, update_version, tags)
+
+
+def _one(function: Any, output: Any, signals: Mapping[str, Any], kind: str) -> tuple[Callable[..., Any], Any]:
+    """The function of a verb that takes one, and what its result is called."""
+    if function is None and len(signals) == 1:
+        name, function = next(iter(signals.items()))
+        return function, output if isinstance(output, Mapping) else name if output is None else {name: output}
+    if function is None or signals:
+        raise InvalidInput(f"{kind} takes one function.", hint=f"Like: {kind}(name=function), or {kind}(function, output=...)")
+    return function, output
+
+
+def _natural(count: Any, verb: str) -> int:
+    if not isinstance(count, int) or isinstance(count, bool) or count < 0:
+        raise InvalidInput(f"{verb} takes a whole number of rows, 0 or more; {count!r} is none.")
+    return count

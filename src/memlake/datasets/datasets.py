@@ -1,0 +1,173 @@
+"""Datasets: what a repo knows of typed rows. Begins chains, runs them, keeps what they make."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from memlake.datasets import calling, keys, listings, names, saving, sources, storages
+from memlake.datasets.chain import Chain
+from memlake.datasets.engine import Engine
+from memlake.datasets.frames import Frame
+from memlake.datasets.ground import Ground
+from memlake.datasets.plan import Origin, Plan, Source
+from memlake.datasets.progress import Progress
+from memlake.datasets.saving import Wanted
+
+
+class Datasets:
+    def __init__(self, ground: Ground) -> None:
+        self.ground = ground
+
+    # -- beginning ----------------------------------------------------------------------------
+
+    def read_dataset(
+        self, name: str, version: str | int | None = None, *, as_of: str | None = None, branch: str | None = None
+    ) -> Chain:
+        """The rows of a dataset: the newest version, or `name@1.2.0`, `name@>=1,<2`, `name@branch`, `name@commit`."""
+        if branch is not None:
+            name, version = f"{names.split_spec(name)[0]}@{branch}", None
+        found = self.ground.find(name, version, as_of)
+        return Chain(self, sources.stored(self.ground, found), version=found)
+
+    def read_storage(
+        self,
+        uri: Any,
+        *,
+        type: str = "binary",
+        recursive: bool = True,
+        column: str = "file",
+        update: bool = True,
+        anon: bool | None = None,
+        client_config: Mapping[str, Any] | None = None,
+    ) -> Chain:
+        """The files of a folder or bucket, one a row, by reference: their bytes are read when a function asks.
+
+        The storage is listed when the chain runs; update=False is content with the last listing there is.
+        """
+        access = storages.Access(anon, dict(client_config or {}))
+        uris = [uri] if isinstance(uri, str | os.PathLike) else list(uri)
+        asked = listings.Asked(listings.named(uris), type, column, recursive, access, update)
+        return Chain(self, sources.listing(self.ground, asked))
+
+    def read_values(self, output: Any = None, **columns: Any) -> Chain:
+        """Rows from lists, one a column: read_values(x=[1, 2], name=["a", "b"])."""
+        told = output if isinstance(output, Mapping) or output is None else dict.fromkeys(columns, output)
+        return self._rows(sources.from_values(columns, told), "values")
+
+    def read_records(self, records: Any, schema: Mapping[str, Any] | None = None) -> Chain:
+        """Rows from dictionaries."""
+        given = [records] if isinstance(records, Mapping) else records
+        return self._rows(sources.from_records(given or [], schema), "records")
+
+    def read_arrow(self, table: Any) -> Chain:
+        """Rows of an Arrow table, batch, reader, or anything that speaks Arrow's C stream."""
+        return self._rows(sources.from_arrow(table), "arrow")
+
+    def read_pandas(self, frame: Any) -> Chain:
+        return self._rows(sources.from_pandas(frame), "pandas")
+
+    def read_polars(self, frame: Any) -> Chain:
+        return self._rows(sources.from_arrow(frame), "polars")
+
+    def read_hf(self, dataset: Any, *, split: str | None = None, **options: Any) -> Chain:
+        """Rows of a Hugging Face dataset, or of the one a name means."""
+        return self._rows(sources.from_hf(dataset, split, options), "hf")
+
+    def read_parquet(self, path: Any, *, partitioning: str | None = "hive", union_by_name: bool = False) -> Chain:
+        options = {"hive_partitioning": partitioning == "hive", "union_by_name": union_by_name}
+        return Chain(self, sources.outside("parquet", sources.expanded(path, (".parquet", ".pq")), options))
+
+    def read_csv(
+        self, path: Any, *, delimiter: str | None = None, header: bool = True, types: Mapping[str, str] | None = None
+    ) -> Chain:
+        options = {"delim": delimiter, "header": header, "types": dict(types) if types else None}
+        return Chain(self, sources.outside("csv", sources.expanded(path, (".csv", ".tsv", ".csv.gz")), options))
+
+    def read_json(self, path: Any, *, format: str = "auto") -> Chain:
+        """Rows of JSON files: a list of objects each, or one object a line."""
+        options = {"format": {"json": "array", "jsonl": "newline_delimited"}.get(format, format)}
+        return Chain(self, sources.outside("json", sources.expanded(path, (".json", ".jsonl", ".ndjson")), options))
+
+    def read_jsonl(self, path: Any) -> Chain:
+        return self.read_json(path, format="jsonl")
+
+    def read_database(self, query: str, connection: Any, params: Any = None) -> Chain:
+        """Rows of a query over a DB-API or SQLAlchemy connection."""
+        return self._rows(sources.from_database(query, connection, params), "database")
+
+    def _rows(self, table: pa.Table, kind: str) -> Chain:
+        return Chain(self, sources.rows(table, Origin(kind, f"{table.num_rows:,} rows")))
+
+    # -- running ------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def run(self, chain: Chain) -> Iterator[Engine]:
+        """An engine for one chain."""
+        told = calling.Told({}, Progress(chain._settings.progress))
+        engine = Engine(
+            self.ground.parts, self.ground.recall, self.ground.folder / "tmp",
+            lambda on, call: calling.Calling(on, call, told).run(),
+        )  # fmt: skip
+        try:
+            yield engine
+        finally:
+            engine.close()
+
+    def table(self, chain: Chain, action: str = "", *, noted: bool = True) -> pa.Table:
+        with self.run(chain) as engine:
+            return engine.table(chain.plan)
+
+    def batches(self, chain: Chain, action: str = "") -> Iterator[pa.RecordBatch]:
+        with self.run(chain) as engine:
+            yield from engine.reader(chain.plan)
+
+    def answer(self, chain: Chain) -> Any:
+        with self.run(chain) as engine:
+            return engine.rows(chain.plan)
+
+    def frame(self, chain: Chain) -> tuple[Frame, Engine]:
+        """The rows of a chain as a frame, all of it in parts; from memory when the same was done before."""
+        with self.run(chain) as engine:
+            engine.need(chain.plan)
+            key = None if chain._settings.recompute else keys.plan_key(chain.plan)
+            found = self.ground.recall.frame(key) if key else None
+            if found is None:
+                found = self.ground.parts.seal(engine.frame(chain.plan))
+                if key and not any(ran.failed for ran in engine.ran):
+                    self.ground.recall.keep_frame(key, found)
+            return found, engine
+
+    def persisted(self, chain: Chain) -> Plan:
+        frame, _ = self.frame(chain)
+        return Source(frame.schema, (), Origin("persisted", ""), lambda: frame, None, frame.content)
+
+    # -- keeping ------------------------------------------------------------------------------
+
+    def save(
+        self,
+        chain: Chain,
+        name: str,
+        version: str | None,
+        description: str | None,
+        attrs: Sequence[str] | None,
+        update_version: str | None,
+        tags: Sequence[str] | None,
+    ) -> Chain:
+        full = names.check_name(name, chain._settings.namespace)
+        wanted = Wanted(full, version, update_version, description, attrs, tags)
+        saving.check(wanted)
+        begun = time.time()
+        frame, engine = self.frame(chain)
+        saved = saving.save(self.ground, wanted, frame, self._told(chain, engine, begun))
+        made = self.read_dataset(saved.version.spec)
+        made.reused = not saved.new
+        return made
+
+    def _told(self, chain: Chain, engine: Engine, begun: float) -> Mapping[str, Any]:
+        return {"provenance": {"seconds": time.time() - begun}}

@@ -1,0 +1,273 @@
+"""The engine: runs a plan. Relational steps become one SQL text for DuckDB; functions and saves ask for frames.
+
+`relation` never stores anything. `frame` gives a plan's rows as fragments: for steps that are local to a row over rows
+that already lie in fragments, only what is new is made; anything else is run and cut anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import duckdb
+import pyarrow as pa
+
+from memlake.datasets import aligned, hashes, parts
+from memlake.datasets.expressions import Params, quoted
+from memlake.datasets.frames import KEEP, Family, Fragment, Frame
+from memlake.datasets.parts import Parts
+from memlake.datasets.plan import Call, Columns, Filter, Limit, Mutate, Plan, Select, Source, Union
+from memlake.datasets.recall import Recall
+from memlake.datasets.running import is_unknown
+from memlake.errors import Corrupt, InvalidInput, Unavailable
+
+_BATCH = 65_536
+
+
+class Ran(NamedTuple):
+    """What a function step did: rows it was called on, rows remembered, rows that failed, seconds, why not remembered."""
+
+    name: str
+    called: int
+    recalled: int
+    failed: int
+    seconds: float
+    why: str = ""
+
+
+class Engine:
+    """One run of one plan: a connection, and the frames made on the way."""
+
+    def __init__(self, store: Parts, recall: Recall, tmp: Path, run_call: Callable[[Engine, Call], Frame]) -> None:
+        self.parts, self.recall, self._run_call = store, recall, run_call
+        self.con = connect(tmp)
+        self.ran: list[Ran] = []
+        self.learned: dict[str, pa.Field] = {}  # columns whose type only running told
+        self._frames: dict[int, Frame] = {}
+        self._needs: dict[int, Columns] = {}
+        self._names = itertools.count()
+        self._plans: list[Plan] = []  # kept, so that an id stays theirs
+
+    def close(self) -> None:
+        self.con.close()
+
+    # -- answers ------------------------------------------------------------------------------
+
+    def reader(self, plan: Plan) -> pa.RecordBatchReader:
+        """The rows of a plan, batch by batch, in the plan's own columns and types."""
+        self.need(plan)
+        into = Params()
+        body = self.relation(plan, frozenset(plan.schema.names), into)
+        sql = f"SELECT {', '.join(map(quoted, plan.schema.names))} FROM {body}"
+        found = self._sql(sql, into).to_arrow_reader(_BATCH)
+        schema = self.schema_of(plan, found.schema)
+        return pa.RecordBatchReader.from_batches(schema, _fitted(found, schema))
+
+    def table(self, plan: Plan) -> pa.Table:
+        if self._has_frame(plan) and not isinstance(plan, Limit):
+            return self.read(self.frame(plan), plan.schema.names)
+        return self.reader(plan).read_all()
+
+    def rows(self, plan: Plan, sql: str = "SELECT count(*)") -> Any:
+        """One answer over all rows."""
+        self.need(plan)
+        if isinstance(plan, Source | Call) and sql == "SELECT count(*)" and self._has_frame(plan):
+            return self.frame(plan).rows
+        into = Params()
+        body = self.relation(plan, frozenset(plan.schema.names[:1]), into)
+        row = self._sql(f"{sql} FROM {body}", into).fetchone()
+        return row[0] if row else None
+
+    def schema_of(self, plan: Plan, found: pa.Schema) -> pa.Schema:
+        """The plan's schema, with the types that only running could tell."""
+        told = [self._told(one, found) for one in plan.schema]
+        return pa.schema(told)
+
+    def _told(self, one: pa.Field, found: pa.Schema) -> pa.Field:
+        if not is_unknown(one):
+            return one
+        known = self.learned.get(one.name)
+        return known if known is not None and not is_unknown(known) else found.field(one.name)
+
+    def _sql(self, sql: str, into: Params) -> duckdb.DuckDBPyRelation:
+        with named_errors():
+            return self.con.sql(sql, params=into.values)
+
+    # -- relations ----------------------------------------------------------------------------
+
+    def need(self, plan: Plan, columns: Columns | None = None) -> None:
+        """Note which columns of every node the whole of this run will ask for."""
+        self._plans.append(plan)
+        wanted = {id(plan): columns if columns is not None else frozenset(plan.schema.names)}
+        for node in reversed(list(plan.walk())):
+            mine = wanted.get(id(node), frozenset())
+            self._needs[id(node)] = self._needs.get(id(node), frozenset()) | mine
+            for one, asked in zip(node.inputs, node.wants(mine), strict=True):
+                wanted[id(one)] = wanted.get(id(one), frozenset()) | asked
+
+    def relation(self, plan: Plan, columns: Columns, into: Params) -> str:
+        if id(plan) in self._frames or isinstance(plan, Call):
+            return self.scan(self.frame(plan), columns, into)
+        if isinstance(plan, Source):
+            return f"({plan.scan(into)})" if plan.scan else self.scan(self.frame(plan), columns, into)
+        wants = plan.wants(columns)
+        inputs = [self.relation(one, asked, into) for one, asked in zip(plan.inputs, wants, strict=True)]
+        return f"({plan.sql(inputs, into, columns)})"
+
+    def scan(self, frame: Frame, columns: Columns, into: Params, *, every: bool = False) -> str:
+        """SQL that reads a frame in place. `every` row, or (by default) those that are kept."""
+        names = [name for name in frame.schema.names if name in columns]
+        shapes: dict[Any, list[Fragment]] = {}
+        for fragment in frame.fragments:
+            if fragment.visible or every:
+                shapes.setdefault(_shape(fragment, names, every=every), []).append(fragment)
+        if not shapes:
+            empty = self.register(frame.schema.empty_table().select(names or frame.schema.names[:1]))
+            return f"(SELECT * FROM {empty})"
+        # Fragments of one shape follow each other, else their order would be lost.
+        runs = _runs(frame.fragments, names, every=every)
+        selects = [self._scan_run(run, names, into, every=every) for run in runs]
+        return f"({' UNION ALL '.join(selects)})"
+
+    def _scan_run(self, run: Sequence[Fragment], names: Sequence[str], into: Params, *, every: bool) -> str:
+        homes = _homes(run[0], names)
+        sources = [self._source([f.families[i] for f in run], list(owned), into) for i, owned in homes.items()]
+        where = ""
+        if run[0].kept and not every:
+            sources.append(self._source([f.kept.family for f in run if f.kept], [KEEP], into))
+            where = f" WHERE {quoted(KEEP)}"
+        return f"SELECT {', '.join(map(quoted, names)) or '1'} FROM {' POSITIONAL JOIN '.join(sources)}{where}"
+
+    def _source(self, families: Sequence[Family], columns: Sequence[str], into: Params) -> str:
+        names = ", ".join(map(quoted, columns))
+        if all(family.oid for family in families):
+            paths = [self.parts.path(family) for family in families]
+            return f"(SELECT {names} FROM read_parquet({into.add(paths)}, hive_partitioning=false))"
+        tables = [self.parts.table(family, columns) for family in families]
+        return f"(SELECT {names} FROM {self.register(pa.concat_tables(tables))})"
+
+    def register(self, table: pa.Table) -> str:
+        name = f"memlake_{next(self._names)}"
+        self.con.register(name, table)
+        return name
+
+    def read(self, frame: Frame, names: Sequence[str]) -> pa.Table:
+        """A frame as a table, without an engine in between."""
+        tables = [self.fragment_rows(fragment, names) for fragment in frame.fragments if fragment.visible]
+        schema = pa.schema([frame.schema.field(name) for name in names])
+        return pa.concat_tables([parts.fitted(t, schema) for t in tables]) if tables else schema.empty_table()
+
+    def fragment_rows(self, fragment: Fragment, names: Sequence[str]) -> pa.Table:
+        """The kept rows of a fragment."""
+        homes = _homes(fragment, names)
+        columns = {}
+        for index, owned in homes.items():
+            table = self.parts.table(fragment.families[index], list(owned))
+            if table.num_rows != fragment.rows:
+                raise Corrupt(f"a family has {table.num_rows} rows where its fragment has {fragment.rows}.")
+            columns.update({name: table.column(name) for name in owned})
+        table = pa.table({name: columns[name] for name in names}) if names else _bare(fragment.rows)
+        if fragment.kept is None:
+            return table
+        return table.filter(self.parts.table(fragment.kept.family, [KEEP]).column(KEEP))
+
+    # -- frames -------------------------------------------------------------------------------
+
+    def frame(self, plan: Plan) -> Frame:
+        """The rows of a plan as fragments; made once in a run."""
+        found = self._frames.get(id(plan))
+        if found is None:
+            if id(plan) not in self._needs:
+                self.need(plan)
+            found = self._frames[id(plan)] = self._make(plan)
+        return found
+
+    def _make(self, plan: Plan) -> Frame:
+        if isinstance(plan, Source) and plan.frame is not None:
+            return plan.frame()
+        if isinstance(plan, Call):
+            return self._run_call(self, plan)
+        if self._has_frame(plan):
+            made = aligned.step(self, plan, [self.frame(one) for one in plan.inputs])
+            if made is not None:
+                return made
+        return self._materialised(plan)
+
+    def _materialised(self, plan: Plan) -> Frame:
+        names = [name for name in plan.schema.names if name in self._needs[id(plan)]] or plan.schema.names[:1]
+        into = Params()
+        body = self.relation(plan, frozenset(names), into)
+        found = self._sql(f"SELECT {', '.join(map(quoted, names))} FROM {body}", into).to_arrow_reader(_BATCH)
+        schema = self.schema_of(plan, found.schema)
+        schema = pa.schema([schema.field(name) for name in names])
+        with named_errors():
+            return Frame(schema, tuple(parts.fragments(found, schema)))
+
+    def _has_frame(self, plan: Plan) -> bool:
+        """Whether the rows of a plan lie in fragments, or can be told apart within them."""
+        if isinstance(plan, Source):
+            return plan.frame is not None
+        if isinstance(plan, Call):
+            return True
+        if isinstance(plan, Filter | Mutate | Select | Limit | Union):
+            return (plan.local or isinstance(plan, Union)) and all(map(self._has_frame, plan.inputs))
+        return False
+
+
+def connect(tmp: Path) -> duckdb.DuckDBPyConnection:
+    """A connection that fetches nothing by itself and spills beside the repo."""
+    con = duckdb.connect(config={"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"})
+    con.execute("SET temp_directory = $1", [str(tmp)])
+    con.execute("SET TimeZone = 'UTC'")
+    return con
+
+
+@contextlib.contextmanager
+def named_errors() -> Iterator[None]:
+    """What DuckDB says, as ours."""
+    try:
+        yield
+    except duckdb.OutOfMemoryException as error:
+        raise Unavailable(f"the query ran out of memory or disk: {error}", hint="Free some space.") from error
+    except (duckdb.IOException, duckdb.HTTPException) as error:
+        raise Unavailable(f"a file could not be read: {error}") from error
+    except duckdb.Error as error:
+        raise InvalidInput(f"the query cannot be run: {error}") from error
+
+
+def _fitted(found: pa.RecordBatchReader, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    with named_errors():
+        for batch in found:
+            yield from parts.fitted(pa.Table.from_batches([batch]), schema).to_batches()
+
+
+def _homes(fragment: Fragment, names: Sequence[str]) -> Mapping[int, Sequence[str]]:
+    """Which family each column is read from: index of the family -> its columns."""
+    homes: dict[int, list[str]] = {}
+    for name in names:
+        family = fragment.home(name)
+        homes.setdefault(next(i for i, one in enumerate(fragment.families) if one is family), []).append(name)
+    return homes or ({0: list(fragment.families[0].columns[:1])} if not names else homes)
+
+
+def _shape(fragment: Fragment, names: Sequence[str], *, every: bool) -> Any:
+    homes = tuple((index, tuple(owned)) for index, owned in _homes(fragment, names).items())
+    loose = tuple(fragment.families[index].oid is None for index, _ in homes)
+    return homes, loose, fragment.kept is not None and not every
+
+
+def _runs(fragments: Sequence[Fragment], names: Sequence[str], *, every: bool) -> list[list[Fragment]]:
+    """Neighbouring fragments that are read alike."""
+    seen = [fragment for fragment in fragments if fragment.visible or every]
+    return [list(run) for _, run in itertools.groupby(seen, key=lambda one: _shape(one, names, every=every))]
+
+
+def _bare(rows: int) -> pa.Table:
+    return pa.table({"": pa.nulls(rows)}).select([])
+
+
+def mark_of(frame: Frame) -> str:
+    return hashes.of(frame.content())

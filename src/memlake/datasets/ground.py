@@ -1,0 +1,110 @@
+"""What the verbs of datasets stand on: the history, the branch, the parts and what is recalled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from memlake.datasets import frames, names, record
+from memlake.datasets.frames import Frame
+from memlake.datasets.names import ROOM, Semver
+from memlake.datasets.parts import Parts
+from memlake.datasets.recall import Recall
+from memlake.datasets.record import Version
+from memlake.errors import InvalidInput, NotFound
+from memlake.records import Author, Commit, Entry
+from memlake.versions import refs, rev, writing
+from memlake.versions.here import Here
+from memlake.versions.writing import Group, Request
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    here: Here
+    folder: Path  # .memlake
+    parts: Parts
+    recall: Recall
+    named_branch: str | None = None  # None: whichever branch is checked out
+    group: Callable[[], Group | None] = lambda: None
+
+    @property
+    def branch(self) -> str:
+        name = self.named_branch or self.here.local.branch
+        if name is None:
+            raise InvalidInput(
+                "HEAD is detached, so there is no branch to save to.", hint="Go to one: memlake switch main"
+            )
+        return name
+
+    def head(self) -> Commit | None:
+        """What is read when no version says otherwise."""
+        if self.named_branch is None:
+            return self.here.head()
+        return refs.commit_of(self.here.history, refs.get(self.here.history.db, self.named_branch)["work"])
+
+    def head_of_branch(self) -> Commit | None:
+        """What the next save builds on."""
+        return refs.commit_of(self.here.history, refs.get(self.here.history.db, self.branch)["work"])
+
+    def write(
+        self,
+        changes: Mapping[str, bytes | Entry | None],
+        message: str,
+        *,
+        author: Author | None = None,
+        expects: Mapping[str, Entry | None] | None = None,
+    ) -> Commit:
+        request = Request(changes, message, self.branch, author or self.here.author, expects)
+        return writing.write(self.here, request, self.group())
+
+    # -- versions -----------------------------------------------------------------------------
+
+    def entries(self, name: str, commit: Commit | None) -> dict[Semver, Entry]:
+        prefix = f"{ROOM}{name}/"
+        found = self.here.history.scan(commit, prefix) if commit else ()
+        return {names.exact(path.removeprefix(prefix)): entry for path, entry in found}
+
+    def all(self, commit: Commit | None = None, *, deleted: bool = False) -> Iterator[Version]:
+        """Every version of every dataset, by name and number."""
+        commit = commit or self.head()
+        found = [entry for _, entry in self.here.history.scan(commit, ROOM)] if commit else []
+        versions = [self.read(entry) for entry in found]
+        yield from sorted((v for v in versions if deleted or not v.deleted), key=lambda v: (v.name, v.semver))
+
+    def read(self, entry: Entry) -> Version:
+        return record.decode(self.here.history.objects.read(entry.oid))
+
+    def frame(self, version: Version) -> Frame:
+        data = self.here.history.objects.read(version.manifest)
+        return frames.decode_manifest(version.schema, data)
+
+    def find(self, spec: str, version: str | int | None = None, as_of: str | None = None) -> Version:
+        """The version a user means: the newest, a number, a range, one at a branch, commit or time."""
+        name, after = names.split_spec(spec)
+        told = str(version) if version is not None else after
+        commit = self._commit(told, as_of)
+        numbers = told if told and names.is_version(told) else ""
+        entries = self.entries(names.check_name(name), commit)
+        for number in reversed(names.matching(numbers, entries) if numbers else sorted(entries)):
+            found = self.read(entries[number])
+            if not found.deleted:
+                return found
+        raise self._missing(name, numbers, list(map(str, sorted(entries))))
+
+    def _commit(self, told: str | None, as_of: str | None) -> Commit | None:
+        if as_of is not None:
+            return rev.find(self.here, f"{self.branch}@{{{as_of}}}")
+        if told and not names.is_version(told):
+            return rev.resolve(self.here, told)
+        return self.head()
+
+    def _missing(self, name: str, numbers: str, there: list[str]) -> NotFound:
+        if there:
+            return NotFound(
+                f"dataset {name!r} has no version {numbers or 'that is not deleted'}.", hint=f"It has: {', '.join(there)}."
+            )
+        known = sorted({v.name for v in self.all()})
+        near = names.nearest(name, known)
+        hint = f"Did you mean {near!r}?" if near else f"There are: {', '.join(known[:10]) or 'none yet'}."
+        return NotFound(f"there is no dataset {name!r} on branch {self.here.local.branch!r}.", hint=hint)

@@ -1,0 +1,31 @@
+"""Keys of whole plans: what a chain means, so that the same meaning is answered from memory."""
+
+from __future__ import annotations
+
+from memlake.datasets import hashes
+from memlake.datasets.calling import function_key
+from memlake.datasets.fingerprint import fingerprint
+from memlake.datasets.plan import Call, Plan
+
+
+def plan_key(plan: Plan) -> str | None:
+    """Equal for chains that mean the same over the same content; None when doing it again may give something else."""
+    known: dict[int, str] = {}
+    for node in plan.walk():
+        told = _own(node)
+        if told is None:
+            return None
+        known[id(node)] = hashes.of(told, node.schema.names, *(known[id(one)] for one in node.inputs))
+    return known[id(plan)]
+
+
+def _own(node: Plan) -> object:
+    if not isinstance(node, Call):
+        return node.key()
+    print_ = fingerprint(node.function)
+    return None if print_.opaque else ("call", function_key(node, print_), sorted(node.binds.items()), _names(node))
+
+
+def _names(node: Call) -> list[str]:
+    error = node.settings.on_error if node.settings else "raise"
+    return [*(one.name for one in node.made), error]

@@ -1,0 +1,26 @@
+"""What the datasets of an open repo share: their parts, and what is recalled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from memlake.datasets.datasets import Datasets
+from memlake.datasets.ground import Ground
+from memlake.datasets.parts import Parts
+from memlake.datasets.recall import Recall
+from memlake.objects.store import Objects
+from memlake.versions.here import Here
+from memlake.versions.writing import Group
+
+
+class Store:
+    def __init__(self, folder: Path, objects: Objects) -> None:
+        self._folder, self._parts = folder, Parts(objects)
+        self.recall = Recall(folder / "datasets.db", self._parts)
+
+    def datasets(self, here: Here, branch: str | None, group: Callable[[], Group | None]) -> Datasets:
+        return Datasets(Ground(here, self._folder, self._parts, self.recall, branch, group))
+
+    def close(self) -> None:
+        self.recall.close()

@@ -1,0 +1,384 @@
+"""Outputs: rows shown, and handed to other tools. What a tool needs is imported where it is used."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+
+from memlake.datasets import building, plan, storages, types
+from memlake.datasets.plan import Call, Plan, Source, dotted, quoted
+from memlake.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from memlake.datasets.chain import Chain
+    from memlake.datasets.files import File
+
+_CELL = 60  # characters of a shown value
+
+
+# -- shown -----------------------------------------------------------------------------------------
+
+
+def show(table: pa.Table, limit: int, *, flatten: bool = False, transpose: bool = False) -> None:
+    """Rows as a table on the terminal; one more than the limit says that there are more."""
+    more = table.num_rows > limit
+    sys.stdout.write(shown(table.slice(0, limit), flatten=flatten, transpose=transpose) + "\n")
+    if more:
+        sys.stdout.write(f"[the first {limit} rows]\n")
+
+
+def shown(table: pa.Table, *, flatten: bool = False, transpose: bool = False) -> str:
+    flat = flattened(table) if flatten else table
+    names = list(flat.column_names)
+    rows = [[_cell(value) for value in row] for row in zip(*(flat[name].to_pylist() for name in names), strict=True)]
+    if transpose:
+        lines = [[name, *(row[i] for row in rows)] for i, name in enumerate(names)]
+    else:
+        lines = [names, *rows]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))] if lines and lines[0] else []
+    text = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
+    if not transpose:
+        text.insert(1, "  ".join("-" * width for width in widths))
+    return "\n".join(text if rows else [*text, "(no rows)"])
+
+
+def _cell(value: Any) -> str:
+    text = "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(_brief(value))
+    text = "".join(char if char.isprintable() else " " for char in text)
+    return text if len(text) <= _CELL else text[: _CELL - 1] + "…"
+
+
+def _brief(value: Any) -> Any:
+    if isinstance(value, Mapping) and {"source", "path"} <= value.keys():
+        return value["path"]
+    return value
+
+
+def print_schema(schema: pa.Schema) -> None:
+    for line in schema_lines(schema):
+        sys.stdout.write(line + "\n")
+
+
+def schema_lines(fields: Iterable[pa.Field], depth: int = 0) -> Iterator[str]:
+    for one in fields:
+        yield f"{'  ' * depth}{one.name}: {types.shown(one)}"
+        if pa.types.is_struct(one.type):
+            yield from schema_lines(one.type, depth + 1)
+
+
+def explained(node: Plan) -> str:
+    """The steps from the sources down, and what runs each."""
+    lines = []
+    for one in node.walk():
+        where = "reads" if isinstance(one, Source) else "python" if isinstance(one, Call) else "duckdb"
+        lines.append(f"{where:7} {one.told()}")
+    return "\n".join(lines)
+
+
+# -- handed over -----------------------------------------------------------------------------------
+
+
+def tuples(table: pa.Table) -> Iterator[tuple[Any, ...]]:
+    """Rows as Python values, models and files as what they are."""
+    columns = [types.decode(one, _whole(table[one.name])) for one in table.schema]
+    return zip(*columns, strict=True) if columns else iter(())
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def flattened(table: pa.Table) -> pa.Table:
+    """Nested columns as `a.b` columns."""
+    while any(pa.types.is_struct(one.type) for one in table.schema):
+        table = table.flatten()
+    return table
+
+
+def to_pandas(table: pa.Table, *, flatten: bool) -> Any:
+    _need("pandas", "pandas")
+    return (flattened(table) if flatten else table).to_pandas()
+
+
+def to_polars(table: pa.Table) -> Any:
+    return _need("polars", "polars").from_arrow(table)
+
+
+def to_hf(table: pa.Table) -> Any:
+    datasets = _need("datasets", "'memlake[hf]'")
+    return datasets.Dataset(datasets.table.InMemoryTable(table.replace_schema_metadata(None)))
+
+
+def _need(module: str, package: str) -> Any:
+    try:
+        return __import__(module)
+    except ImportError as error:
+        raise InvalidInput(f"this needs {module}, which is not installed.", hint=f"pip install {package}") from error
+
+
+def to_parquet(
+    batches: Iterator[pa.RecordBatch], path: Any, partition_cols: Sequence[str], options: Mapping[str, Any]
+) -> None:
+    if partition_cols:
+        table = pa.Table.from_batches(batches)
+        pq.write_to_dataset(table, os.fspath(path), partition_cols=list(partition_cols), **options)
+        return
+    first = next(batches, None)
+    with _replacing(path) as file:
+        schema = first.schema if first is not None else pa.schema([])
+        with pq.ParquetWriter(file, schema, compression="zstd", **options) as writer:
+            for batch in _after(first, batches):
+                writer.write_batch(batch)
+
+
+def to_csv(batches: Iterator[pa.RecordBatch], path: Any, delimiter: str, *, header: bool) -> None:
+    first = next(batches, None)
+    with _replacing(path) as file:
+        if first is None:
+            file.write_bytes(b"")
+            return
+        schema = flattened(pa.Table.from_batches([first])).schema
+        writable = pa.schema([one if _is_plain(one.type) else one.with_type(pa.string()) for one in schema])
+        options = pa_csv.WriteOptions(include_header=header, delimiter=delimiter)
+        with pa_csv.CSVWriter(file, writable, write_options=options) as writer:
+            for batch in _after(first, batches):
+                writer.write_table(_as_text(flattened(pa.Table.from_batches([batch])), writable))
+
+
+def _is_plain(kind: pa.DataType) -> bool:
+    return not pa.types.is_nested(kind) and not pa.types.is_binary(kind) and not pa.types.is_null(kind)
+
+
+def _as_text(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Columns CSV cannot hold, as JSON."""
+    columns = []
+    for one in schema:
+        column = table[one.name]
+        if not _is_plain(column.type):
+            texts = [None if value is None else json.dumps(value, default=_jsonable) for value in column.to_pylist()]
+            column = pa.array(texts, pa.string())
+        columns.append(column)
+    return pa.table(columns, schema=schema)
+
+
+def to_json(batches: Iterator[pa.RecordBatch], path: Any, *, lines: bool) -> None:
+    with _replacing(path) as file, file.open("w", encoding="utf-8") as out:
+        out.write("" if lines else "[")
+        gap = ""
+        for batch in batches:
+            for row in batch.to_pylist():
+                out.write(gap + json.dumps(row, ensure_ascii=False, default=_jsonable) + ("\n" if lines else ""))
+                gap = "" if lines else ",\n"
+        out.write("" if lines else "]\n")
+
+
+def _jsonable(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.hex()
+    return value.isoformat() if hasattr(value, "isoformat") else str(value)
+
+
+def _after(first: pa.RecordBatch | None, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    if first is not None:
+        yield first
+    yield from rest
+
+
+class _replacing:
+    """A file that is there whole or not at all."""
+
+    def __init__(self, path: Any) -> None:
+        self.path = Path(path)
+        self.temporary = self.path.with_name(f".{self.path.name}.{os.getpid()}.tmp")
+
+    def __enter__(self) -> Path:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        return self.temporary
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            os.replace(self.temporary, self.path)
+        else:
+            self.temporary.unlink(missing_ok=True)
+
+
+_PLACEMENTS = ("fullpath", "filepath", "filename", "etag")
+
+
+def to_storage(found: Sequence[File | None], output: Any, placement: str, threads: int, link_type: str) -> int:
+    """Copy files to a folder or bucket."""
+    if placement not in _PLACEMENTS:
+        raise InvalidInput(f"placement is {placement!r}; it takes one of {', '.join(_PLACEMENTS)}.")
+    copied = [one for one in found if one is not None]
+    targets = [_target(one, placement) for one in copied]
+    twice = {name for name in targets if targets.count(name) > 1} if len(set(targets)) < len(targets) else set()
+    if twice:
+        raise InvalidInput(f"two files would both become {min(twice)!r}.", hint="Use placement='fullpath'.")
+    root = str(output).rstrip("/")
+
+    def copy(pair: tuple[File, str]) -> None:
+        one, name = pair
+        local = root if "://" not in root else None
+        if local is not None and link_type == "symlink" and one.source.startswith("file://"):
+            place = Path(local, name)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.unlink(missing_ok=True)
+            place.symlink_to(one.get_fs_path())
+            return
+        with storages.open_file(one) as stream:
+            storages.write_file(f"{root}/{name}", stream)
+
+    with ThreadPoolExecutor(max(threads, 1)) as pool:
+        list(pool.map(copy, zip(copied, targets, strict=True)))
+    return len(copied)
+
+
+def _target(one: File, placement: str) -> str:
+    if placement == "filename":
+        return one.name
+    if placement == "etag":
+        return f"{one.etag}{one.suffix}"
+    host = one.source.partition("://")[2].strip("/")
+    return f"{host}/{one.path}" if placement == "fullpath" and not one.source.startswith("file:") else one.path
+
+
+def to_database(
+    batches: Iterator[pa.RecordBatch], table: str, connection: Any, size: int, if_exists: str
+) -> int:
+    """Insert rows through a DB-API or SQLAlchemy connection, in one transaction."""
+    if if_exists not in ("append", "replace", "fail"):
+        raise InvalidInput(f"if_exists is {if_exists!r}; it takes append, replace or fail.")
+    if hasattr(connection, "dialect") or hasattr(connection, "engine"):
+        return _by_sqlalchemy(batches, table, connection, size, if_exists)
+    cursor = connection.cursor()
+    count, made = 0, False
+    try:
+        for batch in batches:
+            flat = flattened(pa.Table.from_batches([batch]))
+            if not made:
+                _make_table(cursor, table, flat.schema, if_exists)
+                made = True
+            rows = [tuple(_storable(value) for value in row.values()) for row in flat.to_pylist()]
+            marks = ", ".join("?" for _ in flat.schema)
+            columns = ", ".join(map(quoted, flat.column_names))
+            for at in range(0, len(rows), size):
+                sql = f"INSERT INTO {quoted(table)} ({columns}) VALUES ({marks})"
+                cursor.executemany(sql, rows[at : at + size])
+            count += len(rows)
+        connection.commit()
+    except BaseException:
+        connection.rollback()
+        raise
+    return count
+
+
+def _make_table(cursor: Any, table: str, schema: pa.Schema, if_exists: str) -> None:
+    if if_exists == "replace":
+        cursor.execute(f"DROP TABLE IF EXISTS {quoted(table)}")
+    columns = ", ".join(f"{quoted(one.name)} {_sql_type(one.type)}" for one in schema)
+    maybe = "" if if_exists == "fail" else "IF NOT EXISTS "
+    cursor.execute(f"CREATE TABLE {maybe}{quoted(table)} ({columns})")
+
+
+def _sql_type(kind: pa.DataType) -> str:
+    if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
+        return "BIGINT"
+    return "DOUBLE PRECISION" if pa.types.is_floating(kind) else "BLOB" if pa.types.is_binary(kind) else "TEXT"
+
+
+def _storable(value: Any) -> Any:
+    if isinstance(value, list | dict):
+        return json.dumps(value, default=_jsonable)
+    return value.isoformat() if hasattr(value, "isoformat") else value
+
+
+def _by_sqlalchemy(batches: Iterator[pa.RecordBatch], table: str, connection: Any, size: int, if_exists: str) -> int:
+    alchemy = _need("sqlalchemy", "sqlalchemy")
+    engine = connection if hasattr(connection, "begin") and not hasattr(connection, "in_transaction") else None
+    count = 0
+    with engine.begin() if engine is not None else connection.begin() as within:
+        target = within if engine is not None else connection
+        made = None
+        for batch in batches:
+            flat = flattened(pa.Table.from_batches([batch]))
+            if made is None:
+                made = _alchemy_table(alchemy, target, table, flat.schema, if_exists)
+            rows = [{name: _storable(value) for name, value in row.items()} for row in flat.to_pylist()]
+            for at in range(0, len(rows), size):
+                target.execute(made.insert(), rows[at : at + size])
+            count += len(rows)
+    return count
+
+
+def _alchemy_table(alchemy: Any, target: Any, name: str, schema: pa.Schema, if_exists: str) -> Any:
+    def kind(one: pa.DataType) -> Any:
+        if pa.types.is_integer(one) or pa.types.is_boolean(one):
+            return alchemy.BigInteger
+        return alchemy.Float if pa.types.is_floating(one) else alchemy.LargeBinary if pa.types.is_binary(one) else alchemy.Text
+
+    meta = alchemy.MetaData()
+    table = alchemy.Table(name, meta, *(alchemy.Column(one.name, kind(one.type)) for one in schema))
+    if if_exists == "replace":
+        table.drop(target, checkfirst=True)
+    table.create(target, checkfirst=if_exists != "fail")
+    return table
+
+
+def to_pytorch(chain: Chain, transform: Any, num_samples: int) -> Any:
+    torch = _need("torch", "torch")
+
+    class Rows(torch.utils.data.IterableDataset):  # type: ignore[misc,name-defined]
+        """The rows of a chain; each worker of a DataLoader gets its share."""
+
+        def __iter__(self) -> Iterator[Any]:
+            worker = torch.utils.data.get_worker_info()
+            rows = chain.shuffle(0).limit(num_samples) if num_samples else chain
+            rows = rows.chunk(worker.id, worker.num_workers) if worker else rows
+            for row in rows.to_iter():
+                yield transform(row) if transform else row
+
+        def __len__(self) -> int:
+            return min(num_samples, chain.count()) if num_samples else chain.count()
+
+    return Rows()
+
+
+# -- two chains compared ---------------------------------------------------------------------------
+
+
+def difference(
+    left: Plan, right: Plan, on: Any, right_on: Any, compare: Any, wanted: str, status_col: str | None
+) -> Plan:
+    """Rows of the left that the right lacks, lacks in this form, or has besides."""
+    pairs = building.pairs(left, right, on, right_on)
+    keys = {a for a, _ in pairs}
+    shared = [n for n in left.schema.names if n in right.schema.names and n not in keys]
+    told = shared if compare is None else [compare] if isinstance(compare, str) else list(compare)
+    names = left.schema.names
+    same = " AND ".join(f"{dotted('a', name)} IS NOT DISTINCT FROM {dotted('b', name)}" for name in told) or "true"
+    columns = ", ".join(
+        f"CASE WHEN a.memlake_side IS NULL THEN b.{quoted(name)} ELSE a.{quoted(name)} END AS {quoted(name)}"
+        if name in right.schema.names else f"a.{quoted(name)}"
+        for name in names
+    )  # fmt: skip
+    status = f"CASE WHEN b.memlake_side IS NULL THEN 'A' WHEN a.memlake_side IS NULL THEN 'D' WHEN {same} THEN 'S' ELSE 'M' END"
+    match = " AND ".join(f"{dotted('a', a)} IS NOT DISTINCT FROM {dotted('b', b)}" for a, b in pairs)
+    text = (
+        f"SELECT * {'' if status_col else 'EXCLUDE (memlake_status) '}"
+        f"FROM (SELECT {columns}, {status} AS {quoted(status_col or 'memlake_status')} "
+        "FROM (SELECT *, 1 AS memlake_side FROM {0}) AS a FULL JOIN (SELECT *, 1 AS memlake_side FROM {1}) AS b "
+        f"ON {match}) WHERE contains({{2}}, {quoted(status_col or 'memlake_status')})"
+    )
+    fields = [*left.schema, *([pa.field(status_col, pa.string())] if status_col else [])]
+    read = frozenset((*names, *right.schema.names))
+    return plan.Shaped(pa.schema(fields), (left, right), "diff", text, (wanted,), read)

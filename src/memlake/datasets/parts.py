@@ -1,0 +1,152 @@
+"""Parts: families as Parquet files of the repo, written always alike, read in place."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from memlake.datasets import hashes
+from memlake.datasets.frames import ROWS, Family, Fragment, Frame, Kept
+from memlake.errors import NotFound, Unavailable
+from memlake.objects.store import Objects
+
+_GROUP = 131_072  # rows of a row group
+_WIDE_GROUP = 16_384  # where a row holds a vector or a document
+_SAMPLE = 8_192
+_counter = itertools.count()
+
+
+class Parts:
+    """The families of one repo: sealing tables into parts, and reading them back."""
+
+    def __init__(self, objects: Objects) -> None:
+        self.objects = objects
+
+    def path(self, family: Family) -> str:
+        assert family.oid is not None
+        found = self.objects.part_path(family.oid)
+        if found is None or not found.exists():
+            self.objects.size(family.oid)  # purged or never here: says which
+            raise NotFound(f"part {family.oid} is not on this machine.", hint="Run memlake fsck.")
+        return str(found)
+
+    def table(self, family: Family, columns: Sequence[str]) -> pa.Table:
+        if family.table is not None:
+            return family.table.select(list(columns))
+        return pq.read_table(self.path(family), columns=list(columns), partitioning=None)
+
+    def seal(self, frame: Frame) -> Frame:
+        """A frame all of whose families are parts."""
+        return Frame(frame.schema, tuple(self._sealed(fragment) for fragment in frame.fragments))
+
+    def _sealed(self, fragment: Fragment) -> Fragment:
+        kept = fragment.kept and Kept(fragment.kept.rows, self.sealed(fragment.kept.family))
+        return Fragment(fragment.rows, tuple(self.sealed(family) for family in fragment.families), kept)
+
+    def sealed(self, family: Family) -> Family:
+        if family.oid is not None:
+            return family
+        assert family.table is not None
+        file = self._written(family.table)
+        size = file.stat().st_size
+        try:
+            oid = self.objects.write_part(file)
+        finally:
+            file.unlink(missing_ok=True)
+        return Family(family.columns, family.marks, size, oid)
+
+    def _written(self, table: pa.Table) -> Path:
+        file = self.objects.tmp / f"family-{os.getpid()}-{next(_counter)}.parquet"
+        try:
+            self.objects.tmp.mkdir(exist_ok=True)
+            pq.write_table(table, file, row_group_size=_group(table), use_dictionary=_repeating(table), **_SETTINGS)
+        except OSError as error:
+            file.unlink(missing_ok=True)
+            raise Unavailable(
+                f"a part of the dataset could not be written: {error}. Nothing was saved; finished work is kept.",
+                hint="Free some space and run it again.",
+            ) from error
+        return file
+
+
+# Pinned, so that equal rows are equal bytes as long as one version of the writer is used.
+_SETTINGS = {
+    "compression": "zstd",
+    "compression_level": 3,
+    "version": "2.6",
+    "data_page_version": "1.0",
+    "write_statistics": True,
+    "store_schema": True,
+}
+
+
+def loose(table: pa.Table) -> Family:
+    """A family still in memory."""
+    marks = tuple(hashes.mark(column) for column in table.columns)
+    return Family(tuple(table.column_names), marks, table.nbytes, None, table)
+
+
+def fragments(tables: Iterable[pa.Table | pa.RecordBatch], schema: pa.Schema) -> Iterator[Fragment]:
+    """Rows cut into fragments, however they come."""
+    for table in cut(tables, schema):
+        yield Fragment(table.num_rows, (loose(table),))
+
+
+def cut(tables: Iterable[pa.Table | pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
+    waiting: list[pa.Table] = []
+    rows = 0
+    for found in tables:
+        table = found if isinstance(found, pa.Table) else pa.Table.from_batches([found])
+        while rows + table.num_rows >= ROWS:
+            head = ROWS - rows
+            yield _joined([*waiting, table.slice(0, head)], schema)
+            table, waiting, rows = table.slice(head), [], 0
+        if table.num_rows:
+            waiting.append(table)
+            rows += table.num_rows
+    if waiting:
+        yield _joined(waiting, schema)
+
+
+def _joined(tables: list[pa.Table], schema: pa.Schema) -> pa.Table:
+    table = pa.concat_tables(tables) if len(tables) > 1 else tables[0]
+    return fitted(table, schema).combine_chunks()
+
+
+def fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """A table with exactly these fields: engines name list items and time zones as they like."""
+    if table.schema.equals(schema, check_metadata=True):
+        return table
+    arrays = [_fit(table.column(field.name), field.type) for field in schema]
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _fit(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    return column if column.type.equals(kind) else column.cast(kind)
+
+
+def _group(table: pa.Table) -> int:
+    wide = any(pa.types.is_nested(field.type) and not pa.types.is_struct(field.type) for field in table.schema)
+    return _WIDE_GROUP if wide or table.nbytes > 1024 * max(table.num_rows, 1) else _GROUP
+
+
+def _repeating(table: pa.Table) -> list[str]:
+    """Columns (and children of structs) whose values repeat: a dictionary only helps these."""
+    sample = table.slice(0, _SAMPLE)
+    return [path for field in table.schema for path in _repeats(field.name, sample[field.name])]
+
+
+def _repeats(path: str, column: pa.ChunkedArray) -> list[str]:
+    kind = column.type
+    if pa.types.is_struct(kind):
+        children = zip(kind, hashes.whole(column).flatten(), strict=True)
+        return [found for child, values in children for found in _repeats(f"{path}.{child.name}", values)]
+    if pa.types.is_nested(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind):
+        return []
+    return [path] if pc.count_distinct(column).as_py() * 2 <= len(column) else []

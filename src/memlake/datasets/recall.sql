@@ -1,0 +1,13 @@
+-- datasets.db: what is remembered of work done, so that it is not done again. Losing it loses time, no data.
+CREATE TABLE IF NOT EXISTS plan(key BLOB PRIMARY KEY, frame BLOB NOT NULL, made INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS shard(
+  key BLOB PRIMARY KEY, function BLOB NOT NULL, family BLOB NOT NULL, rows INTEGER NOT NULL, seconds REAL NOT NULL,
+  made INTEGER NOT NULL, fields BLOB NOT NULL, row_keys BLOB) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS shard_function ON shard(function) WHERE row_keys NOT NULL;
+CREATE TABLE IF NOT EXISTS piece(
+  id INTEGER PRIMARY KEY, function BLOB NOT NULL, row_keys BLOB NOT NULL, data BLOB NOT NULL, made INTEGER NOT NULL);
+CREATE INDEX IF NOT EXISTS piece_function ON piece(function);
+CREATE TABLE IF NOT EXISTS listing(
+  uri TEXT PRIMARY KEY, frame BLOB NOT NULL, made INTEGER NOT NULL, seconds REAL NOT NULL, access TEXT NOT NULL)
+  WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS run(id INTEGER PRIMARY KEY, made INTEGER NOT NULL, told BLOB NOT NULL, plan BLOB);

@@ -1,0 +1,144 @@
+"""Saving: rows become a version, in one commit, with everything that is known of how they came to be."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from memlake.datasets import frames, names, record
+from memlake.datasets.frames import Frame
+from memlake.datasets.ground import Ground
+from memlake.datasets.names import FIRST, Semver
+from memlake.datasets.record import Version
+from memlake.errors import AlreadyExists, Conflict, InvalidInput, Nothing
+from memlake.objects.layout import now
+from memlake.records import Entry
+
+_TRIES = 50
+_PAUSE = 0.01  # seconds
+
+
+class Wanted(NamedTuple):
+    """What a user asks of a save. None means: as it was, or as usual."""
+
+    name: str
+    version: str | None = None
+    update_version: str | None = None
+    description: str | None = None
+    attrs: Sequence[str] | None = None
+    tags: Sequence[str] | None = None
+
+
+class Saved(NamedTuple):
+    version: Version
+    new: bool  # False: the newest version says the same already
+
+
+def save(ground: Ground, wanted: Wanted, frame: Frame, told: Mapping[str, Any]) -> Saved:
+    """Commit a frame as the next version of a dataset. What the newest version holds already is not stored again."""
+    sealed = ground.parts.seal(frame)
+    content = sealed.content()
+    check(wanted)
+    for attempt in range(_TRIES):
+        try:
+            return _save_once(ground, wanted, sealed, content, told)
+        except (Conflict, Nothing):  # another took the number meanwhile: count again
+            time.sleep(_PAUSE * min(attempt, 10))
+    raise Conflict(f"{wanted.name}: others save so fast that no version number stays free. Nothing was saved.")
+
+
+def check(wanted: Wanted) -> None:
+    if wanted.update_version is not None:
+        FIRST.bumped(wanted.update_version)
+    if wanted.version is not None:
+        names.exact(wanted.version)
+    for texts in (wanted.attrs, wanted.tags):
+        if isinstance(texts, str) or not all(isinstance(text, str) for text in texts or ()):
+            raise InvalidInput("attrs and tags are lists of texts, like attrs=['team:vision'].")
+
+
+def _save_once(ground: Ground, wanted: Wanted, frame: Frame, content: str, told: Mapping[str, Any]) -> Saved:
+    entries = ground.entries(wanted.name, ground.head_of_branch())
+    newest = ground.read(entries[max(entries)]) if entries else None
+    asked = wanted.version is not None or wanted.update_version is not None
+    if newest is not None and newest.content == content and not newest.deleted and not asked:
+        return Saved(_edited(ground, newest, wanted, told), False)
+    number = _number(wanted, list(entries))
+    made = Version(
+        wanted.name,
+        str(number),
+        content,
+        _manifest(ground, frame),
+        frame.schema,
+        frame.rows,
+        frame.size,
+        now(),
+        wanted.description or "",
+        tuple(wanted.attrs or (newest.attrs if newest else ())),
+        tuple(wanted.tags or ()),
+        **told,
+    )
+    write(ground, made, f"save {made.spec}: {made.rows:,} rows", old=None)
+    return Saved(made, True)
+
+
+def _number(wanted: Wanted, there: list[Semver]) -> Semver:
+    if wanted.version is None:
+        return max(there).bumped(wanted.update_version or "patch") if there else FIRST
+    number = names.exact(wanted.version)
+    if number in there:
+        raise AlreadyExists(
+            f"{wanted.name}@{number} exists already. Nothing was saved.", hint="Leave out version= to get the next one."
+        )
+    return number
+
+
+def _manifest(ground: Ground, frame: Frame) -> str:
+    links = sorted({family.oid for family in frame.families() if family.oid})
+    return ground.here.history.objects.write(frames.manifest(frame), links=links)
+
+
+def write(ground: Ground, version: Version, message: str, *, old: Entry | None) -> None:
+    """One commit of one record; Conflict when the path no longer holds `old`."""
+    history = ground.here.history
+    with history.db.write():
+        data = record.encode(version)
+        oid = history.objects.write(data, links=[version.manifest])
+        entry = Entry(oid, "dataset", len(data))
+        ground.write({version.path: entry}, message, expects={version.path: old})
+
+
+def _edited(ground: Ground, newest: Version, wanted: Wanted, told: Mapping[str, Any]) -> Version:
+    """Metadata always applies, also where the rows are the ones that are there."""
+    changes = {
+        "description": wanted.description,
+        "attrs": tuple(wanted.attrs) if wanted.attrs is not None else None,
+        "tags": tuple(wanted.tags) if wanted.tags is not None else None,
+        "params": {**newest.params, **told["params"]} if told.get("params") else None,
+        "metrics": {**newest.metrics, **told["metrics"]} if told.get("metrics") else None,
+    }
+    return edit(ground, newest, {key: value for key, value in changes.items() if value is not None})
+
+
+def edit(ground: Ground, version: Version, changes: Mapping[str, Any], message: str = "") -> Version:
+    """Change what a record says of its rows. Others may edit it at the same time: theirs stays."""
+    for attempt in range(_TRIES):
+        entry = ground.entries(version.name, ground.head_of_branch()).get(version.semver)
+        if entry is None:
+            return version
+        current = ground.read(entry)
+        made = current._replace(**changes)
+        if made == current:
+            return current
+        try:
+            write(ground, made, message or f"edit {made.spec}: {', '.join(changes)}", old=entry)
+            return made
+        except (Conflict, Nothing):
+            time.sleep(_PAUSE * min(attempt, 10))
+    raise Conflict(f"{version.spec} is changed by others all the time. Nothing was changed.")
+
+
+def merge_into(ground: Ground, version: Version, field: str, values: Mapping[str, Any]) -> Version:
+    """Add params or metrics to what a record has."""
+    return edit(ground, version, {field: {**getattr(version, field), **values}}, f"{field} of {version.spec}")

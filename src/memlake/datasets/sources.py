@@ -1,0 +1,203 @@
+"""Sources: where a chain begins. Each is a plan node that brings its rows only when the plan runs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from memlake.datasets import hashes, listings, parts, types
+from memlake.datasets.engine import named_errors
+from memlake.datasets.expressions import Params
+from memlake.datasets.frames import Frame
+from memlake.datasets.ground import Ground
+from memlake.datasets.plan import Origin, Source
+from memlake.datasets.record import Version
+from memlake.errors import InvalidInput, NotFound
+
+
+def stored(ground: Ground, version: Version) -> Source:
+    frame = ground.frame(version)
+    origin = Origin("dataset", version.spec, {"name": version.name, "version": version.version, "content": version.content})
+    return Source(version.schema, (), origin, lambda: frame, None, lambda: version.content)
+
+
+def rows(table: pa.Table, origin: Origin) -> Source:
+    """Rows that are in memory."""
+    table = plain(table)
+    frame = Frame(table.schema, tuple(parts.fragments([table], table.schema)))
+    return Source(table.schema, (), origin, lambda: frame, None, frame.content)
+
+
+def listing(ground: Ground, asked: listings.Asked) -> Source:
+    known: list[Frame] = []
+
+    def frame() -> Frame:
+        if not known:
+            known.append(listings.listed(ground, asked))
+        return known[0]
+
+    origin = Origin("storage", ", ".join(asked.uris), {"uris": list(asked.uris), "type": asked.kind})
+    schema = pa.schema([listings.field(asked)])
+    return Source(schema, (), origin, frame, None, lambda: frame().content())
+
+
+# -- files of rows ---------------------------------------------------------------------------------
+
+_READERS = {"parquet": "read_parquet", "csv": "read_csv", "json": "read_json"}
+
+
+def outside(kind: str, paths: Sequence[str], options: Mapping[str, Any], columns: pa.Schema | None = None) -> Source:
+    """Files of rows, read in place by DuckDB: nothing is copied before it is saved."""
+
+    def scan(into: Params) -> str:
+        told = "".join(f", {name}={into.add(value)}" for name, value in options.items() if value is not None)
+        return f"SELECT * FROM {_READERS[kind]}({into.add(list(paths))}{told})"
+
+    into = Params()
+    with named_errors():
+        found = duckdb.connect().sql(f"{scan(into)} LIMIT 0", params=into.values).to_arrow_table().schema
+    schema = columns or pa.schema([pa.field(one.name, plain_type(one.type)) for one in found])
+    origin = Origin(kind, ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else ""), {"paths": list(paths)})
+    return Source(schema, (), origin, None, scan, lambda: _stamp(paths, options))
+
+
+def _stamp(paths: Sequence[str], options: Mapping[str, Any]) -> str:
+    """Changes whenever a file does."""
+    stats = [(path, os.stat(path)) for path in paths]
+    return hashes.of("files", repr(sorted(options.items())), *((p, s.st_size, s.st_mtime_ns, s.st_ino) for p, s in stats))
+
+
+def expanded(given: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], suffixes: tuple[str, ...]) -> list[str]:
+    """Files a user means by a path, a folder, a pattern or a list of them."""
+    found: list[str] = []
+    for one in [given] if isinstance(given, str | os.PathLike) else given:
+        found += _expand(os.path.expanduser(os.fspath(one)), suffixes)
+    return found
+
+
+def _expand(text: str, suffixes: tuple[str, ...]) -> list[str]:
+    path = Path(text.removeprefix("file://"))
+    if path.is_dir():
+        found = sorted(str(p) for p in path.rglob("*") if p.name.lower().endswith(suffixes) and p.is_file())
+    elif any(sign in text for sign in "*?["):
+        root, pattern = (Path("/"), text.lstrip("/")) if path.is_absolute() else (Path(), text)
+        found = sorted(str(p) for p in root.glob(pattern) if p.is_file())
+    else:
+        found = [str(path)] if path.is_file() else []
+    if not found:
+        raise NotFound(f"{text!r}: no such file.", hint="Name a file, a folder or a pattern like data/*.parquet")
+    return [os.path.abspath(one) for one in found]
+
+
+# -- what comes in ---------------------------------------------------------------------------------
+
+
+def plain(table: pa.Table) -> pa.Table:
+    """A table in the types we keep: no dictionaries, views or large offsets, unique names."""
+    seen = [name for name in table.column_names if table.column_names.count(name) > 1]
+    if seen:
+        raise InvalidInput(f"column {seen[0]!r} is there twice.")
+    schema = pa.schema([one.with_type(plain_type(one.type)) for one in table.schema])
+    return parts.fitted(table, schema)
+
+
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    t = pa.types
+    if t.is_dictionary(kind):
+        return plain_type(kind.value_type)
+    if t.is_large_string(kind) or kind == pa.string_view():
+        return pa.string()
+    if t.is_large_binary(kind) or kind == pa.binary_view():
+        return pa.binary()
+    if t.is_fixed_size_list(kind):
+        return pa.list_(pa.field("item", plain_type(kind.value_type)), kind.list_size)
+    if t.is_list(kind) or t.is_large_list(kind) or t.is_list_view(kind) or t.is_large_list_view(kind):
+        return pa.list_(pa.field("item", plain_type(kind.value_type), metadata=kind.value_field.metadata))
+    if t.is_struct(kind):
+        return pa.struct([one.with_type(plain_type(one.type)) for one in kind])
+    if t.is_map(kind):
+        return pa.map_(plain_type(kind.key_type), plain_type(kind.item_type))
+    if t.is_timestamp(kind) and kind.tz is not None:
+        return pa.timestamp(kind.unit, "UTC")
+    if isinstance(kind, pa.BaseExtensionType):
+        return plain_type(kind.storage_type)
+    return kind
+
+
+def from_values(columns: Mapping[str, Sequence[Any]], output: Mapping[str, Any] | None = None) -> pa.Table:
+    lengths = {name: len(values) for name, values in columns.items()}
+    if len(set(lengths.values())) > 1:
+        raise InvalidInput(f"the columns have different lengths: {', '.join(f'{n} {c}' for n, c in lengths.items())}.")
+    fields = [_field(name, values, output) for name, values in columns.items()]
+    arrays = [types.encode(one, list(columns[one.name])) for one in fields]
+    return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def _field(name: str, values: Sequence[Any], output: Mapping[str, Any] | None) -> pa.Field:
+    if output and name in output:
+        return types.field_of(name, output[name])
+    found = types.infer_field(name, list(values))
+    return pa.field(name, pa.null()) if pa.types.is_null(found.type) else found
+
+
+def from_records(records: Iterable[Mapping[str, Any]], schema: Mapping[str, Any] | None = None) -> pa.Table:
+    told = list(records)
+    names = list(dict.fromkeys([*(schema or {}), *(name for one in told for name in one)]))
+    return from_values({name: [one.get(name) for one in told] for name in names}, schema)
+
+
+def from_arrow(given: Any) -> pa.Table:
+    if isinstance(given, pa.Table):
+        return given
+    if isinstance(given, pa.RecordBatch):
+        return pa.Table.from_batches([given])
+    if isinstance(given, pa.RecordBatchReader):
+        return given.read_all()
+    if hasattr(given, "__arrow_c_stream__"):
+        return pa.table(given)
+    raise InvalidInput(f"{type(given).__name__} holds no Arrow rows.", hint="Give a pyarrow.Table.")
+
+
+def from_pandas(frame: Any) -> pa.Table:
+    odd = [name for name in getattr(frame, "columns", ()) if not isinstance(name, str)]
+    if odd or not hasattr(frame, "columns"):
+        raise InvalidInput(f"columns are named by text; {odd[0]!r} is none." if odd else "this is no pandas DataFrame.")
+    return pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(None)
+
+
+def from_hf(dataset: Any, split: str | None, options: Mapping[str, Any]) -> pa.Table:
+    if isinstance(dataset, str):
+        try:
+            import datasets as hf
+        except ImportError as error:
+            raise InvalidInput("reading by name needs datasets.", hint="pip install 'memlake[hf]'") from error
+        dataset = hf.load_dataset(dataset, split=split or "train", **options)
+    elif split is not None and hasattr(dataset, "keys"):
+        dataset = dataset[split]
+    if hasattr(dataset, "keys") and not hasattr(dataset, "data"):
+        raise InvalidInput(f"this holds several splits: {', '.join(dataset)}.", hint="Choose one: split='train'")
+    if hasattr(dataset, "with_format"):
+        return pa.table(dataset.with_format("arrow")[:]).replace_schema_metadata(None)
+    raise InvalidInput(f"{type(dataset).__name__} is no Hugging Face dataset.")
+
+
+def from_database(query: str, connection: Any, params: Any) -> pa.Table:
+    """Rows of a query; columns that hold nothing but NULL stay without a type."""
+    if hasattr(connection, "connect") and hasattr(connection, "dialect"):  # a SQLAlchemy engine
+        with connection.connect() as opened:
+            return from_database(query, opened, params)
+    if hasattr(connection, "exec_driver_sql"):
+        import sqlalchemy
+
+        found = connection.execute(sqlalchemy.text(query), params or {})
+        names, rows = list(found.keys()), [tuple(row) for row in found.fetchall()]
+    else:
+        cursor = connection.cursor()
+        cursor.execute(query, *(() if params is None else (params,)))
+        names, rows = [one[0] for one in cursor.description], cursor.fetchall()
+    return from_values({name: [row[i] for row in rows] for i, name in enumerate(names)})
