@@ -10,14 +10,17 @@ from typing import Any
 
 import pyarrow as pa
 
-from memlake.datasets import calling, keys, listings, names, saving, sources, storages
+from memlake.datasets import calling, catalog, keys, listings, names, saving, sources, storages
 from memlake.datasets.chain import Chain
 from memlake.datasets.engine import Engine
 from memlake.datasets.frames import Frame
 from memlake.datasets.ground import Ground
 from memlake.datasets.plan import Origin, Plan, Source
 from memlake.datasets.progress import Progress
+from memlake.datasets.record import Version
 from memlake.datasets.saving import Wanted
+from memlake.errors import InvalidInput, Nothing
+from memlake.objects.layout import now
 
 
 class Datasets:
@@ -171,3 +174,49 @@ class Datasets:
 
     def _told(self, chain: Chain, engine: Engine, begun: float) -> Mapping[str, Any]:
         return {"provenance": {"seconds": time.time() - begun}}
+
+    # -- what is kept -------------------------------------------------------------------------
+
+    def versions(self, name: str, *, deleted: bool = False) -> list[Version]:
+        """Every version of a dataset, oldest first."""
+        full = names.check_name(name)
+        entries = self.ground.entries(full, self.ground.head())
+        found = [self.ground.read(entries[number]) for number in sorted(entries)]
+        if not found:
+            self.ground.find(full)  # says what is there instead
+        return [one for one in found if deleted or not one.deleted]
+
+    def all(self, *, deleted: bool = False) -> list[Version]:
+        return list(self.ground.all(deleted=deleted))
+
+    def known(self, *, deleted: bool = False) -> Chain:
+        """Every version as a row: name, version, rows, bytes, schema, params, metrics, author, source ..."""
+        return self._rows(catalog.table(self.all(deleted=deleted)), "datasets")
+
+    def delete_dataset(self, name: str, version: str | int | None = None, *, all_versions: bool = False) -> list[str]:
+        """Delete a version, or all of them: they are no longer read or listed, and can be restored."""
+        told, spec = names.split_spec(name)
+        if version is None and spec is None and not all_versions and len(self.versions(told)) > 1:
+            raise InvalidInput(
+                f"{told!r} has {len(self.versions(told))} versions. Nothing was deleted.",
+                hint=f"Name one, {told}@1.0.0, or say all_versions=True.",
+            )
+        chosen = self.versions(told) if all_versions else [self.ground.find(name, version)]
+        mark = {"time": now(), "by": str(self.ground.here.author)}
+        return [saving.edit(self.ground, one, {"deleted": mark}, f"delete {one.spec}").spec for one in chosen]
+
+    def restore_dataset(self, name: str, version: str | int | None = None) -> list[str]:
+        """Bring deleted versions back."""
+        told, spec = names.split_spec(name)
+        wanted = str(version) if version is not None else spec
+        gone = [one for one in self.versions(told, deleted=True) if one.deleted]
+        if wanted is not None:
+            numbers = set(names.matching(wanted, [one.semver for one in gone]))
+            gone = [one for one in gone if one.semver in numbers]
+        if not gone:
+            raise Nothing(f"nothing of {name!r} is deleted.")
+        return [saving.edit(self.ground, one, {"deleted": None}, f"restore {one.spec}").spec for one in gone]
+
+    def move_dataset(self, name: str, to: str) -> list[str]:
+        """Rename a dataset with all its versions, in one commit."""
+        return saving.move(self.ground, names.check_name(name), names.check_name(to))

@@ -142,3 +142,23 @@ def edit(ground: Ground, version: Version, changes: Mapping[str, Any], message: 
 def merge_into(ground: Ground, version: Version, field: str, values: Mapping[str, Any]) -> Version:
     """Add params or metrics to what a record has."""
     return edit(ground, version, {field: {**getattr(version, field), **values}}, f"{field} of {version.spec}")
+
+
+def move(ground: Ground, name: str, to: str) -> list[str]:
+    """All versions of a dataset under another name, in one commit."""
+    history = ground.here.history
+    with history.db.write():
+        head = ground.head_of_branch()
+        entries = ground.entries(name, head)
+        if not entries:
+            ground.find(name)
+        if ground.entries(to, head):
+            raise AlreadyExists(f"there is a dataset {to!r} already. Nothing was changed.")
+        changes: dict[str, bytes | Entry | None] = {}
+        for number, entry in entries.items():
+            made = ground.read(entry)._replace(name=to)
+            data = record.encode(made)
+            changes[record.path_of(name, str(number))] = None
+            changes[made.path] = Entry(history.objects.write(data, links=[made.manifest]), "dataset", len(data))
+        ground.write(changes, f"move dataset {name} to {to}")
+    return [f"{to}@{number}" for number in sorted(entries)]
