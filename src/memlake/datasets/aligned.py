@@ -47,7 +47,9 @@ def _conditions(engine: Engine, plan: Filter, frame: Frame) -> Iterator[Array]:
     """For each fragment which of its rows the condition holds for."""
     into = Params()
     body = engine.scan(frame, tops(plan.condition), into, every=True)
-    found = engine.con.sql(f"SELECT coalesce({plan.condition.sql(into)}, false) AS keep FROM {body}", params=into.values)
+    found = engine.con.sql(
+        f"SELECT coalesce({plan.condition.sql(into)}, false) AS keep FROM {body}", params=into.values
+    )
     return _dealt(found.to_arrow_table().column("keep").to_numpy(), frame)
 
 
@@ -124,9 +126,7 @@ def _sliced(table: pa.Table, frame: Frame) -> Iterator[pa.Table]:
         at += fragment.rows
 
 
-def with_family(
-    frame: Frame, names: Sequence[str], fields: pa.Schema, tables: Iterator[pa.Table]
-) -> Frame:
+def with_family(frame: Frame, names: Sequence[str], fields: pa.Schema, tables: Iterator[pa.Table]) -> Frame:
     """A frame with one more family in each fragment, its columns in the order of `names`."""
     known = {one.name: one for one in (*frame.schema, *fields)}
     schema = pa.schema([known[name] for name in names if name in known])

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from memlake.datasets import binding, names, plan, signatures, types
-from memlake.datasets.expressions import C, Column, Expression, Ordered, column_of
+from memlake.datasets.expressions import C, Column, Expression, Form, Ordered, column_of, quoted
 from memlake.datasets.functions import func
 from memlake.datasets.plan import Call, Plan
 from memlake.datasets.running import is_unknown, unknown
@@ -71,7 +71,9 @@ def mutate(below: Plan, given: Mapping[str, Any]) -> Plan:
     fields = {name: field_of(name, expression, below.schema) for name, expression in new.items()}
     for name, expression in new.items():
         if expression.is_aggregate():
-            raise InvalidInput(f"{name} is an aggregate; mutate makes one value a row.", hint="Use group_by, or .over(...).")
+            raise InvalidInput(
+                f"{name} is an aggregate; mutate makes one value a row.", hint="Use group_by, or .over(...)."
+            )
     known = {one.name: one for one in below.schema} | fields
     return plan.Mutate(pa.schema(list(known.values())), (below,), new)
 
@@ -100,8 +102,8 @@ def select(below: Plan, given: Sequence[Any]) -> Plan:
         name = expression.given_name() or path or repr(expression)
         parts[name] = expression
         fields[name] = field_of(name, expression, below.schema)
-    for first, rests in nested.items():
-        parts[first], fields[first] = _partial(first, rests, below.schema)
+    for first, inside in nested.items():
+        parts[first], fields[first] = _partial(first, inside, below.schema)
     return plan.Select(pa.schema([fields[name] for name in parts]), (below,), parts)
 
 
@@ -125,8 +127,8 @@ def _partial(first: str, rests: Sequence[str], schema: pa.Schema) -> tuple[Expre
 
 
 def packed(pieces: Sequence[tuple[str, Expression]]) -> Expression:
-    from_names = ", ".join(f"{plan.quoted(name)} := {{{i}}}" for i, (name, _) in enumerate(pieces))
-    return plan.Form("struct_pack", f"struct_pack({from_names})", tuple(expression for _, expression in pieces))
+    from_names = ", ".join(f"{quoted(name)} := {{{i}}}" for i, (name, _) in enumerate(pieces))
+    return Form("struct_pack", f"struct_pack({from_names})", tuple(expression for _, expression in pieces))
 
 
 def without(below: Plan, given: Sequence[str]) -> Plan:
@@ -144,7 +146,9 @@ def order(below: Plan, given: Sequence[Any], *, descending: bool) -> Plan:
     by = []
     for one in given:
         expression = column(one, below.schema)
-        by.append(expression if isinstance(expression, Ordered) else expression.desc() if descending else expression.asc())
+        by.append(
+            expression if isinstance(expression, Ordered) else expression.desc() if descending else expression.asc()
+        )
     return plan.Order(below.schema, (below,), tuple(by))
 
 
@@ -167,7 +171,9 @@ def pairs(left: Plan, right: Plan, on: Any, right_on: Any) -> tuple[tuple[str, s
     mine = [on] if isinstance(on, str) else list(on)
     theirs = mine if right_on is None else [right_on] if isinstance(right_on, str) else list(right_on)
     if len(mine) != len(theirs) or not mine:
-        raise InvalidInput(f"{len(mine)} columns cannot be compared with {len(theirs)}.", hint="Name as many on each side.")
+        raise InvalidInput(
+            f"{len(mine)} columns cannot be compared with {len(theirs)}.", hint="Name as many on each side."
+        )
     for name, other in zip(mine, theirs, strict=True):
         binding.check(C(name), left.schema)
         binding.check(C(other), right.schema)
@@ -185,7 +191,9 @@ def join(left: Plan, right: Plan, on: tuple[tuple[str, str], ...], how: Any, pre
     fields = [*left.schema, *(right.schema.field(old).with_name(new) for old, new in renamed.items())]
     twice = [one.name for one in fields if [f.name for f in fields].count(one.name) > 1]
     if twice:
-        raise InvalidInput(f"both sides have a column {twice[0]!r}.", hint="Choose another rname=, or rename one first.")
+        raise InvalidInput(
+            f"both sides have a column {twice[0]!r}.", hint="Choose another rname=, or rename one first."
+        )
     return plan.Join(pa.schema(fields), (left, right), on, how, renamed)
 
 
@@ -194,7 +202,8 @@ def union(left: Plan, right: Plan) -> Plan:
     if mine != theirs:
         raise InvalidInput(
             "a union needs the same columns on both sides; "
-            f"only left: {', '.join(sorted(mine - theirs)) or 'none'}; only right: {', '.join(sorted(theirs - mine)) or 'none'}."
+            f"only left: {', '.join(sorted(mine - theirs)) or 'none'}; "
+            f"only right: {', '.join(sorted(theirs - mine)) or 'none'}."
         )
     fields = [_wider(one, right.schema.field(one.name)) for one in left.schema]
     return plan.Union(pa.schema(fields), (left, right))
@@ -229,7 +238,9 @@ def call(
 ) -> Plan:
     """A function over the rows of a plan, its parameters bound to columns by name."""
     if not callable(function):
-        raise InvalidInput(f"{function!r} is no function.", hint='For a constant or an expression: mutate(x=lit("..."))')
+        raise InvalidInput(
+            f"{function!r} is no function.", hint='For a constant or an expression: mutate(x=lit("..."))'
+        )
     told = signatures.signature_of(function)
     binds = _binds(below.schema, told, params, setup)
     made, single = _made(kind, function, output, told.returns)
@@ -241,12 +252,12 @@ def call(
             known[f"{made[0].name}_error"] = pa.field(f"{made[0].name}_error", pa.string())
         schema = pa.schema(list(known.values()))
     used = {name: make for name, make in setup.items() if name in told.parameters}
-    return Call(
-        schema, (below,), kind, function, binds, dict(told.wants), tuple(made), single, (), used, settings
-    )
+    return Call(schema, (below,), kind, function, binds, dict(told.wants), tuple(made), single, (), used, settings)
 
 
-def aggregate(below: Plan, by: Sequence[str], function: Callable[..., Any], output: Any, params: Any, **how: Any) -> Plan:
+def aggregate(
+    below: Plan, by: Sequence[str], function: Callable[..., Any], output: Any, params: Any, **how: Any
+) -> Plan:
     """Rows with equal keys, gathered into lists, then given to the function as a gen."""
     told = signatures.signature_of(function)
     binds = _binds(below.schema, told, params, how["setup"])

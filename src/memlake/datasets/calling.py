@@ -1,4 +1,4 @@
-"""Function steps: what is remembered is recalled, the rest is run, and what was dear is remembered for the next time."""
+"""Function steps: what is remembered is recalled, the rest is run, and what was dear is remembered for next time."""
 
 from __future__ import annotations
 
@@ -76,6 +76,7 @@ class Calling:
         self.pace, self.recalled, self.failures = Pace(), 0, 0
         self.fields: tuple[pa.Field, ...] = call.made
         self.waiting: list[tuple[Array, pa.Table]] = []
+        self.pieces: set[int] = set()
         self.flushed = time.monotonic()
 
     def run(self) -> Frame:
@@ -119,6 +120,7 @@ class Calling:
 
     def _computed(self, todo: Sequence[int]) -> Iterator[tuple[int, Answer]]:
         known = self.engine.recall.known(self.function) if self.trusted else None
+        self.pieces = set(known.pieces) if known else set()
         total = sum(self.frame.fragments[i].visible for i in todo)
         items: dict[int, tuple[Shard, Array]] = {}
 
@@ -147,7 +149,7 @@ class Calling:
             one = finished.pop(0)
             yield one.index, self._finished(one, known)
         if self.trusted and not self.failures:
-            self.engine.recall.drop_pieces(self.function)
+            self.engine.recall.drop_pieces(self.pieces)
 
     def _executor(self) -> executors.Executor:
         return executors.serial()
@@ -213,7 +215,7 @@ class Calling:
         if self.waiting and (force or time.monotonic() - self.flushed > _FLUSH):
             keys = np.concatenate([keys for keys, _ in self.waiting])
             table = pa.concat_tables([table for _, table in self.waiting], promote_options="permissive")
-            self.engine.recall.keep_piece(self.function, keys, table)
+            self.pieces.add(self.engine.recall.keep_piece(self.function, keys, table))
             self.waiting, self.flushed = [], time.monotonic()
 
     def _error(self, shard: Shard, rows: Array, failed: Failed) -> RowError:
@@ -238,7 +240,7 @@ class Calling:
             table = _scattered(table, aligned.mask_of(self.engine, shard.fragment))
         family = parts.loose(table.combine_chunks())
         answer = Answer(family, tuple(table.schema), failed)
-        if self.trusted and not failed and self.pace.seconds >= _WORTH:
+        if self.trusted and not failed and (self.pace.cost >= DEAR or self.pace.seconds >= _WORTH):
             answer = answer._replace(family=self.engine.parts.sealed(family))
             self._keep(shard, answer)
         return answer
@@ -249,7 +251,9 @@ class Calling:
             every = np.zeros(shard.fragment.rows, KEY)
             every[aligned.mask_of(self.engine, shard.fragment)] = keys
             keys = every
-        self.engine.recall.keep_family(shard.key, self.function, answer.family, answer.fields, self.pace.cost, keys)
+        self.engine.recall.keep_family(
+            shard.key, self.function, answer.family, answer.fields, cost=self.pace.cost, keys=keys
+        )
 
     def _joined(self, shard: Shard, known: Known | None) -> tuple[pa.Table, Mapping[int, str]]:
         """Answers old and new, in the order of the rows."""

@@ -1,4 +1,4 @@
-"""Chain: what a user writes. Every verb gives a new chain and runs nothing; what ends one (save, show, to_...) runs it."""
+"""Chain: what a user writes. A verb gives a new chain and runs nothing; what ends one (save, show, to_...) runs it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 
 from memlake.datasets import binding, building, outputs, plan, types
-from memlake.datasets.expressions import C, Expression, column_of
+from memlake.datasets.expressions import C, Expression, quoted
 from memlake.datasets.functions import func
 from memlake.datasets.plan import Plan
 from memlake.datasets.running import is_unknown
@@ -26,7 +26,7 @@ _METRICS = {"cosine": func.cosine_distance, "l2": func.euclidean_distance, "ip":
 class Chain:
     """Typed rows and the steps that lead to them. Immutable: each verb gives a new one."""
 
-    __slots__ = ("_datasets", "_setup", "_settings", "plan", "reused", "version")
+    __slots__ = ("_datasets", "_settings", "_setup", "plan", "reused", "version")
 
     def __init__(
         self,
@@ -54,7 +54,9 @@ class Chain:
         """Values made once in each worker, given to functions by their parameter's name: setup(model=load_model)."""
         for name, make in made.items():
             if not callable(make):
-                raise InvalidInput(f"setup({name}=...) takes a function that makes the value.", hint="Like: lambda: load()")
+                raise InvalidInput(
+                    f"setup({name}=...) takes a function that makes the value.", hint="Like: lambda: load()"
+                )
         return Chain(self._datasets, self.plan, self._settings, {**self._setup, **made})
 
     # -- rows ---------------------------------------------------------------------------------
@@ -87,8 +89,10 @@ class Chain:
         return self.shuffle(seed).limit(count)
 
     def shuffle(self, seed: int | None = None) -> Chain:
-        text = "SELECT * EXCLUDE memlake_place FROM (SELECT *, row_number() OVER () AS memlake_place FROM {0}) " \
+        text = (
+            "SELECT * EXCLUDE memlake_place FROM (SELECT *, row_number() OVER () AS memlake_place FROM {0}) "
             "ORDER BY hash(memlake_place, {1})"
+        )
         number = random.getrandbits(31) if seed is None else int(seed)
         node = plan.Shaped(
             self.plan.schema, (self.plan,), f"shuffle {seed}", text, (number,), frozenset(), seed is not None
@@ -99,8 +103,10 @@ class Chain:
         """The rows of one of `total` equal shares, counted from 0."""
         if not 0 <= index < total:
             raise InvalidInput(f"chunk {index} of {total}: chunks are counted from 0 to {total - 1}.")
-        text = "SELECT * EXCLUDE memlake_place FROM (SELECT *, row_number() OVER () - 1 AS memlake_place FROM {0}) " \
+        text = (
+            "SELECT * EXCLUDE memlake_place FROM (SELECT *, row_number() OVER () - 1 AS memlake_place FROM {0}) "
             "WHERE memlake_place % {1} = {2}"
+        )
         name = f"chunk {index} of {total}"
         return self._with(plan.Shaped(self.plan.schema, (self.plan,), name, text, (total, index)))
 
@@ -114,7 +120,7 @@ class Chain:
 
     def mutate(self, *unnamed: Any, **columns: Any) -> Chain:
         """New columns from expressions: mutate(area=C("w") * C("h"), renamed="old"). A string names a column."""
-        named = {one.given_name(): one for one in unnamed if isinstance(one, Expression) and one.given_name()}
+        named = {str(one.given_name()): one for one in unnamed if isinstance(one, Expression) and one.given_name()}
         if len(named) != len(unnamed):
             raise InvalidInput("mutate takes name=expression.", hint='Like: mutate(area=C("w") * C("h"))')
         return self._with(building.mutate(self.plan, {**named, **columns}))
@@ -126,7 +132,7 @@ class Chain:
             raise InvalidInput(f"{column!r} is no column of lists, so there is nothing to explode.")
         place = self.plan.schema.get_field_index(column)
         schema = self.plan.schema.set(place, kind.value_field.with_name(column))
-        text = f"SELECT * REPLACE (unnest({plan.quoted(column)}) AS {plan.quoted(column)}) FROM {{0}}"
+        text = f"SELECT * REPLACE (unnest({quoted(column)}) AS {quoted(column)}) FROM {{0}}"
         return self._with(plan.Shaped(schema, (self.plan,), f"explode {column}", text, (), frozenset([column])))
 
     # -- functions ----------------------------------------------------------------------------
@@ -167,16 +173,20 @@ class Chain:
             signals = {"": one}
         node = self.plan
         for name, one in signals.items():
-            node = building.call(
-                node, kind, one, output or name, params, settings=self._settings, setup=self._setup
-            )
+            node = building.call(node, kind, one, output or name, params, settings=self._settings, setup=self._setup)
         return self._with(node)
 
     # -- several chains -----------------------------------------------------------------------
 
     def group_by(self, *keys: Any, partition_by: Any = None, **made: Any) -> Chain:
         """Aggregates over rows with equal keys: group_by("breed", n=func.count())."""
-        by = [] if partition_by is None else [partition_by] if isinstance(partition_by, str | Expression) else partition_by
+        by = (
+            []
+            if partition_by is None
+            else [partition_by]
+            if isinstance(partition_by, str | Expression)
+            else partition_by
+        )
         return self._with(building.group(self.plan, [*keys, *by], made))
 
     def merge(
@@ -221,9 +231,15 @@ class Chain:
         same: bool = False,
         status_col: str | None = "diff",
     ) -> Chain:
-        """What another chain would have to change to become this one: rows added (A), deleted (D), modified (M), same (S)."""
-        wanted = "".join(letter for letter, asked in zip("ADMS", (added, deleted, modified, same), strict=True) if asked)
-        return self._with(outputs.difference(self.plan, other.plan, on, right_on, compare, wanted, status_col))
+        """What would make another chain this one: rows added (A), deleted (D), modified (M), the same (S)."""
+        wanted = "".join(
+            letter for letter, asked in zip("ADMS", (added, deleted, modified, same), strict=True) if asked
+        )
+        return self._with(
+            outputs.difference(
+                self.plan, other.plan, on, right_on, compare=compare, wanted=wanted, status_col=status_col
+            )
+        )
 
     def similarity_search(
         self, column: str, query: Any, *, k: int = 10, metric: str = "cosine", score_column: str | None = None
@@ -353,7 +369,9 @@ class Chain:
     def to_database(
         self, table_name: str, connection: Any, *, batch_size: int = 10_000, if_exists: str = "append"
     ) -> int:
-        return outputs.to_database(self._datasets.batches(self, "to_database"), table_name, connection, batch_size, if_exists)
+        return outputs.to_database(
+            self._datasets.batches(self, "to_database"), table_name, connection, batch_size, if_exists
+        )
 
     def to_pytorch(self, transform: Any = None, *, num_samples: int = 0) -> Any:
         """A torch IterableDataset over the rows."""
@@ -398,7 +416,9 @@ def _one(function: Any, output: Any, signals: Mapping[str, Any], kind: str) -> t
         name, function = next(iter(signals.items()))
         return function, output if isinstance(output, Mapping) else name if output is None else {name: output}
     if function is None or signals:
-        raise InvalidInput(f"{kind} takes one function.", hint=f"Like: {kind}(name=function), or {kind}(function, output=...)")
+        raise InvalidInput(
+            f"{kind} takes one function.", hint=f"Like: {kind}(name=function), or {kind}(function, output=...)"
+        )
     return function, output
 
 

@@ -102,7 +102,8 @@ class Ground:
     def _missing(self, name: str, numbers: str, there: list[str]) -> NotFound:
         if there:
             return NotFound(
-                f"dataset {name!r} has no version {numbers or 'that is not deleted'}.", hint=f"It has: {', '.join(there)}."
+                f"dataset {name!r} has no version {numbers or 'that is not deleted'}.",
+                hint=f"It has: {', '.join(there)}.",
             )
         known = sorted({v.name for v in self.all()})
         near = names.nearest(name, known)

@@ -1,7 +1,7 @@
 """Listings of storages: versioned like anything else, so that what did not change is not computed again.
 
-A listing is made anew each time it is asked for, unless the caller is content with the last. Files that are as they were
-stay in the fragments they were in; gone or changed ones leave their fragment's selection, new ones come behind.
+A listing is made anew each time it is asked for, unless the caller is content with the last. Files that are as they
+were stay in the fragments they were in; gone or changed ones leave their fragment's selection, new ones come behind.
 """
 
 from __future__ import annotations
@@ -79,12 +79,16 @@ def age(ground: Ground, asked: Asked) -> float | None:
 
 
 def _found(asked: Asked, field: pa.Field) -> pa.Table:
-    batches = [b for uri in asked.uris for b in storages.list_files(uri, access=asked.access, recursive=asked.recursive)]
+    batches = [
+        b for uri in asked.uris for b in storages.list_files(uri, access=asked.access, recursive=asked.recursive)
+    ]
     if not batches:
         return pa.schema([field]).empty_table()
     table = pa.Table.from_batches(batches).combine_chunks()
     arrays = [table.column(one.name).combine_chunks().cast(one.type) for one in field.type]
-    return pa.Table.from_arrays([pa.StructArray.from_arrays(arrays, fields=list(field.type))], schema=pa.schema([field]))
+    return pa.Table.from_arrays(
+        [pa.StructArray.from_arrays(arrays, fields=list(field.type))], schema=pa.schema([field])
+    )
 
 
 def _grown(ground: Ground, old: Frame, new: pa.Table, field: pa.Field) -> Frame | None:

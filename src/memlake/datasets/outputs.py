@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +15,8 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from memlake.datasets import building, plan, storages, types
-from memlake.datasets.plan import Call, Plan, Source, dotted, quoted
+from memlake.datasets.expressions import quoted
+from memlake.datasets.plan import Call, Plan, Source, dotted
 from memlake.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -41,10 +41,7 @@ def shown(table: pa.Table, *, flatten: bool = False, transpose: bool = False) ->
     flat = flattened(table) if flatten else table
     names = list(flat.column_names)
     rows = [[_cell(value) for value in row] for row in zip(*(flat[name].to_pylist() for name in names), strict=True)]
-    if transpose:
-        lines = [[name, *(row[i] for row in rows)] for i, name in enumerate(names)]
-    else:
-        lines = [names, *rows]
+    lines = [[name, *(row[i] for row in rows)] for i, name in enumerate(names)] if transpose else [names, *rows]
     widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))] if lines and lines[0] else []
     text = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
     if not transpose:
@@ -134,7 +131,7 @@ def to_parquet(
         pq.write_to_dataset(table, os.fspath(path), partition_cols=list(partition_cols), **options)
         return
     first = next(batches, None)
-    with _replacing(path) as file:
+    with _Replacing(path) as file:
         schema = first.schema if first is not None else pa.schema([])
         with pq.ParquetWriter(file, schema, compression="zstd", **options) as writer:
             for batch in _after(first, batches):
@@ -143,7 +140,7 @@ def to_parquet(
 
 def to_csv(batches: Iterator[pa.RecordBatch], path: Any, delimiter: str, *, header: bool) -> None:
     first = next(batches, None)
-    with _replacing(path) as file:
+    with _Replacing(path) as file:
         if first is None:
             file.write_bytes(b"")
             return
@@ -172,7 +169,7 @@ def _as_text(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def to_json(batches: Iterator[pa.RecordBatch], path: Any, *, lines: bool) -> None:
-    with _replacing(path) as file, file.open("w", encoding="utf-8") as out:
+    with _Replacing(path) as file, file.open("w", encoding="utf-8") as out:
         out.write("" if lines else "[")
         gap = ""
         for batch in batches:
@@ -194,7 +191,7 @@ def _after(first: pa.RecordBatch | None, rest: Iterator[pa.RecordBatch]) -> Iter
     yield from rest
 
 
-class _replacing:
+class _Replacing:
     """A file that is there whole or not at all."""
 
     def __init__(self, path: Any) -> None:
@@ -252,9 +249,7 @@ def _target(one: File, placement: str) -> str:
     return f"{host}/{one.path}" if placement == "fullpath" and not one.source.startswith("file:") else one.path
 
 
-def to_database(
-    batches: Iterator[pa.RecordBatch], table: str, connection: Any, size: int, if_exists: str
-) -> int:
+def to_database(batches: Iterator[pa.RecordBatch], table: str, connection: Any, size: int, if_exists: str) -> int:
     """Insert rows through a DB-API or SQLAlchemy connection, in one transaction."""
     if if_exists not in ("append", "replace", "fail"):
         raise InvalidInput(f"if_exists is {if_exists!r}; it takes append, replace or fail.")
@@ -324,7 +319,13 @@ def _alchemy_table(alchemy: Any, target: Any, name: str, schema: pa.Schema, if_e
     def kind(one: pa.DataType) -> Any:
         if pa.types.is_integer(one) or pa.types.is_boolean(one):
             return alchemy.BigInteger
-        return alchemy.Float if pa.types.is_floating(one) else alchemy.LargeBinary if pa.types.is_binary(one) else alchemy.Text
+        return (
+            alchemy.Float
+            if pa.types.is_floating(one)
+            else alchemy.LargeBinary
+            if pa.types.is_binary(one)
+            else alchemy.Text
+        )
 
     meta = alchemy.MetaData()
     table = alchemy.Table(name, meta, *(alchemy.Column(one.name, kind(one.type)) for one in schema))
@@ -357,7 +358,7 @@ def to_pytorch(chain: Chain, transform: Any, num_samples: int) -> Any:
 
 
 def difference(
-    left: Plan, right: Plan, on: Any, right_on: Any, compare: Any, wanted: str, status_col: str | None
+    left: Plan, right: Plan, on: Any, right_on: Any, *, compare: Any, wanted: str, status_col: str | None
 ) -> Plan:
     """Rows of the left that the right lacks, lacks in this form, or has besides."""
     pairs = building.pairs(left, right, on, right_on)
@@ -371,7 +372,8 @@ def difference(
         if name in right.schema.names else f"a.{quoted(name)}"
         for name in names
     )  # fmt: skip
-    status = f"CASE WHEN b.memlake_side IS NULL THEN 'A' WHEN a.memlake_side IS NULL THEN 'D' WHEN {same} THEN 'S' ELSE 'M' END"
+    sides = "WHEN b.memlake_side IS NULL THEN 'A' WHEN a.memlake_side IS NULL THEN 'D'"
+    status = f"CASE {sides} WHEN {same} THEN 'S' ELSE 'M' END"
     match = " AND ".join(f"{dotted('a', a)} IS NOT DISTINCT FROM {dotted('b', b)}" for a, b in pairs)
     text = (
         f"SELECT * {'' if status_col else 'EXCLUDE (memlake_status) '}"

@@ -69,9 +69,9 @@ class Plan:
 
 @dataclass(frozen=True, eq=False)
 class Source(Plan):
-    """Rows that are there. `frame` brings them when the plan runs; `scan` is the SQL that reads them in place instead."""
+    """Rows that are there. `frame` brings them when the plan runs; or `scan` is the SQL that reads them in place."""
 
-    origin: Origin = Origin("values", "")
+    origin: Origin = field(default_factory=lambda: Origin("values", ""))
     frame: Callable[[], Frame] | None = None
     scan: Callable[[Params], str] | None = None
     mark: Callable[[], str] = lambda: ""  # the identity of the content, asked when the plan runs
@@ -141,7 +141,7 @@ class Mutate(Plan):
 
 @dataclass(frozen=True, eq=False)
 class Select(Plan):
-    """Some of the columns, or some fields of nested ones: `parts` maps a column to the SQL-free expression it becomes."""
+    """Some of the columns, or some fields of nested ones: `parts` maps each name to what it is made of."""
 
     parts: Mapping[str, Expression] = field(default_factory=dict)
 
@@ -253,7 +253,7 @@ class Join(Plan):
         return left, frozenset(right)
 
     def sql(self, inputs: Sequence[str], into: Params, columns: Columns) -> str:
-        keys = {left: right for left, right in self.on}
+        keys = dict(self.on)
         return "SELECT {} FROM {} AS a {} JOIN {} AS b ON {}".format(
             ", ".join(self._columns(keys, columns)) or "1",
             inputs[0],
@@ -310,7 +310,7 @@ class Subtract(Plan):
 
 @dataclass(frozen=True, eq=False)
 class Shaped(Plan):
-    """A step that is one piece of SQL over its inputs, written as {0} and {1}: sampling, shuffling, exploding, diffs."""
+    """A step that is one piece of SQL over its inputs, written as {0} and {1}: shuffling, exploding, diffs."""
 
     name: str = ""
     text: str = ""

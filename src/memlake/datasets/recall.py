@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,6 +32,7 @@ class Known(NamedTuple):
     keys: np.ndarray[Any, Any]
     rows: np.ndarray[Any, Any]
     table: pa.Table
+    pieces: frozenset[int] = frozenset()  # those that shards will have taken the place of
 
     def find(self, keys: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """For each key the row of the table, or -1."""
@@ -77,9 +78,9 @@ class Recall:
         return (family, _fields(row[1])) if self._is_here(family) else None
 
     def keep_family(
-        self, key: str, function: str, family: Family, fields: Sequence[pa.Field], cost: float, keys: Any = None
+        self, key: str, function: str, family: Family, fields: Sequence[pa.Field], *, cost: float, keys: Any = None
     ) -> None:
-        """Remember a shard; its pieces, if any, are no longer needed."""
+        """Remember a shard, and with `keys` each of its rows."""
         told = json.dumps(frames.family_out(family)).encode()
         schema = bytes(pa.schema(list(fields)).serialize())
         packed = None if keys is None else keys.tobytes()
@@ -93,21 +94,25 @@ class Recall:
 
     # -- rows ---------------------------------------------------------------------------------
 
-    def keep_piece(self, function: str, keys: np.ndarray[Any, Any], table: pa.Table) -> None:
+    def keep_piece(self, function: str, keys: np.ndarray[Any, Any], table: pa.Table) -> int:
         """Rows of a shard that is not finished: what a killed run leaves for the next."""
         with self._writing():
             sql = "INSERT INTO piece(function, row_keys, data, made) VALUES(?, ?, ?, ?)"
             self._db.run(sql, (bytes.fromhex(function), keys.tobytes(), _ipc(table), now()))
+            return self._db.last_id()
+        return 0
 
-    def drop_pieces(self, function: str) -> None:
+    def drop_pieces(self, pieces: Iterable[int]) -> None:
+        """Let go of pieces whose shards are finished; others may be at work on theirs."""
         with self._writing():
-            self._db.run("DELETE FROM piece WHERE function = ?", (bytes.fromhex(function),))
+            self._db.run_in("DELETE FROM piece WHERE id IN carray(?1)", pieces)
 
     def known(self, function: str) -> Known | None:
         """Every row this function has answered."""
-        keys, tables = [], []
-        for packed, table in self._answers(bytes.fromhex(function)):
+        keys, tables, pieces = [], [], set()
+        for piece, packed, table in self._answers(bytes.fromhex(function)):
             found = np.frombuffer(packed, KEY)
+            pieces |= {piece} if piece else set()
             if len(found) == table.num_rows:
                 keys.append(found)
                 tables.append(table)
@@ -115,16 +120,17 @@ class Recall:
             return None
         everything = np.concatenate(keys)
         order = np.argsort(everything, kind="stable")
-        return Known(everything[order], order, pa.concat_tables(tables, promote_options="permissive"))
+        table = pa.concat_tables(tables, promote_options="permissive")
+        return Known(everything[order], order, table, frozenset(pieces))
 
-    def _answers(self, function: bytes) -> Iterator[tuple[bytes, pa.Table]]:
+    def _answers(self, function: bytes) -> Iterator[tuple[int, bytes, pa.Table]]:
         sql = "SELECT row_keys, family FROM shard WHERE function = ? AND row_keys NOT NULL ORDER BY made"
         for packed, told in self._db.rows(sql, (function,)):
             family = frames.family_in(json.loads(told))
             if self._is_here(family):
-                yield packed, self._parts.table(family, family.columns)
-        for packed, data in self._db.rows("SELECT row_keys, data FROM piece WHERE function = ?", (function,)):
-            yield packed, pa.ipc.open_stream(data).read_all()
+                yield 0, packed, self._parts.table(family, family.columns)
+        for row in self._db.rows("SELECT id, row_keys, data FROM piece WHERE function = ?", (function,)):
+            yield row[0], row[1], pa.ipc.open_stream(row[2]).read_all()
 
     # -- listings -----------------------------------------------------------------------------
 

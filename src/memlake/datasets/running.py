@@ -25,7 +25,7 @@ UNKNOWN = {b"memlake.unknown": b"1"}
 
 
 class Failed(NamedTuple):
-    """A row on which a function raised: its place in the batch, what was said, where, and the exception if it travels."""
+    """A row on which a function raised: its place in the batch, what was said, where; the exception, if it travels."""
 
     row: int
     text: str
@@ -90,7 +90,7 @@ class Work:
         while True:  # again after each row that failed
             try:
                 for row in rows:
-                    out.append(call(*row))
+                    out.append(call(*row))  # noqa: PERF401  how many there are says which row failed
                 return out, tuple(failed)
             except Exception as error:  # noqa: BLE001  the user's own function
                 failed.append(self._failure(error, len(out)))

@@ -22,7 +22,9 @@ from memlake.errors import InvalidInput, NotFound
 
 def stored(ground: Ground, version: Version) -> Source:
     frame = ground.frame(version)
-    origin = Origin("dataset", version.spec, {"name": version.name, "version": version.version, "content": version.content})
+    origin = Origin(
+        "dataset", version.spec, {"name": version.name, "version": version.version, "content": version.content}
+    )
     return Source(version.schema, (), origin, lambda: frame, None, lambda: version.content)
 
 
@@ -62,14 +64,18 @@ def outside(kind: str, paths: Sequence[str], options: Mapping[str, Any], columns
     with named_errors():
         found = duckdb.connect().sql(f"{scan(into)} LIMIT 0", params=into.values).to_arrow_table().schema
     schema = columns or pa.schema([pa.field(one.name, plain_type(one.type)) for one in found])
-    origin = Origin(kind, ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else ""), {"paths": list(paths)})
+    origin = Origin(
+        kind, ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else ""), {"paths": list(paths)}
+    )
     return Source(schema, (), origin, None, scan, lambda: _stamp(paths, options))
 
 
 def _stamp(paths: Sequence[str], options: Mapping[str, Any]) -> str:
     """Changes whenever a file does."""
     stats = [(path, os.stat(path)) for path in paths]
-    return hashes.of("files", repr(sorted(options.items())), *((p, s.st_size, s.st_mtime_ns, s.st_ino) for p, s in stats))
+    return hashes.of(
+        "files", repr(sorted(options.items())), *((p, s.st_size, s.st_mtime_ns, s.st_ino) for p, s in stats)
+    )
 
 
 def expanded(given: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], suffixes: tuple[str, ...]) -> list[str]:
