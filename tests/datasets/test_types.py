@@ -6,6 +6,7 @@ import enum
 import json
 import pickle
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
@@ -193,6 +194,11 @@ def test_a_vector_takes_lists_and_a_whole_matrix() -> None:
     assert encode(column, [[1, 2.5], [3, 4]]).to_pylist() == [[1, 2.5], [3, 4]]
     assert encode(column, np.ones((3, 2))).to_pylist() == [[1, 1]] * 3
     assert encode(column, []).type == column.type
+    apart = np.empty(1, object)
+    apart[0] = np.ones(2)
+    assert encode(column, apart).to_pylist() == [[1, 1]]
+    with pytest.raises(InvalidInput, match=r"shape is \(2, 3\)"):
+        encode(column, np.ones((4, 2, 3)))
 
 
 @pytest.mark.parametrize("wrong", [[1.0], [1.0, "2"], [1.0, True], np.array(["a", "b"]), "ab", 1.0, [1.0, None]])
@@ -207,6 +213,12 @@ def test_whole_numpy_columns_are_taken_as_they_are() -> None:
     assert encode(field_of("n", str), np.array(["a", "b"])).to_pylist() == ["a", "b"]
     with pytest.raises(InvalidInput, match="row 0 of column 'n'"):
         encode(field_of("n", int), np.array([1.5]))
+    with pytest.raises(InvalidInput, match="row 1 of column 'n' is uint64"):
+        encode(field_of("n", int), np.array([1, 2**63], "uint64"))
+    assert encode(field_of("t", datetime), np.array(["2024-01-01"], "M8[ns]")).to_pylist() == [
+        datetime(2024, 1, 1, tzinfo=UTC)
+    ]
+    assert encode(field_of("n", str), np.array(["a", None], object)).to_pylist() == ["a", None]
 
 
 def test_arrays_of_a_declared_width_keep_it() -> None:
@@ -242,6 +254,7 @@ def test_arrays_of_a_declared_width_keep_it() -> None:
         (list[list[int]], [[1], [2, None, "c"]], "row 1 of column 'it[][]' is str 'c'"),
         (dict[str, int], {"a": "b"}, "row 1 of column 'it{}' is str 'b'"),
         (dict[str, int], [1], "holds dict[str, int]"),
+        (dict[str, int], {None: 1}, "a key is never None"),
         (dict, {1: 2}, "keys of JSON are text"),
         (dict, {"a": object()}, "object has no form in JSON"),
         (Pet, Pet("Rex", "old"), "row 1 of column 'it.age' is str 'old', and the column holds int"),  # type: ignore[arg-type]
@@ -319,6 +332,9 @@ def test_an_annotation_that_cannot_be_resolved_names_the_missing_name() -> None:
         ([(1, 2), (3,)], "tuple[int, ...]"),
         ([{"a", "b"}], "set[str]"),
         ([{"a": 1}, {"b": "x"}], "dict"),
+        ([{"a": 1}, {"b": [1, None]}, {}], "dict"),
+        ([{"a": File("", "a")}, {}], "dict[str, File]"),
+        ([{"a": [b"a"]}], "dict[str, list[bytes]]"),
         ([Pet("a")], "Pet"),
         ([Pair(1)], "Pair"),
         ([Box(x=1)], "Box"),
@@ -395,6 +411,46 @@ def test_a_plain_column_becomes_the_class_that_is_wanted() -> None:
     rows = pa.array([{"name": "Rex", "age": 1, "tags": []}])
     assert decode(pa.field("p", rows.type), rows, Pet) == [Pet("Rex", 1)]
     assert decode(pa.field("p", rows.type), rows) == [{"name": "Rex", "age": 1, "tags": []}]
+
+
+def test_an_annotation_that_says_nothing_of_the_column_leaves_it_as_it_is() -> None:
+    column = field_of("f", File)
+    files = encode(column, [File("s3://b", "a")])
+    for want in (Path, File | Pet, str, int, "text"):
+        assert decode(column, files, want) == [File("s3://b", "a")]
+    tuples = field_of("t", tuple[int, ...])
+    assert decode(tuples, encode(tuples, [(1, 2)]), str) == [(1, 2)]
+    assert decode(tuples, encode(tuples, [(1, 2)]), Sequence[int]) == [[1, 2]]
+
+
+class Strange(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(strict=True, frozen=True, extra="forbid")
+    inner_name: str = pydantic.Field(alias="innerName")
+    at: datetime
+    color: Color
+    pair: Pair
+    both: tuple[int, str]
+    many: set[int]
+
+    @pydantic.computed_field  # type: ignore[prop-decorator]
+    @property
+    def loud(self) -> str:
+        return self.inner_name.upper()
+
+
+def test_strict_models_with_aliases_come_back(tmp_path: Path) -> None:
+    one = Strange(innerName="a", at=NOON, color=Color.RED, pair=Pair(1, "b"), both=(1, "c"), many={3})
+    (back,) = round_trip(Strange, [one], tmp_path)
+    assert back == one and back.loud == "A" and type(back.pair) is Pair
+
+
+class Node(pydantic.BaseModel):
+    children: list[Node] = []
+
+
+def test_a_model_that_contains_itself_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="Node, which contains itself"):
+        field_of("it", Node)
 
 
 def test_a_class_that_needs_what_the_column_lacks_is_refused() -> None:

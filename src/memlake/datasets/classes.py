@@ -55,6 +55,8 @@ def bare(annotation: Any) -> tuple[Any, bool]:
             annotation, optional = functools.reduce(lambda one, other: typing.Union[one, other], rest), True  # noqa: UP007
         elif isinstance(annotation, typing.NewType):
             annotation = annotation.__supertype__
+        elif type(annotation).__name__ == "TypeAliasType":  # `type X = ...`, from Python 3.12
+            annotation = annotation.__value__
         else:
             return annotation, optional
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 from itertools import pairwise
@@ -25,6 +25,7 @@ from memlake.errors import InvalidInput
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 NAIVE: Final = datetime(1970, 1, 1)  # noqa: DTZ001 -- a column without a zone has naive times
 Column = list[Any]
+CONTAINERS: Final = (list, tuple, set, frozenset, dict, np.ndarray, Sequence, Iterable, Collection)
 MADE: Final[dict[Any, Callable[[Any], Any]]] = {
     tuple: tuple,
     set: set,
@@ -64,10 +65,12 @@ def _present(field: pa.Field, array: pa.Array, want: Any) -> Column:
     kind = array.type
     target, args = _target(field, want)
     if pa.types.is_struct(kind):
+        target = target if target in (dict, tuple) or is_shape(target) else find(class_of(field))
         return _structs(field, array, target, args)
     if pa.types.is_map(kind):
         return _maps(field, array, args)
     if is_list(kind) or pa.types.is_fixed_size_list(kind):
+        target = target if target in CONTAINERS else find(class_of(field))
         return _lists(field, array, target, args)
     return _classed(field, _plain(field, array), target)
 

@@ -63,8 +63,8 @@ def _encoded(field: pa.Field, values: Any) -> pa.Array:
     kind = field.type
     if isinstance(values, pa.Array | pa.ChunkedArray):
         return _cast(field, values)
-    if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype != object:
-        return _numbers(field, values)
+    if isinstance(values, np.ndarray):
+        return _whole(field, values)
     if pa.types.is_dictionary(kind):
         return _encoded(field.with_type(kind.value_type), values).dictionary_encode().cast(kind)
     if pa.types.is_struct(kind):
@@ -87,16 +87,24 @@ def _cast(field: pa.Field, values: pa.Array | pa.ChunkedArray) -> pa.Array:
 # -- plain values
 
 
-def _numbers(field: pa.Field, values: np.ndarray[Any, Any]) -> pa.Array:
-    """A whole numpy column without a Python list in between."""
-    if not len(values):
-        return pa.array([], field.type)
-    if not _allowed(field.type)(values.dtype.type):
+def _whole(field: pa.Field, values: np.ndarray[Any, Any]) -> pa.Array:
+    """A whole numpy column: numbers without a Python object in between, cast where no number changes."""
+    if values.dtype.kind not in "biuf" or not _is_primitive(field.type) or values.ndim != 1:
+        return _vectors(field, values) if _is_matrix(field.type, values) else _encoded(field, list(values))
+    if len(values) and not _allowed(field.type)(values.dtype.type):
         raise Misfit(0, values[0], shown(field))
     try:
-        return pa.array(values.astype(field.type.to_pandas_dtype(), copy=False), field.type)
-    except (NotImplementedError, *REFUSED):
-        return _leaves(field, values.tolist())
+        return pa.array(values).cast(field.type)
+    except pa.ArrowException:
+        return _leaves(field, list(values))
+
+
+def _is_primitive(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind))
+
+
+def _is_matrix(kind: pa.DataType, values: np.ndarray[Any, Any]) -> bool:
+    return bool(pa.types.is_fixed_size_list(kind)) and values.ndim == 2 and values.dtype.kind != "O"
 
 
 def _leaves(field: pa.Field, values: Values) -> pa.Array:
@@ -163,7 +171,7 @@ def _stored(field: pa.Field, values: Values) -> Values:
         return _enums(cls, values)
     if pa.types.is_time(field.type):
         _refuse_zones(field, values)
-    return values
+    return _without_numpy_times(field, values) if pa.types.is_temporal(field.type) else values
 
 
 def _json(row: int, value: Any) -> str:
@@ -190,6 +198,15 @@ def _enums(cls: type[Enum], values: Values) -> Values:
     except (KeyError, TypeError):
         row = next(row for row, value in enumerate(values) if value not in list(stored))
         raise Misfit(row, values[row], cls.__name__) from None
+
+
+def _without_numpy_times(field: pa.Field, values: Values) -> Values:
+    """numpy's times as Python's: pyarrow takes them only in the unit of the column."""
+    unit = "D" if pa.types.is_date(field.type) else "us"
+    kinds = {np.datetime64: f"M8[{unit}]", np.timedelta64: "m8[us]"}
+    if kinds.keys().isdisjoint(set(map(type, values))):
+        return values
+    return [value.astype(kinds[type(value)]).item() if type(value) in kinds else value for value in values]
 
 
 def _refuse_zones(field: pa.Field, values: Values) -> None:
@@ -308,11 +325,17 @@ def _maps(field: pa.Field, values: Values) -> pa.Array:
     lengths = [len(value or ()) for value in values]
     kind = field.type
     try:
-        keys = _encoded(kind.key_field, [key for value in values for key in value or ()])
+        keys = _keys(kind.key_field, [key for value in values for key in value or ()])
         items = _encoded(kind.item_field, [item for value in values for item in (value or {}).values()])
     except Misfit as misfit:
         raise misfit.within("{}", _row_of(misfit.row, lengths)) from None
     return pa.MapArray.from_arrays(_offsets(lengths, values), keys, items, type=kind)
+
+
+def _keys(field: pa.Field, keys: Values) -> pa.Array:
+    if None in keys:
+        raise Misfit(keys.index(None), None, shown(field), why="a key is never None")
+    return _encoded(field, keys)
 
 
 # -- vectors
@@ -335,8 +358,7 @@ def _vectors(field: pa.Field, values: Any) -> pa.Array:
 
 def _check_lengths(field: pa.Field, values: Any) -> None:
     size = field.type.list_size
-    if not isinstance(values, np.ndarray):
-        _check_many(field, values)
+    _check_many(field, values)
     for row, value in enumerate(values):
         if value is not None and len(value) != size:
             raise Misfit(row, value, shown(field), why=f"it has {len(value)} numbers, not {size}")

@@ -194,15 +194,15 @@ class File:
             return value
         if isinstance(value, File):
             return cls(*value._values())
-        if isinstance(value, Mapping):
-            return cls(**value)
+        if isinstance(value, Mapping) and {"source", "path"} <= value.keys() <= set(NAMES):
+            return cls(**{**value, "last_modified": _moment(value.get("last_modified"))})
         raise ValueError(f"expected {cls.__name__} or its attributes, got {type(value).__name__}")
 
     @classmethod
     def __get_pydantic_core_schema__(cls, _source: Any, _handler: Any) -> Any:
         from pydantic_core import core_schema
 
-        told = core_schema.plain_serializer_function_ser_schema(lambda one: one.get_info(), when_used="json")
+        told = core_schema.plain_serializer_function_ser_schema(File.get_info, when_used="json")
         return core_schema.no_info_plain_validator_function(cls._accept, serialization=told)
 
 
@@ -289,6 +289,11 @@ def _local(uri: str) -> str:
             hint="Import memlake.datasets.storages first.",
         )
     return path
+
+
+def _moment(value: Any) -> datetime | None:
+    """JSON has text where a time was."""
+    return datetime.fromisoformat(value) if isinstance(value, str) else value
 
 
 def open_local(file: File) -> BinaryIO:

@@ -24,7 +24,7 @@ from memlake.datasets.classes import bare, is_shape, members, name_of, shape_of
 from memlake.datasets.decoding import decode
 from memlake.datasets.encoding import encode
 from memlake.datasets.files import FILE, File
-from memlake.datasets.marks import JSON, OPTIONAL, Marks, named, shown, unknown
+from memlake.datasets.marks import JSON, OPTIONAL, Marks, class_of, is_list, named, shown, unknown
 from memlake.errors import InvalidInput
 
 __all__ = ["Vector", "decode", "encode", "field_of", "infer_field", "shown"]
@@ -235,6 +235,8 @@ def _inferred(name: str, values: Iterable[Any]) -> pa.Field:
     cls = kinds[0] if len(kinds) == 1 else _together(kinds)
     if cls in (list, tuple, set, frozenset):
         return _listed(name, cls, present)
+    if cls is dict:
+        return _keyed(name, present)
     kind, marks = _array(present) if cls is np.ndarray else _typed(cls, ())
     return pa.field(name, kind, metadata=marks or None)
 
@@ -273,6 +275,27 @@ def _array(present: Sequence[np.ndarray[Any, Any]]) -> Typed:
     dtype = np.result_type(*(value.dtype for value in present))
     size = next(iter(shapes))[0] if len(shapes) == 1 and dtype.kind == "f" else -1
     return pa.list_(_number(dtype), size), named("numpy:ndarray")
+
+
+def _keyed(name: str, present: Sequence[Mapping[Any, Any]]) -> pa.Field:
+    """JSON, which lets rows differ; a map where the values have one type that JSON would lose (files, bytes, times)."""
+    kind, marks = _json(dict)
+    try:
+        item = _inferred("value", chain.from_iterable(row.values() for row in present))
+    except Unsupported:
+        return pa.field(name, kind, metadata=marks)
+    if _is_json(item) or not all(isinstance(key, str) for row in present for key in row):
+        return pa.field(name, kind, metadata=marks)
+    return pa.field(name, pa.map_(pa.string(), item))
+
+
+def _is_json(field: pa.Field) -> bool:
+    """Whether values of this type are the same after JSON."""
+    if class_of(field):
+        return class_of(field) == JSON
+    if is_list(field.type):
+        return _is_json(field.type.value_field)
+    return field.type in (pa.null(), *map(PLAIN.__getitem__, (bool, int, float, str)))
 
 
 def _listed(name: str, cls: type, present: Sequence[Any]) -> pa.Field:
