@@ -25,6 +25,9 @@ class Executor(Protocol):
     def start_seconds(self) -> float:
         """What it costs now until the first item can be done elsewhere."""
 
+    def warm(self) -> bool:
+        """Start what it needs, in the background where that takes long; True when it is there."""
+
     def map(self, work: Work, items: Iterable[Any]) -> Iterator[tuple[int, Any]]: ...
 
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from collections.abc import Iterable, Iterator
 from functools import cache
-from queue import Empty, SimpleQueue
-from time import monotonic
 from typing import Any
 
+from memlake.datasets.executors.crew import Crew
 from memlake.datasets.executors.flow import Failure, Work, flow
 from memlake.datasets.executors.processes import Died, Worker
-from memlake.datasets.executors.sending import Blob, blob_of
+from memlake.datasets.executors.sending import EMPTY, Blob, blob_of
 from memlake.errors import InvalidInput, Unavailable
 
 TRIES = 3
@@ -39,10 +39,30 @@ class Pool:
             raise InvalidInput(f"A pool of {n} workers can do nothing. Nothing was run.", hint="ask for 1 or more")
         self.workers = n
         self._idle: list[Worker] = []
+        self._warming = threading.Lock()
         os.register_at_fork(after_in_child=self._idle.clear)
 
     def start_seconds(self) -> float:
         return WARM_SECONDS if self._idle else COLD_SECONDS
+
+    def warm(self) -> bool:
+        if self._idle and not self._warming.locked():
+            return True
+        if self._warming.acquire(blocking=False):
+            threading.Thread(target=self._start_all, daemon=True, name="memlake-warm").start()
+        return False
+
+    def _start_all(self) -> None:
+        """Start the workers that are missing, all at once, and wait until each has answered."""
+        try:
+            for worker in [self._new() for _ in range(self.workers - len(self._idle))]:
+                with contextlib.suppress(Died):  # a map will see, and say it
+                    worker.ready(EMPTY)
+                    self.let_go(worker)
+        except (Died, Unavailable):
+            return
+        finally:
+            self._warming.release()
 
     def map(self, work: Work, items: Iterable[Any]) -> Iterator[tuple[int, Any]]:
         return flow(_Job(self, blob_of(work)), items)
@@ -52,7 +72,10 @@ class Pool:
         try:
             return self._idle.pop()
         except IndexError:
-            return Worker(threads=max(1, cores() // self.workers))
+            return self._new()
+
+    def _new(self) -> Worker:
+        return Worker(threads=max(1, cores() // self.workers))
 
     def let_go(self, worker: Worker) -> None:
         if len(self._idle) < self.workers:
@@ -61,124 +84,79 @@ class Pool:
             worker.end()
 
 
-class _Job:
-    """One `map`: a thread for each worker asks it item by item; the caller's thread pulls items and takes results."""
+class _Job(Crew):
+    """One `map`: a thread for each worker asks it item by item."""
 
     def __init__(self, pool: Pool, blob: Blob) -> None:
-        self.limit = 2 * pool.workers  # one under way and one waiting for each
+        super().__init__(pool.workers)
         self._pool, self._blob = pool, blob
-        self._inbox: SimpleQueue[tuple[int, Any] | None] = SimpleQueue()
-        self._outbox: SimpleQueue[tuple[int, Any]] = SimpleQueue()
-        self._hired: dict[threading.Thread, Worker | None] = {}
+        self._hired: dict[threading.Thread, Worker] = {}
         self._cancelled = False
         self._closing_failure: BaseException | None = None
 
-    # -- the caller's thread
-
-    def start(self, index: int, item: Any) -> None:
-        self._inbox.put((index, item))
-        if len(self._hired) < self._pool.workers:
-            thread = threading.Thread(target=self._ask_one_worker, daemon=True, name="memlake-pool")
-            self._hired[thread] = None
-            thread.start()
-
-    def finished(self) -> list[tuple[int, Any]]:
-        return [self._outbox.get()]
-
-    def drop(self) -> int:
-        dropped = 0
-        try:
-            while True:
-                self._inbox.get_nowait()
-                dropped += 1
-        except Empty:
-            return dropped
-
     def close(self, *, cancelled: bool) -> None:
         self._cancelled = cancelled
-        self.drop()
-        for _ in self._hired:
-            self._inbox.put(None)
+        self.dismiss()
         if cancelled:
             self._stop()
-        for thread in self._hired:
-            thread.join()
+        self.wait()
         if self._closing_failure and not cancelled:
             raise self._closing_failure
 
     def _stop(self) -> None:
         """Items under way may end by themselves, then by KeyboardInterrupt, then they are killed."""
-        self._wait(FINISH_SECONDS)
-        for thread, worker in self._hired.items():
-            if thread.is_alive() and worker:
+        for thread in self.wait(FINISH_SECONDS):
+            if worker := self._hired.get(thread):
                 worker.interrupt()
-        self._wait(STOP_SECONDS)
-        for thread, worker in self._hired.items():
-            if thread.is_alive() and worker:
+        for thread in self.wait(STOP_SECONDS):
+            if worker := self._hired.get(thread):
                 worker.kill()
-
-    def _wait(self, seconds: float) -> None:
-        until = monotonic() + seconds
-        for thread in self._hired:
-            thread.join(max(0.0, until - monotonic()))
 
     # -- the thread of a worker
 
-    def _ask_one_worker(self) -> None:
-        while (task := self._inbox.get()) is not None:
-            index, item = task
-            self._outbox.put((index, self._outcome(index, item)))
-            del task, item  # not held while waiting for the next
-        self._let_go()
-
-    def _outcome(self, index: int, item: Any) -> Any:
+    def outcome(self, index: int, item: Any) -> Any:
         """The result of an item, tried again on a new worker when one dies of it."""
         try:
-            died = Died("")
-            for _ in range(TRIES):
+            for tried in range(1, TRIES + 1):
                 try:
                     answer, result = self._worker().ask("item", item)
                     return result if answer == "done" else Failure(result)
-                except Died as error:
-                    self._hired[threading.current_thread()] = None
-                    died = error
-                    if self._cancelled:
-                        break
-            return Failure(_gave_up(index, died))
-        except BaseException as error:  # noqa: BLE001 - pickling runs the user's code; it is raised in the caller's thread
+                except Died as died:
+                    self._hired.pop(threading.current_thread(), None)
+                    if tried == TRIES or self._cancelled:
+                        return Failure(_gave_up(index, died))
+        except BaseException as error:  # noqa: BLE001 - pickling runs the user's code; raised in the caller's thread
             return Failure(error)
+
+    def leave(self) -> None:
+        worker = self._hired.get(threading.current_thread())
+        if worker is None:
+            return
+        try:
+            answer, result = worker.ask("end", None)
+        except Died:  # cancelled, or by itself after its last result: nothing is lost
+            return
+        if answer == "failed":
+            self._closing_failure = result
+        self._pool.let_go(worker)
 
     def _worker(self) -> Worker:
         """The worker of this thread, with the work in it."""
         thread = threading.current_thread()
-        while (worker := self._hired[thread]) is None:
+        while thread not in self._hired:
             if self._cancelled:
-                raise Died("not started: cancelled")
-            hired = self._hired[thread] = self._pool.hire()
-            is_old = hired.is_up
+                raise Died("not started")
+            worker = self._hired[thread] = self._pool.hire()
+            was_idle = worker.is_up
             try:
-                ready = hired.ready(self._blob)
+                if worker.ready(self._blob):
+                    break
+                worker.end()
             except Died:
-                self._hired[thread] = None
-                if not is_old:
+                if not was_idle:  # one that died while nobody used it is not the item's fault
                     raise
-                continue  # it died while nobody used it: not the item's fault
-            if not ready:
-                hired.end()
-                self._hired[thread] = None
-        return worker
-
-    def _let_go(self) -> None:
-        thread = threading.current_thread()
-        if worker := self._hired[thread]:
-            try:
-                answer, result = worker.ask("end", None)
-            except Died:
-                return
-            if answer == "failed":
-                self._closing_failure = result
-            self._hired[thread] = None
-            self._pool.let_go(worker)
+            del self._hired[thread]
+        return self._hired[thread]
 
 
 def _gave_up(index: int, died: Died) -> Unavailable:

@@ -13,6 +13,7 @@ from memlake.errors import InvalidInput
 
 DEEP = 5
 Blob = tuple[bytes, list[bytearray]]  # a pickle and the buffers beside it, which the work may write to
+EMPTY: Blob = (b"", [])
 
 
 def blob_of(work: Any) -> Blob:

@@ -15,6 +15,9 @@ class Serial:
     def start_seconds(self) -> float:
         return 0.0
 
+    def warm(self) -> bool:
+        return True
+
     def map(self, work: Work, items: Iterable[Any]) -> Iterator[tuple[int, Any]]:
         with opened(work):
             for index, item in enumerate(items):

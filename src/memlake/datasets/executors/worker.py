@@ -14,69 +14,13 @@ import sys
 import sysconfig
 import threading
 import time
-import traceback
-from collections.abc import Callable
 from typing import Any
 
 from memlake.config import replace_environment
-from memlake.datasets.executors.frames import pack, receive, send, unpack
-from memlake.datasets.executors.sending import Blob
-from memlake.errors import Error, InvalidInput
-
-EMPTY: Blob = (b"", [])
-
-
-class Job:
-    """The work of one `map` in this process: unpickled and opened at the first item, so its errors are the item's."""
-
-    def __init__(self, blob: Blob) -> None:
-        self._blob = blob
-        self._work: Any = None
-        self._opened = False
-
-    def run(self, item: Any) -> Any:
-        if self._work is None:
-            self._work = unpack(*self._blob)
-        if not self._opened:
-            getattr(self._work, "open", _nothing)()
-            self._opened = True
-        return self._work(item)
-
-    def close(self) -> None:
-        if self._opened:
-            getattr(self._work, "close", _nothing)()
-
-
-def attempt(function: Callable[..., Any], *given: Any) -> tuple[str, Any]:
-    """("done", result), or ("failed", what it raised with the traceback of this process as a note)."""
-    try:
-        return "done", function(*given)
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # noqa: BLE001 - the user's code; whatever it raises is the caller's to see
-        return "failed", _sendable(error)
-    finally:
-        for stream in (sys.stdout, sys.stderr):
-            with contextlib.suppress(OSError, ValueError):  # what was printed is seen now, as it is in process
-                stream.flush()
-
-
-def _sendable(error: BaseException) -> BaseException:
-    told = "".join(traceback.format_exception(type(error), error, _inner(error))).rstrip()
-    try:
-        unpack(*pack(error))
-    except Exception:  # noqa: BLE001 - pickling runs code of the user's class, which may raise anything
-        error = Error(f"{type(error).__module__}.{type(error).__qualname__}: {error}")
-    error.add_note(f"In a worker process:\n{told}")
-    return error
-
-
-def _inner(error: BaseException) -> Any:
-    """The traceback without the frames of this file, which say nothing to the user."""
-    frame = error.__traceback__
-    while frame and frame.tb_frame.f_code.co_filename == __file__:
-        frame = frame.tb_next
-    return frame
+from memlake.datasets.executors.frames import receive, send
+from memlake.datasets.executors.jobs import Job, attempt
+from memlake.datasets.executors.sending import EMPTY
+from memlake.errors import InvalidInput
 
 
 def main(inward: int, outward: int) -> None:
@@ -152,10 +96,6 @@ def _end_with_parent(inward: int) -> None:
     poll.register(inward, 0)  # hang-up is told without being asked for
     poll.poll()
     os.killpg(0, signal.SIGKILL)
-
-
-def _nothing() -> None:
-    pass
 
 
 if __name__ == "__main__":

@@ -1,0 +1,119 @@
+"""Which executor: what the user asked for, and whether the work at hand is worth leaving this process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from operator import length_hint
+from time import perf_counter, process_time
+from typing import Any, NamedTuple
+
+from memlake.datasets.executors.flow import Executor, Work
+from memlake.datasets.executors.frames import pack, unpack
+from memlake.datasets.executors.pool import cores, pool
+from memlake.datasets.executors.raying import ray
+from memlake.datasets.executors.serial import opened, serial
+from memlake.errors import InvalidInput
+
+MARGIN = 1.5  # what is gained must be this much more than what it costs: both are estimates
+BYTES_A_SECOND = 1e9  # through a pipe, there and back
+
+
+def choose(parallel: int | bool | None = None, engine: str | None = None) -> Executor:
+    """`parallel`: how many workers; True or -1: one for each core; None or 1: in process. `engine`: local or ray.
+
+    A local pool is used only where it gains time; see `auto`. An engine asked for by name is used.
+    """
+    n = _workers(parallel)
+    if engine in (None, "local"):
+        return serial() if n in (None, 1) else Auto(pool(n or cores()))
+    if engine == "ray" or engine.startswith("ray://"):
+        return ray(None if engine == "ray" else engine, workers=n or None)
+    raise InvalidInput(
+        f"engine is {engine!r}, which is none we know. Nothing was run.",
+        hint='engine="local", "ray" or "ray://host:port"',
+    )
+
+
+def _workers(parallel: int | bool | None) -> int | None:
+    """None: nothing was asked for; 0: as many as there are."""
+    if parallel is None or parallel is False:
+        return None
+    if parallel is True or parallel == -1:
+        return 0
+    if parallel < 1:
+        raise InvalidInput(
+            f"parallel is {parallel!r}. Nothing was run.", hint="a number of workers from 1, or True for one per core"
+        )
+    return parallel
+
+
+class Auto:
+    """An executor that is used when that gains time."""
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+        self.workers = executor.workers
+
+    def start_seconds(self) -> float:
+        return 0.0
+
+    def warm(self) -> bool:
+        return True
+
+    def map(self, work: Work, items: Iterable[Any]) -> Iterator[tuple[int, Any]]:
+        return auto(self._executor, work, items)
+
+
+class _Spent(NamedTuple):
+    """What the items done in this process took, in seconds."""
+
+    opening: float = 0.0
+    wall: float = 0.0
+    cpu: float = 0.0
+    items: int = 0
+
+
+def auto(executor: Executor, work: Work, items: Iterable[Any]) -> Iterator[tuple[int, Any]]:
+    """In this process, until what is left to do is worth sending elsewhere, and the executor has started meanwhile.
+
+    How much is left is known from `len(items)` (or `__length_hint__`); else as much is taken to be left as was done.
+    """
+    total = length_hint(items, -1)
+    left, leaving = iter(items), False
+    begun = perf_counter()
+    with opened(work):
+        spent = _Spent(opening=perf_counter() - begun)
+        for item in left:
+            wall, cpu = perf_counter(), process_time()
+            result = work(item)
+            spent = _Spent(
+                spent.opening, spent.wall + perf_counter() - wall, spent.cpu + process_time() - cpu, spent.items + 1
+            )
+            yield spent.items - 1, result
+            if spent.items & (spent.items - 1) == 0:  # after 1, 2, 4, 8 ... items: to look costs, too
+                leaving = _gains(executor, spent, total) > 0
+                leaving = leaving and _gains(executor, spent, total, _moving(item, result)) > 0
+            if leaving and executor.warm():
+                break
+        else:
+            return
+        del item, result
+    for index, result in executor.map(work, left):
+        yield spent.items + index, result
+
+
+def _gains(executor: Executor, spent: _Spent, total: int, moving: float = 0.0) -> float:
+    """Seconds of wall time that are gained by leaving now, at least."""
+    left = total - spent.items if total >= 0 else spent.items
+    each = spent.wall / spent.items
+    # Work that waits for something else is not held up by other work on the same core.
+    ways = min(executor.workers, max(1.0, cores() * spent.wall / max(spent.cpu, 1e-9)))
+    return left * (each - max(each / ways, moving)) - MARGIN * (executor.start_seconds() + spent.opening)
+
+
+def _moving(item: Any, result: Any) -> float:
+    """Seconds to send an item and its result: done by this process, whatever the number of workers."""
+    begun = perf_counter()
+    body, beside = pack((item, result))
+    unpack(body, beside)
+    return perf_counter() - begun + (body.nbytes + sum(one.nbytes for one in beside)) / BYTES_A_SECOND
