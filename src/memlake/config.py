@@ -119,6 +119,7 @@ class Settings:
     search_recency: float = _setting(0.05, "how much being recent may add to a hit's score, as a share", least=0)
     search_access: float = _setting(0.0, "how much being read often may add to a hit's score, as a share", least=0)
     access_flush_seconds: float = _setting(60.0, "how often the counts of what was read are written down", least=0)
+    storage_cache_gb: float = _setting(10.0, "how much of remote files is kept; the least used go first", least=0)
     color_ui: str = _setting("auto", "when output is coloured", choices=("auto", "always", "never"))
 
     def __post_init__(self) -> None:
@@ -436,6 +437,27 @@ def outside(name: str) -> str:
     Keys are read from the environment alone: settings are listed, shown and copied.
     """
     return os.environ.get(name, "").strip() if name else ""
+
+
+def aws_profile(name: str = "") -> dict[str, str]:
+    """What the files that `aws configure` writes say of a profile; empty when there are none."""
+    name = name or outside("AWS_PROFILE") or "default"
+    credentials = outside("AWS_SHARED_CREDENTIALS_FILE") or "~/.aws/credentials"
+    settings = outside("AWS_CONFIG_FILE") or "~/.aws/config"
+    section = name if name == "default" else f"profile {name}"
+    return _ini(settings, section) | _ini(credentials, name)
+
+
+def _ini(path: str, section: str) -> dict[str, str]:
+    import configparser
+
+    parser = configparser.ConfigParser(interpolation=None)
+    try:
+        parser.read(os.path.expanduser(path), encoding="utf-8")
+    except (configparser.Error, OSError, UnicodeError) as error:
+        what = f"{path} cannot be read: {type(error).__name__}."  # its text may quote a key
+        raise InvalidInput(what, hint="Correct it, or give what you need in client_config.") from None
+    return dict(parser[section]) if section in parser else {}
 
 
 def one_thread_of_algebra() -> None:

@@ -72,6 +72,13 @@ class Connection:
             return NotFound(f"{self.url} has no {name}.")
         if "StartTooLarge" in text or "status code: 416" in text:
             return Corrupt(f"{name} in {self.url} is shorter than it must be.", hint="Run memlake fsck --full.")
+        if isinstance(error, kinds.InvalidPathError):
+            key = re.search(r'"(.*?)"', text)
+            what = f"{self.url} has a key that cannot be a path: {key[1] if key else name!r}. Nothing was read."
+            return InvalidInput(what, hint="Rename it (no empty part, no . or ..), or name a folder beside it.")
+        if re.search(r"PermanentRedirect|redirect without LOCATION|AuthorizationHeaderMalformed", text):
+            hint = 'Set AWS_REGION, or give client_config={"region": ...}.'
+            return InvalidInput(f"{self.url} is in another region than it was asked in.", hint=hint)
         # The addresses are where a cloud keeps a machine's credentials: it was asked when none were given.
         refused = isinstance(error, (kinds.PermissionDeniedError, kinds.UnauthenticatedError))
         if refused or re.search(r"status code: 40[13]|169\.254\.169\.254|metadata\.google", text):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,7 +10,8 @@ import pytest
 from memlake.datasets import storages
 from memlake.datasets.storages import Access
 from memlake.datasets.storages.access import bucket_options
-from memlake.errors import NotFound
+from memlake.datasets.storages.buckets import connect
+from memlake.errors import InvalidInput, NotFound
 from tests.datasets.storages.conftest import KEY, S3, SECRET, paths, rows
 
 
@@ -106,6 +108,49 @@ def test_settings_of_google_and_azure_are_translated() -> None:
     azure = Access(client_config={"account_name": "acme", "account_key": "a2V5", "sas_token": "s"})
     assert bucket_options("gs", google) == {"service_account_path": "/keys/me.json"}
     assert bucket_options("az", azure) == {"account_name": "acme", "account_key": "a2V5", "sas_key": "s"}
+
+
+def test_buckets_of_google_and_azure_can_be_opened_with_what_is_translated() -> None:
+    """As far as it goes without a server of theirs: obstore refuses a setting that it does not know."""
+    azure = {"account_name": "acme", "account_key": "a2V5", "endpoint_url": "http://127.0.0.1:10000/acme"}
+    assert connect("gs://b", Access(anon=True)).scheme == "gs"
+    assert connect("az://b", Access(client_config=azure)).scheme == "az"
+    assert connect("az://b", Access(True, {"account_name": "acme"})).scheme == "az"
+    with pytest.raises(InvalidInput, match="cannot be opened with these options: acount"):
+        connect("az://b", Access(client_config={"acount": "acme"}))
+
+
+def test_a_bucket_is_reached_by_the_environment_alone(s3: S3, monkeypatch: pytest.MonkeyPatch) -> None:
+    s3.put("x/a", b"1")
+    names = {"AWS_ENDPOINT_URL": s3.endpoint, "AWS_REGION": "us-east-1"}
+    for name, value in {**names, "AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": SECRET}.items():
+        monkeypatch.setenv(name, value)
+    assert paths(f"{s3.uri}/x/") == ["x/a"]
+
+
+def test_keys_are_found_where_the_tools_of_aws_keep_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    aws = tmp_path / ".aws"
+    aws.mkdir()
+    (aws / "credentials").write_text(f"[default]\naws_access_key_id = {KEY}\naws_secret_access_key = {SECRET}\n"
+                                     "[other]\naws_access_key_id = O\naws_secret_access_key = P%\n")  # fmt: skip
+    (aws / "config").write_text("[default]\nregion = eu-west-1\n[profile other]\nregion = us-west-2\n")
+    keys = {"access_key_id": KEY, "secret_access_key": SECRET, "region": "eu-west-1"}
+    assert bucket_options("s3", Access()) == keys
+    assert bucket_options("s3", Access(anon=True)) == {"skip_signature": True, "region": "eu-west-1"}
+    assert bucket_options("s3", Access(client_config={"key": "K", "secret": "S", "region": "r"})) == {
+        "access_key_id": "K", "secret_access_key": "S", "region": "r"
+    }  # fmt: skip
+    other = {"access_key_id": "O", "secret_access_key": "P%", "region": "us-west-2"}
+    assert bucket_options("s3", Access(client_config={"profile": "other"})) == other
+    monkeypatch.setenv("AWS_PROFILE", "other")
+    assert bucket_options("s3", Access()) == other
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "E")
+    monkeypatch.setenv("AWS_REGION", "e")
+    assert bucket_options("s3", Access()) == {}, "obstore reads the environment itself"
+    (aws / "credentials").write_text("no section")
+    with pytest.raises(InvalidInput, match="credentials cannot be read"):
+        bucket_options("s3", Access(client_config={"profile": "other"}))
 
 
 def test_what_may_be_kept_of_an_access_has_no_secret(s3: S3) -> None:

@@ -77,6 +77,9 @@ def test_a_folder_whose_name_has_wildcards_is_meant_itself(here: Path) -> None:
     make(here, "data[1]/x", "data1/y")
     assert paths("data[1]") == ["data[1]/x"]
     assert storages.split("data[1]/") == (here.as_uri(), "data[1]/")
+    assert paths("data[1]/*") == ["data[1]/x"]
+    os.chdir("data[1]")
+    assert paths("x") == ["x"] and paths("../data?/*") == [f"{here.name}/data1/y"]
 
 
 def test_a_pattern_without_stars_over_folders_does_not_walk_deeper(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,6 +31,7 @@ _SPELLINGS: dict[str, dict[str, tuple[str, ...]]] = {
         "session_token": ("aws_session_token", "session_token", "aws_token", "token"),
         "region": ("region_name", "aws_region", "aws_default_region", "region"),
         "endpoint": ("endpoint_url", "aws_endpoint_url", "aws_endpoint", "endpoint"),
+        "profile": ("aws_profile", "profile_name", "profile"),
     },
     "gs": {
         "service_account_path": ("google_service_account", "service_account_path", "service_account", "token"),
@@ -46,6 +47,7 @@ _SPELLINGS: dict[str, dict[str, tuple[str, ...]]] = {
         "client_secret": ("azure_client_secret", "client_secret"),
     },
 }
+_KEYS_OF_S3 = ("access_key_id", "secret_access_key", "session_token")
 _NESTED = ("client_kwargs", "config_kwargs")
 _OPEN_WORDS = {"endpoint": "endpoint_url", "region": "region", "account_name": "account_name"}  # never secret
 
@@ -62,11 +64,24 @@ def bucket_options(scheme: str, access: Access) -> dict[str, Any]:
     options = {ours.get(key, key): value for key, value in given.items() if key != "anon" and value is not None}
     if anon:
         options["skip_signature"] = True
-    if scheme == "s3" and "endpoint" not in options and (endpoint := config.outside("AWS_ENDPOINT_URL")):
-        options["endpoint"] = endpoint
+    if scheme == "s3":
+        options = _from_outside(options, anon=bool(anon)) | options
+        options.pop("profile", None)
     if str(options.get("endpoint", "")).startswith("http://"):
         options.setdefault("allow_http", True)
     return options
+
+
+def _from_outside(given: Mapping[str, Any], *, anon: bool) -> dict[str, Any]:
+    """What boto3 would find and obstore does not look for: the endpoint, and a profile's keys and region."""
+    profile = config.aws_profile(given.get("profile", ""))
+    found = {name: profile.get(f"aws_{name}", "") for name in _KEYS_OF_S3}
+    if anon or "access_key_id" in given or (config.outside("AWS_ACCESS_KEY_ID") and "profile" not in given):
+        found = {}
+    if not config.outside("AWS_REGION") and not config.outside("AWS_DEFAULT_REGION"):
+        found["region"] = profile.get("region", "")
+    found["endpoint"] = config.outside("AWS_ENDPOINT_URL") or profile.get("endpoint_url", "")
+    return {name: value for name, value in found.items() if value}
 
 
 def describe(access: Access) -> dict[str, Any]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import random
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 
@@ -14,12 +16,19 @@ from memlake.datasets.storages.access import Access, bucket_options
 from memlake.datasets.storages.columns import Listed, batch_of
 from memlake.datasets.storages.location import Location
 from memlake.datasets.storages.patterns import compiled
-from memlake.errors import Denied, NotFound
+from memlake.datasets.storages.remote import Known, Named, Remote, changed, gone
+from memlake.errors import Corrupt, Denied, NotFound, Unavailable
 from memlake.objects.connection import Connection
 
 Meta = dict[str, Any]
 _PAGE = 5000  # keys held at once
 _ASKERS = 16
+_ATTEMPTS = 4
+_KEYS = {
+    "s3": "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY",
+    "gs": "GOOGLE_APPLICATION_CREDENTIALS",
+    "az": "AZURE_STORAGE_ACCOUNT_NAME, AZURE_STORAGE_ACCOUNT_KEY",
+}
 
 
 _OPEN: dict[tuple[str, str], Connection] = {}
@@ -42,7 +51,7 @@ def asking(bucket: Connection, name: str, *, missing: str = "name") -> Iterator[
             yield
     except Denied as error:
         hint = "For a public bucket give anon=True; else give keys in client_config or the environment"
-        raise Denied(error.message, hint=f"{hint} (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY).") from None
+        raise Denied(error.message, hint=f"{hint} ({_KEYS[bucket.scheme]}).") from None
 
 
 def list_bucket(location: Location, access: Access, *, depth: int | None) -> Iterator[pa.RecordBatch]:
@@ -117,4 +126,54 @@ def _batch(source: str, files: list[Meta]) -> pa.RecordBatch:
 
 def _bare(meta: Meta) -> str:
     """An etag without its quotes; a store that keeps none is told apart by time and size."""
-    return (meta["e_tag"] or f"{meta['last_modified'].isoformat()}-{meta['size']}").strip('"')
+    return (meta["e_tag"] or f"{int(meta['last_modified'].timestamp())}-{meta['size']}").strip('"')
+
+
+def reach(file: Named, access: Access) -> Remote:
+    """A key as bytes to read; what is not known of it is asked for."""
+    bucket = connect(file.source, access)
+    if not file.etag:
+        if (meta := find(bucket, file.path)) is None:
+            raise gone(file)
+        known = Known(file.source, file.path, meta["size"], file.version, _bare(meta))
+    else:
+        known = Known(file.source, file.path, file.size, file.version, file.etag)
+    return Remote(known, lambda start, end: _read(bucket, known, (start, end)))
+
+
+def _read(bucket: Connection, file: Known, span: tuple[int, int]) -> bytes:
+    """obstore asks again when refused, not when an answer breaks off: that is done here."""
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            data = _ask(bucket, file, span)
+        except Unavailable:
+            if attempt == _ATTEMPTS:
+                raise
+        else:
+            if len(data) == span[1] - span[0]:
+                return data
+        time.sleep(random.uniform(0, 0.2 * 2**attempt))
+    raise Unavailable(f"{file.uri} gave fewer bytes than were asked for, {_ATTEMPTS} times.", hint="Run it again.")
+
+
+def _ask(bucket: Connection, file: Known, span: tuple[int, int]) -> bytes:
+    """What is compared is the answer's own etag: not every store knows If-Match."""
+    options: dict[str, Any] = {"version": file.version} if file.version else {}
+    if span[1] > span[0]:
+        options["range"] = span
+    try:
+        with asking(bucket, file.path):
+            answer = bucket.obstore.get(bucket.store, file.path, options=options)
+            if _bare(answer.meta) != file.etag:
+                raise changed(file)
+            return bytes(answer.bytes())
+    except (NotFound, Corrupt) as error:
+        if "no bucket" in error.message:
+            raise
+        raise (changed(file) if isinstance(error, Corrupt) else gone(file)) from None  # Corrupt: it became shorter
+
+
+def write_object(location: Location, data: bytes | BinaryIO, access: Access) -> None:
+    bucket = connect(location.source, access)
+    with asking(bucket, location.prefix, missing="bucket"):
+        bucket.obstore.put(bucket.store, location.prefix, data)

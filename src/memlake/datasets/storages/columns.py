@@ -32,10 +32,10 @@ class Listed(NamedTuple):
     version: Sequence[str] | None = None
 
 
-def batch_of(source: str, listed: Listed) -> pa.RecordBatch:
+def batch_of(source: str | Sequence[str], listed: Listed) -> pa.RecordBatch:
     rows = len(listed.path)
     columns = [
-        pa.repeat(source, rows),
+        pa.repeat(source, rows) if isinstance(source, str) else pa.array(source, pa.string()),
         pa.array(listed.path, pa.string()),
         pa.array(listed.size, pa.int64()),
         pa.repeat("", rows) if listed.version is None else pa.array(listed.version, pa.string()),

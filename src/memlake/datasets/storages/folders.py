@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import difflib
 import os
+import shutil
 import stat
+import uuid
 from collections.abc import Iterator
-from typing import NamedTuple
+from io import BytesIO
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,7 +19,9 @@ from memlake.config import FOLDER
 from memlake.datasets.storages.columns import ROWS, LeftOut, Listed, batch_of
 from memlake.datasets.storages.location import Location, local_root
 from memlake.datasets.storages.patterns import Pattern, compiled
-from memlake.errors import Denied, InvalidInput, NotFound
+from memlake.datasets.storages.remote import Named, changed, gone
+from memlake.errors import Denied, InvalidInput, NotFound, Unavailable
+from memlake.objects import disk
 
 Found = Iterator[tuple[str, os.DirEntry[str]]]
 
@@ -173,3 +179,46 @@ def _nearest(path: str) -> str:
     except OSError:
         close = []
     return f"Did you mean {os.path.join(path, close[0])}?" if close else f"{path} is there, and has no {name!r}."
+
+
+def local_path(file: Named) -> str:
+    """Where a local file is; never outside the folder its source names."""
+    if ".." in file.path.split("/") or file.path.startswith("/") or "\0" in file.path:
+        what = f"{file.path!r} leads out of {file.source}; it was not opened."
+        raise InvalidInput(what, hint="A path is relative to its source, without '..'.")
+    return f"{local_root(file.source)}/{file.path}"
+
+
+def open_local(file: Named) -> BinaryIO:
+    path = local_path(file)
+    try:
+        found = open(path, "rb")  # noqa: SIM115 (given to the caller)
+    except FileNotFoundError:
+        raise gone(file) from None
+    except PermissionError:
+        raise Denied(f"{path} may not be read.", hint="Check who owns it (ls -l).") from None
+    except OSError as error:
+        raise Unavailable(f"{path} cannot be read: {error.strerror}.") from error
+    if file.etag and not _is_same(file.etag, os.fstat(found.fileno())):
+        found.close()
+        raise changed(file)
+    return found
+
+
+def _is_same(etag: str, facts: os.stat_result) -> bool:
+    """By time and size alone: a copy that kept both (rsync -t, cp -p) has another inode and the same bytes."""
+    return etag.rpartition("-")[0] == etag_of(facts).rpartition("-")[0]
+
+
+def write_local(location: Location, data: bytes | BinaryIO) -> None:
+    """Under another name first: a reader meets the old bytes or the new ones, never a part."""
+    path = Path(local_root(location.source), location.prefix)
+    temporary = path.with_name(f".{path.name[:100]}.{uuid.uuid4().hex}.tmp")
+    with disk.named_errors(f"writing {path}"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with open(temporary, "xb") as into:
+                shutil.copyfileobj(BytesIO(data) if isinstance(data, bytes) else data, into, 1 << 20)
+            disk.rename(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)

@@ -60,11 +60,20 @@ def _file_path(text: str) -> str:
 
 def _local(text: str) -> Location:
     path = os.path.abspath(os.path.expanduser(text))
-    if has_wildcard(path) and not os.path.lexists(path):
-        slash = "/" if text.endswith("/") else ""
-        folder, pattern = divide(path + slash)
-        return Location(*_parent(folder, slash="/"), _whole(pattern))
+    folder, pattern = _divide_local(path)
+    if pattern:
+        return Location(*_parent(folder, slash="/"), _whole(pattern + "/" if text.endswith("/") else pattern))
     return Location(*_parent(path, slash="/" if text.endswith("/") or os.path.isdir(path) else ""))
+
+
+def _divide_local(path: str) -> tuple[str, str]:
+    """The folder and the pattern; a name that is there is meant itself, whatever is in it."""
+    folder, names = "", path.split("/")
+    for at, name in enumerate(names):
+        if has_wildcard(name) and not os.path.lexists(folder + name):
+            return folder, "/".join(names[at:])
+        folder += f"{name}/"
+    return path, ""
 
 
 def _parent(path: str, *, slash: str) -> tuple[str, str]:
