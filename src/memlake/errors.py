@@ -9,6 +9,7 @@
     |-- Conflict         it would undo or overwrite someone's work      exit 1     HTTP 409
     |-- AlreadyExists    the name is taken                              exit 128   HTTP 409
     |-- Nothing          there is nothing to do                         exit 1     HTTP 409
+    |-- RowFailed        a function of the user's raised on a row       exit 1     HTTP 422
     |-- Denied           not allowed                                    exit 128   HTTP 403
     |-- Purged           the content was erased on purpose              exit 128   HTTP 410
     |-- Corrupt          stored bytes do not match their hash           exit 128   HTTP 500
@@ -68,6 +69,10 @@ class AlreadyExists(Error):
 
 class Nothing(Error):
     kind, exit_code, http_status = "nothing", 1, 409
+
+
+class RowFailed(Error):
+    kind, exit_code, http_status = "row_failed", 1, 422
 
 
 class Denied(Error):

@@ -111,8 +111,8 @@ def _partial(first: str, rests: Sequence[str], schema: pa.Schema) -> tuple[Expre
     """A struct of just these fields of a struct."""
     tree: dict[str, list[str]] = {}
     for rest in rests:
-        name, _, deeper = rest.partition(".")
-        tree.setdefault(name, []).extend([deeper] if deeper else [])
+        name, _, below = rest.partition(".")
+        tree.setdefault(name, []).extend([below] if below else [])
     pieces, fields = [], []
     for name, deeper in tree.items():
         path = f"{first}.{name}"

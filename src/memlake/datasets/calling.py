@@ -6,6 +6,7 @@ import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,8 +19,9 @@ from memlake.datasets.fingerprint import Fingerprint, fingerprint
 from memlake.datasets.frames import Family, Fragment, Frame
 from memlake.datasets.plan import Call
 from memlake.datasets.recall import DEAR, KEY, Known
-from memlake.datasets.running import Done, Failed, RowError, Work, is_unknown
+from memlake.datasets.running import Done, Failed, Work, is_unknown
 from memlake.datasets.settings import Settings
+from memlake.errors import RowFailed
 
 _WORTH = 0.05  # seconds: what ran longer is sealed and remembered
 _ITEM = 0.25  # seconds an item of work should take
@@ -50,6 +52,11 @@ class Pace:
 
     rows: int = 0
     seconds: float = 0.0
+    total: int = 0
+
+    def left(self) -> float:
+        """Seconds of work that are probably left."""
+        return max(self.total - self.rows, 0) * self.cost
 
     def add(self, rows: int, seconds: float) -> None:
         self.rows += rows
@@ -61,6 +68,19 @@ class Pace:
 
     def next(self) -> int:
         return _FIRST if not self.rows else int(min(max(_ITEM / max(self.cost, 1e-9), 1), _MOST))
+
+
+class _Items:
+    """Items of work, pulled as they are needed, and how much work they still are."""
+
+    def __init__(self, items: Iterator[pa.Table], pace: Pace) -> None:
+        self._items, self._pace = items, pace
+
+    def __iter__(self) -> Iterator[pa.Table]:
+        return self._items
+
+    def seconds_left(self) -> float:
+        return self._pace.left()
 
 
 class Calling:
@@ -134,9 +154,10 @@ class Calling:
                     finished.append(shard)
 
         numbers, finished = itertools.count(), list[Shard]()
-        executor = self._executor()
+        self.pace.total = total
+        executor = executors.choose(self.settings.parallel or True, self.settings.engine)
         with self.told.progress(self.call.name, total) as progress:
-            for number, done in executor.map(self._work(), work()):
+            for number, done in executor.map(self._work(), _Items(work(), self.pace)):
                 shard, rows = items.pop(number)
                 self._take(shard, rows, done)
                 progress(len(rows))
@@ -151,15 +172,12 @@ class Calling:
         if self.trusted and not self.failures:
             self.engine.recall.drop_pieces(self.pieces)
 
-    def _executor(self) -> executors.Executor:
-        return executors.serial()
-
     def _work(self) -> Work:
         call = self.call
         columns = pa.schema([self.frame.schema.field(name) for name in call.columns])
         return Work(
             call.kind, call.function, call.binds, call.wanted, columns, call.made, call.single, self.settings,
-            call.setup, dict(storages.ACCESS), None,
+            call.setup, dict(storages.ACCESS), self.told.cache if self.settings.cache else None,
         )  # fmt: skip
 
     def _shard(self, index: int, known: Known | None) -> Shard:
@@ -218,10 +236,10 @@ class Calling:
             self.pieces.add(self.engine.recall.keep_piece(self.function, keys, table))
             self.waiting, self.flushed = [], time.monotonic()
 
-    def _error(self, shard: Shard, rows: Array, failed: Failed) -> RowError:
+    def _error(self, shard: Shard, rows: Array, failed: Failed) -> RowFailed:
         row = shard.table.slice(int(rows[failed.row]), 1).to_pylist()[0]
         told = ", ".join(f"{name}={_brief(value)}" for name, value in row.items())
-        error = RowError(
+        error = RowFailed(
             f"{self.call.kind} {', '.join(f.name for f in self.call.made)}: {self.call.name}() failed on the row with "
             f"{told}:\n{failed.trace}{failed.text}\nNothing was saved; finished rows are remembered.",
             hint="Mend the function, or go on without such rows: settings(on_error='skip') or on_error='column'.",
@@ -353,8 +371,8 @@ class Answer(NamedTuple):
 class Told:
     """What a run tells the outside, and what it is told: fingerprints with the params in force, and progress."""
 
-    def __init__(self, params: Mapping[str, Any], progress: Any) -> None:
-        self._params, self.progress = params, progress
+    def __init__(self, params: Mapping[str, Any], progress: Any, cache: Path | None = None) -> None:
+        self._params, self.progress, self.cache = params, progress, cache
         self._known: dict[int, Fingerprint] = {}
 
     def fingerprint(self, call: Call) -> Fingerprint:

@@ -112,7 +112,8 @@ class Datasets:
     @contextlib.contextmanager
     def run(self, chain: Chain) -> Iterator[Engine]:
         """An engine for one chain."""
-        told = calling.Told({}, Progress(chain._settings.progress))
+        listings.reach(self.ground)
+        told = calling.Told({}, Progress(chain._settings.progress), self.ground.folder / "cache")
         engine = Engine(
             self.ground.parts, self.ground.recall, self.ground.folder / "tmp",
             lambda on, call: calling.Calling(on, call, told).run(),

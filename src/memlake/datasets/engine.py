@@ -30,7 +30,7 @@ _BATCH = 65_536
 
 
 class Ran(NamedTuple):
-    """What a function step did: rows it was called on, recalled and failed on, its seconds, why nothing was recalled."""
+    """What a function step did: rows called on, recalled and failed on, its seconds, why nothing was recalled."""
 
     name: str
     called: int

@@ -51,6 +51,7 @@ class Fragment(NamedTuple):
 
     def home(self, column: str) -> Family:
         """The family a column is read from: the last that has it."""
+        family: Family
         for family in reversed(self.families):
             if column in family.columns:
                 return family

@@ -60,6 +60,8 @@ def listed(ground: Ground, asked: Asked) -> Frame:
     if last is not None and not asked.update:
         return last[0]
     begun = time.perf_counter()
+    for uri in asked.uris if asked.access != storages.Access() else ():
+        storages.ACCESS[storages.split(uri)[0]] = asked.access
     one = field(asked)
     found = _found(asked, one)
     frame = _grown(ground, last[0], found, one) if last is not None else None
@@ -70,6 +72,14 @@ def listed(ground: Ground, asked: Asked) -> Frame:
     if last is None or sealed != last[0]:
         ground.recall.keep_listing(asked.name, sealed, time.perf_counter() - begun, storages.describe(asked.access))
     return sealed
+
+
+def reach(ground: Ground) -> None:
+    """Storages that were listed in another process are reached as they were then, secrets apart."""
+    for name, told in ground.recall.accesses().items():
+        for uri in name.split("\n")[:-3] if told else ():
+            given = dict(told)
+            storages.ACCESS.setdefault(storages.split(uri)[0], storages.Access(given.pop("anon", None), given))
 
 
 def age(ground: Ground, asked: Asked) -> float | None:

@@ -223,7 +223,7 @@ class Group(Plan):
     by: Mapping[str, Expression] = field(default_factory=dict)
     made: Mapping[str, Expression] = field(default_factory=dict)
 
-    def wants(self, columns: Columns) -> tuple[Columns, ...]:  # noqa: ARG002  groups are made of all their keys
+    def wants(self, columns: Columns) -> tuple[Columns, ...]:
         read = frozenset[str]().union(*(tops(e) for e in (*self.by.values(), *self.made.values())))
         return (read or frozenset(self.inputs[0].schema.names[:1]),)
 

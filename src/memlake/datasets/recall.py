@@ -96,11 +96,12 @@ class Recall:
 
     def keep_piece(self, function: str, keys: np.ndarray[Any, Any], table: pa.Table) -> int:
         """Rows of a shard that is not finished: what a killed run leaves for the next."""
+        number = 0
         with self._writing():
             sql = "INSERT INTO piece(function, row_keys, data, made) VALUES(?, ?, ?, ?)"
             self._db.run(sql, (bytes.fromhex(function), keys.tobytes(), _ipc(table), now()))
-            return self._db.last_id()
-        return 0
+            number = self._db.last_id()
+        return number
 
     def drop_pieces(self, pieces: Iterable[int]) -> None:
         """Let go of pieces whose shards are finished; others may be at work on theirs."""

@@ -18,8 +18,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memlake.datasets import executors, storages, types
+from memlake.datasets.files import File
 from memlake.datasets.settings import Settings
-from memlake.errors import Error, InvalidInput
+from memlake.errors import InvalidInput
 
 UNKNOWN = {b"memlake.unknown": b"1"}
 
@@ -39,12 +40,6 @@ class Done(NamedTuple):
     table: pa.Table
     failed: tuple[Failed, ...]
     seconds: float
-
-
-class RowError(Error):
-    """A function raised on a row."""
-
-    kind, exit_code, http_status = "function_failed", 1, 422
 
 
 @dataclass
@@ -68,6 +63,7 @@ class Work:
     def open(self) -> None:
         """Once in a process: reach the storages, load the models."""
         storages.ACCESS.update(self.access)
+        storages.use(self.cache)
         if self.given is None:
             self.given = {name: make() for name, make in self.setup.items()}
 
@@ -109,7 +105,7 @@ class Work:
         return self._placed(executors.run_async(_caught_async(call), rows, self.settings.concurrency), len(rows))
 
     def _threads(self, call: Callable[..., Any], rows: list[Any]) -> tuple[list[Any], tuple[Failed, ...]]:
-        return self._placed(executors.threaded(_caught(call), rows, self.settings.threads), len(rows))
+        return self._placed(executors.run_threads(_caught(call), rows, self.settings.threads), len(rows))
 
     def _placed(self, results: Iterable[tuple[int, Any]], count: int) -> tuple[list[Any], tuple[Failed, ...]]:
         """Results in the order of their rows, however they came."""
@@ -159,9 +155,16 @@ class Work:
         if not self.binds:
             return iter([()] * batch.num_rows)
         columns = [
-            types.decode(*_column(batch, self.schema, path), self.wanted.get(name)) for name, path in self.binds.items()
+            self._ahead(types.decode(*_column(batch, self.schema, path), self.wanted.get(name)))
+            for name, path in self.binds.items()
         ]
         return zip(*columns, strict=True)
+
+    def _ahead(self, column: list[Any]) -> Iterable[Any]:
+        """Remote files are read ahead of the function; anything else is as it is."""
+        first = next((one for one in column if one is not None), None)
+        remote = isinstance(first, File) and not first.source.startswith("file:")
+        return storages.prefetch(column, self.settings.prefetch) if remote and self.settings.prefetch else column
 
     # -- batches ------------------------------------------------------------------------------
 

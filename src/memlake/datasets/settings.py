@@ -17,8 +17,7 @@ class Settings(NamedTuple):
     batch_size: int = 4096  # rows of a batch_map
     concurrency: int = 64  # rows of an async function under way at once
     threads: int = 1  # rows of a function that waits for others under way at once
-    engine: Literal["local", "ray"] = "local"
-    address: str | None = None  # of a Ray cluster
+    engine: str = "local"  # or "ray", or the address of a Ray cluster
     recompute: bool = False
     on_error: Literal["raise", "skip", "column"] = "raise"
     namespace: str = ""
@@ -29,14 +28,14 @@ class Settings(NamedTuple):
         if unknown:
             raise InvalidInput(f"there is no setting {unknown[0]!r}.", hint=f"There are: {', '.join(self._fields)}.")
         new = self._replace(**{key: value for key, value in given.items() if value is not None})
-        if new.parallel is True:
-            new = new._replace(parallel=0)
+        if new.parallel is True or new.parallel == -1:
+            new = new._replace(parallel=0)  # one worker a core
         for key in ("parallel", "prefetch", "batch_size", "concurrency", "threads"):
             least = 0 if key in ("parallel", "prefetch") else 1
             if not isinstance(getattr(new, key), int) or getattr(new, key) < least:
                 raise InvalidInput(f"{key} is {getattr(new, key)!r}; it takes a whole number, {least} or more.")
         if new.on_error not in ON_ERROR:
             raise InvalidInput(f"on_error is {new.on_error!r}; it takes one of {', '.join(ON_ERROR)}.")
-        if new.engine not in ("local", "ray"):
-            raise InvalidInput(f"engine is {new.engine!r}; it takes 'local' or 'ray'.")
+        if new.engine not in ("local", "ray") and not str(new.engine).startswith("ray://"):
+            raise InvalidInput(f"engine is {new.engine!r}; it takes 'local', 'ray' or 'ray://host:port'.")
         return new

@@ -76,9 +76,11 @@ class _Spent(NamedTuple):
 def auto(executor: Executor, work: Work, items: Iterable[Any]) -> Iterator[tuple[int, Any]]:
     """In this process, until what is left to do is worth sending elsewhere, and the executor has started meanwhile.
 
-    How much is left is known from `len(items)` (or `__length_hint__`); else as much is taken to be left as was done.
+    How much is left is known from `items.seconds_left()`, where items differ, or from `len(items)` (or
+    `__length_hint__`); else as much is taken to be left as was done.
     """
     total = length_hint(items, -1)
+    known = getattr(items, "seconds_left", None)
     left, leaving = iter(items), False
     begun = perf_counter()
     with opened(work):
@@ -91,8 +93,9 @@ def auto(executor: Executor, work: Work, items: Iterable[Any]) -> Iterator[tuple
             )
             yield spent.items - 1, result
             if spent.items & (spent.items - 1) == 0:  # after 1, 2, 4, 8 ... items: to look costs, too
-                leaving = _gains(executor, spent, total) > 0
-                leaving = leaving and _gains(executor, spent, total, _moving(item, result)) > 0
+                seconds = known() if known else _seconds_left(spent, total)
+                leaving = _gains(executor, spent, seconds) > 0
+                leaving = leaving and _gains(executor, spent, seconds, _moving(item, result)) > 0
             if leaving and executor.warm():
                 break
         else:
@@ -102,13 +105,17 @@ def auto(executor: Executor, work: Work, items: Iterable[Any]) -> Iterator[tuple
         yield spent.items + index, result
 
 
-def _gains(executor: Executor, spent: _Spent, total: int, moving: float = 0.0) -> float:
-    """Seconds of wall time that are gained by leaving now, at least."""
+def _seconds_left(spent: _Spent, total: int) -> float:
     left = total - spent.items if total >= 0 else spent.items
+    return left * spent.wall / spent.items
+
+
+def _gains(executor: Executor, spent: _Spent, seconds: float, moving: float = 0.0) -> float:
+    """Seconds of wall time that are gained by leaving now, at least, of those that are left."""
     each = spent.wall / spent.items
     # Work that waits for something else is not held up by other work on the same core.
     ways = min(executor.workers, max(1.0, cores() * spent.wall / max(spent.cpu, 1e-9)))
-    return left * (each - max(each / ways, moving)) - MARGIN * (executor.start_seconds() + spent.opening)
+    return seconds * (1 - max(1 / ways, moving / max(each, 1e-9))) - MARGIN * (executor.start_seconds() + spent.opening)
 
 
 def _moving(item: Any, result: Any) -> float:
