@@ -77,6 +77,10 @@ def _shown_other(kind: pa.DataType) -> str:
         return "Decimal"
     if pa.types.is_timestamp(kind):
         return "datetime"
+    if pa.types.is_interval(kind) or pa.types.is_duration(kind):
+        return "timedelta"
+    if pa.types.is_dictionary(kind):
+        return _shown(kind.value_type, "")
     return str(kind)
 
 
@@ -93,7 +97,6 @@ PLAIN: Final = {
     "large_binary": "bytes",
     "date32[day]": "date",
     "time64[us]": "time",
-    "duration[us]": "timedelta",
     "null": "None",
 }
 

@@ -93,11 +93,13 @@ def _typed(annotation: Any, inside: Classes) -> Typed:
         found = rule(annotation, inside)
         if found is not None:
             return found
-    raise Unsupported(_said(annotation))
+    lists = " (its .tolist() can be)" if hasattr(annotation, "tolist") else ""
+    raise Unsupported(_said(annotation) + lists)
 
 
 def _said(annotation: Any) -> str:
-    return getattr(annotation, "__qualname__", None) or str(annotation)
+    name = getattr(annotation, "__qualname__", None) if isinstance(annotation, type) else None
+    return name or str(annotation)
 
 
 def _plain(annotation: Any, _: Classes) -> Typed | None:
