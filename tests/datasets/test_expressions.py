@@ -161,6 +161,15 @@ def test_every_kind_of_value_is_bound_and_comes_back(given: Any, back: Any) -> N
     assert values(lit(given), ROWS.slice(0, 1))[0] == back
 
 
+def test_a_name_inside_a_column_may_hold_quotes() -> None:
+    rows = pa.table({"s": [{"it's": 1, 'a "b"': 2}]})
+    assert values(C("s")["it's"] + C("s")['a "b"'], rows) == [3]
+
+
+def test_an_array_on_the_left_is_compared_as_one_value() -> None:
+    assert values(np.array([1, 2, 3]) == C("l")) == [True, False, None]
+
+
 def test_values_are_never_text_of_the_statement() -> None:
     into = Params()
     sql = ((C("t") == "secret") & C("t").in_(["secret", "other"])).sql(into)

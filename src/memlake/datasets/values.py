@@ -73,7 +73,7 @@ def value_key(value: Any) -> Hashable:
         return ("list", *(value_key(one) for one in value))
     if isinstance(value, dict):
         return ("dict", *((key, value_key(one)) for key, one in value.items()))
-    return (type(value).__name__, repr(value))
+    return repr(value)
 
 
 def sql_type(to: Any) -> str:
