@@ -145,7 +145,7 @@ class _Job(Crew):
         thread = threading.current_thread()
         while thread not in self._hired:
             if self._cancelled:
-                raise Died("not started")
+                raise Died("was not started")
             worker = self._hired[thread] = self._pool.hire()
             was_idle = worker.is_up
             try:
@@ -162,7 +162,7 @@ class _Job(Crew):
 def _gave_up(index: int, died: Died) -> Unavailable:
     memory = "SIGKILL" in died.how
     return Unavailable(
-        f"The worker process was {died.how} at item {index}, {TRIES} times, each time a new process. "
+        f"The worker process {died.how} at item {index}, {TRIES} times, each time a new process. "
         "The results of the other items were kept.",
         hint="the system kills processes when memory is short: use fewer workers or smaller batches"
         if memory

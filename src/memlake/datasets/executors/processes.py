@@ -31,7 +31,7 @@ class Worker:
 
     def __init__(self, threads: int) -> None:
         if _exiting:
-            raise Died("not started: Python is ending")
+            raise Died("was not started: Python is ending")
         self._threads = threads
         self.is_up = False
         theirs_in, self._outward = os.pipe()
@@ -98,7 +98,7 @@ class Worker:
         self.kill()  # one that is ending by itself keeps its own signal or code
         code = self._process.wait()
         self.forget()
-        return f"killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+        return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
 
     def forget(self) -> None:
         os.close(self._outward)

@@ -130,7 +130,7 @@ def _outcome(shipped: Shipped) -> Any:
 def _lost(index: int, error: Exception) -> Failure:
     return Failure(
         Unavailable(
-            f"Ray lost item {index} {TRIES} times: {type(error).__name__}: {str(error).splitlines()[0]} "
+            f"Ray lost item {index}, {TRIES} times: {type(error).__name__}: {str(error).splitlines()[0]}\n"
             "The results of the other items were kept.",
             hint="nodes or their memory are short: give each worker more (memory=, num_cpus=) or use smaller batches",
         )
