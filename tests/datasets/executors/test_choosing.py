@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Iterator
 
@@ -143,6 +144,21 @@ def test_opening_again_elsewhere_counts_as_a_cost() -> None:
     assert not executor.used and Model.loads == 1
 
 
+def test_what_was_opened_in_process_is_not_sent_to_the_workers() -> None:
+    class Model:
+        def open(self) -> None:
+            self.lock = threading.Lock()  # as a loaded model, nothing that can be pickled
+
+        def __call__(self, item: int) -> int:
+            time.sleep(0.02)
+            with self.lock:
+                return os.getpid()
+
+    list(pool(2).map(str, range(8)))
+    pids = [pid for _, pid in auto(pool(2), Model(), range(100))]
+    assert pids[0] == HERE and pids[-1] != HERE
+
+
 def test_items_that_are_dear_to_send_stay() -> None:
     def glance(data: bytes) -> int:
         time.sleep(0.002)
@@ -150,5 +166,5 @@ def test_items_that_are_dear_to_send_stay() -> None:
 
     light, large = Warm(), Warm()
     list(auto(light, glance, [b"x"] * 50))
-    list(auto(large, glance, [bytes(10_000_000)] * 50))
+    list(auto(large, glance, [bytes(60_000_000)] * 50))
     assert light.used and not large.used

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from copy import copy
 from operator import length_hint
 from time import perf_counter, process_time
 from typing import Any, NamedTuple
@@ -82,12 +83,13 @@ def auto(executor: Executor, work: Work, items: Iterable[Any]) -> Iterator[tuple
     total = length_hint(items, -1)
     known = getattr(items, "seconds_left", None)
     left, leaving = iter(items), False
+    here = copy(work)  # what open() keeps in it, a model or a connection, is not sent along with the work later
     begun = perf_counter()
-    with opened(work):
+    with opened(here):
         spent = _Spent(opening=perf_counter() - begun)
         for item in left:
             wall, cpu = perf_counter(), process_time()
-            result = work(item)
+            result = here(item)
             spent = _Spent(
                 spent.opening, spent.wall + perf_counter() - wall, spent.cpu + process_time() - cpu, spent.items + 1
             )

@@ -92,9 +92,10 @@ class Worker:
 
     def end(self) -> str:
         """Kill it, wait until it is gone, close the pipes; how it ended."""
-        if self not in _LIVE:
-            return "ended before"
-        _LIVE.discard(self)
+        try:
+            _LIVE.remove(self)
+        except KeyError:  # by another thread: Python is ending
+            return "was ended before"
         self.kill()  # one that is ending by itself keeps its own signal or code
         code = self._process.wait()
         self.forget()

@@ -127,11 +127,18 @@ def _outcome(shipped: Shipped) -> Any:
     return result if answer == "done" else Failure(result)
 
 
-def _lost(index: int, error: Exception) -> Failure:
+def _lost(library: Any, index: int, error: Exception) -> Failure:
+    kept = "The results of the other items were kept."
+    if isinstance(error, library.exceptions.RayTaskError):  # the work's own errors are answers: this one is of us there
+        return Failure(
+            Unavailable(
+                f"Ray could not run item {index}: {str(error).splitlines()[-1]}\n{kept}",
+                hint="memlake and your modules must be on every node: installed, or by ray.init(runtime_env=...)",
+            )
+        )
     return Failure(
         Unavailable(
-            f"Ray lost item {index}, {TRIES} times: {type(error).__name__}: {str(error).splitlines()[0]}\n"
-            "The results of the other items were kept.",
+            f"Ray lost item {index}, {TRIES} times: {type(error).__name__}: {str(error).splitlines()[0]}\n{kept}",
             hint="nodes or their memory are short: give each worker more (memory=, num_cpus=) or use smaller batches",
         )
     )
@@ -156,7 +163,7 @@ class _Tasks:
         try:
             return [(index, _outcome(self._ray.get(done)))]
         except self._ray.exceptions.RayError as error:
-            return [(index, _lost(index, error))]
+            return [(index, _lost(self._ray, index, error))]
 
     def drop(self) -> int:
         return 0  # which of them have begun only Ray knows: they are few
@@ -243,7 +250,7 @@ class _Actors:
             if sent.tries < TRIES:
                 self._waiting.appendleft(sent)
                 return None
-            return (_lost(sent.number, error),)
+            return (_lost(self._ray, sent.number, error),)
         if sent.number < 0:
             self._load[sent.actor] = 0
             return None
