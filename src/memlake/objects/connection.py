@@ -76,7 +76,7 @@ class Connection:
             key = re.search(r'"(.*?)"', text)
             what = f"{self.url} has a key that cannot be a path: {key[1] if key else name!r}. Nothing was read."
             return InvalidInput(what, hint="Rename it (no empty part, no . or ..), or name a folder beside it.")
-        if re.search(r"PermanentRedirect|redirect without LOCATION|AuthorizationHeaderMalformed", text):
+        if re.search(r"redirect without LOCATION|AuthorizationHeaderMalformed", text):
             hint = 'Set AWS_REGION, or give client_config={"region": ...}.'
             return InvalidInput(f"{self.url} is in another region than it was asked in.", hint=hint)
         # The addresses are where a cloud keeps a machine's credentials: it was asked when none were given.

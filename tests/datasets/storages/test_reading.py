@@ -133,6 +133,9 @@ def test_a_key_that_changed_since_it_was_listed_is_never_read_as_the_old_one(buc
     bucket.put("a", b"one")
     (file,) = files(f"{bucket.uri}/a", access=bucket.access)
     assert read(file) == b"one"
+    for size in (2, 4):
+        with pytest.raises(Conflict):
+            read(file._replace(size=size))
     bucket.put("a", b"two")
     with pytest.raises(Conflict, match=r"not what it was when it was listed(.|\n)*update=True"):
         read(file)
@@ -187,9 +190,10 @@ def test_a_key_that_no_path_can_be_is_named(bucket: S3) -> None:
         files(f"{bucket.uri}/x/")
 
 
-def test_a_bucket_of_another_region_says_so(bucket: S3, proxy: Server) -> None:
-    told = b"<Error><Code>PermanentRedirect</Code></Error>"
-    proxy.respond = lambda request: (301, {}, told)
+@pytest.mark.parametrize("answer", [(301, "PermanentRedirect"), (400, "AuthorizationHeaderMalformed")])
+def test_a_bucket_of_another_region_says_so(bucket: S3, proxy: Server, answer: tuple[int, str]) -> None:
+    status, code = answer
+    proxy.respond = lambda request: (status, {}, f"<Error><Code>{code}</Code></Error>".encode())
     with pytest.raises(InvalidInput, match=r"in another region(.|\n)*AWS_REGION"):
         files(f"{bucket.uri}/x/")
 
@@ -313,9 +317,10 @@ def test_files_are_read_ahead_into_the_cache_in_order(bucket: S3, proxy: Server,
     for number in range(6):
         bucket.put(f"x/{number}", b"%d" % number)
     listed = files(f"{bucket.uri}/x/")
-    seen = [(file, len(kept(cache))) for file in storages.prefetch(listed, 2)]
-    assert [file for file, _ in seen] == listed and len(kept(cache)) == 6
-    assert seen[0][1] < 6, "not more ahead than was asked for"
+    taken: list[Named] = []
+    seen = [(file, len(taken)) for file in storages.prefetch((taken.append(file) or file for file in listed), 2)]
+    assert seen == list(zip(listed, [3, 4, 5, 6, 6, 6], strict=True)), "not more ahead than was asked for"
+    assert len(kept(cache)) == 6
     asked = len(proxy.seen)
     assert [read(file) for file in listed] == [b"%d" % number for number in range(6)] and len(proxy.seen) == asked
 
@@ -327,6 +332,28 @@ def test_reading_ahead_without_a_cache_leaves_nothing_behind(bucket: S3, proxy: 
     before_it = len(proxy.seen)
     assert [read(file) for file in storages.prefetch(listed, 3)] == [b"0", b"1", b"2", b"3"]
     assert len(proxy.seen) - before_it == 4 and caching.in_use() is None
+
+
+def test_reading_ahead_without_a_cache_holds_only_what_is_ahead(bucket: S3) -> None:
+    for number in range(8):
+        bucket.put(f"x/{number}", b"1")
+    most = 0
+    for _ in storages.prefetch(files(f"{bucket.uri}/x/", access=bucket.access), 1):
+        folder = caching.in_use()
+        assert folder
+        most = max(most, len(kept(folder)))
+    assert 1 <= most <= 2
+
+
+def test_a_file_larger_than_the_limit_is_kept_until_the_next(bucket: S3, proxy: Server, cache: Path) -> None:
+    storages.use(cache, limit=10)
+    for name in "ab":
+        bucket.put(f"x/{name}", name.encode() * 100)
+    a, b = files(f"{bucket.uri}/x/")
+    read(a)
+    asked = len(proxy.seen)
+    assert read(a) == b"a" * 100 and len(proxy.seen) == asked
+    assert read(b) == b"b" * 100 and len(kept(cache)) == 1
 
 
 def test_a_file_that_cannot_be_read_ahead_says_why_when_opened(bucket: S3, here: Path) -> None:
