@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from memlake.datasets import parts
-from memlake.datasets.expressions import Params, quoted
+from memlake.datasets import parts, vectors
+from memlake.datasets.expressions import Expression, Params, quoted
 from memlake.datasets.frames import KEEP, Fragment, Frame, Kept
+from memlake.datasets.functions import as_vector_search
 from memlake.datasets.plan import Filter, Limit, Mutate, Plan, Select, Union, tops
 
 if TYPE_CHECKING:
@@ -105,18 +106,47 @@ def mask_of(engine: Engine, fragment: Fragment) -> Array:
 
 
 def _widened(engine: Engine, plan: Mutate, frame: Frame) -> Frame:
-    into = Params()
-    reads = frozenset[str]().union(*(tops(expression) for expression in plan.new.values()))
-    body = engine.scan(frame, reads, into, every=True)
-    made = [f"{expression.sql(into)} AS {quoted(name)}" for name, expression in plan.new.items()]
-    found = engine.con.sql(f"SELECT {', '.join(made)} FROM {body}", params=into.values).to_arrow_table()
-    fields = pa.schema([_told(plan.schema.field(name), found.schema.field(name)) for name in plan.new])
-    table = parts.fitted(found, fields)
+    arrays = {name: _distances(engine, one, frame) for name, one in plan.new.items()}
+    rest = {name: one for name, one in plan.new.items() if arrays[name] is None}
+    if rest:
+        found = _computed(engine, rest, frame)
+        arrays |= {name: found.column(name) for name in rest}
+    table = pa.table(arrays)
+    fields = pa.schema([_told(plan.schema.field(one.name), one.type) for one in table.schema])
+    table = parts.fitted(table, fields)
     return with_family(frame, plan.schema.names, fields, _sliced(table, frame))
 
 
-def _told(planned: pa.Field, found: pa.Field) -> pa.Field:
-    return found if pa.types.is_null(planned.type) else planned
+def _computed(engine: Engine, new: Mapping[str, Expression], frame: Frame) -> pa.Table:
+    into = Params()
+    reads = frozenset[str]().union(*(tops(expression) for expression in new.values()))
+    body = engine.scan(frame, reads, into, every=True)
+    made = [f"{expression.sql(into)} AS {quoted(name)}" for name, expression in new.items()]
+    return engine.con.sql(f"SELECT {', '.join(made)} FROM {body}", params=into.values).to_arrow_table()
+
+
+def searches(plan: Mutate) -> bool:
+    """Whether a step measures distances of a column to a vector."""
+    return any(as_vector_search(expression) is not None for expression in plan.new.values())
+
+
+def _distances(engine: Engine, expression: Expression, frame: Frame) -> pa.Array | None:
+    """Distances of a column of vectors to a constant one, without SQL; None where the column is no matrix."""
+    search = as_vector_search(expression)
+    if search is None or "." in search[1] or not vectors.is_vector(frame.schema.field(search[1]).type):
+        return None
+    kind, column, query = search
+    found = []
+    for fragment in frame.fragments:
+        matrix = engine.vectors.matrix(fragment.home(column), column)
+        if matrix is None or matrix.shape[1] != len(query):
+            return None
+        found.append(vectors.distances(kind, matrix, query))
+    return pa.array(np.concatenate(found)) if found else None
+
+
+def _told(planned: pa.Field, found: pa.DataType) -> pa.Field:
+    return pa.field(planned.name, found) if pa.types.is_null(planned.type) else planned
 
 
 def _sliced(table: pa.Table, frame: Frame) -> Iterator[pa.Table]:

@@ -11,7 +11,7 @@ import duckdb
 import pyarrow as pa
 
 from memlake.datasets.catalogue import connection, lock
-from memlake.datasets.expressions import Expression, Named, Ordered, Params, outcome_of
+from memlake.datasets.expressions import Column, Expression, Named, Ordered, Params, outcome_of
 from memlake.datasets.functions import as_vector_search
 from memlake.errors import InvalidInput
 
@@ -21,6 +21,8 @@ TOO_WIDE = frozenset({"HUGEINT", "UHUGEINT"})
 
 def check(expression: Expression, schema: pa.Schema) -> pa.DataType:
     """The type of the expression over these columns; pa.null() where a column's own type is not known yet."""
+    if isinstance(expression, Column):
+        return type_of_column(repr(expression), schema)
     return typed_sql(expression, schema, into=Params())[1]
 
 

@@ -65,6 +65,8 @@ class Chain:
         """Rows for which all conditions hold: filter(C("size") > 10, C("file.path").glob("*.jpg"))."""
         node = self.plan
         for one in conditions:
+            if not isinstance(one, Expression):
+                raise InvalidInput(f"{one!r} is no condition.", hint='Conditions are made of columns: C("size") > 10')
             expression = building.column(one, node.schema)
             node = plan.Filter(node.schema, (node,), expression)
         return self._with(node)

@@ -115,7 +115,7 @@ class Datasets:
         listings.reach(self.ground)
         told = calling.Told({}, Progress(chain._settings.progress), self.ground.folder / "cache")
         engine = Engine(
-            self.ground.parts, self.ground.recall, self.ground.folder / "tmp",
+            self.ground.parts, self.ground.recall, self.ground.folder,
             lambda on, call: calling.Calling(on, call, told).run(),
         )  # fmt: skip
         try:
@@ -139,6 +139,7 @@ class Datasets:
         """The rows of a chain as a frame, all of it in parts; from memory when the same was done before."""
         with self.run(chain) as engine:
             engine.need(chain.plan)
+            engine.sealing = True
             key = None if chain._settings.recompute else keys.plan_key(chain.plan)
             found = self.ground.recall.frame(key) if key else None
             if found is None:

@@ -15,18 +15,22 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 
 from memlake.datasets import aligned, hashes, parts
 from memlake.datasets.expressions import Params, quoted
 from memlake.datasets.frames import KEEP, Family, Fragment, Frame
 from memlake.datasets.parts import Parts
-from memlake.datasets.plan import Call, Columns, Filter, Limit, Mutate, Plan, Select, Source, Union
+from memlake.datasets.plan import Call, Columns, Filter, Limit, Mutate, Order, Plan, Select, Source, Union, tops
 from memlake.datasets.recall import Recall
 from memlake.datasets.running import is_unknown
+from memlake.datasets.vectors import Vectors
 from memlake.errors import Corrupt, InvalidInput, Unavailable
 
 _BATCH = 65_536
+_FEW = 10_000  # rows that are fetched one by one
+_MUCH = 256 << 20  # bytes of rows kept in memory before they become parts
 
 
 class Ran(NamedTuple):
@@ -43,9 +47,11 @@ class Ran(NamedTuple):
 class Engine:
     """One run of one plan: a connection, and the frames made on the way."""
 
-    def __init__(self, store: Parts, recall: Recall, tmp: Path, run_call: Callable[[Engine, Call], Frame]) -> None:
+    def __init__(self, store: Parts, recall: Recall, folder: Path, run_call: Callable[[Engine, Call], Frame]) -> None:
         self.parts, self.recall, self._run_call = store, recall, run_call
-        self.con = connect(tmp)
+        self.vectors = Vectors(folder / "index" / "columns", store)
+        self.con = connect(folder / "tmp")
+        self.sealing = False  # a save: fragments become parts as they come, so that few are in memory
         self.ran: list[Ran] = []
         self.learned: dict[str, pa.Field] = {}  # columns whose type only running told
         self._frames: dict[int, Frame] = {}
@@ -116,9 +122,62 @@ class Engine:
             return self.scan(self.frame(plan), columns, into)
         if isinstance(plan, Source):
             return f"({plan.scan(into)})" if plan.scan else self.scan(self.frame(plan), columns, into)
+        if isinstance(plan, Mutate) and aligned.searches(plan) and self._has_frame(plan):
+            return self.scan(self.frame(plan), columns, into)
+        if isinstance(plan, Limit) and (found := self._best(plan, columns)) is not None:
+            return f"(SELECT * FROM {self.register(found)})"
         wants = plan.wants(columns)
         inputs = [self.relation(one, asked, into) for one, asked in zip(plan.inputs, wants, strict=True)]
         return f"({plan.sql(inputs, into, columns)})"
+
+    def _best(self, plan: Limit, columns: Columns) -> pa.Table | None:
+        """The first rows of an order, found by what it sorts by alone; worth it where other columns are wide."""
+        order = plan.inputs[0]
+        if (
+            not isinstance(order, Order)
+            or plan.count is None
+            or plan.count > _FEW
+            or not self._has_frame(order.inputs[0])
+        ):
+            return None
+        frame = self.frame(order.inputs[0])
+        if not any(pa.types.is_nested(frame.schema.field(name).type) for name in columns):
+            return None
+        into = Params()
+        reads = frozenset[str]().union(*(tops(one) for one in order.by))
+        body = self.scan(frame, reads, into)
+        by = ", ".join(one.sql(into) for one in order.by)
+        sql = f"SELECT place FROM (SELECT *, row_number() OVER () - 1 AS place FROM {body}) ORDER BY {by}"
+        found = self._sql(f"{sql} LIMIT {plan.count} OFFSET {plan.start}", into).to_arrow_table()
+        return self.take(frame, [name for name in frame.schema.names if name in columns], found.column(0).to_numpy())
+
+    def take(self, frame: Frame, names: Sequence[str], places: Any) -> pa.Table:
+        """Rows by their place among those that are kept."""
+        schema = pa.schema([frame.schema.field(name) for name in names])
+        order, tables, at = np.argsort(places, kind="stable"), [], 0
+        wanted = places[order]
+        for fragment in frame.fragments:
+            here = wanted[(wanted >= at) & (wanted < at + fragment.visible)] - at
+            if len(here):
+                tables.append(parts.fitted(self._rows_at(fragment, names, here), schema))
+            at += fragment.visible
+        if not tables:
+            return schema.empty_table()
+        return pa.concat_tables(tables).take(pa.array(np.argsort(order, kind="stable")))
+
+    def _rows_at(self, fragment: Fragment, names: Sequence[str], rows: Any) -> pa.Table:
+        if fragment.kept is not None:
+            rows = np.flatnonzero(aligned.mask_of(self, fragment))[rows]
+        columns: dict[str, Any] = {}
+        for index, owned in _homes(fragment, names).items():
+            family = fragment.families[index]
+            kept = {name: self.vectors.at(family, name, rows) for name in owned}
+            rest = [name for name in owned if kept[name] is None]
+            if rest:
+                table = self.parts.rows(family, rest, rows)
+                kept |= {name: table.column(name) for name in rest}
+            columns |= kept
+        return pa.table({name: columns[name] for name in names})
 
     def scan(self, frame: Frame, columns: Columns, into: Params, *, every: bool = False) -> str:
         """SQL that reads a frame in place. `every` row, or (by default) those that are kept."""
@@ -207,7 +266,14 @@ class Engine:
         schema = self.schema_of(plan, found.schema)
         schema = pa.schema([schema.field(name) for name in names])
         with named_errors():
-            return Frame(schema, tuple(parts.fragments(found, schema)))
+            return Frame(schema, tuple(self._settled(parts.fragments(found, schema))))
+
+    def _settled(self, made: Iterator[Fragment]) -> Iterator[Fragment]:
+        """Fragments as they come; sealed at once when they will be saved or are too many for memory."""
+        size = 0
+        for fragment in made:
+            size += sum(family.size for family in fragment.families)
+            yield self.parts.sealed_fragment(fragment) if self.sealing or size > _MUCH else fragment
 
     def _has_frame(self, plan: Plan) -> bool:
         """Whether the rows of a plan lie in fragments, or can be told apart within them."""

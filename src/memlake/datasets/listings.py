@@ -78,8 +78,7 @@ def reach(ground: Ground) -> None:
     """Storages that were listed in another process are reached as they were then, secrets apart."""
     for name, told in ground.recall.accesses().items():
         for uri in name.split("\n")[:-3] if told else ():
-            given = dict(told)
-            storages.ACCESS.setdefault(storages.split(uri)[0], storages.Access(given.pop("anon", None), given))
+            storages.ACCESS.setdefault(storages.split(uri)[0], storages.Access(**told))
 
 
 def age(ground: Ground, asked: Asked) -> float | None:

@@ -6,7 +6,9 @@ import itertools
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -41,11 +43,25 @@ class Parts:
             return family.table.select(list(columns))
         return pq.read_table(self.path(family), columns=list(columns), partitioning=None)
 
+    def rows(self, family: Family, columns: Sequence[str], rows: Any) -> pa.Table:
+        """Some rows, by their sorted places; only the row groups that hold them are read."""
+        if family.table is not None:
+            return family.table.select(list(columns)).take(pa.array(rows))
+        file = pq.ParquetFile(self.path(family))
+        sizes = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
+        starts = np.concatenate([[0], np.cumsum(sizes)])
+        groups = np.searchsorted(starts, rows, side="right") - 1
+        tables = [
+            file.read_row_group(int(group), columns=list(columns)).take(pa.array(rows[groups == group] - starts[group]))
+            for group in np.unique(groups)
+        ]
+        return pa.concat_tables(tables)
+
     def seal(self, frame: Frame) -> Frame:
         """A frame all of whose families are parts."""
-        return Frame(frame.schema, tuple(self._sealed(fragment) for fragment in frame.fragments))
+        return Frame(frame.schema, tuple(self.sealed_fragment(fragment) for fragment in frame.fragments))
 
-    def _sealed(self, fragment: Fragment) -> Fragment:
+    def sealed_fragment(self, fragment: Fragment) -> Fragment:
         kept = fragment.kept and Kept(fragment.kept.rows, self.sealed(fragment.kept.family))
         return Fragment(fragment.rows, tuple(self.sealed(family) for family in fragment.families), kept)
 

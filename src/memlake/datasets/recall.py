@@ -96,12 +96,12 @@ class Recall:
 
     def keep_piece(self, function: str, keys: np.ndarray[Any, Any], table: pa.Table) -> int:
         """Rows of a shard that is not finished: what a killed run leaves for the next."""
-        number = 0
+        number = 0  # nothing was written
         with self._writing():
             sql = "INSERT INTO piece(function, row_keys, data, made) VALUES(?, ?, ?, ?)"
             self._db.run(sql, (bytes.fromhex(function), keys.tobytes(), _ipc(table), now()))
             number = self._db.last_id()
-        return number
+        return number  # noqa: RET504  the write may have been given up
 
     def drop_pieces(self, pieces: Iterable[int]) -> None:
         """Let go of pieces whose shards are finished; others may be at work on theirs."""
