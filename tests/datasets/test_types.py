@@ -74,6 +74,12 @@ class Point:
         object.__setattr__(self, "norm", self.x + self.y)
 
 
+@dataclass
+class Counted:
+    x: int
+    seen: int = field(init=False, default=0)
+
+
 class Pair(NamedTuple):
     left: int
     right: str = ""
@@ -160,6 +166,26 @@ def test_a_slice_of_a_column_is_read_as_that_slice(annotation: Any, text: str, v
         decode(column, encode(column, [*values, *values, None]).slice(1, len(values)))
         == [*values, *values][1 : len(values) + 1]
     )
+
+
+@pytest.mark.parametrize(
+    "annotation", [list[int], Vector(2, "float64"), dict[str, int], tuple[int, int], npt.NDArray[np.int64]]
+)
+def test_a_slice_without_nulls_is_read_as_that_slice(annotation: Any) -> None:
+    column = field_of("it", annotation)
+    rows: list[Any] = [(n, n + 10) for n in range(5)]
+    values = [{"a": one, "b": other} for one, other in rows] if "dict" in str(annotation) else rows
+    if "NDArray" in str(annotation) or "ndarray" in str(annotation):
+        values = [np.array(row) for row in rows]
+    back = decode(column, encode(column, values).slice(2, 2))
+    assert len(back) == 2
+    assert back == values[2:4] if "dict" in str(annotation) else [tuple(row) for row in back] == rows[2:4]
+
+
+def test_an_attribute_set_after_init_comes_back(tmp_path: Path) -> None:
+    one = Counted(1)
+    one.seen = 5
+    assert round_trip(Counted, [one], tmp_path) == [one]
 
 
 def test_nested_models_of_a_model_are_models(tmp_path: Path) -> None:
@@ -513,6 +539,7 @@ def test_reading_calls_nothing_but_classes_of_rows() -> None:
     column = pa.field("p", pa.struct([("command", pa.string())]), metadata={b"memlake.class": b"os:system"})
     (row,) = decode(column, pa.array([{"command": "exit 1"}]))
     assert type(row) is classes.Record
+    assert classes.find("os:system") is None and classes.find("pathlib:Path") is None
 
 
 def test_reading_imports_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
