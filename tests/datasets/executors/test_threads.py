@@ -92,6 +92,19 @@ def test_a_thread_that_fails_raises_and_what_was_done_is_kept() -> None:
     assert {0, 1, 2} <= kept.keys() and len(kept) < 20
 
 
+def test_after_a_failure_what_waits_is_not_begun() -> None:
+    begun = []
+
+    def work(item: int) -> None:
+        begun.append(item)
+        time.sleep(0.05 if item == 0 else 0.6)
+        assert item
+
+    with pytest.raises(AssertionError):
+        list(run_threads(work, ((item,) for item in range(99)), 2))
+    assert sorted(begun) == [0, 1, 2]
+
+
 def test_closing_early_cancels_coroutines_and_leaves_no_thread() -> None:
     cancelled = []
 

@@ -15,7 +15,6 @@ from memlake.datasets.executors.frames import receive, send, widen
 from memlake.errors import Unavailable
 
 _LIVE: set[Worker] = set()
-_exiting = False
 
 
 class Died(Exception):
@@ -30,8 +29,6 @@ class Worker:
     """One process of a pool. One caller at a time asks it."""
 
     def __init__(self, threads: int) -> None:
-        if _exiting:
-            raise Died("was not started: Python is ending")
         self._threads = threads
         self.is_up = False
         theirs_in, self._outward = os.pipe()
@@ -112,8 +109,6 @@ def _path() -> list[str]:
 
 @atexit.register
 def _end_all() -> None:
-    global _exiting  # noqa: PLW0603 - a thread that sees its worker die must not start another
-    _exiting = True
     for worker in list(_LIVE):
         worker.kill()
     for worker in list(_LIVE):
