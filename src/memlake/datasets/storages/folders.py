@@ -125,7 +125,7 @@ class _Walk:
                         by_name[name] = entry
         except OSError as error:
             self._left_out.add(_why(error), prefix)
-        return iter([(name, by_name[name]) for name in sorted(by_name)])
+        return ((name, by_name[name]) for name in sorted(by_name))
 
     def _is_text(self, name: str, prefix: str) -> bool:
         try:
