@@ -107,6 +107,8 @@ CODE = [
     edit("assertion", "def f(x):\n    assert x >= 0\n    return x\n", ">= 0", ">= -1"),
     edit("built-in called", "f = lambda x: min(x, 2)\n", "min", "max"),
     edit("set in the code", "f = lambda x: x in {1, 2, 'a'}\n", "'a'", "'b'"),
+    edit("positional only", "def f(x):\n    return x\n", "(x)", "(x, /)"),
+    edit("star parameter", "def f(x):\n    return x\n", "(x)", "(*x)"),
     edit("parameter name", "f = lambda x: 1\n", "lambda x", "lambda y"),
     edit("nested function", "def f(x):\n    def g(y):\n        return y + 1\n    return g(x)\n", "1", "2"),
     edit("nested class", "def f(x):\n    class A:\n        k = 1\n    return A.k + x\n", "k = 1", "k = 2"),

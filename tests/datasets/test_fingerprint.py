@@ -22,6 +22,7 @@ import pytest
 from memlake.datasets import origins, states
 from memlake.datasets.fingerprint import fingerprint
 from memlake.datasets.reaching import doing
+from tests.datasets.edits import MODEL
 
 SCRIPT = """
 import functools, math
@@ -88,7 +89,7 @@ def test_an_installed_library_counts_by_its_version_alone(tmp_path: Path) -> Non
     assert key("1.0", "x") == key("1.0", "x + 1") != key("1.1", "x + 1")
 
 
-def test_an_import_inside_a_function_runs_no_library(tmp_path: Path) -> None:
+def test_an_import_inside_a_function_runs_no_library() -> None:
     text = "def f(x):\n    import soundfile\n    return x\n" + PRINT + "import sys; print('soundfile' in sys.modules)"
     assert run("-c", text) == "False"
 
@@ -198,6 +199,18 @@ def test_an_opaque_thing_is_told_once_however_often_it_is_reached() -> None:
     assert [each.name for each in fingerprint(lambda x: (lock, [lock], x)).opaque] == ["lock in lambda()"]
 
 
+def test_a_librarys_object_is_opaque_as_a_whole() -> None:
+    curve = np.polynomial.Polynomial([1, 2])
+    curve.inside = {"deeper": lock}  # type: ignore[attr-defined]
+    found = fingerprint(lambda x: curve(x + 1)).opaque
+    assert [(each.name, each.kind) for each in found] == [("curve in lambda()", "Polynomial")]
+
+
+def test_a_module_named_otherwise_than_its_distribution_has_its_version() -> None:
+    image = pytest.importorskip("PIL.Image")
+    assert fingerprint(image.new).libraries["PIL"] == image.__version__
+
+
 def test_a_thing_made_by_name_must_be_what_the_name_says() -> None:
     hidden = np.frompyfunc(lambda x: x, 1, 1)
     assert fingerprint(lambda x: np.add(x, 1)).opaque == ()
@@ -286,9 +299,8 @@ def least(work: Callable[[], Any]) -> float:
 
 
 def test_weights_beyond_what_is_read_whole_are_read_at_their_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    torch = pytest.importorskip("tests.datasets.edits")
     space: dict[str, Any] = {}
-    exec(torch.MODEL, space)
+    exec(MODEL, space)
     monkeypatch.setattr(states, "WHOLE", 0)
     keys = [fingerprint(space["Layer"](weights, 1)).key for weights in ([1, 2], [1, 2], [1, 3])]
     assert keys[0] == keys[1] != keys[2]
@@ -307,7 +319,7 @@ def test_our_own_classes_count_by_name_so_a_new_memlake_runs_nothing_again() -> 
     assert library is not None and library.key() == library._replace(version="9").key() == "memlake"
 
 
-def test_the_text_holds_the_function_first_and_then_what_it_reaches_once(tmp_path: Path) -> None:
+def test_the_text_holds_the_function_first_and_then_what_it_reaches_once() -> None:
     text = fingerprint(guarded).source
     assert text.startswith("# test_fingerprint.py\ndef guarded(x: int)")
     assert text.count("def embed") == text.count("class Client") == text.count("def ask") == 1

@@ -362,11 +362,20 @@ class _Walk:
         """What pickle would keep of an object; where that cannot be seen, the name it gives itself."""
         named = states.name_token(value, self.token)
         if named is None:
-            return self._pickled(value)
+            return self._at_once(value)
         aside = _Walk()
         found = aside._asked(value, lambda: join("object", aside._pickled(value), *aside.definitions()))
         self.libraries.update(aside.libraries)
         return named if aside.opaque else found
+
+    def _at_once(self, value: Any) -> bytes:
+        """A library's object is opaque as a whole: what it is made of is nothing a user knows by name."""
+        before, found = len(self.opaque), self._pickled(value)
+        library = origins.library_of(type(value).__module__)
+        if len(self.opaque) == before or library is None or library.name == "python":
+            return found
+        del self.opaque[before:]
+        return self.hidden(value, "it holds what lives in this process alone")
 
     def _pickled(self, value: Any) -> bytes:
         reduce = copyreg.dispatch_table.get(type(value))
