@@ -1,10 +1,9 @@
-"""File and its kinds: a reference to bytes in a storage, read when asked. Knows no storage: bytes come through OPEN."""
+"""File and its kinds: a reference to bytes in a storage, read when asked."""
 
 from __future__ import annotations
 
 import os
-import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, Final, Self
@@ -12,8 +11,8 @@ from typing import Any, BinaryIO, Final, Self
 import numpy as np
 import pyarrow as pa
 
-from memlake.datasets import media
-from memlake.errors import InvalidInput, NotFound
+from memlake.datasets import media, storages
+from memlake.errors import InvalidInput
 
 FILE: Final = pa.struct(
     [
@@ -103,7 +102,7 @@ class File:
 
     def open(self) -> BinaryIO:
         """A seekable stream of the bytes."""
-        return OPEN(self)
+        return storages.open_file(self)
 
     def read_bytes(self) -> bytes:
         with self.open() as stream:
@@ -122,7 +121,7 @@ class File:
             ) from error
 
     def exists(self) -> bool:
-        return EXISTS(self)
+        return storages.exists(self)
 
     def get_info(self) -> Any:
         """What is known of the file without reading it."""
@@ -132,7 +131,7 @@ class File:
         """Copy the bytes into a folder, to a file or to a uri; the place written to."""
         target = self._target(destination)
         with self.open() as stream:
-            WRITE(target, stream)
+            storages.write_file(target, stream)
         return target
 
     def _target(self, destination: str | os.PathLike[str]) -> str:
@@ -179,7 +178,7 @@ class File:
 
     def get_local_path(self) -> str | None:
         """Where the bytes lie on this machine, when they do without being fetched."""
-        return local_path(self.uri)
+        return storages.local_path(self) if self.source.startswith(LOCAL) else None
 
     def ensure_cached(self) -> None:
         """Read the first byte, so that a storage that keeps what it fetched has it."""
@@ -233,7 +232,7 @@ class ImageFile(File):
         target = self._target(destination)
         if format is None and PurePosixPath(target).suffix.lower() == self.suffix.lower():
             return super().save(target)
-        WRITE(target, media.image_bytes(self.read(), target, format))
+        storages.write_file(target, media.image_bytes(self.read(), target, format))
         return target
 
 
@@ -271,58 +270,6 @@ class VideoFile(File):
 FILES: Final = (File, TextFile, ImageFile, AudioFile, VideoFile)
 
 
-# -- files of this machine; `storages` sets OPEN, WRITE and EXISTS to its own when it is imported, for every storage
-
-
-def local_path(uri: str) -> str | None:
-    """The path a uri means on this machine, if it does."""
-    if uri.startswith(LOCAL):
-        return uri.removeprefix(LOCAL)
-    return None if "://" in uri else uri
-
-
-def _local(uri: str) -> str:
-    path = local_path(uri)
-    if path is None:
-        raise InvalidInput(
-            f"{uri} is not on this machine, and no storage was opened. Nothing was read.",
-            hint="Import memlake.datasets.storages first.",
-        )
-    return path
-
-
 def _moment(value: Any) -> datetime | None:
     """JSON has text where a time was."""
     return datetime.fromisoformat(value) if isinstance(value, str) else value
-
-
-def open_local(file: File) -> BinaryIO:
-    path = _local(file.uri)
-    try:
-        return open(path, "rb")
-    except FileNotFoundError as error:
-        raise NotFound(
-            f"{file.uri} is not there. Nothing was read.", hint="Was it moved since it was listed?"
-        ) from error
-
-
-def write_local(uri: str, data: bytes | BinaryIO) -> None:
-    """Write a file whole: it appears under its name only when complete."""
-    target = Path(_local(uri))
-    target.parent.mkdir(parents=True, exist_ok=True)
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        with part.open("wb") as stream:
-            stream.write(data) if isinstance(data, bytes) else shutil.copyfileobj(data, stream)
-        part.replace(target)
-    finally:
-        part.unlink(missing_ok=True)
-
-
-def exists_local(file: File) -> bool:
-    return Path(_local(file.uri)).is_file()
-
-
-OPEN: Callable[[File], BinaryIO] = open_local
-WRITE: Callable[[str, bytes | BinaryIO], None] = write_local
-EXISTS: Callable[[File], bool] = exists_local

@@ -27,6 +27,7 @@ __all__ = [
     "exists",
     "list_files",
     "list_many",
+    "local_path",
     "open_file",
     "prefetch",
     "split",
