@@ -107,6 +107,18 @@ CODE = [
     edit("assertion", "def f(x):\n    assert x >= 0\n    return x\n", ">= 0", ">= -1"),
     edit("built-in called", "f = lambda x: min(x, 2)\n", "min", "max"),
     edit("set in the code", "f = lambda x: x in {1, 2, 'a'}\n", "'a'", "'b'"),
+    edit(
+        "line moved into a branch",
+        "def f(x):\n    if x > 1:\n        x += 1\n    x += 2\n    return x\n",
+        "    x += 2",
+        "        x += 2",
+    ),
+    edit(
+        "line moved out of an else",
+        "def f(x):\n    if x > 1:\n        x += 1\n    else:\n        x += 2\n    return x\n",
+        "    else:\n        x += 2",
+        "    x += 2",
+    ),
     edit("positional only", "def f(x):\n    return x\n", "(x)", "(x, /)"),
     edit("star parameter", "def f(x):\n    return x\n", "(x)", "(*x)"),
     edit("parameter name", "f = lambda x: 1\n", "lambda x", "lambda y"),

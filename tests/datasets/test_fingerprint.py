@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import copy
 import json
 import os
 import re
@@ -123,6 +124,18 @@ def test_layout_hardly_ever_matters_in_large_modules() -> None:
     other = sum(a != b for a, b in found)
     # Python makes other jumps of `a and b or c` when it is broken over lines: the work runs once more, no harm done.
     assert len(found) > 300 and other <= 2
+
+
+def test_using_a_class_does_not_change_it() -> None:
+    class Point:
+        __slots__ = ("x",)
+
+    def work(x: int) -> Any:
+        return Point()
+
+    before = fingerprint(work).key
+    copy.copy(work(1))  # as pickle does, this notes the slots in the class
+    assert "__slotnames__" in vars(Point) and fingerprint(work).key == before
 
 
 # -- parameters

@@ -31,7 +31,16 @@ CONSTANTS: dict[Any, bytes] = {each: repr(each).encode() for each in (None, True
 
 # Of a class: where it was written, and what Python and pydantic work out from the rest.
 WORKED_OUT = {
-    *("__module__", "__dict__", "__weakref__", "__doc__", "__qualname__", "__firstlineno__", "__signature__"),
+    *(
+        "__slotnames__",
+        "__module__",
+        "__dict__",
+        "__weakref__",
+        "__doc__",
+        "__qualname__",
+        "__firstlineno__",
+        "__signature__",
+    ),
     *("__static_attributes__", "__annotations__", "__annotations_cache__", "__abstractmethods__", "_abc_impl"),
     *("_member_names_", "_member_map_", "_value2member_map_", "_unhashable_values_", "_hashable_values_"),
 }
