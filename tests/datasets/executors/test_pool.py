@@ -331,14 +331,17 @@ for _ in pool(2).map(stubborn, range(10)): pass
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL, signal.SIGHUP])
 def test_nothing_is_left_however_the_parent_ends(number: signal.Signals) -> None:
     environment = {**os.environ, "PYTHONPATH": str(SOURCE), "PYTHONUNBUFFERED": ""}  # a line is seen when it is printed
-    parent = subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, "-c", STUBBORN], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
-    )
-    told = [parent.stdout.readline().split() for _ in range(2)]
-    pids = [int(pid) for line in told for pid in line[1:]]
-    assert len(pids) == 4 and all(psutil.pid_exists(pid) for pid in pids)
-    parent.send_signal(number)
-    _, error = parent.communicate(timeout=20)
+    ) as parent:
+        try:
+            told = [parent.stdout.readline().split() for _ in range(2)]
+            pids = [int(pid) for line in told for pid in line[1:]]
+            assert len(pids) == 4 and all(psutil.pid_exists(pid) for pid in pids)
+            parent.send_signal(number)
+            _, error = parent.communicate(timeout=20)
+        finally:
+            parent.kill()
     assert wait_until(lambda: not any(psutil.pid_exists(pid) for pid in pids))
     if number == signal.SIGINT:
         assert error.count("Traceback") == 1 and error.rstrip().endswith("KeyboardInterrupt")
