@@ -84,18 +84,24 @@ class Datasets:
 
     def read_parquet(self, path: Any, *, partitioning: str | None = "hive", union_by_name: bool = False) -> Chain:
         options = {"hive_partitioning": partitioning == "hive", "union_by_name": union_by_name}
-        return Chain(self, sources.outside("parquet", sources.expanded(path, (".parquet", ".pq")), options))
+        return Chain(
+            self, sources.outside("parquet", sources.expanded(self.ground, path, (".parquet", ".pq")), options)
+        )
 
     def read_csv(
         self, path: Any, *, delimiter: str | None = None, header: bool = True, types: Mapping[str, str] | None = None
     ) -> Chain:
         options = {"delim": delimiter, "header": header, "types": dict(types) if types else None}
-        return Chain(self, sources.outside("csv", sources.expanded(path, (".csv", ".tsv", ".csv.gz")), options))
+        return Chain(
+            self, sources.outside("csv", sources.expanded(self.ground, path, (".csv", ".tsv", ".csv.gz")), options)
+        )
 
     def read_json(self, path: Any, *, format: str = "auto") -> Chain:
         """Rows of JSON files: a list of objects each, or one object a line."""
         options = {"format": {"json": "array", "jsonl": "newline_delimited"}.get(format, format)}
-        return Chain(self, sources.outside("json", sources.expanded(path, (".json", ".jsonl", ".ndjson")), options))
+        return Chain(
+            self, sources.outside("json", sources.expanded(self.ground, path, (".json", ".jsonl", ".ndjson")), options)
+        )
 
     def read_jsonl(self, path: Any) -> Chain:
         return self.read_json(path, format="jsonl")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -58,6 +59,8 @@ def named(uris: Sequence[Any]) -> tuple[str, ...]:
 def listed(ground: Ground, asked: Asked) -> Frame:
     last = ground.recall.listing(asked.name)
     if last is not None and not asked.update:
+        told = f"using the listing of {_ago(now() - last[1])} ago: {last[0].rows:,} files. update=True lists again."
+        warnings.warn(told, stacklevel=2)
         return last[0]
     begun = time.perf_counter()
     for uri in asked.uris if asked.access != storages.Access() else ():
@@ -81,10 +84,12 @@ def reach(ground: Ground) -> None:
             storages.ACCESS.setdefault(storages.split(uri)[0], storages.Access(**told))
 
 
-def age(ground: Ground, asked: Asked) -> float | None:
-    """Seconds since this was last listed."""
-    last = ground.recall.listing(asked.name)
-    return (now() - last[1]) / 1e6 if last else None
+def _ago(microseconds: int) -> str:
+    seconds = microseconds // 1_000_000
+    for name, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= length:
+            return f"{seconds // length} {name}"
+    return f"{seconds} s"
 
 
 def _found(asked: Asked, field: pa.Field) -> pa.Table:

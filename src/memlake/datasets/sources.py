@@ -10,9 +10,10 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from memlake.datasets import hashes, listings, parts, types
+from memlake.datasets import hashes, listings, parts, storages, types
 from memlake.datasets.engine import named_errors
 from memlake.datasets.expressions import Params
+from memlake.datasets.files import File
 from memlake.datasets.frames import Frame
 from memlake.datasets.ground import Ground
 from memlake.datasets.plan import Origin, Source
@@ -78,12 +79,31 @@ def _stamp(paths: Sequence[str], options: Mapping[str, Any]) -> str:
     )
 
 
-def expanded(given: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], suffixes: tuple[str, ...]) -> list[str]:
-    """Files a user means by a path, a folder, a pattern or a list of them."""
+def expanded(
+    ground: Ground, given: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], suffixes: tuple[str, ...]
+) -> list[str]:
+    """Files a user means by a path, a folder, a pattern or a list of them; remote ones are fetched into the cache."""
     found: list[str] = []
     for one in [given] if isinstance(given, str | os.PathLike) else given:
-        found += _expand(os.path.expanduser(os.fspath(one)), suffixes)
+        text = os.fspath(one)
+        remote = "://" in text and not text.startswith("file:")
+        found += _fetched(ground, text, suffixes) if remote else _expand(os.path.expanduser(text), suffixes)
     return found
+
+
+def _fetched(ground: Ground, uri: str, suffixes: tuple[str, ...]) -> list[str]:
+    """Remote files by etag: what did not change is fetched once."""
+    listings.reach(ground)
+    storages.use(ground.folder / "cache")
+    named = [File(**row) for batch in storages.list_files(uri) for row in batch.to_pylist()]
+    wanted = [one for one in named if len(named) == 1 or one.path.lower().endswith(suffixes)]
+    if not wanted:
+        raise NotFound(f"{uri!r}: no file that ends in {' or '.join(suffixes)}.")
+    paths = []
+    for one in wanted:
+        with storages.open_file(one) as stream:
+            paths.append(str(stream.name))
+    return paths
 
 
 def _expand(text: str, suffixes: tuple[str, ...]) -> list[str]:
