@@ -101,7 +101,8 @@ def _fetched(ground: Ground, uri: str, suffixes: tuple[str, ...]) -> list[str]:
         raise NotFound(f"{uri!r}: no file that ends in {' or '.join(suffixes)}.")
     paths = []
     for one in wanted:
-        with storages.open_file(one) as stream:
+        one.ensure_cached()
+        with storages.open_file(one) as stream:  # now under its lasting name
             paths.append(str(stream.name))
     return paths
 
