@@ -428,5 +428,7 @@ def _places(engine: Engine, fragment: Fragment) -> Array:
 
 
 def _brief(value: Any) -> str:
+    if isinstance(value, dict) and {"source", "path"} <= value.keys():  # a file
+        return f"{value['source']}/{value['path']}"
     text = repr(value)
     return text if len(text) <= 200 else text[:197] + "..."
