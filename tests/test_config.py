@@ -58,6 +58,34 @@ def test_a_file_called_memlake_is_not_a_repo(tmp_path: Path) -> None:
     assert config.find_repo(tmp_path) is None
 
 
+def test_looking_ends_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home, deep = tmp_path / "home", tmp_path / "home" / "a" / "b"
+    deep.mkdir(parents=True)
+    (tmp_path / ".memlake").mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    assert config.find_repo(deep) is None and config.find_repo(home) is None
+    assert config.find_repo(tmp_path) == tmp_path, "what does not lie under home is looked for as ever"
+    (home / ".memlake").mkdir()
+    assert config.find_repo(deep) == home, "home itself may be a repo"
+
+
+def test_looking_ends_at_a_home_that_is_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "disk" / "ada" / "a").mkdir(parents=True)
+    (tmp_path / "home").symlink_to(tmp_path / "disk" / "ada")
+    (tmp_path / "disk" / ".memlake").mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path / "home" / "a")
+    assert config.find_repo() is None
+
+
+def test_the_root_of_the_file_system_is_never_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    is_dir = os.path.isdir
+    monkeypatch.setattr(os.path, "isdir", lambda path: str(path) == "/.memlake" or is_dir(path))
+    assert config.find_repo(tmp_path) is None and config.find_repo("/") is None
+    with pytest.raises(NotARepo, match="MEMLAKE_REPO names it"):
+        config.get_repo("/")
+
+
 def test_no_repo_is_none_to_find_and_an_error_with_a_cure_to_get(tmp_path: Path) -> None:
     assert config.find_repo(tmp_path) is None
     with pytest.raises(NotARepo, match="memlake init") as caught:

@@ -31,7 +31,8 @@ def get_repo(start: AnyPath | None = None, explicit: AnyPath | None = None) -> P
         here = Path(start or ".").absolute()
         raise NotARepo(
             f"not a memlake repo: {here} has no {FOLDER} folder, and neither has any folder above it.",
-            hint="Make one here with `memlake init`, or name one with `memlake -C FOLDER ...` or MEMLAKE_REPO.",
+            hint="Make one with `memlake init`, or name one with `memlake -C FOLDER ...` or MEMLAKE_REPO."
+            + (" (/ is a repo only when MEMLAKE_REPO names it.)" if here == here.parent else ""),
         )
     return found
 
@@ -39,7 +40,8 @@ def get_repo(start: AnyPath | None = None, explicit: AnyPath | None = None) -> P
 def find_repo(start: AnyPath | None = None, explicit: AnyPath | None = None) -> Path | None:
     """The folder that holds `.memlake`: `explicit`, else MEMLAKE_REPO, else `start` (here) or the nearest above.
 
-    A repo that was named and is not there is an error; one that was only looked for is None.
+    Looking ends at home, and never takes the root of the file system: a repo somebody left there is nobody's. A repo
+    that was named and is not there is an error; one that was only looked for is None.
     """
     if explicit is not None:
         return _named(explicit, "the path given")
@@ -49,12 +51,15 @@ def find_repo(start: AnyPath | None = None, explicit: AnyPath | None = None) -> 
         here = os.path.abspath(os.fspath(start) if start is not None else ".")
     except FileNotFoundError as error:
         raise NotARepo("the current folder no longer exists.", hint="Go to another with `cd`.") from error
-    while not os.path.isdir(os.path.join(here, FOLDER)):
-        above = os.path.dirname(here)
-        if above == here:
+    home = os.path.expanduser("~")
+    ends = (os.path.abspath(home), os.path.realpath(home))
+    while (above := os.path.dirname(here)) != here:
+        if os.path.isdir(os.path.join(here, FOLDER)):
+            return Path(here)
+        if here in ends:
             return None
         here = above
-    return Path(here)
+    return None
 
 
 def real_name(path: AnyPath) -> AnyPath:

@@ -37,6 +37,26 @@ def contents(run: Run, *words: str) -> list[str]:
     return [hit["content"] for hit in hits(run, *words)]
 
 
+# -- which repo
+
+
+def test_the_repo_is_named_when_one_does_not_stand_in_it(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    personal = tmp_path / "data" / "memlake"
+    for line in (("remember", "User prefers tabs"), ("recall", "tabs")):
+        assert f"(in your personal repo {personal})" in run(*line).err
+        assert run(*line, "--json").json["repo"] == str(personal)
+    run("init", "project")
+    monkeypatch.setenv("MEMLAKE_REPO", str(tmp_path / "project"))
+    assert f"(in the repo {tmp_path / 'project'})" in run("recall", "tabs").err
+    (tmp_path / "project" / "deep").mkdir()
+    monkeypatch.chdir(tmp_path / "project" / "deep")
+    assert "(in " not in run("recall", "tabs").err
+    assert run("recall", "tabs", "--json").json["repo"] == str(tmp_path / "project")
+
+
 # -- remember
 
 
@@ -225,7 +245,7 @@ def test_recall_outside_a_repo_uses_the_personal_one(
     first = process("remember", "Ada works from Lisbon", "-q", env=env)
     assert first.returncode == 0 and b"personal" in first.stderr and (tmp_path / "data/memlake/.memlake").is_dir()
     second = process("recall", "Lisbon", "--mode", "keyword", env=env)
-    assert b"Ada works from Lisbon" in second.stdout and second.stderr == b""
+    assert b"Ada works from Lisbon" in second.stdout and b"no repo here" not in second.stderr
 
 
 def test_a_repo_named_by_option_or_environment_is_used(process: Process, run: Run, repo: Path, tmp_path: Path) -> None:

@@ -11,7 +11,14 @@ import click
 
 from memlake import memories as parts
 from memlake.cli.arguments import json_option
-from memlake.cli.remembering import branch_option, completing_memories, filing_options, pass_memories
+from memlake.cli.remembering import (
+    branch_option,
+    completing_memories,
+    filing_options,
+    pass_memories,
+    repo_of,
+    tell_repo,
+)
 from memlake.cli.screen import Screen
 from memlake.cli.words import clean
 from memlake.errors import Error
@@ -71,11 +78,15 @@ def recall(memories: Memories, screen: Screen, /, *, query: str, agents: tuple[s
     kept = hits[: fitting(hits, max_tokens)]
     if as_json:
         screen.json(
-            {"query": query, "mode": hits.mode, "notes": hits.notes, "left_out": len(hits) - len(kept), "hits": kept}
-        )
+            {
+                "query": query, "mode": hits.mode, "notes": hits.notes, "left_out": len(hits) - len(kept),
+                "repo": repo_of(memories), "hits": kept,
+            }
+        )  # fmt: skip
     else:
         with screen.pages():
             _show(screen, kept, explain=explain)
+        tell_repo(memories, screen)
     _tell(
         screen, hits, len(kept), plan=f"{hits.mode} on {memories.ground.branch}, {took * 1e3:.0f} ms" if explain else ""
     )

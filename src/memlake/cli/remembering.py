@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 import click
 
 from memlake import config, memories
+from memlake.cli import words
 from memlake.cli.arguments import Completer, completing, screen
 from memlake.cli.screen import Screen
 from memlake.errors import Error, Usage
@@ -38,6 +39,19 @@ def pass_memories(verb: Callable[Concatenate[Memories, Screen, P], R]) -> Callab
             return verb(repo.memories(branch), screen(config.read_settings(repo.dir)), *args, **kwargs)
 
     return call
+
+
+def repo_of(memories: Memories) -> str:
+    """The folder of the repo that memories are in."""
+    return str(memories.ground.here.root)
+
+
+def tell_repo(memories: Memories, screen: Screen) -> None:
+    """Name the repo where one does not stand in it: it may not be the one that is meant."""
+    root, here = repo_of(memories), os.getcwd()
+    if os.path.commonpath((root, here)) != root:
+        whose = "your personal repo" if root == str(config.personal_folder()) else "the repo"
+        screen.note(f"(in {whose} {words.clean(root)})")
 
 
 # -- completion

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from memlake.cli.arguments import json_option
-from memlake.cli.remembering import agent_option, branch_option, draft, filing_options, pass_memories, quiet_option
+from memlake.cli.remembering import (
+    agent_option,
+    branch_option,
+    draft,
+    filing_options,
+    pass_memories,
+    quiet_option,
+    repo_of,
+    tell_repo,
+)
 from memlake.cli.screen import Screen
 from memlake.cli.words import clean
 from memlake.errors import Usage
@@ -55,11 +64,12 @@ def remember(memories: Memories, screen: Screen, /, *, text: str | None, on_conf
     asked = draft(content, agent_id=given.pop("agent"), **given)
     done = memories.remember(asked, on_conflict, dry_run=dry_run)
     if as_json:
-        screen.json({**done._asdict(), "dry_run": dry_run})
+        screen.json({**done._asdict(), "dry_run": dry_run, "repo": repo_of(memories)})
     elif quiet:
         screen.line(done.memory_id)
     else:
         screen.line(_told(done, dry_run=dry_run))
+        tell_repo(memories, screen)
     for warning in () if as_json else done.warnings:
         screen.warn(warning)
 

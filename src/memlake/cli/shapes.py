@@ -23,9 +23,10 @@ Every document is one object with `"schema_version": 1` and these keys:
     memory show       memory        memory with has_embedding, access_count, last_accessed, related, review
     memory stats      stats         {memories, agents, types, categories, in_doubt, model, waiting, index_bytes, stale}
     ops         operations          Operation
-    recall      query, mode, notes, left_out, hits    memory with similarity_score and why
+    recall      query, mode, notes, left_out, repo, hits    memory with similarity_score and why
     reflog      moves               Move
-    remember    memory_id, decision, rule, why, content, other_id, review, scores, dry_run, warnings
+    remember    memory_id, decision, rule, why, content, other_id, review, scores, dry_run, warnings,
+                                    repo
     show        commits, files      Commit with `changes`, and `metrics`, `params`, `uses` where it has them; for
                                     each REV:PATH a file, as cat
     stash list  stashes             Stash
