@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from memlake.errors import InvalidInput, NotFound, Unavailable
 from memlake.memories.memories import Draft
-from memlake.memories.searching import Query, own
+from memlake.memories.searching import Query, asked_by
 from memlake.repo import Repo, init, open_for_memories
 
 if TYPE_CHECKING:
@@ -112,16 +112,8 @@ class Agent:
 
         Further names: session_id, category, tags, metadata, since, until, mode, as_of, offset, sees.
         """
-        return self.memories.search(
-            Query(
-                query,
-                limit=top_k,
-                memory_type=memory_type,
-                min_importance=min_importance,
-                agent_id=own(self.agent_id) if agent_id is None else agent_id,
-                **_known(how, Query),
-            )
-        )
+        narrowed = {"memory_type": memory_type, "min_importance": min_importance, **_known(how, Query)}
+        return self.memories.search(asked_by(self.agent_id, query, top_k=top_k, agent_id=agent_id, **narrowed))
 
     def get_memory(self, memory_id: str) -> dict[str, Any]:
         """One memory with all its fields."""

@@ -253,10 +253,52 @@ def test_branches_are_tried_merged_and_discarded(folder: Path) -> None:
         assert names == {"main", "draft"}
         assert len((await call(client, "memory_search", search="office", branch="draft"))["results"]) == 1
         assert (await call(client, "branch_merge", branch_id="draft"))["changed"] == 0
+        assert (await call(client, "branch_create", name="lasting"))["expires_at"] is None
         await call(client, "branch_discard", branch_id="draft")
         newest = (await call(client, "memory_log", limit=1))["results"][0]
         assert newest["message"].startswith("add memory")
         assert (await call(client, "memory_diff", since="HEAD"))["results"] == []
+
+    talk(folder, said)
+
+
+def test_every_tool_works_on_a_branch_that_an_agent_made(folder: Path) -> None:
+    async def said(client: Client) -> None:
+        await call(client, "memory_add", content="The office is in Bern")
+        await call(client, "branch_create", name="draft")
+        there = {"branch": "draft"}
+        added = await call(client, "memory_add", content="The lamp is green", **there)
+        stored = await call(client, "store_memory", content="The desk is oak", **there)
+        assert (await call(client, "memory_task_wait", taskId=added["taskId"]))["status"] == "completed"
+        await call(client, "memory_update", id=added["id"], content="The lamp is blue", **there)
+        await call(client, "set_agent_state", key="phase", value="try", **there)
+        assert (await call(client, "get_agent_state", key="phase", **there))["value"] == "try"
+        assert (await call(client, "get_agent_state", key="phase"))["value"] is None
+        for tool, words in (("search_memory", "query"), ("memory_search", "search")):
+            found = {}
+            for sees in ("branch", "branch-only", "main"):
+                hits = await call(client, tool, **{words: ""}, sees=sees, **there)
+                found[sees] = {hit["content"] for hit in hits["results"]}
+            own = {"The lamp is blue", "The desk is oak"}
+            assert found == {"branch": own | {"The office is in Bern"}, "branch-only": own,
+                             "main": {"The office is in Bern"}}  # fmt: skip
+        await call(client, "delete_memory", memory_id=stored["memory_id"], **there)
+        await call(client, "memory_restore", id=stored["memory_id"], **there)
+        await call(client, "memory_delete", id=stored["memory_id"], **there)
+        assert (await call(client, "memory_search", search="lamp"))["results"] == []
+        assert (await call(client, "branch_merge", branch_id="draft"))["changed"] == 2
+        assert (await call(client, "memory_search", search="lamp"))["results"][0]["content"] == "The lamp is blue"
+
+    talk(folder, said)
+
+
+@pytest.mark.parametrize("purge", [False, True])
+def test_deleting_twice_is_no_failure(folder: Path, purge: bool) -> None:
+    async def said(client: Client) -> None:
+        made = await call(client, "memory_add", content="The office is in Bern")
+        await call(client, "memory_delete", id=made["id"], purge=purge)
+        again = await call(client, "memory_delete", id=made["id"], purge=purge)
+        assert again["status"] == "already gone" and "branch 'main'" in again["note"]
 
     talk(folder, said)
 
@@ -272,10 +314,14 @@ def test_a_failure_is_an_answer_that_says_what_to_do(folder: Path) -> None:
         assert "a list of texts" in await fails(client, "memory_add", content="x", tags="y")
         assert "a whole number" in await fails(client, "search_memory", query="x", top_k=True)
         assert "not a memory id" in await fails(client, "delete_memory", memory_id="'; DROP TABLE row; --")
-        assert "no memory" in await fails(client, "delete_memory", memory_id="01a1e428-8508-7191-b4f7-89358b3d4ba3")
+        assert "never stored here" in await fails(
+            client, "delete_memory", memory_id="01a1e428-8508-7191-b4f7-89358b3d4ba3"
+        )
         assert "no task" in await fails(client, "memory_task_wait", taskId="x")
         assert "there is no branch" in await fails(client, "branch_merge", branch_id="nope")
         assert "is one of" in await fails(client, "memory_search", search="x", mode="fast")
+        assert "top_k is a whole number" in await fails(client, "search_memory", query="x", top_k=-1)
+        assert "limit is a whole number" in await fails(client, "memory_search", search="x", limit=0)
         assert "there is no tool" in await fails(client, "nope")
 
     talk(folder, said)

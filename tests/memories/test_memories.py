@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import time
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -302,6 +304,56 @@ def test_a_branch_whose_time_is_over_is_discarded(memories: Memories, monkeypatc
     assert [branch.name for branch in memories.branches()] == ["main"]
     with pytest.raises(ml.InvalidInput, match="in use"):
         memories.discard_branch("main")
+
+
+@pytest.mark.parametrize("listed_before", [False, True])
+def test_a_branch_whose_time_is_over_says_so_to_whoever_uses_it(
+    memories: Memories, monkeypatch: pytest.MonkeyPatch, listed_before: bool
+) -> None:
+    memories.create_branch("brief", ttl_seconds=60)
+    draft = memories.on("brief")
+    draft.store(Draft("tea is tried"))
+    later = layout.now() + 61_000_000
+    monkeypatch.setattr("memlake.memories.living.layout.now", lambda: later)
+    if listed_before:
+        memories.branches()
+    uses: list[Callable[[], object]] = [
+        lambda: memories.on("brief"),
+        lambda: memories.merge_branch("brief"),
+        lambda: draft.store(Draft("tea again")),
+        lambda: draft.search(Query("tea")),
+    ]
+    for use in uses:
+        with pytest.raises(ml.NotFound, match=r"branch 'brief' expired at 20\d\d-\S+Z; nothing was read or written"):
+            use()
+    with pytest.raises(ml.NotFound, match="there is no branch 'never'"):
+        memories.on("never")
+
+
+def test_what_an_expired_branch_held_can_be_brought_back(
+    repo: ml.Repo, memories: Memories, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memories.create_branch("brief", ttl_seconds=60)
+    memories.on("brief").store(Draft("tea is tried"))
+    later = layout.now() + 61_000_000
+    monkeypatch.setattr("memlake.memories.living.layout.now", lambda: later)
+    with pytest.raises(ml.NotFound) as caught:
+        repo.memories("brief")
+    found = re.search(r"memlake branch brief ([0-9a-f]+)", str(caught.value))
+    assert found
+    repo.branch("brief", found[1])
+    assert contents(repo.memories("brief"), "tea") == ["tea is tried"]
+
+
+def test_the_branch_that_is_checked_out_does_not_end(
+    repo: ml.Repo, memories: Memories, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memories.create_branch("brief", ttl_seconds=60)
+    repo.switch("brief")
+    later = layout.now() + 61_000_000
+    monkeypatch.setattr("memlake.memories.living.layout.now", lambda: later)
+    repo.memories().store(Draft("tea"))
+    assert "brief" in [branch.name for branch in memories.branches()]
 
 
 def test_a_switch_elsewhere_does_not_redirect_memories(repo: ml.Repo, memories: Memories) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from memlake.errors import InvalidInput
 from memlake.memories.deciding import WAYS
 from memlake.memories.record import CATEGORIES, TYPES
-from memlake.memories.searching import MODES
+from memlake.memories.searching import MODES, SEES
 
 _SAYS = {
     "content": "One atomic fact in one clear sentence.",
@@ -26,6 +26,8 @@ _SAYS = {
     "mode": f"{', '.join(MODES)}.",
     "on_conflict": f"{', '.join(WAYS)}.",
     "as_of": "A revision or time: search the past.",
+    "branch": "A branch of memory, if not the usual one.",
+    "sees": f"{', '.join(SEES)}: what of the branch.",
     "max_tokens": "Stop when the results are this long.",
     "timeout": "Seconds.",
 }

@@ -10,11 +10,11 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from memlake.errors import InvalidInput
+from memlake.errors import InvalidInput, NotFound
 from memlake.mcp.desk import Desk, Who, brief, within
-from memlake.memories.memories import Draft
+from memlake.memories.memories import Draft, Memories
 from memlake.memories.outcome import Outcome
-from memlake.memories.searching import Query, iso, own
+from memlake.memories.searching import Query, asked_by, iso, seen_by
 
 Result = dict[str, Any]
 _TASK = "task-"
@@ -44,12 +44,13 @@ def store_memory(
     memory_type: str = "fact",
     metadata: dict[str, Any] | None = None,
     importance: float = 0.5,
+    branch: str | None = None,
 ) -> Result:
     """Store one fact, preference, episode or context for later sessions, as it is."""
     draft = Draft(
         content, who.agent_id, who.session_id, memory_type=memory_type, metadata=metadata, importance=importance
     )
-    stored = desk.memories.store(draft)
+    stored = desk.on(branch).store(draft)
     told = {"memory_id": stored.memory_id, "status": "stored", "has_embedding": False}
     return {**told, "warnings": list(stored.warnings)} if stored.warnings else told
 
@@ -62,46 +63,48 @@ def search_memory(
     memory_type: str | None = None,
     min_importance: float | None = None,
     agent_id: str | None = None,
+    branch: str | None = None,
+    sees: str = "branch",
     max_tokens: int | None = None,
 ) -> Result:
     """Find stored memories by meaning and words: your own, or those of agent_id ("*" for everyone's)."""
-    hits = desk.memories.search(
-        Query(
-            query,
-            limit=top_k,
-            memory_type=memory_type,
-            min_importance=min_importance,
-            agent_id=own(who.agent_id) if agent_id is None else agent_id,
-        )
-    )
+    narrowed = {"memory_type": memory_type, "min_importance": min_importance, "sees": sees}
+    hits = desk.on(branch).search(asked_by(who.agent_id, query, top_k=top_k, agent_id=agent_id, **narrowed))
     return {**within([brief(hit) for hit in hits], max_tokens), "mode": hits.mode}
 
 
-def get_agent_state(desk: Desk, who: Who, key: str) -> Result:
+def get_agent_state(desk: Desk, who: Who, key: str, branch: str | None = None) -> Result:
     """Read a value this agent keeps under a key; null when there is none."""
-    found = desk.memories.find_state(who.agent_id, key)
+    found = desk.on(branch).find_state(who.agent_id, key)
     if found is None:
         return {"key": key, "value": None, "updated_at": None}
     return {"key": key, "value": found.value, "updated_at": iso(found.updated_at)}
 
 
-def set_agent_state(desk: Desk, who: Who, key: str, value: Any) -> Result:
+def set_agent_state(desk: Desk, who: Who, key: str, value: Any, branch: str | None = None) -> Result:
     """Keep a JSON value under a key of this agent, such as the task it is on."""
-    found = desk.memories.set_state(who.agent_id, key, value)
+    found = desk.on(branch).set_state(who.agent_id, key, value)
     return {"key": key, "value": found.value, "updated_at": iso(found.updated_at)}
 
 
-def delete_memory(desk: Desk, who: Who, memory_id: str, purge: bool = False) -> Result:
+def delete_memory(desk: Desk, who: Who, memory_id: str, purge: bool = False, branch: str | None = None) -> Result:
     """Forget a memory (memory_restore brings it back); purge erases it for good."""
-    return _deleted(desk, who, memory_id, purge)
+    return {"memory_id": memory_id, **_deleted(desk.on(branch), who, memory_id, purge)}
 
 
-def _deleted(desk: Desk, who: Who, memory_id: str, purge: bool) -> Result:
-    if purge:
-        desk.memories.purge(memory_id, f"asked for by {who.agent_id or 'an agent'}")
-    else:
-        desk.memories.delete(memory_id)
-    return {"memory_id": memory_id, "status": "purged" if purge else "deleted"}
+def _deleted(memories: Memories, who: Who, memory_id: str, purge: bool) -> Result:
+    """A second time is no failure: agents try again. What was never stored is one, where that can still be told."""
+    try:
+        if purge:
+            memories.purge(memory_id, f"asked for by {who.agent_id or 'an agent'}")
+        else:
+            memories.delete(memory_id)
+    except NotFound:
+        if not purge:
+            memories.history(memory_id)
+        note = f"It was not on branch {memories.ground.branch!r}. Nothing was changed."
+        return {"status": "already gone", "note": note}
+    return {"status": "purged" if purge else "deleted"}
 
 
 # -- tools of agents that keep one memory a topic ---------------------------------------------------
@@ -117,17 +120,21 @@ def memory_add(
     metadata: dict[str, Any] | None = None,
     on_conflict: str = "decide",
     dry_run: bool = False,
+    branch: str | None = None,
 ) -> Result:
     """Remember one atomic fact. A duplicate is skipped; a correction replaces the old value and keeps it as history."""
     draft = Draft(content, agentId or who.agent_id, who.session_id, category=category, tags=tags, metadata=metadata)
-    return _told(desk.memories.remember(draft, on_conflict, dry_run=dry_run), dry_run)
+    done = desk.on(branch).remember(draft, on_conflict, dry_run=dry_run)
+    return {**_told(done), "taskId": _task(done.memory_id, branch), "status": "dry run" if dry_run else "accepted"}
 
 
-def _told(done: Outcome, dry_run: bool = False) -> Result:
-    told = {
-        "id": done.memory_id, "decision": done.decision, "why": done.why, "content": done.content,
-        "taskId": _TASK + done.memory_id, "status": "dry run" if dry_run else "accepted",
-    }  # fmt: skip
+def _task(memory_id: str, branch: str | None) -> str:
+    """What memory_task_wait is given: the memory, and its branch when it is not the server's."""
+    return f"{_TASK}{memory_id}" + (f"@{branch}" if branch else "")
+
+
+def _told(done: Outcome) -> Result:
+    told = {"id": done.memory_id, "decision": done.decision, "why": done.why, "content": done.content}
     more = {"review": done.review, "warnings": list(done.warnings)}
     return {**told, **{name: value for name, value in more.items() if value}}
 
@@ -147,6 +154,7 @@ def memory_search(
     mode: str = "hybrid",
     as_of: str | None = None,
     branch: str | None = None,
+    sees: str = "branch",
     max_tokens: int | None = None,
 ) -> Result:
     """Search memories by describing what you want, or by exact words; before adding, too. Empty: the newest."""
@@ -157,12 +165,13 @@ def memory_search(
             offset=offset,
             category=category,
             tags=tags or (),
-            agent_id=own(who.agent_id) if agentId is None else agentId,
+            agent_id=seen_by(who.agent_id, agentId),
             session_id=sessionId,
             since=startTime,
             until=endTime,
             mode=mode,
             as_of=as_of,
+            sees=sees,
         )
     )
     found = [{"id": hit["memory_id"], **brief(hit)} for hit in hits]
@@ -178,17 +187,18 @@ def memory_update(
     category: str | None = None,
     agentId: str | None = None,
     metadata: dict[str, Any] | None = None,
+    branch: str | None = None,
 ) -> Result:
     """Replace what a memory says; its earlier content is kept in metadata.history."""
     draft = Draft(content, who.agent_id, tags=tags, category=category, metadata=metadata)
     changed = [name for name in ("tags", "category", "metadata") if getattr(draft, name) is not None]
-    made = desk.memories.update(id, draft, changed=["content", *changed])
-    return {"id": made.memory_id, "content": made.content, "taskId": _TASK + made.memory_id, "status": "accepted"}
+    made = desk.on(branch).update(id, draft, changed=["content", *changed])
+    return {"id": id, "content": made.content, "taskId": _task(made.memory_id, branch), "status": "accepted"}
 
 
-def memory_delete(desk: Desk, who: Who, id: str, purge: bool = False) -> Result:
+def memory_delete(desk: Desk, who: Who, id: str, purge: bool = False, branch: str | None = None) -> Result:
     """Delete an outdated memory (memory_restore brings it back); purge erases it for good."""
-    return {"id": id, "status": _deleted(desk, who, id, purge)["status"]}
+    return {"id": id, **_deleted(desk.on(branch), who, id, purge)}
 
 
 def memory_task_wait(desk: Desk, who: Who, taskId: str, timeout: float = 60) -> Result:
@@ -197,10 +207,11 @@ def memory_task_wait(desk: Desk, who: Who, taskId: str, timeout: float = 60) -> 
         raise InvalidInput(
             f"there is no task {taskId!r}.", hint="Give the taskId that memory_add or memory_update gave."
         )
-    memory_id = taskId.removeprefix(_TASK)
-    desk.memories.get(memory_id)
+    memory_id, _, branch = taskId.removeprefix(_TASK).partition("@")
+    memories = desk.on(branch)
+    memories.get(memory_id)
     seconds = min(max(timeout, 0), 600) if math.isfinite(timeout) else 60
-    done = desk.memories.wait_for(memory_id, seconds)
+    done = memories.wait_for(memory_id, seconds)
     return {"taskId": taskId, "status": "completed" if done else "pending", "id": memory_id}
 
 
@@ -226,9 +237,9 @@ def memory_diff(desk: Desk, who: Who, since: str, until: str | None = None, bran
     return within([{"id": d.memory_id, "status": d.status, "old": d.old, "new": d.new} for d in found], None)
 
 
-def memory_restore(desk: Desk, who: Who, id: str, at: str | None = None) -> Result:
+def memory_restore(desk: Desk, who: Who, id: str, at: str | None = None, branch: str | None = None) -> Result:
     """Bring back a deleted memory, or the value it had at a revision, a time or a version."""
-    made = desk.memories.restore(id, at)
+    made = desk.on(branch).restore(id, at)
     return {"id": made.memory_id, "content": made.content, "status": "restored"}
 
 
@@ -246,9 +257,9 @@ def branch_create(
     who: Who,
     name: str,
     description: str = "",
-    ttl_seconds: float | None = 3600,
+    ttl_seconds: float | None = None,
 ) -> Result:
-    """Make a branch of memory to try things on; it is discarded after ttl_seconds unless merged (null: never)."""
+    """Make a branch of memory to try things on: name it in other tools. Discarded after ttl_seconds, if given."""
     made = desk.memories.create_branch(name, ttl_seconds=ttl_seconds, description=description)
     return {
         "branch_id": made.name,

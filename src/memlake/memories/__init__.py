@@ -8,9 +8,31 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from memlake.memories import deciding, ground, memories, narrow, opening, searching, secrets, tending, transfer
+    from memlake.memories import (
+        deciding,
+        ground,
+        living,
+        memories,
+        narrow,
+        opening,
+        searching,
+        secrets,
+        tending,
+        transfer,
+    )
 
-__all__ = ["deciding", "ground", "memories", "narrow", "opening", "searching", "secrets", "tending", "transfer"]
+__all__ = [
+    "deciding",
+    "ground",
+    "living",
+    "memories",
+    "narrow",
+    "opening",
+    "searching",
+    "secrets",
+    "tending",
+    "transfer",
+]
 
 
 def __getattr__(name: str) -> ModuleType:

@@ -10,7 +10,7 @@ import json
 from typing import NamedTuple
 
 from memlake.errors import Conflict, InvalidInput, NotFound
-from memlake.memories import keeping, record
+from memlake.memories import keeping, living, record
 from memlake.memories.ground import Ground
 from memlake.objects import layout
 from memlake.records import Commit, Entry
@@ -63,16 +63,15 @@ def checked_name(name: str) -> str:
 
 def branches(ground: Ground) -> list[MemoryBranch]:
     """All branches; those whose time is over are discarded first."""
-    found = [_read(*row) for row in ground.here.history.db.rows("SELECT name, memory, note FROM ref WHERE kind = 0")]
-    over = [branch for branch in found if 0 < branch.expires_at <= layout.now() and branch.name != ground.branch]
-    for branch in over:
-        discard(ground, branch.name)
-    return [branch for branch in found if branch not in over]
-
-
-def _read(name: str, head: bytes | None, note: bytes | None) -> MemoryBranch:
-    said = json.loads(note) if note else {}
-    return MemoryBranch(name, head.hex() if head else None, **said)
+    rows = ground.here.history.db.rows("SELECT name, memory, note FROM ref WHERE kind = 0")
+    over = {name: note for name, _, note in rows if living.is_over(ground.here, name, note)}
+    for name, note in over.items():
+        living.end(ground.here, name, note)
+    return [
+        MemoryBranch(name, head.hex() if head else None, **living.said(note))
+        for name, head, note in rows
+        if name not in over
+    ]
 
 
 def discard(ground: Ground, name: str) -> None:
@@ -92,8 +91,9 @@ def merge(ground: Ground, name: str, strategy: str = "branch_wins") -> MergedBra
     if strategy not in STRATEGIES:
         raise InvalidInput(f"strategy is one of {', '.join(STRATEGIES)}, not {strategy!r}. Nothing was merged.")
     history = ground.here.history
+    living.check(ground.here, checked_name(name))
     with history.db.write():
-        ours, theirs = ground.head(), refs.commit_of(history, refs.get(history.db, checked_name(name))["memory"])
+        ours, theirs = ground.head(), refs.commit_of(history, refs.get(history.db, name)["memory"])
         if theirs is None or (ours is not None and is_ancestor(history, theirs, ours)):
             return MergedBranch(None, 0)
         outcome = trees.merge_commits(history, ours, theirs)

@@ -21,7 +21,7 @@ def purge(ground: Ground, embeddings: Embeddings, access: Access, memory_id: str
     key = record.Memory(record.checked_id(memory_id), "").key
     ids, oids = _everything(ground, key)
     if not oids:
-        raise NotFound(f"memory {memory_id} was never stored here. Nothing was purged.")
+        raise NotFound(f"memory {memory_id} was never stored here, or was purged before. Nothing was purged.")
     versions = list(_versions(ground, oids))
     present = keeping.find(ground, memory_id)
     if present is not None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from memlake.config import Settings
 from memlake.index.index import Index
+from memlake.memories import living
 from memlake.records import Author, Commit, Entry
 from memlake.versions import refs, writing
 from memlake.versions.here import Here
@@ -33,10 +34,12 @@ class Ground:
         expects: Mapping[str, Entry | None] | None = None,
     ) -> Commit:
         """One commit of the memory lane on the branch that was fixed; files and the stage are not touched."""
+        living.check(self.here, self.branch)
         request = Request(changes, message, self.branch, author, expects)
         return writing.write(self.here, request, self.group())
 
     def head(self) -> Commit | None:
+        living.check(self.here, self.branch)
         return refs.commit_of(self.here.history, refs.get(self.here.history.db, self.branch)["memory"])
 
     def entry(self, path: str) -> Entry | None:

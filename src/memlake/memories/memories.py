@@ -17,6 +17,7 @@ from memlake.memories import (
     erasing,
     importing,
     keeping,
+    living,
     naming,
     outcome,
     record,
@@ -184,7 +185,8 @@ class Memories:
 
     def on(self, branch: str) -> Memories:
         """The memories of another branch."""
-        refs.get(self.ground.here.history.db, branches.checked_name(branch))
+        living.check(self.ground.here, branches.checked_name(branch))
+        refs.get(self.ground.here.history.db, branch)
         return Memories(dataclasses.replace(self.ground, branch=branch), self.shared)
 
     def create_branch(self, name: str, *, ttl_seconds: float | None = None, description: str = "") -> MemoryBranch:

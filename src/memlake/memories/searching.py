@@ -53,6 +53,19 @@ class Query(NamedTuple):
     review: bool = False
 
 
+def seen_by(me: str, asked: str | Sequence[str] | None) -> str | Sequence[str]:
+    """Whose memories a search of an agent sees: those it asks for, else its own."""
+    return own(me) if asked is None else asked
+
+
+def asked_by(
+    me: str, text: str, *, top_k: int = 10, agent_id: str | Sequence[str] | None = None, **narrowed: Any
+) -> Query:
+    """What an agent asks that says `top_k`."""
+    _check_count("top_k", top_k, 1)
+    return Query(text, limit=top_k, agent_id=seen_by(me, agent_id), **narrowed)
+
+
 class Hit(dict[str, Any]):
     """A memory found: a mapping with its fields, `similarity_score`, and `why`, the share of each arm."""
 
@@ -160,10 +173,13 @@ def _check(query: Query) -> None:
         raise InvalidInput(f"mode is one of {', '.join(MODES)}, not {query.mode!r}.")
     if query.sees not in SEES:
         raise InvalidInput(f"what a search sees is one of {', '.join(SEES)}, not {query.sees!r}.")
-    given: tuple[tuple[str, object], ...] = (("limit", query.limit), ("offset", query.offset))
-    for name, value in given:
-        if isinstance(value, bool) or not isinstance(value, int) or value < (name == "limit"):
-            raise InvalidInput(f"{name} is a whole number of at least {int(name == 'limit')}, not {value!r}.")
+    _check_count("limit", query.limit, 1)
+    _check_count("offset", query.offset, 0)
+
+
+def _check_count(name: str, value: object, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise InvalidInput(f"{name} is a whole number of at least {least}, not {value!r}.")
 
 
 def wanted(query: Query) -> Filter:

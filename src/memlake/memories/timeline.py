@@ -44,7 +44,9 @@ def versions(ground: Ground, memory_id: str) -> list[Version]:
     sql = "SELECT oid, from_seq, to_seq FROM row WHERE key = ? ORDER BY id"
     found = [_version(ground, memory_id, *row) for row in ground.index.db.rows(sql, (key,))]
     if not found:
-        raise NotFound(f"memory {memory_id} was never stored here.", hint="Search for it to learn its id.")
+        raise NotFound(
+            f"memory {memory_id} was never stored here, or was purged.", hint="Search for it to learn its id."
+        )
     return found
 
 

@@ -392,6 +392,7 @@ class Repo(Opened):
     def memories(self, branch: str | None = None) -> Memories:
         """What agents remember on a branch. The branch is fixed now: a switch elsewhere does not redirect it."""
         name = branch or self._local.branch or self._settings.init_branch
+        memories.living.check(self._look(), name)
         versions.refs.get(self._history.db, name)
         if self._shared is None:
             self._shared = memories.opening.Shared(self.dir, self._history, self._local.db, self._settings)

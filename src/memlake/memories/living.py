@@ -1,0 +1,53 @@
+"""Branches of memory that were given an end: whether it has come, and what whoever asks for one then is told.
+
+The end stands in the note of the ref; once it has come, whoever looks next discards the branch. The one that is
+checked out does not end under a person's feet.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timezone
+from typing import Any
+
+from memlake.errors import NotFound
+from memlake.objects import layout
+from memlake.records import short
+from memlake.versions import refs
+from memlake.versions.here import Here
+
+_ENDED = "expired at "
+
+
+def said(note: bytes | None) -> dict[str, Any]:
+    """What was noted of a branch when it was made: description, created_at, expires_at."""
+    return json.loads(note) if note else {}
+
+
+def is_over(here: Here, name: str, note: bytes | None) -> bool:
+    return 0 < said(note).get("expires_at", 0) <= layout.now() and here.local.branch != name
+
+
+def end(here: Here, name: str, note: bytes | None) -> None:
+    """Discard a branch whose time is over; its reflog says so."""
+    when = datetime.fromtimestamp(said(note)["expires_at"] // 1_000_000, timezone.utc)
+    with here.history.db.write():
+        if refs.find(here.history.db, name) is not None:
+            refs.delete(here.history, name, action=f"{_ENDED}{when:%Y-%m-%dT%H:%M:%SZ}", who=here.who)
+
+
+def check(here: Here, name: str) -> None:
+    """NotFound that says when, for a branch whose time is over. Knows nothing of one that never was."""
+    history = here.history
+    row = history.db.row("SELECT note FROM ref WHERE kind = 0 AND name = ?", (name,))
+    if row is not None and not is_over(here, name, row[0]):
+        return
+    if row is not None:
+        end(here, name, row[0])
+    for lane in ("memory", "work"):
+        last = next(refs.reflog(history, name, lane), None)
+        if last is not None and last.new is None and last.action.startswith(_ENDED):
+            raise NotFound(
+                f"branch {name!r} {last.action}; nothing was read or written.",
+                hint=f"Bring it back with `memlake branch {name} {short(last.old or '')}`, or make another.",
+            )
