@@ -10,6 +10,7 @@ from __future__ import annotations
 import socket
 import warnings
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
@@ -67,7 +68,7 @@ class Agent:
         category: str | None = None,
         tags: Sequence[str] | None = None,
         session_id: str | None = None,
-        expires_at: str | int | None = None,
+        expires_at: str | int | datetime | None = None,
         on_conflict: str = "add",
     ) -> str:
         """Store one memory and return its id. It is found by its words at once; its vector follows."""

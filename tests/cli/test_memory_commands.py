@@ -60,6 +60,15 @@ def test_the_repo_is_named_when_one_does_not_stand_in_it(
 # -- remember
 
 
+def test_an_end_is_typed_as_people_say_it_and_taken_away_again(run: Run, repo: Path) -> None:
+    full = stored(run, "The wifi password is on the fridge", "--expires", "in 3 days")
+    assert run("memory", "show", full, "--json").json["memory"]["expires_at"]
+    run("memory", "update", full, "--expires", "never")
+    assert run("memory", "show", full, "--json").json["memory"]["expires_at"] is None
+    refused = run("remember", "The wifi is new", "--expires", "2001-01-01", code=128)
+    assert "that is over. Nothing was stored." in refused.err and "tomorrow" in refused.err
+
+
 def test_remember_says_what_became_of_it_and_why_in_one_line(run: Run, repo: Path) -> None:
     lines = run("remember", "User prefers commit messages in Chinese", "--category", "preferences").lines
     assert len(lines) == 1 and lines[0].startswith("Remembered (add: ")

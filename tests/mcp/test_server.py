@@ -292,6 +292,19 @@ def test_every_tool_works_on_a_branch_that_an_agent_made(folder: Path) -> None:
     talk(folder, said)
 
 
+def test_an_end_is_given_and_taken_away(folder: Path) -> None:
+    async def said(client: Client) -> None:
+        await call(client, "store_memory", content="The lamp is green", expires_at="tomorrow")
+        made = await call(client, "memory_add", content="The office is in Bern", expiresAt="in 3 days")
+        found = (await call(client, "memory_search", search=""))["results"]
+        assert all(hit["expires_at"] for hit in found) and len(found) == 2
+        await call(client, "memory_update", id=made["id"], content="The office is in Bern", expiresAt="never")
+        assert "expires_at" not in (await call(client, "memory_search", search="office"))["results"][0]
+        assert "that is over" in await fails(client, "memory_add", content="Tea is hot", expiresAt="2001-01-01")
+
+    talk(folder, said)
+
+
 @pytest.mark.parametrize("purge", [False, True])
 def test_deleting_twice_is_no_failure(folder: Path, purge: bool) -> None:
     async def said(client: Client) -> None:

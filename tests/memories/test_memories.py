@@ -8,7 +8,9 @@ import sys
 import time
 import uuid
 from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -140,6 +142,26 @@ def test_without_words_the_newest_come_first(memories: Memories) -> None:
     for content in ("one", "two", "three"):
         memories.store(Draft(content))
     assert contents(memories, "", limit=2) == ["three", "two"]
+
+
+@pytest.mark.parametrize(
+    "value", ["yesterday", "2 days ago", "2001-01-01", "1999", 5, datetime(2001, 1, 1, tzinfo=timezone.utc)]
+)
+def test_an_end_that_is_over_or_none_is_refused_and_nothing_is_stored(memories: Memories, value: Any) -> None:
+    with pytest.raises(ml.InvalidInput, match=r"that is over|not a time"):
+        memories.store(Draft("tea", expires_at=value))
+    assert contents(memories, "tea") == []
+
+
+def test_an_end_is_given_moved_and_taken_away(memories: Memories) -> None:
+    stored = memories.store(Draft("tea", expires_at="in 3 days")).memory_id
+    days = (memories.get(stored).expires_at - layout.now()) / 86_400e6
+    assert 2.9 < days <= 3
+    soon = datetime.now(timezone.utc) + timedelta(hours=2)
+    memories.update(stored, Draft("tea", expires_at=soon), changed=["expires_at"])
+    assert memories.get(stored).expires_at == int(soon.timestamp() * 1e6)
+    memories.update(stored, Draft("tea", expires_at="never"), changed=["expires_at"])
+    assert memories.get(stored).expires_at == 0
 
 
 def test_an_expired_memory_is_not_found(memories: Memories) -> None:

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from memlake.errors import InvalidInput
-from memlake.versions.when import parse_time
+from memlake.versions.when import parse_end, parse_time
 
 NOW = datetime(2026, 3, 18, 15, 30, 20, 500_000, tzinfo=timezone.utc).astimezone()
 
@@ -77,3 +77,34 @@ def test_what_is_not_a_time_is_refused_with_examples(text: str) -> None:
     with pytest.raises(InvalidInput) as raised:
         parse_time(text, NOW)
     assert "yesterday" in raised.value.hint
+
+
+@pytest.mark.parametrize(
+    ("text", "ahead"),
+    [
+        ("tomorrow", timedelta(days=1)), ("in 3 days", timedelta(days=3)), ("2h", timedelta(hours=2)),
+        ("3 days", timedelta(days=3)), ("in an hour", timedelta(hours=1)), ("yesterday", -timedelta(days=1)),
+        ("90 minutes from now", timedelta(minutes=90)), ("2 hours ago", -timedelta(hours=2)),
+        ("30m", timedelta(minutes=30)), ("In 2 Weeks", timedelta(weeks=2)), ("next week", timedelta(weeks=1)),
+        ("1y", timedelta(days=365)),
+    ],
+)  # fmt: skip
+def test_an_end_is_typed_as_people_say_it(text: str, ahead: timedelta) -> None:
+    assert parse_end(text, NOW) == int((NOW + ahead).timestamp() * 1e6)
+
+
+def test_an_end_may_be_a_date_a_weekday_or_tonight() -> None:
+    def read(text: str) -> datetime:
+        return datetime.fromtimestamp(parse_end(text, NOW) / 1e6, NOW.tzinfo)
+
+    assert read("2099-01-31T14:00:00Z") == datetime(2099, 1, 31, 14, tzinfo=timezone.utc)
+    assert read("today") == read("tonight") > NOW and (read("today") - NOW) <= timedelta(days=1)
+    assert read("friday").weekday() == 4 and NOW < read("friday") <= NOW + timedelta(days=7)
+    assert read("2001-01-01") < NOW, "what is over is read too: the caller refuses it and says when that was"
+
+
+@pytest.mark.parametrize("text", ["", "soon", "in many days", "in 2 moons", "2x", "99999999999999999999y", "in"])
+def test_what_is_no_end_is_refused_with_a_cure(text: str) -> None:
+    with pytest.raises(InvalidInput, match="is not a time") as caught:
+        parse_end(text, NOW)
+    assert "in 3 days" in caught.value.hint

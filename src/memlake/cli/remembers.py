@@ -41,7 +41,9 @@ _DONE = {
 @filing_options
 @click.option("--importance", type=click.FloatRange(0, 1), help="0 to 1; 0.5 unless given.")
 @agent_option
-@click.option("--expires", "expires_at", metavar="TIME", help="When it ends, as a date or time.")
+@click.option(
+    "--expires", "expires_at", metavar="TIME", help='When it ends: "tomorrow", "in 3 days", 2h, 2030-01-31; or never.'
+)
 @click.option(
     "--on-conflict",
     type=click.Choice(["decide", "add", "ask"]),

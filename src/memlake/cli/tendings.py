@@ -43,7 +43,9 @@ def _about(memory: Memory) -> str:
 @click.argument("text", required=False)
 @filing_options
 @click.option("--importance", type=click.FloatRange(0, 1), help="0 to 1.")
-@click.option("--expires", "expires_at", metavar="TIME", help="When it ends.")
+@click.option(
+    "--expires", "expires_at", metavar="TIME", help='When it ends: "tomorrow", "in 3 days", 2h, 2030-01-31; or never.'
+)
 @branch_option
 @json_option
 @pass_memories

@@ -22,6 +22,8 @@ _SAYS = {
     "search": 'What to find, described ("user\'s coding habits") or in exact words.',
     "agentId": 'An agent\'s name; in a search "*" for everyone.',
     "startTime": 'ISO time or words such as "last week".',
+    "expires_at": 'A time, "in 3 days", "never".',
+    "expiresAt": 'A time, "in 3 days", "never".',
     "agent_id": 'Whose memories: a name, or "*".',
     "mode": f"{', '.join(MODES)}.",
     "on_conflict": f"{', '.join(WAYS)}.",

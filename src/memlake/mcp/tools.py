@@ -44,12 +44,12 @@ def store_memory(
     memory_type: str = "fact",
     metadata: dict[str, Any] | None = None,
     importance: float = 0.5,
+    expires_at: str | None = None,
     branch: str | None = None,
 ) -> Result:
     """Store one fact, preference, episode or context for later sessions, as it is."""
-    draft = Draft(
-        content, who.agent_id, who.session_id, memory_type=memory_type, metadata=metadata, importance=importance
-    )
+    given = {"memory_type": memory_type, "metadata": metadata, "importance": importance, "expires_at": expires_at}
+    draft = Draft(content, who.agent_id, who.session_id, **given)  # type: ignore[arg-type]
     stored = desk.on(branch).store(draft)
     told = {"memory_id": stored.memory_id, "status": "stored", "has_embedding": False}
     return {**told, "warnings": list(stored.warnings)} if stored.warnings else told
@@ -118,12 +118,14 @@ def memory_add(
     tags: list[str] | None = None,
     agentId: str | None = None,
     metadata: dict[str, Any] | None = None,
+    expiresAt: str | None = None,
     on_conflict: str = "decide",
     dry_run: bool = False,
     branch: str | None = None,
 ) -> Result:
     """Remember one atomic fact. A duplicate is skipped; a correction replaces the old value and keeps it as history."""
-    draft = Draft(content, agentId or who.agent_id, who.session_id, category=category, tags=tags, metadata=metadata)
+    given = {"category": category, "tags": tags, "metadata": metadata, "expires_at": expiresAt}
+    draft = Draft(content, agentId or who.agent_id, who.session_id, **given)  # type: ignore[arg-type]
     done = desk.on(branch).remember(draft, on_conflict, dry_run=dry_run)
     return {**_told(done), "taskId": _task(done.memory_id, branch), "status": "dry run" if dry_run else "accepted"}
 
@@ -187,11 +189,12 @@ def memory_update(
     category: str | None = None,
     agentId: str | None = None,
     metadata: dict[str, Any] | None = None,
+    expiresAt: str | None = None,
     branch: str | None = None,
 ) -> Result:
     """Replace what a memory says; its earlier content is kept in metadata.history."""
-    draft = Draft(content, who.agent_id, tags=tags, category=category, metadata=metadata)
-    changed = [name for name in ("tags", "category", "metadata") if getattr(draft, name) is not None]
+    draft = Draft(content, who.agent_id, tags=tags, category=category, metadata=metadata, expires_at=expiresAt)
+    changed = [name for name in ("tags", "category", "metadata", "expires_at") if getattr(draft, name) is not None]
     made = desk.on(branch).update(id, draft, changed=["content", *changed])
     return {"id": id, "content": made.content, "taskId": _task(made.memory_id, branch), "status": "accepted"}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import uuid
 from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memlake import memories as later  # rules of deciding and of secrets: 20 ms that only writing pays
@@ -59,7 +60,7 @@ class Draft(NamedTuple):
     importance: float = 0.5
     source: str | None = None
     created_at: str | int | None = None
-    expires_at: str | int | None = None
+    expires_at: str | int | datetime | None = None  # "never" or None for never
 
 
 class Memories:
@@ -282,5 +283,5 @@ def _checked(draft: Draft) -> Memory:
         record.checked_text(draft.source, "source"),
         created,
         created,
-        searching.moment(draft.expires_at) or 0,
+        record.checked_end(draft.expires_at, now),
     )

@@ -12,12 +12,13 @@ import threading
 import time
 import uuid
 from collections.abc import Mapping
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from typing import Any, NamedTuple
 
 from memlake.errors import Corrupt, InvalidInput
 from memlake.index.rows import Doc
 from memlake.index.terms import mark
+from memlake.versions.when import parse_end
 
 TYPES = ("fact", "episode", "preference", "context")
 CATEGORIES = ("preferences", "conventions", "project-notes", "contacts", "learnings")
@@ -215,6 +216,23 @@ def checked_text(value: object, name: str, *, longest: int = 512) -> str:
     if not isinstance(value, str) or len(value) > longest or "\0" in value:
         raise InvalidInput(f"{name} is text of at most {longest} characters, not {str(value)[:40]!r}.")
     return value
+
+
+def checked_end(value: object, now: int) -> int:
+    """When a memory ends, in microseconds since 1970; 0 for never. What is over already is refused."""
+    if value is None or value == 0 or (isinstance(value, str) and value.strip().lower() == "never"):
+        return 0
+    if isinstance(value, bool) or not isinstance(value, str | int | datetime):
+        raise InvalidInput(f'expires_at is a time or "never", not {str(value)[:40]!r}. Nothing was stored.')
+    end = parse_end(value) if isinstance(value, str) else value
+    end = int(end.timestamp() * 1e6) if isinstance(end, datetime) else end
+    if end <= now:
+        over = datetime.fromtimestamp(0, timezone.utc) + timedelta(microseconds=max(end, 0))
+        raise InvalidInput(
+            f"expires_at is {str(value)!r}, which was {over:%Y-%m-%dT%H:%M:%SZ}: that is over. Nothing was stored.",
+            hint='Give a time to come, such as "tomorrow", "in 3 days", "2h" or 2030-01-31; or "never".',
+        )
+    return end
 
 
 def whole(text: str) -> str:

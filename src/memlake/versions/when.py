@@ -1,4 +1,4 @@
-"""Times as people type them: `yesterday`, `2 hours ago`, `2026-01-31`, `last week`. Pure."""
+"""Times as people type them: `yesterday`, `2 hours ago`, `2026-01-31`; `tomorrow`, `in 3 days`, `2h`. Pure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ _WORDS = {
     "nine": 9,
     "ten": 10,
 }
+_SHORT = {"s": 1, "m": 60, "h": 3600, "hr": 3600, "d": 86400, "w": 7 * 86400, "y": 365 * 86400}
 _AGO = re.compile(r"(\d+|[a-z]+)\s+([a-z]+?)s?(?:\s+ago)?$")
+_AHEAD = re.compile(r"(?:in\s+)?(\d+|[a-z]+(?=\s))\s*([a-z]+?)s?(?:\s+from\s+now)?$")
 _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _FORMATS = ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%d", "%Y/%m/%d", "%Y-%m", "%H:%M:%S", "%H:%M")
 
@@ -41,6 +43,49 @@ def parse_time(text: str, now: datetime | None = None) -> int:
             hint='Write it as "yesterday", "2 hours ago", "2026-01-31" or "2026-01-31 14:00".',
         )
     return int(found.timestamp() * 1_000_000)
+
+
+def parse_end(text: str, now: datetime | None = None) -> int:
+    """Microseconds since 1970 of a moment that is to come; one that was is read as well, for the caller to refuse."""
+    now = now or datetime.now().astimezone()
+    plain = text.strip() if _looks_exact(text) else " ".join(text.lower().split())
+    gone = _word(plain, now) or (_ago(plain, now) if plain.endswith(" ago") else None)
+    found = _coming(plain, now) or gone or _ahead(plain, now) or _exact(plain, now)
+    if found is None:
+        raise InvalidInput(
+            f"{text!r} is not a time.",
+            hint='Write it as "tomorrow", "in 3 days", "2h", "2030-01-31" or "2030-01-31 14:00".',
+        )
+    return int(found.timestamp() * 1_000_000)
+
+
+def _coming(text: str, now: datetime) -> datetime | None:
+    tonight = now.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
+    fixed = {
+        "today": tonight,
+        "tonight": tonight,
+        "tomorrow": now + timedelta(days=1),
+        "next week": now + timedelta(weeks=1),
+        "next month": now + timedelta(days=30),
+        "next year": now + timedelta(days=365),
+    }
+    day = text.removeprefix("next ")
+    if day in _DAYS:
+        return now + timedelta(days=(_DAYS.index(day) - now.weekday()) % 7 or 7)
+    return fixed.get(text)
+
+
+def _ahead(text: str, now: datetime) -> datetime | None:
+    match = _AHEAD.match(text)
+    if not match:
+        return None
+    count, unit = match.groups()
+    number = int(count) if count.isdigit() else _WORDS.get(count)
+    seconds = _UNITS.get(unit) or _SHORT.get(unit)
+    try:
+        return None if number is None or seconds is None else now + timedelta(seconds=number * seconds)
+    except OverflowError:
+        return None
 
 
 def _looks_exact(text: str) -> bool:
