@@ -312,8 +312,10 @@ class Index:
 
     def erase(self, ids: Sequence[int]) -> None:
         """Leave nothing of rows: words, vectors, places."""
-        for folder in (self.generation / "vectors").glob("*"):
-            self._opened(folder).forget(np.array(ids, np.int64))
+        with self._changing, self.db.write():  # an appender may be about to make the first header of a folder
+            for folder in (self.generation / "vectors").glob("*"):
+                if read_header(folder) is not None or rows.meta(self.db, f"vectors {folder.name}") is not None:
+                    self._opened(folder).forget(np.array(ids, np.int64))
         erase.erase(self.db, self.generation, ids)  # the rows last: by them a purge that died finds the rest
 
     def fold(self) -> bool:
