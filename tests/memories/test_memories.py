@@ -144,6 +144,32 @@ def test_without_words_the_newest_come_first(memories: Memories) -> None:
     assert contents(memories, "", limit=2) == ["three", "two"]
 
 
+def test_a_skipped_memory_gives_its_filing_to_the_one_that_stands(memories: Memories) -> None:
+    first = memories.remember(Draft("User prefers tabs", tags=["a"], metadata={"k": 1}, expires_at="tomorrow"))
+    before = len(memories.log(100))
+    new = Draft("User prefers tabs", tags=["b", "a"], metadata={"n": 2}, importance=0.9, category="preferences")
+    dry = memories.remember(new, dry_run=True)
+    assert len(memories.log(100)) == before
+    done = memories.remember(new)
+    assert done == dry and (done.decision, done.memory_id) == ("skip", first.memory_id) and not done.warnings
+    assert done.why.endswith("it takes over tags: b; metadata: n; category: preferences; importance: 0.9; no end")
+    stands = memories.get(first.memory_id)
+    assert (stands.tags, stands.metadata, stands.importance) == (("a", "b"), {"k": 1, "n": 2}, 0.9)
+    assert (stands.category, stands.expires_at, stands.history) == ("preferences", 0, ())
+    assert memories.log(1)[0].subject == f"update memory {first.memory_id}" and len(memories.log(100)) == before + 1
+    assert "takes over" not in memories.remember(new).why and len(memories.log(100)) == before + 1
+
+
+def test_what_a_skipped_memory_could_not_give_is_told(memories: Memories) -> None:
+    memories.remember(Draft("User prefers tabs", metadata={"k": 1}, importance=0.8))
+    new = Draft("User prefers tabs", memory_type="preference", metadata={"k": 1}, importance=0.6, expires_at="tomorrow")
+    done = memories.remember(new)
+    assert done.decision == "skip" and done.warnings == (
+        "known already; not kept of the new one: memory_type preference (it has fact); importance 0.6 (it has 0.8); "
+        "its end (it has none).",
+    )
+
+
 @pytest.mark.parametrize(
     "value", ["yesterday", "2 days ago", "2001-01-01", "1999", 5, datetime(2001, 1, 1, tzinfo=timezone.utc)]
 )
@@ -284,6 +310,16 @@ def test_a_purged_memory_is_in_no_byte_of_the_repo(tmp_path: Path) -> None:
         assert repo.fsck(full=True).ok
     left = [f for f in (tmp_path / "repo").rglob("*") if f.is_file() and b"xyzzyplugh" in f.read_bytes()]
     assert left == []
+
+
+def test_a_memory_is_purged_before_the_first_vector_is_made(tmp_path: Path) -> None:
+    with opened(tmp_path / "repo", "test") as repo:
+        memories = repo.memories()
+        memories.shared.worker.close()
+        stored = memories.store(Draft("the password is xyzzyplugh"))
+        assert contents(memories, "password") == ["the password is xyzzyplugh"]
+        memories.purge(stored.memory_id, reason="asked for")
+        assert contents(memories, "password") == []
 
 
 # -- branches and the past ------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from memlake.errors import Conflict, InvalidInput
-from memlake.memories import keeping, searching
+from memlake.memories import folding, keeping, searching
 from memlake.memories.decide import Decision, decide, needs_review
 from memlake.memories.ground import Ground
 from memlake.memories.outcome import Outcome
@@ -93,8 +93,10 @@ def outcome(new: Memory, verdict: Verdict, way: str) -> Outcome:
     decision, old = verdict
     changes_old = decision in ("replace", "conflict", "merge")
     asks = way == "ask" and changes_old
-    stands = old if old is not None and (decision == "skip" or (changes_old and not asks)) else new
-    content = old.content if old is not None and decision == "skip" else (decision.text or new.content)
+    stands = old if old is not None and changes_old and not asks else new
+    if old is not None and decision == "skip":
+        return _skipped(old, new, decision)
+    content = decision.text or new.content
     return Outcome(
         stands.memory_id,
         "coexist" if asks else str(decision),
@@ -107,12 +109,24 @@ def outcome(new: Memory, verdict: Verdict, way: str) -> Outcome:
     )
 
 
+def _skipped(old: Memory, new: Memory, decision: Decision) -> Outcome:
+    """What is known already stands, with how the new one is filed folded in; what is not kept of that is told."""
+    folded = folding.fold(old, new)
+    gained, lost = folding.gained(old, folded), folding.not_kept(new, folded)
+    why = f"{decision.why.rstrip('.')}; it takes over {gained}" if gained else decision.why
+    told = (f"known already; not kept of the new one: {lost}.",) if lost else ()
+    review = needs_review(decision)
+    return Outcome(old.memory_id, "skip", decision.rule, why, old.content, old.memory_id, review, decision.scores, told)
+
+
 def _carry_out(ground: Ground, new: Memory, verdict: Verdict, way: str) -> Outcome:
     result, old = outcome(new, verdict, way), verdict.old
-    if result.decision == "skip":
-        return result
     message = _message(result)
-    if old is not None and result.memory_id == old.memory_id:
+    if old is not None and result.decision == "skip":
+        folded = folding.fold(old, new)
+        if folded != old:
+            keeping.replace(ground, old, folded, message)
+    elif old is not None and result.memory_id == old.memory_id:
         keeping.replace(ground, old, _joined(old, new, result), message)
     else:
         related = (result.other_id,) if result.other_id else ()
@@ -137,4 +151,5 @@ def _joined(old: Memory, new: Memory, result: Outcome) -> Memory:
 def _message(result: Outcome) -> str:
     """Which rule decided, and what it measured; nothing of the content."""
     said = {"rule": result.rule, "other": result.other_id, "scores": {k: round(v, 4) for k, v in result.scores.items()}}
-    return f"{result.decision} memory {result.memory_id}\n\n{json.dumps(said, sort_keys=True)}"
+    verb = "update" if result.decision == "skip" else result.decision
+    return f"{verb} memory {result.memory_id}\n\n{json.dumps(said, sort_keys=True)}"

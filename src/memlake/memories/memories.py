@@ -92,7 +92,7 @@ class Memories:
         new = prepare(draft, self.ground.settings)
         done = later.deciding.remember(self.ground, new.memory, way=on_conflict, dry_run=dry_run, judge=judge)
         self.shared.wake()
-        return done._replace(warnings=new.warnings)
+        return done._replace(warnings=(*new.warnings, *done.warnings))
 
     def import_many(self, memories: Sequence[Memory]) -> tuple[int, int]:
         """Store ready-made memories as they are, in one commit; returns how many, and how many were known."""
