@@ -83,8 +83,7 @@ class Agent:
             expires_at=expires_at,
         )
         done = self.memories.store(draft) if on_conflict == "add" else self.memories.remember(draft, on_conflict)
-        for warning in done.warnings:
-            warnings.warn(warning, stacklevel=2)
+        _warn(done.warnings)
         return done.memory_id
 
     def remember(
@@ -125,7 +124,9 @@ class Agent:
         old = self.memories.get(memory_id)
         changed = {**({"content": content} if content is not None else {}), **_known(fields, Draft)}
         draft = Draft(**{"content": old.content, "agent_id": old.agent_id, **changed})
-        return self.memories.fields(self.memories.update(memory_id, draft, changed=changed))
+        made = self.memories.update(memory_id, draft, changed=changed)
+        _warn(made.warnings)
+        return self.memories.fields(made)
 
     def delete_memory(self, memory_id: str, purge: bool = False, reason: str = "asked for") -> bool:
         """Forget a memory (restorable), or erase it for good with `purge`. False when it is not there."""
@@ -150,7 +151,7 @@ class Agent:
 
     def set_state(self, key: str, value: Any) -> None:
         """Keep a JSON value under a key of this agent."""
-        self.memories.set_state(self.agent_id, key, value)
+        _warn(self.memories.set_state(self.agent_id, key, value).warnings)
 
     def get_state(self, key: str) -> Any:
         """The value under a key, or None."""
@@ -184,6 +185,11 @@ class Agent:
     def _draft(self, content: str, **fields: Any) -> Draft:
         given = {"agent_id": self.agent_id, "session_id": self.session_id, "org_id": self.org_id, **fields}
         return Draft(content=content, **_known(given, Draft))
+
+
+def _warn(told: Sequence[str]) -> None:
+    for warning in told:
+        warnings.warn(warning, stacklevel=3)
 
 
 def _known(given: Mapping[str, Any], record: type) -> dict[str, Any]:

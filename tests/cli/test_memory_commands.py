@@ -60,6 +60,17 @@ def test_the_repo_is_named_when_one_does_not_stand_in_it(
 # -- remember
 
 
+def test_a_secret_is_warned_of_wherever_it_is_put(run: Run, repo: Path) -> None:
+    key = "npm_" + "aB3dE5gH7j" * 3 + "kL9mN1"
+    full = stored(run, "Tea is hot")
+    for line in (
+        ("remember", "Coffee is cold", "--metadata", f"k={key}"), ("remember", "Milk is white", "--tag", key),
+        ("memory", "update", full, "--metadata", f"k={key}"), ("state", "set", "login", key),
+    ):  # fmt: skip
+        done = run(*line)
+        assert "holds an npm token" in done.err and key not in done.err
+
+
 def test_an_end_is_typed_as_people_say_it_and_taken_away_again(run: Run, repo: Path) -> None:
     full = stored(run, "The wifi password is on the fridge", "--expires", "in 3 days")
     assert run("memory", "show", full, "--json").json["memory"]["expires_at"]

@@ -305,6 +305,22 @@ def test_an_end_is_given_and_taken_away(folder: Path) -> None:
     talk(folder, said)
 
 
+def test_a_secret_is_warned_of_wherever_it_is_put(folder: Path) -> None:
+    key = "npm_" + "aB3dE5gH7j" * 3 + "kL9mN1"
+
+    async def said(client: Client) -> None:
+        made = await call(client, "memory_add", content="Tea is hot", tags=[key])
+        told = [
+            made,
+            await call(client, "store_memory", content="Tea is green", metadata={"k": key}),
+            await call(client, "memory_update", id=made["id"], content="Tea is hot", metadata={"k": key}),
+            await call(client, "set_agent_state", key="login", value=key),
+        ]
+        assert all("an npm token" in one["warnings"][0] for one in told)
+
+    talk(folder, said)
+
+
 @pytest.mark.parametrize("purge", [False, True])
 def test_deleting_twice_is_no_failure(folder: Path, purge: bool) -> None:
     async def said(client: Client) -> None:

@@ -170,6 +170,30 @@ def test_what_a_skipped_memory_could_not_give_is_told(memories: Memories) -> Non
     )
 
 
+def test_secrets_are_looked_for_in_all_that_is_stored(tmp_path: Path) -> None:
+    key = "npm_" + "aB3dE5gH7j" * 3 + "kL9mN1"
+    with opened(tmp_path / "repo") as repo:
+        repo.config_set("memory.secrets", "redact")
+    with ml.open(tmp_path / "repo") as repo:
+        memories = repo.memories()
+        stored = memories.store(Draft("tea", tags=[key], metadata={"k": [key]}))
+        changed = memories.update(stored.memory_id, Draft("tea", metadata={"k": key}), changed=["metadata"])
+        kept = memories.set_state("bot", "login", {"token": key})
+        assert len(stored.warnings) == 2 and len(changed.warnings) == len(kept.warnings) == 1
+        assert kept.value == {"token": "[redacted: npm token]"}
+        repo.config_set("memory.secrets", "block")
+    with ml.open(tmp_path / "repo") as repo, pytest.raises(ml.Denied, match="the value looks like it holds"):
+        repo.memories().set_state("bot", "login", key)
+    files = [f for f in (tmp_path / "repo").rglob("*") if f.is_file()]
+    assert files and not any(key.encode() in f.read_bytes() for f in files)
+
+
+def test_what_an_update_leaves_alone_is_not_looked_at(repo: ml.Repo, memories: Memories) -> None:
+    stored = memories.store(Draft("the password is hunter2!x"))
+    assert stored.warnings
+    assert memories.update(stored.memory_id, Draft("x", tags=["a"]), changed=["tags"]).warnings == ()
+
+
 @pytest.mark.parametrize(
     "value", ["yesterday", "2 days ago", "2001-01-01", "1999", 5, datetime(2001, 1, 1, tzinfo=timezone.utc)]
 )

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from memlake.errors import Denied, InvalidInput
 from memlake.memories import secrets
-from memlake.memories.secrets import Secret, find, guard, redact
+from memlake.memories.record import Memory
+from memlake.memories.secrets import Secret, find, guard, guard_memory, guard_value, redact
 
 MEGABYTE = 1 << 20
 ALNUM = string.ascii_letters + string.digits
@@ -208,6 +209,39 @@ def test_guard_does_what_it_is_told() -> None:
         guard(text, "block")
     with pytest.raises(InvalidInput, match="not 'maybe'"):
         guard(text, "maybe")
+
+
+def test_a_value_is_read_with_the_name_it_is_kept_under() -> None:
+    value = {"env": "prod", "deep": [{"api_key": made("", 32)}], "pwd": "", "also": {"pwd": "hunter2!x"}}
+    clean, told = guard_value(value, "redact", what="the metadata")
+    assert clean == {
+        "env": "prod", "deep": [{"api_key": "[redacted: api key]"}], "pwd": "", "also": {"pwd": "[redacted: password]"},
+    }  # fmt: skip
+    assert told == (
+        "the metadata looked like it held an api key; it was stored without.",
+        "the metadata looked like it held a password; it was stored without.",
+    )
+    assert guard_value(value, "warn", what="x")[0] == value and guard_value(value, "off", what="x") == (value, ())
+    assert guard_value({"n": [1, None, True, "plain"]}, "block", what="x") == ({"n": [1, None, True, "plain"]}, ())
+
+
+@pytest.mark.parametrize("rule", SAMPLES)
+def test_a_secret_is_found_in_metadata_in_a_tag_and_in_a_name(rule: str) -> None:
+    text = SAMPLES[rule]
+    for memory in (
+        Memory("", "x", metadata={"note": text}), Memory("", "x", metadata={"a": {"b": ["fine", text]}}),
+        Memory("", "x", metadata={text: 1}), Memory("", "x", tags=("fine", text)),
+    ):  # fmt: skip
+        clean, told = guard_memory(memory, "redact")
+        assert told and rule in told[0] and f"[redacted: {rule}]" in str((clean.metadata, clean.tags))
+        assert guard_memory(clean, "block") == (clean, ())
+        with pytest.raises(Denied, match=r"the metadata|a tag"):
+            guard_memory(memory, "block")
+
+
+@pytest.mark.parametrize(("rule", "article"), [("aws access key", "an"), ("npm token", "an"), ("url password", "a")])
+def test_what_is_told_has_its_article(rule: str, article: str) -> None:
+    assert f" {article} {rule}." in guard(SAMPLES[rule], "warn")[1][0]
 
 
 # -- time -------------------------------------------------------------------------------------

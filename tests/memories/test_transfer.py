@@ -546,13 +546,15 @@ def test_secrets_are_treated_as_the_setting_says(tmp_path: Path, how: str) -> No
     told = {"content": "ok", "metadata": {"deep": [f"use {key}"]}, "id": TWO}
     source = lines(tmp_path / "a.jsonl", {"content": f"token {key}", "id": ONE}, told)
     if how == "block":
-        with pytest.raises(Denied, match=rf"memory {ONE}: the text looks like it holds a npm token"):
+        with pytest.raises(Denied, match=rf"memory {ONE}: the text looks like it holds an npm token"):
             load(memories, read(source))
         assert load(memories, read(source, skip_bad=True))[:3] == (0, 0, 2)
     else:
         report = load(memories, read(source))
         assert report.stored == 2 and len(report.warnings) == (0 if how == "off" else 2)
         assert (key in export(memories)) == (how != "redact") and key not in str(report)
+        again = load(memories, read(source))
+        assert (again.known, again.warnings) == (2, ()), "of what was not stored nothing is to be told"
     repo.close()
 
 

@@ -62,10 +62,11 @@ def _text(screen: Screen, value: object) -> str:
 @_agent
 @branch_option
 @pass_memories
-def set_state(memories: Memories, _screen: Screen, /, *, key: str, value: str, as_json: bool, agent: str) -> None:
+def set_state(memories: Memories, screen: Screen, /, *, key: str, value: str, as_json: bool, agent: str) -> None:
     """Keep VALUE (- for standard input) under KEY. JSON is kept as what it says, anything else as text."""
     text = sys.stdin.read().removesuffix("\n") if value == "-" else value
-    memories.set_state(agent, key, _strict(text) if as_json else json_or_text(text))
+    for warning in memories.set_state(agent, key, _strict(text) if as_json else json_or_text(text)).warnings:
+        screen.warn(warning)
 
 
 def _strict(text: str) -> object:

@@ -60,9 +60,11 @@ def update(
         raise Usage("say what to change: TEXT, or an option such as --category. Nothing was changed.")
     made = memories.update(old.memory_id, draft(**{"content": old.content, **changed}), changed=changed)
     if as_json:
-        screen.json({"memory": memories.fields(made)})
+        screen.json({"memory": memories.fields(made), "warnings": made.warnings})
     else:
         screen.line(f"Updated {made.memory_id}: {_about(made)}")
+    for warning in () if as_json else made.warnings:
+        screen.warn(warning)
 
 
 @click.command()

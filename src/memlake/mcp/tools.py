@@ -7,7 +7,7 @@ named, and take and give what clients of either already know; the rest are memla
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from memlake.errors import InvalidInput, NotFound
@@ -51,8 +51,11 @@ def store_memory(
     given = {"memory_type": memory_type, "metadata": metadata, "importance": importance, "expires_at": expires_at}
     draft = Draft(content, who.agent_id, who.session_id, **given)  # type: ignore[arg-type]
     stored = desk.on(branch).store(draft)
-    told = {"memory_id": stored.memory_id, "status": "stored", "has_embedding": False}
-    return {**told, "warnings": list(stored.warnings)} if stored.warnings else told
+    return {"memory_id": stored.memory_id, "status": "stored", "has_embedding": False, **_warned(stored.warnings)}
+
+
+def _warned(told: Sequence[str]) -> Result:
+    return {"warnings": list(told)} if told else {}
 
 
 def search_memory(
@@ -84,7 +87,8 @@ def get_agent_state(desk: Desk, who: Who, key: str, branch: str | None = None) -
 def set_agent_state(desk: Desk, who: Who, key: str, value: Any, branch: str | None = None) -> Result:
     """Keep a JSON value under a key of this agent, such as the task it is on."""
     found = desk.on(branch).set_state(who.agent_id, key, value)
-    return {"key": key, "value": found.value, "updated_at": iso(found.updated_at)}
+    told = {"key": key, "value": found.value, "updated_at": iso(found.updated_at)}
+    return {**told, **_warned(found.warnings)}
 
 
 def delete_memory(desk: Desk, who: Who, memory_id: str, purge: bool = False, branch: str | None = None) -> Result:
@@ -137,8 +141,7 @@ def _task(memory_id: str, branch: str | None) -> str:
 
 def _told(done: Outcome) -> Result:
     told = {"id": done.memory_id, "decision": done.decision, "why": done.why, "content": done.content}
-    more = {"review": done.review, "warnings": list(done.warnings)}
-    return {**told, **{name: value for name, value in more.items() if value}}
+    return {**told, **({"review": True} if done.review else {}), **_warned(done.warnings)}
 
 
 def memory_search(
@@ -196,7 +199,8 @@ def memory_update(
     draft = Draft(content, who.agent_id, tags=tags, category=category, metadata=metadata, expires_at=expiresAt)
     changed = [name for name in ("tags", "category", "metadata", "expires_at") if getattr(draft, name) is not None]
     made = desk.on(branch).update(id, draft, changed=["content", *changed])
-    return {"id": id, "content": made.content, "taskId": _task(made.memory_id, branch), "status": "accepted"}
+    told = {"id": id, "content": made.content, "taskId": _task(made.memory_id, branch), "status": "accepted"}
+    return {**told, **_warned(made.warnings)}
 
 
 def memory_delete(desk: Desk, who: Who, id: str, purge: bool = False, branch: str | None = None) -> Result:

@@ -31,9 +31,10 @@ from memlake.memories.branches import MemoryBranch, MergedBranch
 from memlake.memories.counting import Stats
 from memlake.memories.ground import Ground
 from memlake.memories.opening import Shared
-from memlake.memories.outcome import Outcome
+from memlake.memories.outcome import Outcome, Updated
 from memlake.memories.record import Memory, State
 from memlake.memories.searching import EVERYONE, Hits, Query
+from memlake.memories.state import SetState
 from memlake.memories.tending import Age, Doubt, Rule
 from memlake.memories.timeline import Difference, Version
 from memlake.memories.wording import vague
@@ -103,14 +104,16 @@ class Memories:
             self.shared.wake()
         return len(new), len(memories) - len(new)
 
-    def update(self, memory_id: str, draft: Draft, *, changed: Collection[str]) -> Memory:
+    def update(self, memory_id: str, draft: Draft, *, changed: Collection[str]) -> Updated:
         """Change some fields of a memory (named in `changed`); its earlier content stays in its history."""
         self._check_enabled()
-        old, new = self.get(memory_id), prepare(draft, self.ground.settings).memory
-        fields = {name: getattr(new, name) for name in changed}
+        old, new = self.get(memory_id), _checked(draft)
+        given = Memory("", "")._replace(**{name: getattr(new, name) for name in changed})  # what stays is not looked at
+        clean, warnings = later.secrets.guard_memory(given, self.ground.settings.memory_secrets)
+        fields = {name: getattr(clean, name) for name in changed}
         made = keeping.replace(self.ground, old, old._replace(**fields), f"update memory {memory_id}")
         self.shared.wake()
-        return made
+        return outcome.updated(made, warnings)
 
     def delete(self, memory_id: str) -> Memory:
         """Remove a memory from the branch. `restore` brings it back."""
@@ -206,7 +209,7 @@ class Memories:
 
     # -- state --------------------------------------------------------------------------------
 
-    def set_state(self, agent_id: str, key: str, value: Any) -> State:
+    def set_state(self, agent_id: str, key: str, value: Any) -> SetState:
         return state.set_state(self.ground, agent_id, key, value)
 
     def find_state(self, agent_id: str, key: str) -> State | None:
@@ -259,9 +262,8 @@ class Prepared(NamedTuple):
 
 def prepare(draft: Draft, settings: Settings) -> Prepared:
     """A memory from a draft, checked; secrets in it warned of, left out or refused, as the setting says."""
-    content, warnings = later.secrets.guard(record.checked_content(draft.content), settings.memory_secrets)
-    unclear = vague(content)
-    made = _checked(draft._replace(content=content))
+    made, warnings = later.secrets.guard_memory(_checked(draft), settings.memory_secrets)
+    unclear = vague(made.content)
     return Prepared(made, (*warnings, unclear) if unclear else warnings)
 
 
@@ -271,7 +273,7 @@ def _checked(draft: Draft) -> Memory:
     created = now if created is None else created
     return Memory(
         record.new_id(),
-        draft.content,
+        record.checked_content(draft.content),
         record.checked_text(draft.agent_id, "agent_id"),
         record.checked_text(draft.session_id, "session_id"),
         record.checked_text(draft.org_id, "org_id"),

@@ -25,3 +25,15 @@ class Outcome(NamedTuple):
 def added(memory: Memory) -> Outcome:
     """What became of a memory that was stored as it is."""
     return Outcome(memory.memory_id, "add", "asked", "It was to be added as it is.", memory.content)
+
+
+class Updated(Memory):
+    """A memory as it was changed, and what its author should know about it."""
+
+    warnings: tuple[str, ...] = ()
+
+
+def updated(memory: Memory, warnings: tuple[str, ...]) -> Updated:
+    made = Updated(*memory)
+    made.warnings = warnings
+    return made

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from memlake import memories as later  # rules of secrets: only writing pays for them
 from memlake.errors import InvalidInput
 from memlake.memories import record
 from memlake.memories.ground import Ground
@@ -15,10 +16,20 @@ from memlake.memories.record import State
 from memlake.objects import layout
 
 
-def set_state(ground: Ground, agent_id: str, key: str, value: Any) -> State:
-    state = State(record.checked_text(agent_id, "agent_id"), _checked_key(key), _checked_value(value), layout.now())
+class SetState(State):
+    """A value as it was set, and what its author should know about it."""
+
+    warnings: tuple[str, ...] = ()
+
+
+def set_state(ground: Ground, agent_id: str, key: str, value: Any) -> SetState:
+    """Keep a value; secrets in it are warned of, left out or refused, as in memories."""
+    who, name, plain = record.checked_text(agent_id, "agent_id"), _checked_key(key), _checked_value(value)
+    kept, warnings = later.secrets.guard_value(plain, ground.settings.memory_secrets, what="the value", name=name)
+    state = SetState(who, name, kept, layout.now())
     path = state_path(ground.here.history, state.agent_id, state.key)
     ground.write({path: record.encode_state(state)}, "set state", author_named(state.agent_id, ground))
+    state.warnings = warnings
     return state
 
 

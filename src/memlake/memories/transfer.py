@@ -11,7 +11,7 @@ import contextlib
 import io
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -179,9 +179,12 @@ def load(memories: Memories, given: Iterable[Item]) -> Report:
     warnings = _Warnings(memories.ground.settings.memory_secrets)
     source = iter(given)
     while True:
-        batch = list(islice(_allowed(source, warnings), BATCH))
+        told: dict[str, list[str]] = {}
+        batch = list(islice(_allowed(source, warnings.how, told), BATCH))
         if not batch:
             break
+        if told:
+            warnings.add(importing.unknown(memories.ground, [item.memory for item in batch]), told)
         added, had = _stored(memories, batch)
         stored, known = stored + added, known + had
     skipped, problems = (source.skipped, source.problems) if isinstance(source, Reading) else (0, [])
@@ -194,45 +197,41 @@ class _Warnings:
     def __init__(self, how: str) -> None:
         self.how, self.told, self.more = how, list[str](), 0
 
-    def add(self, memory: Memory, found: Iterable[str]) -> None:
-        for warning in found:
-            if len(self.told) < NAMED:
-                self.told.append(f"memory {memory.memory_id}: {warning}")
-            else:
-                self.more += 1
+    def add(self, new: Iterable[Memory], found: Mapping[str, Iterable[str]]) -> None:
+        """What was found in memories, told of those that are new: nothing was done with the others."""
+        for memory in new:
+            for warning in dict.fromkeys(found.get(memory.memory_id, ())):
+                if len(self.told) < NAMED:
+                    self.told.append(f"memory {memory.memory_id}: {warning}")
+                else:
+                    self.more += 1
 
     def all(self) -> tuple[str, ...]:
         return (*self.told, *([f"{self.more} more memories look like they hold secrets."] if self.more else []))
 
 
-def _allowed(source: Iterator[Item], warnings: _Warnings) -> Iterator[Item]:
-    """Items as they may be stored."""
+def _allowed(source: Iterator[Item], how: str, told: dict[str, list[str]]) -> Iterator[Item]:
+    """Items as they may be stored; what was found in each is put into `told`."""
     for item in source:
         try:
-            told = list[str]()
-            clean = _guarded(item, warnings.how, told)
+            found = list[str]()
+            clean = _guarded(item, how, found)
         except Denied as error:
             problem = f"memory {item.memory.memory_id}: {error.message.removesuffix(' Nothing was stored.')}"
             if not isinstance(source, Reading):
                 raise Denied(problem, hint=error.hint) from None
             source.skip(problem, Denied)
             continue
-        warnings.add(item.memory, dict.fromkeys(told))
+        if found:
+            told[item.memory.memory_id] = found
         yield clean
 
 
 def _guarded(item: Item, how: str, told: list[str]) -> Item:
     def clean(memory: Memory) -> Memory:
-        return memory._replace(content=_clean(memory.content), metadata=_clean(dict(memory.metadata)))
-
-    def _clean(value: Any) -> Any:
-        if isinstance(value, str):
-            text, warnings = secrets.guard(value, how)
-            told.extend(warnings)
-            return text
-        if isinstance(value, dict):
-            return {name: _clean(inner) for name, inner in value.items()}
-        return [_clean(inner) for inner in value] if isinstance(value, list) else value
+        made, warnings = secrets.guard_memory(memory, how)
+        told.extend(warnings)
+        return made
 
     return Item(clean(item.memory), tuple(Earlier(clean(one.memory), one.until) for one in item.past))
 
