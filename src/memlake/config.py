@@ -76,8 +76,9 @@ def _named(path: AnyPath, who: str) -> Path:
     if root.name == FOLDER and root.is_dir():
         return root.parent
     if not (root / FOLDER).is_dir():
+        why = f"has no {FOLDER} folder" if root.exists() else "does not exist"
         raise NotARepo(
-            f"not a memlake repo: {who} names {root}, which has no {FOLDER} folder.",
+            f"not a memlake repo: {who} names {root}, which {why}.",
             hint=f"Make one there with `memlake init {root}`, or name another folder.",
         )
     return root
@@ -118,6 +119,9 @@ class Settings:
     memory_enabled: bool = _setting(True, "whether agents may store and search memories here")
     memory_secrets: str = _setting(
         "warn", "what to do with secrets in memories", choices=("warn", "block", "redact", "off")
+    )
+    hook_categories: str = _setting(
+        "preferences,conventions,learnings", "what a coding agent's session starts with, by category; * for everything"
     )
     search_max_results: int = _setting(100, "the most hits one search gives", least=1)
     search_importance: float = _setting(0.1, "how much importance may add to a hit's score, as a share", least=0)

@@ -69,6 +69,16 @@ def test_a_session_starts_with_preferences_conventions_and_learnings(run: Run, h
     assert shown(context)[2]["agent"] == "ada" and shown(context)[2]["id"] and shown(context)[2]["date"]
 
 
+def test_a_setting_says_what_a_session_starts_with(run: Run, hook: Hook) -> None:
+    run("remember", "User prefers short answers", "--category", "preferences")
+    run("remember", "Ada works from Lisbon", "--category", "contacts")
+    run("remember", "The API runs on port 8080")
+    run("config", "hook.categories", "contacts, learnings")
+    assert [one["content"] for one in shown(hook("session-start"))] == ["Ada works from Lisbon"]
+    run("config", "hook.categories", "*")
+    assert len(shown(hook("session-start"))) == 3
+
+
 def test_a_prompt_recalls_what_it_is_about_and_nothing_else(run: Run, hook: Hook) -> None:
     run("remember", "The staging cluster runs in Frankfurt")
     run("remember", "Ada plays the cello in an orchestra")
@@ -111,7 +121,8 @@ def test_a_prompt_sees_the_branch_that_is_checked_out(run: Run, hook: Hook) -> N
 
 def test_forgotten_and_expired_memories_are_not_recalled(run: Run, hook: Hook) -> None:
     gone = run("remember", "The staging cluster runs in Frankfurt", "-q").out.strip()
-    run("remember", "A staging cluster costs money", "--expires", "2020-01-01", "--on-conflict", "add")
+    run("remember", "A staging cluster costs money", "--expires", "1s", "--on-conflict", "add")
+    time.sleep(1)
     run("memory", "forget", gone)
     assert hook("prompt", prompt="staging cluster") == ""
 

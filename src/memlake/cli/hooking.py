@@ -82,9 +82,13 @@ def log(event: str, problem: str) -> None:
 
 
 def session_start(_given: Given, _client: str) -> Given | None:
-    """The newest preferences, conventions and learnings."""
-    wanted = {"categories": ("preferences", "conventions", "learnings"), "types": ("preference",)}
-    return _told("SessionStart", _recalled(lambda narrow: narrow.newest(20, **wanted)))
+    """The newest memories of the categories that the setting names, and preferences however they are filed."""
+    return _told("SessionStart", _recalled(lambda narrow: narrow.newest(20, **_wanted(narrow.settings))))
+
+
+def _wanted(settings: config.Settings) -> dict[str, tuple[str, ...]]:
+    names = tuple(name for part in settings.hook_categories.split(",") if (name := part.strip()))
+    return {} if "*" in names else {"categories": names, "types": ("preference",)}
 
 
 def prompt(given: Given, _client: str) -> Given | None:
