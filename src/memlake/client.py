@@ -8,6 +8,7 @@ agent.search_memory("revenue growth", top_k=5)
 from __future__ import annotations
 
 import socket
+import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
+from memlake import config
 from memlake.errors import InvalidInput, NotFound, Unavailable
 from memlake.memories.memories import Draft
 from memlake.memories.searching import Query, asked_by
@@ -33,9 +35,9 @@ _REACH = 3.0  # seconds
 class Agent:
     """One agent's memory and state in a repo.
 
-    `host` is a folder, or None for the repo found from here (else the personal one). `branch` is fixed now: someone
-    switching branches elsewhere never redirects an agent. `password` and further names are accepted for code written
-    for a server; a folder needs none.
+    `host` is a folder that is there (made a repo on first use, and said so), or None for the repo found from here, else
+    the personal one. `branch` is fixed now: someone switching branches elsewhere never redirects an agent. `password`
+    and further names are accepted for code written for a server; a folder needs none.
     """
 
     def __init__(  # noqa: PLR0917  the order that code for a server knows
@@ -206,7 +208,11 @@ def _open(host: str | Path | None) -> Repo:
     text = str(host)
     if "://" in text or _is_host_name(text):
         raise _unreachable(text)
-    return init(text)
+    folder = Path(text).expanduser()
+    if folder.is_dir() and folder.name != config.FOLDER and not (folder / config.FOLDER).is_dir():
+        sys.stderr.write(f"memlake: {folder} was no repo yet; memories are kept in one made there\n")
+        return init(folder)
+    return open_for_memories(text)
 
 
 def _is_host_name(text: str) -> bool:

@@ -59,18 +59,32 @@ def test_a_server_that_cannot_be_reached_is_said_so(person: Path) -> None:
             HatiDataAgent(host=host, agent_id="research-agent", password="secret-key")
 
 
+def test_a_folder_that_is_not_there_is_no_repo_and_none_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for typo in ("typo-folder", str(tmp_path / "typo"), "~/typo"):
+        with pytest.raises(ml.NotARepo, match=r"typo\S*, which does not exist\.\s.*memlake init"):
+            ml.Agent(typo)
+    assert list(tmp_path.iterdir()) == []
+    ml.Agent(str(tmp_path)).close()
+    assert f"{tmp_path} was no repo yet" in capsys.readouterr().err
+    ml.Agent(str(tmp_path)).close()
+    assert capsys.readouterr().err == ""
+
+
 def test_memories_survive_restarts_and_are_shared_between_agents(tmp_path: Path) -> None:
-    with ml.Agent(str(tmp_path / "repo"), agent_id="one", session_id="monday") as one:
+    with ml.Agent(str(tmp_path), agent_id="one", session_id="monday") as one:
         memory_id = one.store_memory("The build uses Python 3.11", category="conventions", tags=["build"])
         assert one.get_memory(memory_id)["session_id"] == "monday"
-    with ml.Agent(str(tmp_path / "repo"), agent_id="two") as two:
+    with ml.Agent(str(tmp_path), agent_id="two") as two:
         assert two.search_memory("python build") == []
         assert [hit["memory_id"] for hit in two.search_memory("python build", agent_id="*")] == [memory_id]
         assert [hit["memory_id"] for hit in two.search_memory("python", agent_id=["one", "two"])] == [memory_id]
 
 
 def test_a_memory_is_corrected_and_remembers_what_it_was(tmp_path: Path) -> None:
-    with ml.Agent(str(tmp_path / "repo"), agent_id="bot") as agent:
+    with ml.Agent(str(tmp_path), agent_id="bot") as agent:
         first = agent.remember("User phone: 1111", category="contacts")
         second = agent.remember("My phone is actually 2222")
         assert (second.decision, second.memory_id) == ("conflict", first.memory_id)
@@ -86,7 +100,7 @@ def test_a_memory_is_corrected_and_remembers_what_it_was(tmp_path: Path) -> None
 
 
 def test_what_was_believed_yesterday_can_be_asked(tmp_path: Path) -> None:
-    with ml.Agent(str(tmp_path / "repo"), agent_id="bot") as agent:
+    with ml.Agent(str(tmp_path), agent_id="bot") as agent:
         memory_id = agent.store_memory("We deploy on Fridays")
         then = time.time()
         time.sleep(0.01)
@@ -97,7 +111,7 @@ def test_what_was_believed_yesterday_can_be_asked(tmp_path: Path) -> None:
 
 
 def test_a_wrong_parameter_is_named(tmp_path: Path) -> None:
-    with ml.Agent(str(tmp_path / "repo")) as agent:
+    with ml.Agent(str(tmp_path)) as agent:
         with pytest.raises(ml.InvalidInput, match="'sesion'"):
             agent.search_memory("x", sesion="y")
         with pytest.warns(UserWarning, match="github"):
