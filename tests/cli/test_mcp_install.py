@@ -151,6 +151,23 @@ def test_uninstall_takes_out_its_own_entry_alone(run: Run, repo: Path) -> None:
     assert not (repo / ".cursor").exists()
 
 
+@pytest.mark.parametrize(("client", "file"), [("claude", ".mcp.json"), ("codex", ".codex/config.toml")])
+def test_uninstall_leaves_no_empty_table_of_its_own(run: Run, repo: Path, client: str, file: str) -> None:
+    run("mcp", "install", "--client", client)
+    run("mcp", "uninstall", "--client", client)
+    assert (repo / file).read_text().strip() in ("", "{}")
+
+
+def test_uninstalling_hooks_leaves_no_empty_lists(run: Run, repo: Path) -> None:
+    path = repo / ".claude/settings.json"
+    path.parent.mkdir()
+    for before in ({"model": "x"}, {"hooks": {"Stop": []}}, {"hooks": {"Stop": [{"hooks": [{"command": "echo hi"}]}]}}):
+        path.write_text(json.dumps(before))
+        run("hook", "install")
+        run("hook", "uninstall")
+        assert read(path) == (before if before != {"hooks": {"Stop": []}} else {})
+
+
 def test_without_the_sdk_the_server_says_how_to_install_it(process: Process, repo: Path, tmp_path: Path) -> None:
     for name in ("mcp", "mcp_types", "anyio"):
         (tmp_path / "missing").mkdir(exist_ok=True)

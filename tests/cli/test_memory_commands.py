@@ -37,6 +37,15 @@ def contents(run: Run, *words: str) -> list[str]:
     return [hit["content"] for hit in hits(run, *words)]
 
 
+# -- json
+
+
+def test_what_is_no_text_is_told_as_json_that_every_reader_takes(process: Process, repo: Path) -> None:
+    assert process("remember", "-q", input=b"the caf\xe9 menu is on the wall").returncode == 0
+    told = process("recall", "menu", "--json").stdout
+    assert json.loads(told.decode())["hits"][0]["content"] == "the caf\udce9 menu is on the wall"
+
+
 # -- which repo
 
 
@@ -217,8 +226,10 @@ def test_explain_says_what_each_arm_gave_and_how_it_was_searched(run: Run, repo:
 def test_a_budget_of_tokens_leaves_out_the_rest_and_says_so(run: Run, repo: Path) -> None:
     for name in ("Ada", "Bob", "Cleo"):
         stored(run, f"{name} likes long walks on the beach at sunset")
+    none = run("recall", "walks", "--max-tokens", "1")
+    assert none.out == "" and none.err == "3 left out by --max-tokens.\n"
     done = run("recall", "walks", "--max-tokens", "40")
-    assert done.out.count("walks") == 1 and done.err == "2 more left out by --max-tokens.\n"
+    assert done.out.count("walks") == 1 and done.err == "2 left out by --max-tokens.\n"
     assert run("recall", "walks", "--max-tokens", "40", "--json").json["left_out"] == 2
 
 
@@ -405,7 +416,8 @@ def test_state_is_kept_by_agent_and_key(run: Run, repo: Path) -> None:
         'ada  task = "write the report"',
     ]
     run("state", "rm", "task", "--agent", "ada")
-    assert "keeps nothing" in run("state", "get", "task", "--agent", "ada", code=128).err
+    assert "nothing is kept under 'task' by ada." in run("state", "get", "task", "--agent", "ada", code=128).err
+    assert "nothing is kept under 'task'. Nothing was" in run("state", "rm", "task", code=128).err
     run("state", "rm", "task", "--agent", "ada", code=128)
     assert "not JSON" in run("state", "set", "x", "{broken", "--json", code=128).err
 

@@ -241,6 +241,8 @@ def test_a_budget_of_tokens_is_kept(folder: Path) -> None:
         assert len(whole["results"]) == 6
         assert 0 < len(small["results"]) < 6
         assert small["left_out"] == 6 - len(small["results"])
+        none = await call(client, "search_memory", query="tea", max_tokens=1)
+        assert (none["results"], none["left_out"]) == ([], 6)
 
     talk(folder, said)
 

@@ -410,3 +410,14 @@ def test_a_correction_of_another_owner_or_kind_keeps_both_and_is_in_doubt(old: s
 
 def test_a_correction_of_the_same_thing_still_replaces_it() -> None:
     assert decide("The build uses Python 3.10", "The build now uses Python 3.11") == "conflict"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("User phone: 1111", "User phone: 2222", "Both give the phone, with different values."),
+        ("The office windows are open", "The office windows are closed", "They differ in opposites: open / closed."),
+    ],
+)
+def test_reasons_show_words_as_they_were_written_and_no_stems(old: str, new: str, says: str) -> None:
+    assert decide(old, new).why == says

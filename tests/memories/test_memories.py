@@ -346,6 +346,16 @@ def test_a_memory_is_purged_before_the_first_vector_is_made(tmp_path: Path) -> N
         assert contents(memories, "password") == []
 
 
+@pytest.mark.parametrize(("mode", "notes"), [("semantic", 1), ("hybrid", 0), ("keyword", 0)])
+def test_a_search_by_meaning_without_a_model_says_that_it_was_by_words(
+    memories: Memories, mode: str, notes: int
+) -> None:
+    memories.store(Draft("tea is hot"))
+    found = memories.search(Query("tea", mode=mode))
+    assert found.mode == "keyword" and len(found) == 1 and len(found.notes) == notes
+    assert all("embedding.provider is none" in note for note in found.notes)
+
+
 # -- branches and the past ------------------------------------------------------------------------
 
 

@@ -536,6 +536,29 @@ def test_what_is_in_no_known_format_says_so(tmp_path: Path) -> None:
             read(io.BytesIO(b""), format=form)
 
 
+@pytest.mark.parametrize("form", ["auto", "mem0"])
+@pytest.mark.parametrize("count", [1, 2])
+def test_mem0_as_lines_of_json(tmp_path: Path, form: str, count: int) -> None:
+    rows = [
+        {"id": one, "memory": text, "hash": "x", "user_id": "ada", "categories": ["food", "home"], "score": 0.5}
+        for one, text in ((ONE, "Likes tea"), (TWO, "Likes rice"))
+    ][:count]
+    found = list(read(lines(tmp_path / "a.jsonl", *rows), format=form))
+    assert [item.memory.content for item in found] == ["Likes tea", "Likes rice"][:count]
+    first = found[0].memory
+    assert (first.memory_id, first.category, first.tags, first.source) == (ONE, "food", ("home",), "mem0")
+    assert first.metadata == {"user_id": "ada"}
+
+
+def test_a_bad_line_of_mem0_is_named_with_the_way_to_skip_it(tmp_path: Path) -> None:
+    source = tmp_path / "a.jsonl"
+    source.write_text('{"memory": "Likes tea", "user_id": "ada"}\n{broken\n')
+    with pytest.raises(InvalidInput, match=r"line 2: it is not JSON.*\s.*--skip-bad") as caught:
+        list(read(source))
+    assert "skip_bad=True" in str(caught.value)
+    assert len(list(read(source, skip_bad=True))) == 1
+
+
 @pytest.mark.parametrize("how", ["warn", "redact", "block", "off"])
 def test_secrets_are_treated_as_the_setting_says(tmp_path: Path, how: str) -> None:
     repo = ml.init(tmp_path / "repo")

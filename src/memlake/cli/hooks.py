@@ -27,7 +27,7 @@ _NAMES = {
     "session-end": "SessionEnd",
 }
 _HELP = {
-    "session-start": "Print the newest preferences, conventions and learnings as context.",
+    "session-start": "Print the newest preferences, conventions and learnings (setting hook.categories) as context.",
     "prompt": "Print the memories that a prompt is about as context.",
     "pre-compact": "Keep the agent's last message before its context is cut.",
     "stop": "Keep the agent's last message as an episode of its session.",
@@ -121,9 +121,13 @@ def adding(client: str, path: Path) -> Change:
 def removing(path: Path) -> Change:
     def change(document: Any) -> None:
         table = document.get("hooks", {})
-        for name in _NAMES.values():
-            if name in table:
-                table[name] = _others(_groups(table, name, path))
+        there = {name: _groups(table, name, path) for name in _NAMES.values() if name in table}
+        ours = {name: _others(groups) for name, groups in there.items() if _others(groups) != groups}
+        table.update(ours)
+        for name in (name for name, rest in ours.items() if not rest):
+            del table[name]
+        if ours and not table:
+            del document["hooks"]
 
     return change
 

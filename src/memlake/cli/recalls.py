@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from memlake.memories.searching import Hits
 
 _INDENT = " " * 6
-_PER_TOKEN = 4  # characters a token stands for, roughly
+_AROUND = 80  # characters shown around what a hit says
 _AFTERWARDS = 0.1  # seconds for memories that wait for a vector, once the answer is printed
 _FEW = 64  # waiting memories up to which a short-lived process is a help; more are work for a server or an agent
 
@@ -75,7 +75,7 @@ def recall(memories: Memories, screen: Screen, /, *, query: str, agents: tuple[s
     begun = time.perf_counter()
     hits = memories.search(asked)
     took = time.perf_counter() - begun
-    kept = hits[: fitting(hits, max_tokens)]
+    kept = hits[: parts.searching.fitting((len(hit["content"]) + _AROUND for hit in hits), max_tokens)]
     if as_json:
         screen.json(
             {
@@ -93,18 +93,6 @@ def recall(memories: Memories, screen: Screen, /, *, query: str, agents: tuple[s
     _embed_some(memories)
 
 
-def fitting(hits: Sequence[Mapping[str, Any]], max_tokens: int | None) -> int:
-    """How many hits a budget of tokens holds; always the first."""
-    if max_tokens is None:
-        return len(hits)
-    room = max_tokens * _PER_TOKEN
-    for number, hit in enumerate(hits):
-        room -= len(hit["content"]) + 80
-        if room < 0 and number:
-            return number
-    return len(hits)
-
-
 def _tell(screen: Screen, hits: Hits, kept: int, *, plan: str) -> None:
     """What is for the person, not for the pipe."""
     for note in hits.notes:
@@ -114,7 +102,7 @@ def _tell(screen: Screen, hits: Hits, kept: int, *, plan: str) -> None:
     if not hits:
         screen.note("Nothing found.")
     elif kept < len(hits):
-        screen.note(f"{len(hits) - kept} more left out by --max-tokens.")
+        screen.note(f"{len(hits) - kept} left out by --max-tokens.")
 
 
 def _show(screen: Screen, hits: Sequence[Mapping[str, Any]], *, explain: bool) -> None:

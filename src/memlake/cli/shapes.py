@@ -83,21 +83,29 @@ def commit(record: Commit, changes: Iterable[Change] | None = None) -> dict[str,
 
 def document(body: Mapping[str, Any]) -> str:
     """One whole document."""
+    return _dumped({"schema_version": SCHEMA_VERSION, **plain(body)}, indent=2)
+
+
+def _dumped(value: Any, indent: int | None = None) -> str:
+    """JSON in UTF-8 as it is; half a character, or a byte of a name that is no text, only as JSON's own escape."""
     import json
 
-    return json.dumps({"schema_version": SCHEMA_VERSION, **plain(body)}, indent=2, ensure_ascii=False)
+    text = json.dumps(value, indent=indent, ensure_ascii=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return json.dumps(value, indent=indent)
+    return text
 
 
 def stream(name: str, items: Iterable[Any]) -> Iterator[str]:
     """The lines of one document that holds a long list, an item a line, made as they are read."""
-    import json
-
     yield f'{{"schema_version": {SCHEMA_VERSION}, "{name}": ['
     before: str | None = None
     for item in items:
         if before is not None:
             yield f"{before},"
-        before = json.dumps(plain(item), ensure_ascii=False)
+        before = _dumped(plain(item))
     if before is not None:
         yield before
     yield "]}"

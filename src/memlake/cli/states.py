@@ -42,13 +42,15 @@ def get_state(memories: Memories, screen: Screen, /, *, key: str, agent: str, as
     """Print the value under KEY: text as it is, anything else as JSON."""
     found = memories.find_state(agent, key)
     if found is None:
-        raise NotFound(
-            f"{clean(agent) or 'nobody'} keeps nothing under {clean(key)!r}.", hint="memlake state ls lists the keys."
-        )
+        raise NotFound(f"nothing is kept under {clean(key)!r}{_whose(agent)}.", hint="memlake state ls lists the keys.")
     if as_json:
         screen.json({"state": found})
     else:
         screen.line(_text(screen, found.value))
+
+
+def _whose(agent: str) -> str:
+    return f" by {clean(agent)}" if agent else ""
 
 
 def _text(screen: Screen, value: object) -> str:
@@ -104,4 +106,4 @@ def list_states(memories: Memories, screen: Screen, /, *, agent: str | None, as_
 def remove_state(memories: Memories, _screen: Screen, /, *, key: str, agent: str) -> None:
     """Forget what is kept under KEY."""
     if not memories.remove_state(agent, key):
-        raise NotFound(f"{clean(agent) or 'nobody'} keeps nothing under {clean(key)!r}. Nothing was changed.")
+        raise NotFound(f"nothing is kept under {clean(key)!r}{_whose(agent)}. Nothing was changed.")

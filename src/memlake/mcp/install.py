@@ -16,12 +16,13 @@ SCOPES = ("project", "user")
 
 
 class Client(NamedTuple):
-    """A program that speaks MCP: its files by scope (`~` is home), the table in them, and what to do next."""
+    """A program that speaks MCP: its files by scope (`~` is home), the table in them, what is next, its type of us."""
 
     name: str
     table: str
     files: Mapping[str, str]
     then: str
+    type: str = ""
 
 
 class Server(NamedTuple):
@@ -41,7 +42,7 @@ CLIENTS = {
     for client in (
         Client(
             "claude", "mcpServers", {"project": ".mcp.json", "user": "~/.claude.json"},
-            "Start `claude` in this folder and approve the server; `claude mcp list` shows it.",
+            "Start `claude` in this folder and approve the server; `claude mcp list` shows it.", "stdio",
         ),
         Client(
             "codex", "mcp_servers", {"project": ".codex/config.toml", "user": "~/.codex/config.toml"},
@@ -53,7 +54,7 @@ CLIENTS = {
         ),
         Client(
             "vscode", "servers", {"project": ".vscode/mcp.json", "user": f"{_APP}/Code/User/mcp.json"},
-            "Run the command `MCP: List Servers` and start it.",
+            "Run the command `MCP: List Servers` and start it.", "stdio",
         ),
         Client(
             "gemini", "mcpServers", {"project": ".gemini/settings.json", "user": "~/.gemini/settings.json"},
@@ -61,7 +62,7 @@ CLIENTS = {
         ),
         Client(
             "opencode", "mcp", {"project": "opencode.json", "user": "~/.config/opencode/opencode.json"},
-            "Start `opencode`; `opencode mcp list` shows it.",
+            "Start `opencode`; `opencode mcp list` shows it.", "local",
         ),
         Client(
             "desktop", "mcpServers", {"user": f"{_APP}/Claude/claude_desktop_config.json"},
@@ -85,9 +86,9 @@ def file_of(client: Client, scope: str | None, root: Path, home: Path) -> Path:
 
 def entry(client: Client, server: Server) -> dict[str, Any]:
     """What the client's file says of the server."""
-    if client.name == "opencode":
-        return {"type": "local", "command": [server.command, *server.args], "enabled": True}
-    kind = {"type": "stdio"} if client.name in ("claude", "vscode") else {}
+    kind = {"type": client.type} if client.type else {}
+    if client.type == "local":
+        return {**kind, "command": [server.command, *server.args], "enabled": True}
     return {**kind, "command": server.command, "args": server.args}
 
 
@@ -103,7 +104,8 @@ def adding(client: Client, server: Server, path: Path) -> Change:
 
 def removing(client: Client, path: Path) -> Change:
     def change(document: Any) -> None:
-        if client.table in document:
-            dotfiles.section(document, client.table, path).pop(NAME, None)
+        table = dotfiles.section(document, client.table, path) if client.table in document else {}
+        if table.pop(NAME, None) is not None and not table:
+            del document[client.table]
 
     return change

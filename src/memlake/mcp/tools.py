@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from memlake.errors import InvalidInput, NotFound
-from memlake.mcp.desk import Desk, Who, brief, within
+from memlake.mcp.desk import Desk, Who, found, within
 from memlake.memories.memories import Draft, Memories
 from memlake.memories.outcome import Outcome
 from memlake.memories.searching import Query, asked_by, iso, seen_by
@@ -73,7 +73,7 @@ def search_memory(
     """Find stored memories by meaning and words: your own, or those of agent_id ("*" for everyone's)."""
     narrowed = {"memory_type": memory_type, "min_importance": min_importance, "sees": sees}
     hits = desk.on(branch).search(asked_by(who.agent_id, query, top_k=top_k, agent_id=agent_id, **narrowed))
-    return {**within([brief(hit) for hit in hits], max_tokens), "mode": hits.mode}
+    return found(hits, max_tokens)
 
 
 def get_agent_state(desk: Desk, who: Who, key: str, branch: str | None = None) -> Result:
@@ -179,8 +179,7 @@ def memory_search(
             sees=sees,
         )
     )
-    found = [{"id": hit["memory_id"], **brief(hit)} for hit in hits]
-    return {**within(found, max_tokens), "mode": hits.mode}
+    return found(hits, max_tokens, "id")
 
 
 def memory_update(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import io
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -91,7 +92,7 @@ def _relation(raw: Raw) -> Raw:
 
 
 def mem0(lines: Iterable[bytes]) -> Iterator[Raw]:
-    """mem0's export and what `get_all` gives: a list, or a document with `results` (and `relations`)."""
+    """mem0's export and what `get_all` gives: a list, a document with `results` (and `relations`), or lines of JSON."""
     text = b"".join(lines)
     try:
         found = json.loads(text.decode("utf-8-sig"))
@@ -99,6 +100,9 @@ def mem0(lines: Iterable[bytes]) -> Iterator[Raw]:
         line = text.count(b"\n", 0, error.start) + 1
         raise InvalidInput(f"line {line} is not UTF-8 ({text[error.start]:#04x}). Nothing was read.") from None
     except json.JSONDecodeError as error:
+        if error.msg == "Extra data":  # a whole document, and then another: one a line
+            yield from (raw if raw.problem else _of_mem0(raw.fields, raw.where) for raw in lines_of(io.BytesIO(text)))
+            return
         at = f"line {error.lineno}, column {error.colno}"
         raise InvalidInput(f"it is not JSON: {error.msg} at {at}. Nothing was read.") from None
     except (ValueError, RecursionError) as error:
@@ -114,6 +118,8 @@ def _listed(found: Any) -> tuple[list[Any], list[Any]]:
     if isinstance(found, list):
         return found, []
     inside = found if isinstance(found, dict) else {}
+    if isinstance(inside.get("memory"), str):
+        return [inside], []
     listed = next(
         (inside[name] for name in ("results", "memories", "data") if isinstance(inside.get(name), list)), None
     )
@@ -124,7 +130,7 @@ def _listed(found: Any) -> tuple[list[Any], list[Any]]:
 
 
 def _of_mem0(one: Any, where: str) -> Raw:
-    if not isinstance(one, dict):
+    if not isinstance(one, Mapping):
         return Raw(where, problem=f"it must be a JSON object, not {type(one).__name__}.")
     fields = {name: value for name, value in one.items() if name not in ("hash", "score")}  # made from the content
     filed = fields.pop("categories", None) or []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -76,6 +76,15 @@ class Phrase:
     @cached_property
     def sentences(self) -> tuple[str, ...]:
         return tuple(part.strip() for part in SENTENCE_END.split(self.text) if part.strip())
+
+
+def as_written(stems: Collection[str], *phrases: Phrase) -> list[str]:
+    """The words of some texts that have these stems, in their order: a stem is nothing to show a person."""
+    found: dict[str, str] = {}
+    for word in (word for phrase in phrases for word in phrase.words):
+        if stem(word) in stems:
+            found.setdefault(stem(word), word)
+    return [*found.values(), *(name for name in sorted(stems) if name not in found)]
 
 
 def plain(text: str) -> str:

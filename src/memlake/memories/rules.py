@@ -11,7 +11,7 @@ from memlake.memories import lexicon
 from memlake.memories.frames import Frame, without_lead_in
 from memlake.memories.joining import collected
 from memlake.memories.pairs import Pair, Verdict
-from memlake.memories.phrases import Phrase, common, stem
+from memlake.memories.phrases import Phrase, as_written, common, stem
 
 # Keys of a context that say where a memory holds; two memories that differ in one of them do not meet.
 SCOPES = ("project", "repo", "language", "environment", "place", "location", "time_of_day", "team", "scope")
@@ -69,7 +69,7 @@ def attribute(pair: Pair) -> Verdict | None:
 
 
 def _other_value(pair: Pair, old: Frame, new: Frame) -> Verdict | None:
-    name = " ".join(sorted(new.key))
+    name = " ".join(as_written(new.key, pair.new, pair.old))
     if pair.other_situation:
         return Verdict("coexist", "other-situation", f"Both give a {name}, each for its own situation.")
     if old.positive and ((old.single and new.single) or _comparable(old.value, new.value)):
@@ -174,7 +174,8 @@ def opposite(pair: Pair) -> Verdict | None:
     aligned = sum(common(pair.old.words, pair.new.words)) + 1 == len(pair.old.words) == len(pair.new.words) > 2
     if (len(pair.shared) < 2 and not aligned) or (old and new) or len(old) + len(new) > 2:
         return None
-    return Verdict("conflict", "opposite", f"They differ in opposites: {' / '.join(sorted(pair.opposites))}.")
+    said = " / ".join(as_written(pair.opposites, pair.old, pair.new))
+    return Verdict("conflict", "opposite", f"They differ in opposites: {said}.")
 
 
 def swapped(pair: Pair) -> Verdict | None:

@@ -24,6 +24,7 @@ from memlake.versions.when import parse_time
 MODES = ("hybrid", "keyword", "semantic")
 SEES = ("branch", "branch-only", "main")  # what a search on a branch sees: all of it, its own writes, the trunk
 EVERYONE = "*"
+PER_TOKEN = 4  # characters a token stands for, roughly
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
@@ -124,7 +125,16 @@ def _search(ground: Ground, query: Query) -> Hits:
     asked = asked._replace(vector=vector, model=model, by_words=query.mode != "semantic" or vector is None)
     found = ground.index.search(asked)[query.offset :]
     used = query.mode if vector is not None and ground.index.has_vectors(model, len(vector)) else "keyword"
+    if query.mode == "semantic" and used != "semantic" and not notes:
+        notes = (f"Searched by words only: {_no_meaning(ground, vector is not None)}.",)
     return _told(Hits(_hits(ground, found)), used, notes)
+
+
+def _no_meaning(ground: Ground, has_vector: bool) -> str:
+    """Why nothing can be found by meaning, although nothing failed."""
+    if ground.settings.embedding_provider == "none":
+        return "there is no model (embedding.provider is none)"
+    return "no memory has its vector yet" if has_vector else "the model cannot read this query"
 
 
 def _told(hits: Hits, mode: str, notes: tuple[str, ...]) -> Hits:
@@ -252,6 +262,17 @@ def _contents(ground: Ground, oids: set[str]) -> dict[str, bytes]:
         return dict(ground.here.history.objects.read_many(oids))
     except (Purged, NotFound):
         return {}
+
+
+def fitting(lengths: Iterable[int], max_tokens: int | None) -> int:
+    """How many of some texts, given by their length in characters, a budget of tokens holds: never more than it."""
+    room, count = (max_tokens or 0) * PER_TOKEN, 0
+    for length in lengths:
+        room -= length
+        if room < 0 and max_tokens is not None:
+            break
+        count += 1
+    return count
 
 
 def hit(memory: Memory, one: Found) -> Hit:

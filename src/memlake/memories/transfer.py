@@ -76,7 +76,8 @@ class Reading(Iterator[Item]):
         if not self.skip_bad:
             raise error(
                 f"{problem} What stood before it may be stored already.",
-                hint="Mend it and import again (what is there is not stored twice), or skip what is bad: skip_bad=True",
+                hint="Mend it and import again (what is there is not stored twice), or skip what is bad: --skip-bad "
+                "(in Python skip_bad=True).",
             )
         self.skipped += 1
         if len(self.problems) < NAMED:
@@ -167,6 +168,8 @@ def _by_first_line(head: bytes, name: str) -> str:
         )
     if first.get("type") in ("entity", "relation") and not first.keys() & {"content", "text", "memory"}:
         return "server-memory"
+    if isinstance(first.get("memory"), str) and first.keys() & {"hash", "user_id", "categories"}:
+        return "mem0"  # one of its memories a line
     return "mem0" if any(isinstance(first.get(key), list) for key in ("results", "memories")) else "jsonl"
 
 
