@@ -203,6 +203,17 @@ def test_an_end_that_is_over_or_none_is_refused_and_nothing_is_stored(memories: 
     assert contents(memories, "tea") == []
 
 
+@pytest.mark.parametrize("value", [10**40, -(10**40), 10**18, True, datetime.max, "9" * 30])
+def test_a_time_that_no_calendar_has_is_refused_and_harms_no_search(memories: Memories, value: Any) -> None:
+    for draft in (Draft("tea", expires_at=value), Draft("tea", created_at=value)):
+        with pytest.raises(ml.InvalidInput):
+            memories.store(draft)
+    with pytest.raises(ml.InvalidInput):
+        memories.search(Query("tea", since=value))
+    memories.store(Draft("coffee"))
+    assert contents(memories, "coffee") == ["coffee"]
+
+
 def test_an_end_is_given_moved_and_taken_away(memories: Memories) -> None:
     stored = memories.store(Draft("tea", expires_at="in 3 days")).memory_id
     days = (memories.get(stored).expires_at - layout.now()) / 86_400e6
@@ -354,6 +365,16 @@ def test_a_search_by_meaning_without_a_model_says_that_it_was_by_words(
     found = memories.search(Query("tea", mode=mode))
     assert found.mode == "keyword" and len(found) == 1 and len(found.notes) == notes
     assert all("embedding.provider is none" in note for note in found.notes)
+
+
+def test_a_search_by_meaning_before_the_first_vector_is_by_words(tmp_path: Path) -> None:
+    with opened(tmp_path / "repo", "test") as repo:
+        memories = repo.memories()
+        memories.shared.worker.close()
+        memories.store(Draft("tea is hot"))
+        found = memories.search(Query("tea", mode="semantic"))
+        assert [hit["content"] for hit in found] == ["tea is hot"] and found.mode == "keyword"
+        assert found.notes == ("Searched by words only: no memory has its vector yet.",)
 
 
 # -- branches and the past ------------------------------------------------------------------------

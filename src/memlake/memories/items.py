@@ -41,7 +41,6 @@ NAMES = {  # ours, and what others call it; the first that is there counts
 DERIVED = {"has_embedding", "embedding", "access_count", "last_accessed", "last_accessed_at", "similarity_score", "why"}
 _SPACE = uuid.UUID("6f0c1d0a-7a4e-5b5e-9a63-6d656d6c616b")
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
-_LATEST = 253_402_300_800_000_000  # the year 10000
 _NUMBER = re.compile(r"[+-]?\d{9,}(?:\.\d+)?|[+-]?\d+\.\d+")
 
 
@@ -157,7 +156,7 @@ def moment(given: object, name: str) -> int | None:
     if given is None or given == "":
         return None
     found = _exact(given)
-    if found is None or not -_LATEST < found < _LATEST:
+    if found is None or not -record.LATEST < found < record.LATEST:
         raise InvalidInput(f"{name} is not a time: {str(given)[:40]!r}. Write it as 2026-01-31T14:00:00Z.")
     return found
 

@@ -23,6 +23,7 @@ from memlake.versions.when import parse_end
 TYPES = ("fact", "episode", "preference", "context")
 CATEGORIES = ("preferences", "conventions", "project-notes", "contacts", "learnings")
 LONGEST = 1 << 20  # characters of content
+LATEST = 253_402_300_800_000_000  # the year 10000, in microseconds: no time is so far, before or after
 _MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
     "December",
@@ -226,6 +227,8 @@ def checked_end(value: object, now: int) -> int:
         raise InvalidInput(f'expires_at is a time or "never", not {str(value)[:40]!r}. Nothing was stored.')
     end = parse_end(value) if isinstance(value, str) else value
     end = int(end.timestamp() * 1e6) if isinstance(end, datetime) else end
+    if end >= LATEST:
+        raise InvalidInput(f"expires_at is {str(value)[:40]!r}, which no calendar has. Nothing was stored.")
     if end <= now:
         over = datetime.fromtimestamp(0, timezone.utc) + timedelta(microseconds=max(end, 0))
         raise InvalidInput(

@@ -125,6 +125,8 @@ def _search(ground: Ground, query: Query) -> Hits:
     asked = asked._replace(vector=vector, model=model, by_words=query.mode != "semantic" or vector is None)
     found = ground.index.search(asked)[query.offset :]
     used = query.mode if vector is not None and ground.index.has_vectors(model, len(vector)) else "keyword"
+    if not asked.by_words and used == "keyword":  # there is a model, but no vector yet: words find what there is
+        found = ground.index.search(asked._replace(by_words=True))[query.offset :]
     if query.mode == "semantic" and used != "semantic" and not notes:
         notes = (f"Searched by words only: {_no_meaning(ground, vector is not None)}.",)
     return _told(Hits(_hits(ground, found)), used, notes)
@@ -210,7 +212,14 @@ def wanted(query: Query) -> Filter:
 
 def moment(given: str | int | None) -> int | None:
     """Microseconds of a time as people or programs write it."""
-    return parse_time(given) if isinstance(given, str) else given
+    found: object = parse_time(given) if isinstance(given, str) else given
+    if found is None:
+        return None
+    if isinstance(found, bool) or not isinstance(found, int) or abs(found) >= record.LATEST:
+        raise InvalidInput(
+            f"{str(given)[:40]!r} is not a time: words, an ISO time or microseconds since 1970. Nothing was done."
+        )
+    return found
 
 
 def shown(ground: Ground, query: Query) -> Shown:

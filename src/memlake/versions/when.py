@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 
 from memlake.errors import InvalidInput
 
+Reader = Callable[[str, datetime], datetime | None]
 _UNITS = {
     "second": 1, "sec": 1, "minute": 60, "min": 60, "hour": 3600, "day": 86400, "week": 7 * 86400,
     "fortnight": 14 * 86400, "month": 30 * 86400, "year": 365 * 86400,
@@ -36,7 +38,7 @@ def parse_time(text: str, now: datetime | None = None) -> int:
     """Microseconds since 1970 of a moment in the past, in the local zone."""
     now = now or datetime.now().astimezone()
     plain = " ".join(re.sub(r"[._,]", " ", text.strip().lower()).split()) if not _looks_exact(text) else text.strip()
-    found = _word(plain, now) or _ago(plain, now) or _exact(plain, now)
+    found = _first(plain, now, (_word, _ago, _exact))
     if found is None:
         raise InvalidInput(
             f"{text!r} is not a time.",
@@ -49,11 +51,10 @@ def parse_end(text: str, now: datetime | None = None) -> int:
     """Microseconds since 1970 of a moment that is to come; one that was is read as well, for the caller to refuse."""
     now = now or datetime.now().astimezone()
     plain = text.strip() if _looks_exact(text) else " ".join(text.lower().split())
-    gone = _word(plain, now) or (_ago(plain, now) if plain.endswith(" ago") else None)
-    found = _coming(plain, now) or gone or _ahead(plain, now) or _exact(plain, now)
+    found = _first(plain, now, (_coming, _word, _ago if plain.endswith(" ago") else _ahead, _exact))
     if found is None:
         raise InvalidInput(
-            f"{text!r} is not a time.",
+            f"{text!r} is not a time to come. Nothing was stored.",
             hint='Write it as "tomorrow", "in 3 days", "2h", "2030-01-31" or "2030-01-31 14:00".',
         )
     return int(found.timestamp() * 1_000_000)
@@ -82,9 +83,14 @@ def _ahead(text: str, now: datetime) -> datetime | None:
     count, unit = match.groups()
     number = int(count) if count.isdigit() else _WORDS.get(count)
     seconds = _UNITS.get(unit) or _SHORT.get(unit)
+    return None if number is None or seconds is None else now + timedelta(seconds=number * seconds)
+
+
+def _first(text: str, now: datetime, readers: Iterable[Reader]) -> datetime | None:
+    """What the first reader makes of a text; None for a time that no calendar has."""
     try:
-        return None if number is None or seconds is None else now + timedelta(seconds=number * seconds)
-    except OverflowError:
+        return next((found for read in readers if (found := read(text, now)) is not None), None)
+    except (OverflowError, ValueError, OSError):
         return None
 
 
