@@ -138,6 +138,7 @@ class Agent:
             else:
                 self.memories.delete(memory_id)
         except NotFound:
+            self.memories.on(self.branch)  # that a branch is gone is another answer
             return False
         return True
 

@@ -425,7 +425,7 @@ def test_a_branch_whose_time_is_over_says_so_to_whoever_uses_it(
 ) -> None:
     memories.create_branch("brief", ttl_seconds=60)
     draft = memories.on("brief")
-    draft.store(Draft("tea is tried"))
+    stored = draft.store(Draft("tea is tried"))
     later = layout.now() + 61_000_000
     monkeypatch.setattr("memlake.memories.living.layout.now", lambda: later)
     if listed_before:
@@ -435,6 +435,10 @@ def test_a_branch_whose_time_is_over_says_so_to_whoever_uses_it(
         lambda: memories.merge_branch("brief"),
         lambda: draft.store(Draft("tea again")),
         lambda: draft.search(Query("tea")),
+        lambda: draft.get(stored.memory_id),
+        lambda: draft.delete(stored.memory_id),
+        lambda: draft.listed(Query()),
+        lambda: draft.set_state("bot", "key", 1),
     ]
     for use in uses:
         with pytest.raises(ml.NotFound, match=r"branch 'brief' expired at 20\d\d-\S+Z; nothing was read or written"):

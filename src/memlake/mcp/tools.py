@@ -104,6 +104,7 @@ def _deleted(memories: Memories, who: Who, memory_id: str, purge: bool) -> Resul
         else:
             memories.delete(memory_id)
     except NotFound:
+        memories.on(memories.ground.branch)  # that a branch is gone is another answer
         if not purge:
             memories.history(memory_id)
         note = f"It was not on branch {memories.ground.branch!r}. Nothing was changed."

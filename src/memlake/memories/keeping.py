@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from memlake.errors import Conflict, Corrupt, NotFound, Unavailable
 from memlake.index.rows import Docs
-from memlake.memories import following, healing, record
+from memlake.memories import following, healing, living, record
 from memlake.memories.ground import Ground
 from memlake.memories.paths import memory_path
 from memlake.memories.record import Memory, Past
@@ -77,6 +77,7 @@ def find(ground: Ground, memory_id: str) -> Memory | None:
 
 @healing.heals
 def find_oid(ground: Ground, memory_id: str) -> str | None:
+    living.check(ground.here, ground.branch)
     shown = following.shown(ground.here.history, ground.index, ground.branch)
     oid = ground.index.find(record.Memory(record.checked_id(memory_id), "").key, shown)
     return oid.hex() if oid is not None else None

@@ -11,7 +11,7 @@ from memlake.index.index import Asked, Found
 from memlake.index.rank import Boosts
 from memlake.index.scope import Filter, Shown
 from memlake.index.terms import ASKED, hash_of, mark
-from memlake.memories import following, healing, record
+from memlake.memories import following, healing, living, record
 from memlake.memories.access import Access
 from memlake.memories.ground import Ground
 from memlake.memories.paths import memory_path
@@ -172,6 +172,7 @@ def _asked(ground: Ground, query: Query, now: int | None = None) -> Asked:
 @healing.heals
 def listed(ground: Ground, query: Query, now: int | None = None) -> list[Memory]:
     """All memories that pass a filter, newest first, however many. `now` 0 counts expired ones in."""
+    living.check(ground.here, ground.branch)
     asked = _asked(ground, query, now)._replace(most=query.limit + query.offset)
     found = ground.index.listed(asked)[query.offset :]
     contents = dict(ground.here.history.objects.read_many({one.oid.hex() for one in found})) if found else {}
