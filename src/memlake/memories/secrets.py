@@ -282,7 +282,8 @@ def guard_value(value: Any, how: str, *, what: str, name: str = "") -> Guarded:
     """As `guard`, for every text inside a JSON value, its names too."""
     if isinstance(value, str):
         return guard(value, how, what=what, name=name)
-    if how in HOWS and not find(_APART.join(_texts(value, name))):  # the usual case: one search for all of them
+    texts = _APART.join(_texts(value, name))
+    if how in HOWS and not (texts and find(texts)):  # the usual case: one search for all of them
         return value, ()
     if isinstance(value, dict):
         names = [guard(inner, how, what=what) for inner in value]
