@@ -60,7 +60,7 @@ class Change(NamedTuple):
 class Conflict(NamedTuple):
     """One path changed differently on both sides since `base`; `choice` is what was chosen, if anything.
 
-    `choice` is "ours", "theirs" or "file" (the content staged for it by `add` or `rm`, in `chosen`).
+    `choice` is "ours", "theirs", "both" (of a memory) or "file" (what `add` or `rm` staged for it, in `chosen`).
     """
 
     path: str

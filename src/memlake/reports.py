@@ -21,13 +21,17 @@ class About(NamedTuple):
 
 
 class Merged(NamedTuple):
-    """How a merge, revert, cherry-pick or stash apply ended. `conflicts` not empty means it is waiting for choices."""
+    """How a merge, revert, cherry-pick or stash apply ended. `conflicts` not empty means it is waiting for choices.
+
+    `changes` are those of the work lane; `remembered` counts those of the memory lane by room.
+    """
 
     commit: str | None
     fast_forward: bool = False
     up_to_date: bool = False
     changes: tuple[Change, ...] = ()
     conflicts: tuple[Conflict, ...] = ()
+    remembered: Mapping[str, int] = MappingProxyType({})
 
 
 class BlameLine(NamedTuple):

@@ -287,9 +287,11 @@ def test_asking_keeps_both_and_lists_them(memories: Memories) -> None:
     ("keep", "left"), [("old", {"User phone: 1111"}), ("both", {"User phone: 1111", "User phone: 2222"})]
 )
 def test_a_doubt_is_settled_either_way(memories: Memories, keep: str, left: set[str]) -> None:
-    memories.remember(Draft("User phone: 1111"))
+    first = memories.remember(Draft("User phone: 1111"))
     second = memories.remember(Draft("User phone: 2222"), on_conflict="ask")
     memories.resolve(second.memory_id, keep)
+    with pytest.raises(ml.Nothing, match="in no conflict"):
+        memories.resolve(second.memory_id if keep == "both" else first.memory_id, keep)
     assert set(contents(memories, "phone")) == left
     assert memories.conflicts() == []
 
@@ -403,10 +405,13 @@ def test_a_memory_changed_on_both_sides_goes_to_whom_the_strategy_says(
     memories.create_branch("draft")
     memories.on("draft").update(stored.memory_id, Draft("tea: green"), changed=["content"])
     memories.update(stored.memory_id, Draft("tea: black"), changed=["content"])
-    with pytest.raises(ml.ConflictError, match="both sides"):
+    with pytest.raises(ml.ConflictError, match="both sides") as stopped:
         memories.merge_branch("draft", "ask")
+    assert "ours 'tea: black'; theirs 'tea: green'" in stopped.value.message
     assert memories.merge_branch("draft", strategy).met == (stored.memory_id,)
     assert contents(memories, "tea") == [left]
+    past = memories.fields(memories.get(stored.memory_id))["metadata"]["history"]
+    assert [one["value"] for one in past] == ["tea: any", ({"tea: green", "tea: black"} - {left}).pop()]
 
 
 def test_a_branch_whose_time_is_over_is_discarded(memories: Memories, monkeypatch: pytest.MonkeyPatch) -> None:

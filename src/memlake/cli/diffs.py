@@ -11,6 +11,7 @@ import click
 
 from memlake.cli import changes, patches, paths, textdiff
 from memlake.cli.arguments import SplitCommand, after_dashes, completing, json_option, pass_repo, split
+from memlake.cli.merges import side_lines
 from memlake.cli.reading import file_at
 from memlake.cli.screen import Screen
 from memlake.cli.status import conflict_kind
@@ -120,6 +121,9 @@ def _unmerged_lines(repo: Repo, screen: Screen, conflict: Conflict, detail: str)
         yield {"stat": f" {name} | Unmerged", "name-status": f"U\t{name}"}.get(detail, name)
         return
     yield screen.paint(f"* Unmerged path {name} ({conflict_kind(conflict).rstrip(':')})", "bold")
+    if (both := repo.conflict_sides(conflict)) is not None:
+        yield from side_lines(both)
+        return
     text = repo.conflict_text(repo.root / paths.bare(conflict.path)) if conflict.path.startswith(paths.FILES) else None
     if text is not None and conflict.ours is not None:
         yield screen.paint(f"--- ours/{name}", "bold")

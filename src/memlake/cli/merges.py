@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,6 +13,7 @@ from memlake.cli.codes import exiting
 from memlake.cli.commits import made_lines
 from memlake.cli.screen import Screen
 from memlake.cli.suggest import suggesting
+from memlake.cli.words import clean
 from memlake.errors import Conflict as Conflicting
 from memlake.errors import InvalidInput, NotFound, Nothing, Usage
 from memlake.records import Conflict, short
@@ -22,6 +23,9 @@ from memlake.reports import Merged
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
+    from memlake.memories.sides import Sides
+
+_MEMORIES, _KEEP, _LONG = "memories/", "ours|theirs|both", 300
 _MANY = 50  # paths named in full; a stat of more would read more than a person does
 _SAID = {
     "DU": " (changed by them, deleted by us; we may have renamed it)",
@@ -74,7 +78,7 @@ def merge(
     before = repo.head
     with suggesting(repo, given[0]), exiting(1, NotFound), exiting(128 if how["ff_only"] else 1, Conflicting):
         merged = repo.merge(given[0], ff=not how["no_ff"], only_ff=how["ff_only"], message=message)
-    check(merged, f'merge of "{given[0]}" into "{repo.branch_name or "HEAD"}"', "merge")
+    check(repo, merged, f'merge of "{given[0]}" into "{repo.branch_name or "HEAD"}"', "merge")
     _show(repo, screen, merged, before)
 
 
@@ -97,7 +101,7 @@ def revert(repo: Repo, screen: Screen, /, *, revs: tuple[str, ...], act: str | N
     for number, rev in enumerate(meant, 1):
         with suggesting(repo, rev):
             merged = repo.revert(rev, no_commit=how["no_commit"], mainline=how["mainline"])
-        check(merged, f'revert of "{rev}"', "revert", note=_to_come("revert", meant[number:]))
+        check(repo, merged, f'revert of "{rev}"', "revert", note=_to_come("revert", meant[number:]))
         _show_commit(repo, screen, merged)
 
 
@@ -120,7 +124,7 @@ def cherry_pick(repo: Repo, screen: Screen, /, *, revs: tuple[str, ...], act: st
     for number, rev in enumerate(meant, 1):
         with suggesting(repo, rev):
             merged = repo.cherry_pick(rev, **how)
-        check(merged, f'cherry-pick of "{rev}"', "cherry-pick", note=_to_come("cherry-pick", meant[number:]))
+        check(repo, merged, f'cherry-pick of "{rev}"', "cherry-pick", note=_to_come("cherry-pick", meant[number:]))
         _show_commit(repo, screen, merged)
 
 
@@ -146,21 +150,39 @@ def _to_come(verb: str, revs: Sequence[str]) -> str:
 # -- conflicts
 
 
-def check(merged: Merged, what: str, verb: str, *, note: str = "") -> None:
+def check(repo: Repo, merged: Merged, what: str, verb: str, *, note: str = "") -> None:
     """A merge that waits is an error that says how to go on."""
     if not merged.conflicts:
         return
     waiting = [conflict for conflict in merged.conflicts if conflict.choice is None]
-    number = words.count(len(waiting), "path")
+    memories = [conflict for conflict in waiting if conflict.path.startswith(_MEMORIES)]
+    numbers = (words.count(len(memories), "memory", "memories"), words.count(len(waiting) - len(memories), "path"))
+    number = " and ".join(numbers[len(memories) == 0 : 1 + (len(memories) < len(waiting))])
+    keep = f"For a memory: `memlake memory resolve ID --keep {_KEEP}`.\n" * bool(memories)
     raise Conflicting(
-        f"{what} stopped: {number} changed on both sides.\n{conflict_list(waiting)}\n"
+        f"{what} stopped: {number} changed on both sides.\n{conflict_list(repo, waiting)}\n"
         f"The {verb} is waiting; your files are unchanged. {note}Choose with `memlake merge --ours PATH` or "
-        f"`--theirs PATH`, then\n`memlake {verb} --continue`; or `memlake {verb} --abort`."
+        f"`--theirs PATH`, then\n`memlake {verb} --continue`; or `memlake {verb} --abort`.\n{keep}".rstrip()
     )
 
 
-def conflict_list(conflicts: Sequence[Conflict]) -> str:
-    """The paths, on one line when they are few."""
+def conflict_list(repo: Repo, conflicts: Sequence[Conflict]) -> str:
+    """The paths, on one line when they are few; of memories and state, what both sides say."""
+    known = [(one, repo.conflict_sides(one)) for one in conflicts[:_MANY]]
+    told = [line for _, both in known if both is not None for line in side_lines(both)]
+    rest = [one for one, both in known if both is None] + list(conflicts[_MANY:])
+    return "\n".join((*told, *([_path_list(rest)] if rest else [])))
+
+
+def side_lines(both: Sides) -> Iterator[str]:
+    """Both sides of a memory or state value under its name."""
+    yield f"  {clean(both.name)}"
+    for title, text in (("ours:", both.ours), ("theirs:", both.theirs)):
+        said = "(forgotten)" if text is None else clean(" ".join(text.split()))
+        yield f"    {title:<8}{said if len(said) <= _LONG else said[: _LONG - 1] + '…'}"
+
+
+def _path_list(conflicts: Sequence[Conflict]) -> str:
     names = [f"{paths.shown(one.path)}{_SAID.get(one.status, '')}" for one in conflicts[:_MANY]]
     if len(conflicts) > _MANY:
         names.append(f"and {len(conflicts) - _MANY:,} more; see `memlake status`")
@@ -172,18 +194,29 @@ def conflict_list(conflicts: Sequence[Conflict]) -> str:
 def _choose(repo: Repo, screen: Screen, side: str, given: Sequence[str]) -> None:
     if not given:
         raise Usage(f"name the paths to take {side} for.", hint="`memlake status` lists them.")
-    left = [conflict for conflict in repo.merge_choose(side, *given) if conflict.choice is None]
+    left = repo.merge_choose(side, *(_meant(repo, one) for one in given))
     verb = repo.status().doing or "merge"
     if left:
-        screen.line(f"{words.count(len(left), 'conflict')} left:\n{conflict_list(left)}")
+        screen.line(f"{words.count(len(left), 'conflict')} left:\n{conflict_list(repo, left)}")
     else:
         screen.line(f"Every conflict has a choice; finish with `memlake {verb} --continue`.")
+
+
+def _meant(repo: Repo, given: str) -> str:
+    """The path of a memory in conflict by its id, by the beginning or the end of it; anything else is a path."""
+    found = [one.path for one in repo.conflicts() if one.path.startswith(_MEMORIES) and _is_id_of(one.path, given)]
+    return found[0] if len(found) == 1 else given
+
+
+def _is_id_of(path: str, given: str) -> bool:
+    name = path.rsplit("/", 1)[1]
+    return len(given) >= 6 and (name.startswith(given.lower()) or name.endswith(given.lower()))
 
 
 def finish(repo: Repo, screen: Screen, act: str, given: Sequence[str], *, message: str | None = None) -> None:
     if given:
         raise Usage(f"--{act} takes no further argument.")
-    verb = repo.status().doing or "merge"
+    verb, before = repo.status().doing or "merge", repo.head
     if act == "abort":
         with exiting(128, Nothing):
             repo.merge_abort()
@@ -191,11 +224,12 @@ def finish(repo: Repo, screen: Screen, act: str, given: Sequence[str], *, messag
         return
     with exiting(128, Nothing):
         merged = repo.merge_continue(message)
-    check(merged, verb, verb)
+    check(repo, merged, verb, verb)
     if verb == "stash apply":
         screen.lines(changes.name_status(row) for row in changes.rows(merged.changes))
-    else:
+    elif merged.commit != before or not merged.remembered:
         _show_commit(repo, screen, merged)
+    _show_remembered(screen, merged)
 
 
 # -- what was done
@@ -204,7 +238,20 @@ def finish(repo: Repo, screen: Screen, act: str, given: Sequence[str], *, messag
 def _show(repo: Repo, screen: Screen, merged: Merged, before: str | None) -> None:
     if merged.up_to_date:
         screen.line("Already up to date.")
-        return
+    elif merged.commit != before or not merged.remembered:
+        _show_files(repo, screen, merged, before)
+    _show_remembered(screen, merged)
+
+
+def _show_remembered(screen: Screen, merged: Merged) -> None:
+    """What came to the memory lane: it has no files to be shown by."""
+    kinds = {"memories": ("memory", "memories"), "state": ("state value", "state values")}
+    said = [words.count(number, *kinds.get(room, (room, room))) for room, number in merged.remembered.items()]
+    if said:
+        screen.line(f"Memory merged: {', '.join(said)} changed.")
+
+
+def _show_files(repo: Repo, screen: Screen, merged: Merged, before: str | None) -> None:
     if merged.fast_forward:
         after = merged.commit or repo.head  # none where there are memories and no files yet
         began = (

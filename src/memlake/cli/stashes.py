@@ -93,7 +93,7 @@ def pop(repo: Repo, screen: Screen, /, *, index: int, staged: bool, quiet: bool)
     """Take changes back, and drop the stash."""
     with exiting(1, NotFound):
         merged = repo.stash_pop(index, staged=staged)
-    _check(merged, index)
+    _check(repo, merged, index)
     if not quiet:
         _show_applied(screen, index, merged)
         screen.line(f"Dropped stash@{{{index}}}")
@@ -111,13 +111,13 @@ def apply(repo: Repo, screen: Screen, /, *, index: int, staged: bool, quiet: boo
         return
     with exiting(1, NotFound):
         merged = repo.stash_apply(index, staged=staged)
-    _check(merged, index)
+    _check(repo, merged, index)
     if not quiet:
         _show_applied(screen, index, merged)
 
 
-def _check(merged: Merged, index: int) -> None:
-    check(merged, f"applying stash@{{{index}}}", "stash apply", note="The stash is kept. ")
+def _check(repo: Repo, merged: Merged, index: int) -> None:
+    check(repo, merged, f"applying stash@{{{index}}}", "stash apply", note="The stash is kept. ")
 
 
 def _show_applied(screen: Screen, index: int, merged: Merged) -> None:

@@ -13,6 +13,7 @@ from memlake.records import Conflict, Status, short
 from memlake.repo import Repo
 
 _LABELS = {"A": "new file:", "M": "modified:", "D": "deleted:", "R": "renamed:", "T": "typechange:"}
+_MEMORIES = "memories/"
 _KINDS = {
     "UU": "both modified", "AA": "both added", "DD": "both deleted", "DU": "deleted by us", "UD": "deleted by them",
     "AU": "added by us", "UA": "added by them",
@@ -168,13 +169,19 @@ def _doing_lines(found: Status) -> Iterator[str]:
 def _conflict_lines(found: Status, screen: Screen, base: str) -> Iterator[str]:
     lines = []
     for conflict in found.conflicts:
-        name = paths.shown(conflict.path, base)
+        name = _conflict_name(conflict.path, base)
         if conflict.choice is None:
             lines.append(screen.paint(f"{conflict_kind(conflict):<17}{name}", "removed"))
         else:
             lines.append(screen.paint(f"{'chosen ' + conflict.choice + ':':<17}{name}", "added"))
     hints = ['use "memlake merge --ours <path>" or "--theirs <path>" to choose a side, or "memlake add <file>"']
+    if any(conflict.path.startswith(_MEMORIES) for conflict in found.conflicts):
+        hints.append('use "memlake memory conflicts" to see what both sides of a memory say')
     yield from _group("Conflicts:", hints, lines)
+
+
+def _conflict_name(path: str, base: str) -> str:
+    return f"memory {path.rsplit('/', 1)[1]}" if path.startswith(_MEMORIES) else paths.shown(path, base)
 
 
 def conflict_kind(conflict: Conflict) -> str:

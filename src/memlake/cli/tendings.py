@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -131,10 +131,25 @@ def conflicts(memories: Memories, screen: Screen, /, *, agent: str | None, as_js
         screen.json({"conflicts": [_doubt(one) for one in found]})
         return
     for one in found:
-        screen.line(f"{screen.paint(one.new.memory_id, 'id')}  ({clean(one.rule)})")
-        screen.lines(f"    new: {line}" for line in wrapped(one.new.content, screen.width - 9))
-        screen.lines(f"    old: {line}" for line in (wrapped(one.old.content, screen.width - 9) if one.old else ()))
-    screen.note("Settle one with: memlake memory resolve ID --keep new|old|both" if found else "Nothing is in doubt.")
+        screen.lines(_doubt_lines(screen, one))
+    screen.note(_next_step(found) if found else "Nothing is in doubt.")
+
+
+def _doubt_lines(screen: Screen, one: Doubt) -> Iterator[str]:
+    """Both sides under the id that settles it."""
+    owner = one.new or one.old
+    yield f"{screen.paint(owner.memory_id if owner else '', 'id')}  ({clean(one.rule)})"
+    titles, width = (("theirs", "ours"), 7) if one.merging else (("new", "old"), 4)
+    for title, side in zip(titles, (one.new, one.old), strict=True):
+        said = wrapped(side.content, screen.width - 12) if side else ["(forgotten)"] * one.merging
+        yield from (f"    {title + ':':<{width}} {line}" for line in said)
+
+
+def _next_step(found: Sequence[Doubt]) -> str:
+    kept = [kind for kind, is_merge in (("new|old|both", False), ("ours|theirs|both", True))
+            if any(one.merging == is_merge for one in found)]  # fmt: skip
+    said = " or ".join(f"--keep {kind}" for kind in kept)
+    return f"Settle one with: memlake memory resolve ID {said}"
 
 
 def _doubt(one: Doubt) -> dict[str, Any]:
@@ -146,13 +161,25 @@ def _doubt(one: Doubt) -> dict[str, Any]:
 
 @click.command()
 @id_argument
-@click.option("--keep", type=click.Choice(["new", "old", "both"]), required=True, help="Which of the two stands.")
+@click.option(
+    "--keep", type=click.Choice(["new", "old", "both", "ours", "theirs"]), required=True,
+    help="Which of the two stands; ours or theirs of a merge.",
+)  # fmt: skip
 @branch_option
 @pass_memories
 def resolve(memories: Memories, screen: Screen, /, *, memory_id: str, keep: str) -> None:
-    """Settle a conflict: the new memory stands, the old one, or both."""
-    made = memories.resolve(memories.full_id(memory_id), keep)
-    screen.line(f"Kept {keep}: {made.memory_id} {_about(made)}")
+    """Settle a conflict: the new memory stands, the old one, or both; of a merge that waits, ours or theirs.
+
+    What a memory said on the side that was not kept stays in its history.
+    """
+    full, waited = memories.full_id(memory_id), len(memories.unmerged())
+    made = memories.resolve(full, keep)
+    screen.line(f"Kept {keep}: {made.memory_id} {_about(made)}" if made else f"Kept {keep}: {full} stays forgotten.")
+    left = len(memories.unmerged())
+    if left:
+        screen.note(f"{words.count(left, 'memory', 'memories')} left: memlake memory conflicts")
+    elif waited:
+        screen.note("No memory is left to choose; finish with: memlake merge --continue")
 
 
 def _rule_options(verb: F) -> F:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         opening,
         searching,
         secrets,
+        sides,
         tending,
         transfer,
     )
@@ -30,6 +31,7 @@ __all__ = [
     "opening",
     "searching",
     "secrets",
+    "sides",
     "tending",
     "transfer",
 ]

@@ -7,10 +7,11 @@ reachable by the reflog, as with any branch.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from memlake.errors import Conflict, InvalidInput, NotFound
-from memlake.memories import keeping, living, record
+from memlake.memories import keeping, living, record, sides
 from memlake.memories.ground import Ground
 from memlake.objects import layout
 from memlake.records import Commit, Entry
@@ -85,8 +86,8 @@ def discard(ground: Ground, name: str) -> None:
 def merge(ground: Ground, name: str, strategy: str = "branch_wins") -> MergedBranch:
     """Bring the memories and state of a branch into this one, in one commit.
 
-    Where both changed the same memory, `branch_wins` takes the branch's (ours becomes its history), `main_wins` keeps
-    ours, and `ask` changes nothing and names them.
+    Where both changed the same memory, `branch_wins` takes the branch's, `main_wins` keeps ours (the other's text
+    becomes part of its history), and `ask` changes nothing and shows both.
     """
     if strategy not in STRATEGIES:
         raise InvalidInput(f"strategy is one of {', '.join(STRATEGIES)}, not {strategy!r}. Nothing was merged.")
@@ -99,19 +100,29 @@ def merge(ground: Ground, name: str, strategy: str = "branch_wins") -> MergedBra
         outcome = trees.merge_commits(history, ours, theirs)
         met = tuple(conflict.path.rsplit("/", 1)[1] for conflict in outcome.conflicts)
         if met and strategy == "ask":
-            raise Conflict(
-                f"merge of {name!r} stopped: {len(met)} memories changed on both sides: {', '.join(met[:5])}. "
-                "Nothing was changed.",
-                hint="Merge again with strategy branch_wins or main_wins.",
-            )
-        edits = {**outcome.edits, **{one.path: _winner(one, strategy) for one in outcome.conflicts}}
+            raise _asking(ground, name, outcome.conflicts)
+        choice = "theirs" if strategy == "branch_wins" else "ours"
+        chosen = tuple(conflict._replace(choice=choice) for conflict in outcome.conflicts)
+        edits = {**outcome.edits, **trees.decided(history, chosen)}
         made = _record(ground, name, (ours, theirs), edits)
     keeping.settle(ground)
     return MergedBranch(made.oid, len(edits), met)
 
 
-def _winner(met: Met, strategy: str) -> Entry | None:
-    return met.theirs if strategy == "branch_wins" else met.ours
+def _asking(ground: Ground, name: str, met: Sequence[Met]) -> Conflict:
+    told = "\n".join(
+        f"{both.name}: ours {_text(both.ours)}; theirs {_text(both.theirs)}"
+        for both in (sides.said(ground.here.history, one) for one in met[:5])
+        if both is not None
+    )
+    return Conflict(
+        f"merge of {name!r} stopped: {len(met)} memories or values changed on both sides. Nothing was changed.\n{told}",
+        hint="Merge again with strategy branch_wins or main_wins; the text that loses is kept in metadata.history.",
+    )
+
+
+def _text(said: str | None) -> str:
+    return "forgot it" if said is None else repr(said[:200])
 
 
 def _record(ground: Ground, name: str, sides: tuple[Commit | None, Commit], edits: dict[str, Entry | None]) -> Commit:

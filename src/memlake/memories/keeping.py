@@ -13,6 +13,7 @@ from memlake.memories.paths import memory_path
 from memlake.memories.record import Memory, Past
 from memlake.objects import layout
 from memlake.records import Author, Entry
+from memlake.versions.history import History
 
 
 def author_named(agent_id: str, ground: Ground) -> Author:
@@ -31,7 +32,7 @@ def put(
     """Store new memories, or new versions of old ones, in one commit; then the text index knows them."""
     history = ground.here.history
     with history.db.write():
-        changes = {memory_path(history, m.agent_id, m.memory_id): _entry(ground, m) for m in memories}
+        changes = {memory_path(history, m.agent_id, m.memory_id): entry_of(history, m) for m in memories}
         ground.write(changes, message, author_named(memories[0].agent_id, ground), expects=expects)
     written = zip(changes.values(), memories, strict=True)
     settle(ground, {bytes.fromhex(entry.oid): record.doc(memory, entry.oid) for entry, memory in written})
@@ -52,11 +53,11 @@ def _follow(ground: Ground, known: Docs) -> None:
     following.follow(ground.here.history, ground.index, ground.branch, known)
 
 
-def _entry(ground: Ground, memory: Memory) -> Entry:
+def entry_of(history: History, memory: Memory) -> Entry:
     """Earlier values are linked: gc and a purge follow them without reading the record."""
     data = record.encode(memory)
     links = [past.oid for past in memory.history]
-    return Entry(ground.here.history.objects.write(data, links=links), "memory", len(data))
+    return Entry(history.objects.write(data, links=links), "memory", len(data))
 
 
 def get(ground: Ground, memory_id: str) -> Memory:

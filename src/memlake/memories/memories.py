@@ -23,6 +23,7 @@ from memlake.memories import (
     outcome,
     record,
     searching,
+    sides,
     state,
     tending,
     timeline,
@@ -39,7 +40,7 @@ from memlake.memories.tending import Age, Doubt, Rule
 from memlake.memories.timeline import Difference, Version
 from memlake.memories.wording import vague
 from memlake.objects import layout
-from memlake.records import Commit
+from memlake.records import Commit, Conflict
 from memlake.reports import PurgeReport
 from memlake.versions import refs
 
@@ -171,8 +172,12 @@ class Memories:
     def conflicts(self, agent_id: str | Sequence[str] = EVERYONE) -> list[Doubt]:
         return list(tending.doubts(self.ground, agent_id))
 
-    def resolve(self, memory_id: str, keep: str) -> Memory:
+    def resolve(self, memory_id: str, keep: str) -> Memory | None:
         return tending.resolve(self.ground, memory_id, keep)
+
+    def unmerged(self) -> list[Conflict]:
+        """What a merge in this checkout waits for: memories without a choice."""
+        return sides.waiting(self.ground)
 
     def stale(self, rule: Rule) -> list[Age]:
         return tending.stale(self.ground, self.shared.access, rule)

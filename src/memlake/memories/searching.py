@@ -33,6 +33,11 @@ def own(agent_id: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys((agent_id, "")))
 
 
+def is_asked_for(name: str, agents: str | Sequence[str]) -> bool:
+    """Whether an agent is among those that are asked for."""
+    return agents in (EVERYONE, name) or (not isinstance(agents, str) and (name in agents or EVERYONE in agents))
+
+
 class Query(NamedTuple):
     """What is asked. `agent_id` may be a name, a list of names, or "*" for everybody's memories."""
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from memlake.errors import InvalidInput
-from memlake.memories import keeping, searching
+from memlake.errors import InvalidInput, Nothing
+from memlake.memories import keeping, searching, sides
 from memlake.memories.access import Access
 from memlake.memories.ground import Ground
 from memlake.memories.record import Memory
@@ -18,11 +18,15 @@ KEEP = ("new", "old", "both")
 
 
 class Doubt(NamedTuple):
-    """Two memories that may contradict each other, both kept, and the rule that was unsure."""
+    """Two memories that may contradict each other, both kept, and the rule that was unsure.
 
-    new: Memory
+    Of a merge that waits: one memory as theirs (`new`) and ours (`old`) have it; None is a side that forgot it.
+    """
+
+    new: Memory | None
     old: Memory | None
     rule: str
+    merging: bool = False
 
 
 class Age(NamedTuple):
@@ -45,18 +49,38 @@ class Rule(NamedTuple):
 
 
 def doubts(ground: Ground, agent_id: str | Sequence[str] = EVERYONE) -> Iterator[Doubt]:
-    """What `decide` could not decide: both sides."""
+    """What a merge waits for, then what `decide` could not decide: both sides."""
+    for met in sides.waiting(ground):
+        if sides.said(ground.here.history, met) is None:  # no memory, whatever its path
+            continue
+        ours, theirs = sides.both(ground.here.history, met)
+        owner = theirs or ours
+        if owner is not None and searching.is_asked_for(owner.agent_id, agent_id):
+            yield Doubt(theirs, ours, sides.name_of_merge(ground), merging=True)
     for hit in searching.search(ground, Query(limit=1000, agent_id=agent_id, review=True)):
         new = keeping.get(ground, hit["memory_id"])
         other = keeping.find(ground, new.related[0]) if new.related else None
         yield Doubt(new, other, new.review)
 
 
-def resolve(ground: Ground, memory_id: str, keep: str) -> Memory:
-    """Settle a doubt: the new one stands (the old value becomes its history), the old one, or both."""
+def resolve(ground: Ground, memory_id: str, keep: str) -> Memory | None:
+    """Settle a doubt: the new one stands (the old value becomes its history), the old one, or both.
+
+    Of a merge that waits, theirs is the new one and ours the old; None when the side that was kept had forgotten it.
+    """
+    keep = {"theirs": "new", "ours": "old"}.get(keep, keep)
     if keep not in KEEP:
         raise InvalidInput(f"keep is one of {', '.join(KEEP)}, not {keep!r}. Nothing was changed.")
+    met = sides.find(ground, memory_id)
+    return _settle(ground, memory_id, keep) if met is None else sides.choose(ground, met, keep)
+
+
+def _settle(ground: Ground, memory_id: str, keep: str) -> Memory:
     new = keeping.get(ground, memory_id)
+    if not new.review:
+        raise Nothing(
+            f"memory {memory_id} is in no conflict. Nothing was changed.", hint="memlake memory conflicts lists them."
+        )
     old = keeping.find(ground, new.related[0]) if new.related else None
     settled = new._replace(review="")
     if keep == "both" or old is None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from memlake import config, versions
+from memlake import config, memories, versions
 from memlake.calls import door
 from memlake.errors import InvalidInput, NotFound, Unavailable
 from memlake.objects import layout
@@ -17,7 +17,7 @@ from memlake.objects.bucket import open_place
 from memlake.objects.db import LONG, Database
 from memlake.objects.places import Folder
 from memlake.objects.store import Objects
-from memlake.records import Author
+from memlake.records import Author, Conflict, Entry
 from memlake.versions.here import Here
 from memlake.versions.history import History
 from memlake.versions.local import Local
@@ -49,6 +49,7 @@ class Opened:
         local = Local(Database(folder / "local.db", schema=_schema("versions/local.sql"), durable=False))
         place = open_place(self._settings.core_packs) if self._settings.core_packs else Folder(folder / "packs")
         self._history = History(db, Objects(db, place, Folder(folder / "parts"), folder / "tmp"))
+        self._history.settlers["memory"] = _settled
         self._local = local
         self._identity: Author | None = None
         self._draft: Group | None = None
@@ -171,6 +172,10 @@ class Opened:
 def each(paths: Sequence[SomePaths]) -> list[AnyPath]:
     """Paths given one by one, as lists, or both."""
     return [one for given in paths for one in ([given] if isinstance(given, str | os.PathLike) else given)]
+
+
+def _settled(history: History, met: Conflict) -> Mapping[str, Entry | None]:
+    return memories.sides.settled(history, met)  # loaded only where memories meet
 
 
 def _size(file: Path) -> int:

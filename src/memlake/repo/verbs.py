@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from memlake.datasets.datasets import Datasets
     from memlake.memories.memories import Memories
     from memlake.memories.narrow import Narrow
+    from memlake.memories.sides import Sides
     from memlake.reports import (
         About,
         BlameLine,
@@ -274,6 +275,11 @@ class Repo(Opened):
     def conflict_text(self, path: AnyPath) -> str | None:
         """Both sides of a path in conflict as one text with markers; None where that cannot be."""
         return versions.looking.conflict_text(self._look(), self.path(path))
+
+    def conflict_sides(self, conflict: Conflict) -> Sides | None:
+        """What both sides of a memory or state value in conflict say; None for a file."""
+        is_file = conflict.path.startswith("files/")  # memories are not loaded for one
+        return None if is_file else memories.sides.said(self._history, conflict)
 
     def merge_choose(self, side: str, *paths: SomePaths) -> tuple[Conflict, ...]:
         with self._verb() as here:

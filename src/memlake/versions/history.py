@@ -17,7 +17,7 @@ from memlake.objects.db import Database
 from memlake.objects.layout import next_seq
 from memlake.objects.leases import Keeping
 from memlake.objects.store import Objects
-from memlake.records import Author, Change, Commit, Entry, Lane
+from memlake.records import Author, Change, Commit, Conflict, Entry, Lane
 from memlake.versions import codec, tree
 from memlake.versions.nodes import Gone, Nodes
 from memlake.versions.paths import parents
@@ -41,6 +41,10 @@ class Draft(NamedTuple):
     meta: Mapping[str, str]
 
 
+# What a choice in a conflict means, as path -> entry on top of ours, for a kind that keeps the side not chosen.
+Settler = Callable[["History", Conflict], Mapping[str, Entry | None]]
+
+
 class History:
     def __init__(self, db: Database, objects: Objects) -> None:
         self.db, self.objects, self.nodes = db, objects, Nodes(db)
@@ -48,6 +52,7 @@ class History:
         self._plan: tuple[Commit | None, dict[str, Entry | None], Planned] | None = None
         self.moved: list[tuple[int, str, int, int | None, int | None]] | None = None  # by the verb under way, for undo
         self.keeping: Keeping | None = None  # its lease, once it needs one
+        self.settlers: dict[str, Settler] = {}  # by kind, from the layer that knows it
 
     def forget(self) -> None:
         """Drop what is remembered: gc may have removed it."""

@@ -129,11 +129,15 @@ def _encoded(edits: Mapping[str, Entry | None]) -> dict[bytes, bytes | None]:
     return {path.encode(): codec.maybe_bytes(entry) for path, entry in edits.items()}
 
 
-def decided(conflicts: tuple[Conflict, ...]) -> dict[str, Entry | None]:
+def decided(history: History, conflicts: tuple[Conflict, ...]) -> dict[str, Entry | None]:
     """The edits that chosen conflicts mean, on top of ours."""
     edits: dict[str, Entry | None] = {}
     for conflict in conflicts:
-        if conflict.choice == "theirs":
+        side = conflict.ours or conflict.theirs
+        settle = history.settlers.get(side.kind) if side else None
+        if settle is not None:
+            edits.update(settle(history, conflict))
+        elif conflict.choice == "theirs":
             edits[conflict.path] = conflict.theirs
         elif conflict.choice == "file":
             edits[conflict.path] = conflict.chosen

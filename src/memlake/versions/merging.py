@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -223,7 +224,7 @@ def _attempt(here: Here, doing: Doing, chosen: tuple[Conflict, ...]) -> Merged:
             here.local.put_conflicts(conflicts)
             here.local.set_state(doing=json.dumps(doing))
         return Merged(None, conflicts=conflicts)
-    return _conclude(here, doing, outcome, merge.decided(conflicts))
+    return _conclude(here, doing, outcome, merge.decided(here.history, conflicts))
 
 
 def _refuse_dirty(here: Here, doing: Doing, outcome: Outcome) -> None:
@@ -295,7 +296,8 @@ def _conclude(here: Here, doing: Doing, outcome: dict[Lane, Outcome], decided: d
         here.local.put([row._replace(staged=False, old=None) for row in here.local.staged().values()])
         base = here.history.get(here.local.base) if here.local.base else None
         checkout.move_to(here.history, here.local, here.root, goal, here.history.diff(base, commit, FILES), ready=ready)
-    return Merged(commit.oid if commit else None, fast_forward=fast, changes=changes)
+    remembered = Counter(path.split("/", 1)[0] for path in edits["memory"])
+    return Merged(commit.oid if commit else None, fast_forward=fast, changes=changes, remembered=remembered)
 
 
 def _refuse_edited(here: Here, verb: str, arriving: tuple[Change, ...]) -> None:
@@ -359,9 +361,8 @@ def _commit(
 def choose(here: Here, side: str, paths: tuple[str, ...]) -> tuple[Conflict, ...]:
     """Settle conflicts with one side; returns what is still open."""
     _waiting(here)
-    if side not in ("ours", "theirs"):
-        raise InvalidInput(f"a conflict has no side {side!r}.", hint="Choose ours or theirs.")
     conflicts = here.local.conflicts()
+    _check_side(here, side, [conflict for conflict in conflicts if not paths or matches(conflict.path, paths)])
     known = {conflict.path for conflict in conflicts}
     for path in paths:
         if not any(matches(other, (path,)) for other in known):
@@ -376,6 +377,13 @@ def choose(here: Here, side: str, paths: tuple[str, ...]) -> tuple[Conflict, ...
         stage.unstage(here.local, here.local.tracked(path.removeprefix(FILES) for path in by_hand).values())
         here.local.put_conflicts(chosen)
     return tuple(conflict for conflict in here.local.conflicts() if conflict.choice is None)
+
+
+def _check_side(here: Here, side: str, meant: list[Conflict]) -> None:
+    """Both can be kept only of a kind that somebody knows how to keep twice."""
+    kinds = {entry.kind for one in meant for entry in (one.ours, one.theirs) if entry is not None}
+    if side not in ("ours", "theirs") and not (side == "both" and kinds <= here.history.settlers.keys()):
+        raise InvalidInput(f"a conflict has no side {side!r}.", hint="Choose ours or theirs.")
 
 
 def decided(here: Here) -> dict[str, Entry | None]:
