@@ -2,29 +2,56 @@
 
 from __future__ import annotations
 
+import functools
+import sys
+from collections.abc import Callable
+from typing import Concatenate, ParamSpec, TypeVar
+
 import click
 
+from memlake import config
 from memlake.cli import paths, words
 from memlake.cli.arguments import SplitCommand, json_option, pass_repo
+from memlake.cli.arguments import screen as screen_of
 from memlake.cli.screen import Screen
-from memlake.repo import Repo
+from memlake.repo import Repo, open_repo
 from memlake.reports import GcReport
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _pass_repo(verb: Callable[Concatenate[Repo, Screen, P], R]) -> Callable[P, R]:
+    """As `pass_repo`, but outside any repo with the personal one, where `remember` writes there."""
+
+    @functools.wraps(verb)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        home = config.personal_folder()
+        outside = config.find_repo() is None and (home / ".memlake").is_dir()
+        if outside:
+            sys.stderr.write(f"memlake: no repo here, so this is about your personal one: {home}\n")
+        with open_repo(home if outside else None) as repo:
+            return verb(repo, screen_of(config.read_settings(repo.dir)), *args, **kwargs)
+
+    return call
+
 
 @click.command()
-@pass_repo
-def undo(repo: Repo, screen: Screen) -> None:
-    """Take back the last operation, whatever it was. Again takes back the one before it.
+@_pass_repo
+def undo(repo: Repo, screen: Screen, /) -> None:
+    """Take back the last operation done here by a command, whatever it was. Again takes back the one before it.
 
-    Settings (`config`) are no operations, nor are purge and gc: `memlake ops` lists what can be taken back.
+    What others wrote since stays. Settings (`config`) are no operations, nor are purge and gc, nor what agents wrote
+    by themselves (`memlake memory restore ID` brings a memory back): `memlake ops` lists what can be taken back.
     """
     done = repo.undo()
-    screen.line(f"Took back: {done.verb} {screen.clean(done.detail)} ({words.ago(done.time)})")
+    what = f"{done.verb} {screen.clean(done.detail)}".rstrip()
+    screen.line(f"Took back: {what} ({words.ago(done.time)})")
 
 
 @click.command()
-@pass_repo
-def redo(repo: Repo, screen: Screen) -> None:
+@_pass_repo
+def redo(repo: Repo, screen: Screen, /) -> None:
     """Do again what the last `undo` took back. Again does what the `undo` before it took back."""
     done = repo.redo()
     what = done.detail.partition(" ")[2]  # an undo notes "#7 commit one": the number, then what it took back
@@ -36,7 +63,7 @@ def redo(repo: Repo, screen: Screen) -> None:
     "-n", "--max-count", "limit", type=click.IntRange(1), default=20, help="At most N operations; -5 is short for -n 5."
 )
 @json_option
-@pass_repo
+@_pass_repo
 def ops(repo: Repo, screen: Screen, /, *, limit: int, as_json: bool) -> None:
     """List the operations done in this checkout, newest first, as `undo` takes them back."""
     found = repo.operations(limit)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
@@ -14,7 +15,7 @@ from memlake import config, memories
 from memlake.cli import words
 from memlake.cli.arguments import Completer, completing, screen
 from memlake.cli.screen import Screen
-from memlake.errors import Error, Usage
+from memlake.errors import Error, Unavailable, Usage
 from memlake.memories.record import CATEGORIES, TYPES, Memory
 from memlake.repo import open_for_memories, open_repo
 
@@ -36,7 +37,14 @@ def pass_memories(verb: Callable[Concatenate[Memories, Screen, P], R]) -> Callab
         branch: Any = kwargs.pop("branch", None)
         config.one_thread_of_algebra()
         with open_for_memories() as repo:
-            return verb(repo.memories(branch), screen(config.read_settings(repo.dir)), *args, **kwargs)
+            written: list[tuple[str, str]] = []
+            try:
+                return verb(
+                    repo.memories(branch).noting(written), screen(config.read_settings(repo.dir)), *args, **kwargs
+                )
+            finally:  # also of a verb that failed half way; what is remembered stands even where it cannot be noted
+                with contextlib.suppress(Unavailable):
+                    repo.note_written(*_named(kwargs), written)
 
     return call
 
@@ -52,6 +60,11 @@ def tell_repo(memories: Memories, screen: Screen) -> None:
     if os.path.commonpath((root, here)) != root:
         whose = "your personal repo" if root == str(config.personal_folder()) else "the repo"
         screen.note(f"(in {whose} {words.clean(root)})")
+
+
+def _named(given: dict[str, Any]) -> tuple[str, str]:
+    """The verb as it was typed and the key it was about; of memories the ids are noted, never what they say."""
+    return click.get_current_context().command_path.split(" ", 1)[-1], str(given.get("key") or "")
 
 
 # -- completion

@@ -24,6 +24,7 @@ class Ground:
     group: Callable[[], Group | None] = lambda: None
     vector_of: Callable[[str], tuple[str, Any] | None] = lambda _: None  # the model and vector of a query
     read_counts: Callable[[Sequence[bytes]], Mapping[bytes, int]] = lambda _: {}
+    written: list[tuple[str, str]] | None = None  # (branch, commit) of each write, where somebody wants to know
 
     def write(
         self,
@@ -36,7 +37,11 @@ class Ground:
         """One commit of the memory lane on the branch that was fixed; files and the stage are not touched."""
         living.check(self.here, self.branch)
         request = Request(changes, message, self.branch, author, expects)
-        return writing.write(self.here, request, self.group())
+        group = self.group()
+        made = writing.write(self.here, request, group)
+        if group is None and self.written is not None:
+            self.written.append((self.branch, made.oid))
+        return made
 
     def head(self) -> Commit | None:
         living.check(self.here, self.branch)

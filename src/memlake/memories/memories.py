@@ -69,6 +69,10 @@ class Memories:
     def __init__(self, ground: Ground, shared: Shared) -> None:
         self.ground, self.shared = ground, shared
 
+    def noting(self, written: list[tuple[str, str]]) -> Memories:
+        """The same, noting (branch, commit) of each write in a list, for `Repo.note_written`."""
+        return Memories(dataclasses.replace(self.ground, written=written), self.shared)
+
     # -- writing ------------------------------------------------------------------------------
 
     def store(self, draft: Draft) -> Outcome:
@@ -124,7 +128,10 @@ class Memories:
 
     def purge(self, memory_id: str, reason: str) -> PurgeReport:
         """Erase every version of a memory for good."""
-        return erasing.purge(self.ground, self.shared.embeddings, self.shared.access, memory_id, reason=reason)
+        report = erasing.purge(self.ground, self.shared.embeddings, self.shared.access, memory_id, reason=reason)
+        if self.ground.written is not None:
+            self.ground.written.clear()  # what is erased cannot be brought back by undo
+        return report
 
     def restore(self, memory_id: str, at: str | None = None) -> Memory:
         made = timeline.restore(self.ground, memory_id, at)

@@ -434,6 +434,11 @@ class Repo(Opened):
         with self._verb() as here:
             return versions.operations.undo(here)
 
+    def note_written(self, verb: str, detail: str, written: Sequence[tuple[str, str]]) -> None:
+        """Let `undo` know what a verb wrote to the memory lane, as (branch, commit)."""
+        if written:
+            versions.operations.note(self._look(), verb, detail, written)
+
     def redo(self) -> Operation:
         with self._verb() as here:
             return versions.operations.redo(here)

@@ -146,7 +146,7 @@ def stamp(db: Database) -> Stamp:
 def keep(local: Local) -> None:
     """Keep the verb under way as an operation, or what has become known of it since it was kept."""
     if (verb := local.under_way) is not None:
-        verb.id = _keep(local, (verb.verb, verb.detail, verb.state()), verb.id)
+        verb.id = put(local, (verb.verb, verb.detail, verb.state()), verb.id)
 
 
 def keep_found(local: Local, plan: Plan, left: Stamp) -> None:
@@ -158,10 +158,11 @@ def keep_found(local: Local, plan: Plan, left: Stamp) -> None:
         state["refs"] = left.refs
     if state["commit"] == MADE:
         state["commit"] = left.commit if plan.token else plan.goal.commit
-    _keep(local, (verb, detail, state), None)
+    put(local, (verb, detail, state))
 
 
-def _keep(local: Local, kept: Kept, id: int | None) -> int:
+def put(local: Local, kept: Kept, id: int | None = None) -> int:
+    """Write an operation down."""
     verb, detail, state = kept
     packer = zstandard.ZstdCompressor(write_checksum=True)
     data = packer.compress(json.dumps(state, separators=(",", ":")).encode())

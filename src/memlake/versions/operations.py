@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -23,7 +23,7 @@ from memlake.objects.writer import Writer
 from memlake.records import Change, Commit, Entry
 from memlake.records import Conflict as Conflicting
 from memlake.reports import Operation
-from memlake.versions import checkout, journal, refs, worktree
+from memlake.versions import checkout, journal, refs, reversing, tree, worktree
 from memlake.versions.codec import LANES, as_hex, from_hex
 from memlake.versions.here import Here
 from memlake.versions.history import History
@@ -50,6 +50,7 @@ class Before:
     refs: list[tuple[int, str, int, int | None, int | None]] = field(default_factory=list)
     notes: dict[str, str] = field(default_factory=dict)  # of tags, where the verb may have removed one
     commit: str | None = None  # the stage was exactly this commit's changes: not written down twice
+    memory: list[tuple[str, str]] | None = None  # of a verb that only wrote memories: (branch, commit) of each write
 
 
 @contextlib.contextmanager
@@ -116,6 +117,19 @@ def staging_first(here: Here) -> Iterator[None]:
             local.found = None
 
 
+def note(here: Here, verb: str, detail: str, written: Sequence[tuple[str, str]]) -> None:
+    """Keep what a verb wrote to the memory lane, (branch, commit), as an operation without HEAD, stage and files."""
+    before = Before(here.local.state("head") or "main", None, [], None, memory=list(written))
+    journal.put(here.local, (verb, detail or _about(here.history, written), _as_json(before)))
+
+
+def _about(history: History, written: Sequence[tuple[str, str]]) -> str:
+    """The memories that were written, by id: never what they say."""
+    changes = [change for _, oid in written for change in history.changes(history.get(oid))]
+    ids = [change.path.rsplit("/", 1)[1] for change in changes if change.path.startswith("memories/")]
+    return f"{ids[0]} and {len(ids) - 1} more" if len(ids) > 1 else "".join(ids)
+
+
 def operations(here: Here, limit: int) -> list[Operation]:
     rows = here.local.db.rows("SELECT id, verb, detail, time, undone FROM operation ORDER BY id DESC LIMIT ?", (limit,))
     return [Operation(id, verb, detail, time, bool(undone)) for id, verb, detail, time, undone in rows]
@@ -167,9 +181,21 @@ def _last(here: Here, condition: str) -> tuple[Any, ...] | None:
 def _take_back(here: Here, row: tuple[Any, ...], verb: str, undone: Mapping[int, bool]) -> Operation:
     id, done, detail, time, _, data = row
     before = _unpacked(data)
+    if before.memory is not None:
+        _take_back_memory(here, before.memory, (verb, f"#{id} {done} {detail}".strip()), undone)
+        return Operation(id, done, detail, time, True)
     with operation(here, verb, f"#{id} {done} {detail}".strip(), files=before.touches_files) as mine:
         _restore(here, before, mine, undone)
     return Operation(id, done, detail, time, True)
+
+
+def _take_back_memory(
+    here: Here, written: reversing.Written, kept: tuple[str, str], undone: Mapping[int, bool]
+) -> None:
+    made = reversing.reverse(here, written, " ".join(kept))
+    with here.local.db.write():
+        here.local.db.run_many("UPDATE operation SET undone = ? WHERE id = ?", [(on, id) for id, on in undone.items()])
+        note(here, *kept, made)
 
 
 # -- putting a state back -----------------------------------------------------------------------
@@ -248,13 +274,25 @@ def _refs_back(history: History, before: Before, who: str) -> None:
         if heads is None:
             heads_then: refs.Heads = {"work": None, "memory": None}
             refs.create(history, name, heads_then, kind=kind, action="undo", who=who)
-        elif heads[lane] != (new_commit.oid if new_commit else None):
-            raise Conflict(
-                f"{name!r} moved since; undo would lose that. Nothing was changed.", hint=f"See: memlake reflog {name}"
-            )
-        refs.move(history, name, lane, new_commit, old_commit, kind=kind, action="undo", who=who)
+            heads = heads_then
+        current = refs.commit_of(history, heads[lane])
+        if current != new_commit and not (lane == "memory" and _same_tree(current, new_commit)):
+            raise Conflict(f"{name!r} moved since; undo would lose that. Nothing was changed.", hint=_see(name, lane))
+        refs.move(history, name, lane, current, old_commit, kind=kind, action="undo", who=who)
     _drop_emptied(history, before, who)
     refs.set_tag_notes(history.db, {name: before.notes[name] for _, name, *_ in before.refs if name in before.notes})
+
+
+def _same_tree(current: Commit | None, then: Commit | None) -> bool:
+    """Whether commits since come to nothing, as memories that were written and taken back do."""
+    roots = [commit.root if commit else tree.EMPTY.hex() for commit in (current, then)]
+    return roots[0] == roots[1]
+
+
+def _see(name: str, lane: str) -> str:
+    if lane == "work":
+        return f"See: memlake reflog {name}"
+    return f"Memories were written there since: memlake memory log --branch {name}"
 
 
 def _drop_emptied(history: History, before: Before, who: str) -> None:
@@ -283,6 +321,7 @@ def _as_json(before: Before) -> dict[str, Any]:
         "refs": before.refs,
         "notes": before.notes,
         "commit": before.commit,
+        "memory": before.memory,
     }
 
 
@@ -316,6 +355,7 @@ def _from_json(data: dict[str, Any]) -> Before:
         moved,
         data.get("notes", {}),
         data["commit"],
+        None if data.get("memory") is None else [(branch, oid) for branch, oid in data["memory"]],
     )
 
 
