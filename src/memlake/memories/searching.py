@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from typing import Any, NamedTuple
@@ -25,6 +26,7 @@ MODES = ("hybrid", "keyword", "semantic")
 SEES = ("branch", "branch-only", "main")  # what a search on a branch sees: all of it, its own writes, the trunk
 EVERYONE = "*"
 PER_TOKEN = 4  # characters a token stands for, roughly
+_NOTHING = Shown(seq=0)  # the trunk before its first commit
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
@@ -231,14 +233,14 @@ def moment(given: str | int | None) -> int | None:
 def shown(ground: Ground, query: Query) -> Shown:
     history, index = ground.here.history, ground.index
     if query.sees == "main":
-        return following.shown(history, index, str(following.trunk(history, index, ground.branch)))
+        ground = dataclasses.replace(ground, branch=following.trunk(history, index, ground.branch))
     at = commit_as_of(ground, query.as_of) if query.as_of else None
-    found = following.shown(history, index, ground.branch, at)
+    found = _NOTHING if query.as_of and at is None else following.shown(history, index, ground.branch, at)
     return found._replace(only_added=query.sees == "branch-only")
 
 
-def commit_as_of(ground: Ground, text: str) -> Commit:
-    """The memory-lane commit a rev or a time means."""
+def commit_as_of(ground: Ground, text: str) -> Commit | None:
+    """The memory-lane commit a rev or a time means; None for a time when nothing was remembered yet."""
     if text != record.whole(text):
         raise NotFound(f"{text!r} is neither a revision nor a time.")
     try:
@@ -248,10 +250,7 @@ def commit_as_of(ground: Ground, text: str) -> Commit:
             when = parse_time(text)
         except InvalidInput:
             raise unknown from None
-    found = following.commit_before(ground.here.history, ground.index, ground.head(), when)
-    if found is None:
-        raise NotFound(f"branch {ground.branch!r} remembered nothing yet at {text!r}.")
-    return found
+    return following.commit_before(ground.here.history, ground.index, ground.head(), when)
 
 
 def _hits(ground: Ground, found: Sequence[Found]) -> Iterable[Hit]:
