@@ -468,3 +468,16 @@ def test_recall_loads_no_rules_of_remembering_and_starts_no_threads_of_algebra(r
 def test_status_loads_nothing_of_memories(run: Run, repo: Path) -> None:
     found = loaded("status", cwd=repo)
     assert not {name for name in found if name.startswith(("memlake.memories.", "memlake.index", "numpy"))}
+
+
+def test_history_shows_forgetting_and_purging_as_events(run: Run, repo: Path) -> None:
+    memory = stored(run, "The sky is blue")
+    run("memory", "forget", memory)
+    shown = run("memory", "history", memory).lines
+    assert shown[-2].startswith("forgot     ") and shown[-2].endswith("  Ada") and shown[-1].strip().startswith("forget")
+    run("memory", "restore", memory)
+    assert f"restore memory {memory}" in run("memory", "history", memory).out
+    run("memory", "purge", memory, "--reason", "asked to", "--yes")
+    shown = run("memory", "history", memory).lines
+    assert shown[-2].startswith("purged     ") and shown[-2].endswith("  Ada") and shown[-1].strip() == "asked to"
+    assert "(purged)" in "\n".join(shown) and "blue" not in "\n".join(shown)

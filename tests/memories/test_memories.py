@@ -493,8 +493,6 @@ def test_the_past_is_searched_by_revision_and_by_time(memories: Memories) -> Non
     assert set(contents(memories, "tea", as_of="HEAD~1")) == {"tea one", "tea two"}
     assert contents(memories, "tea", as_of="HEAD~2") == ["tea one"]
     assert contents(memories, "tea", as_of="now") == ["tea two"]
-    with pytest.raises(ml.NotFound, match="nothing yet"):
-        memories.search(Query("tea", as_of="2001-01-01"))
 
 
 def test_differences_between_two_moments(memories: Memories) -> None:

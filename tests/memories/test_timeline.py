@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 import memlake as ml
@@ -45,3 +43,37 @@ def test_the_trunk_is_seen_as_it_was_from_a_branch_too(memories: Memories) -> No
     head = memories.log(1)[0].oid
     memories.store(Draft("The sky is red"))
     assert contents(memories.on("draft"), "sky", as_of=head, sees="main") == ["The sky is blue"]
+
+
+# -- how values ended ---------------------------------------------------------------------------
+
+
+def test_forgetting_and_bringing_back_are_told_with_who_and_when(memories: Memories) -> None:
+    stored = memories.store(Draft("The sky is blue", agent_id="bot"))
+    memories.update(stored.memory_id, Draft("The sky is grey"), changed=["content"])
+    memories.delete(stored.memory_id)
+    memories.restore(stored.memory_id)
+    told = memories.history(stored.memory_id)
+    assert [version.ended for version in told] == ["replaced", "forgotten", ""]
+    assert told[1].ended_by == "bot" and told[1].reason.startswith("forget memory") and told[1].until
+    assert told[2].message.startswith("restore memory") and told[2].author == "bot"
+
+
+def test_the_history_of_a_purged_memory_says_when_who_and_why_and_nothing_of_it(memories: Memories) -> None:
+    stored = memories.store(Draft("The safe opens with 4711"))
+    memories.update(stored.memory_id, Draft("The safe opens with 4712"), changed=["content"])
+    memories.purge(stored.memory_id, "asked to")
+    told = memories.history(stored.memory_id)
+    assert [(version.content, version.ended, version.reason) for version in told] == [(None, "purged", "asked to")] * 2
+    assert all(version.until and version.ended_by for version in told)
+    with pytest.raises(ml.Nothing, match="purged already: asked to"):
+        memories.purge(stored.memory_id, "again")
+    with pytest.raises(ml.NotFound, match="never stored"):
+        memories.history("01a1e428-8508-7191-b4f7-89358b3d4ba3")
+
+
+def test_a_purged_memory_that_came_in_by_the_thousand_is_known_too(tmp_path: Path, memories: Memories) -> None:
+    stored = memories.store_many([Draft(f"Fact number {n}") for n in range(2000)])
+    memories.purge(stored[700].memory_id, "wrong")
+    (version,) = memories.history(stored[700].memory_id)
+    assert version.reason == "wrong"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -102,18 +104,28 @@ def _field(value: Any) -> str:
 @json_option
 @pass_memories
 def history(memories: Memories, screen: Screen, /, *, memory_id: str, as_json: bool) -> None:
-    """Show every value a memory had, oldest first, with who wrote it, when and why."""
+    """Show every value a memory had and when it was forgotten, oldest first, with who did it, when and why."""
     versions = memories.history(memories.full_id(memory_id))
     if as_json:
         screen.json({"versions": versions})
         return
     with screen.pages():
-        for version in versions:
+        for version, later in itertools.zip_longest(versions, versions[1:]):
             screen.lines(_version_lines(screen, version))
+            screen.lines(_end_lines(screen, version, later))
+
+
+def _end_lines(screen: Screen, version: Version, later: Version | None) -> Iterator[str]:
+    """A memory that was forgotten or purged, as an event of its own; of a purge, once for all values."""
+    word = {"forgotten": "forgot", "purged": "purged"}.get(version.ended)
+    if word is None or version.until is None or (word == "purged" and later is not None):
+        return
+    yield f"{screen.paint(f'{word:<10}', 'removed')} {words.stamp(version.until)}  {clean(version.ended_by)}"
+    yield f"    {screen.paint(clean(version.reason), 'dim')}"
 
 
 def _version_lines(screen: Screen, version: Version) -> list[str]:
-    until = "" if version.until is None else f" until {words.stamp(version.until)}"
+    until = f" until {words.stamp(version.until)}" if version.until and version.ended == "replaced" else ""
     head = f"{screen.paint(short(version.oid), 'id')} {words.stamp(version.time)}{until}  {clean(version.author)}"
     said = "(purged)" if version.content is None else version.content
     return [

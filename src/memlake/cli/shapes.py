@@ -16,7 +16,8 @@ Every document is one object with `"schema_version": 1` and these keys:
     ls          entries             Entry and its path; `media` only with -l
     memory conflicts  conflicts     {new, old, rule}, the two as memories; theirs and ours of a merge that waits
     memory diff       differences   {memory_id, status, old, new}
-    memory history    versions      {memory_id, content, oid, commit, time, date, author, message, until}
+    memory history    versions      {memory_id, content, oid, commit, time, date, author, message, until, ended,
+                                    ended_by, reason}: ended replaced, forgotten, purged or ""
     memory import     report        {stored, known, skipped, problems, warnings}
     memory log        commits       Commit
     memory ls         memories      memory; `memory stale` and `evict` with days and access_count

@@ -231,7 +231,8 @@ def memory_history(desk: Desk, who: Who, id: str) -> Result:
         {
             "content": version.content, "version": version.oid[:12], "author": version.author,
             "time": iso(version.time), "message": version.message,
-            "until": iso(version.until) if version.until else None,
+            "until": iso(version.until) if version.until else None, "ended": version.ended or None,
+            "ended_by": version.ended_by or None, "reason": version.reason or None,
         }
         for version in desk.memories.history(id)
     ]  # fmt: skip

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from memlake.errors import NotFound, Purged
+from memlake.errors import NotFound, Nothing, Purged
 from memlake.index.embeddings import Embeddings
-from memlake.memories import following, healing, keeping, record
+from memlake.memories import following, healing, keeping, record, timeline
 from memlake.memories.access import Access
 from memlake.memories.ground import Ground
 from memlake.memories.paths import memory_path
@@ -22,6 +22,8 @@ def purge(ground: Ground, embeddings: Embeddings, access: Access, memory_id: str
     ids, oids = _everything(ground, key)
     if not oids:
         raise NotFound(f"memory {memory_id} was never stored here, or was purged before. Nothing was purged.")
+        known = timeline.versions(ground, memory_id)  # says so where it was never stored
+        raise Nothing(f"memory {memory_id} was purged already: {known[-1].reason}. Nothing was changed.")
     versions = list(_versions(ground, oids))
     present = keeping.find(ground, memory_id)
     if present is not None:

@@ -12,10 +12,14 @@ from memlake.memories.ground import Ground
 from memlake.memories.record import Memory
 from memlake.objects import layout
 from memlake.records import Change, Commit
+from memlake.versions.codec import decode_commit
 
 
 class Version(NamedTuple):
-    """One value of a memory: when and by whom it was written, until when it stood, and why it was written."""
+    """One value of a memory: when and by whom it was written, and why; until when it stood, and how it ended.
+
+    `ended` is "replaced", "forgotten" or "purged", "" while it stands; `reason` is what was said then.
+    """
 
     memory_id: str
     content: str | None  # None when it was purged
@@ -25,6 +29,9 @@ class Version(NamedTuple):
     author: str
     message: str
     until: int | None
+    ended: str = ""
+    ended_by: str = ""
+    reason: str = ""
 
 
 class Difference(NamedTuple):
@@ -41,8 +48,10 @@ def versions(ground: Ground, memory_id: str) -> list[Version]:
     """All values of a memory that this repo knows, oldest first."""
     following.follow(ground.here.history, ground.index, ground.branch)
     key = record.Memory(record.checked_id(memory_id), "").key
-    sql = "SELECT oid, from_seq, to_seq FROM row WHERE key = ? ORDER BY id"
-    found = [_version(ground, memory_id, *row) for row in ground.index.db.rows(sql, (key,))]
+    known = ground.index.db.rows("SELECT oid, from_seq, to_seq FROM row WHERE key = ? ORDER BY id", (key,))
+    starts = {start for _, start, _ in known}
+    found = [_version(ground, memory_id, row, is_last=row[2] not in starts) for row in known]
+    found = found or list(_purged(ground, record.checked_id(memory_id)))
     if not found:
         raise NotFound(
             f"memory {memory_id} was never stored here, or was purged.", hint="Search for it to learn its id."
@@ -50,19 +59,44 @@ def versions(ground: Ground, memory_id: str) -> list[Version]:
     return found
 
 
-def _version(ground: Ground, memory_id: str, oid: bytes, start: int, end: int) -> Version:
-    history = ground.here.history
+def _version(ground: Ground, memory_id: str, row: tuple[bytes, int, int], *, is_last: bool) -> Version:
+    history, (oid, start, end) = ground.here.history, row
     made = history.at(start) if start < NEVER else None
-    ended = history.at(end).time if end < NEVER else None
+    over = history.at(end) if end < NEVER else None
     try:
         memory = record.decode(history.objects.read(oid.hex()))
         content, time, who = memory.content, memory.updated_at, memory.agent_id
     except Purged:
         content, time, who = None, made.time if made else 0, ""
     name = made.author.name if made else who
-    return Version(
-        memory_id, content, oid.hex(), made.oid if made else None, time, name, made.subject if made else "", ended
+    version = Version(
+        memory_id, content, oid.hex(), made.oid if made else None, time, name, made.subject if made else "", None
     )
+    if over is None:
+        return version
+    how = "forgotten" if is_last else "replaced"
+    return version._replace(until=over.time, ended=how, ended_by=over.author.name, reason=over.subject)
+
+
+def _purged(ground: Ground, memory_id: str) -> Iterator[Version]:
+    """The values of a memory that was purged: the index has nothing of it, the history who, when and why."""
+    history = ground.here.history
+    if history.db.row("SELECT 1 FROM tombstone LIMIT 1") is None:
+        return
+    for seq, data in history.db.each("SELECT seq, data FROM history ORDER BY seq"):
+        # Looked for in the raw bytes first: this reads every commit. Long lists of changes lie elsewhere.
+        if memory_id.encode() in data or b"changes" in data:
+            commit = decode_commit(data, seq)
+            for change in history.changes(commit):
+                if change.new is not None and change.path.endswith(f"/{memory_id}"):
+                    yield from _erased(ground, memory_id, commit, change.new.oid)
+
+
+def _erased(ground: Ground, memory_id: str, commit: Commit, oid: str) -> Iterator[Version]:
+    sql = "SELECT time, who, reason FROM tombstone WHERE oid = ?"
+    for time, who, reason in ground.here.history.db.rows(sql, (bytes.fromhex(oid),)):
+        said = (commit.oid, commit.time, commit.author.name, commit.subject)
+        yield Version(memory_id, None, oid, *said, time, "purged", who, reason)
 
 
 def restore(ground: Ground, memory_id: str, at: str | None = None) -> Memory:
