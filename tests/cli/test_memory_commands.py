@@ -474,10 +474,24 @@ def test_history_shows_forgetting_and_purging_as_events(run: Run, repo: Path) ->
     memory = stored(run, "The sky is blue")
     run("memory", "forget", memory)
     shown = run("memory", "history", memory).lines
-    assert shown[-2].startswith("forgot     ") and shown[-2].endswith("  Ada") and shown[-1].strip().startswith("forget")
+    assert (
+        shown[-2].startswith("forgot     ") and shown[-2].endswith("  Ada") and shown[-1].strip().startswith("forget")
+    )
     run("memory", "restore", memory)
     assert f"restore memory {memory}" in run("memory", "history", memory).out
     run("memory", "purge", memory, "--reason", "asked to", "--yes")
     shown = run("memory", "history", memory).lines
     assert shown[-2].startswith("purged     ") and shown[-2].endswith("  Ada") and shown[-1].strip() == "asked to"
     assert "(purged)" in "\n".join(shown) and "blue" not in "\n".join(shown)
+
+
+def test_the_last_six_characters_of_an_id_name_a_memory(run: Run, repo: Path) -> None:
+    ids = [stored(run, f"Fact number {n} is about {word}") for n, word in enumerate(("tea", "rain", "steel"))]
+    assert len({one[:6] for one in ids}) == 1  # made in the same hours
+    for one in ids:
+        assert run("memory", "show", one[-6:], "--json").json["memory"]["memory_id"] == one
+        assert run("memory", "show", one[-7:].upper(), "--json").json["memory"]["memory_id"] == one
+    told = run("memory", "show", ids[0][:6], code=None)
+    assert told.code and "last characters" in told.err and ids[2] in told.err
+    run("memory", "forget", ids[1][-6:])
+    assert run("memory", "restore", ids[1][-6:]).out.startswith(f"Restored {ids[1]}")

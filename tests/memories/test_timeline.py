@@ -72,7 +72,7 @@ def test_the_history_of_a_purged_memory_says_when_who_and_why_and_nothing_of_it(
         memories.history("01a1e428-8508-7191-b4f7-89358b3d4ba3")
 
 
-def test_a_purged_memory_that_came_in_by_the_thousand_is_known_too(tmp_path: Path, memories: Memories) -> None:
+def test_a_purged_memory_that_came_in_by_the_thousand_is_known_too(memories: Memories) -> None:
     stored = memories.store_many([Draft(f"Fact number {n}") for n in range(2000)])
     memories.purge(stored[700].memory_id, "wrong")
     (version,) = memories.history(stored[700].memory_id)

@@ -11,7 +11,7 @@ import click
 from memlake import memories as parts
 from memlake.cli import tendings, transfers, words
 from memlake.cli.arguments import json_option
-from memlake.cli.recalls import hit_lines, wrapped
+from memlake.cli.recalls import hit_lines, id_shown, wrapped
 from memlake.cli.remembering import branch_option, completing_memories, filing_options, id_argument, pass_memories
 from memlake.cli.screen import Screen
 from memlake.cli.words import clean
@@ -27,7 +27,7 @@ _MARKS = {"A": "+", "D": "-"}
 
 @click.group()
 def memory() -> None:
-    """Look at memories one by one, change, forget and restore them. Six characters of an ID may stand for it."""
+    """Look at memories one by one, change, forget and restore them. The last six characters of an ID will do."""
 
 
 for _verb in (*tendings.VERBS, *transfers.VERBS):
@@ -153,7 +153,7 @@ def diff(memories: Memories, screen: Screen, /, *, old: str, new: str | None, as
 
 
 def _difference_lines(screen: Screen, one: Difference) -> list[str]:
-    lines = [f"{_MARKS.get(one.status, '~')} {screen.paint(one.memory_id, 'id')}"]
+    lines = [f"{_MARKS.get(one.status, '~')} {id_shown(screen, one.memory_id)}"]
     sides = (("-", "removed", one.old), ("+", "added", one.new))
     for mark, style, text in sides:
         if text is not None:

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 _INDENT = " " * 6
 _AROUND = 80  # characters shown around what a hit says
+_SHORT = 6  # characters of the end of an id that may stand for it
+_PER_TOKEN = 4  # characters a token stands for, roughly
 _AFTERWARDS = 0.1  # seconds for memories that wait for a vector, once the answer is printed
 _FEW = 64  # waiting memories up to which a short-lived process is a help; more are work for a server or an agent
 
@@ -118,10 +120,15 @@ def hit_lines(screen: Screen, hit: Mapping[str, Any]) -> Iterator[str]:
     """One memory: where it comes from, what it says (indented: it cannot pass for another), how it is filed."""
     score = f"{hit['similarity_score']:.2f}" if hit.get("similarity_score") else "-   "
     who = clean(hit["agent_id"]).replace("\n", " ") or "-"
-    yield f"{screen.paint(score, 'bold')}  {screen.paint(hit['memory_id'], 'id')}  {hit['created_at'][:10]}  {who}"
+    yield f"{screen.paint(score, 'bold')}  {id_shown(screen, hit['memory_id'])}  {hit['created_at'][:10]}  {who}"
     yield from (f"{_INDENT}{line}" for line in wrapped(hit["content"], screen.width - len(_INDENT)))
     filed = [hit["memory_type"], hit["category"], *(f"#{tag}" for tag in hit["tags"])]
     yield screen.paint(_INDENT + clean("  ".join(part for part in filed if part)).replace("\n", " "), "dim")
+
+
+def id_shown(screen: Screen, memory_id: str) -> str:
+    """An id, its end standing out: that is what it may be typed by."""
+    return screen.paint(memory_id[:-_SHORT], "dim") + screen.paint(memory_id[-_SHORT:], "id")
 
 
 def wrapped(text: str, width: int) -> Iterator[str]:

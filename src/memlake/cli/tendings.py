@@ -11,7 +11,7 @@ import click
 from memlake import memories as parts
 from memlake.cli import words
 from memlake.cli.arguments import json_option
-from memlake.cli.recalls import wrapped
+from memlake.cli.recalls import id_shown, wrapped
 from memlake.cli.remembering import (
     agent_option,
     branch_option,
@@ -138,7 +138,7 @@ def conflicts(memories: Memories, screen: Screen, /, *, agent: str | None, as_js
 def _doubt_lines(screen: Screen, one: Doubt) -> Iterator[str]:
     """Both sides under the id that settles it."""
     owner = one.new or one.old
-    yield f"{screen.paint(owner.memory_id if owner else '', 'id')}  ({clean(one.rule)})"
+    yield f"{id_shown(screen, owner.memory_id if owner else '')}  ({clean(one.rule)})"
     titles, width = (("theirs", "ours"), 7) if one.merging else (("new", "old"), 4)
     for title, side in zip(titles, (one.new, one.old), strict=True):
         said = wrapped(side.content, screen.width - 12) if side else ["(forgotten)"] * one.merging
@@ -238,10 +238,9 @@ def _show(screen: Screen, found: Sequence[Age], *, as_json: bool, none: str) -> 
         )
         return
     for age in found:
-        read = words.count(age.access_count, "read")
-        screen.line(
-            f"{age.memory.memory_id} {age.days:6.0f} days  {read:>8}  {age.memory.importance:.2f}  {_about(age.memory)}"
-        )
+        read, memory = words.count(age.access_count, "read"), age.memory
+        about = f"{age.days:6.0f} days  {read:>8}  {memory.importance:.2f}  {_about(memory)}"
+        screen.line(f"{id_shown(screen, memory.memory_id)} {about}")
     if not found:
         screen.note(none)
 

@@ -150,9 +150,9 @@ class Memories:
     def get(self, memory_id: str) -> Memory:
         return keeping.get(self.ground, record.checked_id(memory_id))
 
-    def full_id(self, beginning: str) -> str:
-        """The id of the memory, here or gone, whose id begins so."""
-        return naming.full_id(self.ground, beginning)
+    def full_id(self, part: str) -> str:
+        """The id of the memory, here or gone, whose id ends or begins so."""
+        return naming.full_id(self.ground, part)
 
     def listed(self, query: Query) -> list[Memory]:
         return searching.listed(self.ground, query)
