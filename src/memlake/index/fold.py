@@ -112,7 +112,7 @@ def _merge_small(db: Database, folder: Path) -> bool:
     if len(joined) < GROWTH:
         return False
     ends = db.rows("SELECT id, row, to_seq FROM ended WHERE row >= ? ORDER BY id", (joined[0][1],))
-    block = segments.merge([segments.read(folder / name) for name, _, _ in joined])
+    block = segments.merge([segments.read(folder / name, whole=True) for name, _, _ in joined])
     to_seq = np.array(block.columns["to_seq"])
     for _, row, seq in ends:
         if row <= joined[-1][2]:

@@ -303,10 +303,14 @@ class Index:
             threading.Thread(target=self._fold, name="memlake-fold", daemon=True).start()
 
     def _fold(self) -> None:
+        seen = self.mark
         try:
-            # Nobody waits for a fold, so nobody is told; a disk that is full or damage is met by the next reader.
-            with contextlib.suppress(Error), sound("a segment"):
-                fold.fold(self.db, self.generation)
+            with contextlib.suppress(Error):  # nobody waits for a fold; a full disk is met by the next reader
+                try:
+                    with sound("a segment"):
+                        fold.fold(self.db, self.generation)
+                except Damaged:  # no reader may meet it: what a flipped bit hides is missed by nobody
+                    self.renew(seen)
         finally:
             self._folding.release()
 

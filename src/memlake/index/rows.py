@@ -16,6 +16,9 @@ from memlake.index.terms import Terms
 from memlake.objects.db import Database
 
 NEVER = 1 << 62
+MOMENT = "@"  # begins the name of the overlay of a commit, where a branch's is its own
+MOMENTS = 16  # of those that are kept
+_MOMENTS_LIE = ("@", "A")
 LIKE = 0.45  # likeness from which a word may be a misspelling of another
 
 
@@ -121,6 +124,17 @@ def keep_overlay(db: Database, branch: str, head: bytes | None, overlay: Overlay
     """Call inside a write."""
     packed = (array("q", sorted(ids)).tobytes() for ids in (overlay.added, overlay.hidden))
     db.run("INSERT OR REPLACE INTO overlay VALUES(?, ?, ?, ?, ?)", (branch, head, overlay.base, *packed))
+    if branch.startswith(MOMENT):
+        _drop_moments(db, branch)
+
+
+def _drop_moments(db: Database, newest: str) -> None:
+    """Keep the overlays of the last few moments that were asked about: others are made again when they are."""
+    known = str(meta(db, "moments") or "").split()
+    kept = [*(name for name in known if name != newest), newest][-MOMENTS:]
+    set_meta(db, moments=" ".join(kept))
+    named = [name for (name,) in db.rows("SELECT branch FROM overlay WHERE branch >= ?1 AND branch < ?2", _MOMENTS_LIE)]
+    db.run_in("DELETE FROM overlay WHERE branch IN carray(?1)", [name for name in named if name not in kept])
 
 
 def laid_over(db: Database, overlay: Overlay, changes: Iterable[Replaced], docs: Docs) -> Overlay:

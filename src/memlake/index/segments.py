@@ -7,6 +7,7 @@ as a byte: reading it back is adding bytes, not computing logarithms.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 import zlib
@@ -25,6 +26,7 @@ TOP = K1 + 1  # the most a word can give
 COLUMNS = ("session", "created", "importance", "expires", "from_seq", "to_seq")
 _MAGIC = b"memlake segment 1\n"
 _ALIGN = 64
+SMALL = 4 << 20  # bytes up to which a segment is checked whole when it is opened: 3 ms
 Array = np.ndarray[Any, Any]
 _RANGES = 16  # a merge sorts the postings in so many slices, to need little memory
 
@@ -116,20 +118,32 @@ def write(path: Path, block: Block) -> None:
     for name, array in arrays.items():
         layout[name] = [array.dtype.str, at, len(array)]
         at += -(-array.nbytes // _ALIGN) * _ALIGN
-    head = json.dumps({"first": block.first, "size": at, "arrays": layout}).encode()
+    pairs = [(array.view(np.uint8).data, bytes(-array.nbytes % _ALIGN)) for array in arrays.values()]
+    pieces = list(itertools.chain.from_iterable(pairs))
+    crc = functools.reduce(lambda so_far, piece: zlib.crc32(piece, so_far), pieces, 0)
+    head = json.dumps({"first": block.first, "size": at, "crc": crc, "arrays": layout}).encode()
     start = _MAGIC + b"%08x %08x\n" % (len(head), zlib.crc32(head)) + head
     padded = start + b" " * (-len(start) % _ALIGN)
-    pieces = [(array.view(np.uint8).data, bytes(-array.nbytes % _ALIGN)) for array in arrays.values()]
-    disk.write_file(path, padded, *itertools.chain.from_iterable(pieces))  # in place: copies would double the memory
+    disk.write_file(path, padded, *pieces)  # in place: copies would double the memory
 
 
-def read(path: Path) -> Block:
-    """Map a segment file. Only its first page is read and checked."""
+def read(path: Path, *, whole: bool = False) -> Block:
+    """Map a segment file. Of a large one only the first page is read and checked, unless it is to be the whole."""
+    mapped = _map(path)
+    head, start = _head(path, mapped)
+    if "crc" in head and (whole or len(mapped) <= SMALL) and zlib.crc32(mapped[start:].data) != head["crc"]:
+        raise Damaged(f"index segment {path.name}: its rows are damaged.", hint="It is made again from the history.")
+    return _block(mapped, head, start)
+
+
+def _map(path: Path) -> Array:
     try:
-        whole = np.asarray(np.memmap(path, np.uint8, "r"))  # a plain array: slices of a memmap cost more
+        return np.asarray(np.memmap(path, np.uint8, "r"))  # a plain array: slices of a memmap cost more
     except (OSError, ValueError) as error:
         raise Damaged(f"index segment {path.name} cannot be read: {error}.") from error
-    head, start = _head(path, whole)
+
+
+def _block(whole: Array, head: Mapping[str, Any], start: int) -> Block:
     arrays = {
         name: whole[start + at : start + at + count * np.dtype(kind).itemsize].view(kind)
         for name, (kind, at, count) in head["arrays"].items()

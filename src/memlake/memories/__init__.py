@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from memlake.memories import (
+        checking,
         deciding,
         ground,
         living,
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "checking",
     "deciding",
     "ground",
     "living",

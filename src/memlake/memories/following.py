@@ -118,13 +118,13 @@ def _seq_now(history: History) -> int:
 
 
 def _apply(history: History, index: Index, seq: int, changes: Iterable[Change], known: Docs | None = None) -> None:
-    moved = [change for change in changes if _is_memory(change.path)]
+    moved = [change for change in changes if is_memory(change.path)]
     for start in range(0, len(moved), 1000):
         part = moved[start : start + 1000]
         rows.apply(index.db, seq, [_replaced(change) for change in part], load(history, part, known or {}))
 
 
-def _is_memory(path: str) -> bool:
+def is_memory(path: str) -> bool:
     """Whether a path is one of ours: anybody may write others below memories/, which no search is about."""
     return path.startswith(ROOM) and _ID.fullmatch(path.rsplit("/", 1)[1]) is not None
 
@@ -175,7 +175,7 @@ def shown(history: History, index: Index, branch: str, at: Commit | None = None)
         return Shown()
     if rows.is_step(index.db, at.generation, at.seq):
         return Shown(seq=at.seq)
-    return Shown(overlay=_overlay(history, index, f"@{at.oid}", at))
+    return Shown(overlay=_overlay(history, index, f"{rows.MOMENT}{at.oid}", at))
 
 
 def _overlay(history: History, index: Index, name: str, at: Commit | None) -> Overlay:
@@ -210,7 +210,7 @@ def _steps_on(history: History, seen: bytes, at: Commit) -> list[Commit] | None:
 
 
 def _laid(history: History, index: Index, overlay: Overlay, changes: Iterable[Change]) -> Overlay:
-    moved = [change for change in changes if _is_memory(change.path)]
+    moved = [change for change in changes if is_memory(change.path)]
     return rows.laid_over(index.db, overlay, [_replaced(change) for change in moved], load(history, moved))
 
 

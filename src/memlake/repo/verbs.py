@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
 from memlake import config, datasets, memories, versions
 from memlake.calls import checked, door
-from memlake.errors import AlreadyExists, InvalidInput
+from memlake.errors import AlreadyExists, Error, InvalidInput
 from memlake.objects import disk
 from memlake.records import Author, Branch, Change, Commit, Conflict, Entry, Lane, Move, Staged, Status, Tag
 from memlake.repo.opened import AnyPath, Opened, SomePaths, each
+from memlake.reports import Problem
 
 if TYPE_CHECKING:
     from memlake.datasets.datasets import Datasets
@@ -419,7 +420,16 @@ class Repo(Opened):
         return versions.gc.collect(self._look(), versions.gc.Policy(dry_run, grace, self._settings.gc_reflog_expire))
 
     def fsck(self, full: bool = False) -> FsckReport:
-        return versions.fsck.check(self._look(), full=full)
+        report = versions.fsck.check(self._look(), full=full)
+        wrong = self._mended_index() if (self.dir / "index").exists() else ""
+        return report._replace(problems=(*report.problems, Problem("index", "", "", wrong))) if wrong else report
+
+    def _mended_index(self) -> str:
+        """What was wrong with the index of memories, which is mended then; it may have been on being opened."""
+        with contextlib.suppress(Error):  # of a history that cannot be read, the report has told already
+            opened = self.memories()
+            return memories.checking.mend(opened.ground)
+        return ""
 
     def purge(self, *oids: str, reason: str) -> PurgeReport:
         with self._verb() as here:

@@ -1,0 +1,67 @@
+"""Whether the index says what the history says: for fsck, because a bit that flipped may hide a memory quietly."""
+
+from __future__ import annotations
+
+from memlake.errors import Damaged
+from memlake.index import fold, segments, terms
+from memlake.index.index import DAMAGED, Asked
+from memlake.index.scope import Shown
+from memlake.memories import following, record
+from memlake.memories.ground import Ground
+from memlake.records import Change, Commit
+
+_EVERYTHING = 1 << 40
+
+
+def mend(ground: Ground) -> str:
+    """What was wrong with the index, which is made again then; "" for nothing."""
+    seen, known = ground.index.mark, ground.index.notice
+    ground.index.notice = ""  # the caller says it
+    if known == DAMAGED:  # found on being opened
+        return known
+    try:
+        head = following.follow(ground.here.history, ground.index, ground.branch)
+        _check_files(ground)
+        if head is not None:
+            _check_shown(ground, head)
+        _check_fresh(ground)
+    except Damaged as error:
+        ground.index.renew(seen)
+        ground.index.notice = ""
+        following.follow(ground.here.history, ground.index, ground.branch)
+        return f"{error.message} It was made again from the history."
+    return ""
+
+
+def _check_files(ground: Ground) -> None:
+    db, folder = ground.index.db, ground.index.generation
+    if db.row("PRAGMA quick_check(1)") != ("ok",):
+        raise Damaged("index.db is damaged.")
+    for (name,) in db.rows("SELECT name FROM segment"):
+        segments.read(folder / name, whole=True)
+
+
+def _check_shown(ground: Ground, head: Commit) -> None:
+    """The rows that the trunk shows at a commit are the memories of its tree."""
+    history = ground.here.history
+    trunk = following.trunk(history, ground.index, ground.branch)
+    asked = Asked("", shown=Shown(seq=head.seq), most=_EVERYTHING)
+    shown = {(one.key, one.oid.hex()) for one in ground.index.listed(asked)}
+    kept = {path: entry for path, entry in history.scan(head, following.ROOM) if following.is_memory(path)}
+    there = {(record.Memory(path.rsplit("/", 1)[1], "").key, entry.oid): path for path, entry in kept.items()}
+    if extra := shown - there.keys():
+        raise Damaged(f"the index shows {len(extra)} memories that are not on branch {trunk!r}.")
+    missing = [Change(path, None, kept[path]) for one, path in there.items() if one not in shown]
+    if lost := following.load(history, missing):  # what was purged, or is no memory, has no row
+        raise Damaged(f"the index hid {len(lost)} memories of branch {trunk!r}.")
+
+
+def _check_fresh(ground: Ground) -> None:
+    """The words of rows that no segment holds yet are those of their records."""
+    db, history = ground.index.db, ground.here.history
+    sql = "SELECT oid, terms FROM fresh JOIN row ON row.id = fresh.row WHERE fresh.row > ?"
+    found = {oid.hex(): packed for oid, packed in db.rows(sql, (fold.folded(db),))}
+    for oid, data in history.objects.read_many(found.keys() - set(history.objects.missing(list(found)))):
+        doc = record.doc(record.decode(data), oid)
+        if terms.pack(terms.count(doc.text, doc.marks)) != found[oid]:
+            raise Damaged("the index has other words of a memory than it says.")
