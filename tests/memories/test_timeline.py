@@ -77,3 +77,23 @@ def test_a_purged_memory_that_came_in_by_the_thousand_is_known_too(memories: Mem
     memories.purge(stored[700].memory_id, "wrong")
     (version,) = memories.history(stored[700].memory_id)
     assert version.reason == "wrong"
+
+
+def test_a_purged_memory_cannot_be_brought_back_and_says_why(memories: Memories) -> None:
+    stored = memories.store(Draft("The safe opens with 4711"))
+    memories.purge(stored.memory_id, "asked to")
+    with pytest.raises(ml.Purged, match="asked to"):
+        memories.restore(stored.memory_id)
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["no vector yet", "vectors lost"])
+def test_a_purge_goes_through_where_a_model_has_no_vectors(memories: Memories, known: bool) -> None:
+    stored = memories.store(Draft("The safe opens with 4711"))
+    memories.store(Draft("The sky is blue"))
+    index = memories.shared.index
+    folder = index.vectors("some-model", 8).folder
+    if known:
+        index.db.run("INSERT INTO meta VALUES(?, 1)", (f"vectors {folder.name}",))
+    memories.purge(stored.memory_id, "asked to")
+    assert contents(memories) == ["The sky is blue"]
+    assert index.db.row("SELECT count(*) FROM row") == (1,)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from memlake.errors import NotFound, Nothing, Purged
+from memlake.errors import Damaged, NotFound, Nothing, Purged
 from memlake.index.embeddings import Embeddings
 from memlake.memories import following, healing, keeping, record, timeline
 from memlake.memories.access import Access
@@ -34,9 +34,17 @@ def purge(ground: Ground, embeddings: Embeddings, access: Access, memory_id: str
     embeddings.forget(texts)
     report = purging.purge(ground.here, tuple(sorted(oids)), reason)
     embeddings.forget(texts)
-    ground.index.erase(ids)
+    _erase(ground, ids)
     access.forget([key])
     return report
+
+
+def _erase(ground: Ground, ids: list[int]) -> None:
+    seen = ground.index.mark
+    try:
+        ground.index.erase(ids)
+    except Damaged:
+        ground.index.renew(seen)  # a new one has nothing of what was purged
 
 
 @healing.heals

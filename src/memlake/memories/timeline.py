@@ -65,13 +65,15 @@ def _version(ground: Ground, memory_id: str, row: tuple[bytes, int, int], *, is_
     over = history.at(end) if end < NEVER else None
     try:
         memory = record.decode(history.objects.read(oid.hex()))
-        content, time, who = memory.content, memory.updated_at, memory.agent_id
+        content, time, who = memory.content, made.time if made else memory.updated_at, memory.agent_id
     except Purged:
         content, time, who = None, made.time if made else 0, ""
     name = made.author.name if made else who
     version = Version(
         memory_id, content, oid.hex(), made.oid if made else None, time, name, made.subject if made else "", None
     )
+    if content is None:
+        return next(_erased(ground, version), version)
     if over is None:
         return version
     how = "forgotten" if is_last else "replaced"
@@ -89,14 +91,15 @@ def _purged(ground: Ground, memory_id: str) -> Iterator[Version]:
             commit = decode_commit(data, seq)
             for change in history.changes(commit):
                 if change.new is not None and change.path.endswith(f"/{memory_id}"):
-                    yield from _erased(ground, memory_id, commit, change.new.oid)
+                    said = (commit.oid, commit.time, commit.author.name, commit.subject)
+                    yield from _erased(ground, Version(memory_id, None, change.new.oid, *said, None))
 
 
-def _erased(ground: Ground, memory_id: str, commit: Commit, oid: str) -> Iterator[Version]:
+def _erased(ground: Ground, version: Version) -> Iterator[Version]:
+    """A value with what its tombstone says, if it has one."""
     sql = "SELECT time, who, reason FROM tombstone WHERE oid = ?"
-    for time, who, reason in ground.here.history.db.rows(sql, (bytes.fromhex(oid),)):
-        said = (commit.oid, commit.time, commit.author.name, commit.subject)
-        yield Version(memory_id, None, oid, *said, time, "purged", who, reason)
+    for time, who, reason in ground.here.history.db.rows(sql, (bytes.fromhex(version.oid),)):
+        yield version._replace(until=time, ended="purged", ended_by=who, reason=reason)
 
 
 def restore(ground: Ground, memory_id: str, at: str | None = None) -> Memory:
@@ -119,6 +122,8 @@ def _value_at(ground: Ground, memory_id: str, at: str | None) -> Memory:
         # The last value that said something else than the present one, or the last one of a memory that is gone.
         present = keeping.find(ground, memory_id)
         older = [v for v in known if v.content is not None and (present is None or v.content != present.content)]
+        if known[-1].ended == "purged":
+            raise Purged(f"memory {memory_id} was purged: {known[-1].reason}. It cannot be brought back.")
         if not older:
             raise Nothing(f"memory {memory_id} has no earlier value. Nothing was changed.")
         return record.decode(read(older[-1].oid))
