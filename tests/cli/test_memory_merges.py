@@ -106,3 +106,9 @@ def test_state_in_conflict_is_shown_by_key_and_values(run: Run, split: str) -> N
     run("state", "set", "phase", "two", "--agent", "bot", "--branch", "draft")
     told = run("merge", "draft", code=1).err
     assert '(state \'phase\' of bot)\n    ours:   "one"\n    theirs: "two"' in told
+
+
+def test_going_on_too_early_shows_the_texts_again(run: Run, split: str) -> None:
+    run("merge", "draft", code=1)
+    told = run("merge", "--continue", code=1).err
+    assert "theirs: User phone: 3333" in told and "memories/" not in told

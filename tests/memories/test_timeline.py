@@ -97,3 +97,12 @@ def test_a_purge_goes_through_where_a_model_has_no_vectors(memories: Memories, k
     memories.purge(stored.memory_id, "asked to")
     assert contents(memories) == ["The sky is blue"]
     assert index.db.row("SELECT count(*) FROM row") == (1,)
+
+
+def test_a_value_of_another_branch_names_who_wrote_it_there(memories: Memories) -> None:
+    stored = memories.store(Draft("The sky is blue", agent_id="bot"))
+    memories.create_branch("draft")
+    memories.on("draft").update(stored.memory_id, Draft("The sky is grey"), changed=["content"])
+    told = memories.on("draft").get(stored.memory_id) and memories.history(stored.memory_id)[-1]
+    assert (told.content, told.author, told.commit) == ("The sky is grey", "bot", memories.on("draft").log(1)[0].oid)
+    assert told.message.startswith("update memory")

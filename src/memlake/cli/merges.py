@@ -222,6 +222,8 @@ def finish(repo: Repo, screen: Screen, act: str, given: Sequence[str], *, messag
             repo.merge_abort()
         screen.line(f"The {verb} was given up.")
         return
+    waiting = [conflict for conflict in repo.conflicts() if conflict.choice is None]
+    check(repo, Merged(None, conflicts=tuple(waiting)), verb, verb)
     with exiting(128, Nothing):
         merged = repo.merge_continue(message)
     check(repo, merged, verb, verb)

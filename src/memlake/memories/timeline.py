@@ -51,6 +51,8 @@ def versions(ground: Ground, memory_id: str) -> list[Version]:
     known = ground.index.db.rows("SELECT oid, from_seq, to_seq FROM row WHERE key = ? ORDER BY id", (key,))
     starts = {start for _, start, _ in known}
     found = [_version(ground, memory_id, row, is_last=row[2] not in starts) for row in known]
+    if any(start == NEVER for _, start, _ in known):
+        found = _with_branches(ground, found)
     found = found or list(_purged(ground, record.checked_id(memory_id)))
     if not found:
         raise NotFound(
@@ -82,17 +84,37 @@ def _version(ground: Ground, memory_id: str, row: tuple[bytes, int, int], *, is_
 
 def _purged(ground: Ground, memory_id: str) -> Iterator[Version]:
     """The values of a memory that was purged: the index has nothing of it, the history who, when and why."""
-    history = ground.here.history
-    if history.db.row("SELECT 1 FROM tombstone LIMIT 1") is None:
+    if ground.here.history.db.row("SELECT 1 FROM tombstone LIMIT 1") is None:
         return
+    for commit, change in _changes_of(ground, memory_id):
+        if change.new is not None:
+            said = (commit.oid, commit.time, commit.author.name, commit.subject)
+            yield from _erased(ground, Version(memory_id, None, change.new.oid, *said, None))
+
+
+def _with_branches(ground: Ground, found: list[Version]) -> list[Version]:
+    """Values that only other branches show, with who wrote them there and when: their rows name no commit."""
+    first: dict[str, Commit] = {}
+    for commit, change in _changes_of(ground, found[0].memory_id):
+        if change.new is not None:
+            first.setdefault(change.new.oid, commit)
+    return [_written(version, first.get(version.oid)) for version in found]
+
+
+def _written(version: Version, commit: Commit | None) -> Version:
+    if version.commit is not None or commit is None:
+        return version
+    return version._replace(commit=commit.oid, time=commit.time, author=commit.author.name, message=commit.subject)
+
+
+def _changes_of(ground: Ground, memory_id: str) -> Iterator[tuple[Commit, Change]]:
+    """Every change of a memory on any branch, oldest first. Reads all commits."""
+    history = ground.here.history
     for seq, data in history.db.each("SELECT seq, data FROM history ORDER BY seq"):
-        # Looked for in the raw bytes first: this reads every commit. Long lists of changes lie elsewhere.
+        # Looked for in the raw bytes first. Long lists of changes lie elsewhere.
         if memory_id.encode() in data or b"changes" in data:
             commit = decode_commit(data, seq)
-            for change in history.changes(commit):
-                if change.new is not None and change.path.endswith(f"/{memory_id}"):
-                    said = (commit.oid, commit.time, commit.author.name, commit.subject)
-                    yield from _erased(ground, Version(memory_id, None, change.new.oid, *said, None))
+            yield from ((commit, c) for c in history.changes(commit) if c.path.endswith(f"/{memory_id}"))
 
 
 def _erased(ground: Ground, version: Version) -> Iterator[Version]:
