@@ -119,6 +119,12 @@ def test_fsck_finds_rows_that_are_not_what_the_history_says(root: Path, harm: Ca
         assert problem.kind == "index" and repo.fsck().ok
 
 
+def test_fsck_is_content_with_fields_in_any_order(tmp_path: Path) -> None:
+    with opened(tmp_path) as repo:
+        repo.memories().store(Draft("tea", metadata={"b": 1, "a": 2}, tags=["y", "x"]))
+        assert repo.fsck().ok
+
+
 # -- vectors.db -----------------------------------------------------------------------------------
 
 

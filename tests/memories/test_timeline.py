@@ -66,7 +66,7 @@ def test_the_history_of_a_purged_memory_says_when_who_and_why_and_nothing_of_it(
     told = memories.history(stored.memory_id)
     assert [(version.content, version.ended, version.reason) for version in told] == [(None, "purged", "asked to")] * 2
     assert all(version.until and version.ended_by for version in told)
-    with pytest.raises(ml.Nothing, match="purged already: asked to"):
+    with pytest.raises(ml.NotFound, match="purged already: asked to"):
         memories.purge(stored.memory_id, "again")
     with pytest.raises(ml.NotFound, match="never stored"):
         memories.history("01a1e428-8508-7191-b4f7-89358b3d4ba3")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from array import array
+
 from memlake.errors import Damaged
 from memlake.index import fold, segments, terms
 from memlake.index.index import DAMAGED, Asked
@@ -63,5 +65,12 @@ def _check_fresh(ground: Ground) -> None:
     found = {oid.hex(): packed for oid, packed in db.rows(sql, (fold.folded(db),))}
     for oid, data in history.objects.read_many(found.keys() - set(history.objects.missing(list(found)))):
         doc = record.doc(record.decode(data), oid)
-        if terms.pack(terms.count(doc.text, doc.marks)) != found[oid]:
+        if _words(terms.pack(terms.count(doc.text, doc.marks))) != _words(found[oid]):
             raise Damaged("the index has other words of a memory than it says.")
+
+
+def _words(packed: bytes) -> list[tuple[int, int]]:
+    """Terms with their counts, in an order of their own: fields of a record may have had another when it was stored."""
+    hashes = array("q")
+    hashes.frombytes(packed[: len(packed) // 9 * 8])
+    return sorted(zip(hashes, packed[len(packed) // 9 * 8 :], strict=False))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from memlake.errors import Damaged, NotFound, Nothing, Purged
+from memlake.errors import Damaged, NotFound, Purged
 from memlake.index.embeddings import Embeddings
 from memlake.memories import following, healing, keeping, record, timeline
 from memlake.memories.access import Access
@@ -23,7 +23,7 @@ def purge(ground: Ground, embeddings: Embeddings, access: Access, memory_id: str
     if not oids:
         raise NotFound(f"memory {memory_id} was never stored here, or was purged before. Nothing was purged.")
         known = timeline.versions(ground, memory_id)  # says so where it was never stored
-        raise Nothing(f"memory {memory_id} was purged already: {known[-1].reason}. Nothing was changed.")
+        raise NotFound(f"memory {memory_id} was purged already: {known[-1].reason}. Nothing was changed.")
     versions = list(_versions(ground, oids))
     present = keeping.find(ground, memory_id)
     if present is not None:
