@@ -421,5 +421,3 @@ def test_a_correction_of_the_same_thing_still_replaces_it() -> None:
 )
 def test_reasons_show_words_as_they_were_written_and_no_stems(old: str, new: str, says: str) -> None:
     assert decide(old, new).why == says
-def test_a_reason_names_the_attribute_as_it_was_said() -> None:
-    assert decide("User phone: 1111", "User phone: 2222").why == "Both give the phone, with different values."

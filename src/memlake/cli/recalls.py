@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 _INDENT = " " * 6
 _AROUND = 80  # characters shown around what a hit says
 _SHORT = 6  # characters of the end of an id that may stand for it
-_PER_TOKEN = 4  # characters a token stands for, roughly
 _AFTERWARDS = 0.1  # seconds for memories that wait for a vector, once the answer is printed
 _FEW = 64  # waiting memories up to which a short-lived process is a help; more are work for a server or an agent
 

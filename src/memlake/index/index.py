@@ -320,9 +320,6 @@ class Index:
             for folder in (self.generation / "vectors").glob("*"):
                 if read_header(folder) is not None or rows.meta(self.db, f"vectors {folder.name}") is not None:
                     self._opened(folder).forget(np.array(ids, np.int64))
-        for folder in (self.generation / "vectors").glob("*"):
-            if read_header(folder) is not None or rows.meta(self.db, f"vectors {folder.name}") is not None:
-                self._opened(folder).forget(np.array(ids, np.int64))  # else a model was opened and gave none yet
         erase.erase(self.db, self.generation, ids)  # the rows last: by them a purge that died finds the rest
 
     def fold(self) -> bool:

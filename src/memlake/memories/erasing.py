@@ -21,7 +21,6 @@ def purge(ground: Ground, embeddings: Embeddings, access: Access, memory_id: str
     key = record.Memory(record.checked_id(memory_id), "").key
     ids, oids = _everything(ground, key)
     if not oids:
-        raise NotFound(f"memory {memory_id} was never stored here, or was purged before. Nothing was purged.")
         known = timeline.versions(ground, memory_id)  # says so where it was never stored
         raise NotFound(f"memory {memory_id} was purged already: {known[-1].reason}. Nothing was changed.")
     versions = list(_versions(ground, oids))

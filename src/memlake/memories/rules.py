@@ -68,15 +68,8 @@ def attribute(pair: Pair) -> Verdict | None:
     return _other_value(pair, old, new)
 
 
-def _as_said(key: frozenset[str], phrase: Phrase) -> str:
-    """What a key is called in a text: people are not shown stems."""
-    said = [word for word in dict.fromkeys(phrase.words) if stem(word) in key]
-    return " ".join(said or sorted(key))
-
-
 def _other_value(pair: Pair, old: Frame, new: Frame) -> Verdict | None:
     name = " ".join(as_written(new.key, pair.new, pair.old))
-    name = _as_said(new.key, pair.new)
     if pair.other_situation:
         return Verdict("coexist", "other-situation", f"Both give a {name}, each for its own situation.")
     if old.positive and ((old.single and new.single) or _comparable(old.value, new.value)):
