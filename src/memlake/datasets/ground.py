@@ -14,7 +14,7 @@ from memlake.datasets.recall import Recall
 from memlake.datasets.record import Version
 from memlake.errors import InvalidInput, NotFound
 from memlake.records import Author, Commit, Entry
-from memlake.versions import refs, rev, writing
+from memlake.versions import operations, refs, rev, writing
 from memlake.versions.here import Here
 from memlake.versions.writing import Group, Request
 
@@ -54,9 +54,15 @@ class Ground:
         *,
         author: Author | None = None,
         expects: Mapping[str, Entry | None] | None = None,
+        undoable: bool = True,
     ) -> Commit:
+        """One commit of the work lane; files and the stage are not touched. `undo` knows it, unless told not to."""
         request = Request(changes, message, self.branch, author or self.here.author, expects)
-        return writing.write(self.here, request, self.group())
+        made = writing.write(self.here, request, self.group())
+        if undoable and self.group() is None:
+            verb, _, detail = message.partition(" ")
+            operations.note(self.here, verb, detail, [(self.branch, made.oid)])
+        return made
 
     # -- versions -----------------------------------------------------------------------------
 

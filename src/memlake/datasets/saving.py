@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from memlake.datasets import frames, names, record
@@ -99,14 +99,12 @@ def _manifest(ground: Ground, frame: Frame) -> str:
     return ground.here.history.objects.write(frames.manifest(frame), links=links)
 
 
-def write(ground: Ground, version: Version, message: str, *, old: Entry | None) -> None:
+def write(ground: Ground, version: Version, message: str, *, old: Entry | None, undoable: bool = True) -> None:
     """One commit of one record; Conflict when the path no longer holds `old`."""
-    history = ground.here.history
-    with history.db.write():
-        data = record.encode(version)
-        oid = history.objects.write(data, links=[version.manifest])
-        entry = Entry(oid, "dataset", len(data))
-        ground.write({version.path: entry}, message, expects={version.path: old})
+    data = record.encode(version)
+    oid = ground.here.history.objects.write(data, links=[version.manifest])
+    entry = Entry(oid, "dataset", len(data))
+    ground.write({version.path: entry}, message, expects={version.path: old}, undoable=undoable)
 
 
 def _edited(ground: Ground, newest: Version, wanted: Wanted, told: Mapping[str, Any]) -> Version:
@@ -121,18 +119,23 @@ def _edited(ground: Ground, newest: Version, wanted: Wanted, told: Mapping[str, 
     return edit(ground, newest, {key: value for key, value in changes.items() if value is not None})
 
 
-def edit(ground: Ground, version: Version, changes: Mapping[str, Any], message: str = "") -> Version:
+Changes = Mapping[str, Any] | Callable[[Version], Mapping[str, Any]]
+
+
+def edit(ground: Ground, version: Version, changes: Changes, message: str = "", *, undoable: bool = True) -> Version:
     """Change what a record says of its rows. Others may edit it at the same time: theirs stays."""
     for attempt in range(_TRIES):
         entry = ground.entries(version.name, ground.head_of_branch()).get(version.semver)
         if entry is None:
             return version
         current = ground.read(entry)
-        made = current._replace(**changes)
+        new = changes(current) if callable(changes) else changes
+        made = current._replace(**new)
         if made == current:
             return current
         try:
-            write(ground, made, message or f"edit {made.spec}: {', '.join(changes)}", old=entry)
+            told = message or f"edit {made.spec}: {', '.join(new)}"
+            write(ground, made, told, old=entry, undoable=undoable)
             return made
         except (Conflict, Nothing):
             time.sleep(_PAUSE * min(attempt, 10))
@@ -141,7 +144,11 @@ def edit(ground: Ground, version: Version, changes: Mapping[str, Any], message: 
 
 def merge_into(ground: Ground, version: Version, field: str, values: Mapping[str, Any]) -> Version:
     """Add params or metrics to what a record has."""
-    return edit(ground, version, {field: {**getattr(version, field), **values}}, f"{field} of {version.spec}")
+
+    def merged(now: Version) -> Mapping[str, Any]:
+        return {field: {**getattr(now, field), **values}}
+
+    return edit(ground, version, merged, f"{field} of {version.spec}", undoable=False)
 
 
 def move(ground: Ground, name: str, to: str) -> list[str]:

@@ -118,7 +118,7 @@ def staging_first(here: Here) -> Iterator[None]:
 
 
 def note(here: Here, verb: str, detail: str, written: Sequence[tuple[str, str]]) -> None:
-    """Keep what a verb wrote to the memory lane, (branch, commit), as an operation without HEAD, stage and files."""
+    """Keep the records a verb wrote, as (branch, commit): an operation without HEAD, stage and files."""
     before = Before(here.local.state("head") or "main", None, [], None, memory=list(written))
     journal.put(here.local, (verb, detail or _about(here.history, written), _as_json(before)))
 
