@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 SPARSE = 16  # with fewer than one row in so many left, the rows are copied
 SMALL = 256 << 10  # bytes: as little is copied in any case
+STACK = 8  # families of a fragment: with more, reading all columns costs more than one file of them would
 Array = np.ndarray[Any, Any]
 
 
@@ -95,6 +96,18 @@ def narrowed(engine: Engine, fragment: Fragment, mask: Array) -> Fragment | None
         return fragment
     kept = parts.loose(pa.table({KEEP: pa.array(mask)}))
     return fragment._replace(kept=Kept(rows, kept)) if rows else None
+
+
+def compacted(engine: Engine, frame: Frame) -> Frame:
+    """The same rows, with fragments of many families or of few kept rows written anew."""
+    return Frame(frame.schema, tuple(_compact(engine, fragment, frame.schema) for fragment in frame.fragments))
+
+
+def _compact(engine: Engine, fragment: Fragment, schema: pa.Schema) -> Fragment:
+    if len(fragment.families) <= STACK and fragment.visible * SPARSE >= fragment.rows:
+        return fragment
+    table = parts.fitted(engine.fragment_rows(fragment, schema.names), schema).combine_chunks()
+    return Fragment(table.num_rows, (parts.loose(table),))
 
 
 def mask_of(engine: Engine, fragment: Fragment) -> Array:

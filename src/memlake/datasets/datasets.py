@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from memlake.datasets import calling, catalog, keys, listings, names, saving, sources, storages
+from memlake.datasets import aligned, calling, catalog, keys, listings, names, saving, sources, storages
 from memlake.datasets.chain import Chain
 from memlake.datasets.engine import Engine
 from memlake.datasets.frames import Frame
@@ -149,7 +149,7 @@ class Datasets:
             key = None if chain._settings.recompute else keys.plan_key(chain.plan)
             found = self.ground.recall.frame(key) if key else None
             if found is None:
-                found = self.ground.parts.seal(engine.frame(chain.plan))
+                found = self.ground.parts.seal(aligned.compacted(engine, engine.frame(chain.plan)))
                 if key and not any(ran.failed for ran in engine.ran):
                     self.ground.recall.keep_frame(key, found)
             return found, engine
