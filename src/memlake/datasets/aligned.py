@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from memlake.datasets import parts, vectors
+from memlake.datasets import answers, parts, vectors
 from memlake.datasets.expressions import Expression, Params, quoted
 from memlake.datasets.frames import KEEP, Fragment, Frame, Kept
 from memlake.datasets.functions import as_vector_search
@@ -48,18 +48,18 @@ def _fields(schema: pa.Schema, frame: Frame) -> pa.Schema:
 def _conditions(engine: Engine, plan: Filter, frame: Frame) -> Iterator[Array]:
     """For each fragment which of its rows the condition holds for."""
     into = Params()
-    body = engine.scan(frame, tops(plan.condition), into, every=True)
-    found = engine.con.sql(
-        f"SELECT coalesce({plan.condition.sql(into)}, false) AS keep FROM {body}", params=into.values
-    )
-    return _dealt(found.to_arrow_table().column("keep").to_numpy(), frame)
-
-
-def _dealt(values: Array, frame: Frame) -> Iterator[Array]:
+    body = engine.scan(frame, tops(plan.condition), into)
+    sql = f"SELECT coalesce({plan.condition.sql(into)}, false) AS keep FROM {body}"
+    keep = engine.sql(sql, into).read_all().column("keep").to_numpy()
     at = 0
     for fragment in frame.fragments:
-        yield values[at : at + fragment.rows]
-        at += fragment.rows
+        held = keep[at : at + fragment.visible]
+        at += fragment.visible
+        if fragment.kept is not None:
+            mask = mask_of(engine, fragment).copy()
+            mask[mask] = held
+            held = mask
+        yield held
 
 
 def _places(engine: Engine, frame: Frame, plan: Limit) -> Iterator[Array]:
@@ -119,23 +119,28 @@ def mask_of(engine: Engine, fragment: Fragment) -> Array:
 
 
 def _widened(engine: Engine, plan: Mutate, frame: Frame) -> Frame:
-    arrays = {name: _distances(engine, one, frame) for name, one in plan.new.items()}
-    rest = {name: one for name, one in plan.new.items() if arrays[name] is None}
+    """Columns are made of the rows that are kept: of others, a filter may have said that it cannot be done."""
+    asked = engine.needs(plan)
+    new = {name: expression for name, expression in plan.new.items() if name in asked}
+    if not new:
+        return frame
+    arrays = {name: _distances(engine, one, frame) for name, one in new.items()}
+    rest = {name: one for name, one in new.items() if arrays[name] is None}
     if rest:
         found = _computed(engine, rest, frame)
         arrays |= {name: found.column(name) for name in rest}
     table = pa.table(arrays)
-    fields = pa.schema([_told(plan.schema.field(one.name), one.type) for one in table.schema])
-    table = parts.fitted(table, fields)
-    return with_family(frame, plan.schema.names, fields, _sliced(table, frame))
+    fields = pa.schema([engine.told(plan, plan.schema.field(one.name), one) for one in table.schema])
+    names = [name for name in plan.schema.names if name in new or name in frame.schema.names]
+    return with_family(frame, names, fields, _sliced(engine, parts.fitted(table, fields), frame))
 
 
 def _computed(engine: Engine, new: Mapping[str, Expression], frame: Frame) -> pa.Table:
     into = Params()
     reads = frozenset[str]().union(*(tops(expression) for expression in new.values()))
-    body = engine.scan(frame, reads, into, every=True)
+    body = engine.scan(frame, reads, into)
     made = [f"{expression.sql(into)} AS {quoted(name)}" for name, expression in new.items()]
-    return engine.con.sql(f"SELECT {', '.join(made)} FROM {body}", params=into.values).to_arrow_table()
+    return engine.sql(f"SELECT {', '.join(made)} FROM {body}", into).read_all()
 
 
 def searches(plan: Mutate) -> bool:
@@ -154,19 +159,17 @@ def _distances(engine: Engine, expression: Expression, frame: Frame) -> pa.Array
         matrix = engine.vectors.matrix(fragment.home(column), column)
         if matrix is None or matrix.shape[1] != len(query):
             return None
-        found.append(vectors.distances(kind, matrix, query))
+        near = vectors.distances(kind, matrix, query)
+        found.append(near if fragment.kept is None else near[mask_of(engine, fragment)])
     return pa.array(np.concatenate(found)) if found else None
 
 
-def _told(planned: pa.Field, found: pa.DataType) -> pa.Field:
-    return pa.field(planned.name, found) if pa.types.is_null(planned.type) else planned
-
-
-def _sliced(table: pa.Table, frame: Frame) -> Iterator[pa.Table]:
+def _sliced(engine: Engine, table: pa.Table, frame: Frame) -> Iterator[pa.Table]:
     at = 0
     for fragment in frame.fragments:
-        yield table.slice(at, fragment.rows).combine_chunks()
-        at += fragment.rows
+        rows = table.slice(at, fragment.visible).combine_chunks()
+        at += fragment.visible
+        yield rows if fragment.kept is None else answers.scattered(rows, mask_of(engine, fragment)).combine_chunks()
 
 
 def with_family(frame: Frame, names: Sequence[str], fields: pa.Schema, tables: Iterator[pa.Table]) -> Frame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import typing
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
@@ -28,6 +29,29 @@ def column(given: Any, schema: pa.Schema) -> Expression:
     expression = column_of(given)
     binding.check(expression, schema)
     return expression
+
+
+def condition(given: Any, schema: pa.Schema) -> Expression:
+    """What a filter keeps rows by: true or false for each."""
+    expression = column(given, schema)
+    kind = binding.check(expression, schema)
+    if not pa.types.is_boolean(kind) and not pa.types.is_null(kind):
+        raise InvalidInput(
+            f"filter takes what is true or false for a row; {expression!r} is {kind}.", hint='Like: C("size") > 10'
+        )
+    return expression
+
+
+def limit(below: Plan, count: int | None, start: int = 0) -> Plan:
+    """A range of rows, taken before what makes one row of each: a function is not called for rows nobody sees."""
+    keeps = (
+        below.settings is None or below.settings.on_error != "skip"
+        if isinstance(below, Call) and below.kind in ("map", "batch_map")
+        else isinstance(below, plan.Mutate | plan.Select) and below.local
+    )
+    if keeps and any(isinstance(one, Call) for one in below.walk()):
+        return dataclasses.replace(below, inputs=(limit(below.inputs[0], count, start),))
+    return plan.Limit(below.schema, (below,), count, start)
 
 
 def field_of(name: str, expression: Expression, schema: pa.Schema) -> pa.Field:
@@ -152,6 +176,18 @@ def order(below: Plan, given: Sequence[Any], *, descending: bool) -> Plan:
     return plan.Order(below.schema, (below,), tuple(by))
 
 
+def explode(below: Plan, name: str) -> Plan:
+    kind = binding.check(C(name), below.schema)
+    listed = pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind)
+    if "." in name or not (listed or pa.types.is_null(kind)):
+        raise InvalidInput(f"{name!r} is no column of lists, so there is nothing to explode.")
+    made = kind.value_field.with_name(name) if listed else unknown(name)
+    schema = below.schema.set(below.schema.get_field_index(name), made)
+    column_ = quoted(name).replace("{", "{{").replace("}", "}}")
+    text = f"SELECT * REPLACE (unnest({column_}) AS {column_}) FROM {{0}}"
+    return plan.Shaped(schema, (below,), f"explode {name}", text, (), frozenset([name]))
+
+
 def group(below: Plan, keys: Sequence[Any], made: Mapping[str, Any]) -> Plan:
     by: dict[str, Expression] = {}
     for one in keys:
@@ -175,9 +211,23 @@ def pairs(left: Plan, right: Plan, on: Any, right_on: Any) -> tuple[tuple[str, s
             f"{len(mine)} columns cannot be compared with {len(theirs)}.", hint="Name as many on each side."
         )
     for name, other in zip(mine, theirs, strict=True):
-        binding.check(C(name), left.schema)
-        binding.check(C(other), right.schema)
+        a, b = binding.check(C(name), left.schema), binding.check(C(other), right.schema)
+        if not _comparable(a, b):
+            raise InvalidInput(
+                f"{name!r} is {a} and {other!r} is {b}: values of these are never equal.",
+                hint=f"Cast one of them first: mutate({name}=C({name!r}).cast(str))",
+            )
     return tuple(zip(mine, theirs, strict=True))
+
+
+def _comparable(a: pa.DataType, b: pa.DataType) -> bool:
+    t = pa.types
+    groups = (
+        lambda one: t.is_integer(one) or t.is_floating(one) or t.is_decimal(one),
+        lambda one: t.is_date(one) or t.is_timestamp(one),
+        t.is_nested,
+    )
+    return a.id == b.id or t.is_null(a) or t.is_null(b) or any(is_one(a) and is_one(b) for is_one in groups)
 
 
 def join(left: Plan, right: Plan, on: tuple[tuple[str, str], ...], how: Any, prefix: str) -> Plan:
@@ -266,7 +316,7 @@ def aggregate(
     columns = list(dict.fromkeys(path.split(".")[0] for path in binds.values()))
     lists = {name: func.list(name) for name in columns}
     fields = [pa.field(f"by_{i}", binding.check(C(name), below.schema)) for i, name in enumerate(by)]
-    fields += [pa.field(name, pa.list_(below.schema.field(name).with_name("item"))) for name in columns]
+    fields += [_gathered(below.schema.field(name)) for name in columns]
     keys = {f"by_{i}": column_of(name) for i, name in enumerate(by)}
     grouped = plan.Group(pa.schema(fields), (below,), keys, lists)
     ordered = plan.Order(grouped.schema, (grouped,), tuple(C(name).asc() for name in keys)) if keys else grouped
@@ -278,6 +328,10 @@ def aggregate(
         pa.schema(made), (ordered,), "gen", function, binds, {}, tuple(made), single, (),
         {k: v for k, v in how["setup"].items() if k in told.parameters}, how["settings"],
     )  # fmt: skip
+
+
+def _gathered(one: pa.Field) -> pa.Field:
+    return unknown(one.name) if is_unknown(one) else pa.field(one.name, pa.list_(one.with_name("item")))
 
 
 def _binds(schema: pa.Schema, told: signatures.Signature, params: Any, setup: Mapping[str, Any]) -> dict[str, str]:

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from memlake.datasets import aligned, executors, hashes, parts, storages
+from memlake.datasets import aligned, answers, executors, hashes, parts, storages
+from memlake.datasets.answers import Answer
 from memlake.datasets.engine import Engine, Ran
 from memlake.datasets.expressions import quoted
-from memlake.datasets.fingerprint import Fingerprint, fingerprint
-from memlake.datasets.frames import Family, Fragment, Frame
+from memlake.datasets.fingerprint import Fingerprint, Opaque, fingerprint
+from memlake.datasets.frames import Fragment, Frame
 from memlake.datasets.plan import Call
 from memlake.datasets.recall import DEAR, KEY, Known
-from memlake.datasets.running import Done, Failed, Work, is_unknown
+from memlake.datasets.running import Done, Failed, Work
 from memlake.datasets.settings import Settings
 from memlake.errors import RowFailed
 
@@ -91,10 +93,11 @@ class Calling:
         self.settings = call.settings or Settings()
         self.frame = engine.frame(call.inputs[0])
         self.print = told.fingerprint(call)
-        self.function = function_key(call, self.print)
-        self.trusted = not self.print.opaque and not self.settings.recompute
+        fields = [self.frame.schema.field(name) for name in call.columns]
+        self.function = hashes.of(function_key(call, self.print), [told_field(one) for one in fields])
+        self.remembers = not opaque_in(call, self.print)
+        self.recalls = self.remembers and not self.settings.recompute
         self.pace, self.recalled, self.failures = Pace(), 0, 0
-        self.fields: tuple[pa.Field, ...] = call.made
         self.waiting: list[tuple[Array, pa.Table]] = []
         self.pieces: set[int] = set()
         self.flushed = time.monotonic()
@@ -112,14 +115,19 @@ class Calling:
         return self._assembled([family for family in made if family is not None])
 
     def _why(self) -> str:
-        if self.print.opaque:
-            return f"{self.print.opaque[0].name} ({self.print.opaque[0].kind}) cannot be seen through"
-        return "recompute=True" if self.settings.recompute else ""
+        opaque = opaque_in(self.call, self.print)
+        if opaque:
+            return f"{opaque[0].name} ({opaque[0].kind}) cannot be seen through"
+        if self.settings.recompute:
+            return "recompute=True"
+        if not self.pace.rows:
+            return ""
+        return "some rows are new or changed" if self.recalled else "nothing is remembered of it for these rows"
 
     # -- what is remembered -------------------------------------------------------------------
 
     def _recalled(self) -> list[Answer | None]:
-        if not self.trusted:
+        if not self.recalls:
             return [None] * len(self.frame.fragments)
         return [self._recall(fragment) for fragment in self.frame.fragments]
 
@@ -134,12 +142,13 @@ class Calling:
         """What a shard is an answer to: the function, and what the columns it reads say in the rows that are kept."""
         marks = [fragment.home(path.split(".")[0]).mark_of(path.split(".")[0]) for path in self.call.binds.values()]
         kept = fragment.kept.family.marks[0] if fragment.kept else ""
-        return hashes.of("shard", self.function, fragment.rows, kept, *marks)
+        names = [one.name for one in self.call.made]  # they are the names in the part
+        return hashes.of("shard", self.function, names, fragment.rows, kept, *marks)
 
     # -- what has to run ----------------------------------------------------------------------
 
     def _computed(self, todo: Sequence[int]) -> Iterator[tuple[int, Answer]]:
-        known = self.engine.recall.known(self.function) if self.trusted else None
+        known = self.engine.recall.known(self.function) if self.recalls and self.call.binds else None
         self.pieces = set(known.pieces) if known else set()
         total = sum(self.frame.fragments[i].visible for i in todo)
         items: dict[int, tuple[Shard, Array]] = {}
@@ -156,7 +165,7 @@ class Calling:
         numbers, finished = itertools.count(), list[Shard]()
         self.pace.total = total
         executor = executors.choose(self.settings.parallel or True, self.settings.engine)
-        with self.told.progress(self.call.name, total) as progress:
+        with self.told.progress(self.call.name, total) as progress, self._flushing():
             for number, done in executor.map(self._work(), _Items(work(), self.pace)):
                 shard, rows = items.pop(number)
                 self._take(shard, rows, done)
@@ -169,8 +178,19 @@ class Calling:
         while finished:
             one = finished.pop(0)
             yield one.index, self._finished(one, known)
-        if self.trusted and not self.failures:
+        if self.remembers and not self.failures:
             self.engine.recall.drop_pieces(self.pieces)
+
+    @contextlib.contextmanager
+    def _flushing(self) -> Iterator[None]:
+        """Whatever ends the work, what was answered is written down, unless shards hold it."""
+        try:
+            yield
+        except BaseException:
+            self._flush(force=True)
+            raise
+        if self.failures:
+            self._flush(force=True)
 
     def _work(self) -> Work:
         call = self.call
@@ -192,7 +212,7 @@ class Calling:
     def _row_keys(self, table: pa.Table) -> Array:
         """128 bits for each row, of what the function reads of it."""
         name = self.engine.register(table)
-        told = ", ".join(quoted(column) for column in table.column_names)
+        told = ", ".join(f"c{i} := {quoted(column)}" for i, column in enumerate(table.column_names))
         sql = (
             "SELECT md5_number_lower(told) AS a, md5_number_upper(told) AS b FROM "
             f"(SELECT CAST(to_json(struct_pack({told})) AS VARCHAR) AS told FROM {name})"
@@ -213,14 +233,16 @@ class Calling:
         self.pace.add(len(rows), done.seconds)
         shard.left -= len(rows)
         if done.failed and self.settings.on_error == "raise":
-            self._flush(force=True)
+            first = done.failed[0].row
+            self._remember(shard, rows[:first], Done(done.table.slice(0, first), (), 0))
             raise self._error(shard, rows, done.failed[0])
         self.failures += len(done.failed)
         shard.done.append((rows, done))
-        if self.trusted and self.pace.cost >= DEAR:
-            self._remember(shard, rows, done)
+        self._remember(shard, rows, done)
 
     def _remember(self, shard: Shard, rows: Array, done: Done) -> None:
+        if not self.remembers or not self.call.binds or self.pace.cost < DEAR or not len(rows):
+            return
         if shard.keys is None:
             shard.keys = self._row_keys(shard.table)
         good = np.ones(len(rows), bool)
@@ -232,15 +254,16 @@ class Calling:
         """Write down what was answered since the last time: a kill costs about a second of work."""
         if self.waiting and (force or time.monotonic() - self.flushed > _FLUSH):
             keys = np.concatenate([keys for keys, _ in self.waiting])
-            table = pa.concat_tables([table for _, table in self.waiting], promote_options="permissive")
+            table = answers.joined([table for _, table in self.waiting])
             self.pieces.add(self.engine.recall.keep_piece(self.function, keys, table))
             self.waiting, self.flushed = [], time.monotonic()
 
     def _error(self, shard: Shard, rows: Array, failed: Failed) -> RowFailed:
         row = shard.table.slice(int(rows[failed.row]), 1).to_pylist()[0]
         told = ", ".join(f"{name}={_brief(value)}" for name, value in row.items())
+        where = "the batch that begins with" if self.call.kind == "batch_map" else "the row with"
         error = RowFailed(
-            f"{self.call.kind} {', '.join(f.name for f in self.call.made)}: {self.call.name}() failed on the row with "
+            f"{self.call.kind} {', '.join(f.name for f in self.call.made)}: {self.call.name}() failed on {where} "
             f"{told}:\n{failed.trace}{failed.text}\nNothing was saved; finished rows are remembered.",
             hint="Mend the function, or go on without such rows: settings(on_error='skip') or on_error='column'.",
         )
@@ -252,13 +275,12 @@ class Calling:
     def _finished(self, shard: Shard, known: Known | None) -> Answer:
         """The family of a shard whose every row is answered."""
         table, failed = self._joined(shard, known)
-        self.fields = tuple(table.schema)
         shard.done = []
         if shard.fragment.kept is not None:
-            table = _scattered(table, aligned.mask_of(self.engine, shard.fragment))
+            table = answers.scattered(table, aligned.mask_of(self.engine, shard.fragment))
         family = parts.loose(table.combine_chunks())
         answer = Answer(family, tuple(table.schema), failed)
-        if self.trusted and not failed and (self.pace.cost >= DEAR or self.pace.seconds >= _WORTH):
+        if self.remembers and not failed and (self.pace.cost >= DEAR or self.pace.seconds >= _WORTH):
             answer = answer._replace(family=self.engine.parts.sealed(family))
             self._keep(shard, answer)
         return answer
@@ -283,50 +305,65 @@ class Calling:
         old = np.flatnonzero(shard.found >= 0)
         if len(old):
             assert known is not None
-            tables.append(known.table.take(pa.array(shard.found[old])))
-            places.append(old)
-        if not tables:
-            return pa.schema(list(self.fields)).empty_table(), failed
-        table = pa.concat_tables(tables, promote_options="permissive")
-        table = table.cast(_fields_of(tables, table.schema))
+            for at, table in known.take(shard.found[old]):
+                tables.append(answers.named(table, self._columns()))
+                places.append(old[at])
+        table = answers.joined(tables)
         order = np.argsort(np.concatenate(places), kind="stable")
         return (table if (np.diff(order) == 1).all() else table.take(pa.array(order))), failed
 
-    def _assembled(self, answers: Sequence[Answer]) -> Frame:
-        made = _unified(answers, self.call.made)
-        for one in made:
-            self.engine.learned[one.name] = one
+    def _columns(self) -> Sequence[pa.Field]:
+        """What a family of answers holds."""
+        return [pa.field(answers.ROWS, pa.null())] if self.call.kind == "gen" else self.call.made
+
+    def _assembled(self, made: Sequence[Answer]) -> Frame:
         if self.call.kind == "gen":
-            return self._exploded(answers)
-        families = [answer.fitted(made) for answer in answers]
-        names = [*self.frame.schema.names, *(one.name for one in made if one.name not in self.frame.schema.names)]
-        known = {one.name: one for one in (*self.frame.schema, *made)}
+            return self._exploded(made)
+        made = self._alike(made)
+        fields = made[0].fields if made else self.call.made
+        names = list(dict.fromkeys([*self.frame.schema.names, *(one.name for one in fields)]))
+        known = {one.name: one for one in (*self.frame.schema, *fields)}
         fragments = [
-            fragment._replace(families=(*fragment.families, family))
-            for fragment, family in zip(self.frame.fragments, families, strict=True)
+            fragment._replace(families=(*fragment.families, answer.family))
+            for fragment, answer in zip(self.frame.fragments, made, strict=True)
         ]
         frame = Frame(pa.schema([known[name] for name in names]), tuple(fragments))
-        return self._without_failed(frame, answers)
+        return self._without_failed(frame, made)
 
-    def _without_failed(self, frame: Frame, answers: Sequence[Answer]) -> Frame:
-        if not any(answer.failed for answer in answers):
-            return frame if self.settings.on_error != "column" else self._with_errors(frame, answers)
+    def _alike(self, made: Sequence[Answer]) -> Sequence[Answer]:
+        """Fragments may have shown different types; parts that were written are then read and written again."""
+        if all(one.fields == made[0].fields for one in made[1:]):
+            return made
+        tables = [self._table(answer) for answer in made]
+        return [
+            answer._replace(family=parts.loose(table), fields=tuple(table.schema))
+            for answer, table in zip(made, answers.alike(tables), strict=True)
+        ]
+
+    def _table(self, answer: Answer) -> pa.Table:
+        """A family as a table, in the fields it was made with."""
+        found = self.engine.parts.table(answer.family, answer.family.columns)
+        return parts.fitted(found, pa.schema(list(answer.fields)))
+
+    def _without_failed(self, frame: Frame, made: Sequence[Answer]) -> Frame:
+        if not any(answer.failed for answer in made):
+            return frame if self.settings.on_error != "column" else self._with_errors(frame, made)
         if self.settings.on_error == "column":
-            return self._with_errors(frame, answers)
+            return self._with_errors(frame, made)
         fragments = []
-        for fragment, answer in zip(frame.fragments, answers, strict=True):
+        for fragment, answer in zip(frame.fragments, made, strict=True):
             mask = np.ones(fragment.rows, bool)
             mask[_places(self.engine, fragment)[list(answer.failed)]] = False
             narrowed = aligned.narrowed(self.engine, fragment, mask)
             fragments += [narrowed] if narrowed is not None else []
         return Frame(frame.schema, tuple(fragments))
 
-    def _with_errors(self, frame: Frame, answers: Sequence[Answer]) -> Frame:
+    def _with_errors(self, frame: Frame, made: Sequence[Answer]) -> Frame:
         name = f"{self.call.made[0].name}_error"
         fields = pa.schema([pa.field(name, pa.string())])
 
         def tables() -> Iterator[pa.Table]:
-            for fragment, answer in zip(frame.fragments, answers, strict=True):
+            for fragment, answer in zip(frame.fragments, made, strict=True):
                 texts: list[str | None] = [None] * fragment.rows
                 places = _places(self.engine, fragment)
                 for row, text in answer.failed.items():
@@ -335,37 +372,19 @@ class Calling:
 
         return aligned.with_family(frame, [*frame.schema.names, name], fields, tables())
 
-    def _exploded(self, answers: Sequence[Answer]) -> Frame:
+    def _exploded(self, made: Sequence[Answer]) -> Frame:
         """The rows a gen made, taken out of their lists."""
         tables = []
-        for fragment, answer in zip(self.frame.fragments, answers, strict=True):
-            lists = hashes.whole(self.engine.parts.table(answer.family, ["rows"]).column("rows"))
+        for fragment, answer in zip(self.frame.fragments, made, strict=True):
+            lists = hashes.whole(self._table(answer).column(answers.ROWS))
             if fragment.kept is not None:
                 lists = lists.filter(pa.array(aligned.mask_of(self.engine, fragment)))
-            tables.append(_flat(lists))
+            tables.append(answers.flattened(lists))
         tables = [table for table in tables if table.num_rows]
         if not tables:
-            schema = pa.schema(list(self.call.made))
-            return Frame(schema, ())
-        schema = _fields_of(tables, pa.unify_schemas([t.schema for t in tables], promote_options="permissive"))
-        for one in schema:
-            self.engine.learned[one.name] = one
-        return Frame(schema, tuple(parts.fragments([parts.fitted(t, schema) for t in tables], schema)))
-
-
-class Answer(NamedTuple):
-    """What a function made of a fragment: a family, its fields, and which of its rows failed."""
-
-    family: Family
-    fields: tuple[pa.Field, ...]
-    failed: Mapping[int, str] = {}
-
-    def fitted(self, made: Sequence[pa.Field]) -> Family:
-        """The family in these types: other fragments may have shown a wider one."""
-        if [one.type for one in made] == [one.type for one in self.fields]:
-            return self.family
-        assert self.family.table is not None, "a family that was sealed has the types of its function"
-        return parts.loose(parts.fitted(self.family.table, pa.schema(list(made))))
+            return Frame(pa.schema(list(self.call.made)), ())
+        tables = answers.alike(tables)
+        return Frame(tables[0].schema, tuple(parts.fragments(tables, tables[0].schema)))
 
 
 class Told:
@@ -387,39 +406,23 @@ def _everything(call: Call) -> Callable[..., Any]:
 
 def function_key(call: Call, print_: Fingerprint) -> str:
     """A function with all that makes its answers what they are; the names of its columns do not."""
-    tails = [path.partition(".")[2] for path in call.binds.values()]
-    made = [(hashes.plain_type(one.type), dict(one.metadata or {})) for one in call.made]
+    reads = [(call.columns.index(first), rest) for first, _, rest in (p.partition(".") for p in call.binds.values())]
+    made = [told_field(one) for one in call.made]
+    names = [one.name for one in call.made] if call.kind == "gen" else []  # a gen's are inside its answers
     setup = [(name, fingerprint(make).key) for name, make in sorted(call.setup.items())]
-    return hashes.of(call.kind, print_.key, list(call.binds), tails, repr(dict(call.wanted)), made, call.single, setup)
+    return hashes.of(
+        call.kind, print_.key, list(call.binds), reads, repr(dict(call.wanted)), made, names, call.single, setup
+    )
 
 
-def _unified(answers: Sequence[Answer], made: Sequence[pa.Field]) -> list[pa.Field]:
-    if not answers:
-        return list(made)
-    schema = pa.unify_schemas([pa.schema(list(a.fields)) for a in answers], promote_options="permissive")
-    return list(_fields_of([pa.schema(list(a.fields)) for a in answers], schema))
+def told_field(one: pa.Field) -> tuple[Any, ...]:
+    """What a field says, without its name: its type, and the class of its values."""
+    return hashes.plain_type(one.type), sorted((one.metadata or {}).items())
 
 
-def _fields_of(tables: Iterable[Any], schema: pa.Schema) -> pa.Schema:
-    """A unified schema with the metadata of the first that knows a column's type."""
-    schemas = [getattr(table, "schema", table) for table in tables]
-    out = []
-    for one in schema:
-        known = [s.field(one.name) for s in schemas if not is_unknown(s.field(one.name))]
-        same = [k for k in known if k.type.equals(one.type)]
-        out.append(same[0] if same else one.with_metadata(None) if known else one)
-    return pa.schema(out)
-
-
-def _flat(lists: pa.ListArray) -> pa.Table:
-    made = lists.flatten()
-    return pa.Table.from_arrays(made.flatten(), schema=pa.schema(list(made.type)))
-
-
-def _scattered(table: pa.Table, mask: Array) -> pa.Table:
-    """Answers for the kept rows, placed among all rows of their fragment."""
-    places = np.cumsum(mask) - 1
-    return table.take(pa.array(places, mask=~mask))
+def opaque_in(call: Call, print_: Fingerprint) -> tuple[Opaque, ...]:
+    """What cannot be seen through, in the function and in what sets it up."""
+    return (*print_.opaque, *(one for make in call.setup.values() for one in fingerprint(make).opaque))
 
 
 def _places(engine: Engine, fragment: Fragment) -> Array:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
-from memlake.datasets import binding, building, outputs, plan, types
-from memlake.datasets.expressions import C, Expression, quoted
+from memlake.datasets import building, outputs, plan, types
+from memlake.datasets.expressions import C, Expression
 from memlake.datasets.functions import func
 from memlake.datasets.plan import Plan
 from memlake.datasets.running import is_unknown
@@ -65,17 +65,16 @@ class Chain:
         """Rows for which all conditions hold: filter(C("size") > 10, C("file.path").glob("*.jpg"))."""
         node = self.plan
         for one in conditions:
-            if not isinstance(one, Expression):
-                raise InvalidInput(f"{one!r} is no condition.", hint='Conditions are made of columns: C("size") > 10')
-            expression = building.column(one, node.schema)
-            node = plan.Filter(node.schema, (node,), expression)
+            node = plan.Filter(node.schema, (node,), building.condition(one, node.schema))
         return self._with(node)
 
     def limit(self, count: int) -> Chain:
-        return self._with(plan.Limit(self.plan.schema, (self.plan,), _natural(count, "limit")))
+        """The first rows. Functions of single rows are not called for others."""
+        return self._with(building.limit(self.plan, _natural(count, "limit")))
 
     def offset(self, count: int) -> Chain:
-        return self._with(plan.Limit(self.plan.schema, (self.plan,), None, _natural(count, "offset")))
+        """All but the first rows."""
+        return self._with(building.limit(self.plan, None, _natural(count, "offset")))
 
     def order_by(self, *columns: Any, descending: bool = False) -> Chain:
         """Sort by columns or expressions; C("x").desc() turns one of them round, `descending` all."""
@@ -129,13 +128,7 @@ class Chain:
 
     def explode(self, column: str) -> Chain:
         """A row for each item of a list column."""
-        kind = binding.check(C(column), self.plan.schema)
-        if "." in column or not (pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind)):
-            raise InvalidInput(f"{column!r} is no column of lists, so there is nothing to explode.")
-        place = self.plan.schema.get_field_index(column)
-        schema = self.plan.schema.set(place, kind.value_field.with_name(column))
-        text = f"SELECT * REPLACE (unnest({quoted(column)}) AS {quoted(column)}) FROM {{0}}"
-        return self._with(plan.Shaped(schema, (self.plan,), f"explode {column}", text, (), frozenset([column])))
+        return self._with(building.explode(self.plan, column))
 
     # -- functions ----------------------------------------------------------------------------
 
@@ -385,9 +378,6 @@ class Chain:
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         return self.to_iter()
-
-    def __len__(self) -> int:
-        return self.count()
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{one.name}: {types.shown(one)}" for one in self.plan.schema)

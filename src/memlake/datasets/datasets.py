@@ -146,10 +146,10 @@ class Datasets:
         with self.run(chain) as engine:
             engine.need(chain.plan)
             engine.sealing = True
-            key = None if chain._settings.recompute else keys.plan_key(chain.plan)
-            found = self.ground.recall.frame(key) if key else None
+            key = keys.plan_key(chain.plan)
+            found = self.ground.recall.frame(key) if key and not chain._settings.recompute else None
             if found is None:
-                found = self.ground.parts.seal(aligned.compacted(engine, engine.frame(chain.plan)))
+                found = self.ground.parts.seal(aligned.compacted(engine, engine.frame(chain.plan).settled()))
                 if key and not any(ran.failed for ran in engine.ran):
                     self.ground.recall.keep_frame(key, found)
             return found, engine

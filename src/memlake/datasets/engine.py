@@ -22,6 +22,7 @@ from memlake.datasets import aligned, hashes, parts
 from memlake.datasets.expressions import Params, quoted
 from memlake.datasets.frames import KEEP, Family, Fragment, Frame
 from memlake.datasets.parts import Parts
+from memlake.datasets.plain import plain_type
 from memlake.datasets.plan import Call, Columns, Filter, Limit, Mutate, Order, Plan, Select, Source, Union, tops
 from memlake.datasets.recall import Recall
 from memlake.datasets.running import is_unknown
@@ -53,7 +54,6 @@ class Engine:
         self.con = connect(folder / "tmp")
         self.sealing = False  # a save: fragments become parts as they come, so that few are in memory
         self.ran: list[Ran] = []
-        self.learned: dict[str, pa.Field] = {}  # columns whose type only running told
         self._frames: dict[int, Frame] = {}
         self._needs: dict[int, Columns] = {}
         self._names = itertools.count()
@@ -70,7 +70,7 @@ class Engine:
         into = Params()
         body = self.relation(plan, frozenset(plan.schema.names), into)
         sql = f"SELECT {', '.join(map(quoted, plan.schema.names))} FROM {body}"
-        found = self._sql(sql, into).to_arrow_reader(_BATCH)
+        found = self.sql(sql, into)
         schema = self.schema_of(plan, found.schema)
         return pa.RecordBatchReader.from_batches(schema, _fitted(found, schema))
 
@@ -92,18 +92,36 @@ class Engine:
 
     def schema_of(self, plan: Plan, found: pa.Schema) -> pa.Schema:
         """The plan's schema, with the types that only running could tell."""
-        told = [self._told(one, found) for one in plan.schema]
-        return pa.schema(told)
+        return pa.schema(
+            [self.told(plan, one, found.field(one.name)) for one in plan.schema if one.name in found.names]
+        )
 
-    def _told(self, one: pa.Field, found: pa.Schema) -> pa.Field:
-        if not is_unknown(one):
-            return one
-        known = self.learned.get(one.name)
-        return known if known is not None and not is_unknown(known) else found.field(one.name)
+    def told(self, plan: Plan, planned: pa.Field, found: pa.Field) -> pa.Field:
+        """What a column of a plan is, given how the engine saw it: functions also told the class of its values."""
+        if not is_unknown(planned):
+            return planned
+        known, seen = self._shown(plan, planned.name), plain_type(found.type)
+        if known is not None and not is_unknown(known) and _is_told_as(known.type, seen):
+            return known.with_name(planned.name)
+        return pa.field(planned.name, seen)
 
-    def _sql(self, sql: str, into: Params) -> duckdb.DuckDBPyRelation:
+    def _shown(self, plan: Plan, path: str) -> pa.Field | None:
+        """The field a function showed that a column is passed on from, through whatever steps."""
+        first, *rest = path.split(".")
+        if id(plan) in self._frames and first in self._frames[id(plan)].schema.names:
+            found: pa.Field | None = self._frames[id(plan)].schema.field(first)
+        else:
+            steps = [(one, old) for one, old in plan.passed(first) if old.split(".")[0] in one.schema.names]
+            found = next((field for one, old in steps if (field := self._shown(one, old)) is not None), None)
+        for name in rest:
+            inside = found is not None and pa.types.is_struct(found.type) and found.type.get_field_index(name) >= 0
+            found = found.type.field(name) if found is not None and inside else None
+        return found
+
+    def sql(self, sql: str, into: Params) -> pa.RecordBatchReader:
         with named_errors():
-            return self.con.sql(sql, params=into.values)
+            found = self.con.sql(sql, params=into.values).to_arrow_reader(_BATCH)
+            return pa.RecordBatchReader.from_batches(found.schema, _named(found))
 
     # -- relations ----------------------------------------------------------------------------
 
@@ -116,6 +134,10 @@ class Engine:
             self._needs[id(node)] = self._needs.get(id(node), frozenset()) | mine
             for one, asked in zip(node.inputs, node.wants(mine), strict=True):
                 wanted[id(one)] = wanted.get(id(one), frozenset()) | asked
+
+    def needs(self, plan: Plan) -> Columns:
+        """The columns of a node that something in this run asks for."""
+        return self._needs[id(plan)]
 
     def relation(self, plan: Plan, columns: Columns, into: Params) -> str:
         if id(plan) in self._frames or isinstance(plan, Call):
@@ -148,7 +170,7 @@ class Engine:
         body = self.scan(frame, reads, into)
         by = ", ".join(one.sql(into) for one in order.by)
         sql = f"SELECT place FROM (SELECT *, row_number() OVER () - 1 AS place FROM {body}) ORDER BY {by}"
-        found = self._sql(f"{sql} LIMIT {plan.count} OFFSET {plan.start}", into).to_arrow_table()
+        found = self.sql(f"{sql} LIMIT {plan.count} OFFSET {plan.start}", into).read_all()
         return self.take(frame, [name for name in frame.schema.names if name in columns], found.column(0).to_numpy())
 
     def take(self, frame: Frame, names: Sequence[str], places: Any) -> pa.Table:
@@ -262,11 +284,9 @@ class Engine:
         names = [name for name in plan.schema.names if name in self._needs[id(plan)]] or plan.schema.names[:1]
         into = Params()
         body = self.relation(plan, frozenset(names), into)
-        found = self._sql(f"SELECT {', '.join(map(quoted, names))} FROM {body}", into).to_arrow_reader(_BATCH)
+        found = self.sql(f"SELECT {', '.join(map(quoted, names))} FROM {body}", into)
         schema = self.schema_of(plan, found.schema)
-        schema = pa.schema([schema.field(name) for name in names])
-        with named_errors():
-            return Frame(schema, tuple(self._settled(parts.fragments(found, schema))))
+        return Frame(schema, tuple(self._settled(parts.fragments(found, schema))))
 
     def _settled(self, made: Iterator[Fragment]) -> Iterator[Fragment]:
         """Fragments as they come; sealed at once when they will be saved or are too many for memory."""
@@ -313,10 +333,34 @@ def named_errors() -> Iterator[None]:
         raise InvalidInput(f"the query cannot be run: {error}") from error
 
 
-def _fitted(found: pa.RecordBatchReader, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _named(found: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
     with named_errors():
-        for batch in found:
-            yield from parts.fitted(pa.Table.from_batches([batch]), schema).to_batches()
+        yield from found
+
+
+def _fitted(found: pa.RecordBatchReader, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Batches in a schema; one without rows where there is none, so that the schema is seen."""
+    seen = False
+    for batch in found:
+        seen = True
+        yield from parts.fitted(pa.Table.from_batches([batch]), schema).to_batches()
+    if not seen:
+        yield pa.RecordBatch.from_pylist([], schema=schema)
+
+
+def _is_told_as(known: pa.DataType, seen: pa.DataType) -> bool:
+    """Whether values of a type may come back from the engine as of another: it has no vectors in files, for one."""
+    t = pa.types
+    if _is_list(seen):
+        return _is_list(known) and _is_told_as(known.value_type, seen.value_type)
+    if t.is_struct(seen) and t.is_struct(known) and known.names == seen.names:
+        return all(_is_told_as(a.type, b.type) for a, b in zip(known, seen, strict=True))
+    odd = {pa.duration("us"): pa.int64(), pa.float16(): pa.float32()}
+    return bool(known.equals(seen) or odd.get(known) == seen or t.is_null(seen) or (t.is_map(seen) and t.is_map(known)))
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind))
 
 
 def _homes(fragment: Fragment, names: Sequence[str]) -> Mapping[int, Sequence[str]]:

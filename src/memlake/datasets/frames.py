@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from memlake.datasets import hashes
+from memlake.datasets.marks import is_unknown
 from memlake.errors import Corrupt
 
 ROWS = 262_144  # of a fragment, at most
@@ -89,6 +90,11 @@ class Frame(NamedTuple):
     def select(self, schema: pa.Schema) -> Frame:
         """The same rows with fewer columns: families nobody reads any more are left out."""
         return Frame(schema, tuple(_narrowed(fragment, schema.names) for fragment in self.fragments))
+
+    def settled(self) -> Frame:
+        """The same rows; a column of which no row told the type is one of nothing, for good."""
+        told = [one.with_metadata(None) if is_unknown(one) else one for one in self.schema]
+        return Frame(pa.schema(told), self.fragments)
 
     def encode(self) -> dict[str, Any]:
         return {"fragments": [_fragment_out(fragment) for fragment in self.fragments if fragment.visible]}

@@ -50,10 +50,10 @@ def plain_type(kind: pa.DataType) -> str:
 
 
 def _feed(digest: Hasher, array: pa.Array) -> None:
-    if array.null_count:
-        digest.update(b"n" + np.packbits(array.is_valid().to_numpy(zero_copy_only=False)).tobytes())
+    valid = np.packbits(array.is_valid().to_numpy(zero_copy_only=False)).tobytes() if array.null_count else b""
+    digest.update(b"n" + valid if valid else b"-")  # always a sign, so that no values can look like one
     kind = array.type
-    if pa.types.is_null(kind):
+    if pa.types.is_null(kind) or not len(array):
         return
     if pa.types.is_struct(kind):
         for child in array.flatten():

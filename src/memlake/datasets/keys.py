@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from memlake.datasets import hashes
-from memlake.datasets.calling import function_key
+from memlake.datasets.calling import function_key, opaque_in
 from memlake.datasets.fingerprint import fingerprint
 from memlake.datasets.plan import Call, Plan
 
@@ -23,7 +23,9 @@ def _own(node: Plan) -> object:
     if not isinstance(node, Call):
         return node.key()
     print_ = fingerprint(node.function)
-    return None if print_.opaque else ("call", function_key(node, print_), sorted(node.binds.items()), _names(node))
+    if opaque_in(node, print_):
+        return None
+    return ("call", function_key(node, print_), sorted(node.binds.items()), _names(node))
 
 
 def _names(node: Call) -> list[str]:

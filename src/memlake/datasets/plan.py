@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import pyarrow as pa
 
-from memlake.datasets.expressions import Expression, Form, Params, quoted, walk
+from memlake.datasets.expressions import Column, Expression, Form, Named, Params, quoted, walk
 
 if TYPE_CHECKING:
     from memlake.datasets.frames import Frame
@@ -49,6 +49,10 @@ class Plan:
     def told(self) -> str:
         """One line for `explain`."""
         return type(self).__name__.lower()
+
+    def passed(self, name: str) -> Iterator[tuple[Plan, str]]:
+        """Where a column of the result is passed on from, as it was: inputs, and its name there."""
+        return ((one, name) for one in self.inputs)
 
     def walk(self) -> Iterator[Plan]:
         """This node and everything beneath it, each once, inputs first."""
@@ -117,6 +121,9 @@ class Mutate(Plan):
 
     new: Mapping[str, Expression] = field(default_factory=dict)
 
+    def passed(self, name: str) -> Iterator[tuple[Plan, str]]:
+        return _passed(self, self.new.get(name, Column((name,))))
+
     @property
     def local(self) -> bool:  # type: ignore[override]
         return all(expression.is_local() for expression in self.new.values())
@@ -146,6 +153,9 @@ class Select(Plan):
     parts: Mapping[str, Expression] = field(default_factory=dict)
 
     local = True
+
+    def passed(self, name: str) -> Iterator[tuple[Plan, str]]:
+        return _passed(self, self.parts[name])
 
     def wants(self, columns: Columns) -> tuple[Columns, ...]:
         return (frozenset[str]().union(*(tops(e) for name, e in self.parts.items() if name in columns)),)
@@ -223,6 +233,9 @@ class Group(Plan):
     by: Mapping[str, Expression] = field(default_factory=dict)
     made: Mapping[str, Expression] = field(default_factory=dict)
 
+    def passed(self, name: str) -> Iterator[tuple[Plan, str]]:
+        return _passed(self, self.by.get(name) or self.made[name])
+
     def wants(self, columns: Columns) -> tuple[Columns, ...]:
         read = frozenset[str]().union(*(tops(e) for e in (*self.by.values(), *self.made.values())))
         return (read or frozenset(self.inputs[0].schema.names[:1]),)
@@ -246,6 +259,10 @@ class Join(Plan):
     on: tuple[tuple[str, str], ...] = ()
     how: Literal["INNER", "LEFT", "FULL"] = "LEFT"
     renamed: Mapping[str, str] = field(default_factory=dict)
+
+    def passed(self, name: str) -> Iterator[tuple[Plan, str]]:
+        left, right = self.inputs
+        return iter([(left, name), *((right, old) for old, new in self.renamed.items() if new == name)])
 
     def wants(self, columns: Columns) -> tuple[Columns, ...]:
         left = (columns & frozenset(self.inputs[0].schema.names)) | {a.split(".")[0] for a, _ in self.on}
@@ -353,8 +370,9 @@ class Call(Plan):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns it reads, each once."""
-        return tuple(dict.fromkeys(path.split(".")[0] for path in (*self.binds.values(), *self.by)))
+        """The columns it reads, each once; some column, where it reads none and only rows are counted."""
+        read = tuple(dict.fromkeys(path.split(".")[0] for path in (*self.binds.values(), *self.by)))
+        return read or tuple(self.inputs[0].schema.names[:1])
 
     @property
     def name(self) -> str:
@@ -373,6 +391,11 @@ class Call(Plan):
 
 
 # -- words shared by the steps -----------------------------------------------------------------------
+
+
+def _passed(node: Plan, expression: Expression) -> Iterator[tuple[Plan, str]]:
+    inner = expression.of if isinstance(expression, Named) else expression
+    return ((one, next(iter(inner.reads()))) for one in node.inputs if isinstance(inner, Column))
 
 
 def tops(expression: Expression) -> Columns:

@@ -27,17 +27,29 @@ DEAR = 1e-5  # seconds a row above which rows are remembered one by one; finding
 
 
 class Known(NamedTuple):
-    """Rows a function has answered before: sorted keys, and for each the row of `table` that holds the answer."""
+    """Rows a function has answered before: sorted keys, and for each the row of the tables that holds the answer.
+
+    The tables stay apart, each in the types it was written with: what one run showed must not change another's.
+    """
 
     keys: np.ndarray[Any, Any]
-    rows: np.ndarray[Any, Any]
-    table: pa.Table
+    rows: np.ndarray[Any, Any]  # counted through all tables
+    tables: tuple[pa.Table, ...]
     pieces: frozenset[int] = frozenset()  # those that shards will have taken the place of
 
     def find(self, keys: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        """For each key the row of the table, or -1."""
-        at = np.searchsorted(self.keys, keys).clip(max=len(self.keys) - 1)
+        """For each key the row that answers it, the newest where there are several, or -1."""
+        at = (np.searchsorted(self.keys, keys, side="right") - 1).clip(min=0)
         return np.where(self.keys[at] == keys, self.rows[at], -1)
+
+    def take(self, rows: np.ndarray[Any, Any]) -> Iterator[tuple[np.ndarray[Any, Any], pa.Table]]:
+        """These rows, table by table: their places in `rows`, and the answers."""
+        start = 0
+        for table in self.tables:
+            places = np.flatnonzero((rows >= start) & (rows < start + table.num_rows))
+            if len(places):
+                yield places, table.take(pa.array(rows[places] - start))
+            start += table.num_rows
 
 
 class Recall:
@@ -121,8 +133,7 @@ class Recall:
             return None
         everything = np.concatenate(keys)
         order = np.argsort(everything, kind="stable")
-        table = pa.concat_tables(tables, promote_options="permissive")
-        return Known(everything[order], order, table, frozenset(pieces))
+        return Known(everything[order], order, tuple(tables), frozenset(pieces))
 
     def _answers(self, function: bytes) -> Iterator[tuple[int, bytes, pa.Table]]:
         sql = "SELECT row_keys, family FROM shard WHERE function = ? AND row_keys NOT NULL ORDER BY made"
@@ -130,7 +141,7 @@ class Recall:
             family = frames.family_in(json.loads(told))
             if self._is_here(family):
                 yield 0, packed, self._parts.table(family, family.columns)
-        for row in self._db.rows("SELECT id, row_keys, data FROM piece WHERE function = ?", (function,)):
+        for row in self._db.rows("SELECT id, row_keys, data FROM piece WHERE function = ? ORDER BY id", (function,)):
             yield row[0], row[1], pa.ipc.open_stream(row[2]).read_all()
 
     # -- listings -----------------------------------------------------------------------------

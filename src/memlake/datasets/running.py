@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from memlake.datasets import executors, storages, types
 from memlake.datasets.files import File
+from memlake.datasets.plain import plain_type
 from memlake.datasets.settings import Settings
 from memlake.errors import InvalidInput
 
@@ -77,7 +78,7 @@ class Work:
 
     def _rows(self, batch: pa.Table) -> tuple[list[Any], tuple[Failed, ...]]:
         call, rows = self._call(), self._arguments(batch)
-        if inspect.iscoroutinefunction(self.function):
+        if self._is_async():
             return self._async(call, list(rows))
         if self.settings.threads > 1:
             return self._threads(call, list(rows))
@@ -128,13 +129,24 @@ class Work:
             def function(*row: Any) -> Any:
                 return plain(**dict(zip(names, row, strict=True)), **fixed)
 
-        if self.kind == "gen":
-            several = function
+        return self._gathering(function) if self.kind == "gen" else function
 
-            def function(*row: Any) -> Any:
-                return [one if self.single else tuple(one) for one in several(*row) or ()]
+    def _is_async(self) -> bool:
+        called = inspect.unwrap(self.function) if inspect.isroutine(self.function) else self.function
+        kinds = (inspect.iscoroutinefunction, inspect.isasyncgenfunction)
+        return any(is_one(one) for is_one in kinds for one in (called, getattr(called, "__call__", None)))  # noqa: B004
 
-        return function
+    def _gathering(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """What a gen yields for a row, as a list, whichever way it yields."""
+
+        def listed(items: Any) -> list[Any]:
+            return [one if self.single else tuple(one) for one in items or ()]
+
+        async def awaited(*row: Any) -> list[Any]:
+            made = function(*row)
+            return listed([one async for one in made] if hasattr(made, "__aiter__") else await made)
+
+        return awaited if self._is_async() else lambda *row: listed(function(*row))
 
     def _takes(self) -> set[str]:
         try:
@@ -169,20 +181,34 @@ class Work:
     # -- batches ------------------------------------------------------------------------------
 
     def _batches(self, batch: pa.Table) -> tuple[list[Any], tuple[Failed, ...]]:
+        """A batch that fails fails for each of its rows."""
         out: list[Any] = []
+        failed: list[Failed] = []
         for start in range(0, batch.num_rows, self.settings.batch_size):
             piece = batch.slice(start, self.settings.batch_size)
-            arguments = {
-                name: _shaped(*_column(piece, self.schema, path), self.wanted.get(name))
-                for name, path in self.binds.items()
-            }
-            made = self.function(**arguments, **{k: v for k, v in (self.given or {}).items() if k in self._takes()})
-            columns = [made] if self.single else list(made)
-            for name, column in zip((one.name for one in self.made), columns, strict=True):
-                if len(column) != piece.num_rows:
-                    raise InvalidInput(f"{name}: {len(column)} values for a batch of {piece.num_rows} rows.")
-            out.append(columns)
-        return out, ()
+            try:
+                out.append(self._one_batch(piece))
+            except InvalidInput:
+                raise
+            except Exception as error:  # noqa: BLE001  the user's own function
+                failed += [self._failure(error, start + i) for i in range(piece.num_rows)]
+                out.append([[None] * piece.num_rows for _ in self.made])
+        return out, tuple(failed)
+
+    def _one_batch(self, piece: pa.Table) -> list[Any]:
+        arguments = {
+            name: _shaped(*_column(piece, self.schema, path), self.wanted.get(name))
+            for name, path in self.binds.items()
+        }
+        made = self.function(**arguments, **{k: v for k, v in (self.given or {}).items() if k in self._takes()})
+        columns = [made] if self.single else list(made)
+        if len(columns) != len(self.made):
+            raise InvalidInput(f"the function returned {len(columns)} columns for {len(self.made)} names.")
+        for one, column in zip(self.made, columns, strict=True):
+            if not hasattr(column, "__len__") or len(column) != piece.num_rows:
+                told = f"{len(column)} values" if hasattr(column, "__len__") else f"{column!r}, which is no column,"
+                raise InvalidInput(f"{one.name}: {told} for a batch of {piece.num_rows} rows. Nothing was saved.")
+        return columns
 
     # -- what came of it ----------------------------------------------------------------------
 
@@ -229,7 +255,7 @@ def unknown(name: str) -> pa.Field:
 def _encoded(made: pa.Field, values: Sequence[Any]) -> tuple[pa.Array, pa.Field]:
     if is_unknown(made):
         made = types.infer_field(made.name, values)
-    if is_unknown(made):
+    if pa.types.is_null(made.type):
         return pa.nulls(len(values)), made
     return types.encode(made, values), made
 
@@ -237,7 +263,7 @@ def _encoded(made: pa.Field, values: Sequence[Any]) -> tuple[pa.Array, pa.Field]
 def _joined(made: pa.Field, parts: list[Any]) -> tuple[pa.Array, pa.Field]:
     """One column from what a batch function returned, array by array."""
     if all(isinstance(part, pa.Array | pa.ChunkedArray) for part in parts) and is_unknown(made):
-        made = pa.field(made.name, parts[0].type)
+        made = pa.field(made.name, plain_type(parts[0].type))
     if not is_unknown(made):
         arrays = [p if isinstance(p, pa.Array | pa.ChunkedArray) else types.encode(made, p) for p in parts]
         chunks = [c for a in arrays for c in (a.chunks if isinstance(a, pa.ChunkedArray) else [a])]

@@ -75,7 +75,7 @@ def _save_once(ground: Ground, wanted: Wanted, frame: Frame, content: str, told:
         frame.size,
         now(),
         wanted.description or "",
-        tuple(wanted.attrs or (newest.attrs if newest else ())),
+        tuple(wanted.attrs if wanted.attrs is not None else newest.attrs if newest else ()),
         tuple(wanted.tags or ()),
         **told,
     )

@@ -16,6 +16,7 @@ from memlake.datasets.expressions import Params
 from memlake.datasets.files import File
 from memlake.datasets.frames import Frame
 from memlake.datasets.ground import Ground
+from memlake.datasets.plain import plain, plain_type
 from memlake.datasets.plan import Origin, Source
 from memlake.datasets.record import Version
 from memlake.errors import InvalidInput, NotFound
@@ -124,51 +125,28 @@ def _expand(text: str, suffixes: tuple[str, ...]) -> list[str]:
 # -- what comes in ---------------------------------------------------------------------------------
 
 
-def plain(table: pa.Table) -> pa.Table:
-    """A table in the types we keep: no dictionaries, views or large offsets, unique names."""
-    seen = [name for name in table.column_names if table.column_names.count(name) > 1]
-    if seen:
-        raise InvalidInput(f"column {seen[0]!r} is there twice.")
-    schema = pa.schema([one.with_type(plain_type(one.type)) for one in table.schema])
-    return parts.fitted(table, schema)
-
-
-def plain_type(kind: pa.DataType) -> pa.DataType:
-    t = pa.types
-    if t.is_dictionary(kind):
-        return plain_type(kind.value_type)
-    if t.is_large_string(kind) or kind == pa.string_view():
-        return pa.string()
-    if t.is_large_binary(kind) or kind == pa.binary_view():
-        return pa.binary()
-    if t.is_fixed_size_list(kind):
-        return pa.list_(pa.field("item", plain_type(kind.value_type)), kind.list_size)
-    if t.is_list(kind) or t.is_large_list(kind) or t.is_list_view(kind) or t.is_large_list_view(kind):
-        return pa.list_(pa.field("item", plain_type(kind.value_type), metadata=kind.value_field.metadata))
-    if t.is_struct(kind):
-        return pa.struct([one.with_type(plain_type(one.type)) for one in kind])
-    if t.is_map(kind):
-        return pa.map_(plain_type(kind.key_type), plain_type(kind.item_type))
-    if t.is_timestamp(kind) and kind.tz is not None:
-        return pa.timestamp(kind.unit, "UTC")
-    if isinstance(kind, pa.BaseExtensionType):
-        return plain_type(kind.storage_type)
-    return kind
-
-
-def from_values(columns: Mapping[str, Sequence[Any]], output: Mapping[str, Any] | None = None) -> pa.Table:
-    lengths = {name: len(values) for name, values in columns.items()}
+def from_values(columns: Mapping[str, Iterable[Any]], output: Mapping[str, Any] | None = None) -> pa.Table:
+    given = {name: _listed(name, values) for name, values in columns.items()}
+    lengths = {name: len(values) for name, values in given.items()}
     if len(set(lengths.values())) > 1:
         raise InvalidInput(f"the columns have different lengths: {', '.join(f'{n} {c}' for n, c in lengths.items())}.")
-    fields = [_field(name, values, output) for name, values in columns.items()]
-    arrays = [types.encode(one, list(columns[one.name])) for one in fields]
+    fields = [_field(name, values, output) for name, values in given.items()]
+    arrays = [types.encode(one, given[one.name]) for one in fields]
     return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
 
 
-def _field(name: str, values: Sequence[Any], output: Mapping[str, Any] | None) -> pa.Field:
+def _listed(name: str, values: Any) -> list[Any]:
+    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
+        raise InvalidInput(
+            f"{name} is {values!r}, which is no list of values. Nothing was read.", hint=f"Like: {name}=[...]"
+        )
+    return list(values)
+
+
+def _field(name: str, values: list[Any], output: Mapping[str, Any] | None) -> pa.Field:
     if output and name in output:
         return types.field_of(name, output[name])
-    found = types.infer_field(name, list(values))
+    found = types.infer_field(name, values)
     return pa.field(name, pa.null()) if pa.types.is_null(found.type) else found
 
 

@@ -1,0 +1,278 @@
+"""Every verb of a chain: what it gives, and what it says at once when it cannot."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import memlake as ml
+from memlake.datasets.chain import Chain
+from memlake.datasets.datasets import Datasets
+
+C, func = ml.C, ml.func
+
+
+@dataclass
+class Inner:
+    c: int
+    d: int
+
+
+@dataclass
+class Nested:
+    a: int
+    b: Inner
+
+
+@pytest.fixture
+def ds(tmp_path: Path) -> Iterator[Datasets]:
+    with ml.init(tmp_path) as repo:
+        yield repo.datasets()
+
+
+@pytest.fixture
+def rows(ds: Datasets) -> Chain:
+    return ds.read_values(x=[3, 1, 2, None], s=["a", "b", None, "d"], l=[[1, 2], [], None, [3]])
+
+
+# -- rows ------------------------------------------------------------------------------------------
+
+
+def test_filter_keeps_rows_for_which_all_conditions_hold_and_drops_nulls(rows: Chain) -> None:
+    assert rows.filter(C("x") > 1).to_values("x") == [3, 2]
+    assert rows.filter(C("x") > 1, C("s") == "a").to_values("x") == [3]
+    assert rows.filter().count() == 4
+
+
+def test_limit_and_offset_count_what_is_left_before_them(rows: Chain) -> None:
+    assert rows.offset(1).limit(2).to_values("x") == [1, 2]
+    assert rows.limit(2).offset(1).to_values("x") == [1]
+    assert rows.limit(0).to_list() == rows.offset(9).to_list() == []
+
+
+def test_order_by_puts_nulls_last_and_turns_round_one_column_or_all(rows: Chain, ds: Datasets) -> None:
+    assert rows.order_by("x").to_values("x") == [1, 2, 3, None]
+    assert rows.order_by("x", descending=True).to_values("x") == [3, 2, 1, None]
+    pairs = ds.read_values(a=[1, 1, 2], b=[1, 2, 3])
+    assert pairs.order_by("a", C("b").desc()).to_list() == [(1, 2), (1, 1), (2, 3)]
+
+
+def test_distinct_of_all_columns_of_some_and_of_nested_ones(ds: Datasets) -> None:
+    pairs = ds.read_values(a=[1, 1, 1, None, None], b=[[1], [1], [2], [3], [3]])
+    assert sorted(pairs.distinct().to_list(), key=str) == [(1, [1]), (1, [2]), (None, [3])]
+    assert pairs.distinct("a").count() == 2
+
+
+def test_sample_and_shuffle_are_the_same_again_with_a_seed(ds: Datasets) -> None:
+    numbers = ds.read_values(x=range(100))
+    assert numbers.sample(5, seed=1).to_list() == numbers.sample(5, seed=1).to_list()
+    assert numbers.shuffle(seed=1).to_list() != numbers.to_list()
+    assert sorted(numbers.shuffle().to_values("x")) == list(range(100))
+
+
+def test_chunks_share_all_rows_among_them(ds: Datasets) -> None:
+    numbers = ds.read_values(x=range(7))
+    chunks = [numbers.chunk(index, 3).to_values("x") for index in range(3)]
+    assert sorted(x for chunk in chunks for x in chunk) == list(range(7))
+    assert [len(chunk) for chunk in chunks] == [3, 2, 2]
+
+
+# -- columns ---------------------------------------------------------------------------------------
+
+
+def test_mutate_makes_renames_and_replaces_columns(rows: Chain) -> None:
+    made = rows.mutate(y=C("x") + 1, t="s", x=C("x") * 10).limit(1)
+    assert made.to_records() == [{"x": 30, "s": "a", "l": [1, 2], "y": 4, "t": "a"}]
+    assert rows.mutate((C("x") + 1).label("z")).columns == ["x", "s", "l", "z"]
+
+
+def test_select_keeps_nested_fields_in_their_place(ds: Datasets) -> None:
+    found = ds.read_records([{"p": {"a": 1, "b": {"c": 2, "d": 3}}, "q": 4}], {"p": Nested, "q": int})
+    assert found.select("p.a", "p.b.d").to_records() == [{"p": {"a": 1, "b": {"d": 3}}}]
+    assert found.select_except("p").to_records() == [{"q": 4}]
+    assert found.select(C("p.a").label("n")).to_records() == [{"n": 1}]
+
+
+def test_explode_makes_a_row_of_each_item_and_none_of_an_empty_list(rows: Chain, ds: Datasets) -> None:
+    assert rows.explode("l").to_list("x", "l") == [(3, 1), (3, 2), (None, 3)]
+    untyped = ds.read_values(x=[1, 2]).map(y=lambda x: [x] * x)
+    assert untyped.explode("y").to_values("y") == [1, 2, 2]
+    assert ds.read_values(**{"a{b}": [[1]]}).explode("a{b}").to_list() == [(1,)]
+
+
+# -- several chains --------------------------------------------------------------------------------
+
+
+def test_group_by_columns_and_over_everything(ds: Datasets) -> None:
+    found = ds.read_values(k=["a", "b", "a", None], x=[1, 2, 3, 4])
+    made = found.group_by("k", n=func.count(), s=func.sum("x")).order_by("k").to_list()
+    assert made == [("a", 2, 4), ("b", 1, 2), (None, 1, 4)]
+    assert found.group_by(s=func.sum("x")).to_list() == [(10,)]
+    assert found.group_by(partition_by="k", n=func.count()).count() == 3
+    assert [found.sum("x"), found.avg("x"), found.min("x"), found.max("x"), found.count()] == [10, 2.5, 1, 4, 4]
+
+
+def test_merge_left_inner_and_full_and_what_becomes_of_names(ds: Datasets) -> None:
+    left, right = ds.read_values(k=[1, 2, None], a=[1, 2, 3]), ds.read_values(k=[1, 3, None], a=[5, 6, 7])
+    assert sorted(left.merge(right, on="k").to_list(), key=str) == [(1, 1, 5), (2, 2, None), (None, 3, None)]
+    assert left.merge(right, on="k", inner=True).to_records() == [{"k": 1, "a": 1, "right_a": 5}]
+    full = left.merge(right, on="k", full=True, rname="r_").to_list()
+    assert sorted(full, key=str) == [
+        (1, 1, 5),
+        (2, 2, None),
+        (3, None, 6),
+        (None, 3, None),
+        (None, None, 7),
+    ]
+    other = ds.read_values(j=[1], b=[9])
+    assert left.merge(other, on="k", right_on="j", inner=True).to_records() == [{"k": 1, "a": 1, "j": 1, "b": 9}]
+
+
+def test_union_widens_types_and_orders_columns_as_the_left_has_them(ds: Datasets) -> None:
+    assert (ds.read_values(a=[1], b=["x"]) | ds.read_values(b=["y"], a=[1.5])).to_list() == [(1.0, "x"), (1.5, "y")]
+    assert (ds.read_values(a=[1]) + ds.read_values(a=[2])).union(ds.read_values(a=[3])).to_values("a") == [1, 2, 3]
+
+
+def test_subtract_takes_nulls_for_equal(ds: Datasets) -> None:
+    left = ds.read_values(a=[1, None, 2], b=[1, 2, 3])
+    assert left.subtract(ds.read_values(a=[None, 2]), on="a").to_list() == [(1, 1)]
+    assert left.subtract(ds.read_values(a=[1], b=[2])).count() == 3
+    assert left.subtract(ds.read_values(z=[1]), on="a", right_on="z").count() == 2
+
+
+def test_diff_tells_added_deleted_modified_and_same_rows(ds: Datasets) -> None:
+    new, old = ds.read_values(a=[1, 2, 3], b=[1, 1, 1]), ds.read_values(a=[2, 3, 4], b=[1, 2, 1])
+    assert sorted(new.diff(old, on="a").to_list()) == [(1, 1, "A"), (3, 1, "M"), (4, 1, "D")]
+    assert sorted(new.diff(old, on="a", same=True, status_col=None).to_list()) == [(1, 1), (2, 1), (3, 1), (4, 1)]
+    assert new.diff(old, on="a", added=False, deleted=False, compare="b").to_list() == [(3, 1, "M")]
+
+
+def test_similarity_search_finds_the_nearest_by_each_metric(ds: Datasets) -> None:
+    found = ds.read_values(n=["a", "b"], v=[[1.0, 0.0], [0.0, 9.0]])
+    assert found.similarity_search("v", [1.0, 0.1], k=1).to_list() == [("a", [1.0, 0.0])]
+    assert found.similarity_search("v", [1.0, 0.2], k=1, metric="ip").to_values("n") == ["b"]
+    assert found.similarity_search("v", [1.0, 0.0], k=1, metric="l2", score_column="d").to_values("d") == [0.0]
+
+
+# -- what is there, and handed over ----------------------------------------------------------------
+
+
+def test_schema_explain_and_show_tell_what_is_there(rows: Chain, capsys: pytest.CaptureFixture[str]) -> None:
+    chain = rows.filter(C("x") > 1).map(y=lambda x: x * 1.5)
+    assert chain.schema == {"x": "int", "s": "str", "l": "list[int]", "y": "float"}
+    assert [line.split()[0] for line in chain.explain().splitlines()] == ["reads", "duckdb", "python"]
+    chain.print_schema()
+    rows.show(2, transpose=True)
+    told = capsys.readouterr().out
+    assert "y: float" in told
+    assert "x  3       1" in told
+    assert "[the first 2 rows]" in told
+
+
+def test_rows_leave_as_tables_values_and_files_and_come_back(ds: Datasets, rows: Chain, tmp_path: Path) -> None:
+    assert rows.to_pandas().shape == rows.to_polars().shape == (4, 3)
+    assert rows.to_arrow().num_rows == sum(batch.num_rows for batch in rows.to_reader())
+    assert next(iter(rows)) == rows.to_list()[0] == (3, "a", [1, 2])
+    readers: dict[str, Callable[[Path], Chain]] = {
+        "parquet": ds.read_parquet,
+        "json": ds.read_json,
+        "jsonl": ds.read_jsonl,
+    }
+    for kind, read in readers.items():
+        file = tmp_path / f"rows.{kind}"
+        getattr(rows, f"to_{kind}")(file)
+        assert read(file).to_list() == rows.to_list()
+    rows.to_csv(tmp_path / "rows.csv")
+    assert ds.read_csv(tmp_path / "rows.csv").to_values("l") == ["[1, 2]", "[]", None, "[3]"]
+    assert list(tmp_path.glob(".rows*")) == []
+
+
+def test_files_of_no_rows_still_say_their_columns(ds: Datasets, rows: Chain, tmp_path: Path) -> None:
+    none = rows.select("x", "s").filter(C("x") > 99)
+    none.to_parquet(tmp_path / "none.parquet")
+    none.to_csv(tmp_path / "none.csv")
+    assert ds.read_parquet(tmp_path / "none.parquet").columns == ["x", "s"]
+    assert (tmp_path / "none.csv").read_text().strip() == '"x","s"'
+
+
+def test_rows_go_to_a_database_in_one_transaction_and_come_back(ds: Datasets, rows: Chain) -> None:
+    con = sqlite3.connect(":memory:")
+    assert rows.to_database("t", con) == rows.to_database("t", con, if_exists="replace") == 4
+    assert ds.read_database("SELECT x FROM t WHERE x > ?", con, (1,)).to_values("x") == [3, 2]
+
+
+# -- wrong inputs ----------------------------------------------------------------------------------
+
+
+WRONG: dict[str, tuple[Callable[[Chain, Datasets], Any], str]] = {
+    "unknown column of a filter": (lambda c, _: c.filter(C("xx") > 1), "did you mean 'x'"),
+    "filter by a number": (lambda c, _: c.filter(C("x")), "true or false"),
+    "filter that compares unlike things": (lambda c, _: c.filter(C("l") > 3), "cannot be computed"),
+    "unknown column of a mutate": (lambda c, _: c.mutate(y="nothing"), "no column 'nothing'"),
+    "mutate without a name": (lambda c, _: c.mutate(C("x") + 1), "name=expression"),
+    "aggregate in a mutate": (lambda c, _: c.mutate(y=func.sum("x")), "aggregate"),
+    "dotted name of a new column": (lambda c, _: c.mutate(**{"a.b": C("x")}), "cannot be the name"),
+    "empty select": (lambda c, _: c.select(), "names no column"),
+    "unknown select": (lambda c, _: c.select("q"), "no column 'q'"),
+    "select of nothing left": (lambda c, _: c.select_except("x", "s", "l"), "leaves no column"),
+    "unknown select_except": (lambda c, _: c.select_except("xs"), "did you mean"),
+    "empty order": (lambda c, _: c.order_by(), "names no column"),
+    "unknown order": (lambda c, _: c.order_by("z"), "no column 'z'"),
+    "negative limit": (lambda c, _: c.limit(-1), "0 or more"),
+    "limit that is no number": (lambda c, _: c.limit("3"), "whole number"),
+    "limit of true": (lambda c, _: c.limit(True), "whole number"),
+    "negative offset": (lambda c, _: c.offset(-2), "0 or more"),
+    "chunk past the last": (lambda c, _: c.chunk(2, 2), "from 0 to 1"),
+    "explode of a number": (lambda c, _: c.explode("x"), "no column of lists"),
+    "unknown distinct": (lambda c, _: c.distinct("z"), "no column 'z'"),
+    "group_by of nothing": (lambda c, _: c.group_by(), "makes nothing"),
+    "group_by of a plain column": (lambda c, _: c.group_by("x", y=C("s")), "no aggregate"),
+    "merge on an unknown column": (lambda c, _: c.merge(c, on="xx"), "did you mean 'x'"),
+    "merge of numbers with text": (lambda c, _: c.merge(c, on="x", right_on="s"), "never equal"),
+    "merge by unlike counts": (lambda c, _: c.merge(c, on=["x", "s"], right_on="x"), "2 columns"),
+    "merge into taken names": (lambda c, _: c.merge(c, on="x", rname=""), "both sides"),
+    "union of other columns": (lambda c, d: c.union(d.read_values(z=[1])), "only right: z"),
+    "union of other types": (lambda _, d: d.read_values(a=[1]).union(d.read_values(a=["x"])), "int on one side"),
+    "subtract without a shared column": (lambda c, d: c.subtract(d.read_values(z=[1])), "0 columns"),
+    "diff on an unknown column": (lambda c, _: c.diff(c, on="z"), "no column 'z'"),
+    "unknown metric": (lambda c, _: c.similarity_search("l", [1.0], metric="cos"), "cosine"),
+    "map without a function": (lambda c, _: c.map(), "needs a function"),
+    "map of no function": (lambda c, _: c.map(y=3), "no function"),
+    "nameless lambda": (lambda c, _: c.map(lambda x: x), "needs a name"),
+    "unknown parameter": (lambda c, _: c.map(y=lambda xs: xs), "did you mean 'x'"),
+    "unknown param": (lambda c, _: c.map(y=lambda v: v, params=["z"]), "no column 'z'"),
+    "too many params": (lambda c, _: c.map(y=lambda v: v, params=["x", "s"]), "2 columns for 1"),
+    "two functions of a gen": (lambda c, _: c.gen(a=lambda x: [x], b=lambda x: [x]), "takes one function"),
+    "agg by an unknown column": (lambda c, _: c.agg(n=lambda x: [1], partition_by="z"), "no column 'z'"),
+    "unknown setting": (lambda c, _: c.settings(paralel=2), "no setting 'paralel'"),
+    "negative parallel": (lambda c, _: c.settings(parallel=-3), "0 or more"),
+    "unknown on_error": (lambda c, _: c.settings(on_error="ignore"), "raise, skip, column"),
+    "unknown engine": (lambda c, _: c.settings(engine="spark"), "'local', 'ray'"),
+    "setup of a value": (lambda c, _: c.setup(m=3), "takes a function"),
+    "columns of unlike lengths": (lambda _, d: d.read_values(a=[1], b=[1, 2]), "different lengths"),
+    "a value for a list": (lambda _, d: d.read_values(a=1), "no list of values"),
+    "a text for a list": (lambda _, d: d.read_values(a="abc"), "no list of values"),
+    "a file that is not there": (lambda _, d: d.read_parquet("nowhere.parquet"), "no such file"),
+    "storage of an unknown type": (lambda _, d: d.read_storage(".", type="img"), "binary, text, image"),
+    "dataset that is not there": (lambda _, d: d.read_dataset("nothing"), "no dataset 'nothing'"),
+    "name that cannot be": (lambda c, _: c.save("my pets"), "cannot be the name"),
+    "name with a version": (lambda c, _: c.save("pets@1.0.0"), "cannot be the name"),
+    "version that is none": (lambda c, _: c.save("pets", version="one"), "no version"),
+    "bump that is none": (lambda c, _: c.save("pets", update_version="tiny"), "'patch', 'minor' or 'major'"),
+    "attrs that are one text": (lambda c, _: c.save("pets", attrs="a"), "lists of texts"),
+    "placement that is none": (lambda c, _: c.to_storage("out", "s", placement="flat"), "fullpath"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_cannot_be_is_said_at_once_and_nothing_is_saved(name: str, rows: Chain, ds: Datasets) -> None:
+    do, told = WRONG[name]
+    with pytest.raises(ml.Error) as caught:
+        do(rows, ds)
+    assert told in str(caught.value)
+    assert ds.all() == []
