@@ -29,6 +29,7 @@ _WORTH = 0.05  # seconds: what ran longer is sealed and remembered
 _ITEM = 0.25  # seconds an item of work should take
 _FIRST, _MOST = 32, 16_384  # rows of the first item, and of any
 _FLUSH = 1.0  # seconds of work a kill may cost
+_KEYED = 2e-6  # seconds a row's key costs: no shard gets keys before functions took as long
 Array = np.ndarray[Any, Any]
 Progress = Callable[[str, int, int], None]
 
@@ -242,6 +243,8 @@ class Calling:
 
     def _remember(self, shard: Shard, rows: Array, done: Done) -> None:
         if not self.remembers or not self.call.binds or self.pace.cost < DEAR or not len(rows):
+            return
+        if shard.keys is None and self.pace.seconds < _KEYED * len(shard.table):  # a slow start is not yet a dear row
             return
         if shard.keys is None:
             shard.keys = self._row_keys(shard.table)

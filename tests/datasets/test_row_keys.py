@@ -1,0 +1,60 @@
+"""Rows get keys of their own, to be remembered one by one, only once a function has cost as much as the keys will."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import memlake as ml
+from memlake.datasets.calling import Calling
+
+ROWS = 100_000
+
+
+@pytest.fixture
+def keyed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many rows were given keys, each time that was done."""
+    counts: list[int] = []
+    real = Calling._row_keys
+
+    def counted(self: Calling, table: pa.Table) -> Any:
+        counts.append(table.num_rows)
+        return real(self, table)
+
+    monkeypatch.setattr(Calling, "_row_keys", counted)
+    return counts
+
+
+@pytest.fixture
+def datasets(tmp_path: Path) -> Iterator[Any]:
+    with ml.init(tmp_path / "repo") as repo:
+        yield repo.datasets()
+
+
+def test_one_slow_row_at_the_start_does_not_make_a_quick_function_dear(datasets: Any, keyed: list[int]) -> None:
+    def stumbles(x: int) -> int:
+        if x == 0:
+            time.sleep(0.005)
+        return x + 1
+
+    made = datasets.read_values(x=list(range(ROWS))).map(y=stumbles).save("made")
+    assert made.count() == ROWS
+    assert keyed == []
+
+
+def test_few_rows_of_a_slow_function_are_remembered_one_by_one(datasets: Any, keyed: list[int]) -> None:
+    def slow(x: int) -> int:
+        time.sleep(0.001)
+        return x + 1
+
+    datasets.read_values(x=list(range(20))).map(y=slow).save("made")
+    assert keyed == [20]
+    again = datasets.read_values(x=list(range(21))).map(y=slow)
+    with datasets.run(again) as engine:
+        engine.frame(again.plan)
+    assert (engine.ran[0].called, engine.ran[0].recalled) == (1, 20)
