@@ -9,9 +9,10 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from memlake.datasets import opening
+    from memlake.datasets import opening, outputs
 
-__all__ = ["opening"]
+__all__ = ["opening", "outputs"]
+RECALL = "datasets.db"  # of a repo's folder; its name is known without Arrow
 
 
 def __getattr__(name: str) -> ModuleType:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from memlake.datasets import RECALL
 from memlake.datasets.datasets import Datasets
 from memlake.datasets.ground import Ground
 from memlake.datasets.parts import Parts
@@ -17,7 +18,7 @@ from memlake.versions.writing import Group
 class Store:
     def __init__(self, folder: Path, objects: Objects) -> None:
         self._folder, self._parts = folder, Parts(objects)
-        self.recall = Recall(folder / "datasets.db", self._parts)
+        self.recall = Recall(folder / RECALL, self._parts)
 
     def datasets(self, here: Here, branch: str | None, group: Callable[[], Group | None]) -> Datasets:
         return Datasets(Ground(here, self._folder, self._parts, self.recall, branch, group))

@@ -19,6 +19,7 @@ from memlake.reports import Problem
 
 if TYPE_CHECKING:
     from memlake.datasets.datasets import Datasets
+    from memlake.datasets.opening import Store
     from memlake.memories.memories import Memories
     from memlake.memories.narrow import Narrow
     from memlake.memories.sides import Sides
@@ -392,9 +393,12 @@ class Repo(Opened):
         """Typed rows: read, chained and saved. On the branch that is checked out at each save, unless one is named."""
         if branch is not None:
             versions.refs.get(self._history.db, branch)
+        return self._rows().datasets(self._look(), branch, lambda: self._draft)
+
+    def _rows(self) -> Store:
         if self._store is None:
             self._store = datasets.opening.Store(self.dir, self._history.objects)
-        return self._store.datasets(self._look(), branch, lambda: self._draft)
+        return self._store
 
     def memories(self, branch: str | None = None) -> Memories:
         """What agents remember on a branch. The branch is fixed now: a switch elsewhere does not redirect it."""
@@ -417,7 +421,9 @@ class Repo(Opened):
 
     def gc(self, dry_run: bool = False, prune: bool = False) -> GcReport:
         grace = 0.0 if prune else self._settings.gc_grace_hours
-        return versions.gc.collect(self._look(), versions.gc.Policy(dry_run, grace, self._settings.gc_reflog_expire))
+        policy = versions.gc.Policy(dry_run, grace, self._settings.gc_reflog_expire)
+        recalled = self._rows().recall.parts() if (self.dir / datasets.RECALL).exists() else ()
+        return versions.gc.collect(self._look(), policy, recalled)
 
     def fsck(self, full: bool = False) -> FsckReport:
         report = versions.fsck.check(self._look(), full=full)

@@ -164,12 +164,8 @@ class _Findings:
             yield batch
 
     def _paths_of(self, digests: set[bytes]) -> dict[bytes, list[str]]:
-        """Where bad objects are known to people; chunks are named by the paths of the objects made of them."""
-        owners: dict[bytes, set[bytes]] = {digest: {digest} for digest in digests}
-        for oid, data in self._db.each("SELECT oid, data FROM object WHERE form = 4"):
-            for at in range(32, len(data), 36):
-                if data[at : at + 32] in digests:
-                    owners.setdefault(oid, set()).add(data[at : at + 32])
+        """Where bad objects are known to people: by the paths of what is made of them or needs them."""
+        owners = self._owners(digests)
         paths: dict[bytes, set[str]] = {}
         for seq, data in self._db.each("SELECT seq, data FROM history"):
             try:
@@ -181,6 +177,26 @@ class _Findings:
                     for digest in owners.get(bytes.fromhex(entry.oid), ()) if entry else ():
                         paths.setdefault(digest, set()).add(change.path)
         return {digest: sorted(found) for digest, found in paths.items()}
+
+    def _owners(self, digests: set[bytes]) -> dict[bytes, set[bytes]]:
+        """Objects that lead to bad ones: by their chunks, or by links (a dataset version to its manifest, to parts)."""
+        owners: dict[bytes, set[bytes]] = {digest: {digest} for digest in digests}
+        for oid, data in self._db.each("SELECT oid, data FROM object WHERE form = 4"):
+            for at in range(32, len(data), 36):
+                if data[at : at + 32] in digests:
+                    owners.setdefault(oid, set()).add(data[at : at + 32])
+        linked = {
+            oid: _cut(links) for oid, links in self._db.each("SELECT oid, links FROM object WHERE links NOT NULL")
+        }
+        grown = True
+        while grown:
+            grown = False
+            for oid, links in linked.items():
+                found = set[bytes]().union(*(owners.get(link, ()) for link in links))
+                if not found <= owners.get(oid, set()):
+                    owners.setdefault(oid, set()).update(found)
+                    grown = True
+        return owners
 
     # -- names ----------------------------------------------------------------------------------
 
@@ -245,6 +261,10 @@ class _Findings:
             if held.get(path) != tracked.get(path):
                 self._add("index", "", path, "local.db does not agree with the commit that is checked out")
         self.counts["tracked"] = len(rows)
+
+
+def _cut(links: bytes) -> list[bytes]:
+    return [links[at : at + 32] for at in range(0, len(links), 32)]
 
 
 # -- the write-ahead log ----------------------------------------------------------------------------

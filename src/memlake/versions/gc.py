@@ -1,14 +1,15 @@
 """gc: what nothing needs any more, found by marking from every root, removed in two phases. Leaves bytes to L1.
 
-Roots: refs, the reflog, HEAD and its log, the stage, a waiting merge, undo, objects touched since the grace period or
-since the oldest live lease began. Phase one condemns what is not marked; phase two deletes what was condemned a grace
-period ago and still is not. Everything that became visible after the marking began is kept: it is marked again,
-from what is new, inside the transaction that deletes.
+Roots: refs, the reflog, HEAD and its log, the stage, a waiting merge, undo, what the caller names, objects touched
+since the grace period or since the oldest live lease began. Phase one condemns what is not marked; phase two deletes
+what was condemned a grace period ago and still is not. Everything that became visible after the marking began is kept:
+it is marked again, from what is new, inside the transaction that deletes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import NamedTuple
 
 from memlake.objects import leases
@@ -58,7 +59,8 @@ class Dead(NamedTuple):
         return report._replace(nodes=len(self.nodes), commits=len(self.commits), bytes=sum(freed.values()), freed=freed)
 
 
-def collect(here: Here, policy: Policy) -> GcReport:
+def collect(here: Here, policy: Policy, also: Iterable[str] = ()) -> GcReport:
+    """Remove what no root reaches. `also` are objects that something beside the history relies on."""
     history, db = here.history, here.history.db
     with db.write():
         leases.drop_dead(db)
@@ -72,7 +74,7 @@ def collect(here: Here, policy: Policy) -> GcReport:
         commits = _mark_commits(history, moment, local_commits)
         objects = Marks(moment.object)
         objects.mark(db, _objects_of(history, commits, moment))
-        objects.mark(db, (bytes.fromhex(oid) for oid in local_objects))
+        objects.mark(db, (bytes.fromhex(oid) for oid in chain(local_objects, also)))
         objects.mark(db, (row[0] for row in db.each("SELECT oid FROM object WHERE touched >= ?", (spare_from,))))
         nodes = _mark_nodes(history, commits, moment)
     if policy.dry_run:
