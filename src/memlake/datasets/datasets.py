@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from memlake.datasets import aligned, calling, catalog, keys, listings, names, saving, sources, storages
+from memlake.datasets import aligned, calling, catalog, damage, keys, listings, names, saving, sources, storages
 from memlake.datasets.chain import Chain
 from memlake.datasets.engine import Engine
 from memlake.datasets.frames import Frame
@@ -19,8 +19,10 @@ from memlake.datasets.plan import Origin, Plan, Source
 from memlake.datasets.progress import Progress
 from memlake.datasets.record import Version
 from memlake.datasets.saving import Wanted
-from memlake.errors import InvalidInput, Nothing
+from memlake.errors import InvalidInput, Nothing, Purged, RowFailed
 from memlake.objects.layout import now
+
+T = TypeVar("T")
 
 
 class Datasets:
@@ -125,34 +127,50 @@ class Datasets:
             lambda on, call: calling.Calling(on, call, told).run(),
         )  # fmt: skip
         try:
-            yield engine
+            with self.ground.parts.kept():
+                yield engine
+        except damage.SIGNS as error:
+            sound = isinstance(error, Purged | RowFailed)
+            found = None if sound else damage.found(self.ground.parts, self.ground.recall, chain.plan)
+            if found is None:
+                raise
+            raise found from error
         finally:
             engine.close()
 
     def table(self, chain: Chain, action: str = "", *, noted: bool = True) -> pa.Table:
-        with self.run(chain) as engine:
-            return engine.table(chain.plan)
+        return self._twice(chain, lambda engine: engine.table(chain.plan))
 
     def batches(self, chain: Chain, action: str = "") -> Iterator[pa.RecordBatch]:
         with self.run(chain) as engine:
             yield from engine.reader(chain.plan)
 
     def answer(self, chain: Chain) -> Any:
-        with self.run(chain) as engine:
-            return engine.rows(chain.plan)
+        return self._twice(chain, lambda engine: engine.rows(chain.plan))
+
+    def _twice(self, chain: Chain, do: Callable[[Engine], T]) -> T:
+        """What was remembered may turn out to be damaged: then it is forgotten, and done again."""
+        try:
+            with self.run(chain) as engine:
+                return do(engine)
+        except damage.Forgotten:
+            with self.run(chain) as engine:
+                return do(engine)
 
     def frame(self, chain: Chain) -> tuple[Frame, Engine]:
         """The rows of a chain as a frame, all of it in parts; from memory when the same was done before."""
-        with self.run(chain) as engine:
-            engine.need(chain.plan)
-            engine.sealing = True
-            key = keys.plan_key(chain.plan)
-            found = self.ground.recall.frame(key) if key and not chain._settings.recompute else None
-            if found is None:
-                found = self.ground.parts.seal(aligned.compacted(engine, engine.frame(chain.plan).settled()))
-                if key and not any(ran.failed for ran in engine.ran):
-                    self.ground.recall.keep_frame(key, found)
-            return found, engine
+        return self._twice(chain, lambda engine: (self._sealed(chain, engine), engine))
+
+    def _sealed(self, chain: Chain, engine: Engine) -> Frame:
+        engine.need(chain.plan)
+        engine.sealing = True
+        key = keys.plan_key(chain.plan)
+        found = self.ground.recall.frame(key) if key and not chain._settings.recompute else None
+        if found is None:
+            found = self.ground.parts.seal(aligned.compacted(engine, engine.frame(chain.plan).settled()))
+            if key and not any(ran.failed for ran in engine.ran):
+                self.ground.recall.keep_frame(key, found)
+        return found
 
     def persisted(self, chain: Chain) -> Plan:
         frame, _ = self.frame(chain)
@@ -173,12 +191,19 @@ class Datasets:
         full = names.check_name(name, chain._settings.namespace)
         wanted = Wanted(full, version, update_version, description, attrs, tags)
         saving.check(wanted)
-        begun = time.time()
-        frame, engine = self.frame(chain)
-        saved = saving.save(self.ground, wanted, frame, self._told(chain, engine, begun))
+        try:
+            saved = self._saved(chain, wanted)
+        except saving.Collected:  # what is gone is not recalled a second time
+            saved = self._saved(chain, wanted)
         made = self.read_dataset(saved.version.spec)
         made.reused = not saved.new
         return made
+
+    def _saved(self, chain: Chain, wanted: Wanted) -> saving.Saved:
+        begun = time.time()
+        with self.ground.parts.kept():
+            frame, engine = self.frame(chain)
+            return saving.save(self.ground, wanted, frame, self._told(chain, engine, begun))
 
     def _told(self, chain: Chain, engine: Engine, begun: float) -> Mapping[str, Any]:
         return {"provenance": {"seconds": time.time() - begun}}

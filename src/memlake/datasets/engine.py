@@ -7,7 +7,6 @@ that already lie in fragments, only what is new is made; anything else is run an
 from __future__ import annotations
 
 import contextlib
-import functools
 import itertools
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -306,13 +305,23 @@ class Engine:
         return False
 
 
+_ENGINES: dict[tuple[int, str], duckdb.DuckDBPyConnection] = {}  # by process and folder
+_KEPT = 8
+
+
 def connect(tmp: Path) -> duckdb.DuckDBPyConnection:
     """A connection of one's own to the engine of this process, which is started once: that takes 20 ms."""
-    return _started(str(tmp), os.getpid()).cursor()
+    key = os.getpid(), str(tmp)
+    if key not in _ENGINES:
+        # In a fork the parent's engines are never let go of: ending one waits for threads that are not there.
+        mine = [one for one in list(_ENGINES) if one[0] == key[0]]
+        for one in mine[: len(mine) + 1 - _KEPT]:
+            _ENGINES.pop(one, None)
+        _ENGINES[key] = _started(key[1])
+    return _ENGINES[key].cursor()
 
 
-@functools.lru_cache(maxsize=8)
-def _started(tmp: str, _: int) -> duckdb.DuckDBPyConnection:
+def _started(tmp: str) -> duckdb.DuckDBPyConnection:
     """An engine that fetches nothing by itself and spills beside the repo."""
     con = duckdb.connect(config={"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"})
     con.execute("SET temp_directory = $1", [tmp])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,9 @@ import pyarrow.parquet as pq
 
 from memlake.datasets import hashes
 from memlake.datasets.frames import ROWS, Family, Fragment, Frame, Kept
-from memlake.errors import NotFound, Unavailable
+from memlake.errors import Corrupt, Error, NotFound, Unavailable
+from memlake.objects import disk
+from memlake.objects.leases import Keeping
 from memlake.objects.store import Objects
 
 _GROUP = 131_072  # rows of a row group
@@ -29,6 +33,27 @@ class Parts:
 
     def __init__(self, objects: Objects) -> None:
         self.objects = objects
+        self._keeping, self._runs, self._mutex = Keeping(objects.db, "dataset"), 0, threading.Lock()
+
+    @contextlib.contextmanager
+    def kept(self) -> Iterator[None]:
+        """What is sealed inside is no gc's, also before a commit names it. Runs may overlap: the last one lets go."""
+        with self._mutex:
+            self._runs += 1
+        try:
+            yield
+        finally:
+            with self._mutex:
+                self._runs -= 1
+                if not self._runs:
+                    done, self._keeping = self._keeping, Keeping(self.objects.db, "dataset")
+                    with contextlib.suppress(Error):  # a lease that cannot be given back ends with this process
+                        done.__exit__(None)
+
+    def _lease(self) -> None:
+        with self._mutex:
+            if self._runs:
+                self._keeping.take().renew()
 
     def path(self, family: Family) -> str:
         assert family.oid is not None
@@ -41,13 +66,17 @@ class Parts:
     def table(self, family: Family, columns: Sequence[str]) -> pa.Table:
         if family.table is not None:
             return family.table.select(list(columns))
-        return pq.read_table(self.path(family), columns=list(columns), partitioning=None)
+        with _named(family):
+            return pq.read_table(self.path(family), columns=list(columns), partitioning=None, **_CHECKED)
 
     def rows(self, family: Family, columns: Sequence[str], rows: Any) -> pa.Table:
         """Some rows, by their sorted places; only the row groups that hold them are read."""
         if family.table is not None:
             return family.table.select(list(columns)).take(pa.array(rows))
-        file = pq.ParquetFile(self.path(family))
+        with _named(family):
+            return self._picked(pq.ParquetFile(self.path(family), **_CHECKED), columns, rows)
+
+    def _picked(self, file: pq.ParquetFile, columns: Sequence[str], rows: Any) -> pa.Table:
         sizes = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
         starts = np.concatenate([[0], np.cumsum(sizes)])
         groups = np.searchsorted(starts, rows, side="right") - 1
@@ -69,6 +98,7 @@ class Parts:
         if family.oid is not None:
             return family
         assert family.table is not None
+        self._lease()
         file = self._written(family.table)
         size = file.stat().st_size
         try:
@@ -81,6 +111,7 @@ class Parts:
         file = self.objects.tmp / f"family-{os.getpid()}-{next(_counter)}.parquet"
         try:
             self.objects.tmp.mkdir(exist_ok=True)
+            disk.step("write")
             pq.write_table(table, file, row_group_size=_group(table), use_dictionary=_repeating(table), **_SETTINGS)
         except OSError as error:
             file.unlink(missing_ok=True)
@@ -99,7 +130,19 @@ _SETTINGS = {
     "data_page_version": "1.0",
     "write_statistics": True,
     "store_schema": True,
+    "write_page_checksum": True,
 }
+_CHECKED = {"page_checksum_verification": True}
+
+
+@contextlib.contextmanager
+def _named(family: Family) -> Iterator[None]:
+    """What Arrow says of a file that cannot be read, as ours."""
+    try:
+        yield
+    except (OSError, pa.ArrowException) as error:
+        told = str(error).splitlines()[0]
+        raise Corrupt(f"part {family.oid} cannot be read: {told}", hint="Run memlake fsck --full.") from error
 
 
 def loose(table: pa.Table) -> Family:

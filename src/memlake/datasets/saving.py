@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from memlake.datasets import frames, names, record
@@ -11,7 +11,7 @@ from memlake.datasets.frames import Frame
 from memlake.datasets.ground import Ground
 from memlake.datasets.names import FIRST, Semver
 from memlake.datasets.record import Version
-from memlake.errors import AlreadyExists, Conflict, InvalidInput, Nothing
+from memlake.errors import AlreadyExists, Conflict, InvalidInput, Nothing, Unavailable
 from memlake.objects.layout import now
 from memlake.records import Entry
 
@@ -30,6 +30,10 @@ class Wanted(NamedTuple):
     tags: Sequence[str] | None = None
 
 
+class Collected(Unavailable):
+    """Parts that were remembered, and that a gc took before a commit could name them."""
+
+
 class Saved(NamedTuple):
     version: Version
     new: bool  # False: the newest version says the same already
@@ -42,7 +46,8 @@ def save(ground: Ground, wanted: Wanted, frame: Frame, told: Mapping[str, Any]) 
     check(wanted)
     for attempt in range(_TRIES):
         try:
-            return _save_once(ground, wanted, sealed, content, told)
+            with ground.here.history.db.write():  # counted, named and committed in one
+                return _save_once(ground, wanted, sealed, content, told)
         except (Conflict, Nothing):  # another took the number meanwhile: count again
             time.sleep(_PAUSE * min(attempt, 10))
     raise Conflict(f"{wanted.name}: others save so fast that no version number stays free. Nothing was saved.")
@@ -95,8 +100,14 @@ def _number(wanted: Wanted, there: list[Semver]) -> Semver:
 
 
 def _manifest(ground: Ground, frame: Frame) -> str:
+    objects = ground.here.history.objects
     links = sorted({family.oid for family in frame.families() if family.oid})
-    return ground.here.history.objects.write(frames.manifest(frame), links=links)
+    if objects.missing(links):
+        raise Collected(
+            "what was remembered of this work was collected meanwhile. Nothing was saved.", hint="Run it again."
+        )
+    objects.adopt(links)
+    return objects.write(frames.manifest(frame), links=links)
 
 
 def write(ground: Ground, version: Version, message: str, *, old: Entry | None, undoable: bool = True) -> None:
@@ -113,28 +124,29 @@ def _edited(ground: Ground, newest: Version, wanted: Wanted, told: Mapping[str, 
         "description": wanted.description,
         "attrs": tuple(wanted.attrs) if wanted.attrs is not None else None,
         "tags": tuple(wanted.tags) if wanted.tags is not None else None,
-        "params": {**newest.params, **told["params"]} if told.get("params") else None,
-        "metrics": {**newest.metrics, **told["metrics"]} if told.get("metrics") else None,
+        "params": told.get("params") or None,
+        "metrics": told.get("metrics") or None,
     }
     return edit(ground, newest, {key: value for key, value in changes.items() if value is not None})
 
 
-Changes = Mapping[str, Any] | Callable[[Version], Mapping[str, Any]]
+_MERGED = ("params", "metrics")  # named values, each with an editor of its own: what is not named in a change stays
 
 
-def edit(ground: Ground, version: Version, changes: Changes, message: str = "", *, undoable: bool = True) -> Version:
+def edit(
+    ground: Ground, version: Version, changes: Mapping[str, Any], message: str = "", *, undoable: bool = True
+) -> Version:
     """Change what a record says of its rows. Others may edit it at the same time: theirs stays."""
     for attempt in range(_TRIES):
         entry = ground.entries(version.name, ground.head_of_branch()).get(version.semver)
         if entry is None:
             return version
         current = ground.read(entry)
-        new = changes(current) if callable(changes) else changes
-        made = current._replace(**new)
+        made = current._replace(**{key: _added(current, key, value) for key, value in changes.items()})
         if made == current:
             return current
         try:
-            told = message or f"edit {made.spec}: {', '.join(new)}"
+            told = message or f"edit {made.spec}: {', '.join(changes)}"
             write(ground, made, told, old=entry, undoable=undoable)
             return made
         except (Conflict, Nothing):
@@ -142,13 +154,13 @@ def edit(ground: Ground, version: Version, changes: Changes, message: str = "", 
     raise Conflict(f"{version.spec} is changed by others all the time. Nothing was changed.")
 
 
+def _added(current: Version, key: str, value: Any) -> Any:
+    return {**getattr(current, key), **value} if key in _MERGED else value
+
+
 def merge_into(ground: Ground, version: Version, field: str, values: Mapping[str, Any]) -> Version:
     """Add params or metrics to what a record has."""
-
-    def merged(now: Version) -> Mapping[str, Any]:
-        return {field: {**getattr(now, field), **values}}
-
-    return edit(ground, version, merged, f"{field} of {version.spec}", undoable=False)
+    return edit(ground, version, {field: values}, f"{field} of {version.spec}", undoable=False)
 
 
 def move(ground: Ground, name: str, to: str) -> list[str]:

@@ -15,7 +15,7 @@ from itertools import accumulate
 from pathlib import Path
 
 from memlake.errors import Corrupt, InvalidInput, NotFound, Purged
-from memlake.objects import packs
+from memlake.objects import disk, packs
 from memlake.objects.chunks import decode_list
 from memlake.objects.db import Database, Row
 from memlake.objects.layout import tick
@@ -70,9 +70,12 @@ class Objects:
             digest = hashlib.file_digest(stream, "sha256").digest()
             size = stream.tell()
             os.fsync(stream.fileno())  # the long part of it, before the lock
+        damaged = self._is_damaged(digest)
         with self.db.write():
             # The name is the content, so another may be storing, purging or collecting this very part: under the lock.
             refuse_purged(self.db, [digest])
+            if damaged:
+                self.parts.delete(part_name(digest))
             self.parts.put(part_name(digest), file)
             now = tick(self.db)
             joined = b"".join(map(bytes.fromhex, links)) or None
@@ -82,6 +85,14 @@ class Objects:
                     (digest, size, PART, now, joined),
                 )
         return digest.hex()
+
+    def _is_damaged(self, digest: bytes) -> bool:
+        """Whether a part that lies here already is not what its name says: then the new file heals it."""
+        path = self.parts.local_path(part_name(digest))
+        if path is None:
+            return False
+        with disk.named_errors(f"reading {path}"), path.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").digest() != digest
 
     def _touch(self, digest: bytes, now: int, links: bytes | None) -> bool:
         """Rely on an object that is already there: takes it back from gc. False when it is not there."""
