@@ -50,7 +50,7 @@ class Engine:
     def __init__(self, store: Parts, recall: Recall, folder: Path, run_call: Callable[[Engine, Call], Frame]) -> None:
         self.parts, self.recall, self._run_call = store, recall, run_call
         self.vectors = Vectors(folder / "index" / "columns", store)
-        self.con = connect(folder / "tmp")
+        self._tmp = folder / "tmp"
         self.sealing = False  # a save: fragments become parts as they come, so that few are in memory
         self.ran: list[Ran] = []
         self._frames: dict[int, Frame] = {}
@@ -58,8 +58,14 @@ class Engine:
         self._names = itertools.count()
         self._plans: list[Plan] = []  # kept, so that an id stays theirs
 
+    @functools.cached_property
+    def con(self) -> duckdb.DuckDBPyConnection:
+        """Opened when a step asks: what is all remembered needs none."""
+        return connect(self._tmp)
+
     def close(self) -> None:
-        self.con.close()
+        if "con" in vars(self):
+            self.con.close()
 
     # -- answers ------------------------------------------------------------------------------
 

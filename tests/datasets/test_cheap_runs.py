@@ -1,4 +1,4 @@
-"""Rows get keys of their own, to be remembered one by one, only once a function has cost as much as the keys will."""
+"""What a run does without: keys of rows before a function cost as much, and an engine where all is remembered."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import memlake as ml
+from memlake.datasets import engine as engines
 from memlake.datasets.calling import Calling
 
 ROWS = 100_000
@@ -58,3 +59,22 @@ def test_few_rows_of_a_slow_function_are_remembered_one_by_one(datasets: Any, ke
     with datasets.run(again) as engine:
         engine.frame(again.plan)
     assert (engine.ran[0].called, engine.ran[0].recalled) == (1, 20)
+
+
+def test_a_save_that_is_all_remembered_opens_no_connection(datasets: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def slow(x: int) -> int:
+        time.sleep(0.001)
+        return x + 1
+
+    def save() -> Any:
+        return datasets.read_dataset("numbers").map(y=slow).save("made")
+
+    datasets.read_values(x=list(range(100))).save("numbers")
+    save()
+    opened: list[Path] = []
+    real = engines.connect
+    monkeypatch.setattr(engines, "connect", lambda tmp: opened.append(tmp) or real(tmp))
+    assert save().reused
+    assert opened == []
+    datasets.read_dataset("numbers").filter(ml.C("x") > 50).count()
+    assert len(opened) == 1
