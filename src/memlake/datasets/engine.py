@@ -7,6 +7,7 @@ that already lie in fragments, only what is new is made; anything else is run an
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
