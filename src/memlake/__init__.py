@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from memlake import datasets
     from memlake.client import Agent
+    from memlake.datasets import metrics
     from memlake.datasets.chain import Chain
     from memlake.datasets.expressions import C, lit
     from memlake.datasets.files import AudioFile, File, ImageFile, TextFile, VideoFile
     from memlake.datasets.functions import func
+    from memlake.datasets.params import param
     from memlake.datasets.types import Vector
     from memlake.errors import (
         AlreadyExists,
@@ -84,8 +86,10 @@ _HOMES = {
     "func": ("memlake.datasets.functions", "func"),
     "init": ("memlake.repo", "init"),
     "lit": ("memlake.datasets.expressions", "lit"),
+    "metrics": ("memlake.datasets.metrics", ""),
     "move_dataset": ("memlake.reading", "move_dataset"),
     "open": ("memlake.repo", "open_repo"),
+    "param": ("memlake.datasets.params", "param"),
     "read_arrow": ("memlake.reading", "read_arrow"),
     "read_csv": ("memlake.reading", "read_csv"),
     "read_database": ("memlake.reading", "read_database"),
@@ -104,8 +108,8 @@ __all__ = [
     "Agent", "AlreadyExists", "AudioFile", "Author", "Branch", "C", "Chain", "Change", "Commit", "Conflict",
     "ConflictError", "Corrupt", "Denied", "Entry", "Error", "File", "ImageFile", "InvalidInput", "NotARepo",
     "NotFound", "Nothing", "Purged", "Repo", "Status", "Tag", "TextFile", "Unavailable", "Vector", "VideoFile",
-    "datasets", "delete_dataset", "func", "init", "lit", "move_dataset", "open", "read_arrow", "read_csv",
-    "read_database", "read_dataset", "read_hf", "read_json", "read_jsonl", "read_pandas", "read_parquet",
+    "datasets", "delete_dataset", "func", "init", "lit", "metrics", "move_dataset", "open", "param", "read_arrow",
+    "read_csv", "read_database", "read_dataset", "read_hf", "read_json", "read_jsonl", "read_pandas", "read_parquet",
     "read_polars", "read_records", "read_storage", "read_values",
 ]  # fmt: skip
 

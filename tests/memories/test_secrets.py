@@ -13,10 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memlake import secrets
 from memlake.errors import Denied, InvalidInput
-from memlake.memories import secrets
 from memlake.memories.record import Memory
-from memlake.memories.secrets import Secret, find, guard, guard_memory, guard_value, redact
+from memlake.memories.secrets import guard, guard_memory, guard_value
+from memlake.secrets import Secret, find, redact
 
 MEGABYTE = 1 << 20
 ALNUM = string.ascii_letters + string.digits

@@ -43,6 +43,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "purge": ('memlake purge --all-versions secret.txt --reason "leaked token"',),
     "config": ('memlake config --user user.name "Ada Lovelace"', "memlake config --list"),
     "help": ("memlake help commit",),
+    "run": ("memlake run train.py -p learning_rate=0.01", "memlake run train.py --params params.toml -- --fast"),
+    "runs": ("memlake runs", "memlake runs -n 5 --json"),
+    "runs show": ("memlake runs show 12",),
+    "runs promote": ("memlake runs promote 12 candidates",),
     "remember": (
         'memlake remember "User prefers commit messages in Chinese" --category preferences --tag git',
         'memlake remember "The API port is now 8080" --dry-run',

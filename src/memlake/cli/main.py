@@ -59,6 +59,10 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "reset": ("memlake.cli.restores", "Move the branch to a commit, or unstage paths."),
         "stash": ("memlake.cli.stashes", "Put changes aside, and take them back later."),
     },
+    "Datasets": {
+        "run": ("memlake.cli.runs", "Run a script with params, and tell what it saved."),
+        "runs": ("memlake.cli.runs", "List answers that were not saved, and keep them after all."),
+    },
     "Memory": {
         "remember": ("memlake.cli.remembers", "Keep one fact for later."),
         "recall": ("memlake.cli.recalls", "Find what was remembered."),

@@ -28,6 +28,9 @@ Every document is one object with `"schema_version": 1` and these keys:
     reflog      moves               Move
     remember    memory_id, decision, rule, why, content, other_id, review, scores, dry_run, warnings,
                                     repo
+    runs        runs                {number, time, action, rows, seconds, kept, provenance}; `rows` null: not all were
+                                    asked for; `kept` empty, or why the rows are not; `runs show` one as run
+    runs promote  dataset           the version that was saved
     show        commits, files      Commit with `changes`, and `metrics`, `params`, `uses` where it has them; for
                                     each REV:PATH a file, as cat
     stash list  stashes             Stash

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from memlake.datasets import aligned, answers, executors, hashes, parts, storages
+from memlake.datasets import aligned, answers, executors, hashes, params, parts, storages
 from memlake.datasets.answers import Answer
 from memlake.datasets.engine import Engine, Ran
 from memlake.datasets.expressions import quoted
@@ -32,6 +33,7 @@ _FLUSH = 1.0  # seconds of work a kill may cost
 _KEYED = 2e-6  # seconds a row's key costs: no shard gets keys before functions took as long
 Array = np.ndarray[Any, Any]
 Progress = Callable[[str, int, int], None]
+_WARNED: set[tuple[str, str]] = set()
 
 
 @dataclass
@@ -391,20 +393,30 @@ class Calling:
 
 
 class Told:
-    """What a run tells the outside, and what it is told: fingerprints with the params in force, and progress."""
+    """What the steps of a run share: fingerprints with the params in force, each made once, and progress."""
 
-    def __init__(self, params: Mapping[str, Any], progress: Any, cache: Path | None = None) -> None:
-        self._params, self.progress, self.cache = params, progress, cache
-        self._known: dict[int, Fingerprint] = {}
+    def __init__(self, progress: Any, cache: Path | None = None) -> None:
+        self.progress, self.cache = progress, cache
+        self._known: dict[int, tuple[Call, Fingerprint]] = {}  # the call is kept, or its id would be given to another
 
     def fingerprint(self, call: Call) -> Fingerprint:
         if id(call) not in self._known:
-            self._known[id(call)] = fingerprint(_everything(call), params=self._params)
-        return self._known[id(call)]
+            self._known[id(call)] = call, printed(call.function)
+            _warn(call, self._known[id(call)][1])
+        return self._known[id(call)][1]
 
 
-def _everything(call: Call) -> Callable[..., Any]:
-    return call.function
+def printed(function: Callable[..., Any]) -> Fingerprint:
+    """A function with the params it asks for."""
+    return fingerprint(function, given=params.given)
+
+
+def _warn(call: Call, print_: Fingerprint) -> None:
+    """Once in a process for each thing that cannot be seen through."""
+    for one in opaque_in(call, print_):
+        if (call.name, one.name) not in _WARNED:
+            _WARNED.add((call.name, one.name))
+            warnings.warn(f"{call.name}(): {one.hint}", stacklevel=2)
 
 
 def function_key(call: Call, print_: Fingerprint) -> str:
@@ -412,7 +424,7 @@ def function_key(call: Call, print_: Fingerprint) -> str:
     reads = [(call.columns.index(first), rest) for first, _, rest in (p.partition(".") for p in call.binds.values())]
     made = [told_field(one) for one in call.made]
     names = [one.name for one in call.made] if call.kind == "gen" else []  # a gen's are inside its answers
-    setup = [(name, fingerprint(make).key) for name, make in sorted(call.setup.items())]
+    setup = [(name, printed(make).key) for name, make in sorted(call.setup.items())]
     return hashes.of(
         call.kind, print_.key, list(call.binds), reads, repr(dict(call.wanted)), made, names, call.single, setup
     )
@@ -425,7 +437,7 @@ def told_field(one: pa.Field) -> tuple[Any, ...]:
 
 def opaque_in(call: Call, print_: Fingerprint) -> tuple[Opaque, ...]:
     """What cannot be seen through, in the function and in what sets it up."""
-    return (*print_.opaque, *(one for make in call.setup.values() for one in fingerprint(make).opaque))
+    return (*print_.opaque, *(one for make in call.setup.values() for one in printed(make).opaque))
 
 
 def _places(engine: Engine, fragment: Fragment) -> Array:

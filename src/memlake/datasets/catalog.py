@@ -54,7 +54,7 @@ def _row(one: Version) -> dict[str, Any]:
         "params": json.dumps(dict(one.params)),
         "metrics": json.dumps(dict(one.metrics)),
         "parents": [parent["spec"] for parent in told.get("parents", ())],
-        "storages": list(told.get("storages", ())),
+        "storages": [storage["uri"] for storage in told.get("storages", ())],
         "source": told.get("source"),
         "content": one.content,
         "deleted": one.deleted is not None,

@@ -257,7 +257,7 @@ class Chain:
     @property
     def arrow_schema(self) -> pa.Schema:
         if any(map(is_unknown, self.plan.schema)):
-            return self.limit(16)._datasets.table(self.limit(16), noted=False).schema
+            return self._datasets.table(self.limit(16)).schema
         return self.plan.schema
 
     @property

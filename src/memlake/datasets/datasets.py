@@ -10,15 +10,30 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from memlake.datasets import aligned, calling, catalog, damage, keys, listings, names, saving, sources, storages
+from memlake.datasets import (
+    aligned,
+    calling,
+    catalog,
+    damage,
+    keys,
+    listings,
+    names,
+    process,
+    provenance,
+    runs,
+    saving,
+    sources,
+    storages,
+)
 from memlake.datasets.chain import Chain
-from memlake.datasets.engine import Engine
+from memlake.datasets.engine import Engine, Ran
 from memlake.datasets.frames import Frame
 from memlake.datasets.ground import Ground
-from memlake.datasets.plan import Origin, Plan, Source
+from memlake.datasets.plan import Limit, Origin, Plan, Source
 from memlake.datasets.progress import Progress
 from memlake.datasets.record import Version
-from memlake.datasets.saving import Wanted
+from memlake.datasets.runs import Run
+from memlake.datasets.saving import Saved, Wanted
 from memlake.errors import InvalidInput, Nothing, Purged, RowFailed
 from memlake.objects.layout import now
 
@@ -121,11 +136,12 @@ class Datasets:
     def run(self, chain: Chain) -> Iterator[Engine]:
         """An engine for one chain."""
         listings.reach(self.ground)
-        told = calling.Told({}, Progress(chain._settings.progress), self.ground.folder / "cache")
+        told = calling.Told(Progress(chain._settings.progress), self.ground.folder / "cache")
         engine = Engine(
             self.ground.parts, self.ground.recall, self.ground.folder,
             lambda on, call: calling.Calling(on, call, told).run(),
         )  # fmt: skip
+        engine.shared = told
         try:
             with self.ground.parts.kept():
                 yield engine
@@ -138,12 +154,31 @@ class Datasets:
         finally:
             engine.close()
 
-    def table(self, chain: Chain, action: str = "", *, noted: bool = True) -> pa.Table:
-        return self._twice(chain, lambda engine: engine.table(chain.plan))
+    def table(self, chain: Chain, action: str = "") -> pa.Table:
+        begun = time.time()
+        found, engine = self._twice(chain, lambda engine: (engine.table(chain.plan), engine))
+        if action:
+            plan, most = (chain.plan, None) if action != "show" else _beneath(chain.plan)
+            self._note_run(plan, engine, action, begun, runs.of_table(found, most))
+        return found
 
     def batches(self, chain: Chain, action: str = "") -> Iterator[pa.RecordBatch]:
+        begun = time.time()
         with self.run(chain) as engine:
-            yield from engine.reader(chain.plan)
+            reader = engine.reader(chain.plan)
+            result = runs.Result(reader.schema)
+            try:
+                for batch in reader:
+                    result.add(batch)
+                    yield batch
+                result.is_whole = True
+            finally:
+                if result.is_whole or result.rows:  # else it failed at once
+                    self._note_run(chain.plan, engine, action, begun, result)
+
+    def _note_run(self, plan: Plan, engine: Engine, action: str, begun: float, result: runs.Result) -> None:
+        with contextlib.suppress(Exception):  # whatever may be wrong with a note, the answer is there
+            runs.record(self.ground, action, self._made(plan, engine, begun), result)
 
     def answer(self, chain: Chain) -> Any:
         return self._twice(chain, lambda engine: engine.rows(chain.plan))
@@ -164,7 +199,7 @@ class Datasets:
     def _sealed(self, chain: Chain, engine: Engine) -> Frame:
         engine.need(chain.plan)
         engine.sealing = True
-        key = keys.plan_key(chain.plan)
+        key = keys.plan_key(chain.plan, engine.shared)
         found = self.ground.recall.frame(key) if key and not chain._settings.recompute else None
         if found is None:
             found = self.ground.parts.seal(aligned.compacted(engine, engine.frame(chain.plan).settled()))
@@ -174,7 +209,9 @@ class Datasets:
 
     def persisted(self, chain: Chain) -> Plan:
         frame, _ = self.frame(chain)
-        return Source(frame.schema, (), Origin("persisted", ""), lambda: frame, None, frame.content)
+        return Source(
+            frame.schema, (), Origin("persisted", "", {"plan": chain.plan}), lambda: frame, None, frame.content
+        )
 
     # -- keeping ------------------------------------------------------------------------------
 
@@ -199,14 +236,28 @@ class Datasets:
         made.reused = not saved.new
         return made
 
-    def _saved(self, chain: Chain, wanted: Wanted) -> saving.Saved:
+    def _saved(self, chain: Chain, wanted: Wanted) -> Saved:
         begun = time.time()
         with self.ground.parts.kept():
             frame, engine = self.frame(chain)
-            return saving.save(self.ground, wanted, frame, self._told(chain, engine, begun))
+            told = provenance.fields(provenance.finished(self._made(chain.plan, engine, begun)))
+            saved = saving.save(self.ground, wanted, frame, told)
+        process.note(self.ground, saved.version, is_new=saved.new)
+        engine.shared.progress.say(_said(saved, engine.ran, told["provenance"]["functions"]))
+        return saved
 
-    def _told(self, chain: Chain, engine: Engine, begun: float) -> Mapping[str, Any]:
-        return {"provenance": {"seconds": time.time() - begun}}
+    def _made(self, plan: Plan, engine: Engine, begun: float) -> dict[str, Any]:
+        return provenance.gather(plan, engine.shared, self.ground.here.author, time.time() - begun)
+
+    def promote(self, number: int, name: str) -> Chain:
+        """Keep the rows that a run of before gave as a dataset, with the provenance it has."""
+        run = runs.get(self.ground, number)
+        wanted = Wanted(names.check_name(name), description=f"of run {run.number} ({run.action})")
+        with self.ground.parts.kept():
+            frame = self.ground.parts.seal(runs.frame(self.ground, run))
+            saved = saving.save(self.ground, wanted, frame, provenance.fields(dict(run.provenance)))
+        process.note(self.ground, saved.version, is_new=saved.new)
+        return self.read_dataset(saved.version.spec)
 
     # -- what is kept -------------------------------------------------------------------------
 
@@ -218,6 +269,24 @@ class Datasets:
         if not found:
             self.ground.find(full)  # says what is there instead
         return [one for one in found if deleted or not one.deleted]
+
+    def compare(self, name: str) -> list[dict[str, Any]]:
+        """Params and metrics of every version, oldest first; None where a version has none of that name."""
+        found = self.versions(name)
+        params = dict.fromkeys(key for one in found for key in one.params)
+        metrics = dict.fromkeys(key for one in found for key in one.metrics)
+        return [
+            {"version": one.version, "created": one.created, "rows": one.rows,
+             "params": {**params, **one.params}, "metrics": {**metrics, **one.metrics}}
+            for one in found
+        ]  # fmt: skip
+
+    def runs(self) -> list[Run]:
+        """Chains that ended in an answer instead of a save, newest first."""
+        return list(runs.known(self.ground))
+
+    def run_of(self, number: int) -> Run:
+        return runs.get(self.ground, number)
 
     def all(self, *, deleted: bool = False) -> list[Version]:
         return list(self.ground.all(deleted=deleted))
@@ -253,3 +322,19 @@ class Datasets:
     def move_dataset(self, name: str, to: str) -> list[str]:
         """Rename a dataset with all its versions, in one commit."""
         return saving.move(self.ground, names.check_name(name), names.check_name(to))
+
+
+def _beneath(plan: Plan) -> tuple[Plan, int | None]:
+    """What `show` shows the first rows of, and how many rows say that there are more."""
+    return (plan.inputs[0], plan.count) if isinstance(plan, Limit) else (plan, None)
+
+
+def _said(saved: Saved, ran: Sequence[Ran], functions: Sequence[Any]) -> str:
+    """One line for a person: what came of a save."""
+    version = saved.version
+    if not saved.new:
+        return f"{version.spec} holds the same {version.rows:,} rows already"
+    called = max((one.called for one in ran), default=0)
+    recalled = min((one.recalled for one in ran), default=version.rows)
+    counts = f" ({called:,} computed, {recalled:,} recalled)" if functions else ""
+    return f"saved {version.spec}: {version.rows:,} rows{counts}"

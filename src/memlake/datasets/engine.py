@@ -54,6 +54,7 @@ class Engine:
         self._tmp = folder / "tmp"
         self.sealing = False  # a save: fragments become parts as they come, so that few are in memory
         self.ran: list[Ran] = []
+        self.shared: Any = None  # among the function steps of this run: calling.Told
         self._frames: dict[int, Frame] = {}
         self._needs: dict[int, Columns] = {}
         self._names = itertools.count()

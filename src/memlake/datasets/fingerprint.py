@@ -33,6 +33,7 @@ from memlake.datasets.reaching import (
     Missing,
     Read,
     absolute,
+    asks,
     closure,
     content,
     doing,
@@ -44,6 +45,8 @@ from memlake.datasets.states import join, scalar
 
 EDITION = "1"  # raise it when what is followed changes: every key is then another
 NOTHING: Mapping[str, Any] = types.MappingProxyType({})
+Given = Callable[[frozenset[str] | None], Mapping[str, Any]]
+PARAM = ("memlake.datasets.params", "param")
 SLOTS = (
     types.MemberDescriptorType,
     types.GetSetDescriptorType,
@@ -68,20 +71,28 @@ class Fingerprint(NamedTuple):
     source: str
     libraries: Mapping[str, str]
     opaque: tuple[Opaque, ...]
+    params: Mapping[str, Any] = NOTHING  # that it asks for and that were set from outside
 
 
-def fingerprint(function: Callable[..., Any], *, params: Mapping[str, Any] = NOTHING) -> Fingerprint:
-    """What a function is, with all it reaches and the parameters it is given."""
-    walk = _Walk()
+def fingerprint(
+    function: Callable[..., Any], *, params: Mapping[str, Any] = NOTHING, given: Given = lambda _: NOTHING
+) -> Fingerprint:
+    """What a function is, with all it reaches and the parameters it is given.
+
+    `given` tells what was set from outside for the params a function asks for by `ml.param(name)`.
+    """
+    walk, asked = _Walk(), NOTHING
     try:
         work = walk.token(function, "the function")
-        given = join("params", *(join(name, walk.token(params[name], name)) for name in sorted(params)))
-        key = join("fingerprint", EDITION.encode(), work, given, walk.wanted(function), *walk.definitions())
+        told = join("params", *(join(name, walk.token(params[name], name)) for name in sorted(params)))
+        rest = [walk.wanted(function), *walk.definitions()]
+        asked = given(walk.params()) if walk.params() != frozenset() else NOTHING
+        rest += [join("param", name.encode(), walk.token(asked[name], name)) for name in sorted(asked)]
+        key = join("fingerprint", EDITION.encode(), work, told, *rest)
     except RecursionError:
         key = walk.hidden(function, "something it holds is nested too deeply")
-    return Fingerprint(
-        key.hex(), "\n".join(walk.texts()), dict(sorted(walk.libraries.items())), tuple(dict.fromkeys(walk.opaque))
-    )
+    libraries, opaque = dict(sorted(walk.libraries.items())), tuple(dict.fromkeys(walk.opaque))
+    return Fingerprint(key.hex(), "\n".join(walk.texts()), libraries, opaque, asked)
 
 
 class _Walk:
@@ -99,6 +110,7 @@ class _Walk:
         self._open: dict[int, int] = {}
         self._trail: list[str] = []
         self._texts: list[origins.Text] = []
+        self._named: set[str | None] = set()  # params
         self._numbers: dict[int, int] = {}
         self._definitions: list[tuple[Any, Callable[[], bytes]]] = []
 
@@ -205,6 +217,8 @@ class _Walk:
         if library is None:
             return self._define(function, self._own_function)
         name = self._library(library, f"{module}.{code.co_qualname}")
+        if (module, code.co_name) == PARAM and self._trail[-1].rpartition(".")[2] != "param":
+            self._named.add(None)  # under another name: what it is called with is not followed
         if code.co_qualname == "singledispatch.<locals>.wrapper":
             return join("made", name, self._mapping(function.__dict__["registry"]))
         # A function made by a library on the spot, as its decorators do, holds what it was given.
@@ -214,6 +228,7 @@ class _Walk:
         code = function.__code__
         self._note(origins.text_of_code(code))
         self.libraries["python"] = PYTHON
+        self._named.update(asks(code, "param"))
         return join("function", doing(code), *self._held(function))
 
     def _held(self, function: types.FunctionType) -> Iterator[bytes]:
@@ -398,6 +413,12 @@ class _Walk:
         if found is not value:
             return self.hidden(value, f"{module}.{name} is something else")
         return join("global", self._name(module, name), self._mapping(getattr(value, "__dict__", {}), attributes=True))
+
+    def params(self) -> frozenset[str] | None:
+        """The params that are asked for; None when it may be any."""
+        if origins.OWN not in self.libraries:
+            return frozenset()  # `param` is then a name of the user's own
+        return None if None in self._named else frozenset(name for name in self._named if name is not None)
 
     # -- the text
 

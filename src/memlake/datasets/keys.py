@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 from memlake.datasets import hashes
-from memlake.datasets.calling import function_key, opaque_in
-from memlake.datasets.fingerprint import fingerprint
+from memlake.datasets.calling import Told, function_key, opaque_in
 from memlake.datasets.plan import Call, Plan
 
 
-def plan_key(plan: Plan) -> str | None:
+def plan_key(plan: Plan, run: Told) -> str | None:
     """Equal for chains that mean the same over the same content; None when doing it again may give something else."""
     known: dict[int, str] = {}
     for node in plan.walk():
-        told = _own(node)
+        told = _own(node, run)
         if told is None:
             return None
         known[id(node)] = hashes.of(told, node.schema.names, *(known[id(one)] for one in node.inputs))
     return known[id(plan)]
 
 
-def _own(node: Plan) -> object:
+def _own(node: Plan, run: Told) -> object:
     if not isinstance(node, Call):
         return node.key()
-    print_ = fingerprint(node.function)
+    print_ = run.fingerprint(node)
     if opaque_in(node, print_):
         return None
     return ("call", function_key(node, print_), sorted(node.binds.items()), _names(node))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from memlake.datasets import RECALL
+from memlake.datasets import RECALL, runs
 from memlake.datasets.datasets import Datasets
 from memlake.datasets.ground import Ground
 from memlake.datasets.parts import Parts
@@ -24,4 +24,5 @@ class Store:
         return Datasets(Ground(here, self._folder, self._parts, self.recall, branch, group))
 
     def close(self) -> None:
+        runs.wait()
         self.recall.close()

@@ -18,6 +18,10 @@ class Progress:
     def __init__(self, wanted: bool | None = None) -> None:
         self._wanted = sys.stderr.isatty() if wanted is None else wanted
 
+    def say(self, line: str) -> None:
+        if self._wanted:
+            sys.stderr.write(f"{line}\n")
+
     @contextlib.contextmanager
     def __call__(self, name: str, total: int) -> Iterator[Callable[[int], None]]:
         if not self._wanted:

@@ -145,6 +145,37 @@ def _reads(code: CodeType) -> Iterator[Read | Import]:
             yield Read(step.argval, _attributes(steps, number), is_global=True)
 
 
+def asks(code: CodeType, called: str) -> Iterator[str | None]:
+    """The texts that a function of this name is called with first; None where the text is not written out."""
+    steps = [step for step in _listed(code, code.co_exceptiontable) if step.opname not in SILENT - {"PUSH_NULL"}]
+    for number, step in enumerate(steps):
+        if isinstance(step.argval, CodeType):
+            yield from asks(step.argval, called)
+        elif step.argval != called or step.opcode in CONSTANT:
+            continue
+        elif step.opname.startswith("LOAD_"):
+            yield _first_text(
+                [each for each in steps[number + 1 : number + 2] if each.opname != "PUSH_NULL"] + steps[number + 2 :]
+            )
+        elif step.opname == "IMPORT_FROM" and steps[number + 1].argval != called:
+            yield None  # under another name
+
+
+def _first_text(steps: list[dis.Instruction]) -> str | None:
+    """The text that is loaded first for a call; None when anything is made of it before it is handed over."""
+    text = steps[0].argval if steps and steps[0].opcode in CONSTANT else None
+    depth = 1  # of the stack, the text and what lies on it
+    for step in steps[1:] if isinstance(text, str) else ():
+        effect = dis.stack_effect(step.opcode, step.arg, jump=False)
+        if step.opname.startswith("CALL") and depth + effect < 1:
+            return text
+        is_taken = depth - (1 - effect) < 1 or (step.opname in ATTRIBUTES and depth == 1)
+        if step.opcode in JUMPS or (is_taken and step.opname != "PRECALL"):
+            return None
+        depth += effect
+    return None
+
+
 def _attributes(steps: list[dis.Instruction], number: int) -> tuple[str, ...]:
     end = number + 1
     while end < len(steps) and steps[end].opname in ATTRIBUTES:

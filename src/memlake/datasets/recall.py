@@ -188,9 +188,13 @@ class Recall:
 
     # -- runs ---------------------------------------------------------------------------------
 
-    def keep_run(self, told: Mapping[str, Any], plan: bytes | None) -> int:
+    def keep_run(self, told: Mapping[str, Any], plan: bytes | None, newest: int) -> int:
+        """Remember a run, and let go of those before the newest; 0 where it could not be."""
         sql = "INSERT INTO run(made, told, plan) VALUES(?, ?, ?)"
-        return self._run(sql, (now(), json.dumps(dict(told)).encode(), plan))
+        number = self._run(sql, (now(), json.dumps(dict(told), default=str).encode(), plan))
+        if number > newest:
+            self._run("DELETE FROM run WHERE id <= ?", (number - newest,))
+        return number
 
     def runs(self) -> list[tuple[int, int, dict[str, Any], bytes | None]]:
         rows = self._rows("SELECT id, made, told, plan FROM run ORDER BY id DESC")

@@ -126,6 +126,7 @@ def _edited(ground: Ground, newest: Version, wanted: Wanted, told: Mapping[str, 
         "tags": tuple(wanted.tags) if wanted.tags is not None else None,
         "params": told.get("params") or None,
         "metrics": told.get("metrics") or None,
+        "provenance": _of_params(told),
     }
     return edit(ground, newest, {key: value for key, value in changes.items() if value is not None})
 
@@ -154,13 +155,24 @@ def edit(
     raise Conflict(f"{version.spec} is changed by others all the time. Nothing was changed.")
 
 
+def _of_params(told: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Of how rows were made again, only the params are news."""
+    details = told.get("provenance", {}).get("params")
+    return {"params": details} if details else None
+
+
 def _added(current: Version, key: str, value: Any) -> Any:
+    if key == "provenance":
+        return {**current.provenance, "params": {**current.provenance.get("params", {}), **value["params"]}}
     return {**getattr(current, key), **value} if key in _MERGED else value
 
 
-def merge_into(ground: Ground, version: Version, field: str, values: Mapping[str, Any]) -> Version:
-    """Add params or metrics to what a record has."""
-    return edit(ground, version, {field: values}, f"{field} of {version.spec}", undoable=False)
+def merge_into(
+    ground: Ground, version: Version, field: str, values: Mapping[str, Any], details: Mapping[str, Any] | None = None
+) -> Version:
+    """Add params or metrics to what a record has; `details` of params go to its provenance."""
+    changes = {field: values, **({"provenance": {"params": details}} if details else {})}
+    return edit(ground, version, changes, f"{field} of {version.spec}", undoable=False)
 
 
 def move(ground: Ground, name: str, to: str) -> list[str]:

@@ -1,0 +1,182 @@
+"""run and runs: a script with its params, and chains that ended in an answer instead of a save."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+
+import click
+
+from memlake import config
+from memlake.cli import words
+from memlake.cli.arguments import SplitCommand, after_dashes, json_option, pass_screen, screen
+from memlake.cli.screen import Screen
+from memlake.errors import NotFound, Usage
+from memlake.repo import open_for_memories
+
+if TYPE_CHECKING:
+    from memlake.datasets.datasets import Datasets
+    from memlake.datasets.runs import Run
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+# -- running a script ------------------------------------------------------------------------------
+
+
+@click.command(cls=SplitCommand)
+@click.argument("script", type=click.Path())
+@click.option("-p", "--param", "given", multiple=True, metavar="NAME=VALUE", help="Set a param of the script.")
+@click.option("--params", "file", metavar="FILE", type=click.Path(), help="Params from a TOML or JSON file.")
+@pass_screen
+def run(screen: Screen, /, *, script: str, given: tuple[str, ...], file: str | None) -> int:
+    """Run a Python script with params, as `ml.param(NAME)` gives them. What follows `--` are its own arguments.
+
+    Its exit code is passed on. At the end stands what it saved and measured.
+    """
+    for path in (script, *([file] if file else [])):
+        if not os.path.isfile(path):
+            raise NotFound(f"there is no file {words.clean(path)!r}. Nothing was run.")
+    with tempfile.TemporaryDirectory() as folder:
+        report = os.path.join(folder, "report")
+        command = [sys.executable, script, *(after_dashes() or ())]
+        code = _wait(subprocess.Popen(command, env=_environment(_params(given), file, report)))
+        for line in _told(_read(report)):
+            screen.note(words.clean(line))
+    return code
+
+
+def _params(given: Sequence[str]) -> dict[str, str]:
+    for one in given:
+        if "=" not in one or one.startswith("="):
+            raise Usage(f"-p takes NAME=VALUE, not {words.clean(one)!r}. Nothing was run.", hint="Like: -p rate=0.01")
+    return {name: value for name, _, value in (one.partition("=") for one in given)}
+
+
+def _environment(params: dict[str, str], file: str | None, report: str) -> dict[str, str]:
+    """As ours, with the params: they reach the workers of the script too."""
+    made = {**config.environment(), "MEMLAKE_RUN_REPORT": report}
+    made |= {"MEMLAKE_RUN_PARAMS": json.dumps(params)} if params else {}
+    return made | ({"MEMLAKE_PARAMS_FILE": os.path.abspath(file)} if file else {})
+
+
+def _wait(process: subprocess.Popen[bytes]) -> int:
+    """Until the script ends; ^C is its to answer, for it got the signal too."""
+    while True:
+        with suppress(KeyboardInterrupt):
+            code = process.wait()
+            return code if code >= 0 else 128 - code  # as a shell tells of a signal
+
+
+def _read(report: str) -> list[dict[str, Any]]:
+    try:
+        with open(report, encoding="utf-8") as file:
+            return [json.loads(line) for line in file]
+    except FileNotFoundError:  # it saved nothing
+        return []
+
+
+def _told(lines: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Each version once, as it was last; then the metrics."""
+    saved: dict[str, dict[str, Any]] = {}
+    for one in lines:
+        if "saved" in one:
+            saved[one["saved"]] = {**one, "new": one["new"] or saved.get(one["saved"], one)["new"]}
+    for spec, one in saved.items():
+        yield f"{'saved ' if one['new'] else 'reused'} {spec}: {words.count(one['rows'], 'row')}"
+    for name, value in {one["metric"]: one["value"] for one in lines if "metric" in one}.items():
+        yield f"metric {name} = {value}"
+
+
+# -- answers of before -----------------------------------------------------------------------------
+
+
+def pass_datasets(verb: Callable[Concatenate[Datasets, Screen, P], R]) -> Callable[P, R]:
+    """Calls `verb` with the datasets of the repo here, or of the personal one, and the screen."""
+
+    @functools.wraps(verb)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        with open_for_memories() as repo:
+            return verb(repo.datasets(), screen(config.read_settings(repo.dir)), *args, **kwargs)
+
+    return call
+
+
+@click.group(invoke_without_command=True)
+@click.option("-n", "--max-count", "limit", type=click.IntRange(1), default=20, help="At most N runs.")
+@json_option
+@click.pass_context
+def runs(ctx: click.Context, /, *, limit: int, as_json: bool) -> None:
+    """List chains that ended in an answer (show, to_...) instead of a save, newest first."""
+    if ctx.invoked_subcommand is None:
+        _list(limit=limit, as_json=as_json)
+
+
+@pass_datasets
+def _list(datasets: Datasets, screen: Screen, /, *, limit: int, as_json: bool) -> None:
+    found = datasets.runs()[:limit]
+    if as_json:
+        screen.json({"runs": found})
+        return
+    with screen.pages():
+        screen.lines(_line(screen, one) for one in found)
+    if not found:
+        screen.note("No run is remembered here: a chain that ends in show or to_... leaves one.")
+
+
+def _line(screen: Screen, run: Run) -> str:
+    rows = "first rows" if run.rows is None else words.count(run.rows, "row")
+    number = screen.paint(f"{run.number:>5}", "id")
+    last = screen.clean(run.provenance["plan"][-1].split(None, 1)[-1])
+    program = screen.clean(run.provenance["source_name"])
+    line = f"{number} {words.stamp(run.time)} {run.action:<10} {rows:>12} {run.seconds:7.2f} s  {program}: {last}"
+    return line if len(line) <= screen.width or not screen.on_terminal else line[: screen.width - 1] + "…"
+
+
+@runs.command("show")
+@click.argument("number", type=int)
+@json_option
+@pass_datasets
+def show_run(datasets: Datasets, screen: Screen, /, *, number: int, as_json: bool) -> None:
+    """Show a run: its steps, its program, and whether its rows are kept."""
+    found = datasets.run_of(number)
+    if as_json:
+        screen.json({"run": found})
+        return
+    with screen.pages():
+        screen.lines(map(screen.clean, _lines(found)))
+
+
+def _lines(run: Run) -> Iterator[str]:
+    told = run.provenance
+    yield f"run {run.number}: {run.action}, {words.date(run.time)}, {run.seconds:.2f} s, by {told['author']}"
+    yield f"rows    {'only the first' if run.rows is None else f'{run.rows:,}'}"
+    yield f"kept    {f'no: {run.kept}' if run.kept else f'yes: memlake runs promote {run.number} NAME'}"
+    git = told["git"]
+    yield f"git     {git['commit'][:12] + (' and changes' if git['dirty'] else '') if git['commit'] else git['why']}"
+    yield from (f"param   {name} = {one['value']} ({one['from']})" for name, one in told["params"].items())
+    yield from ("", *(f"    {step}" for step in told["plan"]), "", f"{told['source_kind']} {told['source_name']}:", "")
+    yield from (f"    {line}" for line in told["source"].splitlines())
+
+
+@runs.command()
+@click.argument("number", type=int)
+@click.argument("name")
+@json_option
+@pass_datasets
+def promote(datasets: Datasets, screen: Screen, /, *, number: int, name: str, as_json: bool) -> None:
+    """Keep the rows of run NUMBER as dataset NAME, with the provenance they have."""
+    made = datasets.promote(number, name).version
+    assert made is not None
+    if as_json:
+        screen.json({"dataset": made.to_dict()})
+    else:
+        screen.line(f"saved {screen.clean(made.spec)}: {words.count(made.rows, 'row')}")

@@ -1,0 +1,52 @@
+"""A repo of one's own, datasets over it, and a process that has told nothing yet."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import memlake as ml
+from memlake.datasets import process, runs
+from tests.datasets.whole import SOURCE
+
+Python = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def _fresh() -> Iterator[None]:
+    """Params and metrics belong to a process, and tests share one."""
+    process.forget()
+    yield
+    process.forget()
+
+
+@pytest.fixture
+def repo(here: Path, monkeypatch: pytest.MonkeyPatch, _fresh: None) -> Iterator[ml.Repo]:
+    """An open repo in the current folder."""
+    monkeypatch.setenv("MEMLAKE_AUTHOR_NAME", "Ada")
+    monkeypatch.setenv("MEMLAKE_AUTHOR_EMAIL", "ada@example.org")
+    with ml.init(str(here)) as opened:
+        yield opened
+        runs.wait()
+
+
+@pytest.fixture
+def python(repo: ml.Repo) -> Python:
+    """`python("s.py")`: an interpreter of its own in the folder of the repo; fails when that does, unless told."""
+
+    def ran(*args: str, env: dict[str, str] | None = None, check: bool = True, **how: Any) -> Any:
+        given = {**os.environ, "PYTHONPATH": str(SOURCE), **(env or {})}
+        given.pop("PYTEST_CURRENT_TEST", None)
+        done = subprocess.run(
+            [sys.executable, *args], env=given, capture_output=True, text=True, timeout=60, check=False, **how
+        )
+        assert not check or done.returncode == 0, done.stderr
+        return done
+
+    return ran

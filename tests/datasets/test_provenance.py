@@ -1,0 +1,249 @@
+"""What a save records of its making: never an empty field, however Python was started, and no secret in it."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import memlake as ml
+from memlake.datasets import code, columns
+from memlake.datasets.datasets import Datasets
+from tests.datasets.whole import SOURCE, assert_whole
+
+Python = Callable[..., "subprocess.CompletedProcess[str]"]
+SAVE = """
+import memlake as ml
+def double(x: int) -> int:
+    return x * 2
+ml.read_values(x=[1, 2, 3]).map(y=double).save("a")
+"""
+
+
+def record_of(repo: ml.Repo, name: str = "a") -> dict[str, Any]:
+    told = repo.datasets().versions(name)[-1].provenance
+    assert_whole(told)
+    return dict(told)
+
+
+# -- however it was started --------------------------------------------------------------------
+
+
+def test_a_script_is_recorded_whole(repo: ml.Repo, here: Path, python: Python) -> None:
+    (here / "make.py").write_text(f"# all of it\n{SAVE}")
+    python("make.py")
+    told = record_of(repo)
+    assert (told["source_kind"], told["source_name"]) == ("script", "make.py")
+    assert told["source"] == f"# all of it\n{SAVE}"
+    assert "return x * 2" in told["functions"][0]["source"]
+    assert told["columns"] == {"x": [["values 3 rows", "x"]], "y": [["values 3 rows", "x"]]}
+    assert told["author"] == "Ada <ada@example.org>"
+
+
+def test_a_module_is_told_from_a_script(repo: ml.Repo, here: Path, python: Python) -> None:
+    (here / "make.py").write_text(SAVE)
+    python("-m", "make")
+    told = record_of(repo)
+    assert (told["source_kind"], told["source_name"], told["source"]) == ("module", "make.py", SAVE)
+
+
+@pytest.mark.parametrize("how", [["-c"], ["-Bc"], ["-X", "utf8", "-c"]])
+def test_the_text_after_c_is_recorded(repo: ml.Repo, python: Python, how: list[str]) -> None:
+    python(*how, SAVE)
+    told = record_of(repo)
+    assert (told["source_kind"], told["source"]) == ("command", SAVE)
+    assert "BINARY_OP" in told["functions"][0]["source"], "Python keeps no lines of -c: its steps stand for them"
+
+
+def test_a_file_as_stdin_is_recorded(repo: ml.Repo, here: Path, python: Python) -> None:
+    (here / "make.py").write_text(SAVE)
+    with open("make.py") as file:
+        python("-", stdin=file)
+    told = record_of(repo)
+    assert (told["source_kind"], told["source"]) == ("stdin", SAVE)
+
+
+def test_of_a_program_through_a_pipe_the_steps_are_recorded(repo: ml.Repo, python: Python) -> None:
+    python(input=SAVE)
+    told = record_of(repo)
+    assert told["source_kind"] == "stdin"
+    assert "kept no text" in told["source"] and "map y = double(x)" in told["source"] and "BINARY_OP" in told["source"]
+
+
+def test_what_was_typed_at_a_prompt_is_recorded(repo: ml.Repo, here: Path, home: Path) -> None:
+    (home / ".python_history").write_text("yesterday = 1\n")
+    typed = ["import memlake as ml", 'ml.read_values(x=[1]).map(y=lambda x: x + 41).save("a")', "print('do' + 'ne')"]
+    seen = prompt(typed, here)
+    assert "done" in seen, seen
+    told = record_of(repo)
+    assert told["source_kind"] == "prompt"
+    assert "lambda x: x + 41" in told["source"] and "yesterday" not in told["source"]
+
+
+def test_on_a_terminal_a_save_says_one_line(repo: ml.Repo, here: Path) -> None:
+    chain = 'ml.read_values(x=[1, 2]).map(y=lambda x: x).save("a")'
+    seen = prompt(["import memlake as ml", f"_ = {chain}", f"_ = {chain}", "print('do' + 'ne')"], here)
+    assert "saved a@1.0.0: 2 rows (2 computed, 0 recalled)" in seen
+    assert "a@1.0.0 holds the same 2 rows already" in seen
+
+
+def prompt(lines: list[str], folder: Path) -> str:
+    """Lines typed at Python's prompt on a terminal of its own; what was seen there until `done`."""
+    above, below = pty.openpty()
+    env = {**os.environ, "PYTHONPATH": str(SOURCE), "TERM": "dumb"}
+    env.pop("PYTEST_CURRENT_TEST", None)
+    process = subprocess.Popen(
+        [sys.executable, "-q"], stdin=below, stdout=below, stderr=below, cwd=folder, env=env, start_new_session=True
+    )
+    os.close(below)
+    seen, left, end = "", list(lines), time.monotonic() + 50
+    while time.monotonic() < end and "done" not in seen:
+        if left and seen.count(">>> ") > len(lines) - len(left):
+            os.write(above, (left.pop(0) + "\n").encode())
+        if select.select([above], [], [], 0.1)[0]:
+            seen += os.read(above, 65536).decode("utf-8", "replace")
+    process.kill()
+    process.wait()
+    os.close(above)
+    return seen
+
+
+def test_the_cells_of_a_notebook_are_recorded(repo: ml.Repo, python: Python) -> None:
+    cells = ["import memlake as ml", 'ml.read_values(x=[1]).map(y=lambda x: x + 1).save("a")']
+    program = (
+        "import sys, types\n"
+        f"cells = {cells!r}\n"
+        "shell = types.SimpleNamespace(user_ns={'In': ['', *cells], '__vsc_ipynb_file__': '/x/pets.ipynb'})\n"
+        "sys.modules['IPython'] = types.SimpleNamespace(get_ipython=lambda: shell)\n"
+        "for cell in cells:\n    exec(cell, shell.user_ns)\n"
+    )
+    python("-c", program)
+    told = record_of(repo)
+    assert (told["source_kind"], told["source_name"]) == ("notebook", "pets.ipynb")
+    assert told["source"] == f"# In [1]\n{cells[0]}\n\n# In [2]\n{cells[1]}"
+
+
+def test_inside_a_test_the_file_of_the_test_is_recorded(repo: ml.Repo) -> None:
+    repo.datasets().read_values(x=[1]).save("a")
+    told = record_of(repo)
+    assert (told["source_kind"], told["source_name"]) == ("test", Path(__file__).name)
+    assert "test_inside_a_test_the_file_of_the_test_is_recorded" in told["source"]
+
+
+def test_an_endless_text_is_cut() -> None:
+    text = code.kept("x" * (code.LONGEST + 7))
+    assert text.endswith("... and 7 more characters\n") and len(text) < code.LONGEST + 100
+
+
+# -- what is in it -----------------------------------------------------------------------------
+
+
+def test_parents_and_storages_and_files_are_recorded(repo: ml.Repo, here: Path) -> None:
+    data = repo.datasets()
+    (here / "in").mkdir()
+    (here / "in" / "one.txt").write_text("one")
+    (here / "rows.csv").write_text("n\n1\n")
+    data.read_storage(str(here / "in")).save("files")
+    [storage] = record_of(repo, "files")["storages"]
+    assert storage["uri"] == str(here / "in") and storage["files"] == 1 and storage["content"]
+    data.read_csv(str(here / "rows.csv")).save("rows")
+    [origin] = record_of(repo, "rows")["origins"]
+    [file] = origin["files"]
+    assert origin["kind"] == "csv" and file["path"].endswith("rows.csv") and file["size"] == 4 and file["mtime"]
+    data.read_dataset("rows").save("again")
+    [parent] = record_of(repo, "again")["parents"]
+    version = data.versions("rows")[0]
+    assert parent == {"spec": "rows@1.0.0", "name": "rows", "version": "1.0.0", "content": version.content}
+
+
+def test_what_was_persisted_on_the_way_does_not_hide_where_rows_came_from(repo: ml.Repo) -> None:
+    data = repo.datasets()
+    data.read_values(x=[1, 2]).save("rows")
+    data.read_dataset("rows").map(y=lambda x: x + 1).persist().filter(ml.C("y") > 2).save("kept")
+    told = record_of(repo, "kept")
+    assert [one["spec"] for one in told["parents"]] == ["rows@1.0.0"] and told["functions"]
+    assert told["columns"]["y"] == [["rows@1.0.0", "x"]]
+
+
+def test_the_commit_of_git_and_whether_files_differ(repo: ml.Repo, here: Path, python: Python) -> None:
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b"]
+    (here / "make.py").write_text(SAVE)
+    for words in (["init", "-q"], ["add", "make.py"], ["commit", "-qm", "one"]):
+        subprocess.run([*git, *words], check=True)
+    head = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
+    python("make.py")
+    assert record_of(repo)["git"] == {"commit": head, "dirty": False}
+    (here / "make.py").write_text(SAVE.replace("2, 3", "2, 4"))
+    python("make.py")
+    assert record_of(repo)["git"] == {"commit": head, "dirty": True}
+
+
+def test_agent_and_session_come_from_the_environment(repo: ml.Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    repo.datasets().read_values(x=[1]).save("a")
+    assert record_of(repo)["agent"] is None
+    monkeypatch.setenv("MEMLAKE_AGENT_ID", "bot")
+    monkeypatch.setenv("MEMLAKE_SESSION_ID", "s7")
+    repo.datasets().read_values(x=[2]).save("a")
+    assert (record_of(repo)["agent"], record_of(repo)["session"]) == ("bot", "s7")
+
+
+def test_secrets_of_source_and_params_are_masked(repo: ml.Repo, here: Path, python: Python) -> None:
+    secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    lines = f'KEY = "{secret}"\n{SAVE}\nml.param("login", "{secret}"); ml.param("db_password", "hunter")\n'
+    (here / "make.py").write_text(lines)
+    python("make.py")
+    version = repo.datasets().versions("a")[-1]
+    assert "[redacted: github token]" in version.provenance["source"]
+    assert version.params == {"login": "[redacted: secret]", "db_password": "[redacted: secret]"}
+    assert secret not in repr(version) and "hunter" not in repr(version.params) + repr(version.provenance["params"])
+
+
+def test_libraries_that_functions_reach_are_recorded(repo: ml.Repo) -> None:
+    import numpy as np
+
+    repo.datasets().read_values(x=[1.0]).map(y=lambda x: float(np.sqrt(x))).save("a")
+    assert record_of(repo)["packages"]["numpy"] == np.__version__
+
+
+# -- columns -----------------------------------------------------------------------------------
+
+
+def two(repo: ml.Repo) -> tuple[Datasets, ml.Chain, ml.Chain]:
+    data = repo.datasets()
+    left = data.read_values(k=[1, 2], a=[3, 4]).save("left")
+    return data, left, data.read_values(k=[1, 2], b=[5, 6]).save("right")
+
+
+L, RIGHT = "left@1.0.0", "right@1.0.0"
+
+
+@pytest.mark.parametrize(
+    ("chain", "made"),
+    [
+        (lambda a, _: a.filter(ml.C("a") > 3).order_by("k").limit(1), {"k": [[L, "k"]], "a": [[L, "a"]]}),
+        (lambda a, _: a.mutate(s=ml.C("k") + ml.C("a")).select("s"), {"s": [[L, "a"], [L, "k"]]}),
+        (lambda a, _: a.mutate(a=ml.lit(1)), {"k": [[L, "k"]], "a": []}),
+        (lambda a, _: a.group_by("k", n=ml.func.sum("a")), {"k": [[L, "k"]], "n": [[L, "a"]]}),
+        (lambda a, b: a.merge(b, on="k"), {"k": [[L, "k"]], "a": [[L, "a"]], "b": [[RIGHT, "b"]]}),
+        (
+            lambda a, b: a.merge(b, on="k", full=True),
+            {"k": [[L, "k"], [RIGHT, "k"]], "a": [[L, "a"]], "b": [[RIGHT, "b"]]},
+        ),
+        (lambda a, b: a.select("k").union(b.select("k")), {"k": [[L, "k"], [RIGHT, "k"]]}),
+        (lambda a, b: a.subtract(b, on="k"), {"k": [[L, "k"]], "a": [[L, "a"]]}),
+        (lambda a, _: a.map(m=lambda a: a + 1).select("m"), {"m": [[L, "a"]]}),
+        (lambda a, _: a.gen(g=lambda k, a: [k, a]), {"g": [[L, "a"], [L, "k"]]}),
+        (lambda a, _: a.shuffle(1).sample(1, 2), {"k": [[L, "k"]], "a": [[L, "a"]]}),
+    ],
+)  # fmt: skip
+def test_the_columns_a_column_is_made_of(repo: ml.Repo, chain: Callable[..., ml.Chain], made: Any) -> None:
+    _, left, right = two(repo)
+    assert columns.made_of(chain(left, right).plan) == made

@@ -1,0 +1,123 @@
+"""Runs: answers leave a note with their rows, cheaply, and may become datasets; a save leaves none."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from pathlib import Path
+
+import pytest
+
+import memlake as ml
+from memlake.datasets import runs
+from memlake.errors import InvalidInput, NotFound
+from tests.datasets.whole import assert_whole
+
+
+def test_answers_leave_a_run_and_saves_and_counts_do_not(repo: ml.Repo, here: Path) -> None:
+    data = repo.datasets()
+    chain = data.read_values(x=[1, 2, 3]).map(y=lambda x: x + 1)
+    chain.show()
+    chain.to_pandas()
+    chain.to_list()
+    chain.to_parquet(here / "out.parquet")
+    chain.count()
+    _ = chain.schema
+    chain.save("a")
+    found = data.runs()
+    assert [one.action for one in found] == ["to_parquet", "to_iter", "to_pandas", "show"]
+    for one in found:
+        assert_whole(one.provenance)
+        assert one.rows == 3 and not one.kept and one.seconds > 0
+    assert found[-1].provenance["plan"][-1].endswith("map y = <lambda>(x)"), "the limit of show is not the user's"
+
+
+def test_a_run_becomes_a_dataset_with_its_rows_and_provenance(repo: ml.Repo) -> None:
+    data = repo.datasets()
+    data.read_values(x=[1, 2, 3]).filter(ml.C("x") > 1).to_pandas()
+    [run] = data.runs()
+    made = data.promote(run.number, "kept")
+    assert made.to_values("x") == [2, 3] and made.name == "kept"
+    assert made.version is not None
+    assert made.version.provenance == run.provenance
+    assert_whole(made.version.provenance)
+
+
+def test_an_answer_without_rows_becomes_a_dataset_too(repo: ml.Repo) -> None:
+    data = repo.datasets()
+    data.read_values(x=[1]).filter(ml.C("x") > 1).to_arrow()
+    assert data.promote(data.runs()[0].number, "none").schema == {"x": "int"}
+    data.read_values(x=[1]).filter(ml.C("x") > 1).to_list()
+    assert data.promote(data.runs()[0].number, "nothing").schema == {"x": "int"}
+
+
+def test_rows_that_were_not_all_shown_are_not_promoted(repo: ml.Repo) -> None:
+    data = repo.datasets()
+    chain = data.read_values(x=list(range(30)))
+    chain.show(5)
+    next(iter(chain))
+    for run in data.runs():
+        assert run.rows is None
+        with pytest.raises(InvalidInput, match=r"only its first rows.*Nothing was saved") as caught:
+            data.promote(run.number, "kept")
+        assert ".save(NAME)" in caught.value.hint
+    chain.limit(20).show()
+    assert data.promote(data.runs()[0].number, "kept").count() == 20
+
+
+def test_large_results_are_not_kept(repo: ml.Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, "LARGEST", 1000)
+    data = repo.datasets()
+    data.read_values(x=list(range(1000))).to_arrow()
+    data.read_values(x=list(range(1000))).to_list()
+    for run in data.runs():
+        assert run.rows == 1000
+        with pytest.raises(InvalidInput, match="too large to keep"):
+            data.promote(run.number, "kept")
+    assert not list((repo.dir / "runs").glob("*")) if (repo.dir / "runs").exists() else True
+
+
+def test_older_results_make_room_and_older_runs_are_forgotten(repo: ml.Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = repo.datasets()
+    chain = data.read_values(x=list(range(100)))
+    monkeypatch.setattr(runs, "NEWEST", 3)
+    for _ in range(5):
+        chain.to_arrow()
+        runs.wait()
+    assert [one.number for one in data.runs()] == [5, 4, 3]
+    monkeypatch.setattr(runs, "_ROOM", 1)
+    chain.to_arrow()
+    with pytest.raises(InvalidInput, match="needed their place"):
+        data.promote(5, "kept")
+
+
+def test_a_run_that_is_not_there_is_said(repo: ml.Repo) -> None:
+    with pytest.raises(NotFound, match="no run 9"):
+        repo.datasets().promote(9, "kept")
+
+
+def test_a_note_that_cannot_be_made_does_not_fail_the_chain(repo: ml.Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    chain = repo.datasets().read_values(x=[1])
+    monkeypatch.setattr(runs, "_write", lambda *_: 1 / 0)
+    assert chain.to_values("x") == [1]
+    runs.wait()
+    monkeypatch.setattr(runs, "record", lambda *_: 1 / 0)
+    assert chain.to_values("x") == [1]
+
+
+def test_recording_costs_an_answer_less_than_ten_milliseconds(repo: ml.Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = repo.datasets()
+    chain = data.read_values(x=list(range(1000))).map(y=lambda x: x + 1).mutate(z=ml.C("y") + 1)
+    chain.to_arrow()
+    spent = []
+    note = type(data)._note_run
+
+    def timed(*args: object) -> None:
+        begun = time.perf_counter()
+        note(*args)  # type: ignore[arg-type]
+        spent.append(time.perf_counter() - begun)
+
+    monkeypatch.setattr(type(data), "_note_run", timed)
+    for _ in range(9):
+        chain.to_arrow()
+    assert statistics.median(spent) < 0.010
