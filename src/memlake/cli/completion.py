@@ -19,7 +19,7 @@ _MOST = 500  # a shell asks before it shows more than a few
 
 
 def offers(kinds: Iterable[str], typed: str) -> list[CompletionItem]:
-    """What fits: of branches ("branch"), tags ("tag"), both and HEAD ("rev"), "path", settings ("key"), "verb"."""
+    """What fits: of "branch", "tag", both and HEAD ("rev"), "path", "dataset", settings ("key"), "verb"."""
     wanted = set(kinds)
     try:
         names = sorted(set(_names(wanted, typed)))
@@ -38,6 +38,9 @@ def _names(wanted: set[str], typed: str) -> Iterator[str]:
         yield from _fitting((value.key for value in config.list_values(None)), typed)
     if "verb" in wanted:
         yield from _fitting(VERBS, typed)
+    if "dataset" in wanted:
+        with open_repo(config.find_repo() or config.personal_folder()) as repo:
+            yield from _fitting(_datasets(repo, versions="@" in typed), typed)
     if wanted & {"branch", "tag", "rev", "path"}:
         with open_repo() as repo:
             yield from _of_repo(repo, wanted, typed)
@@ -56,6 +59,13 @@ def _of_repo(repo: Repo, wanted: set[str], typed: str) -> Iterator[str]:
         yield from (before + dots + name for name in _fitting((tag.name for tag in repo.tags()), last))
     if "rev" in wanted:
         yield from (before + dots + name for name in _fitting(["HEAD"], last))
+
+
+def _datasets(repo: Repo, *, versions: bool) -> Iterator[str]:
+    """Names, and behind an @ their versions."""
+    for path, _ in repo.ls(prefix="datasets/") if repo.head else ():
+        name, _, version = path.removeprefix("datasets/").rpartition("/")
+        yield f"{name}@{version}" if versions else name
 
 
 def _fitting(names: Iterable[str], typed: str) -> Iterator[str]:

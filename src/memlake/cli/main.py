@@ -60,6 +60,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "stash": ("memlake.cli.stashes", "Put changes aside, and take them back later."),
     },
     "Datasets": {
+        "dataset": ("memlake.cli.datasets", "Look at datasets, compare, export, delete and restore them."),
         "run": ("memlake.cli.runs", "Run a script with params, and tell what it saved."),
         "runs": ("memlake.cli.runs", "List answers that were not saved, and keep them after all."),
     },

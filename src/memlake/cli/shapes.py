@@ -6,6 +6,17 @@ Every document is one object with `"schema_version": 1` and these keys:
     branch      current, branches   Branch
     cat         path, oid, kind, size, mode, media, encoding, content      the encoding is "utf-8" or "base64"
     config      settings            Value {key, text, origin, says}; for one KEY: key, value
+    dataset diff      diff          {old, new, on, columns, added, removed, modified, metrics, params}; rows that differ
+                                    are {number, samples}, columns and numbers {name, old, new}
+    dataset export    export        {version, rows, bytes, files}
+    dataset lineage   lineage       {root, nodes, edges}: {id, kind, name, about}, {source, target, columns}
+    dataset ls        datasets      a version: name, version, content, schema, rows, bytes, created, description, attrs,
+                                    tags, params, metrics, deleted; `dataset versions` the same as versions
+    dataset metrics   versions      {version, rows, created, metrics, params}; rm, restore and mv name versions alone
+    dataset preview   rows          a row as an object
+    dataset schema    dataset, schema    column -> type
+    dataset show      dataset       a version with its provenance
+    dataset source    dataset, source, source_kind, functions, git, packages
     diff        changes, conflicts  {status, path, old, new}, for a rename {..., from}; Conflict that waits
     doctor      ok, checks          Check
     du          usage               Usage

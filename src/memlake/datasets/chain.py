@@ -275,9 +275,9 @@ class Chain:
         """The steps, one a line, and where each runs."""
         return outputs.explained(self.plan)
 
-    def lineage(self) -> Any:
-        """Where these rows come from and what was made of them."""
-        return self._datasets.lineage(self)
+    def lineage(self, **how: Any) -> Any:
+        """Where these rows come from and what was made of them: lineage(up=, down=, depth=, column=)."""
+        return self._datasets.lineage(self, **how)
 
     # -- answers ------------------------------------------------------------------------------
 

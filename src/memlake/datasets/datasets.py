@@ -6,6 +6,7 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -14,8 +15,11 @@ from memlake.datasets import (
     aligned,
     calling,
     catalog,
+    comparing,
     damage,
+    exporting,
     keys,
+    lineage,
     listings,
     names,
     process,
@@ -26,9 +30,12 @@ from memlake.datasets import (
     storages,
 )
 from memlake.datasets.chain import Chain
+from memlake.datasets.comparing import Differences
 from memlake.datasets.engine import Engine, Ran
+from memlake.datasets.exporting import Exported
 from memlake.datasets.frames import Frame
 from memlake.datasets.ground import Ground
+from memlake.datasets.lineage import Lineage
 from memlake.datasets.plan import Limit, Origin, Plan, Source
 from memlake.datasets.progress import Progress
 from memlake.datasets.record import Version
@@ -258,6 +265,44 @@ class Datasets:
             saved = saving.save(self.ground, wanted, frame, provenance.fields(dict(run.provenance)))
         process.note(self.ground, saved.version, is_new=saved.new)
         return self.read_dataset(saved.version.spec)
+
+    # -- what is shown ------------------------------------------------------------------------
+
+    def get(self, spec: str) -> Version:
+        """The version a spec means: `pets`, `pets@1.2.0`, `pets@>=1,<2`, `pets@branch`."""
+        return self.ground.find(spec)
+
+    def of(self, version: Version) -> Chain:
+        """The rows of a version at hand."""
+        return Chain(self, sources.stored(self.ground, version), version=version)
+
+    def preview(self, spec: str, rows: int = 10) -> pa.Table:
+        """The first rows."""
+        return self.table(self.of(self.get(spec)).limit(rows), noted=False)
+
+    def differences(self, old: str, new: str, *, on: Sequence[str] | None = None, samples: int = 5) -> Differences:
+        """What differs between two versions: columns, rows (by the columns `on`), metrics, params."""
+        return comparing.differences(self, self.get(old), self.get(new), on=on, samples=samples)
+
+    def export(self, spec: str, target: Any, *, format: str | None = None, force: bool = False) -> Exported:
+        """Write a version as plain files: one named like `pets.parquet`, or a folder of them."""
+        found = self.get(spec)
+        return exporting.export(found, self.batches(self.of(found)), Path(target), form=format, force=force)
+
+    def lineage(
+        self,
+        of: str | Chain,
+        *,
+        up: bool = True,
+        down: bool = True,
+        depth: int | None = None,
+        column: str | None = None,
+    ) -> Lineage:
+        """Where rows came from, to storages, files and code, and what was made of them; or only of one column."""
+        asked = lineage.Asked(up, down, depth, column)
+        if isinstance(of, Chain):
+            return lineage.of_chain(self.ground, of, asked)
+        return lineage.of_version(self.ground, self.get(of), asked)
 
     # -- what is kept -------------------------------------------------------------------------
 

@@ -91,6 +91,12 @@ def tuples(table: pa.Table) -> Iterator[tuple[Any, ...]]:
     return zip(*columns, strict=True) if columns else iter(())
 
 
+def plain_rows(table: pa.Table) -> list[dict[str, Any]]:
+    """Rows as what JSON has words for."""
+    rows: list[dict[str, Any]] = json.loads(json.dumps(table.to_pylist(), default=_jsonable))
+    return rows
+
+
 def _whole(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 

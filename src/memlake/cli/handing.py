@@ -1,0 +1,87 @@
+"""Verbs of `dataset` that delete, bring back, rename and hand over: rm, restore, mv, export."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from memlake.cli import words
+from memlake.cli.arguments import completing, json_option
+from memlake.cli.naming import name_argument, pass_datasets
+from memlake.cli.screen import Screen
+from memlake.cli.words import clean
+from memlake.errors import Usage
+
+if TYPE_CHECKING:
+    from memlake.datasets.datasets import Datasets
+
+
+@click.command()
+@name_argument
+@click.option("-a", "--all", "all_versions", is_flag=True, help="Every version.")
+@json_option
+@pass_datasets
+def rm(datasets: Datasets, screen: Screen, /, *, name: str, all_versions: bool, as_json: bool) -> None:
+    """Delete a version, or all of them. `memlake dataset restore` brings them back."""
+    bare, _, version = name.partition("@")
+    if not version and not all_versions and len(there := datasets.versions(bare)) > 1:
+        raise Usage(
+            f"'{clean(bare)}' has {len(there)} versions. Nothing was deleted.",
+            hint=f"Name one, {bare}@{there[-1].version}, or say --all.",
+        )
+    gone = datasets.delete_dataset(bare if all_versions else name, all_versions=all_versions)
+    _say(screen, "Deleted", gone, as_json=as_json)
+
+
+@click.command()
+@name_argument
+@json_option
+@pass_datasets
+def restore(datasets: Datasets, screen: Screen, /, *, name: str, as_json: bool) -> None:
+    """Bring back what was deleted: one version, or all of a name."""
+    _say(screen, "Restored", datasets.restore_dataset(name), as_json=as_json)
+
+
+@click.command()
+@click.argument("name", shell_complete=completing("dataset"))
+@click.argument("to", metavar="NEW_NAME")
+@json_option
+@pass_datasets
+def mv(datasets: Datasets, screen: Screen, /, *, name: str, to: str, as_json: bool) -> None:
+    """Rename a dataset, with all its versions."""
+    _say(screen, "Moved to", datasets.move_dataset(name, to), as_json=as_json)
+
+
+def _say(screen: Screen, done: str, versions: Sequence[str], *, as_json: bool) -> None:
+    if as_json:
+        screen.json({"versions": versions})
+    else:
+        screen.lines(f"{done} {clean(spec)}" for spec in versions)
+
+
+@click.command()
+@name_argument
+@click.argument("target", metavar="FOLDER|FILE", type=click.Path())
+@click.option(
+    "--format", "form", type=click.Choice(["parquet", "csv", "jsonl"]), help="Unless the file's name says it."
+)
+@click.option("-f", "--force", is_flag=True, help="Replace what an export wrote there before.")
+@json_option
+@pass_datasets
+def export(
+    datasets: Datasets, screen: Screen, /, *, name: str, target: str, form: str | None, force: bool, as_json: bool
+) -> None:
+    """Write a version as plain Parquet, CSV or JSON lines: one FILE, or a FOLDER of files of 256k rows."""
+    done = datasets.export(name, target, format=form, force=force)
+    if as_json:
+        screen.json({"export": done})
+        return
+    files = words.count(len(done.files), "file")
+    screen.line(
+        f"Wrote {clean(done.version)} to {clean(target)}: {done.rows:,} rows, {files}, {words.size(done.bytes)}"
+    )
+
+
+VERBS = (rm, restore, mv, export)

@@ -1,0 +1,47 @@
+"""How verbs about datasets take their arguments: the open datasets, names, values as people read them, completion."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+
+import click
+
+from memlake import config
+from memlake.cli.arguments import completing, screen
+from memlake.cli.screen import Screen
+from memlake.cli.words import clean
+from memlake.repo import open_for_memories
+
+if TYPE_CHECKING:
+    from memlake.datasets.datasets import Datasets
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def pass_datasets(verb: Callable[Concatenate[Datasets, Screen, P], R]) -> Callable[P, R]:
+    """Calls `verb` with the datasets of the repo here, or of the personal one, and the screen."""
+
+    @functools.wraps(verb)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        with open_for_memories() as repo:
+            return verb(repo.datasets(), screen(config.read_settings(repo.dir)), *args, **kwargs)
+
+    return call
+
+
+name_argument = click.argument("name", metavar="NAME[@VERSION]", shell_complete=completing("dataset"))
+
+
+def value(found: Any) -> str:
+    """A metric or a param on one line; a param may be told with its type and where it came from."""
+    if isinstance(found, Mapping) and "value" in found:
+        found = found["value"]
+    if found is None:
+        return "-"
+    if isinstance(found, float):
+        return f"{found:.6g}"
+    return clean(found if isinstance(found, str) else json.dumps(found, ensure_ascii=False, default=str))
