@@ -147,7 +147,7 @@ AUTHOR = {"NAME": "bench", "EMAIL": "bench@example.com"}
 
 def installed(cache: Path, package: str) -> str:
     """The version of a peer in an environment of its own, made on the first run; empty when that fails."""
-    name = package.partition("[")[0]
+    name = package.partition("[")[0].partition("==")[0]
     home = cache / name
     ask = [str(home / "bin/python"), "-c", f"import importlib.metadata as m; print(m.version('{name}'))"]
     if not _answers(ask):
