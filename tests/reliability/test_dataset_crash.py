@@ -17,7 +17,7 @@ import pytest
 import memlake as ml
 from memlake.datasets import engine, saving
 from memlake.datasets.datasets import Datasets
-from memlake.errors import AlreadyExists, Nothing, NotFound
+from memlake.errors import AlreadyExists, NotFound, Nothing
 from memlake.objects.store import Objects
 from tests.reliability.dataset_ground import Rows, build, leftovers, look, numbers, rows_of, slow
 from tests.reliability.ground import (

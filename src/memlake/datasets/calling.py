@@ -286,8 +286,9 @@ class Calling:
         family = parts.loose(table.combine_chunks())
         answer = Answer(family, tuple(table.schema), failed)
         if self.remembers and not failed and (self.pace.cost >= DEAR or self.pace.seconds >= _WORTH):
-            answer = answer._replace(family=self.engine.parts.sealed(family))
-            self._keep(shard, answer)
+            answer = answer._replace(family=self.engine.parts.sealed_if_possible(family))
+            if answer.family.oid is not None:
+                self._keep(shard, answer)
         return answer
 
     def _keep(self, shard: Shard, answer: Answer) -> None:

@@ -136,7 +136,7 @@ class _Sides(NamedTuple):
         return tuple({"old": was.get(_key(row, keys)), "new": row} for row in outputs.plain_rows(now))
 
     def _table(self, chain: Chain) -> pa.Table:
-        return self.datasets.table(chain, noted=False)
+        return self.datasets.table(chain)
 
 
 def _names(fields: Iterable[pa.Field]) -> frozenset[str]:

@@ -170,6 +170,17 @@ class Datasets:
         return found
 
     def batches(self, chain: Chain, action: str = "") -> Iterator[pa.RecordBatch]:
+        seen = False
+        try:
+            for batch in self._batches(chain, action):
+                seen = True
+                yield batch
+        except damage.Forgotten:
+            if seen:
+                raise
+            yield from self._batches(chain, action)
+
+    def _batches(self, chain: Chain, action: str) -> Iterator[pa.RecordBatch]:
         begun = time.time()
         with self.run(chain) as engine:
             reader = engine.reader(chain.plan)
@@ -239,7 +250,7 @@ class Datasets:
             saved = self._saved(chain, wanted)
         except saving.Collected:  # what is gone is not recalled a second time
             saved = self._saved(chain, wanted)
-        made = self.read_dataset(saved.version.spec)
+        made = Chain(self, sources.stored(self.ground, saved.version), version=saved.version)
         made.reused = not saved.new
         return made
 
@@ -278,7 +289,7 @@ class Datasets:
 
     def preview(self, spec: str, rows: int = 10) -> pa.Table:
         """The first rows."""
-        return self.table(self.of(self.get(spec)).limit(rows), noted=False)
+        return self.table(self.of(self.get(spec)).limit(rows))
 
     def differences(self, old: str, new: str, *, on: Sequence[str] | None = None, samples: int = 5) -> Differences:
         """What differs between two versions: columns, rows (by the columns `on`), metrics, params."""

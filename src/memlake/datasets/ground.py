@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from memlake.datasets import frames, names, record
@@ -12,7 +12,7 @@ from memlake.datasets.names import ROOM, Semver
 from memlake.datasets.parts import Parts
 from memlake.datasets.recall import Recall
 from memlake.datasets.record import Version
-from memlake.errors import InvalidInput, NotFound
+from memlake.errors import Corrupt, InvalidInput, NotFound
 from memlake.records import Author, Commit, Entry
 from memlake.versions import operations, refs, rev, writing
 from memlake.versions.here import Here
@@ -36,6 +36,10 @@ class Ground:
                 "HEAD is detached, so there is no branch to save to.", hint="Go to one: memlake switch main"
             )
         return name
+
+    def fixed(self) -> Ground:
+        """On the branch of now: another process may switch while a verb counts on one and writes."""
+        return replace(self, named_branch=self.branch)
 
     def head(self) -> Commit | None:
         """What is read when no version says otherwise."""
@@ -82,7 +86,13 @@ class Ground:
         return record.decode(self.here.history.objects.read(entry.oid))
 
     def frame(self, version: Version) -> Frame:
-        data = self.here.history.objects.read(version.manifest)
+        try:
+            data = self.here.history.objects.read(version.manifest)
+        except (NotFound, Corrupt) as error:
+            raise Corrupt(
+                f"{version.spec} cannot be read: its list of parts is missing or damaged. Nothing was changed.",
+                hint="memlake fsck --full says what else is affected; restore a backup if you have one.",
+            ) from error
         return frames.decode_manifest(version.schema, data)
 
     def find(self, spec: str, version: str | int | None = None, as_of: str | None = None) -> Version:

@@ -20,7 +20,7 @@ from memlake.datasets import parts, storages, types
 from memlake.datasets.files import AudioFile, File, ImageFile, TextFile, VideoFile
 from memlake.datasets.frames import KEEP, Fragment, Frame, Kept
 from memlake.datasets.ground import Ground
-from memlake.errors import InvalidInput
+from memlake.errors import InvalidInput, Unavailable
 from memlake.objects.layout import now
 
 _MANY = 8  # fragments of changes after which a listing is written anew
@@ -71,7 +71,10 @@ def listed(ground: Ground, asked: Asked) -> Frame:
     if frame is None:
         schema = pa.schema([one])
         frame = Frame(schema, tuple(parts.fragments([found], schema)))
-    sealed = ground.parts.seal(frame)
+    try:
+        sealed = ground.parts.seal(frame)
+    except Unavailable:  # a full or read-only disk: it is listed again the next time
+        return frame
     if last is None or sealed != last[0]:
         ground.recall.keep_listing(asked.name, sealed, time.perf_counter() - begun, storages.describe(asked.access))
     return sealed

@@ -107,6 +107,13 @@ class Parts:
             file.unlink(missing_ok=True)
         return Family(family.columns, family.marks, size, oid)
 
+    def sealed_if_possible(self, family: Family) -> Family:
+        """Sealed so that it can be remembered; as it was where the disk is full or read-only, which stops no work."""
+        try:
+            return self.sealed(family)
+        except Unavailable:
+            return family
+
     def _written(self, table: pa.Table) -> Path:
         file = self.objects.tmp / f"family-{os.getpid()}-{next(_counter)}.parquet"
         try:

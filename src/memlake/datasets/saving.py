@@ -41,6 +41,7 @@ class Saved(NamedTuple):
 
 def save(ground: Ground, wanted: Wanted, frame: Frame, told: Mapping[str, Any]) -> Saved:
     """Commit a frame as the next version of a dataset. What the newest version holds already is not stored again."""
+    ground = ground.fixed()
     sealed = ground.parts.seal(frame)
     content = sealed.content()
     check(wanted)
@@ -138,6 +139,7 @@ def edit(
     ground: Ground, version: Version, changes: Mapping[str, Any], message: str = "", *, undoable: bool = True
 ) -> Version:
     """Change what a record says of its rows. Others may edit it at the same time: theirs stays."""
+    ground = ground.fixed()
     for attempt in range(_TRIES):
         entry = ground.entries(version.name, ground.head_of_branch()).get(version.semver)
         if entry is None:
@@ -177,6 +179,7 @@ def merge_into(
 
 def move(ground: Ground, name: str, to: str) -> list[str]:
     """All versions of a dataset under another name, in one commit."""
+    ground = ground.fixed()
     history = ground.here.history
     with history.db.write():
         head = ground.head_of_branch()
