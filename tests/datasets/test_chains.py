@@ -91,6 +91,14 @@ def test_mutate_makes_renames_and_replaces_columns(rows: Chain) -> None:
     assert rows.mutate((C("x") + 1).label("z")).columns == ["x", "s", "l", "z"]
 
 
+def test_columns_of_nothing_are_kept_and_computed_with(ds: Datasets) -> None:
+    saved = ds.read_values(x=[None, None], y=[1, 2]).save("nothing")
+    assert saved.mutate(z=C("x") + 1, n=C("x").is_null()).to_list() == [(None, 1, None, True), (None, 2, None, True)]
+    assert saved.filter(C("x").is_null()).order_by("y").save("again").to_values("x") == [None, None]
+    assert saved.filter(C("y") > 9).map(m=lambda x: x).save("empty").to_records() == []
+    assert ds.read_dataset("empty").schema == {"x": "None", "y": "int", "m": "None"}
+
+
 def test_select_keeps_nested_fields_in_their_place(ds: Datasets) -> None:
     found = ds.read_records([{"p": {"a": 1, "b": {"c": 2, "d": 3}}, "q": 4}], {"p": Nested, "q": int})
     assert found.select("p.a", "p.b.d").to_records() == [{"p": {"a": 1, "b": {"d": 3}}}]

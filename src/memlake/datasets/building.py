@@ -60,7 +60,7 @@ def field_of(name: str, expression: Expression, schema: pa.Schema) -> pa.Field:
     known = source_field(expression, schema)
     if known is not None:
         return known.with_name(name)
-    return unknown(name) if pa.types.is_null(kind) and _reads_unknown(expression, schema) else pa.field(name, kind)
+    return unknown(name) if pa.types.is_null(kind) and expression.reads() else pa.field(name, kind)
 
 
 def source_field(expression: Expression, schema: pa.Schema) -> pa.Field | None:
@@ -73,10 +73,6 @@ def source_field(expression: Expression, schema: pa.Schema) -> pa.Field | None:
             return None
         found = found.type.field(name)
     return found
-
-
-def _reads_unknown(expression: Expression, schema: pa.Schema) -> bool:
-    return any(is_unknown(schema.field(name)) for name in plan.tops(expression) if name in schema.names)
 
 
 def short_name(given: Any, taken: Iterable[str] = ()) -> str:

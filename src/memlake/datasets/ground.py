@@ -61,19 +61,32 @@ class Ground:
         undoable: bool = True,
     ) -> Commit:
         """One commit of the work lane; files and the stage are not touched. `undo` knows it, unless told not to."""
-        request = Request(changes, message, self.branch, author or self.here.author, expects)
+        waiting = self._waiting()  # of these paths the transaction itself knows what it found when it first wrote
+        asked = {path: entry for path, entry in (expects or {}).items() if path not in waiting}
+        request = Request(changes, message, self.branch, author or self.here.author, asked or None)
         made = writing.write(self.here, request, self.group())
         if undoable and self.group() is None:
             verb, _, detail = message.partition(" ")
             operations.note(self.here, verb, detail, [(self.branch, made.oid)])
         return made
 
+    def _waiting(self) -> dict[str, bytes | Entry | None]:
+        """What an open transaction will write to this branch."""
+        group = self.group()
+        requests = [one for one in group.requests if one.branch == self.branch] if group else ()
+        return {path: entry for one in requests for path, entry in one.changes.items()}
+
     # -- versions -----------------------------------------------------------------------------
 
     def entries(self, name: str, commit: Commit | None) -> dict[Semver, Entry]:
+        """The versions of a dataset; at the head of the branch also those an open transaction will write."""
         prefix = f"{ROOM}{name}/"
-        found = self.here.history.scan(commit, prefix) if commit else ()
-        return {names.exact(path.removeprefix(prefix)): entry for path, entry in found}
+        found = dict(self.here.history.scan(commit, prefix)) if commit else {}
+        waiting = self._waiting()
+        if waiting and commit == self.head_of_branch():
+            mine = {path: e for path, e in waiting.items() if path.startswith(prefix)}
+            found = {path: e for path, e in {**found, **mine}.items() if isinstance(e, Entry)}
+        return {names.exact(path.removeprefix(prefix)): entry for path, entry in found.items()}
 
     def all(self, commit: Commit | None = None, *, deleted: bool = False) -> Iterator[Version]:
         """Every version of every dataset, by name and number."""

@@ -194,6 +194,8 @@ def fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def _fit(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    if pa.types.is_null(kind) and column.null_count == len(column):  # engines give a column of nothing some type
+        return pa.chunked_array([pa.nulls(len(column))])
     return column if column.type.equals(kind) else column.cast(kind)
 
 

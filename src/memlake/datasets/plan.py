@@ -234,7 +234,7 @@ class Group(Plan):
     made: Mapping[str, Expression] = field(default_factory=dict)
 
     def passed(self, name: str) -> Iterator[tuple[Plan, str]]:
-        return _passed(self, self.by.get(name) or self.made[name])
+        return _passed(self, self.by[name] if name in self.by else self.made[name])
 
     def wants(self, columns: Columns) -> tuple[Columns, ...]:
         read = frozenset[str]().union(*(tops(e) for e in (*self.by.values(), *self.made.values())))

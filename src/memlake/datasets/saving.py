@@ -67,9 +67,9 @@ def check(wanted: Wanted) -> None:
 def _save_once(ground: Ground, wanted: Wanted, frame: Frame, content: str, told: Mapping[str, Any]) -> Saved:
     entries = ground.entries(wanted.name, ground.head_of_branch())
     newest = ground.read(entries[max(entries)]) if entries else None
-    asked = wanted.version is not None or wanted.update_version is not None
-    if newest is not None and newest.content == content and not newest.deleted and not asked:
-        return Saved(_edited(ground, newest, wanted, told), False)
+    same = _same(ground, wanted, entries, content)
+    if same is not None:
+        return Saved(_edited(ground, same, wanted, told), False)
     number = _number(wanted, list(entries))
     made = Version(
         wanted.name,
@@ -87,6 +87,15 @@ def _save_once(ground: Ground, wanted: Wanted, frame: Frame, content: str, told:
     )
     write(ground, made, f"save {made.spec}: {made.rows:,} rows", old=None)
     return Saved(made, True)
+
+
+def _same(ground: Ground, wanted: Wanted, entries: Mapping[Semver, Entry], content: str) -> Version | None:
+    """The version that is asked for and holds these rows already. Who asks for a bump wants another."""
+    number = names.exact(wanted.version) if wanted.version is not None else max(entries, default=None)
+    if number not in entries or (wanted.update_version is not None and wanted.version is None):
+        return None
+    found = ground.read(entries[number])
+    return found if found.content == content and not found.deleted else None
 
 
 def _number(wanted: Wanted, there: list[Semver]) -> Semver:
