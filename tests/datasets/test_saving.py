@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -206,7 +205,7 @@ def test_a_save_is_one_commit_and_leaves_stage_and_files_alone(ds: Datasets, rep
     commits = len(list(repo.log()))
     saved(ds, 1)
     assert len(list(repo.log())) == commits + 1
-    assert replace(repo.status(), head=before.head) == before
+    assert repo.status()._replace(head=before.head) == before
     assert (tmp_path / "loose.txt").read_text() == "loose"
     repo.commit("the staged file")
     assert repo.read("files/staged.txt") == b"staged"
