@@ -92,7 +92,7 @@ def _save_once(ground: Ground, wanted: Wanted, frame: Frame, content: str, told:
 def _same(ground: Ground, wanted: Wanted, entries: Mapping[Semver, Entry], content: str) -> Version | None:
     """The version that is asked for and holds these rows already. Who asks for a bump wants another."""
     number = names.exact(wanted.version) if wanted.version is not None else max(entries, default=None)
-    if number not in entries or (wanted.update_version is not None and wanted.version is None):
+    if number is None or number not in entries or (wanted.update_version is not None and wanted.version is None):
         return None
     found = ground.read(entries[number])
     return found if found.content == content and not found.deleted else None
