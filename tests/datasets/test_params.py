@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import memlake as ml
-from memlake.datasets import calling, process
+from memlake.datasets import calling, params, process
 from memlake.errors import InvalidInput, NotFound
 
 pytestmark = pytest.mark.usefixtures("_fresh")
@@ -54,6 +54,17 @@ def test_a_value_has_the_type_of_its_default(typed: Set, text: str, default: Any
     typed(x=text)
     found = ml.param("x", default)
     assert found == value and type(found) is type(value)
+
+
+def test_a_param_that_is_asked_for_in_every_row_is_resolved_once(typed: Set, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = params.find
+    asked = []
+    monkeypatch.setattr(params, "find", lambda name: asked.append(name) or found(name))
+    typed(rate="0.25")
+    assert {ml.param("rate", 0.5) for _ in range(100)} == {0.25}
+    assert asked == ["rate"]
+    typed(rate="4")
+    assert (ml.param("rate", 0.5), ml.param("rate", 1), ml.param("rate", type=str)) == (4.0, 4, "4")
 
 
 def test_a_type_can_be_named(typed: Set) -> None:

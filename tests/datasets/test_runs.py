@@ -22,10 +22,11 @@ def test_answers_leave_a_run_and_saves_and_counts_do_not(repo: ml.Repo, here: Pa
     chain.to_list()
     chain.to_parquet(here / "out.parquet")
     chain.count()
+    chain.sum("x")
     _ = chain.schema
     chain.save("a")
     found = data.runs()
-    assert [one.action for one in found] == ["to_parquet", "to_iter", "to_pandas", "show"]
+    assert [one.action for one in found] == ["to_parquet", "to_list", "to_pandas", "show"]
     for one in found:
         assert_whole(one.provenance)
         assert one.rows == 3 and not one.kept and one.seconds > 0

@@ -297,7 +297,7 @@ class Chain:
         return self._aggregate(func.max(column))
 
     def _aggregate(self, expression: Expression) -> Any:
-        return self.group_by(value=expression).to_values("value")[0]
+        return next(outputs.tuples(self._datasets.table(self.group_by(value=expression))))[0]
 
     def show(self, limit: int = 20, *, flatten: bool = False, transpose: bool = False) -> None:
         """Print the first rows."""
@@ -321,20 +321,22 @@ class Chain:
         return outputs.to_polars(self._datasets.table(self, "to_polars"))
 
     def to_iter(self, *columns: str) -> Iterator[tuple[Any, ...]]:
-        chain = self.select(*columns) if columns else self
-        for batch in self._datasets.batches(chain, "to_iter"):
+        return (self.select(*columns) if columns else self)._tuples("to_iter")
+
+    def _tuples(self, action: str) -> Iterator[tuple[Any, ...]]:
+        for batch in self._datasets.batches(self, action):
             yield from outputs.tuples(pa.Table.from_batches([batch]))
 
     def to_list(self, *columns: str) -> list[tuple[Any, ...]]:
-        return list(self.to_iter(*columns))
+        return list((self.select(*columns) if columns else self)._tuples("to_list"))
 
     collect = to_iter
 
     def to_values(self, column: str) -> list[Any]:
-        return [one for (one,) in self.mutate(value=column).select("value").to_iter()]
+        return [one for (one,) in self.mutate(value=column).select("value")._tuples("to_values")]
 
     def to_records(self) -> list[dict[str, Any]]:
-        return [dict(zip(self.columns, row, strict=True)) for row in self.to_iter()]
+        return [dict(zip(self.columns, row, strict=True)) for row in self._tuples("to_records")]
 
     def to_parquet(self, path: Any, *, partition_cols: Sequence[str] = (), **options: Any) -> None:
         outputs.to_parquet(self._datasets.batches(self, "to_parquet"), path, partition_cols, options)

@@ -44,6 +44,10 @@ def params() -> dict[str, dict[str, Any]]:
         return dict(_PARAMS)
 
 
+def has_param(name: str) -> bool:
+    return name in _PARAMS
+
+
 def metrics() -> dict[str, Any]:
     with _LOCK:
         return dict(_METRICS)
