@@ -130,6 +130,14 @@ def test_a_reused_version_gets_them_too_and_keeps_its_own(repo: ml.Repo) -> None
     assert version.provenance["params"]["rate"]["from"] == "default"
 
 
+def test_metrics_go_to_the_branch_of_the_save_also_after_a_switch(repo: ml.Repo) -> None:
+    repo.datasets().read_values(x=[1]).save("a")
+    repo.switch("other", create=True)
+    ml.metrics.set("f1", 0.5)
+    assert repo.datasets("main").versions("a")[0].metrics == {"f1": 0.5}
+    assert repo.datasets("other").versions("a")[0].metrics == {}
+
+
 def test_metrics_survive_an_exception_after_them(repo: ml.Repo, python: Python) -> None:
     done = python(
         "-c",

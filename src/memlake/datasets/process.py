@@ -11,6 +11,7 @@ import threading
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from memlake import config
@@ -36,7 +37,8 @@ def note(ground: Ground, version: Version, *, is_new: bool) -> None:
     """Remember a version that was saved, or found to be the same already."""
     _report({"saved": version.spec, "rows": version.rows, "new": is_new})
     with _LOCK:
-        _SAVED[str(ground.folder), ground.branch, version.spec] = Noted(ground, version, os.getpid())
+        on = replace(ground, named_branch=ground.branch)  # a switch elsewhere does not redirect what is told later
+        _SAVED[str(on.folder), on.branch, version.spec] = Noted(on, version, os.getpid())
 
 
 def params() -> dict[str, dict[str, Any]]:
@@ -68,15 +70,13 @@ def tell_metric(name: str, value: Any) -> None:
 
 
 def _tell(field: str, values: Mapping[str, Any], details: Mapping[str, Any] | None = None) -> None:
-    for key, noted in list(_SAVED.items()):
+    for noted in list(_SAVED.values()):
         if noted.process != os.getpid():
             continue
         try:
-            made = saving.merge_into(noted.ground, noted.version, field, values, details)
+            saving.merge_into(noted.ground, noted.version, field, values, details)
         except Error as error:  # the script goes on: it is what is measured that matters to it
             warnings.warn(f"{field} could not be written to {noted.version.spec}: {error}", stacklevel=5)
-        else:
-            _SAVED[key] = noted._replace(version=made)
 
 
 def _report(told: Mapping[str, Any]) -> None:
