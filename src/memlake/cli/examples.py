@@ -44,7 +44,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "config": ('memlake config --user user.name "Ada Lovelace"', "memlake config --list"),
     "help": ("memlake help commit",),
     "run": ("memlake run train.py -p learning_rate=0.01", "memlake run train.py --params params.toml -- --fast"),
-    "runs": ("memlake runs", "memlake runs -n 5 --json"),
+    "runs": ("memlake runs -n 5", "memlake runs --json"),
     "runs show": ("memlake runs show 12",),
     "runs promote": ("memlake runs promote 12 candidates",),
     "remember": (
