@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple
 
-from memlake.cli import paths, textdiff, words
+from memlake.cli import paths, recorded, textdiff, words
 from memlake.cli.changes import Row, name_status, noun
 from memlake.cli.screen import Screen
 from memlake.errors import Purged
@@ -16,6 +16,7 @@ from memlake.repo import Repo
 
 Read = Callable[[str, Entry], bytes]
 _COLORS = {"+": "added", "-": "removed", "@": "hunk"}
+_DONE = {"A": "added", "D": "removed", "R": "renamed"}
 
 
 def detail(view: View, listed: Sequence[Row], how: str) -> Iterator[str]:
@@ -56,14 +57,18 @@ def find_texts(row: Row, read_old: Read, read_new: Read) -> Texts | None:
     if max(row.old.size if row.old else 0, row.new.size if row.new else 0) > textdiff.LARGEST:
         return None
     try:
-        old = read_old(row.path, row.old) if row.old else b""
-        new = read_new(row.path, row.new) if row.new else b""
+        old = _readable(row.old, read_old(row.path, row.old)) if row.old else b""
+        new = _readable(row.new, read_new(row.path, row.new)) if row.new else b""
     except Purged:
         return None
     old_text, new_text = textdiff.find_text(old), textdiff.find_text(new)
     if old_text is None or new_text is None:
         return None
     return Texts(textdiff.split_lines(old_text), textdiff.split_lines(new_text))
+
+
+def _readable(entry: Entry, data: bytes) -> bytes:
+    return recorded.text(data) if recorded.is_dataset(entry) else data
 
 
 class View(NamedTuple):
@@ -87,6 +92,9 @@ def patch(view: View, row: Row) -> Iterator[str]:
         yield from patch(view, Row("D", row.path, row.old, None))
         yield from patch(view, Row("A", row.path, None, row.new))
         return
+    if recorded.is_dataset(row.new or row.old):
+        yield from _dataset_patch(view, row)
+        return
     source = words.quoted(_label("a", row.source or row.path))
     target = words.quoted(_label("b", row.path))
     yield from (view.screen.paint(line, "bold") for line in _headers(row, source, target))
@@ -103,6 +111,23 @@ def patch(view: View, row: Row) -> Iterator[str]:
     yield view.screen.paint(f"--- {source if row.old else '/dev/null'}", "bold")
     yield view.screen.paint(f"+++ {target if row.new else '/dev/null'}", "bold")
     yield from colored(view.screen, chain([first], lines))
+
+
+def _dataset_patch(view: View, row: Row) -> Iterator[str]:
+    """A version that came or went is a line; of one that was edited, the facts that changed."""
+    name = words.quoted(row.path) if row.source is None else f"{words.quoted(row.source)} => {words.quoted(row.path)}"
+    yield view.screen.paint(f"{name} {_DONE.get(row.status, 'changed')}: {_brief(view, row)}", "bold")
+    texts = find_texts(row, view.read_old, view.read_new) if row.old and row.new else None
+    if texts is not None:
+        yield from colored(view.screen, textdiff.hunks(texts.old, texts.new))
+
+
+def _brief(view: View, row: Row) -> str:
+    read, entry = (view.read_new, row.new) if row.new else (view.read_old, row.old)
+    try:
+        return recorded.brief(read(row.path, entry)) if entry else "nothing"
+    except Purged:
+        return "purged"
 
 
 def colored(screen: Screen, lines: Iterator[str]) -> Iterator[str]:
@@ -162,12 +187,15 @@ class Stat(NamedTuple):
     name: str
     row: Row
     lines: tuple[int, int] | None
+    said: str = ""  # in place of lines
 
 
 def count_row(view: View, row: Row) -> Stat:
     name = f"{paths.shown(row.source)} => {paths.shown(row.path)}" if row.source else paths.shown(row.path)
     if row.status == "R" or _same_content(row):
         return Stat(name, row, (0, 0))
+    if recorded.is_dataset(row.new or row.old):
+        return Stat(name, row, None, f"{_brief(view, row)}{' (removed)' if row.new is None else ''}")
     texts = find_texts(row, view.read_old, view.read_new)
     return Stat(name, row, textdiff.counts(texts.old, texts.new) if texts else None)
 
@@ -187,6 +215,8 @@ def stat(view: View, listed: Sequence[Row]) -> Iterator[str]:
 
 
 def _bar(screen: Screen, item: Stat, most: int, room: int) -> str:
+    if item.said:
+        return item.said
     if item.lines is None:
         old, new = item.row.old, item.row.new
         return f"Bin {old.size if old else 0} -> {new.size if new else 0} bytes"

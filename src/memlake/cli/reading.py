@@ -13,7 +13,7 @@ from typing import IO, Any
 
 import click
 
-from memlake.cli import paths, shapes, words
+from memlake.cli import paths, recorded, shapes, words
 from memlake.cli.arguments import (
     SplitCommand,
     after_dashes,
@@ -46,6 +46,8 @@ _SIDE = re.compile(r":([0-3]):")
 @pass_repo
 def cat(repo: Repo, screen: Screen, /, *, given: str, rev: str | None, as_json: bool) -> None:
     """Print a file as HEAD, or REV, has it; byte for byte, whatever it holds.
+
+    Of a dataset version, what its record says is printed, a fact a line; --json has the record itself.
 
     Of a path in conflict, :1:PATH is the base, :2:PATH ours, :3:PATH theirs.
     """
@@ -87,8 +89,13 @@ def file_shape(repo: Repo, path: str, rev: str) -> dict[str, Any]:
 
 def copy_file(repo: Repo, path: str, rev: str, out: IO[bytes]) -> None:
     sys.stdout.flush()
-    with suggesting(repo, rev), repo.open(path, rev) as source:
-        shutil.copyfileobj(source, out, _PIECE)
+    with suggesting(repo, rev):
+        entry = repo.entry(path, rev)
+    if recorded.is_dataset(entry):
+        out.write(recorded.text(repo.read_object(entry.oid)))
+    else:
+        with repo.open_object(entry.oid) as source:
+            shutil.copyfileobj(source, out, _PIECE)
     out.flush()
 
 
@@ -112,7 +119,7 @@ def ls(repo: Repo, screen: Screen, /, *, given: tuple[str, ...], long_form: bool
     with screen.pages():
         for path, entry in items:
             name = paths.shown(path, base)
-            screen.line(f"{_columns(entry, media.get(path))}  {name}" if media is not None else name)
+            screen.line(name if media is None else f"{_columns(entry, media.get(path) or _holds(repo, entry))}  {name}")
 
 
 def _found(repo: Repo, given: Sequence[str], base: str) -> tuple[str, Iterator[tuple[str, Entry]]]:
@@ -154,6 +161,10 @@ def _media(repo: Repo, rev: str, entries: Mapping[str, Entry]) -> dict[str, str]
     """The media type of each file, all in one walk over history."""
     files = {path: entry for path, entry in entries.items() if path.startswith(paths.FILES)}
     return {path: about.media for path, about in repo.abouts(rev, files).items()} if files else {}
+
+
+def _holds(repo: Repo, entry: Entry) -> str | None:
+    return recorded.brief(repo.read_object(entry.oid)) if recorded.is_dataset(entry) else None
 
 
 def _shape(path: str, entry: Entry, media: Mapping[str, str] | None) -> dict[str, Any]:

@@ -43,10 +43,16 @@ class LogQuery(NamedTuple):
 
 
 def tree_path_of(root: Path, text: str) -> str:
-    """The path of a room in full (`datasets/x`; `files/x` when there is no such folder), else a working file."""
-    room, slash, _ = text.partition("/")
+    """The path of a room in full (`datasets/x`; `files/x` when there is no such folder), else a working file.
+
+    `datasets/` is all of that room, unless a folder here is called so.
+    """
+    room, slash, rest = text.partition("/")
     if slash and room in KIND_OF_ROOM and room != "files":
-        return check(text)
+        if rest.strip("/"):
+            return check(text.rstrip("/"))
+        if not (root / room).exists():
+            return room
     if slash and room == "files" and not (root / "files").exists():
         return check(text)
     file = worktree.relative(root, text)
