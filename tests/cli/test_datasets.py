@@ -12,8 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import memlake
-from memlake.datasets import exporting, parts, saving
+from memlake.datasets import exporting, parts
 from tests.cli.conftest import Run
+from tests.datasets.telling import put
 
 Process = Callable[..., "subprocess.CompletedProcess[bytes]"]
 
@@ -26,10 +27,9 @@ def pets(repo: Path) -> Path:
         datasets.read_values(id=[1, 2, 3], breed=["pug", "beagle", "boxer"]).save("pets", description="all dogs")
         datasets.read_values(id=[1, 3, 4, 5], breed=["pug", "BOXER", "corgi", "husky"]).save("pets")
         for number, value in (("1.0.0", 0.5), ("1.0.1", 0.75)):
-            one = datasets.get(f"pets@{number}")
             told = {"source": "print('made')\n", "source_kind": "script", "author": "Ada", "plan": ["values", "save"]}
-            saving.edit(datasets.ground, one, {"metrics": {"accuracy": value}, "provenance": told})
-        saving.edit(datasets.ground, datasets.get("pets"), {"params": {"lr": {"value": 0.1, "type": "float"}}})
+            put(datasets, f"pets@{number}", metrics={"accuracy": value}, provenance=told)
+        put(datasets, "pets", params={"lr": {"value": 0.1, "type": "float"}})
         (repo / "photos").mkdir()
         for name in "abc":
             (repo / "photos" / f"{name}.jpg").write_text(name, encoding="utf-8")
@@ -70,7 +70,7 @@ def test_show_tells_the_record_on_one_screen(run: Run, pets: Path) -> None:
 
 def test_what_provenance_does_not_tell_is_a_dash(run: Run, pets: Path) -> None:
     with memlake.open(pets) as found:
-        saving.edit(found.datasets().ground, found.datasets().get("photos"), {"provenance": {}})
+        put(found.datasets(), "photos", provenance={})
     assert "Code:        -" in run("dataset", "show", "photos").lines
 
 
@@ -105,7 +105,7 @@ def test_looking_leaves_no_commit(run: Run, pets: Path) -> None:
 def test_source_prints_the_code_alone(run: Run, pets: Path) -> None:
     assert run("dataset", "source", "pets").out == "print('made')\n"
     with memlake.open(pets) as found:
-        saving.edit(found.datasets().ground, found.datasets().get("photos"), {"provenance": {}})
+        put(found.datasets(), "photos", provenance={})
     assert "no code was recorded" in run("dataset", "source", "photos", code=None).err
 
 

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from memlake.datasets import drawing
+from memlake.datasets import columns, drawing
 from memlake.datasets.drawing import Edge, Node
 from memlake.datasets.ground import Ground
 from memlake.datasets.names import ROOM
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from memlake.datasets.chain import Chain
 
 _MANY = 8  # files of one commit above which they are drawn as one
-_FILES = ("csv", "parquet", "json")  # origins that name files
 CHAIN = "chain:"
 Columns = tuple[tuple[str, str], ...]
 
@@ -125,8 +124,8 @@ class _Graph:
             uri = str(storage.get("uri"))
             self._edge(self._storage(uri, storage.get("files")), target, _columns_from(known, uri))
         for origin in _listed(told, "origins"):
-            for source, name in self._origin(origin):
-                self._edge(source, target, _columns_from(known, name))
+            for source in self._origin(origin):
+                self._edge(source, target, _columns_from(known, _origin_name(origin)))
         for code in self._code(told):
             self._edge(code, target, _columns_made(known))
 
@@ -145,16 +144,18 @@ class _Graph:
         count = len(files) if isinstance(files, list) else files
         return self._node(f"storage:{uri}", "storage", uri, _count(count, "file") if isinstance(count, int) else "")
 
-    def _origin(self, origin: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-        """Ids of what an origin names: files one by one, else what it says of itself."""
-        detail = origin.get("detail") if isinstance(origin.get("detail"), Mapping) else {}
-        paths = origin.get("paths") or (detail or {}).get("paths") or [origin.get("path")]
+    def _origin(self, origin: Mapping[str, Any]) -> list[str]:
+        """Ids of what an origin names: a few files one by one, else what it says of itself."""
+        paths = [str(one["path"]) for one in _listed(origin, "files")]
+        if 0 < len(paths) <= _MANY:
+            return [self._file(path) for path in paths]
         kind, name = str(origin.get("kind") or "values"), str(origin.get("name") or "")
-        if paths[0] is None:
-            yield self._node(f"{kind}:{name}", "values", name or kind, kind if name else ""), name
-            return
-        for path in map(str, paths):
-            yield self._file(path), path
+        if paths:
+            count = _count(int(origin.get("count") or len(paths)), "file")
+            return [self._node(f"{kind}:{name}", "file", name, count)]
+        # Values of a script have no name of their own: what they hold tells them apart.
+        key = str(origin.get("content") or "")
+        return [self._node(f"{kind}:{name}:{key}", "values", name or kind, kind if name else "")]
 
     def _file(self, path: str) -> str:
         """A file that was read; one of this repo is the file its commits tell of."""
@@ -207,13 +208,14 @@ class _Graph:
 
     def add_chain(self, plan: Plan) -> None:
         self._node(CHAIN, "chain", "this chain", _count(len(plan.schema), "column"))
-        for node in plan.walk():
-            if isinstance(node, Source):
+        known = columns.made_of(plan)
+        for node in columns.walk(plan):
+            if isinstance(node, Source) and node.origin.kind != "persisted":
                 for source in self._read(node):
-                    self._edge(source, CHAIN)
+                    self._edge(source, CHAIN, _columns_from(known, columns.source_name(node)))
             elif isinstance(node, Call):
-                name = getattr(node.function, "__name__", type(node.function).__name__)
-                self._edge(self._node(f"code:{name}", "code", f"{name}()", node.kind), CHAIN)
+                code = self._node(f"code:{node.name}", "code", f"{node.name}()", node.kind)
+                self._edge(code, CHAIN, _columns_made(known))
 
     def _read(self, node: Source) -> list[str]:
         kind, name, detail = node.origin
@@ -221,7 +223,7 @@ class _Graph:
             return [self._parent({**detail, "spec": name}, name)]
         if kind == "storage":
             return [self._storage(str(uri), None) for uri in detail.get("uris") or [name]]
-        return [source for source, _ in self._origin({"kind": kind, "name": name, "detail": detail})]
+        return self._origin({"kind": kind, "name": name, "files": [{"path": path} for path in detail.get("paths", ())]})
 
     # -- choosing -----------------------------------------------------------------------------
 
@@ -293,8 +295,16 @@ def _columns_from(known: Any, parent: str) -> Columns | None:
     if not isinstance(known, Mapping) or not known:
         return None
     return tuple(
-        (str(theirs), str(ours)) for ours, sources in known.items() for spec, theirs in sources or () if spec == parent
+        (str(theirs), str(ours))
+        for ours, sources in known.items()
+        for spec, theirs in sources or ()
+        if parent == spec or parent in spec.split(", ")  # several storages that are read as one
     )
+
+
+def _origin_name(origin: Mapping[str, Any]) -> str:
+    """How `columns` names it."""
+    return f"{origin.get('kind')} {origin.get('name')}".strip()
 
 
 def _columns_made(known: Any) -> Columns | None:
