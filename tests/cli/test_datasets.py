@@ -7,6 +7,7 @@ import json
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -233,10 +234,15 @@ def test_export_of_no_rows_still_has_the_columns(run: Run, pets: Path) -> None:
 
 
 def test_an_export_that_fails_leaves_nothing_behind(run: Run, pets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: object) -> None:
-        raise OSError(28, "No space left on device")
+    write = exporting._write
 
-    monkeypatch.setattr(exporting, "_write", broken)
+    def second_fails(kind: str, batches: Any, file: Path) -> None:
+        if file.name.startswith("part-00001"):
+            raise OSError(28, "No space left on device")
+        write(kind, batches, file)
+
+    monkeypatch.setattr(parts, "ROWS", 3)
+    monkeypatch.setattr(exporting, "_write", second_fails)
     before = set(pets.iterdir())
     assert run("dataset", "export", "pets", "out", code=None).code
     assert set(pets.iterdir()) == before

@@ -94,6 +94,11 @@ def test_a_column_is_followed_where_the_plan_knew_it(datasets: Datasets) -> None
     assert {edge.columns for edge in down.edges} == {(("x", "x"), ("x", "emb")), (("emb", "emb"),)}
 
 
+def test_behind_a_step_that_knew_no_columns_all_of_them_are_followed(datasets: Datasets) -> None:
+    tell(datasets, "embeddings", parents=[parent(datasets, "pets")])
+    assert (BUCKET, "pets@1.0.0") in arrows(datasets.lineage("best", column="emb"))
+
+
 def test_an_unknown_column_is_refused_by_name(datasets: Datasets) -> None:
     with pytest.raises(NotFound, match="no column 'colour'"):
         datasets.lineage("pets", column="colour")
