@@ -41,7 +41,7 @@ from memlake.datasets.progress import Progress
 from memlake.datasets.record import Version
 from memlake.datasets.runs import Run
 from memlake.datasets.saving import Saved, Wanted
-from memlake.errors import InvalidInput, Nothing, Purged, RowFailed
+from memlake.errors import Conflict, InvalidInput, Nothing, Purged, RowFailed
 from memlake.objects.layout import now
 
 T = TypeVar("T")
@@ -220,7 +220,11 @@ class Datasets:
         key = keys.plan_key(chain.plan, engine.shared)
         found = self.ground.recall.frame(key) if key and not chain._settings.recompute else None
         if found is None:
+            before = keys.files_read(chain.plan)
             found = self.ground.parts.seal(aligned.compacted(engine, engine.frame(chain.plan).settled()))
+            for (told, old), (_, new) in zip(before, keys.files_read(chain.plan), strict=True):
+                if old != new:
+                    raise Conflict(f"{told} changed while it was read. Nothing was saved.", hint="Run it again.")
             if key and not any(ran.failed for ran in engine.ran):
                 self.ground.recall.keep_frame(key, found)
         return found

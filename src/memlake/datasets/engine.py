@@ -345,9 +345,16 @@ def named_errors() -> Iterator[None]:
     except duckdb.OutOfMemoryException as error:
         raise Unavailable(f"the query ran out of memory or disk: {error}", hint="Free some space.") from error
     except (duckdb.IOException, duckdb.HTTPException) as error:
-        raise Unavailable(f"a file could not be read: {error}") from error
-    except duckdb.Error as error:
-        raise InvalidInput(f"the query cannot be run: {error}") from error
+        raise Unavailable(f"a file could not be read: {_brief(error)}") from error
+    except (duckdb.Error, OSError, pa.ArrowException) as error:  # the latter two from batches under way
+        if str(error).startswith(("IO Error", "Out of Memory")):
+            raise Unavailable(f"a file could not be read or written: {_brief(error)}") from error
+        raise InvalidInput(f"the query cannot be run: {_brief(error)}") from error
+
+
+def _brief(error: Exception) -> str:
+    """What the engine says, without our own SQL."""
+    return str(error).partition("\n\nLINE ")[0].strip()
 
 
 def _named(found: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from memlake.datasets import hashes
 from memlake.datasets.calling import Told, function_key, opaque_in
-from memlake.datasets.plan import Call, Plan
+from memlake.datasets.plan import Call, Plan, Source
 
 
 def plan_key(plan: Plan, run: Told) -> str | None:
@@ -16,6 +16,11 @@ def plan_key(plan: Plan, run: Told) -> str | None:
             return None
         known[id(node)] = hashes.of(told, node.schema.names, *(known[id(one)] for one in node.inputs))
     return known[id(plan)]
+
+
+def files_read(plan: Plan) -> list[tuple[str, str]]:
+    """Files that are read in place, and what marks them as they are now: they may change while they are read."""
+    return [(one.told(), one.mark()) for one in plan.walk() if isinstance(one, Source) and one.scan is not None]
 
 
 def _own(node: Plan, run: Told) -> object:

@@ -21,7 +21,7 @@ from memlake.datasets import executors, storages, types
 from memlake.datasets.files import File
 from memlake.datasets.plain import plain_type
 from memlake.datasets.settings import Settings
-from memlake.errors import InvalidInput
+from memlake.errors import InvalidInput, Unavailable
 
 UNKNOWN = {b"memlake.unknown": b"1"}
 
@@ -69,6 +69,15 @@ class Work:
             self.given = {name: make() for name, make in self.setup.items()}
 
     def __call__(self, batch: pa.Table) -> Done:
+        try:
+            return self._done(batch)
+        except MemoryError as error:
+            raise Unavailable(
+                f"a process ran out of memory over {batch.num_rows} rows. Nothing was saved; finished rows are kept.",
+                hint="Use fewer workers (settings(parallel=...)), or return less for a row.",
+            ) from error
+
+    def _done(self, batch: pa.Table) -> Done:
         self.open()
         begun = time.perf_counter()
         values, failed = self._batches(batch) if self.kind == "batch_map" else self._rows(batch)

@@ -74,7 +74,13 @@ def outside(kind: str, paths: Sequence[str], options: Mapping[str, Any], columns
 
 def _stamp(paths: Sequence[str], options: Mapping[str, Any]) -> str:
     """Changes whenever a file does."""
-    stats = [(path, os.stat(path)) for path in paths]
+    try:
+        stats = [(path, os.stat(path)) for path in paths]
+    except OSError as error:
+        raise NotFound(
+            f"{error.filename} was there when the chain was begun, and is not now. Nothing was read.",
+            hint="Begin the chain again with the files that are there.",
+        ) from error
     return hashes.of(
         "files", repr(sorted(options.items())), *((p, s.st_size, s.st_mtime_ns, s.st_ino) for p, s in stats)
     )
