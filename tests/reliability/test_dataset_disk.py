@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import shutil
@@ -17,7 +18,7 @@ from memlake.errors import Unavailable
 from tests.reliability.dataset_ground import Rows, build, leftovers, look, numbers, rows_of, slow
 from tests.reliability.ground import TORTURE, assert_sound, fast_folder, hooked, init, noise, snapshot_of, steps_of
 from tests.reliability.test_dataset_crash import VERBS, Verb
-from tests.reliability.test_faults import _fill, fail_at
+from tests.reliability.test_faults import fail_at
 from tests.reliability.test_memory_disk import mounted, read_only
 
 pytestmark = [pytest.mark.torture] if TORTURE else []  # under `make torture` everything here runs, longer
@@ -88,6 +89,16 @@ def test_an_error_at_any_step_is_told_only_of_what_was_not_done(name: str, templ
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     with mounted(tmp_path / "disk", "size=12m,nr_inodes=800") as at:
         yield at
+
+
+def _fill(folder: Path, leave: int) -> Path:
+    """Use up the disk until it refuses, then give some bytes back: what it says is free is not always to be had."""
+    filler = folder / "filler"
+    with filler.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        while file.write(bytes(4096)):
+            pass
+    os.truncate(filler, max(0, filler.stat().st_size - leave))
+    return filler
 
 
 def _texts(first: int) -> list[str]:

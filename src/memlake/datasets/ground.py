@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from memlake.datasets.names import ROOM, Semver
 from memlake.datasets.parts import Parts
 from memlake.datasets.recall import Recall
 from memlake.datasets.record import Version
-from memlake.errors import Corrupt, InvalidInput, NotFound
+from memlake.errors import Corrupt, InvalidInput, NotFound, Unavailable
 from memlake.records import Author, Commit, Entry
 from memlake.versions import operations, refs, rev, writing
 from memlake.versions.here import Here
@@ -65,10 +66,16 @@ class Ground:
         asked = {path: entry for path, entry in (expects or {}).items() if path not in waiting}
         request = Request(changes, message, self.branch, author or self.here.author, asked or None)
         made = writing.write(self.here, request, self.group())
-        if undoable and self.group() is None:
-            verb, _, detail = message.partition(" ")
-            operations.note(self.here, verb, detail, [(self.branch, made.oid)])
+        if undoable:
+            self.note(message, made)
         return made
+
+    def note(self, message: str, made: Commit) -> None:
+        """Let undo know a commit. After it: what is done is done, also where that cannot be written down any more."""
+        if self.group() is None:
+            verb, _, detail = message.partition(" ")
+            with contextlib.suppress(Unavailable):
+                operations.note(self.here, verb, detail, [(self.branch, made.oid)])
 
     def _waiting(self) -> dict[str, bytes | Entry | None]:
         """What an open transaction will write to this branch."""
