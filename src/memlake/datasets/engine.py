@@ -18,7 +18,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from memlake.datasets import aligned, hashes, parts
+from memlake.datasets import aligned, hashes, noticing, parts
 from memlake.datasets.expressions import Params, quoted
 from memlake.datasets.frames import KEEP, Family, Fragment, Frame
 from memlake.datasets.parts import Parts
@@ -58,7 +58,8 @@ class Engine:
         self._frames: dict[int, Frame] = {}
         self._needs: dict[int, Columns] = {}
         self._names = itertools.count()
-        self._plans: list[Plan] = []  # kept, so that an id stays theirs
+        self._plans: list[Plan] = []  # kept, so that an id stays theirs; the first is what is asked for
+        self._out: int | None = None  # rows the whole plan gave, when it did
 
     @functools.cached_property
     def con(self) -> duckdb.DuckDBPyConnection:
@@ -66,6 +67,8 @@ class Engine:
         return connect(self._tmp)
 
     def close(self) -> None:
+        if self._out == 0:
+            noticing.none_left(self, self._plans[0])
         if "con" in vars(self):
             self.con.close()
 
@@ -79,7 +82,14 @@ class Engine:
         sql = f"SELECT {', '.join(map(quoted, plan.schema.names))} FROM {body}"
         found = self.sql(sql, into)
         schema = self.schema_of(plan, found.schema)
-        return pa.RecordBatchReader.from_batches(schema, _fitted(found, schema))
+        return pa.RecordBatchReader.from_batches(schema, self._counted(_fitted(found, schema)))
+
+    def _counted(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        out = 0
+        for batch in batches:
+            out += batch.num_rows
+            yield batch
+        self._out = out
 
     def table(self, plan: Plan) -> pa.Table:
         if self._has_frame(plan) and not isinstance(plan, Limit):
@@ -95,6 +105,7 @@ class Engine:
         body = self.relation(plan, frozenset(plan.schema.names[:1]), into)
         with named_errors():
             row = self.con.execute(f"{sql} FROM {body}", into.values).fetchone()
+        self._out = row[0] if row and plan is self._plans[0] else self._out
         return row[0] if row else None
 
     def schema_of(self, plan: Plan, found: pa.Schema) -> pa.Schema:
@@ -274,6 +285,7 @@ class Engine:
             if id(plan) not in self._needs:
                 self.need(plan)
             found = self._frames[id(plan)] = self._make(plan)
+            self._out = found.rows if plan is self._plans[0] else self._out
         return found
 
     def _make(self, plan: Plan) -> Frame:

@@ -57,14 +57,14 @@ def named(uris: Sequence[Any]) -> tuple[str, ...]:
 
 
 def listed(ground: Ground, asked: Asked) -> Frame:
+    for uri in asked.uris if asked.access != storages.Access() else ():
+        storages.ACCESS[storages.split(uri)[0]] = asked.access
     last = ground.recall.listing(asked.name)
     if last is not None and not asked.update:
         told = f"using the listing of {_ago(now() - last[1])} ago: {last[0].rows:,} files. update=True lists again."
         warnings.warn(told, stacklevel=2)
         return last[0]
     begun = time.perf_counter()
-    for uri in asked.uris if asked.access != storages.Access() else ():
-        storages.ACCESS[storages.split(uri)[0]] = asked.access
     one = field(asked)
     found = _found(asked, one)
     frame = _grown(ground, last[0], found, one) if last is not None else None
@@ -75,16 +75,16 @@ def listed(ground: Ground, asked: Asked) -> Frame:
         sealed = ground.parts.seal(frame)
     except Unavailable:  # a full or read-only disk: it is listed again the next time
         return frame
-    if last is None or sealed != last[0]:
-        ground.recall.keep_listing(asked.name, sealed, time.perf_counter() - begun, storages.describe(asked.access))
+    ground.recall.keep_listing(asked.name, sealed, time.perf_counter() - begun, storages.describe(asked.access))
     return sealed
 
 
 def reach(ground: Ground) -> None:
     """Storages that were listed in another process are reached as they were then, secrets apart."""
     for name, told in ground.recall.accesses().items():
-        for uri in name.split("\n")[:-3] if told else ():
-            storages.ACCESS.setdefault(storages.split(uri)[0], storages.Access(**told))
+        access = storages.Access(**told)
+        for uri in name.split("\n")[:-3] if access != storages.Access() else ():
+            storages.ACCESS.setdefault(storages.split(uri)[0], access)
 
 
 def _ago(microseconds: int) -> str:
