@@ -304,6 +304,12 @@ def test_gen_widens_across_fragments_too(ds: Datasets, small: None) -> None:
     assert made.to_values("y") == made.save("rows").to_values("y") == wanted
 
 
+def test_columns_may_be_called_as_we_call_things(ds: Datasets, small: None) -> None:
+    found = ds.read_values(keep=range(40)).map(rows=lambda keep: keep if keep < 33 else keep + 0.5)
+    assert found.filter(C("keep") > 30).save("rows").to_values("rows") == [31, 32, *(x + 0.5 for x in range(33, 40))]
+    assert found.gen(rows=lambda rows: [rows]).count() == 40
+
+
 def test_types_that_never_meet_are_told_with_the_column(ds: Datasets, small: None) -> None:
     for at in (5, 20):
         with pytest.raises(ml.InvalidInput, match="'y' cannot be int and str"):

@@ -5,9 +5,11 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import memlake as ml
@@ -265,6 +267,15 @@ WRONG: dict[str, tuple[Callable[[Chain, Datasets], Any], str]] = {
     "columns of unlike lengths": (lambda _, d: d.read_values(a=[1], b=[1, 2]), "different lengths"),
     "a value for a list": (lambda _, d: d.read_values(a=1), "no list of values"),
     "a text for a list": (lambda _, d: d.read_values(a="abc"), "no list of values"),
+    "names that differ in case": (lambda _, d: d.read_values(a=[1], A=[2]), "one name to the engine"),
+    "a new name that differs in case": (lambda c, _: c.mutate(X=C("x")), "one name to the engine"),
+    "a function's name that differs in case": (lambda c, _: c.map(X=lambda x: x), "one name to the engine"),
+    "a column without a name": (lambda _, d: d.read_arrow(pa.table({"": [1]})), "no name"),
+    "the same name twice": (lambda _, d: d.read_arrow(pa.table([[1], [2]], names=["x", "x"])), "twice"),
+    "a number too long": (
+        lambda _, d: d.read_arrow(pa.table({"x": pa.array([Decimal(10) ** 45], pa.decimal256(50))})),
+        "too large",
+    ),
     "a file that is not there": (lambda _, d: d.read_parquet("nowhere.parquet"), "no such file"),
     "storage of an unknown type": (lambda _, d: d.read_storage(".", type="img"), "binary, text, image"),
     "dataset that is not there": (lambda _, d: d.read_dataset("nothing"), "no dataset 'nothing'"),

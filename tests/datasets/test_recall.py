@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -10,9 +11,11 @@ import sys
 import textwrap
 import time
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import memlake as ml
@@ -163,6 +166,45 @@ def test_rows_are_told_apart_by_type_and_class_not_by_how_they_print(ds: Dataset
     (tmp_path / "d" / "a.txt").write_text("a")
     for how, name in [("binary", "File"), ("text", "TextFile"), ("image", "ImageFile")]:
         assert ds.read_storage(tmp_path / "d", type=how, column="x").map(k=kind).to_values("k") == [name]
+
+
+@pytest.mark.parametrize(
+    ("kind", "first", "then"),
+    [
+        (pa.timestamp("ns"), [1, 2], [2, 3]),
+        (pa.timestamp("ns", "UTC"), [1], [2]),
+        (pa.decimal128(20, 5), [Decimal("1.00001")], [Decimal("1.00002")]),
+        (pa.decimal256(50, 2), [Decimal("1.01")], [Decimal("1.02")]),
+        (pa.float64(), [math.nan, 0.0, math.inf], [-0.0, math.nan, -math.inf]),
+        (pa.float32(), [0.1], [0.10000001]),
+        (pa.float16(), [1.0], [2.0]),
+        (pa.uint64(), [2**64 - 1], [2**64 - 2]),
+        (pa.binary(), [b"\xff\x00", b"\\xFF\\x00"], [b"\xff\x00", b"\xff"]),
+        (pa.string(), ["a\x00b", "null", ""], ["a", "a\x00b", None]),
+        (pa.duration("us"), [1, 2, 86_400_000_001], [2, 3, None]),
+        (pa.time64("us"), [1], [2]),
+        (pa.map_(pa.string(), pa.int64()), [[("a", 1)]], [[("a", 2)]]),
+        (pa.list_(pa.float32(), 2), [[1, 2]], [[1, 3], None]),
+        (pa.struct([("a", pa.int64()), ("b", pa.binary())]), [{"a": 1, "b": b"1"}], [{"a": 1, "b": b"2"}, None]),
+        (pa.large_list(pa.large_string()), [["a"]], [["b"], []]),
+    ],
+    ids=str,
+)
+def test_rows_of_every_type_are_told_apart_and_kept(
+    ds: Datasets, kind: pa.DataType, first: list[Any], then: list[Any]
+) -> None:
+    def seen(x: Any) -> str:
+        time.sleep(0.0005)
+        return repr(x)
+
+    for values in (first, then, first + then):
+        found = ds.read_arrow(pa.table({"x": pa.array(values, kind)}))
+        fresh = [repr(value) for value in found.to_values("x")]
+        assert found.map(y=seen).to_values("y") == fresh
+        saved = found.save("typed")
+        assert [repr(value) for value in saved.to_values("x")] == fresh
+        kept = saved.filter(C("x").is_null() | C("x").is_not_null())
+        assert [repr(value) for value in kept.to_values("x")] == fresh
 
 
 def test_parameters_bound_to_other_columns_are_other_work(ds: Datasets) -> None:

@@ -14,9 +14,8 @@ import pyarrow as pa
 
 from memlake.datasets import hashes, types
 from memlake.datasets.frames import Family
-from memlake.datasets.running import is_unknown
+from memlake.datasets.running import ROWS, is_unknown
 
-ROWS = "rows"  # the one column of what a gen made: a list of rows for each row
 Array = np.ndarray[Any, Any]
 
 

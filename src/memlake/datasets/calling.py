@@ -22,7 +22,7 @@ from memlake.datasets.fingerprint import Fingerprint, Opaque, fingerprint
 from memlake.datasets.frames import Fragment, Frame
 from memlake.datasets.plan import Call
 from memlake.datasets.recall import DEAR, KEY, Known
-from memlake.datasets.running import Done, Failed, Work
+from memlake.datasets.running import ROWS, Done, Failed, Work
 from memlake.datasets.settings import Settings
 from memlake.errors import RowFailed
 
@@ -320,7 +320,7 @@ class Calling:
 
     def _columns(self) -> Sequence[pa.Field]:
         """What a family of answers holds."""
-        return [pa.field(answers.ROWS, pa.null())] if self.call.kind == "gen" else self.call.made
+        return [pa.field(ROWS, pa.null())] if self.call.kind == "gen" else self.call.made
 
     def _assembled(self, made: Sequence[Answer]) -> Frame:
         if self.call.kind == "gen":
@@ -382,7 +382,7 @@ class Calling:
         """The rows a gen made, taken out of their lists."""
         tables = []
         for fragment, answer in zip(self.frame.fragments, made, strict=True):
-            lists = hashes.whole(self._table(answer).column(answers.ROWS))
+            lists = hashes.whole(self._table(answer).column(ROWS))
             if fragment.kept is not None:
                 lists = lists.filter(pa.array(aligned.mask_of(self.engine, fragment)))
             tables.append(answers.flattened(lists))

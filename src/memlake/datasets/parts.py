@@ -196,7 +196,17 @@ def fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
 def _fit(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
     if pa.types.is_null(kind) and column.null_count == len(column):  # engines give a column of nothing some type
         return pa.chunked_array([pa.nulls(len(column))])
+    if column.type == pa.month_day_nano_interval() and pa.types.is_duration(kind):
+        return pa.chunked_array([_durations(chunk) for chunk in column.chunks], pa.duration("ns")).cast(kind)
     return column if column.type.equals(kind) else column.cast(kind)
+
+
+def _durations(chunk: pa.Array) -> pa.Array:
+    """Spans of time as the engine gives them, in months (none of ours has any), days and nanoseconds."""
+    kind = np.dtype([("months", "i4"), ("days", "i4"), ("nanoseconds", "i8")])
+    told = np.frombuffer(chunk.buffers()[1], kind, len(chunk), chunk.offset * kind.itemsize)
+    whole = told["days"].astype("i8") * 86_400_000_000_000 + told["nanoseconds"]
+    return pa.array(whole, pa.duration("ns"), mask=np.asarray(chunk.is_null()) if chunk.null_count else None)
 
 
 def _group(table: pa.Table) -> int:

@@ -14,13 +14,20 @@ def plain(table: pa.Table) -> pa.Table:
     if seen:
         raise InvalidInput(f"column {seen[0]!r} is there twice.")
     schema = pa.schema([one.with_type(plain_type(one.type)) for one in table.schema])
-    return parts.fitted(table, schema)
+    try:
+        return parts.fitted(table, schema)
+    except pa.ArrowInvalid as error:
+        raise InvalidInput(f"a value is too large for the types we keep: {error}. Nothing was read.") from error
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
     t = pa.types
     if t.is_dictionary(kind) or t.is_run_end_encoded(kind):
         return plain_type(kind.value_type)
+    if t.is_float16(kind):
+        return pa.float32()
+    if t.is_decimal256(kind):
+        return pa.decimal128(min(kind.precision, 38), kind.scale)
     if t.is_large_string(kind) or kind == pa.string_view():
         return pa.string()
     if t.is_large_binary(kind) or kind == pa.binary_view():

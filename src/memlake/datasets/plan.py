@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import pyarrow as pa
 
 from memlake.datasets.expressions import Column, Expression, Form, Named, Params, quoted, walk
+from memlake.errors import InvalidInput
 
 if TYPE_CHECKING:
     from memlake.datasets.frames import Frame
@@ -34,6 +35,19 @@ class Plan:
     schema: pa.Schema
     inputs: tuple[Plan, ...] = ()
     local = False
+
+    def __post_init__(self) -> None:
+        """Names are told apart as the engine does it, which does not look at case."""
+        seen: dict[str, str] = {}
+        for name in self.schema.names:
+            if name.lower() in seen or not name:
+                told = (
+                    f"{seen[name.lower()]!r} and {name!r} are one name to the engine"
+                    if name
+                    else "a column has no name"
+                )
+                raise InvalidInput(f"{told}.", hint="Rename a column first.")
+            seen[name.lower()] = name
 
     def wants(self, columns: Columns) -> tuple[Columns, ...]:
         """Which columns of each input are needed for these of the result."""

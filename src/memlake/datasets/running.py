@@ -24,6 +24,7 @@ from memlake.datasets.settings import Settings
 from memlake.errors import InvalidInput, Unavailable
 
 UNKNOWN = {b"memlake.unknown": b"1"}
+ROWS = "memlake.rows"  # the one column of what a gen made, a list of rows for each row; no name of a user has a dot
 
 
 class Failed(NamedTuple):
@@ -242,7 +243,7 @@ class Work:
         for items in values:
             offsets.append(offsets[-1] + len(items or ()))
         array = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), made)
-        return array, pa.field("rows", array.type)
+        return array, pa.field(ROWS, array.type)
 
 
 def _travelling(error: Exception) -> Exception | None:
