@@ -151,7 +151,7 @@ def problems(page: str, folder: Path) -> list[str]:
     return [one.problem for one in pages.run(page, folder) if one.problem]
 
 
-@pytest.mark.parametrize("name", ["docs/tutorial.md", "docs/how-to/agent-memory.md"])
+@pytest.mark.parametrize("name", ["docs/tutorial.md", "docs/how-to/agent-memory.md", "docs/how-to/datasets.md"])
 def test_a_page_does_and_prints_what_it_says(tmp_path: Path, name: str) -> None:
     found = problems(read(name), tmp_path)
     assert found == [], "\n\n".join([f"{name} is stale; `make docs` writes what is printed now.", *found])
