@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from memlake.datasets import binding
 from memlake.datasets.binding import check, column_names, type_of_column
 from memlake.datasets.expressions import C, Expression, lit
 from memlake.datasets.functions import func
@@ -109,3 +110,15 @@ def test_threads_may_check_at_the_same_time() -> None:
 def test_names_go_into_structs_and_maps() -> None:
     assert list(column_names(SCHEMA))[:4] == ["file", "file.path", "file.size", "file.at"]
     assert type_of_column("tags.anything", SCHEMA) == pa.float32()
+
+
+def test_the_same_names_with_other_types_are_asked_about_anew() -> None:
+    for kind, told in ((pa.int32(), pa.int32()), (pa.float64(), pa.float64()), (pa.int32(), pa.int32())):
+        assert check(func.max("x"), pa.schema([("x", kind)])) == told
+
+
+def test_many_schemas_do_not_pile_up() -> None:
+    for number in range(binding._MOST + 10):
+        assert check(func.max(f"x{number}"), pa.schema([(f"x{number}", pa.int64())])) == pa.int64()
+    assert len(binding._kept) <= binding._MOST
+    assert set(binding._kept.values()) == {f"one_row_{i}" for i in range(len(binding._kept))}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 
 import duckdb
 import pyarrow as pa
@@ -17,6 +16,9 @@ from memlake.errors import InvalidInput
 
 # DuckDB adds whole numbers up in 128 bits, which Arrow hands over as decimals and Python users never expect.
 TOO_WIDE = frozenset({"HUGEINT", "UHUGEINT"})
+
+_MOST = 256  # tables kept: making one takes as long as asking about it
+_kept: dict[tuple[tuple[str, pa.DataType], ...], str] = {}
 
 
 def check(expression: Expression, schema: pa.Schema) -> pa.DataType:
@@ -87,7 +89,8 @@ def _asked(expression: Expression, schema: pa.Schema) -> tuple[str, pa.DataType]
     fields = [pa.field(one.name, one.type) for one in schema if one.name in needed] or [pa.field("-", pa.bool_())]
     into = Params()
     sql = expression.sql(into)
-    with lock, _one_row(fields) as table:
+    with lock:
+        table = _one_row(fields)
         try:
             asked = connection().sql(f"SELECT {sql} FROM {table}", params=into.values)
             return str(asked.types[0]), _plain_type(asked.to_arrow_table().schema.field(0).type)
@@ -95,13 +98,18 @@ def _asked(expression: Expression, schema: pa.Schema) -> tuple[str, pa.DataType]
             raise InvalidInput(f"{expression} cannot be computed: {reason(wrong)}", hint=_advice(fields)) from wrong
 
 
-@contextmanager
-def _one_row(fields: list[pa.Field]) -> Iterator[str]:
-    connection().register("one_row", pa.table([pa.nulls(1, one.type) for one in fields], schema=pa.schema(fields)))
-    try:
-        yield "one_row"
-    finally:
-        connection().unregister("one_row")
+def _one_row(fields: list[pa.Field]) -> str:
+    """The name of a table of these columns with one row of nothing; kept for the next question. Hold `lock`."""
+    key = tuple((one.name, one.type) for one in fields)
+    if key not in _kept:
+        if len(_kept) >= _MOST:
+            for name in _kept.values():
+                connection().unregister(name)
+            _kept.clear()
+        table = pa.table([pa.nulls(1, one.type) for one in fields], schema=pa.schema(fields))
+        connection().register(f"one_row_{len(_kept)}", table)
+        _kept[key] = f"one_row_{len(_kept)}"
+    return _kept[key]
 
 
 def _plain_type(found: pa.DataType) -> pa.DataType:
