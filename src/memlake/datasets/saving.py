@@ -13,7 +13,7 @@ from memlake.datasets.names import FIRST, Semver
 from memlake.datasets.record import Version
 from memlake.errors import AlreadyExists, Conflict, InvalidInput, Nothing, Unavailable
 from memlake.objects.layout import now
-from memlake.records import Entry
+from memlake.records import Commit, Entry
 
 _TRIES = 50
 _PAUSE = 0.01  # seconds
@@ -48,7 +48,10 @@ def save(ground: Ground, wanted: Wanted, frame: Frame, told: Mapping[str, Any]) 
     for attempt in range(_TRIES):
         try:
             with ground.here.history.db.write():  # counted, named and committed in one
-                return _save_once(ground, wanted, sealed, content, told)
+                saved, commit = _save_once(ground, wanted, sealed, content, told)
+            if commit is not None:
+                ground.note(commit.message, commit)
+            return saved
         except (Conflict, Nothing):  # another took the number meanwhile: count again
             time.sleep(_PAUSE * min(attempt, 10))
     raise Conflict(f"{wanted.name}: others save so fast that no version number stays free. Nothing was saved.")
@@ -64,12 +67,15 @@ def check(wanted: Wanted) -> None:
             raise InvalidInput("attrs and tags are lists of texts, like attrs=['team:vision'].")
 
 
-def _save_once(ground: Ground, wanted: Wanted, frame: Frame, content: str, told: Mapping[str, Any]) -> Saved:
+def _save_once(
+    ground: Ground, wanted: Wanted, frame: Frame, content: str, told: Mapping[str, Any]
+) -> tuple[Saved, Commit | None]:
+    """What was saved, and the commit that did it, which undo is to know."""
     entries = ground.entries(wanted.name, ground.head_of_branch())
     newest = ground.read(entries[max(entries)]) if entries else None
     same = _same(ground, wanted, entries, content)
     if same is not None:
-        return Saved(_edited(ground, same, wanted, told), False)
+        return Saved(_edited(ground, same, wanted, told), False), None
     number = _number(wanted, list(entries))
     made = Version(
         wanted.name,
@@ -85,8 +91,8 @@ def _save_once(ground: Ground, wanted: Wanted, frame: Frame, content: str, told:
         tuple(wanted.tags or ()),
         **told,
     )
-    write(ground, made, f"save {made.spec}: {made.rows:,} rows", old=None)
-    return Saved(made, True)
+    commit = write(ground, made, f"save {made.spec}: {made.rows:,} rows", old=None, undoable=False)
+    return Saved(made, True), commit
 
 
 def _same(ground: Ground, wanted: Wanted, entries: Mapping[Semver, Entry], content: str) -> Version | None:
@@ -120,12 +126,12 @@ def _manifest(ground: Ground, frame: Frame) -> str:
     return objects.write(frames.manifest(frame), links=links)
 
 
-def write(ground: Ground, version: Version, message: str, *, old: Entry | None, undoable: bool = True) -> None:
+def write(ground: Ground, version: Version, message: str, *, old: Entry | None, undoable: bool = True) -> Commit:
     """One commit of one record; Conflict when the path no longer holds `old`."""
     data = record.encode(version)
     oid = ground.here.history.objects.write(data, links=[version.manifest])
     entry = Entry(oid, "dataset", len(data))
-    ground.write({version.path: entry}, message, expects={version.path: old}, undoable=undoable)
+    return ground.write({version.path: entry}, message, expects={version.path: old}, undoable=undoable)
 
 
 def _edited(ground: Ground, newest: Version, wanted: Wanted, told: Mapping[str, Any]) -> Version:
