@@ -28,7 +28,8 @@ def choose(parallel: int | bool | None = None, engine: str | None = None) -> Exe
     if engine in (None, "local"):
         return serial() if n in (None, 1) else Auto(pool(n or cores()))
     if engine == "ray" or engine.startswith("ray://"):
-        return ray(None if engine == "ray" else engine, workers=n or None)
+        # One is what settings say when nobody asked for a number: whoever asks for a cluster means all of it.
+        return ray(None if engine == "ray" else engine, workers=n if n and n > 1 else None)
     raise InvalidInput(
         f"engine is {engine!r}, which is none we know. Nothing was run.",
         hint='engine="local", "ray" or "ray://host:port"',
