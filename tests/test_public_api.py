@@ -16,7 +16,7 @@ NAMES = {
     "NotFound", "Nothing", "Purged", "Repo", "Status", "Tag", "TextFile", "Unavailable", "Vector", "VideoFile",
     "datasets", "delete_dataset", "func", "init", "lit", "metrics", "move_dataset", "open", "param", "read_arrow",
     "read_csv", "read_database", "read_dataset", "read_hf", "read_json", "read_jsonl", "read_pandas", "read_parquet",
-    "read_polars", "read_records", "read_storage", "read_values",
+    "read_polars", "read_records", "read_storage", "read_values", "restore_dataset",
 }  # fmt: skip
 GIVERS = {"C", "datasets", "func", "metrics"}  # used by what is inside them
 HEAVY = (

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         read_records,
         read_storage,
         read_values,
+        restore_dataset,
     )
     from memlake.records import Author, Branch, Change, Commit, Conflict, Entry, Status, Tag
     from memlake.repo import Repo, init
@@ -103,6 +104,7 @@ _HOMES = {
     "read_records": ("memlake.reading", "read_records"),
     "read_storage": ("memlake.reading", "read_storage"),
     "read_values": ("memlake.reading", "read_values"),
+    "restore_dataset": ("memlake.reading", "restore_dataset"),
 }
 __all__ = [
     "Agent", "AlreadyExists", "AudioFile", "Author", "Branch", "C", "Chain", "Change", "Commit", "Conflict",
@@ -110,7 +112,7 @@ __all__ = [
     "NotFound", "Nothing", "Purged", "Repo", "Status", "Tag", "TextFile", "Unavailable", "Vector", "VideoFile",
     "datasets", "delete_dataset", "func", "init", "lit", "metrics", "move_dataset", "open", "param", "read_arrow",
     "read_csv", "read_database", "read_dataset", "read_hf", "read_json", "read_jsonl", "read_pandas", "read_parquet",
-    "read_polars", "read_records", "read_storage", "read_values",
+    "read_polars", "read_records", "read_storage", "read_values", "restore_dataset",
 ]  # fmt: skip
 
 

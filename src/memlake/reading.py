@@ -65,6 +65,7 @@ read_storage = _door(Datasets.read_storage)
 read_values = _door(Datasets.read_values)
 delete_dataset = _door(Datasets.delete_dataset)
 move_dataset = _door(Datasets.move_dataset)
+restore_dataset = _door(Datasets.restore_dataset)
 
 
 def datasets(**how: Any) -> Chain:

@@ -257,3 +257,15 @@ def test_derived_datasets_store_only_what_is_new(ds: Datasets) -> None:
     assert two.kept is not None
     assert three.families[:-1] == one.families
     assert three.families[-1].columns == ("y",)
+
+
+def test_equal_rows_in_other_fragments_are_no_new_version(repo: Repo) -> None:
+    ds = repo.datasets()
+    noise = [random.Random(i).randbytes(20).hex() for i in range(20_000)]  # too much to be copied by a filter
+    first = ds.read_values(x=list(range(20_000)), s=noise).save("whole")
+    kept = ds.read_dataset("whole").filter(C("x") < 15_000).save("some")
+    assert any(fragment.kept for fragment in ds.ground.frame(ds.ground.find("some")).fragments)
+    copied = ds.read_arrow(kept.to_arrow()).save("some")
+    assert (copied.reused, copied.version.version if copied.version else None) == (True, "1.0.0")
+    other = ds.read_arrow(kept.to_arrow().slice(1)).union(ds.read_arrow(first.to_arrow().slice(19_999))).save("some")
+    assert other.reused is False

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memlake import config
 from memlake.datasets import parts, storages, types
 from memlake.datasets.files import AudioFile, File, ImageFile, TextFile, VideoFile
 from memlake.datasets.frames import KEEP, Fragment, Frame, Kept
@@ -83,6 +84,8 @@ def reach(ground: Ground) -> None:
     """Storages that were listed in another process are reached as they were then, secrets apart."""
     for name, told in ground.recall.accesses().items():
         access = storages.Access(**told)
+        if access.anon and config.outside("AWS_ACCESS_KEY_ID"):  # who has keys now is no longer nobody
+            access = access._replace(anon=None)
         for uri in name.split("\n")[:-3] if access != storages.Access() else ():
             storages.ACCESS.setdefault(storages.split(uri)[0], access)
 

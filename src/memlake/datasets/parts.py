@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from memlake.datasets import hashes
-from memlake.datasets.frames import ROWS, Family, Fragment, Frame, Kept
+from memlake.datasets.frames import KEEP, ROWS, Family, Fragment, Frame, Kept
 from memlake.errors import Corrupt, Error, NotFound, Unavailable
 from memlake.objects import disk
 from memlake.objects.leases import Keeping
@@ -85,6 +85,19 @@ class Parts:
             for group in np.unique(groups)
         ]
         return pa.concat_tables(tables)
+
+    def equal(self, a: Frame, b: Frame) -> bool:
+        """Whether two frames of one schema hold the same rows in the same order, however they are cut."""
+        return all(self._column(a, name).equals(self._column(b, name)) for name in a.schema.names)
+
+    def _column(self, frame: Frame, name: str) -> pa.ChunkedArray:
+        chunks = []
+        for fragment in frame.fragments:
+            column = self.table(fragment.home(name), [name]).column(0)
+            if fragment.kept is not None:
+                column = column.filter(self.table(fragment.kept.family, [KEEP]).column(0))
+            chunks += column.chunks
+        return pa.chunked_array(chunks, frame.schema.field(name).type)
 
     def seal(self, frame: Frame) -> Frame:
         """A frame all of whose families are parts."""

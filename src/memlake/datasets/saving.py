@@ -17,6 +17,7 @@ from memlake.records import Commit, Entry
 
 _TRIES = 50
 _PAUSE = 0.01  # seconds
+_COMPARED = 1 << 30  # bytes up to which rows kept in other fragments are compared value by value
 
 
 class Wanted(NamedTuple):
@@ -43,8 +44,8 @@ def save(ground: Ground, wanted: Wanted, frame: Frame, told: Mapping[str, Any]) 
     """Commit a frame as the next version of a dataset. What the newest version holds already is not stored again."""
     ground = ground.fixed()
     sealed = ground.parts.seal(frame)
-    content = sealed.content()
     check(wanted)
+    content = _identity(ground, wanted, sealed)
     for attempt in range(_TRIES):
         try:
             with ground.here.history.db.write():  # counted, named and committed in one
@@ -55,6 +56,17 @@ def save(ground: Ground, wanted: Wanted, frame: Frame, told: Mapping[str, Any]) 
         except (Conflict, Nothing):  # another took the number meanwhile: count again
             time.sleep(_PAUSE * min(attempt, 10))
     raise Conflict(f"{wanted.name}: others save so fast that no version number stays free. Nothing was saved.")
+
+
+def _identity(ground: Ground, wanted: Wanted, frame: Frame) -> str:
+    """What rows are known by: as the newest version is, when it holds the same rows in other fragments."""
+    content = frame.content()
+    entries = ground.entries(wanted.name, ground.head_of_branch())
+    newest = ground.read(entries[max(entries)]) if entries else None
+    if newest is None or newest.content == content or newest.rows != frame.rows or frame.size > _COMPARED:
+        return content
+    alike = newest.schema.equals(frame.schema, check_metadata=True)
+    return newest.content if alike and ground.parts.equal(ground.frame(newest), frame) else content
 
 
 def check(wanted: Wanted) -> None:

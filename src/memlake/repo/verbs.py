@@ -439,7 +439,13 @@ class Repo(Opened):
 
     def purge(self, *oids: str, reason: str) -> PurgeReport:
         with self._verb() as here:
-            return versions.purging.purge(here, tuple(map(_oid, oids)), reason)
+            done = versions.purging.purge(here, tuple(map(_oid, oids)), reason)
+        if (self.dir / datasets.RECALL).exists():
+            if self._store is not None:
+                self._store.close()
+                self._store = None
+            datasets.erasing.forget(self.dir)
+        return done
 
     def undo(self) -> Operation:
         with self._local.verb():
