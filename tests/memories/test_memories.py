@@ -311,6 +311,71 @@ def test_a_judge_is_asked_where_the_rules_are_unsure(memories: Memories, monkeyp
         memories.remember(Draft("The office is in Basel"), judge=lambda old, new: "maybe")
 
 
+# -- memories of several agents ---------------------------------------------------------------------
+
+
+def test_what_another_agent_says_otherwise_is_kept_and_listed_with_its_name(memories: Memories) -> None:
+    first = memories.remember(Draft("User lives in Oslo", "cursor"))
+    second = memories.remember(Draft("User lives in Lisbon", "claude"))
+    assert (second.decision, second.rule, second.other_id) == ("coexist", "agent-conflict", first.memory_id)
+    assert second.review and "Agent 'cursor' keeps what speaks against it" in second.why
+    assert memories.get(first.memory_id).content == "User lives in Oslo"
+    (doubt,) = memories.conflicts()
+    assert (doubt.new.memory_id, doubt.old and doubt.old.memory_id) == (second.memory_id, first.memory_id)
+    assert "'cursor'" in doubt.why
+
+
+def test_what_another_agent_keeps_already_is_kept_twice_and_said(memories: Memories) -> None:
+    first = memories.remember(Draft("User lives in Oslo", "cursor"))
+    second = memories.remember(Draft("User lives in Oslo.", "claude"))
+    assert (second.decision, second.rule) == ("coexist", "agent-same")
+    assert second.why.startswith("Agent 'cursor' already keeps this.") and second.memory_id != first.memory_id
+    assert [doubt.rule for doubt in memories.conflicts()] == ["agent-same"]
+    assert memories.remember(Draft("User lives in Oslo", "claude")).decision == "skip"
+
+
+def test_a_memory_of_no_agent_is_corrected_by_an_agent_which_is_the_author(memories: Memories) -> None:
+    first = memories.remember(Draft("User phone: 1111"))
+    done = memories.remember(Draft("My phone is actually 2222", "claude"))
+    assert (done.decision, done.memory_id) == ("conflict", first.memory_id)
+    found = memories.get(first.memory_id)
+    assert (found.content, found.agent_id, memories.log(1)[0].author.name) == ("User phone: 2222", "", "claude")
+
+
+def test_an_agents_own_correction_lists_another_agent_that_now_speaks_against_it(memories: Memories) -> None:
+    mine = memories.remember(Draft("User lives in Oslo", "claude"))
+    theirs = memories.remember(Draft("User lives in Oslo", "cursor"))
+    memories.resolve(theirs.memory_id, "both")
+    done = memories.remember(Draft("User moved to Lisbon", "claude"))
+    assert (done.decision, done.memory_id, done.review) == ("conflict", mine.memory_id, True)
+    (doubt,) = memories.conflicts()
+    assert (doubt.new.memory_id, doubt.old and doubt.old.memory_id) == (mine.memory_id, theirs.memory_id)
+    assert memories.get(theirs.memory_id).content == "User lives in Oslo"
+
+
+@pytest.mark.parametrize(("keep", "stands"), [("new", "User lives in Lisbon"), ("old", "User lives in Oslo")])
+def test_a_conflict_of_two_agents_is_settled_for_both(memories: Memories, keep: str, stands: str) -> None:
+    memories.remember(Draft("User lives in Oslo", "cursor"))
+    second = memories.remember(Draft("User lives in Lisbon", "claude"))
+    memories.resolve(second.memory_id, keep)
+    kept = memories.listed(Query())
+    assert {(one.agent_id, one.content) for one in kept} == {("cursor", stands), ("claude", stands)}
+    assert memories.conflicts() == []
+
+
+def test_many_near_memories_of_others_do_not_hide_an_agents_own(memories: Memories) -> None:
+    mine = memories.remember(Draft("User phone: 1111", "claude"))
+    memories.store_many([Draft(f"User phone: {number}", f"bot{number}") for number in range(20)])
+    done = memories.remember(Draft("User phone: 2222", "claude"))
+    assert (done.decision, done.memory_id) == ("conflict", mine.memory_id)
+
+
+def test_another_organisation_is_not_looked_at(memories: Memories) -> None:
+    memories.store(Draft("User lives in Oslo", "cursor", org_id="acme"))
+    memories.store(Draft("User lives in Oslo", "claude", org_id="acme"))
+    assert memories.remember(Draft("User lives in Lisbon", "claude")).decision == "add"
+
+
 # -- forgetting -----------------------------------------------------------------------------------
 
 

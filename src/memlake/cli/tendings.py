@@ -139,6 +139,8 @@ def _doubt_lines(screen: Screen, one: Doubt) -> Iterator[str]:
     """Both sides under the id that settles it."""
     owner = one.new or one.old
     yield f"{id_shown(screen, owner.memory_id if owner else '')}  ({clean(one.rule)})"
+    if one.why:
+        yield f"    {clean(one.why)}"
     titles, width = (("theirs", "ours"), 7) if one.merging else (("new", "old"), 4)
     for title, side in zip(titles, (one.new, one.old), strict=True):
         said = wrapped(side.content, screen.width - 12) if side else ["(forgotten)"] * one.merging
@@ -156,7 +158,7 @@ def _doubt(one: Doubt) -> dict[str, Any]:
     sides = {
         name: parts.searching.fields(side) if side else None for name, side in (("new", one.new), ("old", one.old))
     }
-    return {**sides, "rule": one.rule}
+    return {**sides, "rule": one.rule, "why": one.why}
 
 
 @click.command()

@@ -14,7 +14,7 @@ from memlake.errors import Conflict, InvalidInput
 from memlake.memories import folding, keeping, searching
 from memlake.memories.decide import Decision, decide, needs_review
 from memlake.memories.ground import Ground
-from memlake.memories.outcome import Outcome
+from memlake.memories.outcome import AGENT_CONFLICT, AGENT_SAME, Outcome, elsewhere
 from memlake.memories.record import Memory
 from memlake.memories.searching import Query
 
@@ -22,12 +22,16 @@ WAYS = ("decide", "add", "ask")
 _NEAR = 8  # old memories a new one is held against
 _TRIES = 5
 _STRENGTH = ("skip", "replace", "conflict", "merge", "coexist", "add")
+_CHANGES = ("skip", "replace", "conflict", "merge")  # the new memory is not kept beside the old one
 Judge = Callable[[str, str], str | None]
 
 
 class Verdict(NamedTuple):
+    """What is to be done, the memory it was decided against, and one of another agent that says otherwise."""
+
     decision: Decision
     old: Memory | None
+    against: Memory | None = None
 
 
 def remember(
@@ -51,12 +55,42 @@ def _plain_add() -> Decision:
 
 
 def _verdict(ground: Ground, new: Memory, judge: Judge | None) -> Verdict:
-    """The strongest decision over the nearest old memories; of equals the nearest one's."""
-    query = Query(new.content[:2000], limit=_NEAR, agent_id=new.agent_id)
-    verdicts = [
-        _against(keeping.find(ground, hit["memory_id"]), new, hit, judge) for hit in searching.search(ground, query)
-    ]
-    return min(verdicts, key=lambda v: _STRENGTH.index(v.decision), default=Verdict(_none_near(), None))
+    """The strongest decision over the nearest old memories; of equals the nearest one's.
+
+    What another agent keeps is never changed: where it says otherwise, or the same, both are kept and a person is told.
+    """
+    met = [_against(keeping.find(ground, hit["memory_id"]), new, hit, judge) for hit in _near(ground, new)]
+    mine = [verdict for verdict in met if verdict.old is None or _may_change(new, verdict.old)]
+    best = min(mine, key=lambda v: _STRENGTH.index(v.decision), default=Verdict(_none_near(), None))
+    said = {str(v.decision): v for v in reversed(met) if v.old is not None and not _may_change(new, v.old)}
+    if best.decision in _CHANGES:
+        return best._replace(against=said["conflict"].old if "conflict" in said and best.decision != "skip" else None)
+    if "conflict" in said:
+        return _kept_apart(said["conflict"])
+    return _kept_apart(said["skip"]) if "skip" in said and not needs_review(best.decision) else best
+
+
+def _near(ground: Ground, new: Memory) -> list[searching.Hit]:
+    """The nearest memories of everybody, and enough of those the writer may change, all of one organisation."""
+    query = Query(new.content[:2000], limit=_NEAR, org_id=new.org_id)
+    found = searching.search(ground, query)
+    if any(hit["agent_id"] not in searching.own(new.agent_id) for hit in found):
+        found += searching.search(ground, query._replace(agent_id=searching.own(new.agent_id)))
+    return list({hit["memory_id"]: hit for hit in reversed(found)}.values())[::-1]
+
+
+def _may_change(new: Memory, old: Memory) -> bool:
+    return old.agent_id in searching.own(new.agent_id)
+
+
+def _kept_apart(verdict: Verdict) -> Verdict:
+    """The verdict on another agent's memory, which stays as it is."""
+    decision, old = verdict.decision, verdict.old
+    assert old is not None
+    rule = AGENT_SAME if decision == "skip" else AGENT_CONFLICT
+    kept = Decision("coexist", rule=rule, why=f"{elsewhere(rule, old)} {decision.why}")
+    kept.scores = decision.scores
+    return Verdict(kept, old)
 
 
 def _none_near() -> Decision:
@@ -90,7 +124,7 @@ def _context(memory: Memory) -> dict[str, Any]:
 
 def outcome(new: Memory, verdict: Verdict, way: str) -> Outcome:
     """What would become of a memory."""
-    decision, old = verdict
+    decision, old, against = verdict
     changes_old = decision in ("replace", "conflict", "merge")
     asks = way == "ask" and changes_old
     stands = old if old is not None and changes_old and not asks else new
@@ -101,10 +135,10 @@ def outcome(new: Memory, verdict: Verdict, way: str) -> Outcome:
         stands.memory_id,
         "coexist" if asks else str(decision),
         decision.rule,
-        f"would {decision}: {decision.why}" if asks else decision.why,
+        f"would {decision}: {decision.why}" if asks else _why(decision, against),
         new.content if asks else content,
         old.memory_id if old is not None and decision != "add" else None,
-        asks or needs_review(decision),
+        asks or against is not None or decision.rule in (AGENT_CONFLICT, AGENT_SAME) or needs_review(decision),
         decision.scores,
     )
 
@@ -119,15 +153,22 @@ def _skipped(old: Memory, new: Memory, decision: Decision) -> Outcome:
     return Outcome(old.memory_id, "skip", decision.rule, why, old.content, old.memory_id, review, decision.scores, told)
 
 
+def _why(decision: Decision, against: Memory | None) -> str:
+    return decision.why if against is None else f"{decision.why} {elsewhere(AGENT_CONFLICT, against)}"
+
+
 def _carry_out(ground: Ground, new: Memory, verdict: Verdict, way: str) -> Outcome:
-    result, old = outcome(new, verdict, way), verdict.old
+    result, old, against = outcome(new, verdict, way), verdict.old, verdict.against
     message = _message(result)
     if old is not None and result.decision == "skip":
         folded = folding.fold(old, new)
         if folded != old:
-            keeping.replace(ground, old, folded, message)
+            keeping.replace(ground, old, folded, message, by=new.agent_id)
     elif old is not None and result.memory_id == old.memory_id:
-        keeping.replace(ground, old, _joined(old, new, result), message)
+        made = _joined(old, new, result)
+        if against is not None:
+            made = made._replace(related=(against.memory_id,), review=AGENT_CONFLICT)
+        keeping.replace(ground, old, made, message, by=new.agent_id)
     else:
         related = (result.other_id,) if result.other_id else ()
         keeping.put(ground, [new._replace(related=related, review=result.rule if result.review else "")], message)

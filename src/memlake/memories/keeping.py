@@ -27,13 +27,22 @@ def _plain(name: str) -> str:
 
 
 def put(
-    ground: Ground, memories: Sequence[Memory], message: str, *, expects: Mapping[str, Entry | None] | None = None
+    ground: Ground,
+    memories: Sequence[Memory],
+    message: str,
+    *,
+    by: str | None = None,
+    expects: Mapping[str, Entry | None] | None = None,
 ) -> None:
-    """Store new memories, or new versions of old ones, in one commit; then the text index knows them."""
+    """Store new memories, or new versions of old ones, in one commit; then the text index knows them.
+
+    The commit is by the agent `by`, or the one whose memories they are.
+    """
     history = ground.here.history
     with history.db.write():
         changes = {memory_path(history, m.agent_id, m.memory_id): entry_of(history, m) for m in memories}
-        ground.write(changes, message, author_named(memories[0].agent_id, ground), expects=expects)
+        author = author_named(memories[0].agent_id if by is None else by, ground)
+        ground.write(changes, message, author, expects=expects)
     written = zip(changes.values(), memories, strict=True)
     settle(ground, {bytes.fromhex(entry.oid): record.doc(memory, entry.oid) for entry, memory in written})
 
@@ -84,7 +93,7 @@ def find_oid(ground: Ground, memory_id: str) -> str | None:
     return oid.hex() if oid is not None else None
 
 
-def replace(ground: Ground, old: Memory, new: Memory, message: str) -> Memory:
+def replace(ground: Ground, old: Memory, new: Memory, message: str, *, by: str | None = None) -> Memory:
     """A new version of a memory. The content it had stays readable as its history.
 
     Nothing is written, and Conflict raised, when somebody changed the memory since `old` was read.
@@ -98,7 +107,7 @@ def replace(ground: Ground, old: Memory, new: Memory, message: str) -> Memory:
     made = new._replace(
         memory_id=old.memory_id, agent_id=old.agent_id, created_at=old.created_at, updated_at=now, history=history
     )
-    put(ground, [made], message, expects={path: entry})
+    put(ground, [made], message, by=by, expects={path: entry})
     return made
 
 

@@ -7,6 +7,9 @@ from typing import NamedTuple
 
 from memlake.memories.record import Memory
 
+# Rules of a memory that is kept beside another agent's.
+AGENT_CONFLICT, AGENT_SAME = "agent-conflict", "agent-same"
+
 
 class Outcome(NamedTuple):
     """What became of a new memory: the one that stands for it now, the decision and its reason."""
@@ -20,6 +23,11 @@ class Outcome(NamedTuple):
     review: bool = False
     scores: Mapping[str, float] = {}
     warnings: tuple[str, ...] = ()
+
+
+def elsewhere(rule: str, old: Memory) -> str:
+    """What is to be said of a memory that another agent keeps."""
+    return f"Agent {old.agent_id!r} {'already keeps this' if rule == AGENT_SAME else 'keeps what speaks against it'}."
 
 
 def added(memory: Memory) -> Outcome:

@@ -59,6 +59,7 @@ class Query(NamedTuple):
     as_of: str | None = None
     sees: str = "branch"
     review: bool = False
+    org_id: str | None = None
 
 
 def seen_by(me: str, asked: str | Sequence[str] | None) -> str | Sequence[str]:
@@ -209,7 +210,8 @@ def wanted(query: Query) -> Filter:
         names = [query.agent_id] if isinstance(query.agent_id, str) else query.agent_id
         if EVERYONE not in names:
             groups.append([mark("agent", name) for name in names])
-    for field, value in (("session", query.session_id), ("type", query.memory_type), ("category", query.category)):
+    asked = {"session": query.session_id, "type": query.memory_type, "category": query.category, "org": query.org_id}
+    for field, value in asked.items():
         groups += [[mark(field, value)]] if value is not None else []
     groups += [[mark("tag", tag)] for tag in record.checked_tags(query.tags)]
     groups += [[record.meta_mark(name, value)] for name, value in query.metadata.items()]

@@ -9,6 +9,7 @@ from memlake.errors import InvalidInput, Nothing
 from memlake.memories import keeping, searching, sides
 from memlake.memories.access import Access
 from memlake.memories.ground import Ground
+from memlake.memories.outcome import AGENT_CONFLICT, AGENT_SAME, elsewhere
 from memlake.memories.record import Memory
 from memlake.memories.searching import EVERYONE, Query
 from memlake.objects import layout
@@ -18,7 +19,7 @@ KEEP = ("new", "old", "both")
 
 
 class Doubt(NamedTuple):
-    """Two memories that may contradict each other, both kept, and the rule that was unsure.
+    """Two memories that may contradict each other, both kept, and the rule that was unsure or found another agent.
 
     Of a merge that waits: one memory as theirs (`new`) and ours (`old`) have it; None is a side that forgot it.
     """
@@ -26,6 +27,7 @@ class Doubt(NamedTuple):
     new: Memory | None
     old: Memory | None
     rule: str
+    why: str = ""
     merging: bool = False
 
 
@@ -60,13 +62,18 @@ def doubts(ground: Ground, agent_id: str | Sequence[str] = EVERYONE) -> Iterator
     for hit in searching.search(ground, Query(limit=1000, agent_id=agent_id, review=True)):
         new = keeping.get(ground, hit["memory_id"])
         other = keeping.find(ground, new.related[0]) if new.related else None
-        yield Doubt(new, other, new.review)
+        yield Doubt(new, other, new.review, elsewhere(new.review, other) if other and _of_two(new, other) else "")
+
+
+def _of_two(new: Memory, old: Memory) -> bool:
+    return new.review in (AGENT_CONFLICT, AGENT_SAME) and new.agent_id != old.agent_id
 
 
 def resolve(ground: Ground, memory_id: str, keep: str) -> Memory | None:
     """Settle a doubt: the new one stands (the old value becomes its history), the old one, or both.
 
-    Of a merge that waits, theirs is the new one and ours the old; None when the side that was kept had forgotten it.
+    Of two agents neither loses its memory: both say what stands. Of a merge that waits, theirs is the new one and
+    ours the old; None when the side that was kept had forgotten it.
     """
     keep = {"theirs": "new", "ours": "old"}.get(keep, keep)
     if keep not in KEEP:
@@ -85,12 +92,22 @@ def _settle(ground: Ground, memory_id: str, keep: str) -> Memory:
     settled = new._replace(review="")
     if keep == "both" or old is None:
         return keeping.replace(ground, new, settled, f"resolve memory {memory_id}: keep both")
+    if _of_two(new, old):
+        return _settle_two(ground, new, old, keep)
     if keep == "old":
         keeping.delete(ground, new)
         return old
     made = keeping.replace(ground, old, settled._replace(related=()), f"resolve memory {old.memory_id}: keep the new")
     keeping.delete(ground, new)
     return made
+
+
+def _settle_two(ground: Ground, new: Memory, old: Memory, keep: str) -> Memory:
+    message = f"resolve memory {new.memory_id}: keep the {keep}"
+    if keep == "old":
+        return keeping.replace(ground, new, new._replace(content=old.content, review=""), message)
+    keeping.replace(ground, old, old._replace(content=new.content), message, by=new.agent_id)
+    return keeping.replace(ground, new, new._replace(review=""), message)
 
 
 def stale(ground: Ground, access: Access, rule: Rule = Rule()) -> list[Age]:  # noqa: B008  a record, never changed
