@@ -148,6 +148,19 @@ def test_what_is_to_be_asked_is_kept_beside_and_settled_by_resolve(run: Run, rep
     assert run("memory", "conflicts").err == "Nothing is in doubt.\n"
 
 
+def test_a_replacement_made_alone_is_listed_with_the_line_that_takes_it_back(run: Run, repo: Path) -> None:
+    assert run("memory", "conflicts", "--decided").err == "Nothing was changed by a new memory.\n"
+    stored(run, "The API runs on port 8080")
+    run("remember", "The API now runs on port 9090")
+    shown = run("memory", "conflicts", "--decided").out.splitlines()
+    assert shown[0].endswith("conflict (correction, not certain)")
+    assert shown[1:3] == ["    new: The API now runs on port 9090", "    old: The API runs on port 8080"]
+    run(*shown[3].split()[1:])
+    assert contents(run, "API") == ["The API runs on port 8080"]
+    told = run("memory", "conflicts", "--decided", "--json").json["decided"]
+    assert (told[0]["rule"], told[0]["unsure"]) == ("correction", True)
+
+
 @pytest.mark.parametrize("bad", [["--metadata", "novalue"], ["--importance", "2"], ["--on-conflict", "maybe"]])
 def test_a_bad_option_is_a_usage_error_and_stores_nothing(run: Run, repo: Path, bad: list[str]) -> None:
     run("remember", "Ada works from Lisbon", *bad, code=2)

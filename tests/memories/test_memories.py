@@ -296,6 +296,27 @@ def test_a_doubt_is_settled_either_way(memories: Memories, keep: str, left: set[
     assert memories.conflicts() == []
 
 
+def test_what_was_decided_alone_is_listed_and_can_be_taken_back(memories: Memories) -> None:
+    memories.remember(Draft("The API runs on port 8080", "claude"))
+    memories.remember(Draft("User phone: 1111"))
+    memories.remember(Draft("User phone: 2222"))
+    memories.remember(Draft("The API now runs on port 9090", "claude"))
+    unsure, sure = memories.decided()
+    assert (unsure.rule, unsure.unsure, unsure.new) == ("correction", True, "The API now runs on port 9090")
+    assert (sure.rule, sure.unsure, sure.old, sure.decision) == ("attribute-value", False, "User phone: 1111", "conflict")
+    assert memories.decided("claude") == [unsure] == memories.decided(limit=1)
+    assert memories.restore(sure.memory_id, sure.version).content == "User phone: 1111"
+
+
+def test_what_was_purged_or_only_looks_decided_is_not_listed(repo: ml.Repo, memories: Memories) -> None:
+    first = memories.remember(Draft("User phone: 1111"))
+    memories.remember(Draft("User phone: 2222"))
+    for content in (b"{}", b"[]"):
+        repo.write({"memories/x/y": content}, f"merge memory {first.memory_id}\n\n{{}}")
+    memories.purge(first.memory_id, "asked for")
+    assert memories.decided() == []
+
+
 def test_adding_as_it_is_decides_nothing(memories: Memories) -> None:
     for _ in range(2):
         assert memories.remember(Draft("User phone: 1111"), on_conflict="add").decision == "add"

@@ -25,7 +25,9 @@ Every document is one object with `"schema_version": 1` and these keys:
     log         commits             Commit; `changes` only with --stat, --name-status, --name-only or -p; with -g
                                     the Move it was found by
     ls          entries             Entry and its path; `media` only with -l
-    memory conflicts  conflicts     {new, old, rule, why}, the two as memories; theirs and ours of a merge that waits
+    memory conflicts  conflicts     {new, old, rule, why}, the two as memories; theirs and ours of a merge that waits;
+                                    with --decided: decided,
+                                    {memory_id, decision, rule, unsure, new, old, version, time, date, author}
     memory diff       differences   {memory_id, status, old, new}
     memory history    versions      {memory_id, content, oid, commit, time, date, author, message, until, ended,
                                     ended_by, reason}: ended replaced, forgotten, purged or ""

@@ -25,10 +25,11 @@ from memlake.cli.screen import Screen
 from memlake.cli.words import clean
 from memlake.errors import Nothing, Usage
 from memlake.memories.record import Memory
+from memlake.records import short
 
 if TYPE_CHECKING:
     from memlake.memories.memories import Memories
-    from memlake.memories.tending import Age, Doubt, Rule
+    from memlake.memories.tending import Age, Decided, Doubt, Rule
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -120,13 +121,40 @@ def _ask(question: str) -> None:
 
 
 @click.command()
+@click.option("--decided", is_flag=True, help="Instead, what new memories changed by themselves, newest first.")
+@click.option("-n", "--limit", type=click.IntRange(1), default=20, show_default=True, help="At most N with --decided.")
 @agent_option
 @branch_option
 @json_option
 @pass_memories
-def conflicts(memories: Memories, screen: Screen, /, *, agent: str | None, as_json: bool) -> None:
+def conflicts(
+    memories: Memories, screen: Screen, /, *, decided: bool, limit: int, agent: str | None, as_json: bool
+) -> None:
     """List memories that may contradict another: both were kept, and you may say which stands."""
-    found = memories.conflicts("*" if agent is None else agent)
+    whose = "*" if agent is None else agent
+    if decided:
+        _show_decided(screen, memories.decided(whose, limit), as_json=as_json)
+    else:
+        _show_doubts(screen, memories.conflicts(whose), as_json=as_json)
+
+
+def _show_decided(screen: Screen, found: Sequence[Decided], *, as_json: bool) -> None:
+    if as_json:
+        screen.json({"decided": found})
+        return
+    for one in found:
+        sure = ", not certain" if one.unsure else ""
+        screen.line(
+            f"{id_shown(screen, one.memory_id)}  {words.stamp(one.time)} {clean(one.author)}: "
+            f"{one.decision} ({clean(one.rule)}{sure})"
+        )
+        screen.lines(f"    new: {line}" for line in wrapped(one.new, screen.width - 9))
+        screen.lines(f"    old: {line}" for line in wrapped(one.old, screen.width - 9))
+        screen.line(screen.paint(f"    memlake memory restore {one.memory_id} --at {short(one.version)}", "dim"))
+    screen.note("Take one back with its line." if found else "Nothing was changed by a new memory.")
+
+
+def _show_doubts(screen: Screen, found: Sequence[Doubt], *, as_json: bool) -> None:
     if as_json:
         screen.json({"conflicts": [_doubt(one) for one in found]})
         return

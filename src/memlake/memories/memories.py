@@ -36,7 +36,7 @@ from memlake.memories.outcome import Outcome, Updated
 from memlake.memories.record import Memory, State
 from memlake.memories.searching import EVERYONE, Hits, Query
 from memlake.memories.state import SetState
-from memlake.memories.tending import Age, Doubt, Rule
+from memlake.memories.tending import Age, Decided, Doubt, Rule
 from memlake.memories.timeline import Difference, Version
 from memlake.memories.wording import vague
 from memlake.objects import layout
@@ -164,7 +164,7 @@ class Memories:
         return list(timeline.differences(self.ground, a, b))
 
     def log(self, limit: int = 20) -> list[Commit]:
-        return timeline.log(self.ground, limit)
+        return list(timeline.log(self.ground, limit))
 
     def fields(self, memory: Memory) -> dict[str, Any]:
         """A memory as a mapping, with what only the index and the counters know."""
@@ -178,6 +178,10 @@ class Memories:
 
     def conflicts(self, agent_id: str | Sequence[str] = EVERYONE) -> list[Doubt]:
         return list(tending.doubts(self.ground, agent_id))
+
+    def decided(self, agent_id: str = EVERYONE, limit: int = 20) -> list[Decided]:
+        """What new memories changed by themselves, newest first; `restore` takes one back."""
+        return tending.decided(self.ground, agent_id, limit)
 
     def resolve(self, memory_id: str, keep: str) -> Memory | None:
         return tending.resolve(self.ground, memory_id, keep)

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import itertools
+import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from memlake.errors import InvalidInput, Nothing
-from memlake.memories import keeping, searching, sides
+from memlake.errors import Corrupt, InvalidInput, NotFound, Nothing, Purged
+from memlake.memories import keeping, record, searching, sides, timeline
 from memlake.memories.access import Access
 from memlake.memories.ground import Ground
 from memlake.memories.outcome import AGENT_CONFLICT, AGENT_SAME, elsewhere
 from memlake.memories.record import Memory
 from memlake.memories.searching import EVERYONE, Query
 from memlake.objects import layout
+from memlake.records import Commit
 
 DAY = 86_400_000_000
 KEEP = ("new", "old", "both")
+LOOKED_BACK = 10_000  # commits among which decisions are looked for
+_DECISION = re.compile(r"(?P<did>replace|conflict|merge) memory [0-9a-f-]{36}\n\n(?P<why>\{.*\})")
 
 
 class Doubt(NamedTuple):
@@ -29,6 +35,20 @@ class Doubt(NamedTuple):
     rule: str
     why: str = ""
     merging: bool = False
+
+
+class Decided(NamedTuple):
+    """A memory that a new one changed by itself: the rule, whether it was unsure, both contents, the value before."""
+
+    memory_id: str
+    decision: str
+    rule: str
+    unsure: bool
+    new: str
+    old: str
+    version: str
+    time: int
+    author: str
 
 
 class Age(NamedTuple):
@@ -67,6 +87,30 @@ def doubts(ground: Ground, agent_id: str | Sequence[str] = EVERYONE) -> Iterator
 
 def _of_two(new: Memory, old: Memory) -> bool:
     return new.review in (AGENT_CONFLICT, AGENT_SAME) and new.agent_id != old.agent_id
+
+
+def decided(ground: Ground, agent_id: str = EVERYONE, limit: int = 20) -> list[Decided]:
+    """The newest changes that `decide` made to memories, newest first, among the last commits of the branch."""
+    found = (_decided(ground, commit, agent_id) for commit in timeline.log(ground, LOOKED_BACK))
+    return list(itertools.islice((one for one in found if one is not None), limit))
+
+
+def _decided(ground: Ground, commit: Commit, agent_id: str) -> Decided | None:
+    said = _DECISION.fullmatch(commit.message)
+    changes = ground.here.history.changes(commit) if said else ()
+    if said is None or len(changes) != 1 or changes[0].old is None or changes[0].new is None:
+        return None
+    before = changes[0].old.oid
+    try:
+        why = json.loads(said["why"])
+        old, new = (record.decode(ground.here.history.objects.read(oid)) for oid in (before, changes[0].new.oid))
+        found = Decided(
+            new.memory_id, said["did"], why["rule"], why.get("unsure", False), new.content, old.content, before,
+            commit.time, commit.author.name,
+        )  # fmt: skip
+    except (Purged, NotFound, Corrupt, ValueError, KeyError):  # gone, or anybody's commit with such a message
+        return None
+    return found if searching.is_asked_for(new.agent_id, agent_id) else None
 
 
 def resolve(ground: Ground, memory_id: str, keep: str) -> Memory | None:

@@ -179,11 +179,10 @@ def _content(ground: Ground, oid: str) -> str:
         return "(purged)"
 
 
-def log(ground: Ground, limit: int = 20) -> list[Commit]:
-    """The newest commits of the memory lane, newest first."""
-    found: list[Commit] = []
+def log(ground: Ground, limit: int = 20) -> Iterator[Commit]:
+    """The newest commits of the memory lane, newest first, each read when it is asked for."""
     current = ground.head()
-    while current is not None and len(found) < limit:
-        found.append(current)
-        current = ground.here.history.get(current.parents[0]) if current.parents else None
-    return found
+    while current is not None and limit > 0:
+        yield current
+        limit -= 1
+        current = ground.here.history.get(current.parents[0]) if current.parents and limit else None
