@@ -229,6 +229,30 @@ def test_the_reason_of_a_liking_goes_with_it() -> None:
     assert decision.text == "User dislikes coffee. User has a dog."
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Fact {}: the sky is blue", "Server {} has port 8080", "server-{} is up", "Employee #{} likes tea", "This is fact {}",
+        "The sensor {} reads 20 degrees", "Machine m{} has 16 GB of RAM", "User {} lives in Oslo", "Row {}: value 90",
+        "Server {} now has port 8080", "Item number {} in the list", "Camera 12-{} is disabled", "Build {} is not green",
+    ],
+)  # fmt: skip
+def test_what_is_about_another_number_of_a_kind_is_another_fact(said: str) -> None:
+    others = (said, said.replace(" now", ""), said.replace("disabled", "enabled"), said.replace(" not", ""))
+    for other in others:
+        decision = decide(other.format(7), said.format(12))
+        assert decision in {"coexist", "add"} and not needs_review(decision)
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["Alice has {} cats", "Otto runs {} miles", "Logs rotate after {} days", "The timeout is {} seconds", "User is {} years old",
+     "The disk is {} % full", "Server 7 has port {}", "The build uses Python 3.{}"],
+)  # fmt: skip
+def test_a_number_that_counts_or_measures_is_a_value(said: str) -> None:
+    assert decide(said.format(7), said.format(12)) == "conflict"
+
+
 def test_a_merged_memory_does_not_grow_without_end() -> None:
     text = "heron rules: a1; b2; c3; d4"
     assert decide(text, "heron rules: e5").rule == "collected-apart"

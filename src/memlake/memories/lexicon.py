@@ -164,7 +164,7 @@ CASED = _words("password pin passphrase token key id code path url hash secret")
 # A number after one of these names the thing, it is no value of it.
 NUMBERED = _words(
     """ticket build issue version error pr line page step chapter room bug task test day week phase run case item part
-    section order invoice server host node release sprint episode season question"""
+    section order invoice server host node release sprint episode season question fact note record row entry"""
 )
 LANGUAGES = _words(
     """english german french spanish chinese mandarin cantonese japanese korean italian portuguese russian arabic

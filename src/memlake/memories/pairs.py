@@ -80,8 +80,14 @@ class Pair:
 
     @cached_property
     def other_subject(self) -> bool:
-        """One is about the user and one names another, or one is about something its owner has."""
-        return any(_names_another(one, other) for one, other in ((self.old, self.new), (self.new, self.old)))
+        """One is about the user and one names another, about something its owner has, or of another number."""
+        return self.other_number or any(_names_another(one, other) for one, other in ((self.old, self.new), (self.new, self.old)))
+
+    @property
+    def other_number(self) -> bool:
+        """`Server 7` and `server 8` are two servers, whatever is said of them."""
+        old, new = self.old.numbered, self.new.numbered
+        return old is not None and new is not None and old[0] == new[0] and old[1] != new[1]
 
     @property
     def apart(self) -> bool:

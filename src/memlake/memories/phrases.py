@@ -28,6 +28,8 @@ FORMS = {0x2018: "'", 0x2019: "'"} | {
 }
 BE = frozenset({"is", "are", "was", "were", "been", "being"})
 VOWEL = re.compile("[aeiouy]")
+VERSION = re.compile(r"\d+\.\d+(?:\.\d+)?")
+BESIDE = frozenset({"the", "my", "our", "his", "her", "their", "this", "that", "number", "#"})  # of a numbered name
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,11 @@ class Phrase:
     def situations(self) -> frozenset[str]:
         """When, where and for what it holds: `morning`, `at work`, `go project`."""
         return frozenset(_situations(self.text.lower()))
+
+    @cached_property
+    def numbered(self) -> tuple[tuple[str, ...], str] | None:
+        """The number that names what it is about, and what it numbers: `server 7`, `employee #3`, `fact 12`."""
+        return _numbered(self.words)
 
     @cached_property
     def sentences(self) -> tuple[str, ...]:
@@ -129,6 +136,29 @@ def _active(words: tuple[str, ...]) -> tuple[str, ...]:
 def negations(words: tuple[str, ...]) -> int:
     pairs = zip(words, (*words[1:], ""), strict=False)
     return sum(word in lexicon.NEGATIONS and after not in lexicon.NOT_NEGATED for word, after in pairs)
+
+
+def _numbered(words: tuple[str, ...]) -> tuple[tuple[str, ...], str] | None:
+    at = next((at for at, word in enumerate(words) if word[-1].isdigit()), 0)
+    before = tuple(word for word in words[:at] if word not in BESIDE)
+    number = words[at] if words else ""
+    # Before a unit or at the end it is a value, and with dots a version.
+    if not 0 < len(before) <= 3 or not words[at + 1 :] or not words[at + 1][0].isalpha() or VERSION.fullmatch(number):
+        return None
+    return (before, number) if all(map(_may_name, before)) and not _is_doing(before[-1]) else None
+
+
+def _may_name(word: str) -> bool:
+    little = word in lexicon.FUNCTION_WORDS or word in lexicon.PREPOSITIONS or word in lexicon.NEGATIONS
+    return word == "user" or not little
+
+
+def _is_doing(word: str) -> bool:
+    """A verb, a plural, or an attribute: the number after it counts or measures."""
+    if word in lexicon.NUMBERED:
+        return False
+    ends = word.endswith(("ed", "ing")) or (word.endswith("s") and not word.endswith(("ss", "us", "is")))
+    return ends or word in lexicon.PAST or word in lexicon.SINGLE or stem(word) in lexicon.ACTS or word == "after"
 
 
 @lru_cache(maxsize=16384)

@@ -127,7 +127,7 @@ def _entailed(stated: Phrase, *, none_at_all: bool) -> frozenset[str]:
 def correction(pair: Pair) -> Verdict | None:
     """A sentence of the new one says itself that something changed, and speaks of the same thing."""
     said, cue = next(_cued(pair.new), (pair.new, ""))
-    if not cue or lexicon.CORRECTION.search(pair.old.text.lower()) or _elsewhere(pair):
+    if not cue or lexicon.CORRECTION.search(pair.old.text.lower()) or _elsewhere(pair) or pair.other_number:
         return None
     old, new = pair.old.bag - LIGHT, said.bag - LIGHT
     shared, needed = len(old & new), 0.3 if lexicon.EXPLICIT.search(said.text.lower()) else 0.5
@@ -183,13 +183,13 @@ def swapped(pair: Pair) -> Verdict | None:
     old, new = pair.old.words, pair.new.words
     left, right = common(old, new)
     was, came = old[left : len(old) - right], new[left : len(new) - right]
-    if not len(was) == len(came) == 1 or left + right < 3:
+    if not len(was) == len(came) == 1 or left + right < 3 or pair.other_number:
         return None
     numbers = was[0][-1].isdigit() and came[0][-1].isdigit()
+    if numbers and left > 0 and old[left - 1] in lexicon.NUMBERED:
+        return None  # two of a kind, each with its number
     languages = left > 0 and old[left - 1] == "in" and {*was, *came} <= lexicon.LANGUAGES
-    if languages or (
-        numbers and left > 1 and old[left - 1] not in lexicon.NUMBERED and not pair.indefinite and not _event(old)
-    ):
+    if languages or (numbers and left > 1 and not pair.indefinite and not _event(old)):
         return Verdict("conflict", "swapped-value", f"{was[0]} became {came[0]} in the same sentence.")
     if numbers or (stem(was[0]) in pair.old.names and stem(came[0]) in pair.new.names):
         return Verdict("coexist", "swapped-unsure", f"{was[0]} or {came[0]}: it may be one or the other, or both.")
