@@ -21,11 +21,18 @@ SPEAKS = [
     ("same-text", "skip", "Lena  sings\talto", "Lena sings alto"),
     ("same-meaning", "skip", "The user's backup runs nightly.", "User's backups run nightly"),
     ("same-meaning", "skip", "Otto paints the fence", "The fence is painted by Otto"),
+    ("same-meaning", "skip", "User is intolerant to lactose", "User has a lactose intolerance"),
+    ("same-meaning", "skip", "Otto is asthmatic", "Otto has asthma"),
+    ("same-meaning", "skip", "User moved to Bern in May", "User lives in Bern"),
+    ("superset", "replace", "User works for Initech", "User was hired by Initech last week"),
     ("subset", "skip", "The parser reads large CSV files quickly", "The parser reads CSV files"),
     ("superset", "replace", "The parser reads CSV files", "The parser reads CSV and JSON files"),
     ("preference-turned", "conflict", "User loves opera", "User can't stand opera"),
     ("preference-turned", "conflict", "User prefers trains over planes", "User prefers planes over trains"),
     ("preference-turned", "conflict", "I like olives", "I do not like olives"),
+    ("preference-turned", "conflict", "User likes olives", "User likes capers, not olives"),
+    ("preference-turned", "conflict", "User likes capers but not olives", "User likes olives"),
+    ("preference-narrowed", "conflict", "User likes rice", "User likes wild rice, not white"),
     ("preference-narrowed", "conflict", "User likes pizza", "User likes pizza with extra basil"),
     ("preference-changed", "conflict", "User likes rye bread", "User likes sourdough bread"),
     ("preference-changed", "conflict", "User prefers tabs", "User prefers spaces"),
@@ -33,6 +40,10 @@ SPEAKS = [
     ("preference-reason", "merge", "I like chess. It trains patience.", "I like chess. Friends meet for a match."),
     ("preference-other", "add", "User likes olives", "User likes sailing"),
     ("attribute-value", "conflict", "User lives in Oslo", "I moved to Lisbon"),
+    ("attribute-value", "conflict", "User lives in Oslo", "User moved to Bern in May"),
+    ("attribute-value", "conflict", "User moved to Oslo last year", "User lives in Bern"),
+    ("attribute-value", "conflict", "User works at Acme", "User got a new job at Initech in 2024"),
+    ("negation", "conflict", "User is allergic to cats", "User has no cat allergy"),
     ("attribute-value", "conflict", "The invoice deadline is Friday", "The invoice deadline is now Monday"),
     ("attribute-value", "conflict", "max_retries = 3", "max_retries = 5"),
     ("attribute-value", "conflict", "User's doctor is Kim", "User's doctor is Noor"),
@@ -46,6 +57,7 @@ SPEAKS = [
     ("collected", "replace", "heron rules: pin versions", "heron rules: pin versions; sort imports"),
     ("negation", "conflict", "Lena eats fish", "Lena does not eat fish"),
     ("negation", "conflict", "There is no child in the garden", "A boy is in the garden"),
+    ("correction", "conflict", "The job runs on Argo", "No. The job runs on Drone"),
     ("correction", "conflict", "We test with nose", "Actually, we test with pytest"),
     ("correction", "conflict", "The nightly job runs on Jenkins", "We migrated the nightly job from Jenkins to Argo"),
     ("opposite", "conflict", "Telemetry in the client is enabled", "Telemetry in the client is disabled"),
@@ -62,6 +74,11 @@ SPEAKS = [
 NEAR_MISSES = [
     ("same-meaning", "Kim trained Noor", "Noor trained Kim"),
     ("same-meaning", "Otto paints the fence", "The fence paints Otto"),
+    ("same-meaning", "The man is racing for the lead", "The man is leading the race"),
+    ("same-meaning", "User is allergic to cats", "User's sister has a cat allergy"),
+    ("same-meaning", "User has a cat that chased a dog", "User has a dog that chased a cat"),
+    ("same-meaning", "User moved to Bern in May", "User moved to Bern in June"),
+    ("same-meaning", "User wants to live in Bern", "User lives in Bern"),
     ("subset", "User's sister plays cello", "User plays cello"),
     ("subset", "Lena plays cello", "User plays cello"),
     ("subset", "Kim met the man who trained Noor", "Noor trained Kim"),
@@ -69,6 +86,7 @@ NEAR_MISSES = [
     ("subset", "User drinks tea in the evening", "User drinks tea"),
     ("subset", "Otto eats rice. Lena likes pork.", "Otto likes pork"),
     ("superset", "User does not eat meat", "User does not eat raw meat"),
+    ("preference-turned", "User likes olives", "User likes capers, not only on pizza"),
     ("preference-turned", "User likes olives", "Lena dislikes olives"),
     ("preference-turned", "User likes olives", "User dislikes sailing"),
     ("preference-turned", "User would like a refund", "User hates a refund"),
@@ -77,6 +95,9 @@ NEAR_MISSES = [
     ("preference-changed", "User likes the red bike", "User likes the red car"),
     ("preference-changed", "User prefers window seats on planes", "User prefers aisle seats on trains"),
     ("preference-list", "User enjoys chess", "User enjoys chess, especially blitz"),
+    ("attribute-value", "User moved to Oslo in 2019", "User moved to Bern in 2023"),
+    ("attribute-value", "User lives in Oslo", "User lives in Bern in summer"),
+    ("attribute-value", "User lives in Oslo", "User visited Bern in May"),
     ("attribute-value", "Lena lives in Oslo", "Otto lives in Lisbon"),
     ("attribute-value", "User lives in Oslo", "User moved to the data team"),
     ("attribute-value", "User lives in Oslo", "User lives in Oslo, Norway"),
@@ -232,9 +253,10 @@ def test_the_reason_of_a_liking_goes_with_it() -> None:
 @pytest.mark.parametrize(
     "said",
     [
-        "Fact {}: the sky is blue", "Server {} has port 8080", "server-{} is up", "Employee #{} likes tea", "This is fact {}",
-        "The sensor {} reads 20 degrees", "Machine m{} has 16 GB of RAM", "User {} lives in Oslo", "Row {}: value 90",
-        "Server {} now has port 8080", "Item number {} in the list", "Camera 12-{} is disabled", "Build {} is not green",
+        "Fact {}: the sky is blue", "Server {} has port 8080", "server-{} is up", "Employee #{} likes tea",
+        "This is fact {}", "The sensor {} reads 20 degrees", "Machine m{} has 16 GB of RAM", "User {} lives in Oslo",
+        "Row {}: value 90", "Server {} now has port 8080", "Item number {} in the list", "Camera 12-{} is disabled",
+        "Build {} is not green",
     ],
 )  # fmt: skip
 def test_what_is_about_another_number_of_a_kind_is_another_fact(said: str) -> None:
@@ -246,8 +268,8 @@ def test_what_is_about_another_number_of_a_kind_is_another_fact(said: str) -> No
 
 @pytest.mark.parametrize(
     "said",
-    ["Alice has {} cats", "Otto runs {} miles", "Logs rotate after {} days", "The timeout is {} seconds", "User is {} years old",
-     "The disk is {} % full", "Server 7 has port {}", "The build uses Python 3.{}"],
+    ["Alice has {} cats", "Otto runs {} miles", "Logs rotate after {} days", "The timeout is {} seconds",
+     "User is {} years old", "The disk is {} % full", "Server 7 has port {}", "The build uses Python 3.{}"],
 )  # fmt: skip
 def test_a_number_that_counts_or_measures_is_a_value(said: str) -> None:
     assert decide(said.format(7), said.format(12)) == "conflict"
@@ -273,6 +295,12 @@ def test_a_memory_of_very_many_facts_is_never_overwritten() -> None:
         ("conflict", "用户的邮箱是甲", "用户的邮箱是乙"),
         ("conflict", "用户喜欢咖啡", "用户不喜欢咖啡"),
         ("conflict", "用户住在伯尔尼", "我搬到苏黎世"),
+        ("conflict", "用户住在伯尔尼", "用户去年搬到了苏黎世"),
+        ("conflict", "用户住在伯尔尼", "不对, 用户住在苏黎世"),
+        ("conflict", "例会在周一", f"更正{WIDE}例会在周四"),
+        ("conflict", "例会在周一", "错了。例会在周四"),
+        ("conflict", "项目使用Redis", "其实项目使用Kafka"),
+        ("coexist", "用户的妹妹住在伯尔尼", "不对, 用户住在苏黎世"),
         ("skip", f"用户电话{WIDE}1111", "用户电话: 1111"),
         ("skip", "用户喜欢咖啡。", "用户喜欢咖啡"),
         ("conflict", "порт: 80", "порт: 81"),
@@ -281,6 +309,11 @@ def test_a_memory_of_very_many_facts_is_never_overwritten() -> None:
 )
 def test_other_scripts_have_duplicates_keys_and_negation(action: str, old: str, new: str) -> None:
     assert decide(old, new) == action
+
+
+@pytest.mark.parametrize("led_in", ["不对, ", "其实", f"更正{WIDE}", f"纠正{WIDE}", "不对\uff0c"])
+def test_a_correction_in_chinese_stands_without_what_led_in(led_in: str) -> None:
+    assert decide("用户住在伯尔尼", f"{led_in}用户住在苏黎世").text == "用户住在苏黎世"
 
 
 def test_two_likings_in_chinese_are_both_kept() -> None:

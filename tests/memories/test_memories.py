@@ -303,7 +303,8 @@ def test_what_was_decided_alone_is_listed_and_can_be_taken_back(memories: Memori
     memories.remember(Draft("The API now runs on port 9090", "claude"))
     unsure, sure = memories.decided()
     assert (unsure.rule, unsure.unsure, unsure.new) == ("correction", True, "The API now runs on port 9090")
-    assert (sure.rule, sure.unsure, sure.old, sure.decision) == ("attribute-value", False, "User phone: 1111", "conflict")
+    assert (sure.rule, sure.unsure, sure.decision) == ("attribute-value", False, "conflict")
+    assert (sure.old, sure.new) == ("User phone: 1111", "User phone: 2222")
     assert memories.decided("claude") == [unsure] == memories.decided(limit=1)
     assert memories.restore(sure.memory_id, sure.version).content == "User phone: 1111"
 

@@ -191,7 +191,8 @@ def _joined(old: Memory, new: Memory, result: Outcome) -> Memory:
 
 def _message(result: Outcome) -> str:
     """Which rule decided, and what it measured; nothing of the content."""
-    said = {"rule": result.rule, "other": result.other_id, "scores": {k: round(v, 4) for k, v in result.scores.items()}}
+    scores = {name: round(value, 4) for name, value in result.scores.items()}
+    said: dict[str, Any] = {"rule": result.rule, "other": result.other_id, "scores": scores}
     said |= {"unsure": True} if result.review else {}
     verb = "update" if result.decision == "skip" else result.decision
     return f"{verb} memory {result.memory_id}\n\n{json.dumps(said, sort_keys=True)}"

@@ -11,7 +11,8 @@ from memlake.memories.phrases import Phrase, content, negations, stem
 
 LEAD_IN = re.compile(
     r"^(?:(?:(?:no|yes|ok|okay|well|actually|correction|update|edit|btw|sorry)\b[\s,:;.!—-]*"
-    r"|(?:note|todo|reminder|remember|fyi|info|tip)\s*:\s*))+",
+    r"|(?:note|todo|reminder|remember|fyi|info|tip)\s*:\s*"
+    r"|(?:不对|不對|错了|錯了|其实|其實|更正|纠正|糾正|实际上|實際上)[\s,:;.!。]*))+",
     re.IGNORECASE,
 )
 USER = re.compile(r"^(?:i|me|my|mine|we|our|(?:the )?user(?:'s|s')?)$")
@@ -33,6 +34,8 @@ PREFERENCE = re.compile(
 REASON = re.compile(
     r"\s*:.*$|[\s,;]+\b(?:because|since|due to|so that|as (?:it|they|i)\b).*$", re.IGNORECASE | re.DOTALL
 )
+# What is denied beside a liking: `green tea, not black`.
+BUT_NOT = re.compile(r"(?:,| but|, but| and|, and)\s+not\s+(?!only\b|just\b|to\b)", re.IGNORECASE)
 OVER = re.compile(r"\b(?:over|rather than|instead of|more than)\b", re.IGNORECASE)
 # What ends the head of a noun phrase: `films about scientists` are films.
 TAIL = re.compile(
@@ -47,6 +50,7 @@ LIST = re.compile(r"\s*(?:,\s*and|,|\band\b|&|;|/|、|和)\s*")
 KEY_VALUE = re.compile(r"^(?P<key>[^:=\n]{1,60}?)\s*(?::(?!//)|=)\s*(?P<value>\S.*)$", re.DOTALL)
 CJK_IS = re.compile(r"^(?P<key>[\u3400-\u9fff]{1,12}?)(?:现在|現在|其实)?(?:是|为|為)(?P<value>.+)$")
 CJK_USER = re.compile("用户的?|用戶的?|我的?|的")
+CJK_WHEN = re.compile("去年|今年|上个?月|上周|昨天|今天|最近|(?:[0-9]+|[一二三四五六七八九十]+)[月年]")
 IS = re.compile(
     r"^(?P<key>[^,;:]{2,60}?) (?:is|are|was|were|will be|should be|has been|became|has changed to|changed to|equals)"
     r"(?: now| actually| currently| still| set to| changed to)*(?P<not> not)? (?P<value>\S.*)$",
@@ -60,7 +64,8 @@ INVERSE = re.compile(
 DOING = re.compile(r"(?:being |not )?\w{2,}ing\b", re.IGNORECASE)
 STATES = {
     "home": r"(?:lives?|living|resides?|residing|based) (?:in|at)|(?:mov(?:ed|es|ing)|relocated)(?: \w+){0,2} to",
-    "employer": r"(?:works?|working|worked) (?:at|for)|(?:is )?employed (?:at|by)",
+    "employer": r"(?:works?|working|worked|started working) (?:at|for)|(?:is )?employed (?:at|by)"
+    r"|(?:was |got )?hired by|got a (?:new )?job at",
     "job": r"(?:works?|working) as(?: an?)?",
     "school": r"(?:studies|studying|study) at",
     "spouse": r"(?:(?:is|am|got) )?(?:married|engaged) to|(?:is|am) dating",
@@ -68,6 +73,7 @@ STATES = {
     "birthday": r"(?:was|were) born (?:on|in)",
     "uses": r"(?:uses?|using|switched(?: \S+){0,4} to|migrated(?: \S+){0,4} to|runs? on)",
 }
+CHANGE = re.compile(r"mov|relocat|switch|migrat|hired|started|got|turned|搬到", re.IGNORECASE)
 VERBS = "|".join(f"(?P<{name}>{verbs})" for name, verbs in STATES.items())
 STATE = re.compile(
     rf"^{SUBJECT}{ADVERB}{NOT}{ADVERB}(?: (?:is|am|are|has|have))?{ADVERB} (?:{VERBS}) (?P<value>.+)$", re.IGNORECASE
@@ -89,6 +95,8 @@ class Frame:
     value: Phrase
     positive: bool = True
     single: bool = False  # the subject has one value of this at a time
+    changed: bool = False  # it tells of the change to this value: `moved to Bern`
+    denied: Phrase | None = None  # `not black`, of a liking
 
     @property
     def several(self) -> bool:
@@ -132,7 +140,9 @@ def _preference(said: str) -> Frame | None:
     if found is None or _not_liking(found["subject"]):
         return None
     positive = bool(found["like"]) != bool(found["not"])
-    return Frame("preference", subject_key(found["subject"]), Phrase(REASON.sub("", found["value"])), positive)
+    value, *denied = BUT_NOT.split(REASON.sub("", found["value"]), maxsplit=1)
+    refused = Phrase(denied[0]) if denied else None
+    return Frame("preference", subject_key(found["subject"]), Phrase(value), positive, denied=refused)
 
 
 def _not_liking(text: str) -> bool:
@@ -145,10 +155,13 @@ def _state(said: str) -> Frame | None:
         return None
     told = found.groupdict()
     name = next(name for name in STATES if told.get(name))
-    key, value = (name, told["value"]) if name != "uses" else _used(told["value"])
+    changed = CHANGE.search(told[name]) is not None
+    said_of = lexicon.DATE.sub("", told["value"]) or told["value"]
+    key, value = (name, said_of) if name != "uses" else _used(said_of)
     if not key or (name == "home" and value[0].islower()):  # `moved to the back-end team` is no place
         return None
-    return Frame("state", subject_key(told["subject"]) | {key}, Phrase(value), not told.get("not"), single=True)
+    of = subject_key(CJK_WHEN.sub("", told["subject"])) | {key}
+    return Frame("state", of, Phrase(value), not told.get("not"), single=True, changed=changed)
 
 
 def _indefinite(subject: str) -> bool:

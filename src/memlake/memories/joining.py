@@ -7,21 +7,32 @@ import re
 from memlake.memories import lexicon
 from memlake.memories.frames import Frame
 from memlake.memories.pairs import Pair, Verdict
-from memlake.memories.phrases import Phrase, stem
+from memlake.memories.phrases import Phrase, content, stem
 
 MOST_PARTS = 4  # a merged memory of more parts mixes too much; the new one is kept beside it instead
 MOST_UNLIKE = 2  # ... under a key as wide as `User preference`, of parts that share no word
 LONGEST_PART = 200
 GENERIC = frozenset(map(stem, lexicon.GENERIC))
 LIGHT = frozenset(map(stem, lexicon.LIGHT))
+BEING = frozenset({"is", "am", "are", "was", "were", "has", "have", "had"})
 USER = re.compile(r"(?:(?:the )?user\b(?!')|I\b(?!')):?\s*", re.IGNORECASE)
 
 
 def same(pair: Pair) -> Verdict | None:
-    """The same words of meaning in the same order, or in the order of the passive."""
-    if not pair.old.bag or pair.old.acting != pair.new.acting or pair.apart or pair.values_differ:
+    """The same words of meaning in the same order, in the order of the passive, or as a compound of two."""
+    old, new = _compound(pair.old), _compound(pair.new)
+    alike = pair.old.acting == pair.new.acting or (old == new and old is not None)
+    if not pair.old.bag or not alike or pair.apart or pair.values_differ:
         return None
     return Verdict("skip", "same-meaning", "It says the same in other words.")
+
+
+def _compound(phrase: Phrase) -> tuple[tuple[str, ...], frozenset[str]] | None:
+    """Who is or has what, in two words of any order: `is allergic to nuts`, `has a nut allergy`. Not who does what."""
+    at = next((at for at, word in enumerate(phrase.words) if word in BEING), len(phrase.words))
+    who, what = tuple(content(phrase.words[:at])), tuple(content(phrase.words[at + 1 :]))
+    doing = any(word.endswith("ing") for word in phrase.words[at + 1 :])
+    return (who, frozenset(what)) if len(what) == 2 and not doing and not phrase.names else None
 
 
 def contained(pair: Pair) -> Verdict | None:

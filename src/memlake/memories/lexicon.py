@@ -73,6 +73,7 @@ SYNONYM_GROUPS = """
     favorite favourite; jump leap; cut slice chop dice; talk speak chat; look watch gaze; shirt tshirt; ocean sea
     sofa couch; shop store; trip journey; picture image; doctor physician; error mistake; fix repair; house home
     rock stone; road street; auto automatic; repo repository; config configuration; db database; docs documentation
+    allergy allergic; diabetes diabetic; asthma asthmatic; intolerance intolerant; pregnancy pregnant
     postgres postgresql; js javascript; ts typescript; k8s kubernetes; vscode code; message msg; dir directory folder
 """
 
@@ -113,13 +114,15 @@ CORRECTION = re.compile(
             r"\b(?:switched|moved|migrated|changed|upgraded|converted|renamed|relocated|shifted|rescheduled|postponed)\b"
             r"(?:[^.]{1,40})?\b(?:to|from|into|until)\b",
             r"(?<!until )(?<!just )(?<!by )(?<!right )\bnow\b",
-            "其实|应该是|應該是|现在|現在|不再|改用|改为|改成|搬到|换成|換成|更正|実は|今は",
+            "^不对|^不對|^错了|^錯了|不是[^。]{1,20}[而,]是|纠正|糾正|实际上|實際上",
+            "其实|其實|应该是|應該是|现在|現在|不再|改用|改为|改成|搬到|换成|換成|更正|実は|今は",
         )
     )
 )
 # The clearest of them: little else needs to be shared.
 EXPLICIT = re.compile(
-    r"^\s*no\b\s*[,:;.—-]|^correction\b|\bit should (?:be|have been)\b|\bi meant\b|\bwas wrong\b|更正|应该是|應該是"
+    r"^\s*no\b\s*[,:;.—-]|^correction\b|\bit should (?:be|have been)\b|\bi meant\b|\bwas wrong\b"
+    "|更正|纠正|糾正|应该是|應該是|^不对|^不對|^错了|^錯了"
 )
 # Verbs of change and use: sharing one of them does not make two memories speak of the same thing.
 LIGHT = _words("use change switch move migrate like prefer want get make go start stop have")
@@ -194,6 +197,15 @@ IS_A = {
 }
 
 # -- when, where and for what something holds
+
+# The day of an event. Of a change it says when the new value began, not when it holds.
+DATE = re.compile(
+    r"""[\s,]*\b(?:in|on|since|last|this|back\sin)\s(?:early\s|late\s|mid-?)?
+        (?:(?:january|february|march|april|may|june|july|august|september|october|november|december)(?:\s(?:19|20)\d\d)?
+        |(?:19|20)\d\d|week|month|year|spring|summer|autumn|fall|winter|(?:mon|tues|wednes|thurs|fri|satur|sun)day)\b
+    |[\s,]*\b(?:yesterday|today|recently)\b|[\s,]*\b(?:\d+|an?|two|three|few)\s(?:day|week|month|year)s?\sago\b""",
+    re.VERBOSE | re.IGNORECASE,
+)
 SITUATION = re.compile(
     r"""\b(?:in|at|during|every|each|on)\s(?:the\s)?(?:early\s|late\s)?
         (?:mornings?|afternoons?|evenings?|nights?|noon|midnight|weekends?|weekdays?|spring|summer|autumn|fall|winter)\b

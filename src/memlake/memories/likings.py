@@ -16,6 +16,8 @@ def preference(pair: Pair) -> Verdict | None:
     old, new = pair.frames
     if not old.shape == new.shape == "preference" or old.key != new.key:
         return None
+    if old.positive and new.positive and (_refuses(new, old) or _refuses(old, new)):
+        return Verdict("conflict", "preference-turned", "One says outright that the other's is not liked.")
     if not _same_thing(old.value, new.value) and not _rivals(old.value, new.value):
         shared = old.value.bag & new.value.bag
         return Verdict(
@@ -64,6 +66,12 @@ def _reasons(pair: Pair, old: Frame, new: Frame) -> Verdict | None:
 
 def _after(phrase: Phrase, frame: Frame) -> str:
     return phrase.text.partition(frame.value.text)[2].lstrip(" .:;,")
+
+
+def _refuses(one: Frame, other: Frame) -> bool:
+    """`tea, not coffee` against `coffee`."""
+    same = one.value.situations == other.value.situations
+    return same and one.denied is not None and bool(one.denied.bag) and one.denied.bag <= other.value.bag
 
 
 def _same_thing(old: Phrase, new: Phrase) -> bool:

@@ -81,7 +81,8 @@ class Pair:
     @cached_property
     def other_subject(self) -> bool:
         """One is about the user and one names another, about something its owner has, or of another number."""
-        return self.other_number or any(_names_another(one, other) for one, other in ((self.old, self.new), (self.new, self.old)))
+        sides = ((self.old, self.new), (self.new, self.old))
+        return self.other_number or any(_names_another(one, other) for one, other in sides)
 
     @property
     def other_number(self) -> bool:

@@ -76,6 +76,11 @@ class Phrase:
         return frozenset(_situations(self.text.lower()))
 
     @cached_property
+    def undated(self) -> Phrase:
+        """The same without the days it names."""
+        return Phrase(lexicon.DATE.sub("", self.text))
+
+    @cached_property
     def numbered(self) -> tuple[tuple[str, ...], str] | None:
         """The number that names what it is about, and what it numbers: `server 7`, `employee #3`, `fact 12`."""
         return _numbered(self.words)

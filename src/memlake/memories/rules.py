@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from memlake.memories import lexicon
-from memlake.memories.frames import Frame, without_lead_in
+from memlake.memories.frames import LEAD_IN, Frame, without_lead_in
 from memlake.memories.joining import collected
 from memlake.memories.pairs import Pair, Verdict
 from memlake.memories.phrases import Phrase, as_written, common, stem
@@ -63,14 +63,35 @@ def attribute(pair: Pair) -> Verdict | None:
         return collected(pair, old, new)
     if _cased(old, new):
         return Verdict("conflict", "attribute-value", "The value differs in its capitals.", _restated(pair, old, new))
+    if old.shape == new.shape == "state" and old.value.bag == new.value.bag:
+        return _same_value(pair, old, new)
     if old.value.bag <= new.value.bag or new.value.bag <= old.value.bag:
         return None  # the same value, or one that says more of it: containment decides
     return _other_value(pair, old, new)
 
 
+def _same_value(pair: Pair, old: Frame, new: Frame) -> Verdict | None:
+    """`lives in Bern` and `moved to Bern in May`: one fact, of which one may know the day."""
+    words = frozenset(pair.old.undated.words) ^ frozenset(pair.new.undated.words)
+    several = max(len(pair.old.sentences), len(pair.new.sentences)) > 1
+    if several or pair.other_subject or _other_time(pair, old, new) or words & lexicon.INTENTIONS:
+        return None
+    if pair.new.undated.text != pair.new.text and pair.old.undated.text == pair.old.text:
+        return Verdict("replace", "superset", "It says the same, and since when.")
+    return Verdict("skip", "same-meaning", "It says the same in other words.")
+
+
+def _other_time(pair: Pair, old: Frame, new: Frame) -> bool:
+    """Each holds in a situation of its own; the day of a change is none, unless both name one."""
+    was, came = pair.old, pair.new
+    if was.undated.text == was.text or came.undated.text == came.text:
+        was, came = was.undated if old.changed else was, came.undated if new.changed else came
+    return was.situations != came.situations
+
+
 def _other_value(pair: Pair, old: Frame, new: Frame) -> Verdict | None:
     name = " ".join(as_written(new.key, pair.new, pair.old))
-    if pair.other_situation:
+    if _other_time(pair, old, new):
         return Verdict("coexist", "other-situation", f"Both give a {name}, each for its own situation.")
     if old.positive and ((old.single and new.single) or _comparable(old.value, new.value)):
         return Verdict(
@@ -103,7 +124,7 @@ def _restated(pair: Pair, old: Frame, new: Frame) -> str | None:
     said = pair.old.text.rstrip()
     if old.shape == "key" != new.shape and said.endswith(old.value.text):
         return said.removesuffix(old.value.text) + new.value.text
-    return None
+    return without_lead_in(pair.new.text)
 
 
 def negation(pair: Pair) -> Verdict | None:
@@ -155,11 +176,12 @@ def _qualifiers(old: Phrase, new: Phrase) -> Iterator[str]:
 
 
 def _cued(phrase: Phrase) -> Iterator[tuple[Phrase, str]]:
-    """The sentences with a correction cue; a question corrects nothing."""
-    for sentence in phrase.sentences:
+    """The sentences with a correction cue, a lone `No.` with what follows it; a question corrects nothing."""
+    for sentence, following in itertools.zip_longest(phrase.sentences, phrase.sentences[1:], fillvalue=""):
         cue = lexicon.CORRECTION.search(sentence.lower())
-        if cue and not sentence.endswith("?"):
-            yield Phrase(sentence), cue[0].strip()
+        said = sentence if LEAD_IN.sub("", sentence) else f"{sentence} {following}".strip()
+        if cue and not said.endswith("?"):
+            yield Phrase(said), cue[0].strip()
 
 
 def _elsewhere(pair: Pair) -> bool:
