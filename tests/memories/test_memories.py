@@ -333,6 +333,38 @@ def test_a_judge_is_asked_where_the_rules_are_unsure(memories: Memories, monkeyp
         memories.remember(Draft("The office is in Basel"), judge=lambda old, new: "maybe")
 
 
+def test_the_score_of_a_hit_says_how_much_of_what_was_asked_it_has(memories: Memories) -> None:
+    memories.store_many([Draft("Lena mends antique clocks"), Draft("Otto sells bread"), Draft("Kim paints")])
+    score = {text: memories.search(Query(text))[0]["similarity_score"] for text in (
+        "antique clocks", "antique furniture", "antique furniture from distant galaxies", "antiqe clocks",
+    )}  # fmt: skip
+    assert score["antique clocks"] == 1.0
+    assert score["antique furniture"] == pytest.approx(0.5, abs=0.05)
+    assert score["antique furniture from distant galaxies"] < 0.3
+    assert 0.5 < score["antiqe clocks"] < 1.0
+
+
+def test_a_long_memory_that_has_all_the_words_is_as_near_as_a_short_one(memories: Memories) -> None:
+    memories.store_many([Draft("Otto sells bread"), Draft(f"Lena mends clocks {'and more of this and that ' * 40}")])
+    assert memories.search(Query("Lena mends clocks"))[0]["similarity_score"] == 1.0
+
+
+def test_the_score_of_a_hit_with_a_vector_is_its_cosine(tmp_path: Path) -> None:
+    with opened(tmp_path / "repo", "test") as repo:
+        memories = repo.memories()
+        memories.store_many([Draft("Lena mends antique clocks", session_id="s"), Draft("Otto sells", session_id="s")])
+        assert memories.wait(20)
+        for hit in memories.search(Query("antique clocks of Lena")):
+            vectors = hit["why"].get("vectors", 0.0)
+            assert 0 <= hit["similarity_score"] < 1 and hit["similarity_score"] == pytest.approx(vectors, abs=1e-3)
+
+
+def test_hits_are_in_the_order_of_their_rank(memories: Memories) -> None:
+    memories.store_many([Draft(f"Lena mends clock {number}", importance=number / 10) for number in range(10)])
+    ranks = [hit["why"]["rank"] for hit in memories.search(Query("Lena clock"))]
+    assert ranks == sorted(ranks, reverse=True) and ranks[0] > ranks[-1]
+
+
 # -- memories of several agents ---------------------------------------------------------------------
 
 

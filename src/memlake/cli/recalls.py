@@ -117,7 +117,7 @@ def _show(screen: Screen, hits: Sequence[Mapping[str, Any]], *, explain: bool) -
 
 def hit_lines(screen: Screen, hit: Mapping[str, Any]) -> Iterator[str]:
     """One memory: where it comes from, what it says (indented: it cannot pass for another), how it is filed."""
-    score = f"{hit['similarity_score']:.2f}" if hit.get("similarity_score") else "-   "
+    score = f"{hit['similarity_score']:.2f}" if "similarity_score" in hit and hit["why"].get("rank") else "-   "
     who = clean(hit["agent_id"]).replace("\n", " ") or "-"
     yield f"{screen.paint(score, 'bold')}  {id_shown(screen, hit['memory_id'])}  {hit['created_at'][:10]}  {who}"
     yield from (f"{_INDENT}{line}" for line in wrapped(hit["content"], screen.width - len(_INDENT)))

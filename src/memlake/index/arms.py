@@ -76,8 +76,17 @@ def weights(blocks: Sequence[Block], asked: Mapping[int, float]) -> dict[int, fl
     for word, share in asked.items():
         found = sum(block.frequency(word) for block in blocks)
         if found:
-            worth[word] = share * math.log(1 + (total - found + 0.5) / (found + 0.5))
+            worth[word] = share * _rarity(found, total)
     return worth
+
+
+def rarest(blocks: Sequence[Block]) -> float:
+    """What a word is worth that one row has; a word that nobody wrote is worth no more."""
+    return _rarity(1, sum(block.count for block in blocks))
+
+
+def _rarity(found: int, total: int) -> float:
+    return math.log(1 + (total - found + 0.5) / (found + 0.5))
 
 
 def score(block: Block, worth: Mapping[int, float], may: Array, most: int) -> tuple[Array, Array]:
@@ -91,6 +100,16 @@ def score(block: Block, worth: Mapping[int, float], may: Array, most: int) -> tu
     if len(rows) > most:
         rows = rows[np.argpartition(gained[rows], -most)[-most:]]
     return rows + block.first, gained[rows]
+
+
+def worth_held(block: Block, worth: Mapping[int, float], ids: Array) -> Array:
+    """What those words are worth, in all, that each of some rows (ids, of this block) has."""
+    held, at = np.zeros(len(ids)), ids - block.first
+    for word, weight in worth.items():
+        rows = block.find(word)[0]
+        if len(rows):
+            held += weight * (rows[np.minimum(np.searchsorted(rows, at), len(rows) - 1)] == at)
+    return held
 
 
 def neighbours(block: Block, rows: Array, may: Array, most: int) -> list[tuple[int, int, int]]:

@@ -51,6 +51,15 @@ class Asked(NamedTuple):
         return max(100, 2 * self.most)
 
 
+class Words(NamedTuple):
+    """The word arm: scores by exact and by similar words; what each word is worth, and all that were asked for."""
+
+    exact: Mapping[int, float] = {}
+    similar: Mapping[int, float] = {}
+    worth: Mapping[int, float] = {}
+    all: float = 0.0
+
+
 class Found(NamedTuple):
     """One row that was found: the record's key and object, and its score."""
 
@@ -120,16 +129,25 @@ class Index:
     def _search(self, asked: Asked) -> list[Found]:
         moment = self._view.now()
         masks = {block.first: self._view.may(moment, block, asked.shown, asked.wanted) for block in moment.all}
-        words, grams = self._by_words(moment, asked, masks) if asked.by_words else ({}, {})
-        found = self._filled(Arms(words, grams, self._by_vectors(asked, moment, masks)), asked)
+        words = self._by_words(moment, asked, masks) if asked.by_words else Words()
+        found = self._filled(Arms(words.exact, words.similar, self._by_vectors(asked, moment, masks)), asked)
         fused = rank.fuse(found)
         gained = _neighbours(fused, moment, masks)
         factors = self._factors({*fused, *gained}, moment, asked)
-        return self._named(rank.order(found, fused, gained, factors, asked.most))
+        ordered = rank.order(found, fused, gained, factors, asked.most)
+        return self._named(self._likened(ordered, asked, moment, words))
 
-    def _by_words(
-        self, moment: Moment, asked: Asked, masks: Mapping[int, Array]
-    ) -> tuple[dict[int, float], dict[int, float]]:
+    def _likened(self, ordered: Sequence[Scored], asked: Asked, moment: Moment, words: Words) -> list[Scored]:
+        """The same, each with its likeness to what was asked."""
+        shares, cosines = _shares_held(ordered, moment, words), {one.row: one.vectors for one in ordered if one.vectors}
+        rest = [one.row for one in ordered if one.row not in cosines]
+        if asked.vector is not None and cosines and rest:  # found by words or neighbours, and not alike or not embedded
+            known = self.vectors(asked.model, len(asked.vector)).scores(asked.vector, np.array(rest, np.int64))
+            cosines |= {row: float(value) for row, value in zip(rest, known, strict=True) if not np.isnan(value)}
+        near = {**shares, **cosines}
+        return [one._replace(likeness=min(max(near.get(one.row, 0.0), 0.0), 1.0)) for one in ordered]
+
+    def _by_words(self, moment: Moment, asked: Asked, masks: Mapping[int, Array]) -> Words:
         """Scores by exact words, and by words of similar spelling for those that nobody wrote."""
         words = {terms.hash_of(word): word for word in terms.query_words(asked.text)}
         exact = arms.weights(moment.all, dict.fromkeys(words, 1.0))  # type: ignore[arg-type]
@@ -139,7 +157,10 @@ class Index:
                 like.update(rows.similar(self.db, word))
         similar = arms.weights(moment.all, like)  # type: ignore[arg-type]
         most = asked.candidates
-        return _gather(moment, exact, masks, most), _gather(moment, similar, masks, most)
+        wanted = sum(exact.values()) + (len(words) - len(exact)) * arms.rarest(moment.all)  # type: ignore[arg-type]
+        return Words(
+            _gather(moment, exact, masks, most), _gather(moment, similar, masks, most), {**similar, **exact}, wanted
+        )
 
     def _by_vectors(self, asked: Asked, moment: Moment, masks: Mapping[int, Array]) -> dict[int, float]:
         if asked.vector is None:
@@ -346,6 +367,15 @@ def _gather(moment: Moment, worth: Mapping[int, float], masks: Mapping[int, Arra
         found, gained = arms.score(block, worth, masks[block.first], most)  # type: ignore[arg-type]
         scores.update(zip(found.tolist(), gained.tolist(), strict=True))
     return dict(sorted(scores.items(), key=lambda item: -item[1])[:most])
+
+
+def _shares_held(ordered: Sequence[Scored], moment: Moment, words: Words) -> dict[int, float]:
+    """How much of what was asked each row has: the worth of its words, over that of all words asked for."""
+    shares: dict[int, float] = {}
+    for block, inside in _by_block(moment, [one.row for one in ordered]) if words.all else ():
+        held = arms.worth_held(block, words.worth, inside) / words.all  # type: ignore[arg-type]
+        shares.update(zip(inside.tolist(), held.tolist(), strict=True))
+    return shares
 
 
 def _neighbours(fused: Mapping[int, float], moment: Moment, masks: Mapping[int, Array]) -> dict[int, float]:

@@ -46,7 +46,11 @@ class Facts(NamedTuple):
 
 
 class Scored(NamedTuple):
-    """One row with its score and where it comes from."""
+    """One row with its score and where it comes from.
+
+    The score tells better from worse among the rows of one search; `likeness` (0 to 1) says how near a row is to what
+    was asked, whatever else was found: the cosine, or without a vector the share of the words asked for that it has.
+    """
 
     row: int
     score: float
@@ -55,6 +59,7 @@ class Scored(NamedTuple):
     vectors: float = 0.0
     neighbours: float = 0.0
     boost: float = 1.0
+    likeness: float = 0.0
 
 
 def fuse(arms: Arms) -> dict[int, float]:

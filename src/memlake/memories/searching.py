@@ -76,7 +76,11 @@ def asked_by(
 
 
 class Hit(dict[str, Any]):
-    """A memory found: a mapping with its fields, `similarity_score`, and `why`, the share of each arm."""
+    """A memory found: a mapping with its fields, `similarity_score`, and `why`.
+
+    The score, 0 to 1, says how near it is to what was asked: the cosine of its vector, or without one the share of the
+    words it has, rare ones counting more. The order of hits is by `why["rank"]`, with what each arm gave beside it.
+    """
 
     oid = ""
 
@@ -295,9 +299,8 @@ def hit(memory: Memory, one: Found) -> Hit:
     score = one.scored
     parts = {"words": score.words, "grams": score.grams, "vectors": score.vectors, "neighbours": score.neighbours}
     why = {name: round(value, 4) for name, value in parts.items() if value}
-    return Hit(
-        fields(memory), similarity_score=round(min(score.score, 1.0), 4), why={**why, "boost": round(score.boost, 4)}
-    )
+    why |= {"boost": round(score.boost, 4), "rank": round(score.score, 4)}
+    return Hit(fields(memory), similarity_score=round(score.likeness, 4), why=why)
 
 
 def fields(memory: Memory) -> dict[str, Any]:
