@@ -97,7 +97,7 @@ def fill(root: Path, count: int, *, vectors: bool) -> None:
     if vectors:
         for first in range(1, count + 1, 50_000):
             ids = np.arange(first, min(first + 50_000, count + 1))
-            index.add_vectors(MODEL, ids, directions(len(ids), first))
+            index.add_vectors(MODEL, ids, directions(len(ids), first), of=index.db)
     index.db.checkpoint()
     agent.close()
 

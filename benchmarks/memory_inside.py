@@ -193,11 +193,11 @@ def embedded(repo: str) -> dict[str, Any]:
     """Give the memories of a repo made-up vectors under the name of the local model, which then embeds only queries."""
     agent = opened(Path(repo), "local")
     shared = agent.memories.shared
-    embedder, count = shared.embedder(), shared.index.count()
+    embedder, count, db = shared.embedder(), shared.index.count(), shared.index.db
     if embedder is not None:
-        shared.index.add_vectors(embedder.name, np.arange(1, count + 1), directions(count, 3))
-        with shared.index.db.write():
-            shared.index.db.run("DELETE FROM pending")
+        shared.index.add_vectors(embedder.name, np.arange(1, count + 1), directions(count, 3), of=db)
+        with db.write():
+            db.run("DELETE FROM pending")
     agent.close()
     return {"model": embedder.name if embedder is not None else ""}
 
