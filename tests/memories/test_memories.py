@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import memlake as ml
@@ -683,6 +685,30 @@ def test_vectors_follow_behind_and_has_embedding_tells_the_truth(tmp_path: Path)
         assert hits[0]["why"]["vectors"] > 0
         assert memories.search(Query("customer", mode="keyword")).mode == "keyword"
         assert memories.search(Query("customer", mode="semantic")).mode == "semantic"
+
+
+def test_a_repo_is_closed_without_waiting_for_an_embedder_that_hangs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hangs, goes_on = threading.Event(), threading.Event()
+
+    def embed(_self: object, texts: Sequence[str]) -> Any:
+        hangs.set()
+        goes_on.wait(20)
+        return np.ones((len(texts), 64), np.float32)
+
+    monkeypatch.setattr("memlake.memories.embedders.hashed.Hashed.embed", embed)
+    repo = opened(tmp_path / "repo", "test")
+    repo.memories().store(Draft("Lena mends clocks"))
+    assert hangs.wait(20)
+    began = time.monotonic()
+    repo.close()
+    assert time.monotonic() - began < 2
+    goes_on.set()
+    for thread in threading.enumerate():  # what it comes back to is closed, and it ends
+        if thread.name == "memlake-embed":
+            thread.join(20)
+            assert not thread.is_alive()
 
 
 def test_the_queue_survives_the_process(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,8 @@ from memlake.memories.embedders import Embedder
 from memlake.versions.history import History
 
 Array = np.ndarray[Any, Any]
+_PATIENCE = 5.0  # seconds for the worker to finish what it writes
+_MOMENT = 0.2  # ... and for an embedder to answer; after that the rows it has are free again in a minute
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +37,22 @@ class Sources:
     index: Index
     embeddings: Embeddings
     open: Callable[[], Embedder | None]
+    away: threading.Event = field(default_factory=threading.Event)  # set while an embedder has the word
+
+    @contextlib.contextmanager
+    def leaving(self) -> Iterator[None]:
+        """Time that is the embedder's: it may load a model, or wait for a service that is down."""
+        self.away.set()
+        try:
+            yield
+        finally:
+            self.away.clear()
 
 
 def embed_some(sources: Sources, most: int = 32) -> int:
     """Embed one batch of what waits; returns how many rows left the queue. On a failure they are put back."""
-    embedder = sources.open()
+    with sources.leaving():
+        embedder = sources.open()
     if embedder is None:  # the model is not installed: rows wait for it
         return 0
     sources.index.refresh()
@@ -81,7 +94,9 @@ def _vectors(sources: Sources, embedder: Embedder, texts: Sequence[str]) -> dict
     known = _of_one_length(sources.embeddings.find(embedder.name, texts), embedder.dimension)
     missing = [text for text in dict.fromkeys(texts) if text not in known]
     if missing:
-        made = dict(zip(missing, embedder.embed(missing), strict=True))
+        with sources.leaving():
+            embedded = embedder.embed(missing)
+        made = dict(zip(missing, embedded, strict=True))
         fresh = {text: vector for text, vector in made.items() if np.isfinite(vector).all()}
         sources.embeddings.keep(embedder.name, fresh)
         known |= fresh
@@ -99,7 +114,7 @@ class Worker:
     """A thread that empties the queue: a full batch at once, a part of one after a moment, a failure after a pause."""
 
     def __init__(self, sources: Sources, *, size: int = 32, seconds: float = 1.0) -> None:
-        self._sources, self._size, self._seconds = sources, size, seconds
+        self._sources, self._size, self._seconds = replace(sources, away=threading.Event()), size, seconds
         self._wake, self._stop = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
@@ -114,11 +129,15 @@ class Worker:
                 self._thread.start()
 
     def close(self) -> None:
-        """Stop soon. What waits stays in the queue."""
+        """Stop soon. What waits stays in the queue; an embedder that is slow or down is not waited for."""
         self._stop.set()
         self._wake.set()
-        if self._thread is not None:
-            self._thread.join(5)
+        began = time.monotonic()
+        while self._thread is not None and self._thread.is_alive():
+            spent = time.monotonic() - began
+            if spent > (_MOMENT if self._sources.away.is_set() else _PATIENCE):
+                return
+            self._thread.join(0.02)
 
     def _run(self) -> None:
         failures = 0
