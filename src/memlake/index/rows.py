@@ -96,11 +96,14 @@ def _learn(db: Database, found: Terms) -> None:
     known = _learnt.setdefault(str(db.path), set())
     if len(known) > 200_000:
         known.clear()
-    for word in [word for word in found.words if word not in known]:
-        code = terms.hash_of(word)
-        if db.run("INSERT OR IGNORE INTO term VALUES(?, ?)", (code, word)):
-            db.run("INSERT INTO spelling(rowid, text) VALUES(?, ?)", (code, word))
-        known.add(word)
+    fresh = {terms.hash_of(word): word for word in found.words if word not in known}
+    if not fresh:
+        return
+    there = {code for (code,) in db.rows_in("SELECT hash FROM term WHERE hash IN carray(?1)", fresh)}
+    new = [item for item in fresh.items() if item[0] not in there]
+    db.run_many("INSERT INTO term VALUES(?, ?)", new)
+    db.run_many("INSERT INTO spelling(rowid, text) VALUES(?, ?)", new)
+    known.update(fresh.values())
 
 
 _learnt: dict[str, set[str]] = {}

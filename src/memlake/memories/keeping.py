@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 from collections.abc import Mapping, Sequence
 
 from memlake.errors import Conflict, Corrupt, NotFound, Unavailable
@@ -39,12 +40,13 @@ def put(
     The commit is by the agent `by`, or the one whose memories they are.
     """
     history = ground.here.history
+    encoded = [(memory, record.encode(memory)) for memory in memories]
     with history.db.write():
-        changes = {memory_path(history, m.agent_id, m.memory_id): entry_of(history, m) for m in memories}
+        changes = {memory_path(history, m.agent_id, m.memory_id): _content(history, m, data) for m, data in encoded}
         author = author_named(memories[0].agent_id if by is None else by, ground)
         ground.write(changes, message, author, expects=expects)
-    written = zip(changes.values(), memories, strict=True)
-    settle(ground, {bytes.fromhex(entry.oid): record.doc(memory, entry.oid) for entry, memory in written})
+    oids = [(memory, hashlib.sha256(data).hexdigest()) for memory, data in encoded]
+    settle(ground, {bytes.fromhex(oid): record.doc(memory, oid) for memory, oid in oids})
 
 
 def settle(ground: Ground, known: Docs | None = None) -> None:
@@ -62,9 +64,14 @@ def _follow(ground: Ground, known: Docs) -> None:
     following.follow(ground.here.history, ground.index, ground.branch, known)
 
 
-def entry_of(history: History, memory: Memory) -> Entry:
-    """Earlier values are linked: gc and a purge follow them without reading the record."""
-    data = record.encode(memory)
+def _content(history: History, memory: Memory, data: bytes) -> bytes | Entry:
+    """What is to be written: bytes, where no earlier value is to be linked."""
+    return entry_of(history, memory, data=data) if memory.history else data
+
+
+def entry_of(history: History, memory: Memory, *, data: bytes | None = None) -> Entry:
+    """A memory, written. Earlier values are linked: gc and a purge follow them without reading the record."""
+    data = record.encode(memory) if data is None else data
     links = [past.oid for past in memory.history]
     return Entry(history.objects.write(data, links=links), "memory", len(data))
 

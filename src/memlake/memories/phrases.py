@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -42,9 +42,13 @@ class Phrase:
     def words(self) -> tuple[str, ...]:
         return tuple(_words(self.text))
 
+    @property
+    def said(self) -> Iterator[str]:
+        """The words that carry meaning, as stems, in order; read no further than is asked for."""
+        return content(_words(self.text))
+
     @cached_property
     def stems(self) -> tuple[str, ...]:
-        """The words that carry meaning, as stems, in order."""
         return tuple(content(self.words))
 
     @cached_property
@@ -121,7 +125,7 @@ def _words(text: str) -> Iterator[str]:
             yield word
 
 
-def content(words: tuple[str, ...] | list[str]) -> Iterator[str]:
+def content(words: Iterable[str]) -> Iterator[str]:
     for word in words:
         if word not in lexicon.FUNCTION_WORDS and word not in lexicon.NEGATIONS:
             yield stem(word)

@@ -16,7 +16,7 @@ MANY = 5  # facts with nothing in common
 def vague(content: str) -> str | None:
     """A warning for who writes it, or None when it reads like one clear fact."""
     phrase = Phrase(plain(content[:READ]))
-    if phrase.bag <= GENERIC:
+    if all(word in GENERIC for word in phrase.said):
         said = f'"{phrase.text}"' if phrase.text else "An empty text"
         return f"{said} is too vague to be found or used later; say the fact itself in one sentence."
     listed = re.split("[,、;]", phrase.text.partition(":")[2])

@@ -223,12 +223,18 @@ class History:
         return last[2]
 
     def _planned(self, parent: Commit | None, edits: Mapping[str, Entry | None]) -> Planned:
-        before = self.entries(parent, edits)
+        encoded = {path.encode(): codec.maybe_bytes(entry) for path, entry in edits.items()}
+        held: dict[bytes, bytes] = {}
+
+        def edited() -> tuple[bytes, dict[bytes, bytes]]:
+            held.clear()
+            return tree.edit(self.nodes.get_many, self.root(parent), encoded, held)
+
+        root, made = self._reading(edited)
+        before = {path.decode(): codec.decode_entry(value) for path, value in held.items()}
         changes = tuple(
             Change(path, before.get(path), edits[path]) for path in sorted(edits) if before.get(path) != edits[path]
         )
-        encoded = {c.path.encode(): codec.maybe_bytes(c.new) for c in changes}
-        root, made = tree.edit(self.nodes.get_many, self.root(parent), encoded)
         return changes, root, made
 
     def append(self, draft: Draft, parents: tuple[Commit, ...], other: Commit | None) -> Commit:

@@ -15,6 +15,7 @@ from memlake.versions import tree
 from memlake.versions.tree import Node
 
 _CACHE = 20_000
+_FEW = 64
 
 
 class Gone(Corrupt):
@@ -73,6 +74,8 @@ class Nodes:
             )
         rows = [(key_of(oid), int(keep), data) for oid, data in made.items() if oid not in known]
         self._db.run_many("INSERT INTO node(key, keep, data) VALUES(?, ?, ?)", rows)
+        if len(made) <= _FEW:  # one small write follows another: the next begins on these
+            self._cache.update((oid, tree.decode(data)) for oid, data in made.items())
 
     def remember(self, made: Mapping[bytes, bytes]) -> None:
         """Keep rebuilt nodes for this process; they are not written."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from itertools import chain
 from typing import NamedTuple
 
@@ -27,6 +28,7 @@ _LEAF_CUT, _INNER_CUT = (1 << 32) // LEAF_TARGET, (1 << 32) // INNER_TARGET
 MAX_LEVEL = 7
 
 Edits = Mapping[bytes, bytes | None]
+Covering = list[tuple["Node", list[bytes]]]  # nodes of one level, each with the sorted keys it covers
 Difference = tuple[bytes, bytes | None, bytes | None]
 
 
@@ -85,13 +87,7 @@ def oid_of(data: bytes) -> bytes:
 
 def get(nodes: GetMany, root: bytes, keys: Iterable[bytes]) -> dict[bytes, bytes]:
     """The values of those keys that are there."""
-    found: dict[bytes, bytes] = {}
-    for node, wanted in _descend(nodes, root, sorted(set(keys)), 0):
-        for key in wanted:
-            at = bisect_left(node.keys, key)
-            if at < len(node.keys) and node.keys[at] == key:
-                found[key] = node.values[at]
-    return found
+    return dict(_held(list(_descend(nodes, root, sorted(set(keys)), 0))))
 
 
 def following(nodes: GetMany, root: bytes, keys: Iterable[bytes]) -> dict[bytes, bytes]:
@@ -148,6 +144,36 @@ def _descend(nodes: GetMany, root: bytes, keys: list[bytes], level: int) -> Iter
         current = below
 
 
+def _way(nodes: GetMany, root: bytes, keys: list[bytes]) -> list[Covering]:
+    """The nodes that cover the sorted keys on every level, the leaves first."""
+    levels, current = list[Covering](), [(root, keys)]
+    while current:
+        loaded = nodes([oid for oid, _ in current])
+        levels.append([(loaded[oid], wanted) for oid, wanted in current])
+        below = levels[-1] if levels[-1][0][0].level else ()
+        current = [part for node, wanted in below for part in _route(node, wanted)]
+    return levels[::-1]
+
+
+def _dealt(covering: Covering, keys: list[bytes]) -> Covering:
+    """Sorted keys dealt out to the nodes of one level that cover them; past the last key means the last node."""
+    dealt, at, last = Covering(), 0, len(covering) - 1
+    for number, (node, _) in enumerate(covering):
+        end = len(keys) if number == last else bisect_right(keys, node.keys[-1], at)
+        dealt += [(node, keys[at:end])] if end > at else []
+        at = end
+    return dealt
+
+
+def _held(leaves: Covering) -> Iterator[tuple[bytes, bytes]]:
+    """Which of the keys the leaves have, with their values."""
+    for node, wanted in leaves:
+        for key in wanted:
+            at = bisect_left(node.keys, key)
+            if at < len(node.keys) and node.keys[at] == key:
+                yield key, node.values[at]
+
+
 def _route(node: Node, keys: list[bytes]) -> Iterator[tuple[bytes, list[bytes]]]:
     """Sorted keys dealt out to the children that cover them; past the last key means the last child."""
     at, last = 0, len(node.keys) - 1
@@ -192,21 +218,32 @@ def _build_up(
         keys, values, heights, level = up_keys, up_values, up_heights, level + 1
 
 
-def edit(nodes: GetMany, root: bytes, edits: Edits) -> tuple[bytes, dict[bytes, bytes]]:
-    """Apply edits (None removes): (new root, new nodes). Cost grows with the edits, not with the tree."""
+def edit(
+    nodes: GetMany, root: bytes, edits: Edits, before: dict[bytes, bytes] | None = None
+) -> tuple[bytes, dict[bytes, bytes]]:
+    """Apply edits (None removes): (new root, new nodes). Cost grows with the edits, not with the tree.
+
+    `before` is told what the keys of the edits held, which costs nothing on the way.
+    """
     if not edits:
         return root, {}
     top = nodes([root])[root]
     if not top.keys:
         return build(sorted((key, value) for key, value in edits.items() if value is not None))
+    way = _way(nodes, root, sorted(edits))
+    if before is not None:
+        before.update(_held(way[0]))
     made: dict[bytes, bytes] = {}
-    level, current = 0, dict(edits)
+    level, current, grows = 0, dict(edits), None not in edits.values()
     while True:
         if not current:
             return root, {}
         if level == top.level:
             break
-        current = _edit_level(nodes, root, level, current, made)
+        keys = sorted(current)
+        # What only grows changes nothing but the nodes on its way; what is removed may reach into neighbours.
+        covering = _dealt(way[level], keys) if grows else list(_descend(nodes, root, keys, level))
+        current = _edit_level(level, covering, current, made, partial(_after, nodes, root, level))
         level += 1
     keys, values = _apply(top, current)
     new_root, above = _build_up(level, keys, values, _heights(level, top, keys, current))
@@ -215,11 +252,14 @@ def edit(nodes: GetMany, root: bytes, edits: Edits) -> tuple[bytes, dict[bytes, 
 
 
 def _edit_level(
-    nodes: GetMany, root: bytes, level: int, edits: dict[bytes, bytes | None], made: dict[bytes, bytes]
+    level: int,
+    covering: Covering,
+    edits: dict[bytes, bytes | None],
+    made: dict[bytes, bytes],
+    after: Callable[[bytes], Node | None],
 ) -> dict[bytes, bytes | None]:
     """Edit one level below the top; returns the edits this means for the level above."""
     up: dict[bytes, bytes | None] = {}
-    covering = list(_descend(nodes, root, sorted(edits), level))
     at = 0
     while at < len(covering):
         node, wanted = covering[at]
@@ -230,13 +270,13 @@ def _edit_level(
         up[old_bound] = None
         # Without its last key a node does not end here any more: it runs on into its neighbour.
         while old_bound in edits and edits[old_bound] is None:
-            if at < len(covering) and _follows(nodes, root, level, old_bound, covering[at][0]):
+            following = after(old_bound)
+            if following is None:
+                break
+            if at < len(covering) and following.keys[-1] == covering[at][0].keys[-1]:
                 node, wanted = covering[at]
                 at += 1
             else:
-                following = _after(nodes, root, level, old_bound)
-                if following is None:
-                    break
                 node, wanted = following, []
             old_bound = node.keys[-1]
             more = _apply(node, {key: edits[key] for key in wanted})
@@ -284,11 +324,6 @@ def _heights(level: int, top: Node, keys: list[bytes], edits: Mapping[bytes, byt
     """Heights for rebuilding the top. Old keys inside the root cannot end a node at its level, so are not hashed."""
     old = set(top.keys[:-1])
     return [level if key in old and key not in edits else height(key) for key in keys]
-
-
-def _follows(nodes: GetMany, root: bytes, level: int, bound: bytes, node: Node) -> bool:
-    following = _after(nodes, root, level, bound)
-    return following is not None and following.keys[-1] == node.keys[-1]
 
 
 def _after(nodes: GetMany, root: bytes, level: int, key: bytes) -> Node | None:
