@@ -7,6 +7,8 @@ is never changed but for its end: a record that comes back gets a new row.
 
 from __future__ import annotations
 
+import heapq
+import math
 from array import array
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -19,6 +21,7 @@ NEVER = 1 << 62
 MOMENT = "@"  # begins the name of the overlay of a commit, where a branch's is its own
 MOMENTS = 16  # of those that are kept
 _MOMENTS_LIE = ("@", "A")
+CANDIDATES = 16  # words whose spelling is compared with one that nobody wrote
 LIKE = 0.45  # likeness from which a word may be a misspelling of another
 
 
@@ -206,16 +209,26 @@ def similar(db: Database, word: str, most: int = 4) -> dict[int, float]:
     """Words spelt much like this one: hash -> likeness. For words nobody wrote here as they were asked for."""
     own = terms.grams(word)
     pieces = [gram for gram in own if len(gram) == 3 and gram[0] != "^" and gram[-1] != "$"]
-    if not pieces:
-        return {}
-    asked = " OR ".join('"' + piece.replace('"', '""') + '"' for piece in sorted(pieces))
-    sql = (
-        "SELECT hash, term.text FROM spelling JOIN term ON hash = spelling.rowid "
-        "WHERE spelling MATCH ? ORDER BY rank LIMIT 40"
-    )
-    found = {code: _closeness(own, text, word) for code, text in db.rows(sql, (asked,))}
+    near = _sharing(db, pieces)
+    texts = db.rows_in("SELECT hash, text FROM term WHERE hash IN carray(?1)", near) if near else []
+    found = {code: _closeness(own, text, word) for code, text in texts}
     best = sorted((code for code, how in found.items() if how >= LIKE), key=lambda code: -found[code])
     return {code: found[code] for code in best[:most]}
+
+
+def _sharing(db: Database, pieces: Iterable[str]) -> list[int]:
+    """The words that share most with some pieces of three characters, rare ones counting more.
+
+    One query a piece and no ORDER BY rank: FTS5 takes twice as long to rank what it finds as to find it.
+    """
+    shared: dict[int, float] = {}
+    for piece in sorted(pieces):
+        asked = '"' + piece.replace('"', '""') + '"'
+        codes = [code for (code,) in db.rows("SELECT rowid FROM spelling WHERE spelling MATCH ?", (asked,))]
+        rare = 1 / (1 + math.log1p(len(codes)))
+        for code in codes:
+            shared[code] = shared.get(code, 0.0) + rare
+    return heapq.nlargest(CANDIDATES, shared, key=shared.__getitem__)
 
 
 def _closeness(own: frozenset[str], text: str, word: str) -> float:
