@@ -128,7 +128,7 @@ def embedded_by(**embedders: Any) -> Iterator[None]:
         return None if found is None else checked(found)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("memlake.memories.opening.open_embedder", opened)
+        patch.setattr("memlake.memories.embedders.open_embedder", opened)
         yield
 
 

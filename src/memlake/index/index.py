@@ -157,7 +157,7 @@ class Index:
                 like.update(rows.similar(self.db, word))
         similar = arms.weights(moment.all, like)  # type: ignore[arg-type]
         most = asked.candidates
-        wanted = sum(exact.values()) + (len(words) - len(exact)) * arms.rarest(moment.all)  # type: ignore[arg-type]
+        wanted = sum(exact.values(), 0.0) + (len(words) - len(exact)) * arms.rarest(moment.all)  # type: ignore[arg-type]
         return Words(
             _gather(moment, exact, masks, most), _gather(moment, similar, masks, most), {**similar, **exact}, wanted
         )

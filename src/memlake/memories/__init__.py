@@ -9,9 +9,14 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from memlake.memories import (
+        branches,
         checking,
+        counting,
         deciding,
+        embedders,
+        erasing,
         ground,
+        importing,
         living,
         memories,
         narrow,
@@ -19,14 +24,22 @@ if TYPE_CHECKING:
         searching,
         secrets,
         sides,
+        state,
         tending,
+        timeline,
         transfer,
+        wording,
     )
 
 __all__ = [
+    "branches",
     "checking",
+    "counting",
     "deciding",
+    "embedders",
+    "erasing",
     "ground",
+    "importing",
     "living",
     "memories",
     "narrow",
@@ -34,8 +47,11 @@ __all__ = [
     "searching",
     "secrets",
     "sides",
+    "state",
     "tending",
+    "timeline",
     "transfer",
+    "wording",
 ]
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from memlake.errors import Error, Unavailable
-from memlake.memories.embedders import Embedder
+
+if TYPE_CHECKING:
+    from memlake.memories.embedders import Embedder
 
 PATIENCE = 5.0  # seconds; the local model is loaded in one
 

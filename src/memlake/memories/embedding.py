@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,8 +21,10 @@ from memlake.index.embeddings import Embeddings
 from memlake.index.index import Index
 from memlake.memories import record
 from memlake.memories.backoff import delay
-from memlake.memories.embedders import Embedder
 from memlake.versions.history import History
+
+if TYPE_CHECKING:
+    from memlake.memories.embedders import Embedder
 
 Array = np.ndarray[Any, Any]
 _PATIENCE = 5.0  # seconds for the worker to finish what it writes

@@ -8,44 +8,27 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from memlake import memories as later  # rules of deciding and of secrets: 20 ms that only writing pays
+from memlake import memories as later  # what only some verbs need: a recall would pay 40 ms for all of it
 from memlake.config import Settings
 from memlake.errors import Denied
-from memlake.memories import (
-    branches,
-    counting,
-    embedding,
-    erasing,
-    importing,
-    keeping,
-    living,
-    naming,
-    outcome,
-    record,
-    searching,
-    sides,
-    state,
-    tending,
-    timeline,
-)
-from memlake.memories.branches import MemoryBranch, MergedBranch
-from memlake.memories.counting import Stats
+from memlake.memories import embedding, keeping, living, naming, outcome, record, searching
 from memlake.memories.ground import Ground
 from memlake.memories.opening import Shared
 from memlake.memories.outcome import Outcome, Updated
 from memlake.memories.record import Memory, State
 from memlake.memories.searching import EVERYONE, Hits, Query
-from memlake.memories.state import SetState
-from memlake.memories.tending import Age, Decided, Doubt, Rule
-from memlake.memories.timeline import Difference, Version
-from memlake.memories.wording import vague
 from memlake.objects import layout
 from memlake.records import Commit, Conflict
 from memlake.reports import PurgeReport
 from memlake.versions import refs
 
 if TYPE_CHECKING:
+    from memlake.memories.branches import MemoryBranch, MergedBranch
+    from memlake.memories.counting import Stats
     from memlake.memories.deciding import Judge
+    from memlake.memories.state import SetState
+    from memlake.memories.tending import Age, Decided, Doubt, Rule
+    from memlake.memories.timeline import Difference, Version
 
 
 class Draft(NamedTuple):
@@ -103,7 +86,7 @@ class Memories:
     def import_many(self, memories: Sequence[Memory]) -> tuple[int, int]:
         """Store ready-made memories as they are, in one commit; returns how many, and how many were known."""
         self._check_enabled()
-        new = importing.unknown(self.ground, memories)
+        new = later.importing.unknown(self.ground, memories)
         if new:
             keeping.put(self.ground, new, f"import {len(new)} memories")
             self.shared.wake()
@@ -128,13 +111,14 @@ class Memories:
 
     def purge(self, memory_id: str, reason: str) -> PurgeReport:
         """Erase every version of a memory for good."""
-        report = erasing.purge(self.ground, self.shared.embeddings, self.shared.access, memory_id, reason=reason)
+        erase = later.erasing.purge
+        report = erase(self.ground, self.shared.embeddings, self.shared.access, memory_id, reason=reason)
         if self.ground.written is not None:
             self.ground.written.clear()  # what is erased cannot be brought back by undo
         return report
 
     def restore(self, memory_id: str, at: str | None = None) -> Memory:
-        made = timeline.restore(self.ground, memory_id, at)
+        made = later.timeline.restore(self.ground, memory_id, at)
         self.shared.wake()
         return made
 
@@ -158,13 +142,13 @@ class Memories:
         return searching.listed(self.ground, query)
 
     def history(self, memory_id: str) -> list[Version]:
-        return timeline.versions(self.ground, memory_id)
+        return later.timeline.versions(self.ground, memory_id)
 
     def diff(self, a: str, b: str | None = None) -> list[Difference]:
-        return list(timeline.differences(self.ground, a, b))
+        return list(later.timeline.differences(self.ground, a, b))
 
     def log(self, limit: int = 20) -> list[Commit]:
-        return list(timeline.log(self.ground, limit))
+        return list(later.timeline.log(self.ground, limit))
 
     def fields(self, memory: Memory) -> dict[str, Any]:
         """A memory as a mapping, with what only the index and the counters know."""
@@ -177,65 +161,65 @@ class Memories:
     # -- keeping in order ---------------------------------------------------------------------
 
     def conflicts(self, agent_id: str | Sequence[str] = EVERYONE) -> list[Doubt]:
-        return list(tending.doubts(self.ground, agent_id))
+        return list(later.tending.doubts(self.ground, agent_id))
 
     def decided(self, agent_id: str = EVERYONE, limit: int = 20) -> list[Decided]:
         """What new memories changed by themselves, newest first; `restore` takes one back."""
-        return tending.decided(self.ground, agent_id, limit)
+        return later.tending.decided(self.ground, agent_id, limit)
 
     def resolve(self, memory_id: str, keep: str) -> Memory | None:
-        return tending.resolve(self.ground, memory_id, keep)
+        return later.tending.resolve(self.ground, memory_id, keep)
 
     def unmerged(self) -> list[Conflict]:
         """What a merge in this checkout waits for: memories without a choice."""
-        return sides.waiting(self.ground)
+        return later.sides.waiting(self.ground)
 
     def stale(self, rule: Rule) -> list[Age]:
-        return tending.stale(self.ground, self.shared.access, rule)
+        return later.tending.stale(self.ground, self.shared.access, rule)
 
     def evict(self, rule: Rule, *, dry_run: bool = False) -> list[Age]:
-        return tending.evict(self.ground, self.shared.access, rule, dry_run=dry_run)
+        return later.tending.evict(self.ground, self.shared.access, rule, dry_run=dry_run)
 
     def stats(self) -> Stats:
         """The memories of the branch in figures."""
         model = self.shared.wanted if self.shared.embedder() is not None else "none"
-        return counting.stats(self.ground, model)._replace(stale=len(self.stale(Rule())))
+        return later.counting.stats(self.ground, model)._replace(stale=len(self.stale(later.tending.Rule())))
 
     # -- branches -----------------------------------------------------------------------------
 
     def on(self, branch: str) -> Memories:
         """The memories of another branch."""
-        living.check(self.ground.here, branches.checked_name(branch))
+        living.check(self.ground.here, later.branches.checked_name(branch))
         refs.get(self.ground.here.history.db, branch)
         return Memories(dataclasses.replace(self.ground, branch=branch), self.shared)
 
     def create_branch(self, name: str, *, ttl_seconds: float | None = None, description: str = "") -> MemoryBranch:
-        return branches.create(self.ground, name, ttl_seconds=ttl_seconds, description=description)
+        return later.branches.create(self.ground, name, ttl_seconds=ttl_seconds, description=description)
 
     def branches(self) -> list[MemoryBranch]:
-        return branches.branches(self.ground)
+        return later.branches.branches(self.ground)
 
     def merge_branch(self, name: str, strategy: str = "branch_wins") -> MergedBranch:
-        merged = branches.merge(self.ground, name, strategy)
+        merged = later.branches.merge(self.ground, name, strategy)
         self.shared.wake()
         return merged
 
     def discard_branch(self, name: str) -> None:
-        branches.discard(self.ground, name)
+        later.branches.discard(self.ground, name)
 
     # -- state --------------------------------------------------------------------------------
 
     def set_state(self, agent_id: str, key: str, value: Any) -> SetState:
-        return state.set_state(self.ground, agent_id, key, value)
+        return later.state.set_state(self.ground, agent_id, key, value)
 
     def find_state(self, agent_id: str, key: str) -> State | None:
-        return state.find_state(self.ground, agent_id, key)
+        return later.state.find_state(self.ground, agent_id, key)
 
     def states(self, agent_id: str | None = None) -> list[State]:
-        return list(state.states(self.ground, agent_id))
+        return list(later.state.states(self.ground, agent_id))
 
     def remove_state(self, agent_id: str, key: str) -> bool:
-        return state.remove_state(self.ground, agent_id, key)
+        return later.state.remove_state(self.ground, agent_id, key)
 
     # -- vectors ------------------------------------------------------------------------------
 
@@ -279,7 +263,7 @@ class Prepared(NamedTuple):
 def prepare(draft: Draft, settings: Settings) -> Prepared:
     """A memory from a draft, checked; secrets in it warned of, left out or refused, as the setting says."""
     made, warnings = later.secrets.guard_memory(_checked(draft), settings.memory_secrets)
-    unclear = vague(made.content)
+    unclear = later.wording.vague(made.content)
     return Prepared(made, (*warnings, unclear) if unclear else warnings)
 
 

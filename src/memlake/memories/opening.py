@@ -6,8 +6,9 @@ import contextlib
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from memlake import memories as later  # embedders, where there are any
 from memlake.config import Settings
 from memlake.errors import Damaged, Error
 from memlake.index import rows, waiting
@@ -16,10 +17,12 @@ from memlake.index.index import Index
 from memlake.memories import embedding
 from memlake.memories.access import Access
 from memlake.memories.asking import Asker
-from memlake.memories.embedders import Embedder, open_embedder
 from memlake.memories.embedding import Sources, Worker
 from memlake.objects.db import Database
 from memlake.versions.history import History
+
+if TYPE_CHECKING:
+    from memlake.memories.embedders import Embedder
 
 
 class Shared:
@@ -51,7 +54,7 @@ class Shared:
         name = spec or self.wanted
         with self._lock:
             if name not in self._embedders:
-                self._embedders[name] = open_embedder(name, self._settings)
+                self._embedders[name] = later.embedders.open_embedder(name, self._settings)
             found = self._embedders[name]
             if found is not None and name == self.wanted and self._told != self.index.mark:
                 embedding.model_wanted(self.sources, found.name, name)
