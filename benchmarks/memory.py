@@ -78,6 +78,7 @@ def prepare(options: argparse.Namespace, work: Path) -> Bench:
     for folder in (keep, home):
         folder.mkdir(parents=True, exist_ok=True)
     env = {**os.environ, "HOME": str(home), "XDG_CONFIG_HOME": str(home), "MEMLAKE_AUTHOR_NAME": "bench"}
+    env.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package is compiled; a start must not compile it each time
     small = {"sizes": (1_000, 5_000), "store": 5_000, "writes": 500} if options.quick else {}
     scorers = options.scorers.resolve() if options.scorers else None
     peers = options.peers.expanduser().resolve() if options.peers else None

@@ -139,12 +139,12 @@ class Index:
 
     def _likened(self, ordered: Sequence[Scored], asked: Asked, moment: Moment, words: Words) -> list[Scored]:
         """The same, each with its likeness to what was asked."""
-        shares, cosines = _shares_held(ordered, moment, words), {one.row: one.vectors for one in ordered if one.vectors}
-        rest = [one.row for one in ordered if one.row not in cosines]
-        if asked.vector is not None and cosines and rest:  # found by words or neighbours, and not alike or not embedded
+        near = {one.row: one.vectors for one in ordered if one.vectors}
+        rest = [one.row for one in ordered if one.row not in near]
+        if asked.vector is not None and near and rest:  # found by words or neighbours, and not alike or not embedded
             known = self.vectors(asked.model, len(asked.vector)).scores(asked.vector, np.array(rest, np.int64))
-            cosines |= {row: float(value) for row, value in zip(rest, known, strict=True) if not np.isnan(value)}
-        near = {**shares, **cosines}
+            near |= {row: float(value) for row, value in zip(rest, known, strict=True) if not np.isnan(value)}
+        near |= _shares_held([row for row in rest if row not in near], moment, words)
         return [one._replace(likeness=min(max(near.get(one.row, 0.0), 0.0), 1.0)) for one in ordered]
 
     def _by_words(self, moment: Moment, asked: Asked, masks: Mapping[int, Array]) -> Words:
@@ -369,10 +369,10 @@ def _gather(moment: Moment, worth: Mapping[int, float], masks: Mapping[int, Arra
     return dict(sorted(scores.items(), key=lambda item: -item[1])[:most])
 
 
-def _shares_held(ordered: Sequence[Scored], moment: Moment, words: Words) -> dict[int, float]:
+def _shares_held(ids: Sequence[int], moment: Moment, words: Words) -> dict[int, float]:
     """How much of what was asked each row has: the worth of its words, over that of all words asked for."""
     shares: dict[int, float] = {}
-    for block, inside in _by_block(moment, [one.row for one in ordered]) if words.all else ():
+    for block, inside in _by_block(moment, ids) if words.all and ids else ():
         held = arms.worth_held(block, words.worth, inside) / words.all  # type: ignore[arg-type]
         shares.update(zip(inside.tolist(), held.tolist(), strict=True))
     return shares

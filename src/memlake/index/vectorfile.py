@@ -99,7 +99,7 @@ def any_number() -> int:
 def stamp(folder: Path) -> bytes:
     """The first bytes of the header, which differ after every change; empty before the first."""
     try:
-        fd = os.open(folder / _NAME, os.O_RDONLY)
+        fd = os.open(f"{folder}{os.sep}{_NAME}", os.O_RDONLY)
     except FileNotFoundError:
         return b""
     try:
@@ -231,9 +231,9 @@ def _mapped(path: Path, shape: tuple[int, ...], dtype: Any) -> Any:
 
 def is_mapped(folder: Path, view: View) -> bool:
     """Whether the files still have what was mapped of them: reading a map beyond its file ends the process."""
-    names, sizes = view.header.names, view.header.sizes
+    names, sizes, beside = view.header.names, view.header.sizes, f"{folder}{os.sep}"  # a Path costs more than the stat
     try:
-        return all(not sizes[kind] or os.stat(folder / names[kind]).st_size >= sizes[kind] for kind in _KINDS)
+        return all(not sizes[kind] or os.stat(beside + names[kind]).st_size >= sizes[kind] for kind in _KINDS)
     except OSError:
         return False
 
