@@ -179,6 +179,14 @@ def test_an_edit_makes_every_node_its_root_needs_and_none_that_it_does_not(model
     assert all(tree.oid_of(data) == oid for oid, data in made.items())
 
 
+@given(MODEL, EDITS)
+def test_an_edit_tells_what_its_keys_held_before(model: Model, edits: tree.Edits) -> None:
+    store, before = Memory(), Model()
+    root = store.build(model)
+    tree.edit(store.get_many, root, edits, before)
+    assert before == {key: model[key] for key in edits if key in model}
+
+
 @given(MODEL, st.sets(KEY, max_size=20))
 def test_get_returns_what_a_dict_would(model: Model, keys: set[bytes]) -> None:
     store = Memory()
@@ -274,6 +282,14 @@ def grows_like_the_logarithm(costs: list[float]) -> bool:
 def test_one_edit_costs_the_same_in_a_hundred_thousand_keys_but_for_the_logarithm() -> None:
     costs = [cost_of_one_edit(size, tree.edit) for size in SIZES]
     assert grows_like_the_logarithm(costs), costs
+
+
+def test_putting_a_key_among_a_hundred_thousand_descends_once() -> None:
+    store, root, keys = large_tree(SIZES[-1])
+    levels = tree.decode(store.data[root]).level + 1
+    store.trips = 0
+    tree.edit(store.get_many, root, {keys[len(keys) // 2] + b"!": b"new"}, {})
+    assert store.trips <= levels + 1  # the root is looked at once more
 
 
 def test_the_cost_check_would_notice_a_rebuild() -> None:
