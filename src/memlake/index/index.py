@@ -362,11 +362,12 @@ def _check_same(known: Flat, ids: Array, vectors: Array) -> None:
 
 def _gather(moment: Moment, worth: Mapping[int, float], masks: Mapping[int, Array], most: int) -> dict[int, float]:
     """The best rows of all blocks with their scores."""
-    scores: dict[int, float] = {}
-    for block in moment.all if worth else ():
-        found, gained = arms.score(block, worth, masks[block.first], most)  # type: ignore[arg-type]
-        scores.update(zip(found.tolist(), gained.tolist(), strict=True))
-    return dict(sorted(scores.items(), key=lambda item: -item[1])[:most])
+    parts = [arms.score(block, worth, masks[block.first], most) for block in moment.all] if worth else []  # type: ignore[arg-type]
+    if not parts:
+        return {}
+    found, gained = (np.concatenate(sides) for sides in zip(*parts, strict=True))
+    best = np.argsort(-gained, kind="stable")[:most]
+    return dict(zip(found[best].tolist(), gained[best].tolist(), strict=True))
 
 
 def _shares_held(ids: Sequence[int], moment: Moment, words: Words) -> dict[int, float]:

@@ -8,6 +8,7 @@ often stands beside the words of the question.
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -111,12 +112,12 @@ def order(
     return [
         Scored(
             row,
-            score,
+            scores[row],
             arms.words.get(row, 0.0),
             arms.grams.get(row, 0.0),
             arms.vectors.get(row, 0.0),
             gained.get(row, 0.0),
             factors.get(row, 1.0),
         )
-        for row, score in sorted(scores.items(), key=lambda found: (-found[1], -found[0]))[:most]
+        for row in heapq.nlargest(most, scores, key=lambda row: (scores[row], row))
     ]

@@ -148,7 +148,7 @@ class History:
 
     def entries(self, commit: Commit | None, paths: Iterable[str]) -> dict[str, Entry]:
         """What a commit holds at these paths."""
-        if self.root(commit) == tree.EMPTY:
+        if commit is None:
             return {}
         keys = [path.encode() for path in paths]
         found = self._reading(lambda: tree.get(self.nodes.get_many, self.root(commit), keys))
