@@ -48,6 +48,19 @@ def test_memory_conflicts_lists_what_a_merge_waits_for(run: Run, split: str) -> 
     assert run("memory", "conflicts").out == ""
 
 
+def test_memory_conflicts_lists_a_merge_and_agents_that_disagree_together(run: Run, split: str) -> None:
+    run("remember", "User lives in Oslo", "--agent", "cursor")
+    other = run("remember", "User lives in Lisbon", "--agent", "claude", "-q").out.strip()
+    run("merge", "draft", code=1)
+    told = run("memory", "conflicts")
+    assert f"{split}  (merge of draft)\n    theirs: User phone: 3333\n" in told.out
+    named = "    Agent 'cursor' keeps what speaks against it.\n    new: User lives in Lisbon\n"
+    assert f"{other}  (agent-conflict)\n{named}" in told.out
+    assert "--keep new|old|both or --keep ours|theirs|both" in told.err
+    assert run("memory", "resolve", other, "--keep", "new").out.startswith("Kept new")
+    assert [one["rule"] for one in run("memory", "conflicts", "--json").json["conflicts"]] == ["merge of draft"]
+
+
 @pytest.mark.parametrize(
     ("choose", "stands", "lost"),
     [

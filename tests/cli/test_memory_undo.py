@@ -73,6 +73,16 @@ def test_undo_takes_all_that_one_command_wrote_back(run: Run, repo: Path) -> Non
     assert contents(run) == {"The sky is blue", "Ada lives in Paris"}
 
 
+def test_undo_takes_back_what_was_settled_between_two_agents(run: Run, repo: Path) -> None:
+    stored(run, "User lives in Oslo", "--agent", "cursor")
+    second = stored(run, "User lives in Lisbon", "--agent", "claude")
+    run("memory", "resolve", second, "--keep", "new")
+    assert contents(run) == {"User lives in Lisbon"}
+    run("undo")
+    assert contents(run) == {"User lives in Oslo", "User lives in Lisbon"}
+    assert len(run("memory", "conflicts", "--json").json["conflicts"]) == 1
+
+
 def test_what_an_agent_wrote_since_stays(run: Run, repo: Path) -> None:
     stored(run, "The sky is blue")
     agent_writes(repo, "The build is green")

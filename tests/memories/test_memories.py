@@ -398,6 +398,20 @@ def test_a_memory_of_no_agent_is_corrected_by_an_agent_which_is_the_author(memor
     assert (found.content, found.agent_id, memories.log(1)[0].author.name) == ("User phone: 2222", "", "claude")
 
 
+def test_a_skipped_memory_files_what_is_nobodys_and_the_writer_is_the_author(memories: Memories) -> None:
+    first = memories.remember(Draft("User prefers tabs", tags=["a"]))
+    done = memories.remember(Draft("User prefers tabs", "claude", tags=["b"]))
+    assert (done.decision, done.memory_id) == ("skip", first.memory_id)
+    found = memories.get(first.memory_id)
+    assert (found.tags, found.agent_id, memories.log(1)[0].author.name) == (("a", "b"), "", "claude")
+
+
+def test_what_another_agent_keeps_already_is_not_filed_anew(memories: Memories) -> None:
+    first = memories.remember(Draft("User prefers tabs", "cursor", tags=["a"]))
+    second = memories.remember(Draft("User prefers tabs", "claude", tags=["b"]))
+    assert (memories.get(first.memory_id).tags, memories.get(second.memory_id).tags) == (("a",), ("b",))
+
+
 def test_an_agents_own_correction_lists_another_agent_that_now_speaks_against_it(memories: Memories) -> None:
     mine = memories.remember(Draft("User lives in Oslo", "claude"))
     theirs = memories.remember(Draft("User lives in Oslo", "cursor"))
@@ -564,6 +578,8 @@ def test_a_branch_whose_time_is_over_says_so_to_whoever_uses_it(
         lambda: draft.get(stored.memory_id),
         lambda: draft.delete(stored.memory_id),
         lambda: draft.listed(Query()),
+        draft.conflicts,
+        draft.decided,
         lambda: draft.set_state("bot", "key", 1),
     ]
     for use in uses:
