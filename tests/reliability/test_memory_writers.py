@@ -109,7 +109,8 @@ async def serve(root: Path, name: str, count: int, lines: list[str], *, dies_at:
 
     command = ["-c", _SERVER, str(root), name, str(FRESH), str(dies_at)]
     started = StdioServerParameters(command=sys.executable, args=command, env=dict(os.environ))
-    async with stdio_client(started) as pipes, ClientSession(*pipes) as session:
+    # Its own default is the stderr of when it was imported, which may have been a test's that captured it.
+    async with stdio_client(started, errlog=sys.__stderr__ or sys.stderr) as pipes, ClientSession(*pipes) as session:
         await session.initialize()
         for n in range(count):
             content = f"{name}n{n} {WORDS[n % 20]}"
