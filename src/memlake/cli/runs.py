@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from memlake import config
 from memlake.cli import words
-from memlake.cli.arguments import SplitCommand, after_dashes, json_option, pass_screen, screen
+from memlake.cli.arguments import SplitCommand, after_dashes, json_option, pass_screen
+from memlake.cli.naming import pass_datasets
 from memlake.cli.screen import Screen
 from memlake.errors import NotFound, Usage
-from memlake.repo import open_for_memories
 
 if TYPE_CHECKING:
     from memlake.datasets.datasets import Datasets
     from memlake.datasets.runs import Run
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 
 # -- running a script ------------------------------------------------------------------------------
@@ -97,17 +93,6 @@ def _told(lines: Sequence[dict[str, Any]]) -> Iterator[str]:
 
 
 # -- answers of before -----------------------------------------------------------------------------
-
-
-def pass_datasets(verb: Callable[Concatenate[Datasets, Screen, P], R]) -> Callable[P, R]:
-    """Calls `verb` with the datasets of the repo here, or of the personal one, and the screen."""
-
-    @functools.wraps(verb)
-    def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        with open_for_memories() as repo:
-            return verb(repo.datasets(), screen(config.read_settings(repo.dir)), *args, **kwargs)
-
-    return call
 
 
 @click.group(invoke_without_command=True)

@@ -14,17 +14,7 @@ import pyarrow as pa
 from memlake.datasets import media, storages
 from memlake.errors import InvalidInput
 
-FILE: Final = pa.struct(
-    [
-        ("source", pa.string()),
-        ("path", pa.string()),
-        ("size", pa.int64()),
-        ("version", pa.string()),
-        ("etag", pa.string()),
-        ("is_latest", pa.bool_()),
-        ("last_modified", pa.timestamp("us", "UTC")),
-    ]
-)
+FILE: Final = pa.struct(list(storages.SCHEMA))
 NAMES: Final = tuple(child.name for child in FILE)
 LOCAL: Final = "file://"
 
