@@ -580,6 +580,43 @@ def test_there_is_nothing_to_stash_in_a_clean_or_empty_repo(repo: ml.Repo, keep:
         repo.stash_push()
 
 
+@pytest.mark.parametrize(("old", "new"), [("c/z", "c"), ("c", "c/z")])
+def test_a_stashed_file_comes_back_in_the_place_of_a_folder_and_a_folder_in_that_of_a_file(
+    repo: ml.Repo, keep: Keep, write: Write, old: str, new: str
+) -> None:
+    keep("one", {"a": "1", old: "old"})
+    repo.rm(old)
+    write({new: "new"})
+    repo.add(new)
+    repo.stash_push()
+    repo.stash_pop()
+    status = repo.status()
+    assert {(c.status, c.path) for c in status.staged} == {("D", f"files/{old}"), ("A", f"files/{new}")}
+    assert not status.unstaged and not status.untracked
+    repo.commit("two")
+    assert [path for path, _ in repo.ls("HEAD")] == ["files/a", f"files/{new}"]
+    repo.undo()
+    repo.undo()
+    assert repo.status().clean and len(repo.stash_list()) == 1 and repo.read(old) == b"old"
+
+
+@pytest.mark.parametrize("content", ["stashed", "other"])
+def test_a_stash_does_not_wait_over_an_untracked_file_in_the_place_of_its_conflict(
+    repo: ml.Repo, keep: Keep, write: Write, here: Path, content: str
+) -> None:
+    keep("one", {"a": "1", "b": "1"})
+    write({"a": "stashed"})
+    repo.stash_push()
+    repo.rm("a")
+    write({"a": content})
+    before = repo.status()
+    with pytest.raises(ml.ConflictError, match="uncommitted work in:\n  a\n"):
+        repo.stash_pop()
+    assert repo.status() == before and (here / "a").read_text() == content and len(repo.stash_list()) == 1
+    write({"a": None})
+    assert [(c.path, c.status) for c in repo.stash_pop().conflicts] == [("files/a", "DU")]
+
+
 LINES = [f"{n}\n" for n in range(9)]
 
 

@@ -14,7 +14,7 @@ from memlake.versions.codec import from_hex
 from memlake.versions.here import Here
 from memlake.versions.local import Tracked
 from memlake.versions.operations import operation, save_dirty
-from memlake.versions.paths import FILES, file_path
+from memlake.versions.paths import FILES, file_path, parents
 
 Edits = Mapping[str, Entry | None]
 Doing = Mapping[str, Any]
@@ -67,10 +67,18 @@ def _index_rows(here: Here, doing: Doing, changes: Sequence[Change]) -> list[Tra
     """What a stash puts into the stage: new files, else nobody would know them; with --index all that was staged."""
     commit = here.history.get(str(doing["target"]))
     untracked = set(_fact(here, commit, "untracked") or ())
-    staged = {c.path: c.new for c in changes if c.old is None and file_path(c.path) not in untracked}
+    new = {c.path: c.new for c in changes if c.old is None and file_path(c.path) not in untracked}
+    staged = {**new, **dict.fromkeys(_giving_way(changes, new))}
     if doing["index"]:
         staged |= _index_edits(here, commit)
     return _staged_rows(here, staged)
+
+
+def _giving_way(changes: Sequence[Change], new: Edits) -> list[str]:
+    """What goes where a new file needs a folder, or is one: the stage cannot hold both."""
+    folders = {folder for path in new for folder in parents(path)}
+    gone = (change.path for change in changes if change.new is None)
+    return [path for path in gone if path in folders or not new.keys().isdisjoint(parents(path))]
 
 
 def _index_edits(here: Here, commit: Commit) -> dict[str, Entry | None]:
