@@ -106,6 +106,10 @@ class Driver(RuleBasedStateMachine):
                 return True
         return False
 
+    def cannot_wait(self, moves: Moves, asked: set[str]) -> bool:
+        """Whether there is work where a conflict would wait: it would be taken for a choice later."""
+        return bool(asked) and self.blocked_over_stage({**moves, **dict.fromkeys(asked, (None, None))})
+
     def moved(self, moves: Moves) -> Model:
         """The model after moving these paths."""
         expected = self.model.copy()

@@ -276,7 +276,7 @@ class RepoMachine(Driver):
         def verb() -> Merged:
             return self.settle(self.repo.merge(name, ff=ff), side, asked | more)
 
-        if clashes(work) or self.blocked(moves):
+        if clashes(work) or self.blocked(moves) or self.cannot_wait(moves, asked | more):
             self.refuses(verb, ml.ConflictError)
             return self.abandon()
         expected = self.moved(moves)
@@ -356,7 +356,7 @@ class RepoMachine(Driver):
             chosen = (theirs if side == "theirs" else ours).get(path)
             tree.pop(path, None) if chosen is None else tree.__setitem__(path, chosen)
         moves = differences(ours, tree)
-        if not moves or clashes(tree) or self.blocked(moves):
+        if not moves or clashes(tree) or self.blocked(moves) or self.cannot_wait(moves, asked):
             self.refuses(lambda: self.settle(run(target), side, asked), ml.Nothing, ml.ConflictError)
             return self.abandon()
         expected = self.moved(moves)
@@ -397,10 +397,12 @@ class RepoMachine(Driver):
         model, shelf = self.model, self.model.shelves[0]
         base, theirs = ({p: v[n] for p, v in shelf.changes.items() if v[n] is not None} for n in (0, 1))
         tree, asked = three_way(base, model.stage, theirs)
+        moves: Moves = differences(model.stage, tree)
+        if self.cannot_wait(moves, asked):
+            return self.refuses(self.repo.stash_pop, ml.ConflictError)
         if asked:
             assert {c.path.removeprefix("files/") for c in self.repo.stash_pop().conflicts} == asked
             return self.abandon()
-        moves: Moves = differences(model.stage, tree)
         if clashes(tree) or self.blocked_over_stage(moves):
             return self.refuses(self.repo.stash_pop, ml.ConflictError)
         expected = self.moved(moves)

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 import memlake as ml
-from memlake.versions import branching, checkout, fsck, gc, history, merge, record, thin
+from memlake.versions import branching, checkout, fsck, gc, history, landing, merge, merging, record, thin
 from tests.properties.machine import CONTENTS, RepoMachine
 
 QUICK = settings(
@@ -80,12 +80,37 @@ def throw_work_away_and_undo(machine: RepoMachine) -> None:
     machine.undo()
 
 
+def pop_a_file_over_a_folder(machine: RepoMachine) -> None:
+    machine.write("c", TWO)
+    machine.add_all()
+    machine.stash(False)
+    machine.pop()
+
+
+def pop_where_work_stands(machine: RepoMachine) -> None:
+    machine.write("a", ONE)
+    machine.stash(False)
+    machine.mv(0, "b")
+    machine.write("a", ONE)
+    machine.pop()
+
+
+def merge_where_work_stands(machine: RepoMachine) -> None:
+    machine.work_on("dev", "a", SIX)
+    machine.switch("main")
+    machine.write("a", ONE)
+    machine.merge("dev", False, "ours")
+
+
 GUARDS: dict[str, tuple[Callable[[RepoMachine], None], ModuleType, str, Callable[..., object]]] = {
     "roots that thinning keeps": (remember_a_lot, thin, "_kept_roots", lambda *_: set()),
     "a look before files are moved": (switch_with_work_in_the_way, checkout, "_examine", lambda *_: {}),
     "the stage among what gc keeps": (collect_between_add_and_commit, gc, "_local_roots", lambda *_: (set(), set())),
     "a merge base": (merge_what_one_side_changed, merge, "merge_bases", lambda *_: []),
     "saving what is thrown away": (throw_work_away_and_undo, branching, "save_dirty", lambda *_: {}),
+    "what gives way in the stage": (pop_a_file_over_a_folder, landing, "_giving_way", lambda *_: []),
+    "a look before a stash waits": (pop_where_work_stands, merging, "_refuse_dirty", lambda *_: None),
+    "a look before a merge waits": (merge_where_work_stands, merging, "_refuse_dirty", lambda *_: None),
 }
 
 
