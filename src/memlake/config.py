@@ -474,6 +474,11 @@ def one_thread_of_algebra() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
+def no_telemetry() -> None:
+    """Let libraries that run models report to nobody. onnxruntime looks when it is imported, so call this before."""
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+
+
 # -- what processes we start are given
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import random
+import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
@@ -64,6 +66,19 @@ def test_a_text_has_one_vector_whatever_stands_beside_it(model: Embedder) -> Non
     query = model.embed_query(TEXTS[0])
     assert query is not None and np.array_equal(query, alone[0])
     assert (model.name, model.dimension, together.dtype) == ("minilm-l6-v2-int8", 384, np.float32)
+
+
+@needs_model
+def test_the_runtime_of_the_model_reports_to_nobody_and_writes_nothing_at_home(tmp_path: Path) -> None:
+    embeds = (
+        "from memlake.config import Settings\n"
+        "from memlake.memories.embedders import open_embedder\n"
+        "assert open_embedder('local', Settings()).embed(['Cats purr']).shape == (1, 384)\n"
+    )
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("ORT_", "XDG_"))}
+    done = subprocess.run([sys.executable, "-c", embeds], env=kept | {"HOME": str(tmp_path)}, check=False, timeout=60)
+    assert done.returncode == 0
+    assert list(tmp_path.rglob("*")) == []  # onnxruntime would queue what it reports in .cache/Microsoft
 
 
 @needs_model

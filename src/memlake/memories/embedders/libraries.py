@@ -7,6 +7,7 @@ from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from memlake import config
 from memlake.errors import InvalidInput, Unavailable
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ class Library:
 
     @cached_property
     def _model(self) -> Any:
+        config.no_telemetry()
         try:
             return LOADERS[self._provider](self._place)
         except ImportError as error:

@@ -9,6 +9,7 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from memlake import config
 from memlake.errors import Unavailable
 from memlake.memories.embedders.wordpiece import WordPiece
 
@@ -81,8 +82,10 @@ def load(folder: Path) -> tuple[WordPiece, Any]:
 
 
 def open_session(model: Path) -> Any:
+    config.no_telemetry()
     import onnxruntime
 
+    onnxruntime.disable_telemetry_events()  # where somebody else imported it first
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = min(2, os.cpu_count() or 1)
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # an idle model takes no CPU
