@@ -1,7 +1,7 @@
 """Giving memories their vectors, behind the writes: in batches, again after failures, across restarts.
 
 A memory is found by its words as soon as it is stored. Its vector comes later, from whichever process is open. When the
-model is changed, the vectors of the old one serve until the new ones are all there.
+model is changed, the vectors of the old one serve until the new ones are all there, where no other service is asked.
 """
 
 from __future__ import annotations

@@ -67,13 +67,17 @@ class Shared:
 
     def vector_of(self, text: str) -> tuple[str, Any] | None:
         """The vector of a query by the model whose vectors serve now; None when there is none, or it cannot read it."""
-        if not embedding.serving(self.index) and self.wanted == "none":
+        if self.wanted == "none":
             return None
         wanted = self.embedder()
         spec = embedding.serving(self.index)
-        embedder = wanted if spec in ("", self.wanted) else self.embedder(spec)
+        embedder = wanted if spec in ("", self.wanted) or not self._may_be_asked(spec) else self.embedder(spec)
         vector = self._asker.ask(embedder, text) if embedder is not None else None
         return None if embedder is None or vector is None else (embedder.name, vector)
+
+    def _may_be_asked(self, spec: str) -> bool:
+        """Whether an embedder that is configured no longer may see a query: text goes to no service but today's."""
+        return later.embedders.on_this_machine(spec) or spec.partition(":")[0] == self.wanted.partition(":")[0]
 
     def wake(self) -> None:
         """Rows may wait for vectors. Says nothing of an index that cannot be read: the next search does."""

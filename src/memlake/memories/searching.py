@@ -12,7 +12,7 @@ from memlake.index.index import Asked, Found
 from memlake.index.rank import Boosts
 from memlake.index.scope import Filter, Shown
 from memlake.index.terms import ASKED, hash_of, mark
-from memlake.memories import following, healing, living, record
+from memlake.memories import embedding, following, healing, living, record
 from memlake.memories.access import Access
 from memlake.memories.ground import Ground
 from memlake.memories.paths import memory_path
@@ -141,7 +141,14 @@ def _search(ground: Ground, query: Query) -> Hits:
         found = ground.index.search(asked._replace(by_words=True))[query.offset :]
     if query.mode == "semantic" and used != "semantic" and not notes:
         notes = (f"Searched by words only: {_no_meaning(ground, vector is not None)}.",)
-    return _told(Hits(_hits(ground, found)), used, notes)
+    return _told(Hits(_hits(ground, found)), used, notes or _without_vector(ground, model))
+
+
+def _without_vector(ground: Ground, model: str) -> tuple[str, ...]:
+    """What a search by meaning may have missed; while the vectors of an older model serve, it missed nothing."""
+    count = embedding.count_waiting(ground.index) if model and model == embedding.model_name(ground.index) else 0
+    some = "1 memory waits for its vector" if count == 1 else f"{count} memories wait for their vectors"
+    return (f"{some}: found by words alone until then.",) if count else ()
 
 
 def _no_meaning(ground: Ground, has_vector: bool) -> str:

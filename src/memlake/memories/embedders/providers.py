@@ -35,6 +35,11 @@ def missing(name: str) -> str:
     return local.MISSING if name == "local" and not local.installed() else ""
 
 
+def on_this_machine(name: str) -> bool:
+    """Whether texts stay in this process: no service is asked, not even one at an address of this machine."""
+    return name.partition(":")[0] not in APIS
+
+
 def _parts(name: str, settings: Settings) -> tuple[str, str]:
     provider, _, model = name.partition(":")
     if provider not in PROVIDERS:
