@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 from memlake import config
 from memlake.errors import InvalidInput, NotFound, Unavailable
 from memlake.memories.memories import Draft
+from memlake.memories.record import checked_agent, checked_text
 from memlake.memories.searching import Query, asked_by
 from memlake.repo import Repo, init, open_for_memories
 
@@ -36,8 +37,9 @@ class Agent:
     """One agent's memory and state in a repo.
 
     `host` is a folder that is there (made a repo on first use, and said so), or None for the repo found from here, else
-    the personal one. `branch` is fixed now: someone switching branches elsewhere never redirects an agent. `password`
-    and further names are accepted for code written for a server; a folder needs none.
+    the personal one. `branch` is fixed now: someone switching branches elsewhere never redirects an agent. What other
+    organisations keep is not seen, unless a search names their `org_id` ("*": all). `password` and further names are
+    accepted for code written for a server; a folder needs none.
     """
 
     def __init__(  # noqa: PLR0917  the order that code for a server knows
@@ -50,9 +52,10 @@ class Agent:
         branch: str | None = None,
         **_: Any,
     ) -> None:
-        self.agent_id, self.session_id, self.org_id = agent_id, session_id, org_id
+        self.agent_id, self.session_id = checked_agent(agent_id), checked_text(session_id, "session_id") or None
+        self.org_id = checked_text(org_id, "org_id")
         self.repo = _open(host)
-        self.memories = self.repo.memories(branch)
+        self.memories = self.repo.memories(branch).acting(self.agent_id, self.org_id)
 
     @property
     def branch(self) -> str:

@@ -196,6 +196,21 @@ def test_the_client_names_the_agent_where_nobody_else_does(folder: Path) -> None
         assert next(repo.log(lane="memory")).author.name == "mcp"  # what the SDK's client calls itself
 
 
+def test_what_an_agent_does_to_anothers_memory_is_signed_by_itself(folder: Path) -> None:
+    async def writes(client: Client) -> None:
+        await call(client, "store_memory", content="tea")
+
+    async def forges(client: Client) -> None:
+        found = (await call(client, "search_memory", query="tea", agent_id="*"))["results"][0]["memory_id"]
+        await call(client, "memory_update", id=found, content="coffee")
+        await call(client, "memory_delete", id=found)
+        told = (await call(client, "memory_history", id=found))["results"]
+        assert [(one["author"], one["ended_by"]) for one in told] == [("alice", "mallory"), ("mallory", "mallory")]
+
+    talk(folder, writes, "alice")
+    talk(folder, forges, "mallory")
+
+
 # -- memory_add and its family ----------------------------------------------------------------------
 
 

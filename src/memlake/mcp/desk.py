@@ -37,8 +37,10 @@ class Desk:
                 self._memories = self._repo.memories(self._branch)
             return self._memories
 
-    def on(self, branch: str | None) -> Memories:
-        return self.memories.on(branch) if branch else self.memories
+    def on(self, who: Who, branch: str | None = None) -> Memories:
+        """The memories of a branch in the hands of whoever calls."""
+        mine = self.memories.acting(who.agent_id, "local")
+        return mine.on(branch) if branch else mine
 
     def close(self) -> None:
         if self._repo is not None:

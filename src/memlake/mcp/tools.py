@@ -50,7 +50,7 @@ def store_memory(
     """Store one fact, preference, episode or context for later sessions, as it is."""
     given = {"memory_type": memory_type, "metadata": metadata, "importance": importance, "expires_at": expires_at}
     draft = Draft(content, who.agent_id, who.session_id, **given)  # type: ignore[arg-type]
-    stored = desk.on(branch).store(draft)
+    stored = desk.on(who, branch).store(draft)
     return {"memory_id": stored.memory_id, "status": "stored", "has_embedding": False, **_warned(stored.warnings)}
 
 
@@ -72,13 +72,13 @@ def search_memory(
 ) -> Result:
     """Find stored memories by meaning and words: your own, or those of agent_id ("*" for everyone's)."""
     narrowed = {"memory_type": memory_type, "min_importance": min_importance, "sees": sees}
-    hits = desk.on(branch).search(asked_by(who.agent_id, query, top_k=top_k, agent_id=agent_id, **narrowed))
+    hits = desk.on(who, branch).search(asked_by(who.agent_id, query, top_k=top_k, agent_id=agent_id, **narrowed))
     return found(hits, max_tokens)
 
 
 def get_agent_state(desk: Desk, who: Who, key: str, branch: str | None = None) -> Result:
     """Read a value this agent keeps under a key; null when there is none."""
-    found = desk.on(branch).find_state(who.agent_id, key)
+    found = desk.on(who, branch).find_state(who.agent_id, key)
     if found is None:
         return {"key": key, "value": None, "updated_at": None}
     return {"key": key, "value": found.value, "updated_at": iso(found.updated_at)}
@@ -86,14 +86,14 @@ def get_agent_state(desk: Desk, who: Who, key: str, branch: str | None = None) -
 
 def set_agent_state(desk: Desk, who: Who, key: str, value: Any, branch: str | None = None) -> Result:
     """Keep a JSON value under a key of this agent, such as the task it is on."""
-    found = desk.on(branch).set_state(who.agent_id, key, value)
+    found = desk.on(who, branch).set_state(who.agent_id, key, value)
     told = {"key": key, "value": found.value, "updated_at": iso(found.updated_at)}
     return {**told, **_warned(found.warnings)}
 
 
 def delete_memory(desk: Desk, who: Who, memory_id: str, purge: bool = False, branch: str | None = None) -> Result:
     """Forget a memory (memory_restore brings it back); purge erases it for good."""
-    return {"memory_id": memory_id, **_deleted(desk.on(branch), who, memory_id, purge)}
+    return {"memory_id": memory_id, **_deleted(desk.on(who, branch), who, memory_id, purge)}
 
 
 def _deleted(memories: Memories, who: Who, memory_id: str, purge: bool) -> Result:
@@ -131,7 +131,7 @@ def memory_add(
     """Remember one atomic fact. A duplicate is skipped; a correction replaces the old value and keeps it as history."""
     given = {"category": category, "tags": tags, "metadata": metadata, "expires_at": expiresAt}
     draft = Draft(content, agentId or who.agent_id, who.session_id, **given)  # type: ignore[arg-type]
-    done = desk.on(branch).remember(draft, on_conflict, dry_run=dry_run)
+    done = desk.on(who, branch).remember(draft, on_conflict, dry_run=dry_run)
     return {**_told(done), "taskId": _task(done.memory_id, branch), "status": "dry run" if dry_run else "accepted"}
 
 
@@ -164,7 +164,7 @@ def memory_search(
     max_tokens: int | None = None,
 ) -> Result:
     """Search memories by describing what you want, or by exact words; before adding, too. Empty: the newest."""
-    hits = desk.on(branch).search(
+    hits = desk.on(who, branch).search(
         Query(
             search,
             limit=limit,
@@ -198,14 +198,14 @@ def memory_update(
     """Replace what a memory says; its earlier content is kept in metadata.history."""
     draft = Draft(content, who.agent_id, tags=tags, category=category, metadata=metadata, expires_at=expiresAt)
     changed = [name for name in ("tags", "category", "metadata", "expires_at") if getattr(draft, name) is not None]
-    made = desk.on(branch).update(id, draft, changed=["content", *changed])
+    made = desk.on(who, branch).update(id, draft, changed=["content", *changed])
     told = {"id": id, "content": made.content, "taskId": _task(made.memory_id, branch), "status": "accepted"}
     return {**told, **_warned(made.warnings)}
 
 
 def memory_delete(desk: Desk, who: Who, id: str, purge: bool = False, branch: str | None = None) -> Result:
     """Delete an outdated memory (memory_restore brings it back); purge erases it for good."""
-    return {"id": id, **_deleted(desk.on(branch), who, id, purge)}
+    return {"id": id, **_deleted(desk.on(who, branch), who, id, purge)}
 
 
 def memory_task_wait(desk: Desk, who: Who, taskId: str, timeout: float = 60) -> Result:
@@ -215,7 +215,7 @@ def memory_task_wait(desk: Desk, who: Who, taskId: str, timeout: float = 60) -> 
             f"there is no task {taskId!r}.", hint="Give the taskId that memory_add or memory_update gave."
         )
     memory_id, _, branch = taskId.removeprefix(_TASK).partition("@")
-    memories = desk.on(branch)
+    memories = desk.on(who, branch)
     memories.get(memory_id)
     seconds = min(max(timeout, 0), 600) if math.isfinite(timeout) else 60
     done = memories.wait_for(memory_id, seconds)
@@ -234,26 +234,26 @@ def memory_history(desk: Desk, who: Who, id: str) -> Result:
             "until": iso(version.until) if version.until else None, "ended": version.ended or None,
             "ended_by": version.ended_by or None, "reason": version.reason or None,
         }
-        for version in desk.memories.history(id)
+        for version in desk.on(who).history(id)
     ]  # fmt: skip
     return within(versions, None)
 
 
 def memory_diff(desk: Desk, who: Who, since: str, until: str | None = None, branch: str | None = None) -> Result:
     """Memories that differ between two moments: revisions such as HEAD~3, or times such as "yesterday"."""
-    found = desk.on(branch).diff(since, until)
+    found = desk.on(who, branch).diff(since, until)
     return within([{"id": d.memory_id, "status": d.status, "old": d.old, "new": d.new} for d in found], None)
 
 
 def memory_restore(desk: Desk, who: Who, id: str, at: str | None = None, branch: str | None = None) -> Result:
     """Bring back a deleted memory, or the value it had at a revision, a time or a version."""
-    made = desk.on(branch).restore(id, at)
+    made = desk.on(who, branch).restore(id, at)
     return {"id": made.memory_id, "content": made.content, "status": "restored"}
 
 
 def memory_log(desk: Desk, who: Who, limit: int = 20, branch: str | None = None) -> Result:
     """The newest changes of memory: who, when, what."""
-    commits = desk.on(branch).log(limit)
+    commits = desk.on(who, branch).log(limit)
     return within(
         [{"commit": c.oid[:12], "author": c.author.name, "time": iso(c.time), "message": c.subject} for c in commits],
         None,
@@ -268,7 +268,7 @@ def branch_create(
     ttl_seconds: float | None = None,
 ) -> Result:
     """Make a branch of memory to try things on: name it in other tools. Discarded after ttl_seconds, if given."""
-    made = desk.memories.create_branch(name, ttl_seconds=ttl_seconds, description=description)
+    made = desk.on(who).create_branch(name, ttl_seconds=ttl_seconds, description=description)
     return {
         "branch_id": made.name,
         "status": "created",
@@ -282,7 +282,7 @@ def branch_list(desk: Desk, who: Who) -> Result:
         [
             {"branch_id": b.name, "head": b.head and b.head[:12], "description": b.description,
              "expires_at": iso(b.expires_at) if b.expires_at else None}
-            for b in desk.memories.branches()
+            for b in desk.on(who).branches()
         ],
         None,
     )  # fmt: skip
@@ -290,13 +290,13 @@ def branch_list(desk: Desk, who: Who) -> Result:
 
 def branch_merge(desk: Desk, who: Who, branch_id: str, strategy: str = "branch_wins") -> Result:
     """Bring a branch's memories into this one. Where both changed one: branch_wins, main_wins, or ask (nothing)."""
-    merged = desk.memories.merge_branch(branch_id, strategy)
+    merged = desk.on(who).merge_branch(branch_id, strategy)
     return {"branch_id": branch_id, "status": "merged", "changed": merged.changed, "changed_on_both": list(merged.met)}
 
 
 def branch_discard(desk: Desk, who: Who, branch_id: str) -> Result:
     """Remove a branch of memory and what only it holds."""
-    desk.memories.discard_branch(branch_id)
+    desk.on(who).discard_branch(branch_id)
     return {"branch_id": branch_id, "status": "discarded"}
 
 

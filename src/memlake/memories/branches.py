@@ -44,15 +44,25 @@ class MergedBranch(NamedTuple):
 
 def create(ground: Ground, name: str, *, ttl_seconds: float | None = None, description: str = "") -> MemoryBranch:
     """A new branch at where this one is."""
-    if ttl_seconds is not None and (isinstance(ttl_seconds, bool) or not ttl_seconds > 0):
-        raise InvalidInput(f"a time to live is a number of seconds above 0, not {ttl_seconds!r}. Nothing was made.")
     now, history = layout.now(), ground.here.history
-    ends = now + int(ttl_seconds * 1e6) if ttl_seconds is not None else 0
+    ends = 0 if ttl_seconds is None else _end(ttl_seconds, now)
     note = json.dumps({"description": description, "created_at": now, "expires_at": ends}).encode()
     with history.db.write():
         heads = refs.get(history.db, ground.branch)
-        refs.create(history, name, heads, action=f"branch from {ground.branch}", who=ground.here.who, note=note)
+        refs.create(history, name, heads, action=f"branch from {ground.branch}", who=ground.author.name, note=note)
     return MemoryBranch(name, heads["memory"], description, now, ends)
+
+
+def _end(seconds: object, now: int) -> int:
+    """When a time to live is over, which must be a time that a calendar has."""
+    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    if not is_number or not 0 < seconds < (record.LATEST - now) / 1e6:  # type: ignore[operator]
+        raise InvalidInput(
+            f"a time to live is a number of seconds above 0 that ends before the year 10000, not {str(seconds)[:40]}. "
+            "Nothing was made.",
+            hint="Leave it out for a branch that stays.",
+        )
+    return now + int(seconds * 1e6)  # type: ignore[operator]
 
 
 def checked_name(name: str) -> str:
@@ -80,7 +90,7 @@ def discard(ground: Ground, name: str) -> None:
     if name == ground.branch:
         raise InvalidInput(f"branch {name!r} is the one in use. Nothing was changed.", hint="Use another first.")
     with ground.here.history.db.write():
-        refs.delete(ground.here.history, checked_name(name), action="discarded", who=ground.here.who)
+        refs.delete(ground.here.history, checked_name(name), action="discarded", who=ground.author.name)
 
 
 def merge(ground: Ground, name: str, strategy: str = "branch_wins") -> MergedBranch:
@@ -127,8 +137,8 @@ def _text(said: str | None) -> str:
 
 def _record(ground: Ground, name: str, sides: tuple[Commit | None, Commit], edits: dict[str, Entry | None]) -> Commit:
     history, (ours, theirs) = ground.here.history, sides
-    draft = Draft("memory", edits, ground.here.author, f"merge branch {name}", layout.now(), {})
+    draft = Draft("memory", edits, ground.author, f"merge branch {name}", layout.now(), {})
     work = refs.commit_of(history, refs.get(history.db, ground.branch)["work"])
     made = theirs if ours is None else history.append(draft, (ours, theirs), work)
-    refs.move(history, ground.branch, "memory", ours, made, action=f"merge {name}", who=ground.here.who)
+    refs.move(history, ground.branch, "memory", ours, made, action=f"merge {name}", who=ground.author.name)
     return made

@@ -171,7 +171,8 @@ def _carry_out(ground: Ground, new: Memory, verdict: Verdict, way: str) -> Outco
         keeping.replace(ground, old, made, message, by=new.agent_id)
     else:
         related = (result.other_id,) if result.other_id else ()
-        keeping.put(ground, [new._replace(related=related, review=result.rule if result.review else "")], message)
+        kept = new._replace(related=related, review=result.rule if result.review else "")
+        keeping.put(ground, [kept], message, by=new.agent_id)
     return result
 
 

@@ -20,7 +20,7 @@ def purge(ground: Ground, embeddings: Embeddings, access: Access, memory_id: str
     following.follow(ground.here.history, ground.index, ground.branch)
     key = record.Memory(record.checked_id(memory_id), "").key
     ids, oids = _everything(ground, key)
-    if not oids:
+    if not oids or not all(ground.sees(memory.org_id) for memory in _versions(ground, oids)):
         known = timeline.versions(ground, memory_id)  # says so where it was never stored
         raise NotFound(f"memory {memory_id} was purged already: {known[-1].reason}. Nothing was changed.")
     versions = list(_versions(ground, oids))
@@ -31,7 +31,7 @@ def purge(ground: Ground, embeddings: Embeddings, access: Access, memory_id: str
     # until it is purged, and the rest by the rows. A vector that was made meanwhile goes in the second round.
     texts = [record.indexed_text(memory) for memory in versions]
     embeddings.forget(texts)
-    report = purging.purge(ground.here, tuple(sorted(oids)), reason)
+    report = purging.purge(ground.signed(), tuple(sorted(oids)), reason)
     embeddings.forget(texts)
     _erase(ground, ids)
     access.forget([key])

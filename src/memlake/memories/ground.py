@@ -8,11 +8,17 @@ from typing import Any
 
 from memlake.config import Settings
 from memlake.index.index import Index
-from memlake.memories import living
+from memlake.memories import living, record
 from memlake.records import Author, Commit, Entry
 from memlake.versions import refs, writing
 from memlake.versions.here import Here
 from memlake.versions.writing import Group, Request
+
+
+def agent_author(name: str) -> Author:
+    """An agent as it may stand in a commit."""
+    plain = "".join(char for char in record.whole(name) if ord(char) >= 32 and char not in "<>\x7f")
+    return Author(plain or "agent")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +31,21 @@ class Ground:
     vector_of: Callable[[str], tuple[str, Any] | None] = lambda _: None  # the model and vector of a query
     read_counts: Callable[[Sequence[bytes]], Mapping[bytes, int]] = lambda _: {}
     written: list[tuple[str, str]] | None = None  # (branch, commit) of each write, where somebody wants to know
+    agent: str = ""  # who works here and signs what is written, where it is no person
+    org: str | None = None  # whose memories and state are seen; None for everybody's
+
+    @property
+    def author(self) -> Author:
+        """Who a commit is by: the agent that works here, else the person."""
+        return agent_author(self.agent) if self.agent else self.here.author
+
+    def sees(self, org_id: str) -> bool:
+        """Whether what belongs to an organisation is seen here."""
+        return self.org is None or self.org == org_id
+
+    def signed(self) -> Here:
+        """The checkout in the hands of whoever works here."""
+        return self.here._replace(identity=lambda: self.author)
 
     def write(
         self,

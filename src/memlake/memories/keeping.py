@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from memlake.errors import Conflict, Corrupt, NotFound, Unavailable
 from memlake.index.rows import Docs
 from memlake.memories import following, healing, living, record
-from memlake.memories.ground import Ground
+from memlake.memories.ground import Ground, agent_author
 from memlake.memories.paths import memory_path
 from memlake.memories.record import Memory, Past
 from memlake.objects import layout
@@ -18,13 +18,8 @@ from memlake.versions.history import History
 
 
 def author_named(agent_id: str, ground: Ground) -> Author:
-    """Who a commit is by: the agent, or whoever works here when no agent is named."""
-    return Author(_plain(agent_id)) if agent_id else ground.here.author
-
-
-def _plain(name: str) -> str:
-    """A name as it may stand in a commit."""
-    return "".join(char for char in record.whole(name) if ord(char) >= 32 and char not in "<>\x7f") or "agent"
+    """Who a commit is by: the agent that works here, else the one that is spoken for, else the person."""
+    return ground.author if ground.agent or not agent_id else agent_author(agent_id)
 
 
 def put(
@@ -32,19 +27,18 @@ def put(
     memories: Sequence[Memory],
     message: str,
     *,
-    by: str | None = None,
+    by: str = "",
     expects: Mapping[str, Entry | None] | None = None,
 ) -> None:
     """Store new memories, or new versions of old ones, in one commit; then the text index knows them.
 
-    The commit is by the agent `by`, or the one whose memories they are.
+    The commit is by the agent that works here, else by the one named in `by`, else by the person.
     """
     history = ground.here.history
     encoded = [(memory, record.encode(memory)) for memory in memories]
     with history.db.write():
         changes = {memory_path(history, m.agent_id, m.memory_id): _content(history, m, data) for m, data in encoded}
-        author = author_named(memories[0].agent_id if by is None else by, ground)
-        ground.write(changes, message, author, expects=expects)
+        ground.write(changes, message, author_named(by, ground), expects=expects)
     oids = [(memory, hashlib.sha256(data).hexdigest()) for memory, data in encoded]
     settle(ground, {bytes.fromhex(oid): record.doc(memory, oid) for memory, oid in oids})
 
@@ -89,7 +83,8 @@ def get(ground: Ground, memory_id: str) -> Memory:
 
 def find(ground: Ground, memory_id: str) -> Memory | None:
     oid = find_oid(ground, memory_id)
-    return None if oid is None else record.decode(ground.here.history.objects.read(oid))
+    found = None if oid is None else record.decode(ground.here.history.objects.read(oid))
+    return found if found is not None and ground.sees(found.org_id) else None
 
 
 @healing.heals
@@ -100,7 +95,7 @@ def find_oid(ground: Ground, memory_id: str) -> str | None:
     return oid.hex() if oid is not None else None
 
 
-def replace(ground: Ground, old: Memory, new: Memory, message: str, *, by: str | None = None) -> Memory:
+def replace(ground: Ground, old: Memory, new: Memory, message: str, *, by: str = "") -> Memory:
     """A new version of a memory. The content it had stays readable as its history.
 
     Nothing is written, and Conflict raised, when somebody changed the memory since `old` was read.
@@ -121,5 +116,5 @@ def replace(ground: Ground, old: Memory, new: Memory, message: str, *, by: str |
 def delete(ground: Ground, memory: Memory) -> None:
     """Remove a memory from the branch. Its history stays; `restore` brings it back."""
     path = memory_path(ground.here.history, memory.agent_id, memory.memory_id)
-    ground.write({path: None}, f"forget memory {memory.memory_id}", author_named(memory.agent_id, ground))
+    ground.write({path: None}, f"forget memory {memory.memory_id}", ground.author)
     settle(ground)

@@ -56,6 +56,10 @@ class Memories:
         """The same, noting (branch, commit) of each write in a list, for `Repo.note_written`."""
         return Memories(dataclasses.replace(self.ground, written=written), self.shared)
 
+    def acting(self, agent_id: str, org_id: str | None = None) -> Memories:
+        """The same in the hands of an agent, which signs what it does and sees what is its organisation's."""
+        return Memories(dataclasses.replace(self.ground, agent=agent_id, org=org_id), self.shared)
+
     # -- writing ------------------------------------------------------------------------------
 
     def store(self, draft: Draft) -> Outcome:
@@ -69,7 +73,7 @@ class Memories:
         if made:
             first = made[0].memory.memory_id
             what = f"store memory {first}" if len(made) == 1 else f"store {len(made)} memories"
-            keeping.put(self.ground, [one.memory for one in made], what)
+            keeping.put(self.ground, [one.memory for one in made], what, by=made[0].memory.agent_id)
             self.shared.wake()
         return [outcome.added(one.memory)._replace(warnings=one.warnings) for one in made]
 
@@ -274,7 +278,7 @@ def _checked(draft: Draft) -> Memory:
     return Memory(
         record.new_id(),
         record.checked_content(draft.content),
-        record.checked_text(draft.agent_id, "agent_id"),
+        record.checked_agent(draft.agent_id),
         record.checked_text(draft.session_id, "session_id"),
         record.checked_text(draft.org_id, "org_id"),
         record.checked_text(draft.memory_type, "memory_type") or "fact",

@@ -114,16 +114,19 @@ class State(NamedTuple):
     key: str
     value: Any
     updated_at: int
+    org_id: str = "local"
 
 
 def encode_state(state: State) -> bytes:
-    return _dump({**state._asdict(), "salt": os.urandom(12).hex()})
+    fields = {name: value for name, value in state._asdict().items() if (name, value) != ("org_id", "local")}
+    return _dump({**fields, "salt": os.urandom(12).hex()})
 
 
 def decode_state(data: bytes) -> State:
     try:
         fields = json.loads(data)
-        return State(fields["agent_id"], fields["key"], fields["value"], fields["updated_at"])
+        fields.pop("salt")
+        return State(**fields)
     except (ValueError, TypeError, KeyError) as error:
         raise Corrupt(f"a state record cannot be read: {error}.", hint="Run memlake fsck.") from error
 
@@ -217,6 +220,17 @@ def checked_text(value: object, name: str, *, longest: int = 512) -> str:
     if not isinstance(value, str) or len(value) > longest or "\0" in value:
         raise InvalidInput(f"{name} is text of at most {longest} characters, not {str(value)[:40]!r}.")
     return value
+
+
+def checked_agent(value: object) -> str:
+    """The name of one agent: "*" means everybody in a search, and nobody can be that."""
+    name = checked_text(value, "agent_id")
+    if name.strip() == "*":
+        raise InvalidInput(
+            'agent_id is the name of one agent; "*" stands for all of them in a search. Nothing was stored.',
+            hint="Give the agent a name of its own.",
+        )
+    return name
 
 
 def checked_end(value: object, now: int) -> int:

@@ -41,7 +41,10 @@ def is_asked_for(name: str, agents: str | Sequence[str]) -> bool:
 
 
 class Query(NamedTuple):
-    """What is asked. `agent_id` may be a name, a list of names, or "*" for everybody's memories."""
+    """What is asked. `agent_id` may be a name, a list of names, or "*" for everybody's memories.
+
+    `org_id` is the asker's own organisation unless given; "*" for all of them.
+    """
 
     text: str = ""
     limit: int = 10
@@ -177,7 +180,8 @@ def _query_vector(ground: Ground, query: Query) -> tuple[Any, str, tuple[str, ..
 
 
 def _asked(ground: Ground, query: Query, now: int | None = None) -> Asked:
-    settings, limits = ground.settings, wanted(query)
+    org = ground.org if query.org_id is None else query.org_id
+    settings, limits = ground.settings, wanted(query._replace(org_id=None if org == EVERYONE else org))
     return Asked(
         query.text,
         limits if now is None else limits._replace(now=now),
@@ -214,8 +218,24 @@ def _check_count(name: str, value: object, least: int) -> None:
         raise InvalidInput(f"{name} is a whole number of at least {least}, not {value!r}.")
 
 
+def _check_narrowing(query: Query) -> None:
+    """What narrows a search is of the kind it is looked for by: a wrong one would quietly find nothing."""
+    for name in ("session_id", "memory_type", "category", "org_id", "as_of"):
+        if not isinstance(getattr(query, name), str | None):
+            raise InvalidInput(f"{name} is text, not {getattr(query, name)!r}. Nothing was searched.")
+    agents = [query.agent_id] if isinstance(query.agent_id, str) else query.agent_id
+    if not isinstance(agents, list | tuple | set) or not all(isinstance(name, str) for name in agents):
+        raise InvalidInput(
+            f'agent_id is a name, a list of names or "{EVERYONE}", not {query.agent_id!r}. Nothing was searched.'
+        )
+    least = query.min_importance
+    if least is not None and (isinstance(least, bool) or not isinstance(least, int | float)):
+        raise InvalidInput(f"min_importance is a number from 0 to 1, not {least!r}. Nothing was searched.")
+
+
 def wanted(query: Query) -> Filter:
     """The filter of a query: each group of marks is an alternative."""
+    _check_narrowing(query)
     groups = []
     if query.agent_id != EVERYONE:
         names = [query.agent_id] if isinstance(query.agent_id, str) else query.agent_id
@@ -225,7 +245,7 @@ def wanted(query: Query) -> Filter:
     for field, value in asked.items():
         groups += [[mark(field, value)]] if value is not None else []
     groups += [[mark("tag", tag)] for tag in record.checked_tags(query.tags)]
-    groups += [[record.meta_mark(name, value)] for name, value in query.metadata.items()]
+    groups += [[record.meta_mark(name, value)] for name, value in record.checked_metadata(query.metadata).items()]
     groups += [[mark("review", "yes")]] if query.review else []
     marks = tuple(tuple(hash_of(term) for term in group) for group in groups)
     return Filter(marks, moment(query.since), moment(query.until), query.min_importance, layout.now())

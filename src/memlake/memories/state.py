@@ -26,33 +26,48 @@ def set_state(ground: Ground, agent_id: str, key: str, value: Any) -> SetState:
     """Keep a value; secrets in it are warned of, left out or refused, as in memories."""
     who, name, plain = record.checked_text(agent_id, "agent_id"), _checked_key(key), _checked_value(value)
     kept, warnings = later.secrets.guard_value(plain, ground.settings.memory_secrets, what="the value", name=name)
-    state = SetState(who, name, kept, layout.now())
-    path = state_path(ground.here.history, state.agent_id, state.key)
+    state = SetState(who, name, kept, layout.now(), _org(ground))
+    path = _path(ground, state.agent_id, state.key)
     ground.write({path: record.encode_state(state)}, "set state", author_named(state.agent_id, ground))
     state.warnings = warnings
     return state
 
 
 def find_state(ground: Ground, agent_id: str, key: str) -> State | None:
-    entry = ground.entry(state_path(ground.here.history, agent_id, _checked_key(key)))
+    entry = ground.entry(_path(ground, agent_id, key))
     return None if entry is None else record.decode_state(ground.here.history.objects.read(entry.oid))
 
 
 def states(ground: Ground, agent_id: str | None = None) -> Iterator[State]:
     """All values of one agent, or of everybody."""
     history = ground.here.history
-    room = "state/" if agent_id is None else state_room(history, agent_id)
+    room = "state/" if agent_id is None else state_room(history, _owner(ground, agent_id))
     for _, entry in history.scan(ground.head(), room):
-        yield record.decode_state(history.objects.read(entry.oid))
+        found = record.decode_state(history.objects.read(entry.oid))
+        if ground.sees(found.org_id):
+            yield found
 
 
 def remove_state(ground: Ground, agent_id: str, key: str) -> bool:
     """Forget a value; False when there was none."""
-    path = state_path(ground.here.history, agent_id, _checked_key(key))
+    path = _path(ground, agent_id, key)
     if ground.entry(path) is None:
         return False
     ground.write({path: None}, "remove state", author_named(agent_id, ground))
     return True
+
+
+def _org(ground: Ground) -> str:
+    return "local" if ground.org is None else ground.org
+
+
+def _owner(ground: Ground, agent_id: str) -> str:
+    """Whose a value is: agents of one name in two organisations are two."""
+    return agent_id if _org(ground) == "local" else f"{_org(ground)}\0{agent_id}"
+
+
+def _path(ground: Ground, agent_id: str, key: str) -> str:
+    return state_path(ground.here.history, _owner(ground, agent_id), _checked_key(key))
 
 
 def _checked_key(key: object) -> str:

@@ -150,7 +150,7 @@ def _settle_two(ground: Ground, new: Memory, old: Memory, keep: str) -> Memory:
     message = f"resolve memory {new.memory_id}: keep the {keep}"
     if keep == "old":
         return keeping.replace(ground, new, new._replace(content=old.content, review=""), message)
-    keeping.replace(ground, old, old._replace(content=new.content), message, by=new.agent_id)
+    keeping.replace(ground, old, old._replace(content=new.content), message)
     return keeping.replace(ground, new, new._replace(review=""), message)
 
 

@@ -50,15 +50,23 @@ def versions(ground: Ground, memory_id: str) -> list[Version]:
     key = record.Memory(record.checked_id(memory_id), "").key
     known = ground.index.db.rows("SELECT oid, from_seq, to_seq FROM row WHERE key = ? ORDER BY id", (key,))
     starts = {start for _, start, _ in known}
-    found = [_version(ground, memory_id, row, is_last=row[2] not in starts) for row in known]
-    if any(start == NEVER for _, start, _ in known):
+    found = [_version(ground, memory_id, row, is_last=row[2] not in starts) for row in known if _seen(ground, row[0])]
+    if found and any(start == NEVER for _, start, _ in known):
         found = _with_branches(ground, found)
-    found = found or list(_purged(ground, record.checked_id(memory_id)))
+    found = found or ([] if known else list(_purged(ground, record.checked_id(memory_id))))
     if not found:
         raise NotFound(
             f"memory {memory_id} was never stored here, or was purged.", hint="Search for it to learn its id."
         )
     return found
+
+
+def _seen(ground: Ground, oid: bytes) -> bool:
+    """Whether a value belongs to an organisation that is seen here; of what was purged nothing is left to hide."""
+    try:
+        return ground.org is None or ground.sees(record.decode(ground.here.history.objects.read(oid.hex())).org_id)
+    except Purged:
+        return True
 
 
 def _version(ground: Ground, memory_id: str, row: tuple[bytes, int, int], *, is_last: bool) -> Version:
@@ -164,7 +172,8 @@ def differences(ground: Ground, a: str, b: str | None = None) -> Iterator[Differ
     old = searching.commit_as_of(ground, a)
     new = searching.commit_as_of(ground, b) if b else ground.head()
     for change in ground.here.history.diff(old, new, following.ROOM):
-        yield _difference(ground, change)
+        if all(_seen(ground, bytes.fromhex(entry.oid)) for entry in (change.old, change.new) if entry):
+            yield _difference(ground, change)
 
 
 def _difference(ground: Ground, change: Change) -> Difference:
