@@ -275,6 +275,42 @@ def test_a_number_that_counts_or_measures_is_a_value(said: str) -> None:
     assert decide(said.format(7), said.format(12)) == "conflict"
 
 
+@pytest.mark.parametrize(
+    ("rule", "old", "new"),
+    [
+        ("preference-rival", "User prefers tabs", "User no longer prefers spaces"),
+        ("preference-rival", "User dislikes hot drinks", "User likes cold drinks"),
+        ("negation-unsure", "Builds without a cache succeed", "Builds with a cache succeed"),
+        ("related", "job under none", "job under nightly"),
+        ("swapped-unsure", "Train to Bern on 2026-03-01", "Train to Bern on 2026-04-01"),
+        ("swapped-unsure", "Lunch with Noor on 1/3/2026", "Lunch with Noor on 8/3/2026"),
+        ("attribute-narrowed", "Max workers is 4", "Max workers is 4 for exports"),
+        ("attribute-narrowed", "Max workers is 4 for exports", "Max workers is 4"),
+        ("attribute-narrowed", "The timeout is 30 s", "The timeout is 30 s when offline"),
+        ("related", "Lake is calm", "The lake is calm today"),
+        ("related", "The lake is calm this week", "The lake is calm"),
+    ],
+)
+def test_what_may_hold_beside_the_old_one_never_takes_its_place(rule: str, old: str, new: str) -> None:
+    decision = decide(old, new)
+    assert (decision, decision.rule) == ("coexist", rule)
+    assert needs_review(decision) is rule.endswith(("unsure", "narrowed"))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("User prefers tabs", "User no longer prefers tabs"),
+        ("User is with a car", "User is without a car"),
+        ("The release date is 2026-03-01", "The release date is 2026-04-01"),
+        ("Max workers is 4", "Max workers is 6"),
+        ("Noor is 31", "Noor is 32"),
+    ],
+)
+def test_what_cannot_hold_beside_the_old_one_still_takes_its_place(old: str, new: str) -> None:
+    assert decide(old, new) == "conflict"
+
+
 def test_a_merged_memory_does_not_grow_without_end() -> None:
     text = "heron rules: a1; b2; c3; d4"
     assert decide(text, "heron rules: e5").rule == "collected-apart"

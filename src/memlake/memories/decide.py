@@ -40,6 +40,8 @@ UNSURE = {
     "correction-unsure",
     "attribute-unsure",
     "swapped-unsure",
+    "negation-unsure",
+    "attribute-narrowed",
     "parts-unsure",
     "many-parts",
 }

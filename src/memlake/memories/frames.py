@@ -160,7 +160,10 @@ def _state(said: str) -> Frame | None:
     key, value = (name, said_of) if name != "uses" else _used(said_of)
     if not key or (name == "home" and value[0].islower()):  # `moved to the back-end team` is no place
         return None
-    of = subject_key(CJK_WHEN.sub("", told["subject"])) | {key}
+    subject = subject_key(CJK_WHEN.sub("", told["subject"]))
+    if name == "age" and (len(subject) > 1 or _single(told["subject"])):  # `max retries is 3` is nobody's age
+        return None
+    of = subject | {key}
     return Frame("state", of, Phrase(value), not told.get("not"), single=True, changed=changed)
 
 

@@ -211,7 +211,8 @@ SITUATION = re.compile(
         (?:mornings?|afternoons?|evenings?|nights?|noon|midnight|weekends?|weekdays?|spring|summer|autumn|fall|winter)\b
     |\b(?:on|every|each|last|next|by)\s(?:mon|tues|wednes|thurs|fri|satur|sun)days?\b
     |\b(?:in|last|next|every|since)\s(?:january|february|march|april|june|july|august|september|october|november|december|may)\b
-    |\b(?:in|since|during|until)\s(?:19|20)\d\d\b|\b(?:yesterday|tomorrow|tonight)\b
+    |\b(?:in|since|during|until)\s(?:19|20)\d\d\b|\b(?:yesterday|tomorrow|tonight|(?<!as\sof\s)today)\b
+    |\bthis\s(?:morning|afternoon|evening|week|weekend|month|year)\b
     |\bat\s(?:the\s)?(?:work|home|school|office|university|gym|night)\b
     |\b(?:in|on|for|within)\s(?:the\s|my\s|our\s|all\s)?[\w.+#-]+\s
         (?:projects?|repos?|repositor(?:y|ies)|codebases?|teams?|branch(?:es)?|environments?|files?|code|scripts?|apps?|services?)\b

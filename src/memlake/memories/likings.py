@@ -32,6 +32,8 @@ def preference(pair: Pair) -> Verdict | None:
 def _opposite(old: Frame, new: Frame) -> Verdict:
     if old.value.bag <= new.value.bag or new.value.bag <= old.value.bag:
         return Verdict("conflict", "preference-turned", "What was liked is disliked, or the other way.")
+    if _rivals(old.value, new.value):
+        return Verdict("coexist", "preference-rival", "To like one and not its rival is no contradiction.")
     return Verdict("conflict", "preference-changed", "The same kind of thing is liked in one form and not in another.")
 
 

@@ -19,6 +19,8 @@ WORD = re.compile(
 )
 # `vault A`, `the IT team`: names that would be read as little words.
 NAME = re.compile(r"(?<=[a-z] )(A|US|IT|OR|IN|ME|WHO)(?![\w'])")
+# After a preposition it is a value by that name, and denies nothing: `the build under none`.
+NONE = re.compile(r"\b(to|in|on|at|with|from|under|as) none\b(?! of)")
 # No word is split by spaces in these scripts, so each character is one.
 UNSPACED = re.compile(r"([\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\u0e00-\u0e7f])")
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=\S)|[\u3002\n]+|(?<=[\u3040-\u9fff][!?])")
@@ -109,7 +111,7 @@ def plain(text: str) -> str:
 
 
 def _words(text: str) -> Iterator[str]:
-    spaced = NAME.sub(r"name\1", text).lower().replace("-free", " without")
+    spaced = NONE.sub(r"\1 namenone", NAME.sub(r"name\1", text).lower().replace("-free", " without"))
     if not spaced.isascii():
         spaced = UNSPACED.sub(r" \1 ", spaced)
     for word in WORD.findall(spaced):

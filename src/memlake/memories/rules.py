@@ -11,7 +11,7 @@ from memlake.memories import lexicon
 from memlake.memories.frames import LEAD_IN, Frame, without_lead_in
 from memlake.memories.joining import collected
 from memlake.memories.pairs import Pair, Verdict
-from memlake.memories.phrases import Phrase, as_written, common, stem
+from memlake.memories.phrases import BE, Phrase, as_written, common, stem
 
 # Keys of a context that say where a memory holds; two memories that differ in one of them do not meet.
 SCOPES = ("project", "repo", "language", "environment", "place", "location", "time_of_day", "team", "scope")
@@ -27,6 +27,8 @@ IS_A = {stem(word): [stem(kind) for kind in kinds.split()] for word, kinds in le
 OWNER = re.compile(r"\w+(?=['\u2019]s\b)|(?<=用户)\w{1,3}(?=的)")
 FOR_ONE = re.compile(r"\bfor ([A-Z]\w+)")
 ACTS = frozenset(map(stem, lexicon.ACTS))
+DAY = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}")
+SCOPE = re.compile(r"[\s,(]+(?:but )?(?:only )?(?:for|when|while|during|if|unless|except|under)\b", re.IGNORECASE)
 NONE = re.compile(r"^(?:no|there (?:is|are|was|were) no)\b|\bnobody\b|\bnone\b")
 NAMED = re.compile(r"((?:(?:in|at|on|by|from|an?|the) )*)[A-Z][\w.-]*(?:[ ,]+[A-Z][\w.-]*)*$")
 
@@ -65,6 +67,8 @@ def attribute(pair: Pair) -> Verdict | None:
         return Verdict("conflict", "attribute-value", "The value differs in its capitals.", _restated(pair, old, new))
     if old.shape == new.shape == "state" and old.value.bag == new.value.bag:
         return _same_value(pair, old, new)
+    if _narrowed(old, new) or _narrowed(new, old):
+        return Verdict("coexist", "attribute-narrowed", "One gives the value for all, the other for a case.")
     if old.value.bag <= new.value.bag or new.value.bag <= old.value.bag:
         return None  # the same value, or one that says more of it: containment decides
     return _other_value(pair, old, new)
@@ -87,6 +91,12 @@ def _other_time(pair: Pair, old: Frame, new: Frame) -> bool:
     if was.undated.text == was.text or came.undated.text == came.text:
         was, came = was.undated if old.changed else was, came.undated if new.changed else came
     return was.situations != came.situations
+
+
+def _narrowed(whole: Frame, case: Frame) -> bool:
+    """`is 3` and `is 3 for uploads`: what holds for a case does not hold for all, nor the other way round."""
+    rest = case.value.text.lower().removeprefix(whole.value.text.lower())
+    return rest != case.value.text.lower() and SCOPE.match(rest) is not None
 
 
 def _other_value(pair: Pair, old: Frame, new: Frame) -> Verdict | None:
@@ -136,7 +146,15 @@ def negation(pair: Pair) -> Verdict | None:
         return None
     if pair.other_situation:
         return Verdict("coexist", "other-situation", "One denies what the other states, each for its own situation.")
+    if _lacks(denied):
+        return Verdict("coexist", "negation-unsure", "With and without: each may hold for a case of its own.")
     return Verdict("conflict", "negation", "One denies what the other states.")
+
+
+def _lacks(denied: Phrase) -> bool:
+    """`Tests without a network pass` tells of a case; `User is without a car` denies it."""
+    at = denied.words.index("without") if "without" in denied.words else 0
+    return at > 0 and denied.denials == 1 and denied.words[at - 1] not in BE
 
 
 def _entailed(stated: Phrase, *, none_at_all: bool) -> frozenset[str]:
@@ -211,7 +229,8 @@ def swapped(pair: Pair) -> Verdict | None:
     if numbers and left > 0 and old[left - 1] in lexicon.NUMBERED:
         return None  # two of a kind, each with its number
     languages = left > 0 and old[left - 1] == "in" and {*was, *came} <= lexicon.LANGUAGES
-    if languages or (numbers and left > 1 and not pair.indefinite and not _event(old)):
+    days = bool(DAY.fullmatch(was[0]) and DAY.fullmatch(came[0]))  # of a flight or a meeting there may be two
+    if languages or (numbers and left > 1 and not (days or pair.indefinite or _event(old))):
         return Verdict("conflict", "swapped-value", f"{was[0]} became {came[0]} in the same sentence.")
     if numbers or (stem(was[0]) in pair.old.names and stem(came[0]) in pair.new.names):
         return Verdict("coexist", "swapped-unsure", f"{was[0]} or {came[0]}: it may be one or the other, or both.")
