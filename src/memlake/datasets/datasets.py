@@ -115,10 +115,9 @@ class Datasets:
     def read_csv(
         self, path: Any, *, delimiter: str | None = None, header: bool = True, types: Mapping[str, str] | None = None
     ) -> Chain:
-        options = {"delim": delimiter, "header": header, "types": dict(types) if types else None}
-        return Chain(
-            self, sources.outside("csv", sources.expanded(self.ground, path, (".csv", ".tsv", ".csv.gz")), options)
-        )
+        """Rows of CSV files. The first line names the columns; a line with more or fewer values is an error."""
+        paths = sources.expanded(self.ground, path, (".csv", ".tsv", ".csv.gz"))
+        return Chain(self, sources.delimited_files(paths, delimiter, header=header, types=types))
 
     def read_json(self, path: Any, *, format: str = "auto") -> Chain:
         """Rows of JSON files: a list of objects each, or one object a line."""

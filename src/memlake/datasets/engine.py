@@ -18,7 +18,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from memlake.datasets import aligned, hashes, noticing, parts
+from memlake.datasets import aligned, delimited, hashes, noticing, parts
 from memlake.datasets.expressions import Params, quoted
 from memlake.datasets.frames import KEEP, Family, Fragment, Frame
 from memlake.datasets.parts import Parts
@@ -361,7 +361,8 @@ def named_errors() -> Iterator[None]:
     except (duckdb.Error, OSError, pa.ArrowException) as error:  # the latter two from batches under way
         if str(error).startswith(("IO Error", "Out of Memory")):
             raise Unavailable(f"a file could not be read or written: {_brief(error)}") from error
-        raise InvalidInput(f"the query cannot be run: {_brief(error)}") from error
+        message, hint = delimited.told(_brief(error))
+        raise InvalidInput(f"the query cannot be run: {message}", hint=hint) from error
 
 
 def _brief(error: Exception) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from memlake.datasets import hashes, listings, parts, storages, types
+from memlake.datasets import delimited, hashes, listings, parts, storages, types
 from memlake.datasets.engine import named_errors
 from memlake.datasets.expressions import Params
 from memlake.datasets.files import File
@@ -70,6 +70,15 @@ def outside(kind: str, paths: Sequence[str], options: Mapping[str, Any], columns
         kind, ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else ""), {"paths": list(paths)}
     )
     return Source(schema, (), origin, None, scan, lambda: _stamp(paths, options))
+
+
+def delimited_files(
+    paths: Sequence[str], delimiter: str | None, *, header: bool, types: Mapping[str, str] | None
+) -> Source:
+    """Files of values with a delimiter, written as the first of them."""
+    options = delimited.dialect(paths[0], delimiter, header=header)
+    with delimited.naming_lines(paths, options["delim"]):
+        return outside("csv", paths, {**options, "types": dict(types) if types else None})
 
 
 def _stamp(paths: Sequence[str], options: Mapping[str, Any]) -> str:

@@ -1,0 +1,84 @@
+"""CSV files: read as they are written, or refused by the line that is not."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import memlake as ml
+from memlake.datasets.datasets import Datasets
+
+MANY = 40_000  # lines, more than DuckDB looks at before it reads
+
+
+@pytest.fixture
+def ds(repo: ml.Repo) -> Datasets:
+    return repo.datasets()
+
+
+def read(ds: Datasets, text: str, name: str = "rows.csv", **how: Any) -> tuple[list[str], list[tuple[Any, ...]]]:
+    Path(name).write_text(text, encoding="utf-8")
+    chain = ds.read_csv(name, **how)
+    return list(chain.schema), chain.to_list()
+
+
+@pytest.mark.parametrize(
+    ("text", "names", "rows"),
+    [
+        ("text\nhello world\nfoo; bar\n", ["text"], [("hello world",), ("foo; bar",)]),
+        ("a,b\n1,2\n", ["a", "b"], [(1, 2)]),
+        ("a;b\n1,5;2\n", ["a", "b"], [("1,5", 2)]),
+        ("a|b\n1|2\n", ["a", "b"], [(1, 2)]),
+        ("a\tb\n1\t2\n", ["a", "b"], [(1, 2)]),
+        ("\n\na,b\n1,2\n", ["a", "b"], [(1, 2)]),
+        ("a,b\n#1,2\n", ["a", "b"], [("#1", 2)]),
+        ('a,b\n"x, ""y""\nz",2\n', ["a", "b"], [('x, "y"\nz', 2)]),
+        ("\ufeffa,b\r\n1,2\r\n", ["a", "b"], [(1, 2)]),
+    ],
+)
+def test_the_first_line_names_the_columns_that_every_line_has(
+    ds: Datasets, text: str, names: list[str], rows: list[tuple[Any, ...]]
+) -> None:
+    assert read(ds, text) == (names, rows)
+
+
+def test_a_delimiter_a_suffix_and_no_header_are_taken_as_given(ds: Datasets) -> None:
+    assert read(ds, "a,b;c\n1,2;3\n", delimiter=";")[0] == ["a,b", "c"]
+    assert read(ds, "a,b\n1,2\n", "rows.tsv") == (["a,b"], [("1,2",)])
+    assert read(ds, "1,2\n3,4\n", header=False)[1] == [(1, 2), (3, 4)]
+    Path("rows.csv.gz").write_bytes(gzip.compress(b"a;b\n1;2\n"))
+    assert ds.read_csv("rows.csv.gz").to_list() == [(1, 2)]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("id,name\n1,a\n2,bb,OOPS\n3,c\n", r"rows.csv: line 3 has 3 values where the first has 2, .*'2,bb,OOPS'"),
+        ("id,name\n1\n3,c\n", "line 2 has 1 values where the first has 2"),
+        ("A title\nid,name\n1,a\n", "line 2 has 2 values where the first has 1"),
+        ("id,name\n" + "1,a\n" * MANY + "2,bb,OOPS\n", rf"rows.csv: (?s:.*)Line: {MANY + 2}\b"),
+    ],
+)
+def test_a_line_that_does_not_fit_is_an_error_that_names_it(ds: Datasets, text: str, said: str) -> None:
+    with pytest.raises(ml.InvalidInput, match=said) as error:
+        read(ds, text)
+    assert "delimiter=" in error.value.hint
+    assert not any(word in str(error.value) for word in ("null_padding", "ignore_errors", "strict_mode", "sample_size"))
+
+
+def test_a_late_value_of_another_type_is_answered_by_an_option_there_is(ds: Datasets) -> None:
+    text = "id,name\n" + "1,a\n" * MANY + "x,b\n"
+    with pytest.raises(ml.InvalidInput, match='column "id"') as error:
+        read(ds, text)
+    assert "types={'id': 'VARCHAR'}" in error.value.hint and "sample_size" not in str(error.value)
+    assert read(ds, text, types={"id": "VARCHAR"})[1][-1] == ("x", "b")
+
+
+def test_json_that_changes_its_mind_names_no_option_that_is_not_there(ds: Datasets) -> None:
+    Path("rows.jsonl").write_text('{"a":1}\n' * MANY + '{"a":"x"}\n', encoding="utf-8")
+    with pytest.raises(ml.InvalidInput, match=f"line {MANY + 1}") as error:
+        ds.read_jsonl("rows.jsonl").to_list()
+    assert "sample_size" not in str(error.value) and "ignore_errors" not in str(error.value)
