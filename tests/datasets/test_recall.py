@@ -319,6 +319,31 @@ def test_a_killed_run_goes_on_where_it_was(ds: Datasets, tmp_path: Path) -> None
     assert ds.read_dataset("made").to_values("y") == list(range(1, 301))
 
 
+def test_a_run_killed_within_its_first_second_leaves_most_of_it_to_the_next(ds: Datasets, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        textwrap.dedent(
+            """
+            import os, signal, time
+            import memlake as ml
+            def slow(x):
+                with open("calls", "a") as file:
+                    file.write("x")
+                time.sleep(0.01)
+                if x == 70 and not os.path.exists("mended"):
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return x + 1
+            ml.read_values(x=range(100)).settings(parallel=1).map(y=slow).save("made")
+            """
+        )
+    )
+    assert subprocess.run([sys.executable, str(script)], cwd=tmp_path, check=False).returncode == -signal.SIGKILL
+    assert calls() == 71
+    Path("mended").touch()
+    subprocess.run([sys.executable, str(script)], cwd=tmp_path, check=True)
+    assert calls() <= 100 - 32  # at least the first item
+
+
 def test_what_was_not_recalled_says_why(ds: Datasets) -> None:
     numbers = ds.read_values(x=range(10)).save("numbers")
     lock = __import__("threading").Lock()

@@ -29,7 +29,7 @@ from memlake.errors import RowFailed
 _WORTH = 0.05  # seconds: what ran longer is sealed and remembered
 _ITEM = 0.25  # seconds an item of work should take
 _FIRST, _MOST = 32, 16_384  # rows of the first item, and of any
-_FLUSH = 1.0  # seconds of work a kill may cost
+_SOON, _FLUSH = 0.1, 1.0  # seconds of work a kill may cost: a quarter of what was done, within these
 _KEYED = 2e-6  # seconds a row's key costs: no shard gets keys before functions took as long
 Array = np.ndarray[Any, Any]
 Progress = Callable[[str, int, int], None]
@@ -103,7 +103,7 @@ class Calling:
         self.pace, self.recalled, self.failures = Pace(), 0, 0
         self.waiting: list[tuple[Array, pa.Table]] = []
         self.pieces: set[int] = set()
-        self.flushed = time.monotonic()
+        self.begun = self.flushed = time.monotonic()
 
     def run(self) -> Frame:
         begun = time.perf_counter()
@@ -256,8 +256,9 @@ class Calling:
         self._flush()
 
     def _flush(self, *, force: bool = False) -> None:
-        """Write down what was answered since the last time: a kill costs about a second of work."""
-        if self.waiting and (force or time.monotonic() - self.flushed > _FLUSH):
+        """Write down what was answered since the last time: often at first, so that a run killed soon gets on."""
+        pause = min(max((self.flushed - self.begun) / 4, _SOON), _FLUSH)
+        if self.waiting and (force or time.monotonic() - self.flushed > pause):
             keys = np.concatenate([keys for keys, _ in self.waiting])
             table = answers.joined([table for _, table in self.waiting])
             self.pieces.add(self.engine.recall.keep_piece(self.function, keys, table))
