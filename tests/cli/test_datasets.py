@@ -213,6 +213,15 @@ def test_export_speaks_csv_and_json_lines(run: Run, pets: Path) -> None:
     assert json.loads(first) == {"id": 1, "breed": "pug"}
 
 
+def test_export_to_a_file_of_an_unknown_format_is_refused(run: Run, pets: Path) -> None:
+    failed = run("dataset", "export", "pets", "out.xlsx", code=None)
+    assert failed.code and "Nothing was written" in failed.err and "parquet, csv, jsonl" in failed.err
+    assert not Path("out.xlsx").exists()
+    run("dataset", "export", "pets", "out.v1")
+    run("dataset", "export", "pets", "out.data", "--format", "csv")
+    assert [one.name for one in Path("out.data").iterdir()] == ["part-00000.csv"]
+
+
 def test_export_overwrites_only_what_an_export_wrote_and_only_when_told(run: Run, pets: Path) -> None:
     run("dataset", "export", "pets", "out")
     Path("p.csv").write_text("mine", encoding="utf-8")

@@ -210,6 +210,14 @@ def test_files_of_no_rows_still_say_their_columns(ds: Datasets, rows: Chain, tmp
     assert (tmp_path / "none.csv").read_text().strip() == '"x","s"'
 
 
+@pytest.mark.parametrize("to", ["to_csv", "to_parquet", "to_json", "to_jsonl"])
+def test_a_file_in_a_folder_that_is_not_there_is_refused_before_any_work(rows: Chain, tmp_path: Path, to: str) -> None:
+    called: list[int] = []
+    with pytest.raises(ml.NotFound, match=r"no folder .*misspelt"):
+        getattr(rows.map(y=lambda s: called.append(1)), to)(tmp_path / "misspelt" / "x.out")
+    assert not (tmp_path / "misspelt").exists() and not called
+
+
 def test_rows_go_to_a_database_in_one_transaction_and_come_back(ds: Datasets, rows: Chain) -> None:
     con = sqlite3.connect(":memory:")
     assert rows.to_database("t", con) == rows.to_database("t", con, if_exists="replace") == 4

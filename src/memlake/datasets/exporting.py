@@ -34,6 +34,11 @@ def export(
     kind = form or (told if told in FORMATS else "parquet")
     if kind not in FORMATS:
         raise InvalidInput(f"{kind!r} is no format. Nothing was written.", hint=f"Formats are {', '.join(FORMATS)}.")
+    if form is None and told.isalpha() and told not in FORMATS and not target.is_dir():
+        raise InvalidInput(
+            f"{target} is called like a file of a format that is not known here. Nothing was written.",
+            hint=f"Formats are {', '.join(FORMATS)}; a folder may be called so when the format is given too.",
+        )
     if re.match(r"[a-z]\w+:/", str(target)):
         raise InvalidInput(
             f"{target} is no folder here. Nothing was written.", hint="Export to a folder, then copy it."

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from memlake.datasets import building, plan, storages, types
 from memlake.datasets.expressions import quoted
 from memlake.datasets.plan import Call, Plan, Source, dotted
-from memlake.errors import InvalidInput
+from memlake.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
     from memlake.datasets.chain import Chain
@@ -136,8 +136,9 @@ def to_parquet(
         table = pa.Table.from_batches(batches)
         pq.write_to_dataset(table, os.fspath(path), partition_cols=list(partition_cols), **options)
         return
+    replacing = _Replacing(path)
     first = next(batches, None)
-    with _Replacing(path) as file:
+    with replacing as file:
         schema = first.schema if first is not None else pa.schema([])
         with pq.ParquetWriter(file, schema, compression="zstd", **options) as writer:
             for batch in _after(first, batches):
@@ -145,8 +146,9 @@ def to_parquet(
 
 
 def to_csv(batches: Iterator[pa.RecordBatch], path: Any, delimiter: str, *, header: bool) -> None:
+    replacing = _Replacing(path)
     first = next(batches, None)
-    with _Replacing(path) as file:
+    with replacing as file:
         if first is None:
             file.write_bytes(b"")
             return
@@ -198,14 +200,18 @@ def _after(first: pa.RecordBatch | None, rest: Iterator[pa.RecordBatch]) -> Iter
 
 
 class _Replacing:
-    """A file that is there whole or not at all."""
+    """A file that is there whole or not at all. A folder that is not there is mostly misspelt: it is not made."""
 
     def __init__(self, path: Any) -> None:
         self.path = Path(path)
+        if not self.path.parent.is_dir():
+            raise NotFound(
+                f"{self.path}: there is no folder {self.path.parent}. Nothing was computed or written.",
+                hint=f"Check the spelling, or make it: mkdir -p {self.path.parent}",
+            )
         self.temporary = self.path.with_name(f".{self.path.name}.{os.getpid()}.tmp")
 
     def __enter__(self) -> Path:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
         return self.temporary
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
