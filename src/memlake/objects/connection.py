@@ -29,6 +29,7 @@ class Connection:
             what = f"a bucket is named scheme://bucket/prefix and no more; the schemes are {', '.join(_SCHEMES)}."
             raise InvalidInput(what, hint="Give credentials and settings as options or in the environment.")
         self.url, self.scheme = url, parts.scheme
+        self.is_anonymous = bool(options.get("skip_signature"))
         self._remote = self.scheme not in ("file", "memory")
         self.obstore = _load_obstore()
         self.store = self._connect(options)

@@ -176,6 +176,13 @@ def test_a_refusal_names_the_bucket_and_what_to_do(bucket: S3, proxy: Server) ->
         files(f"{bucket.uri}/x/")
 
 
+def test_a_refusal_does_not_ask_for_what_was_given(bucket: S3, proxy: Server) -> None:
+    proxy.fail = [403] * 9
+    with pytest.raises(Denied) as error:
+        files(f"{bucket.uri}/x/", access=Access(True, {"endpoint_url": proxy.url, "region": "us-east-1"}))
+    assert "give anon=True" not in error.value.hint and "anon=False" in error.value.hint
+
+
 def test_anonymous_requests_are_not_signed(bucket: S3, proxy: Server) -> None:
     bucket.put("x/a", b"1")
     config = {"endpoint_url": proxy.url, "region": "us-east-1"}

@@ -48,6 +48,8 @@ def asking(bucket: Connection, name: str, *, missing: str = "name") -> Iterator[
             yield
     except Denied as error:
         hint = "For a public bucket give anon=True; else give keys in client_config or the environment"
+        if bucket.is_anonymous:
+            hint = "It is not public: say anon=False, with keys in client_config or the environment"
         raise Denied(error.message, hint=f"{hint} ({_KEYS[bucket.scheme]}).") from None
 
 
