@@ -279,3 +279,17 @@ def test_names_are_completed(process: Process, run: Run, pets: Path, typed: str,
 def test_completing_names_loads_no_arrow(run: Run, pets: Path, process: Process) -> None:
     done = process("dataset", "--help", cwd=pets, env={"PYTHONPROFILEIMPORTTIME": "1"})
     assert b"pyarrow" not in done.stderr
+
+
+# -- erasing
+
+
+@pytest.mark.parametrize(
+    "words", [("purge", "datasets/pets/1.0.0"), ("purge", "pets@1.0.0"), ("dataset", "purge", "pets@1.0.0")]
+)
+def test_purge_erases_a_version_with_its_rows(run: Run, pets: Path, words: tuple[str, ...]) -> None:
+    before = len([file for file in (pets / ".memlake" / "parts").rglob("*") if file.is_file()])
+    assert "Erased" in run(*words, "--reason", "leak", "-y").out
+    assert len([file for file in (pets / ".memlake" / "parts").rglob("*") if file.is_file()]) == before - 1
+    assert [line.split()[:2] for line in run("dataset", "ls").lines[1:]] == [["pets", "1.0.1"], ["photos", "1.0.0"]]
+    assert "purged: leak" in run("dataset", "show", "pets@1.0.0", code=128).err

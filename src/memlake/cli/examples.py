@@ -62,6 +62,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "dataset source": ("memlake dataset source pets@1.0.0",),
     "dataset rm": ("memlake dataset rm pets@1.0.0", "memlake dataset rm pets --all"),
     "dataset restore": ("memlake dataset restore pets",),
+    "dataset purge": ('memlake dataset purge pets@1.0.0 --reason "leaked addresses"',),
     "dataset mv": ("memlake dataset mv pets animals",),
     "dataset export": ("memlake dataset export pets pets.parquet", "memlake dataset export pets out/ --format csv"),
     "dataset metrics": ("memlake dataset metrics pets",),

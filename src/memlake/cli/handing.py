@@ -1,4 +1,4 @@
-"""Verbs of `dataset` that delete, bring back, rename and hand over: rm, restore, mv, export."""
+"""Verbs of `dataset` that delete, bring back, rename and hand over: rm, restore, purge, mv, export."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import click
 from memlake.cli import words
 from memlake.cli.arguments import completing, json_option
 from memlake.cli.naming import name_argument, pass_datasets
+from memlake.cli.purges import confirm
 from memlake.cli.screen import Screen
 from memlake.cli.words import clean
 from memlake.errors import Usage
@@ -54,6 +55,22 @@ def mv(datasets: Datasets, screen: Screen, /, *, name: str, to: str, as_json: bo
     _say(screen, "Moved to", datasets.move_dataset(name, to), as_json=as_json)
 
 
+@click.command()
+@name_argument
+@click.option("--reason", required=True, help="Why; kept on the tombstone.")
+@click.option("--with-others", is_flag=True, help="Also where other versions share its rows.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@pass_datasets
+def purge(datasets: Datasets, screen: Screen, /, *, name: str, reason: str, with_others: bool, yes: bool) -> None:
+    """Erase a version for good: its record and its rows. `rm` is the one that can be taken back."""
+    found = datasets.get(name).spec
+    if not yes:
+        confirm(f"Erase {clean(found)} with its rows for good?")
+    report = datasets.purge(found, reason, with_others=with_others)
+    screen.line(f"Erased {clean(found)}: {words.count(len(report.purged), 'object')}, {words.size(report.bytes)}.")
+    screen.lines(clean(note) for note in report.notes)
+
+
 def _say(screen: Screen, done: str, versions: Sequence[str], *, as_json: bool) -> None:
     if as_json:
         screen.json({"versions": versions})
@@ -84,4 +101,4 @@ def export(
     )
 
 
-VERBS = (rm, restore, mv, export)
+VERBS = (rm, restore, purge, mv, export)

@@ -21,10 +21,15 @@ _OID = re.compile(r"[0-9a-f]{64}")
 
 @click.command()
 @click.argument(
-    "given", nargs=-1, required=True, metavar="(PATH | REV:PATH | OID)...", shell_complete=completing("path")
+    "given",
+    nargs=-1,
+    required=True,
+    metavar="(PATH | REV:PATH | OID | NAME@VERSION)...",
+    shell_complete=completing("path"),
 )
 @click.option("--reason", required=True, help="Why; kept on the tombstone.")
 @click.option("--all-versions", is_flag=True, help="Every version of each PATH that any commit has.")
+@click.option("--with-others", is_flag=True, help="Rows of a dataset's version also where other versions share them.")
 @click.option("-n", "--dry-run", is_flag=True, help="Say what would be erased, and erase nothing.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @pass_repo
@@ -33,15 +38,16 @@ def purge(
 ) -> None:
     """Erase content for good: its bytes go from every file of the repo, a tombstone stays, history still verifies.
 
-    This cannot be undone. The working file is not touched.
+    Of a dataset's version all rows go. This cannot be undone. The working file is not touched.
     """
-    oids = _find_oids(repo, given, all_versions=all_versions)
+    named, others = _find_oids(repo, given, all_versions=all_versions), how["with_others"]
+    oids = repo.purged_with(*named, with_others=others)
     if how["dry_run"]:
         screen.lines([f"Would erase {words.count(len(oids), 'object')}.", *(f"  {oid}" for oid in oids)])
         return
     if not how["yes"]:
         _ask(oids)
-    _show(screen, repo.purge(*oids, reason=reason))
+    _show(screen, repo.purge(*named, reason=reason, with_others=others))
 
 
 def _find_oids(repo: Repo, given: Sequence[str], *, all_versions: bool) -> list[str]:
@@ -58,6 +64,8 @@ def _find_oids(repo: Repo, given: Sequence[str], *, all_versions: bool) -> list[
 def _current(repo: Repo, word: str) -> Iterator[str]:
     rev, mark, path = word.rpartition(":")
     name = repo.path(paths.at_root(repo.root, path) if mark else path)
+    if "@" in path and not mark and not (repo.root / path).exists():  # a dataset as its own verbs take it
+        name = repo.datasets().get(path).path
     matches = [entry.oid for there, entry in repo.ls(rev or "HEAD", name) if there == name]
     if not matches:
         raise NotFound(
@@ -75,10 +83,14 @@ def _versions(repo: Repo, word: str) -> Iterator[str]:
 
 
 def _ask(oids: Sequence[str]) -> None:
+    ids = ", ".join(short(oid) for oid in oids)
+    confirm(f"Erase {words.count(len(oids), 'object')} ({ids}) for good?")
+
+
+def confirm(question: str) -> None:
     if not sys.stdin.isatty():
         raise Usage("purge cannot ask here, and it cannot be undone.", hint="Say --yes if you mean it.")
-    ids = ", ".join(short(oid) for oid in oids)
-    if not click.confirm(f"Erase {words.count(len(oids), 'object')} ({ids}) for good?", err=True):
+    if not click.confirm(question, err=True):
         raise Nothing("nothing was erased.")
 
 

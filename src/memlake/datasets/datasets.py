@@ -17,6 +17,7 @@ from memlake.datasets import (
     catalog,
     comparing,
     damage,
+    erasing,
     exporting,
     keys,
     lineage,
@@ -43,6 +44,8 @@ from memlake.datasets.runs import Run
 from memlake.datasets.saving import Saved, Wanted
 from memlake.errors import Conflict, InvalidInput, Nothing, Purged, RowFailed
 from memlake.objects.layout import now
+from memlake.reports import PurgeReport
+from memlake.versions import purging
 
 T = TypeVar("T")
 
@@ -324,7 +327,8 @@ class Datasets:
         """Every version of a dataset, oldest first."""
         full = names.check_name(name)
         entries = self.ground.entries(full, self.ground.head())
-        found = [self.ground.read(entries[number]) for number in sorted(entries)]
+        kept = (self.ground.read_kept(entries[number]) for number in sorted(entries))
+        found = [one for one in kept if one is not None]
         if not found:
             self.ground.find(full)  # says what is there instead
         return [one for one in found if deleted or not one.deleted]
@@ -377,6 +381,18 @@ class Datasets:
         if not gone:
             raise Nothing(f"nothing of {name!r} is deleted.")
         return [saving.edit(self.ground, one, {"deleted": None}, f"restore {one.spec}").spec for one in gone]
+
+    def purge(self, spec: str, reason: str, *, with_others: bool = False) -> PurgeReport:
+        """Erase a version for good: its record in all its edits, and its rows. Cannot be undone.
+
+        Rows that other versions hold too are erased `with_others` only; those versions cannot be read any more.
+        """
+        ground, found = self.ground, self.get(spec)
+        oid = ground.entries(found.name, ground.head())[found.semver].oid
+        oids = erasing.whole(ground.here, [oid], with_others=with_others)
+        report = purging.purge(ground.here, oids, reason)
+        erasing.forget(ground.folder, ground.recall.empty)
+        return report
 
     def move_dataset(self, name: str, to: str) -> list[str]:
         """Rename a dataset with all its versions, in one commit."""

@@ -13,7 +13,7 @@ from memlake.datasets.names import ROOM, Semver
 from memlake.datasets.parts import Parts
 from memlake.datasets.recall import Recall
 from memlake.datasets.record import Version
-from memlake.errors import Corrupt, InvalidInput, NotFound, Unavailable
+from memlake.errors import Corrupt, InvalidInput, NotFound, Purged, Unavailable
 from memlake.records import Author, Commit, Entry
 from memlake.versions import operations, refs, rev, writing
 from memlake.versions.here import Here
@@ -99,11 +99,18 @@ class Ground:
         """Every version of every dataset, by name and number."""
         commit = commit or self.head()
         found = [entry for _, entry in self.here.history.scan(commit, ROOM)] if commit else []
-        versions = [self.read(entry) for entry in found]
+        versions = [version for entry in found if (version := self.read_kept(entry)) is not None]
         yield from sorted((v for v in versions if deleted or not v.deleted), key=lambda v: (v.name, v.semver))
 
     def read(self, entry: Entry) -> Version:
         return record.decode(self.here.history.objects.read(entry.oid))
+
+    def read_kept(self, entry: Entry) -> Version | None:
+        """None for one that was purged: its path stays, so that its number is not given again."""
+        try:
+            return self.read(entry)
+        except Purged:
+            return None
 
     def frame(self, version: Version) -> Frame:
         try:
@@ -123,10 +130,18 @@ class Ground:
         numbers = told if told and names.is_version(told) else ""
         entries = self.entries(names.check_name(name), commit)
         for number in reversed(names.matching(numbers, entries) if numbers else sorted(entries)):
-            found = self.read(entries[number])
-            if not found.deleted:
+            found = self.read_kept(entries[number])
+            if found is not None and not found.deleted:
                 return found
+        self._refuse_purged(name, [entries[number] for number in names.matching(numbers, entries)] if numbers else [])
         raise self._missing(name, numbers, list(map(str, sorted(entries))))
+
+    def _refuse_purged(self, name: str, asked: list[Entry]) -> None:
+        for entry in asked:
+            try:
+                self.read(entry)
+            except Purged as error:
+                raise Purged(f"a version of {name!r} that is asked for is gone: {error.message}") from error
 
     def _commit(self, told: str | None, as_of: str | None) -> Commit | None:
         if as_of is not None:

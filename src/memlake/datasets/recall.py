@@ -221,6 +221,16 @@ class Recall:
             for table, column in (("plan", "frame"), ("listing", "frame"), ("shard", "family")):
                 self._run(f"DELETE FROM {table} WHERE instr({column}, ?)", (oid.encode(),))
 
+    def empty(self) -> None:
+        """Forget everything, down to the bytes."""
+        path = self._db.path
+        self._db.close()
+        for file in path.parent.glob(f"{path.name}*"):
+            if not file.name.endswith((".lock", ".wait")):
+                file.unlink(missing_ok=True)
+        self._db = Database(path, schema=[_SCHEMA], durable=False)
+        self.relied_on.clear()
+
     def close(self) -> None:
         self._db.close()
 

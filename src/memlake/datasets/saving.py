@@ -62,7 +62,7 @@ def _identity(ground: Ground, wanted: Wanted, frame: Frame) -> str:
     """What rows are known by: as the newest version is, when it holds the same rows in other fragments."""
     content = frame.content()
     entries = ground.entries(wanted.name, ground.head_of_branch())
-    newest = ground.read(entries[max(entries)]) if entries else None
+    newest = ground.read_kept(entries[max(entries)]) if entries else None
     if newest is None or newest.content == content or newest.rows != frame.rows or frame.size > _COMPARED:
         return content
     alike = newest.schema.equals(frame.schema, check_metadata=True)
@@ -84,7 +84,7 @@ def _save_once(
 ) -> tuple[Saved, Commit | None]:
     """What was saved, and the commit that did it, which undo is to know."""
     entries = ground.entries(wanted.name, ground.head_of_branch())
-    newest = ground.read(entries[max(entries)]) if entries else None
+    newest = ground.read_kept(entries[max(entries)]) if entries else None
     same = _same(ground, wanted, entries, content)
     if same is not None:
         return Saved(_edited(ground, same, wanted, told), False), None
@@ -112,8 +112,8 @@ def _same(ground: Ground, wanted: Wanted, entries: Mapping[Semver, Entry], conte
     number = names.exact(wanted.version) if wanted.version is not None else max(entries, default=None)
     if number is None or number not in entries or (wanted.update_version is not None and wanted.version is None):
         return None
-    found = ground.read(entries[number])
-    return found if found.content == content and not found.deleted else None
+    found = ground.read_kept(entries[number])
+    return found if found is not None and found.content == content and not found.deleted else None
 
 
 def _number(wanted: Wanted, there: list[Semver]) -> Semver:
@@ -216,10 +216,15 @@ def move(ground: Ground, name: str, to: str) -> list[str]:
         if ground.entries(to, head):
             raise AlreadyExists(f"there is a dataset {to!r} already. Nothing was changed.")
         changes: dict[str, bytes | Entry | None] = {}
+        moved: list[Semver] = []
         for number, entry in entries.items():
-            made = ground.read(entry)._replace(name=to)
-            data = record.encode(made)
             changes[record.path_of(name, str(number))] = None
+            found = ground.read_kept(entry)
+            if found is None:  # purged: what is not there cannot go along
+                continue
+            moved.append(number)
+            made = found._replace(name=to)
+            data = record.encode(made)
             changes[made.path] = Entry(history.objects.write(data, links=[made.manifest]), "dataset", len(data))
         ground.write(changes, f"move dataset {name} to {to}")
-    return [f"{to}@{number}" for number in sorted(entries)]
+    return [f"{to}@{number}" for number in sorted(moved)]

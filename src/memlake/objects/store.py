@@ -144,6 +144,11 @@ class Objects:
         sql = "SELECT oid FROM tombstone WHERE oid IN carray(?1)"
         return {row[0].hex() for row in self.db.rows_in(sql, [bytes.fromhex(oid) for oid in oids])}
 
+    def links(self) -> dict[str, tuple[str, ...]]:
+        """What objects need, of all that need others."""
+        rows = self.db.rows("SELECT oid, links FROM object WHERE links IS NOT NULL")
+        return {oid.hex(): tuple(told[at : at + 32].hex() for at in range(0, len(told), 32)) for oid, told in rows}
+
     def check_places(self, oids: Iterable[str]) -> None:
         """Raise when a pack that holds one of these objects, or a chunk of one, is not there."""
         digests = [bytes.fromhex(oid) for oid in oids]

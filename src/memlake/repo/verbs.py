@@ -437,15 +437,17 @@ class Repo(Opened):
             return memories.checking.mend(opened.ground)
         return ""
 
-    def purge(self, *oids: str, reason: str) -> PurgeReport:
+    def purge(self, *oids: str, reason: str, with_others: bool = False) -> PurgeReport:
+        """Erase objects for good; of a dataset's version all its rows, `with_others` also where others share them."""
         with self._verb() as here:
-            done = versions.purging.purge(here, tuple(map(_oid, oids)), reason)
+            done = versions.purging.purge(here, self.purged_with(*oids, with_others=with_others), reason)
         if (self.dir / datasets.RECALL).exists():
-            if self._store is not None:
-                self._store.close()
-                self._store = None
-            datasets.erasing.forget(self.dir)
+            datasets.erasing.forget(self.dir, self._rows().recall.empty)
         return done
+
+    def purged_with(self, *oids: str, with_others: bool = False) -> tuple[str, ...]:
+        """What a purge of these objects erases: the same, unless one is the record of a dataset's version."""
+        return datasets.erasing.whole(self._look(), map(_oid, oids), with_others=with_others)
 
     def undo(self) -> Operation:
         with self._local.verb():

@@ -262,6 +262,16 @@ def versions_of(here: Here, path: str) -> list[str]:
     return [oid for oid in found if not here.history.objects.missing([oid])]
 
 
+def ever_at(here: Here, prefix: str) -> dict[str, set[str]]:
+    """Every object that each path of a room ever was, in any commit, reachable or not."""
+    found: dict[str, set[str]] = {}
+    for seq, data in here.history.db.each("SELECT seq, data FROM history"):
+        for change in here.history.changes(decode_commit(data, seq)):
+            if change.path.startswith(prefix):
+                found.setdefault(change.path, set()).update(e.oid for e in (change.old, change.new) if e is not None)
+    return found
+
+
 def listing(here: Here, name: str, prefix: str) -> Iterator[tuple[str, Entry]]:
     """Paths of a state, in order: of both lanes, unless the prefix names a room."""
     for lane in LANES:
