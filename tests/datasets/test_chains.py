@@ -303,3 +303,17 @@ def test_what_cannot_be_is_said_at_once_and_nothing_is_saved(name: str, rows: Ch
         do(rows, ds)
     assert told in str(caught.value)
     assert ds.all() == []
+
+
+# -- rows that failed, and orders ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("on_error", ["skip", "column"])
+def test_distances_are_of_rows_that_have_a_vector(ds: Datasets, on_error: str) -> None:
+    def vector(k: int) -> list[float]:
+        return [float(k), 1 / k]
+
+    ds.read_values(k=[0, 1, 2]).settings(on_error=on_error).map(v=vector).save("some")
+    near = ds.read_dataset("some").mutate(d=func.cosine_distance("v", [1.0, 0.0]), far=func.l2_distance("v", [1.0, 0]))
+    assert [far for d, far in near.to_list("d", "far") if d is not None] == pytest.approx([1.0, 1.25**0.5])
+    assert ds.read_dataset("some").similarity_search("v", [1.0, 0.0], k=1).to_values("k") == [2]

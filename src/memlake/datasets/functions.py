@@ -40,9 +40,10 @@ VALUE_PLACES: dict[str, slice] = {
 
 _NAME = "regexp_extract({0}, '[^/]*$')"
 # One form for lists and fixed-size arrays of any number. The guard is needed: a fixed-size vector that is absent is
-# a list of absent numbers to these functions, which they refuse.
+# a list of absent numbers to these functions, which they refuse. So is the copy: they look at the numbers of all rows
+# read, those of absent vectors and of rows that are not kept too.
 _ABSENT = "CASE WHEN {0} IS NULL OR {1} IS NULL THEN NULL ELSE "
-_VECTORS = "(CAST({0} AS DOUBLE[]), CAST({1} AS DOUBLE[])) END"
+_VECTORS = "(list_concat(CAST({0} AS DOUBLE[]), []), list_concat(CAST({1} AS DOUBLE[]), [])) END"
 _HASH = (
     "CAST(md5_number(CAST({0} AS VARCHAR)) & 18446744073709551615::UHUGEINT AS UBIGINT)"  # the same in every release
 )
