@@ -317,3 +317,22 @@ def test_distances_are_of_rows_that_have_a_vector(ds: Datasets, on_error: str) -
     near = ds.read_dataset("some").mutate(d=func.cosine_distance("v", [1.0, 0.0]), far=func.l2_distance("v", [1.0, 0]))
     assert [far for d, far in near.to_list("d", "far") if d is not None] == pytest.approx([1.0, 1.25**0.5])
     assert ds.read_dataset("some").similarity_search("v", [1.0, 0.0], k=1).to_values("k") == [2]
+
+
+@pytest.mark.parametrize("step", ["subtract", "merge", "distinct", "distinct_all", "window", "diff"])
+def test_an_order_that_was_asked_for_is_kept_by_steps_after_it(ds: Datasets, step: str) -> None:
+    every = ds.read_values(i=range(60), a=[i * 7 % 20 for i in range(60)])
+    rows = every.map(s=lambda i: i).order_by("i", descending=True)
+    few = ds.read_values(a=[1, 2, 5], z=[1, 2, 3])
+    chain = {
+        "subtract": rows.subtract(few, on="a"),
+        "merge": rows.merge(few, on="a"),
+        "distinct": rows.distinct("a"),
+        "distinct_all": rows.distinct(),
+        "window": rows.mutate(n=func.row_number().over(func.window(partition_by="a", order_by="i"))),
+        "diff": rows.diff(every.filter(C("i") % 3 == 0), on="i"),
+    }[step]
+    found = [one["i"] for one in chain.to_records()]
+    assert found == sorted(found, reverse=True)
+    assert [one["i"] for one in chain.limit(5).to_records()] == found[:5]
+    assert step != "distinct" or found == list(range(59, 39, -1))

@@ -386,12 +386,14 @@ def difference(
     )  # fmt: skip
     sides = "WHEN b.memlake_side IS NULL THEN 'A' WHEN a.memlake_side IS NULL THEN 'D'"
     status = f"CASE {sides} WHEN {same} THEN 'S' ELSE 'M' END"
+    number = "row_number() OVER () AS memlake_side"  # rows come in the order of the left, what it lacks last
     match = " AND ".join(f"{dotted('a', a)} IS NOT DISTINCT FROM {dotted('b', b)}" for a, b in pairs)
     text = (
         f"SELECT * {'' if status_col else 'EXCLUDE (memlake_status) '}"
         f"FROM (SELECT {columns}, {status} AS {quoted(status_col or 'memlake_status')} "
-        "FROM (SELECT *, 1 AS memlake_side FROM {0}) AS a FULL JOIN (SELECT *, 1 AS memlake_side FROM {1}) AS b "
-        f"ON {match}) WHERE contains({{2}}, {quoted(status_col or 'memlake_status')})"
+        f"FROM (SELECT *, {number} FROM {{0}}) AS a FULL JOIN (SELECT *, {number} FROM {{1}}) AS b "
+        f"ON {match} ORDER BY a.memlake_side NULLS LAST, b.memlake_side) "
+        f"WHERE contains({{2}}, {quoted(status_col or 'memlake_status')})"
     )
     fields = [*left.schema, *([pa.field(status_col, pa.string())] if status_col else [])]
     read = frozenset((*names, *right.schema.names))

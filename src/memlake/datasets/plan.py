@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from memlake.datasets.settings import Settings
 
 Columns = frozenset[str]
+PLACE = "memlake_place"  # a column of a step's own: which row it was before
 
 
 class Origin(NamedTuple):
@@ -48,6 +49,11 @@ class Plan:
                 )
                 raise InvalidInput(f"{told}.", hint="Rename a column first.")
             seen[name.lower()] = name
+
+    @property
+    def ordered(self) -> bool:
+        """Whether somebody asked for the order of the rows: steps that would lose it keep that of their left input."""
+        return bool(self.inputs) and self.inputs[0].ordered
 
     def wants(self, columns: Columns) -> tuple[Columns, ...]:
         """Which columns of each input are needed for these of the result."""
@@ -149,7 +155,9 @@ class Mutate(Plan):
     def sql(self, inputs: Sequence[str], into: Params, columns: Columns) -> str:
         made = {n: f"{e.sql(into)} AS {quoted(n)}" for n, e in self.new.items() if n in columns}
         parts = [made.get(name) or quoted(name) for name in self.schema.names if name in columns]
-        return f"SELECT {', '.join(parts) or '1'} FROM {inputs[0]}"
+        if self.local or not self.ordered:
+            return f"SELECT {', '.join(parts) or '1'} FROM {inputs[0]}"
+        return f"SELECT {', '.join(parts) or '1'} FROM {numbered(inputs[0])} ORDER BY {PLACE}"
 
     def key(self) -> tuple[Any, ...] | None:
         if not all(map(steady, self.new.values())):
@@ -193,6 +201,8 @@ class Select(Plan):
 class Order(Plan):
     by: tuple[Expression, ...] = ()
 
+    ordered = True
+
     def wants(self, columns: Columns) -> tuple[Columns, ...]:
         return (columns.union(*(tops(expression) for expression in self.by)),)
 
@@ -235,8 +245,11 @@ class Distinct(Plan):
         return (read if self.on else frozenset(self.schema.names),)
 
     def sql(self, inputs: Sequence[str], into: Params, columns: Columns) -> str:
-        on = f" ON ({', '.join(e.sql(into) for e in self.on)})" if self.on else ""
-        return f"SELECT DISTINCT{on} {listed(self.schema.names) if not self.on else '*'} FROM {inputs[0]}"
+        on = ", ".join(e.sql(into) for e in self.on) or listed(self.schema.names)
+        if self.ordered:
+            first = f"SELECT DISTINCT ON ({on}) * FROM {numbered(inputs[0])} ORDER BY {PLACE}"
+            return f"SELECT * EXCLUDE {PLACE} FROM ({first})"
+        return f"SELECT DISTINCT ON ({on}) * FROM {inputs[0]}" if self.on else f"SELECT DISTINCT {on} FROM {inputs[0]}"
 
     def key(self) -> tuple[Any, ...] | None:
         return ("distinct", tuple(e.key() for e in self.on))
@@ -246,6 +259,8 @@ class Distinct(Plan):
 class Group(Plan):
     by: Mapping[str, Expression] = field(default_factory=dict)
     made: Mapping[str, Expression] = field(default_factory=dict)
+
+    ordered = False
 
     def passed(self, name: str) -> Iterator[tuple[Plan, str]]:
         return _passed(self, self.by[name] if name in self.by else self.made[name])
@@ -285,12 +300,13 @@ class Join(Plan):
 
     def sql(self, inputs: Sequence[str], into: Params, columns: Columns) -> str:
         keys = dict(self.on)
-        return "SELECT {} FROM {} AS a {} JOIN {} AS b ON {}".format(
+        return "SELECT {} FROM {} AS a {} JOIN {} AS b ON {}{}".format(
             ", ".join(self._columns(keys, columns)) or "1",
-            inputs[0],
+            numbered(inputs[0]) if self.ordered else inputs[0],
             self.how,
             inputs[1],
             " AND ".join(f"{dotted('a', left)} = {dotted('b', right)}" for left, right in self.on),
+            f" ORDER BY a.{PLACE} NULLS LAST" if self.ordered else "",
         )
 
     def _columns(self, keys: Mapping[str, str], columns: Columns) -> Iterator[str]:
@@ -333,7 +349,12 @@ class Subtract(Plan):
 
     def sql(self, inputs: Sequence[str], into: Params, columns: Columns) -> str:
         same = " AND ".join(f"{dotted('a', a)} IS NOT DISTINCT FROM {dotted('b', b)}" for a, b in self.on)
-        return f"SELECT a.* FROM {inputs[0]} AS a ANTI JOIN {inputs[1]} AS b ON {same}"
+        if not self.ordered:
+            return f"SELECT a.* FROM {inputs[0]} AS a ANTI JOIN {inputs[1]} AS b ON {same}"
+        return (
+            f"SELECT a.* EXCLUDE {PLACE} FROM {numbered(inputs[0])} AS a ANTI JOIN {inputs[1]} AS b ON {same} "
+            f"ORDER BY a.{PLACE}"
+        )
 
     def key(self) -> tuple[Any, ...]:
         return ("subtract", self.on)
@@ -348,6 +369,11 @@ class Shaped(Plan):
     values: tuple[Any, ...] = ()
     reads: Columns = frozenset()  # beside what is asked of the result
     certain: bool = True
+    orders: bool = False  # its result has an order of its own
+
+    @property
+    def ordered(self) -> bool:
+        return self.orders or super().ordered
 
     def wants(self, columns: Columns) -> tuple[Columns, ...]:
         return tuple((columns | self.reads) & frozenset(one.schema.names) for one in self.inputs)
@@ -420,6 +446,11 @@ def tops(expression: Expression) -> Columns:
 def steady(expression: Expression) -> bool:
     """False when doing it again gives other values."""
     return not any(one.nature == "volatile" for one in walk(expression) if isinstance(one, Form))
+
+
+def numbered(relation: str) -> str:
+    """A relation whose rows know their place: joins and windows give rows in an order of their own."""
+    return f"(SELECT *, row_number() OVER () AS {PLACE} FROM {relation})"
 
 
 def dotted(alias: str, path: str) -> str:
