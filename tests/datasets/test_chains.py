@@ -336,3 +336,22 @@ def test_an_order_that_was_asked_for_is_kept_by_steps_after_it(ds: Datasets, ste
     assert found == sorted(found, reverse=True)
     assert [one["i"] for one in chain.limit(5).to_records()] == found[:5]
     assert step != "distinct" or found == list(range(59, 39, -1))
+
+
+# -- what a function makes ---------------------------------------------------------------------------
+
+
+def test_a_type_given_as_output_leaves_a_function_the_name_it_was_given(ds: Datasets) -> None:
+    one = ds.read_values(a=[1])
+    assert one.map(b=lambda a: a, output=int).schema == {"a": "int", "b": "int"}
+    assert one.map(b=lambda a: a, c=lambda a: a, output=float).to_records() == [{"a": 1, "b": 1.0, "c": 1.0}]
+    assert one.batch_map(b=lambda a: a, output=int).columns == ["a", "b"]
+    assert one.gen(b=lambda a: [a], output=int).columns == ["b"]
+    assert one.map(b=lambda a: (a, a), output=["x", "y"]).columns == ["a", "x", "y"]
+
+
+@pytest.mark.parametrize("verb", ["gen", "agg"])
+def test_errors_as_a_column_are_refused_where_a_row_that_fails_makes_none(ds: Datasets, verb: str) -> None:
+    chain = ds.read_values(a=[0, 1]).settings(on_error="column")
+    with pytest.raises(ml.errors.InvalidInput, match=f"no place for the errors of {verb}.*Nothing was run"):
+        getattr(chain, verb)(b=lambda a: [1 / a])

@@ -287,6 +287,8 @@ def call(
         raise InvalidInput(
             f"{function!r} is no function.", hint='For a constant or an expression: mutate(x=lit("..."))'
         )
+    if kind == "gen":
+        _check_rows(settings, "gen")
     told = signatures.signature_of(function)
     binds = _binds(below.schema, told, params, setup)
     made, single = _made(kind, function, output, told.returns)
@@ -305,6 +307,7 @@ def aggregate(
     below: Plan, by: Sequence[str], function: Callable[..., Any], output: Any, params: Any, **how: Any
 ) -> Plan:
     """Rows with equal keys, gathered into lists, then given to the function as a gen."""
+    _check_rows(how["settings"], "agg")
     told = signatures.signature_of(function)
     binds = _binds(below.schema, told, params, how["setup"])
     for name in by:
@@ -324,6 +327,14 @@ def aggregate(
         pa.schema(made), (ordered,), "gen", function, binds, {}, tuple(made), single, (),
         {k: v for k, v in how["setup"].items() if k in told.parameters}, how["settings"],
     )  # fmt: skip
+
+
+def _check_rows(settings: Settings, kind: Kind) -> None:
+    if settings.on_error == "column":
+        raise InvalidInput(
+            f"on_error='column' has no place for the errors of {kind}: a row that fails makes no row. Nothing was run.",
+            hint=f"Before {kind}: settings(on_error='skip') or on_error='raise'; or map to a list, then explode it.",
+        )
 
 
 def _gathered(one: pa.Field) -> pa.Field:

@@ -168,7 +168,8 @@ class Chain:
             signals = {"": one}
         node = self.plan
         for name, one in signals.items():
-            node = building.call(node, kind, one, output or name, params, settings=self._settings, setup=self._setup)
+            made = _output(name, output) if name else output
+            node = building.call(node, kind, one, made, params, settings=self._settings, setup=self._setup)
         return self._with(node)
 
     # -- several chains -----------------------------------------------------------------------
@@ -408,12 +409,19 @@ def _one(function: Any, output: Any, signals: Mapping[str, Any], kind: str) -> t
     """The function of a verb that takes one, and what its result is called."""
     if function is None and len(signals) == 1:
         name, function = next(iter(signals.items()))
-        return function, output if isinstance(output, Mapping) else name if output is None else {name: output}
+        return function, _output(name, output)
     if function is None or signals:
         raise InvalidInput(
             f"{kind} takes one function.", hint=f"Like: {kind}(name=function), or {kind}(function, output=...)"
         )
     return function, output
+
+
+def _output(name: str, output: Any) -> Any:
+    """What a function makes that was given under a name: `output` tells other names, or the type alone."""
+    if output is None:
+        return name
+    return output if isinstance(output, str | Mapping | Sequence) else {name: output}
 
 
 def _natural(count: Any, verb: str) -> int:
