@@ -544,6 +544,8 @@ def _within(limit: int, value: int, work: Callable[[], None]) -> int:
     """0 when the work was done, 3 when it was refused by name; anything else is wrong."""
 
     def limited() -> None:
+        if limit == resource.RLIMIT_NOFILE:
+            _fill_gaps(value)
         resource.setrlimit(limit, (value, resource.getrlimit(limit)[1]))
         try:
             work()
@@ -551,6 +553,14 @@ def _within(limit: int, value: int, work: Callable[[], None]) -> int:
             os._exit(3)
 
     return in_child(limited)
+
+
+def _fill_gaps(below: int) -> None:
+    """The limit is of numbers: free ones under those in use must not count as room."""
+    highest = max(int(name) for name in os.listdir("/proc/self/fd"))
+    while (opened := os.open(os.devnull, os.O_RDONLY)) < min(highest, below):
+        pass
+    os.close(opened)
 
 
 def _add_and_commit(root: Path) -> None:

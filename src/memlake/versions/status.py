@@ -40,7 +40,7 @@ class _Scan:
         self._rows = {row[0]: row for row in local.stats()}
         try:
             self._folders = _folders_of(self._rows)
-        except TypeError as error:  # a flipped bit can make SQLite hand out any type
+        except (AttributeError, TypeError) as error:  # a flipped bit can make SQLite hand out any type
             raise Corrupt("local.db is damaged: a path is no text.", hint="Run memlake fsck.") from error
         self._changes: list[Change] = []
         self._untracked: list[str] = []
