@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -258,6 +261,44 @@ def test_recall_helps_what_waits_for_a_vector_along_after_it_has_printed(
     assert run("memory", "stats", "--json").json["stats"]["waiting"] == 1
     assert process("recall", "Lisbon").returncode == 0
     assert run("memory", "show", full, "--json").json["memory"]["has_embedding"]
+
+
+def test_the_first_recall_after_a_remember_finds_by_meaning(run: Run, repo: Path) -> None:
+    run("config", "embedding.provider", "test")
+    run("config", "embedding.flush_seconds", "30")  # the worker would wait longer than any command here lives
+    stored(run, "Ada works from Lisbon", "--on-conflict", "add")
+    found = run("recall", "--mode", "semantic", "Ada worked in Lisbon", "--json").json
+    assert (found["mode"], found["notes"]) == ("semantic", [])
+    assert found["hits"][0]["why"]["vectors"] > 0
+
+
+def test_recall_does_not_wait_for_a_service_that_accepts_and_never_answers(
+    run: Run, repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored(run, "Ada works from Lisbon")
+    monkeypatch.setattr("memlake.memories.asking.PATIENCE", 0.3)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        run("config", "embedding.provider", "ollama")
+        run("config", "embedding.url", f"http://127.0.0.1:{silent.getsockname()[1]}")
+        begun = time.monotonic()
+        assert "did not answer within 0.3 s" in run("recall", "Lisbon").err
+        assert time.monotonic() - begun < 3
+
+
+def test_recall_leaves_a_service_that_answers_the_query_and_nothing_after_it(
+    run: Run, repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("config", "embedding.provider", "test")
+    run("config", "embedding.flush_seconds", "30")
+    stored(run, "Ada works from Lisbon", "--on-conflict", "add")
+    goes_on = threading.Event()
+    monkeypatch.setattr("memlake.memories.memories.Memories.catch_up", lambda _memories: None)  # as of a service
+    monkeypatch.setattr("memlake.memories.memories.Memories.embed_pending", lambda *_: goes_on.wait(20) and 0)
+    monkeypatch.setattr("memlake.cli.recalls._LONGEST", 0.3)
+    begun = time.monotonic()
+    assert "Lisbon" in run("recall", "Lisbon").out
+    assert time.monotonic() - begun < 3
+    goes_on.set()
 
 
 EVIL = "evil \x1b[31mred\x1b]0;title\x07 \u202etxt\nsecond line\r\x9b2J"

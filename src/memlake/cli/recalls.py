@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -31,6 +32,7 @@ _INDENT = " " * 6
 _AROUND = 80  # characters shown around what a hit says
 _SHORT = 6  # characters of the end of an id that may stand for it
 _AFTERWARDS = 0.1  # seconds for memories that wait for a vector, once the answer is printed
+_LONGEST = 5.0  # seconds of a recall as a whole: an embedder that accepts and never answers is left
 _FEW = 64  # waiting memories up to which a short-lived process is a help; more are work for a server or an agent
 
 
@@ -74,6 +76,9 @@ def recall(memories: Memories, screen: Screen, /, *, query: str, agents: tuple[s
     explain, max_tokens, as_json = (given.pop(name) for name in ("explain", "max_tokens", "as_json"))
     asked = parts.searching.Query(query, agent_id=agents or "*", **given)
     begun = time.perf_counter()
+    if query.strip() and asked.mode != "keyword":
+        with suppress(Error):  # the search says what is wrong
+            memories.catch_up()
     hits = memories.search(asked)
     took = time.perf_counter() - begun
     kept = hits[: parts.searching.fitting((len(hit["content"]) + _AROUND for hit in hits), max_tokens)]
@@ -91,7 +96,9 @@ def recall(memories: Memories, screen: Screen, /, *, query: str, agents: tuple[s
     _tell(
         screen, hits, len(kept), plan=f"{hits.mode} on {memories.ground.branch}, {took * 1e3:.0f} ms" if explain else ""
     )
-    _embed_some(memories)
+    helper = threading.Thread(target=_embed_some, args=(memories,), daemon=True)
+    helper.start()
+    helper.join(max(0.0, _LONGEST - (time.perf_counter() - begun)))
 
 
 def _tell(screen: Screen, hits: Hits, kept: int, *, plan: str) -> None:

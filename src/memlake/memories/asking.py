@@ -20,9 +20,13 @@ class Asker:
         self._seconds = min(seconds, PATIENCE)
         self._late: _Question | None = None
 
+    def is_late(self) -> bool:
+        """Whether an answer is still owed that nobody waits for."""
+        return self._late is not None and self._late.is_alive()
+
     def ask(self, embedder: Embedder, text: str) -> Any:
         """The vector, or None for a text the model cannot read; an Error, whatever the embedder did."""
-        if self._late is not None and self._late.is_alive():
+        if self.is_late():
             raise Unavailable(f"the embedder {embedder.name} still has not answered an earlier search.")
         question = _Question(embedder, text)
         question.start()

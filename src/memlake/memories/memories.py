@@ -231,6 +231,11 @@ class Memories:
         """Embed one batch of what waits, here and now; returns how many."""
         return embedding.embed_some(self.shared.sources, most) if self.shared.embedder() is not None else 0
 
+    def catch_up(self, most: int = 32) -> None:
+        """Before a search: give the few that wait their vectors, where no service is asked. More are left to others."""
+        if self.shared.embeds_here() and 0 < searching.count_waiting(self.ground) <= most:
+            self.embed_pending(most)
+
     def waiting(self) -> int:
         """How many memories wait for their vector."""
         return embedding.count_waiting(self.shared.index)

@@ -62,8 +62,12 @@ class Shared:
             return found
 
     def is_embedder_open(self) -> bool:
-        """Whether the configured embedder was used already, so that using it again costs no start."""
-        return self._embedders.get(self.wanted) is not None
+        """Whether the configured embedder was used already and owes no answer: using it again costs no start."""
+        return self._embedders.get(self.wanted) is not None and not self._asker.is_late()
+
+    def embeds_here(self) -> bool:
+        """Whether what is configured embeds on this machine, and asks no service."""
+        return self.wanted != "none" and later.embedders.on_this_machine(self.wanted)
 
     def vector_of(self, text: str) -> tuple[str, Any] | None:
         """The vector of a query by the model whose vectors serve now; None when there is none, or it cannot read it."""

@@ -367,6 +367,13 @@ def has_vector(ground: Ground, memory_id: str, model: str) -> bool:
     return ground.index.has_vector(key, model)
 
 
+@healing.heals
+def count_waiting(ground: Ground) -> int:
+    """How many memories have no vector yet, those counted in that the index had not seen."""
+    following.follow(ground.here.history, ground.index, ground.branch)
+    return embedding.count_waiting(ground.index)
+
+
 def past_values(ground: Ground, memory: Memory) -> list[dict[str, Any]]:
     """Earlier contents of a memory in the shape agents know: value and the time it was replaced."""
     listed = [past for past in memory.metadata.get("history", ()) if isinstance(past, dict)]
