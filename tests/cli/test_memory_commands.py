@@ -301,6 +301,13 @@ def test_recall_leaves_a_service_that_answers_the_query_and_nothing_after_it(
     goes_on.set()
 
 
+def test_config_refuses_an_embedder_that_is_not_there_and_an_address_that_is_none(run: Run, repo: Path) -> None:
+    said = run("config", "embedding.provider", "bogus", code=None).err
+    assert "bogus" in said and "local" in said and run("config", "embedding.provider").out == "none\n"
+    assert "embedding.url" in run("config", "embedding.url", "not a url", code=None).err
+    assert "embedding.url=\n" in run("config", "--list").out
+
+
 EVIL = "evil \x1b[31mred\x1b]0;title\x07 \u202etxt\nsecond line\r\x9b2J"
 
 

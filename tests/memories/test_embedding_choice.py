@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import memlake as ml
+from memlake.errors import InvalidInput
 from memlake.memories.memories import Draft
 from memlake.memories.searching import Query
 
@@ -65,3 +66,37 @@ def test_a_search_says_what_still_waits_for_its_vector(tmp_path: Path) -> None:
         assert memories.search(Query("tea", mode="keyword")).notes == ()
         assert memories.embed_pending() == 1
         assert memories.search(Query("tea")).notes == ()
+
+
+@pytest.mark.parametrize(
+    ("key", "bad"),
+    [
+        ("embedding.provider", "bogus"),
+        ("embedding.provider", ""),
+        ("embedding.url", "not a url"),
+        ("embedding.url", "http://host:port"),
+        ("embedding.url", "ftp://host"),
+        ("embedding.url", "http://me:secret@host"),
+    ],
+)
+def test_what_no_embedder_can_be_opened_with_is_refused_when_it_is_set(repo: ml.Repo, key: str, bad: str) -> None:
+    before = repo.config_get(key)
+    with pytest.raises(InvalidInput, match=f"{key} was not changed") as caught:
+        repo.config_set(key, bad)
+    assert "secret" not in caught.value.message and repo.config_get(key) == before
+
+
+@pytest.mark.parametrize(
+    ("key", "good"),
+    [
+        ("embedding.provider", "openai:text-embedding-3-large"),
+        ("embedding.provider", "sentence-transformers"),  # its model may follow in embedding.model
+        ("embedding.url", "localhost:11434"),
+        ("embedding.url", "https://[::1]:8080/v1"),
+    ],
+)
+def test_what_an_embedder_can_be_opened_with_is_taken_and_taken_out(repo: ml.Repo, key: str, good: str) -> None:
+    repo.config_set(key, good)
+    assert repo.config_get(key) == good
+    repo.config_set(key, None)
+    assert repo.config_get(key) != good

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import memlake as ml
+from memlake import config
 from memlake.index import waiting
 from memlake.memories import asking
 from memlake.memories.memories import Draft, Memories
@@ -156,7 +157,7 @@ def test_a_model_that_is_not_installed_yet_embeds_what_was_stored_before_it_was(
 def test_a_setting_that_names_no_provider_leaves_words_and_says_so(root: Path) -> None:
     with ml.open(root) as repo:
         repo.memories().store(Draft("tea"))
-        repo.config_set("embedding.provider", "nonesuch")
+        config.set_value(repo.dir, "embedding.provider", "nonesuch")
     with ml.open(root) as repo:
         repo.memories().store(Draft("more tea"))
         hits = repo.memories().search(Query("tea"))
@@ -178,7 +179,7 @@ def test_old_vectors_serve_until_the_new_ones_are_complete_and_are_then_removed(
         with ml.open(root) as repo:
             stored = store_numbered(repo.memories(), range(COUNT))
             assert repo.memories().wait(20)
-            repo.config_set("embedding.provider", "next")
+            config.set_value(repo.dir, "embedding.provider", "next")
         with ml.open(root) as repo:
             memories = repo.memories()
             memories.shared.worker.close()
@@ -206,7 +207,7 @@ def test_files_of_an_old_model_that_a_crash_left_are_removed_by_the_next_process
             assert repo.memories().wait(20)
             left = vector_folders(root)[0]
             shutil.copytree(index_folder(root) / "vectors" / left, root / "left")
-            repo.config_set("embedding.provider", "next")
+            config.set_value(repo.dir, "embedding.provider", "next")
         with ml.open(root) as repo:
             assert repo.memories().wait(20)
         shutil.copytree(root / "left", index_folder(root) / "vectors" / left, dirs_exist_ok=True)

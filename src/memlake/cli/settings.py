@@ -6,6 +6,7 @@ import click
 from click.shell_completion import get_completion_class
 
 from memlake import config as store
+from memlake import memories
 from memlake.cli.arguments import completing, json_option, pass_screen
 from memlake.cli.codes import exiting
 from memlake.cli.screen import Screen
@@ -44,6 +45,7 @@ def config(screen: Screen, /, *, key: str | None, value: str | None, of_user: bo
     elif how["unset"]:
         return 0 if store.set_value(folder, key, None, where) else _NOT_SET
     elif value is not None:
+        memories.embedders.check_setting(key, value)
         store.set_value(folder, key, value, where)
     else:
         with exiting(1, InvalidInput):

@@ -128,6 +128,8 @@ class Opened:
         return config.get_value(self.dir, key)
 
     def config_set(self, key: str, value: str | None, *, user: bool = False) -> None:
+        if value is not None:
+            memories.embedders.check_setting(key, str(value))
         config.set_value(self.dir, key, value, "user" if user else "repo")
 
     def config_list(self) -> dict[str, str]:

@@ -5,6 +5,6 @@ are imported inside the functions that need them.
 """
 
 from memlake.memories.embedders.checked import Embedder, checked
-from memlake.memories.embedders.providers import PROVIDERS, missing, on_this_machine, open_embedder
+from memlake.memories.embedders.providers import PROVIDERS, check_setting, missing, on_this_machine, open_embedder
 
-__all__ = ["PROVIDERS", "Embedder", "checked", "missing", "on_this_machine", "open_embedder"]
+__all__ = ["PROVIDERS", "Embedder", "check_setting", "checked", "missing", "on_this_machine", "open_embedder"]

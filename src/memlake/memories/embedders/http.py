@@ -36,8 +36,9 @@ class Endpoint:
 
     def __post_init__(self) -> None:
         try:
-            parts = urlsplit(self.url)
-        except ValueError:  # a bracket that does not close
+            parts = urlsplit("" if any(map(str.isspace, self.url)) else self.url)
+            _ = parts.port
+        except ValueError:  # a bracket that does not close, a port that is no number
             parts = urlsplit("")
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise InvalidInput(f"embedding.url takes an address as https://host/..., for {self.provider}.")

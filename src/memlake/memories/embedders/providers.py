@@ -35,6 +35,17 @@ def missing(name: str) -> str:
     return local.MISSING if name == "local" and not local.installed() else ""
 
 
+def check_setting(key: str, value: str) -> None:
+    """Refuse a setting that no embedder could be opened with. Whether it answers shows at the first text."""
+    try:
+        if key == "embedding.provider":
+            _parts(value, Settings())
+        elif key == "embedding.url" and value:
+            Endpoint("a provider", _whole(value))
+    except InvalidInput as error:
+        raise InvalidInput(f"{error.message} {key} was not changed.", hint=error.hint) from None
+
+
 def on_this_machine(name: str) -> bool:
     """Whether texts stay in this process: no service is asked, not even one at an address of this machine."""
     return name.partition(":")[0] not in APIS
@@ -55,9 +66,13 @@ def _service(provider: str, model: str, settings: Settings) -> Service:
     url = settings.embedding_url or config.outside(api.url_name) or api.url
     endpoint = Endpoint(
         provider,
-        url if "://" in url else f"http://{url}",  # OLLAMA_HOST is often host:port
+        _whole(url),
         key_name=api.key_name,
         key=config.outside(api.key_name),
         timeout=settings.embedding_timeout,
     )
     return Service(endpoint, model, batch_size=settings.embedding_batch_size)
+
+
+def _whole(url: str) -> str:
+    return url if "://" in url else f"http://{url}"  # OLLAMA_HOST is often host:port
