@@ -62,3 +62,11 @@ def test_any_text_has_words_and_none_is_too_long(text: str) -> None:
 def test_likeness_is_high_for_a_misspelling_and_low_for_another_word() -> None:
     close = terms.likeness(terms.grams("enterprise"), terms.grams("enterprize"))
     assert close > 0.6 > 0.3 > terms.likeness(terms.grams("enterprise"), terms.grams("segment"))
+
+
+def test_an_emoji_is_a_word_of_its_own_wherever_it_stands() -> None:
+    party = terms.query_words("\U0001f389")
+    assert len(party) == 1 and party != terms.query_words("\U0001f38a")
+    assert terms.words("party\U0001f389\U0001f389") == ["parti", *party, *party]
+    assert terms.words("\u2714\ufe0f done") == [*terms.query_words("\u2714"), "done"]
+    assert terms.words("20\u00b0C") == ["20", "c"]

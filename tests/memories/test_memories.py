@@ -514,6 +514,11 @@ def test_a_search_by_meaning_before_the_first_vector_is_by_words(tmp_path: Path)
         assert found.notes == ("Searched by words only: no memory has its vector yet.",)
 
 
+def test_an_emoji_finds_what_has_it(memories: Memories) -> None:
+    memories.store_many([Draft("release day \U0001f389"), Draft("sad day \U0001f622"), Draft("a day")])
+    assert contents(memories, "\U0001f389") == ["release day \U0001f389"]
+
+
 # -- branches and the past ------------------------------------------------------------------------
 
 

@@ -2,6 +2,7 @@
 
 Words are folded and stemmed by SQLite's own tokenizer (unicode61 and Porter). Chinese, Japanese and Korean have no
 spaces, so runs of their characters become single characters and pairs; `camelCase` is indexed whole and in parts.
+An emoji is a word of its own.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ ASKED, MOST_ASKED = 8192, 256  # characters and words of a query that count: eac
 LONGEST = 40  # characters of a word that count; base64 and the like would fill the index
 _CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003134f"
 _RUN = re.compile(f"[{_CJK}]+")
+_SIGN = re.compile("[\u2600-\u27bf\U0001f000-\U0001faff]")  # emoji, to the tokenizer a gap between words
 _CAMEL = re.compile(r"\b[^\W\d_]*[a-z0-9][A-Z]\w*")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _STOP = (
@@ -51,6 +53,8 @@ def words(text: str) -> list[str]:
 def _stems(text: str) -> list[str]:
     if _CAMEL.search(text):
         text = _CAMEL.sub(lambda found: f"{found[0]} {_HUMP.sub(' ', found[0])}", text)
+    if not text.isascii():
+        text = _SIGN.sub(_private_letter, text)
     found = _tokenizer()(
         text.encode("utf-8", "replace"),
         apsw.FTS5_TOKENIZE_DOCUMENT,
@@ -122,6 +126,11 @@ def _pairs(run: re.Match[str]) -> str:
     """For a query: pairs only, where there are any; single characters would match far too much."""
     text = run[0]
     return f" {' '.join(text[i : i + 2] for i in range(len(text) - 1)) or text} "
+
+
+def _private_letter(sign: re.Match[str]) -> str:
+    """A word of one letter for private use: the tokenizer takes those for letters, and no text has them."""
+    return f" {chr(0x100000 | ord(sign[0]) & 0xFFFF)} "
 
 
 def _tokenizer() -> Tokenizer:
