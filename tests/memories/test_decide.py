@@ -311,6 +311,51 @@ def test_what_cannot_hold_beside_the_old_one_still_takes_its_place(old: str, new
     assert decide(old, new) == "conflict"
 
 
+@pytest.mark.parametrize(
+    ("action", "rule", "old", "new"),
+    [
+        ("conflict", "uses-now", "I use Zulip", "I now use Discord"),
+        ("conflict", "uses-now", "User uses yarn", "User now uses bun"),
+        ("conflict", "uses-now", "I use Safari as my browser", "I now use Brave"),
+        ("conflict", "uses-now", "I use Anki as my trainer", "I now use Mochi as my trainer"),
+        ("conflict", "uses-now", "我用 Emacs", "我现在用 Helix"),
+        ("conflict", "uses-now", "用户使用 Zulip", "用户改用 Discord"),
+        ("coexist", "uses-unsure", "User uses Frobnix", "User now uses Wibble"),
+        ("coexist", "uses-unsure", "我用 Frobnix", "我现在用 Wibble"),
+    ],
+)
+def test_what_is_used_now_takes_the_place_of_its_own_kind_alone(action: str, rule: str, old: str, new: str) -> None:
+    decision = decide(old, new)
+    assert (decision, decision.rule) == (action, rule)
+    assert needs_review(decision) is (action == "coexist")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("I use Zulip", "I use Discord"),
+        ("I use Zulip", "I now use Brave"),
+        ("Lena uses Zulip", "I now use Discord"),
+        ("I use Zulip at work", "I now use Discord at home"),
+        ("我用 Emacs", "我现在用 Zulip"),
+    ],
+)
+def test_what_is_used_beside_or_by_another_leaves_the_old_one_alone(old: str, new: str) -> None:
+    assert decide(old, new) in {"coexist", "add"}
+
+
+def test_an_unknown_tool_far_in_meaning_is_no_doubt() -> None:
+    assert not needs_review(decide("User uses Frobnix", "User now uses Wibble", cosine=0.1))
+
+
+def test_what_has_one_value_at_a_time_is_merged_with_nothing() -> None:
+    assert decide("User prefers dark tabs in the browser", "I use Brave as my browser") == "coexist"
+
+
+def test_a_liking_of_one_place_does_not_say_all_of_the_liking() -> None:
+    assert decide("User prefers large print in the browser", "User prefers large print") == "coexist"
+
+
 def test_a_merged_memory_does_not_grow_without_end() -> None:
     text = "heron rules: a1; b2; c3; d4"
     assert decide(text, "heron rules: e5").rule == "collected-apart"

@@ -253,6 +253,13 @@ def test_an_update_keeps_what_was_said_before(memories: Memories) -> None:
     assert contents(memories, "1111") == []
 
 
+def test_what_is_used_now_finds_what_it_replaces_without_a_word_in_common(memories: Memories) -> None:
+    first = memories.remember(Draft("I use VS Code"))
+    memories.remember(Draft("User writes long letters to Kim"))
+    second = memories.remember(Draft("I now use Neovim"))
+    assert (second.decision, second.memory_id) == ("conflict", first.memory_id)
+
+
 def test_a_correction_becomes_the_memory_and_the_old_value_its_history(memories: Memories) -> None:
     first = memories.remember(Draft("User phone: 1111"))
     second = memories.remember(Draft("My phone is actually 2222"))

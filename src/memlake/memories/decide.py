@@ -14,6 +14,7 @@ from memlake.memories.likings import preference
 from memlake.memories.pairs import Pair, Verdict, part
 from memlake.memories.parts import settle
 from memlake.memories.phrases import READ, Phrase, plain
+from memlake.memories.using import now_uses
 from memlake.memories.wording import vague
 
 __all__ = ["Decision", "decide", "needs_review", "vague"]
@@ -22,6 +23,7 @@ __all__ = ["Decision", "decide", "needs_review", "vague"]
 RULES = (
     rules.other_context,
     preference,
+    now_uses,
     rules.attribute,
     rules.negation,
     rules.correction,
@@ -42,6 +44,7 @@ UNSURE = {
     "swapped-unsure",
     "negation-unsure",
     "attribute-narrowed",
+    "uses-unsure",
     "parts-unsure",
     "many-parts",
 }

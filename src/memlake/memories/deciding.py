@@ -17,6 +17,7 @@ from memlake.memories.ground import Ground
 from memlake.memories.outcome import AGENT_CONFLICT, AGENT_SAME, Outcome, elsewhere
 from memlake.memories.record import Memory
 from memlake.memories.searching import Query
+from memlake.memories.using import rivals
 
 WAYS = ("decide", "add", "ask")
 _NEAR = 8  # old memories a new one is held against
@@ -76,6 +77,8 @@ def _near(ground: Ground, new: Memory) -> list[searching.Hit]:
     found = searching.search(ground, query)
     if any(hit["agent_id"] not in searching.own(new.agent_id) for hit in found):
         found += searching.search(ground, query._replace(agent_id=searching.own(new.agent_id)))
+    if named := rivals(new.content):  # what is used now and what it replaces may share no word
+        found += searching.search(ground, query._replace(text=named, mode="keyword"))
     return list({hit["memory_id"]: hit for hit in reversed(found)}.values())[::-1]
 
 

@@ -83,7 +83,14 @@ AS_A = re.compile(
     r"^(?P<value>.+?) (?:as|for) (?:(?:my|his|her|their|our|the|a|an|main|primary|default) )*(?P<key>[\w ]+?)\W*$",
     re.IGNORECASE,
 )
-KIND = {name: re.compile(rf"^(?:the )?(?:{names})\b", re.IGNORECASE) for name, names in lexicon.KINDS.items()}
+OWN = re.compile(r" as (?:(?:my|his|her|their|our|main|primary|default) )+[\w-]+\W*$", re.IGNORECASE)
+
+
+def _kinds(table: dict[str, str]) -> dict[str, re.Pattern[str]]:
+    return {name: re.compile(rf"^(?:the )?(?:{names})\b", re.IGNORECASE) for name, names in table.items()}
+
+
+KIND, RIVAL = _kinds(lexicon.KINDS), _kinds(lexicon.RIVALS)
 
 
 @dataclass(frozen=True)
@@ -177,10 +184,17 @@ def _single(key: str) -> bool:
 
 def _used(value: str) -> tuple[str, str]:
     """`Neovim as my editor` is (editor, Neovim); `Postgres` is (database, Postgres); else nothing is known."""
+    named = used_as(value)
+    kinds = ((name, value) for name, pattern in KIND.items() if pattern.match(value))
+    return named if named[0] else next(kinds, ("", value))
+
+
+def used_as(value: str) -> tuple[str, str]:
+    """What it is used as, when there is one such thing at a time: `as my browser`, `for the editor`."""
     named = AS_A.match(value)
-    if named and _single(named["key"].split()[-1]):
+    if named and (_single(named["key"].split()[-1]) or OWN.search(value)):
         return stem(named["key"].split()[-1].lower()), named["value"]
-    return next(((name, value) for name, pattern in KIND.items() if pattern.match(value)), ("", value))
+    return "", value
 
 
 def _key_value(said: str) -> Frame | None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 
 from memlake.memories import lexicon
-from memlake.memories.frames import Frame
+from memlake.memories.frames import Frame, find_frame
 from memlake.memories.pairs import Pair, Verdict
 from memlake.memories.phrases import Phrase, content, stem
+from memlake.memories.using import used
 
 MOST_PARTS = 4  # a merged memory of more parts mixes too much; the new one is kept beside it instead
 MOST_UNLIKE = 2  # ... under a key as wide as `User preference`, of parts that share no word
@@ -63,12 +64,20 @@ def complementary(pair: Pair) -> Verdict | None:
     old, new = (_of_user(phrase) for phrase in (pair.old, pair.new))
     if not old or not new or pair.apart:
         return None
+    if _changes(pair.old) or _changes(pair.new):
+        return None
     topic = (Phrase(old).bag & Phrase(new).bag) - LIGHT
     if not topic or len(members(old)) >= MOST_PARTS or _same_verb_other_name(pair):
         return None
     return Verdict(
         "merge", "complementary", "They add to each other on one subject.", f"User: {'; '.join(members(old))}; {new}"
     )
+
+
+def _changes(phrase: Phrase) -> bool:
+    """What has one value at a time stays a memory of its own, or its next value would not find it."""
+    frame = find_frame(phrase)
+    return used(phrase) is not None or (frame is not None and frame.shape == "state")
 
 
 def _of_user(phrase: Phrase) -> str:

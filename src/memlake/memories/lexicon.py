@@ -125,7 +125,7 @@ EXPLICIT = re.compile(
     "|更正|纠正|糾正|应该是|應該是|^不对|^不對|^错了|^錯了"
 )
 # Verbs of change and use: sharing one of them does not make two memories speak of the same thing.
-LIGHT = _words("use change switch move migrate like prefer want get make go start stop have")
+LIGHT = _words("use change switch move migrate like prefer want get make go start stop have 我 用 户 现 在 是 了 的")
 # With one of these a sentence no longer says that the thing is so.
 INTENTIONS = _words(
     """want wants wanted plan plans planned planning hope hopes hoped try tries tried trying intend intends might may
@@ -178,6 +178,16 @@ KINDS = {
     "editor": "vscode|vs code|visual studio code|neovim|nvim|vim|emacs|sublime(?: text)?|intellij|pycharm|zed|helix",
     "shell": "bash|zsh|fish|powershell|nushell",
     "database": "postgres|postgresql|mysql|mariadb|sqlite|mongodb|oracle|duckdb|sql server",
+}
+# Kinds of which one may work with several: only who says that something is used now has changed.
+RIVALS = {
+    "browser": "chrome|google chrome|chromium|firefox|safari|edge|microsoft edge|brave|opera|vivaldi|arc",
+    "package manager": "npm|pnpm|yarn|bun",
+    "dependency manager": "pip|poetry|pipenv|pdm|uv|conda",
+    "chat": "slack|teams|microsoft teams|discord|mattermost|zulip|signal|telegram|whatsapp|微信|钉钉|飞书",
+    "linter": "ruff|flake8|pylint|eslint|biome",
+    "notebook": "notion|obsidian|evernote|logseq|onenote",
+    "test runner": "pytest|nose|unittest|jest|vitest|mocha",
 }
 # What is said of the kind is said of each member: where there is no person, there is no man.
 IS_A = {

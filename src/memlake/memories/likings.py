@@ -43,6 +43,8 @@ def _alike(pair: Pair, old: Frame, new: Frame) -> Verdict | None:
         return Verdict("conflict", "preference-turned", "What came second is now preferred.")
     if after == before:
         return _reasons(pair, old, new)
+    if after < before and WHERE.search(old.value.text.lower()) and not WHERE.search(new.value.text.lower()):
+        return Verdict("coexist", "other-situation", "One is liked there, the other anywhere.")
     if after < before:
         return None  # the old one says all of it: containment decides
     if before < after and _list_grew(old.value.text, new.value.text):
