@@ -381,6 +381,13 @@ def test_a_memory_of_very_many_facts_is_never_overwritten() -> None:
         ("conflict", "例会在周一", f"更正{WIDE}例会在周四"),
         ("conflict", "例会在周一", "错了。例会在周四"),
         ("conflict", "项目使用Redis", "其实项目使用Kafka"),
+        ("conflict", "评审在周一", "评审改到周五"),
+        ("conflict", "评审在周一", "评审推迟到周五"),
+        ("add", "评审在周一", "面试改到周五"),
+        ("conflict", "用户喜欢用德文写日记", "用户喜欢用法文写日记"),
+        ("conflict", "请用日语回答", "请用英语回答。"),
+        ("coexist", "用户会说德语", "用户会说法语"),
+        ("coexist", "用户喜欢用德文写日记", "用户喜欢用法文写邮件"),
         ("coexist", "用户的妹妹住在伯尔尼", "不对, 用户住在苏黎世"),
         ("skip", f"用户电话{WIDE}1111", "用户电话: 1111"),
         ("skip", "用户喜欢咖啡。", "用户喜欢咖啡"),
@@ -395,6 +402,15 @@ def test_other_scripts_have_duplicates_keys_and_negation(action: str, old: str, 
 @pytest.mark.parametrize("led_in", ["不对, ", "其实", f"更正{WIDE}", f"纠正{WIDE}", "不对\uff0c"])
 def test_a_correction_in_chinese_stands_without_what_led_in(led_in: str) -> None:
     assert decide("用户住在伯尔尼", f"{led_in}用户住在苏黎世").text == "用户住在苏黎世"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("评审在周一", "评审在周五"), ("用户3月1日体检", "用户3月9日体检"), ("发布在3月1日", "发布推迟到3月9日")],
+)
+def test_another_day_in_chinese_keeps_both_and_is_in_doubt(old: str, new: str) -> None:
+    decision = decide(old, new)
+    assert decision == "coexist" and needs_review(decision)
 
 
 def test_two_likings_in_chinese_are_both_kept() -> None:

@@ -28,6 +28,7 @@ RULES = (
     rules.negation,
     rules.correction,
     rules.opposite,
+    rules.unspaced,
     rules.swapped,
     joining.same,
     joining.contained,

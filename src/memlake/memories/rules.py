@@ -29,6 +29,11 @@ FOR_ONE = re.compile(r"\bfor ([A-Z]\w+)")
 ACTS = frozenset(map(stem, lexicon.ACTS))
 DAY = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}")
 SCOPE = re.compile(r"[\s,(]+(?:but )?(?:only )?(?:for|when|while|during|if|unless|except|under)\b", re.IGNORECASE)
+# What something is written in, which is one at a time; who speaks one language may speak another.
+CJK_WRITTEN = re.compile(
+    "(?<=[用以])(?:[中英日法德俄韩泰]|汉|西班牙|葡萄牙|意大利|阿拉伯)[文语語](?=[写寫回答编編记記交提说明])"
+)
+CJK_DAY = re.compile("(?:周|週|星期|礼拜|禮拜)[一二三四五六日天]|[0-9]{1,2}月[0-9]{1,2}[日号號]")
 NONE = re.compile(r"^(?:no|there (?:is|are|was|were) no)\b|\bnobody\b|\bnone\b")
 NAMED = re.compile(r"((?:(?:in|at|on|by|from|an?|the) )*)[A-Z][\w.-]*(?:[ ,]+[A-Z][\w.-]*)*$")
 
@@ -216,6 +221,20 @@ def opposite(pair: Pair) -> Verdict | None:
         return None
     said = " / ".join(as_written(pair.opposites, pair.old, pair.new))
     return Verdict("conflict", "opposite", f"They differ in opposites: {said}.")
+
+
+def unspaced(pair: Pair) -> Verdict | None:
+    """The same sentence in a script without spaces, with another language to write in, or another day."""
+    if pair.old.text.isascii() or pair.new.text.isascii():
+        return None
+    old, new = pair.old.text.rstrip("。.!"), pair.new.text.rstrip("。.!")
+    was, came = CJK_WRITTEN.findall(old), CJK_WRITTEN.findall(new)
+    if was != came and CJK_WRITTEN.sub("", old) == CJK_WRITTEN.sub("", new) and len(was) == len(came):
+        return Verdict("conflict", "swapped-value", f"{'、'.join(was)} became {'、'.join(came)} in the same sentence.")
+    was, came = CJK_DAY.findall(old), CJK_DAY.findall(new)
+    if was != came and CJK_DAY.sub("", old) == CJK_DAY.sub("", new) and len(was) == len(came):
+        return Verdict("coexist", "swapped-unsure", "Another day: it may be one or the other, or both.")
+    return None
 
 
 def swapped(pair: Pair) -> Verdict | None:
