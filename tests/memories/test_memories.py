@@ -544,6 +544,27 @@ def test_a_branch_of_memory_is_its_own_until_it_is_merged(memories: Memories) ->
     assert memories.merge_branch("draft").changed == 0
 
 
+@pytest.mark.parametrize(
+    ("ours", "theirs", "rule"),
+    [
+        ("Font size is 12", "Font size is 14", "attribute-value"),
+        ("The backup runs nightly", "Backups run nightly", "same-meaning"),
+        ("Font size is 12", "Kim sings alto", None),
+    ],
+)
+def test_what_a_merge_brings_against_what_is_here_is_kept_and_in_doubt(
+    memories: Memories, ours: str, theirs: str, rule: str | None
+) -> None:
+    memories.store(Draft("a start"))
+    memories.create_branch("draft")
+    memories.on("draft").remember(Draft(theirs))
+    memories.remember(Draft(ours))
+    memories.merge_branch("draft")
+    assert {memory.content for memory in memories.listed(Query())} == {"a start", ours, theirs}
+    told = [(doubt.new.content, doubt.old.content, doubt.rule) for doubt in memories.conflicts()]
+    assert told == ([(theirs, ours, rule)] if rule else [])
+
+
 @pytest.mark.parametrize(("strategy", "left"), [("branch_wins", "tea: green"), ("main_wins", "tea: black")])
 def test_a_memory_changed_on_both_sides_goes_to_whom_the_strategy_says(
     memories: Memories, strategy: str, left: str

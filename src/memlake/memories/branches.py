@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from memlake.errors import Conflict, InvalidInput, NotFound
-from memlake.memories import keeping, living, record, sides
+from memlake.memories import arriving, keeping, living, record, sides
 from memlake.memories.ground import Ground
+from memlake.memories.record import Memory
 from memlake.objects import layout
 from memlake.records import Commit, Entry
 from memlake.records import Conflict as Met
@@ -103,6 +104,7 @@ def merge(ground: Ground, name: str, strategy: str = "branch_wins") -> MergedBra
         raise InvalidInput(f"strategy is one of {', '.join(STRATEGIES)}, not {strategy!r}. Nothing was merged.")
     history = ground.here.history
     living.check(ground.here, checked_name(name))
+    noted = _in_doubt(ground, name)
     with history.db.write():
         ours, theirs = ground.head(), refs.commit_of(history, refs.get(history.db, name)["memory"])
         if theirs is None or (ours is not None and is_ancestor(history, theirs, ours)):
@@ -113,10 +115,19 @@ def merge(ground: Ground, name: str, strategy: str = "branch_wins") -> MergedBra
             raise _asking(ground, name, outcome.conflicts)
         choice = "theirs" if strategy == "branch_wins" else "ours"
         chosen = tuple(conflict._replace(choice=choice) for conflict in outcome.conflicts)
-        edits = {**outcome.edits, **trees.decided(history, chosen)}
+        edits = {**arriving.with_notes(ground, outcome.edits, noted), **trees.decided(history, chosen)}
         made = _record(ground, name, (ours, theirs), edits)
     keeping.settle(ground)
     return MergedBranch(made.oid, len(edits), met)
+
+
+def _in_doubt(ground: Ground, name: str) -> dict[str, tuple[str, Memory]]:
+    """What would come and is in doubt; looked for before the merge holds the lock, since it may ask a model."""
+    history, ours = ground.here.history, ground.head()
+    theirs = refs.commit_of(history, refs.get(history.db, name)["memory"])
+    if ours is None or theirs is None or is_ancestor(history, theirs, ours) or is_ancestor(history, ours, theirs):
+        return {}  # what came after ours was held against it when it was remembered
+    return arriving.in_doubt(ground, trees.merge_commits(history, ours, theirs).edits)
 
 
 def _asking(ground: Ground, name: str, met: Sequence[Met]) -> Conflict:

@@ -71,6 +71,13 @@ def _verdict(ground: Ground, new: Memory, judge: Judge | None) -> Verdict:
     return _kept_apart(said["skip"]) if "skip" in said and not needs_review(best.decision) else best
 
 
+def in_doubt(ground: Ground, new: Memory) -> Verdict | None:
+    """The verdict on a memory from elsewhere that contradicts or repeats one that is here, or may."""
+    verdict = _verdict(ground, new, None)
+    unsure = needs_review(verdict.decision) or verdict.decision.rule in (AGENT_CONFLICT, AGENT_SAME)
+    return verdict if unsure or verdict.decision in ("skip", "replace", "conflict") else None
+
+
 def _near(ground: Ground, new: Memory) -> list[searching.Hit]:
     """The nearest memories of everybody, and enough of those the writer may change, all of one organisation."""
     query = Query(new.content[:2000], limit=_NEAR, org_id=new.org_id)

@@ -1,0 +1,38 @@
+"""What a merge brings, held against what is here. It changes neither: a doubt is noted on what came."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+
+from memlake.errors import Corrupt, NotFound, Purged
+from memlake.memories import deciding, keeping, record
+from memlake.memories.ground import Ground
+from memlake.memories.record import Memory
+from memlake.records import Entry
+
+ROOM = "memories/"
+MOST = 200  # memories of one merge that are held against others: each is a search
+Edits = Mapping[str, Entry | None]
+
+
+def in_doubt(ground: Ground, edits: Edits) -> dict[str, tuple[str, Memory]]:
+    """Those of a merge that say otherwise, or the same, as one that is here: path -> (object, the memory, noted)."""
+    came = [(path, entry) for path, entry in edits.items() if entry is not None and path.startswith(ROOM)]
+    found: dict[str, tuple[str, Memory]] = {}
+    for path, entry in [one for one in came if ground.entry(one[0]) is None][:MOST]:
+        with contextlib.suppress(Corrupt, Purged, NotFound):  # no memory, or none any more
+            noted = _noted(ground, record.decode(ground.here.history.objects.read(entry.oid)))
+            found |= {path: (entry.oid, noted)} if noted else {}
+    return found
+
+
+def _noted(ground: Ground, new: Memory) -> Memory | None:
+    met = None if new.review else deciding.in_doubt(ground, new)
+    return new._replace(review=met.decision.rule, related=(met.old.memory_id,)) if met and met.old else None
+
+
+def with_notes(ground: Ground, edits: Edits, noted: Mapping[str, tuple[str, Memory]]) -> dict[str, Entry | None]:
+    """The edits of a merge with the doubts noted; what changed since they were looked for stays as it is."""
+    same = {path: memory for path, (oid, memory) in noted.items() if (entry := edits.get(path)) and entry.oid == oid}
+    return {**edits, **{path: keeping.entry_of(ground.here.history, memory) for path, memory in same.items()}}
