@@ -344,6 +344,33 @@ def test_a_run_killed_within_its_first_second_leaves_most_of_it_to_the_next(ds: 
     assert calls() <= 100 - 32  # at least the first item
 
 
+def test_a_run_that_is_stopped_says_briefly_what_is_kept(ds: Datasets, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        textwrap.dedent(
+            """
+            import time
+            import memlake as ml
+            def slow(x):
+                with open("calls", "a") as file:
+                    file.write("x")
+                time.sleep(0.05)
+                return x + 1
+            ml.read_values(x=range(400)).settings(parallel=2).map(y=slow).save("made")
+            """
+        )
+    )
+    process = subprocess.Popen([sys.executable, str(script)], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    while not LOG.exists() or LOG.stat().st_size < 40:
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, told = process.communicate()
+    assert process.returncode == -signal.SIGINT and ds.all() == [], told
+    assert told.splitlines()[-1].startswith("KeyboardInterrupt: stopped") and "run it again" in told, told
+    assert told.count("Traceback") == 1 and "calling.py" not in told and "executors" not in told
+
+
 def test_what_was_not_recalled_says_why(ds: Datasets) -> None:
     numbers = ds.read_values(x=range(10)).save("numbers")
     lock = __import__("threading").Lock()

@@ -48,6 +48,7 @@ from memlake.reports import PurgeReport
 from memlake.versions import purging
 
 T = TypeVar("T")
+_STOPPED = "stopped before it was done. Finished rows of slow functions are remembered: run it again to go on."
 
 
 class Datasets:
@@ -154,6 +155,8 @@ class Datasets:
         try:
             with self.ground.parts.kept():
                 yield engine
+        except KeyboardInterrupt:  # the frames of the engine say nothing to who stopped it
+            raise KeyboardInterrupt(_STOPPED) from None
         except damage.SIGNS as error:
             sound = isinstance(error, Purged | RowFailed)
             found = None if sound else damage.found(self.ground.parts, self.ground.recall, chain.plan)

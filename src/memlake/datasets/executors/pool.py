@@ -59,7 +59,7 @@ class Pool:
                 with contextlib.suppress(Died):  # a map will see, and say it
                     worker.ready(EMPTY)
                     self.let_go(worker)
-        except (Died, Unavailable):
+        except (Died, Unavailable, OSError):  # the last: Python is ending, and has closed the pipes
             return
         finally:
             self._warming.release()
