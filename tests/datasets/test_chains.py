@@ -210,6 +210,19 @@ def test_files_of_no_rows_still_say_their_columns(ds: Datasets, rows: Chain, tmp
     assert (tmp_path / "none.csv").read_text().strip() == '"x","s"'
 
 
+def test_a_changed_file_comes_last_and_order_by_puts_it_back(ds: Datasets, tmp_path: Path) -> None:
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    for name in "abc":
+        (folder / name).write_text(name)
+    files = ds.read_storage(folder)
+    assert [one.name for one in files.to_values("file")] == ["a", "b", "c"]
+    (folder / "a").write_text("another")
+    files = ds.read_storage(folder)
+    assert [one.name for one in files.to_values("file")] == ["b", "c", "a"]
+    assert [one.name for one in files.order_by("file.path").to_values("file")] == ["a", "b", "c"]
+
+
 @pytest.mark.parametrize("to", ["to_csv", "to_parquet", "to_json", "to_jsonl"])
 def test_a_file_in_a_folder_that_is_not_there_is_refused_before_any_work(rows: Chain, tmp_path: Path, to: str) -> None:
     called: list[int] = []
@@ -288,6 +301,8 @@ WRONG: dict[str, tuple[Callable[[Chain, Datasets], Any], str]] = {
     "storage of an unknown type": (lambda _, d: d.read_storage(".", type="img"), "binary, text, image"),
     "dataset that is not there": (lambda _, d: d.read_dataset("nothing"), "no dataset 'nothing'"),
     "name that cannot be": (lambda c, _: c.save("my pets"), "cannot be the name"),
+    "name no folder can have": (lambda c, _: c.save("nul"), "a reserved device name on Windows.\nChoose another"),
+    "number of rows to show": (lambda c, _: c.show(-1), "0 or more, not -1"),
     "name with a version": (lambda c, _: c.save("pets@1.0.0"), "cannot be the name"),
     "version that is none": (lambda c, _: c.save("pets", version="one"), "no version"),
     "bump that is none": (lambda c, _: c.save("pets", update_version="tiny"), "'patch', 'minor' or 'major'"),

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from memlake.errors import InvalidInput
+from memlake.versions import paths
 
 _NAME = re.compile(r"[^\W.\-][\w\-]*(\.[^\W.\-][\w\-]*)*")
 _VERSION = re.compile(r"(\d+)(?:\.(\d+))?(?:\.(\d+))?")
@@ -43,6 +44,8 @@ def check_name(name: str, namespace: str = "") -> str:
             f"{name!r} cannot be the name of a dataset.",
             hint="Letters, digits, _ and - with dots between namespaces: pets, team.pets",
         )
+    if problem := paths.file_problem(full):
+        raise InvalidInput(f"{name!r} cannot be the name of a dataset: {problem}.", hint="Choose another name.")
     return full
 
 

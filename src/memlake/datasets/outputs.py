@@ -31,6 +31,8 @@ _CELL = 60  # characters of a shown value
 
 def show(table: pa.Table, limit: int, *, flatten: bool = False, transpose: bool = False) -> None:
     """Rows as a table on the terminal; one more than the limit says that there are more."""
+    if limit < 0:
+        raise InvalidInput(f"show takes a number of rows, 0 or more, not {limit}.")
     more = table.num_rows > limit
     sys.stdout.write(shown(table.slice(0, limit), flatten=flatten, transpose=transpose) + "\n")
     if more:
