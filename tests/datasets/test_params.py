@@ -290,8 +290,9 @@ def test_what_cannot_be_seen_through_is_warned_of_once_by_name(repo: ml.Repo) ->
         return lock.locked()
 
     chain = repo.datasets().read_values(x=[1]).map(y=guarded)
-    with pytest.warns(UserWarning, match=r"lock.*setup=.*params=.*__fingerprint__\(\)"):
+    with pytest.warns(UserWarning, match=r"lock.*setup=.*params=.*__fingerprint__\(\)") as told:
         chain.save("a")
+    assert told[0].filename == __file__
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         chain.save("b")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import time
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from memlake.datasets import aligned, answers, executors, hashes, params, parts, storages
+from memlake.datasets import aligned, answers, executors, hashes, params, parts, storages, telling
 from memlake.datasets.answers import Answer
 from memlake.datasets.engine import Engine, Ran
 from memlake.datasets.expressions import quoted
@@ -418,7 +417,7 @@ def _warn(call: Call, print_: Fingerprint) -> None:
     for one in opaque_in(call, print_):
         if (call.name, one.name) not in _WARNED:
             _WARNED.add((call.name, one.name))
-            warnings.warn(f"{call.name}(): {one.hint}", stacklevel=2)
+            telling.warn(f"{call.name}(): {one.hint}")
 
 
 def function_key(call: Call, print_: Fingerprint) -> str:

@@ -2,13 +2,13 @@
 
 A listing is made anew each time it is asked for, unless the caller is content with the last. Files that are as they
 were stay in the fragments they were in; gone or changed ones leave their fragment's selection, new ones come behind.
+So what was computed and stored for a fragment stays good; who needs the order of paths asks for it with order_by.
 """
 
 from __future__ import annotations
 
 import os
 import time
-import warnings
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memlake import config
-from memlake.datasets import parts, storages, types
+from memlake.datasets import parts, storages, telling, types
 from memlake.datasets.files import AudioFile, File, ImageFile, TextFile, VideoFile
 from memlake.datasets.frames import KEEP, Fragment, Frame, Kept
 from memlake.datasets.ground import Ground
@@ -63,7 +63,7 @@ def listed(ground: Ground, asked: Asked) -> Frame:
     last = ground.recall.listing(asked.name)
     if last is not None and not asked.update:
         told = f"using the listing of {_ago(now() - last[1])} ago: {last[0].rows:,} files. update=True lists again."
-        warnings.warn(told, stacklevel=2)
+        telling.warn(told)
         return last[0]
     begun = time.perf_counter()
     one = field(asked)

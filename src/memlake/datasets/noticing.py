@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
-import sys
-import warnings
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memlake.datasets import telling
 from memlake.datasets.plan import Call, Filter, Plan, Source
 
 if TYPE_CHECKING:
     from memlake.datasets.engine import Engine
 
-_OURS = str(Path(__file__).parent.parent)
 _EXAMPLES = 3
 
 
@@ -33,16 +29,7 @@ def none_left(engine: Engine, plan: Plan) -> None:
 def _warn(engine: Engine, node: Filter, source: Source) -> None:
     files = engine.read(engine.frame(source), source.schema.names).column(0)
     paths = pc.struct_field(pa.chunked_array(files.chunks), "path").slice(0, _EXAMPLES).to_pylist()
-    warnings.warn(
+    telling.warn(
         f"filter {node.condition!r} leaves none of the {len(files):,} files of {source.origin.name}. "
-        f"Their paths are like {', '.join(map(repr, paths))}.",
-        stacklevel=_depth(),
+        f"Their paths are like {', '.join(map(repr, paths))}."
     )
-
-
-def _depth() -> int:
-    """How far up the caller is who wrote the chain."""
-    depth, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith((_OURS, contextlib.__file__)):
-        depth, frame = depth + 1, frame.f_back
-    return depth

@@ -11,7 +11,6 @@ import hashlib
 import json
 import os
 import time
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -19,7 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from memlake.datasets import frames
+from memlake.datasets import frames, telling
 from memlake.datasets.frames import Family, Frame
 from memlake.datasets.parts import Parts
 from memlake.errors import Corrupt, NotFound, Purged, Unavailable
@@ -273,10 +272,9 @@ class Recall:
             for log in ("-wal", "-shm"):
                 path.with_name(path.name + log).unlink(missing_ok=True)
         self._db = Database(path, schema=[_SCHEMA], durable=False)
-        warnings.warn(
+        telling.warn(
             f"{error.message} What was remembered of earlier work is gone, so it is done again; no dataset is "
-            f"affected. The damaged file is now {path.name}.damaged.",
-            stacklevel=2,
+            f"affected. The damaged file is now {path.name}.damaged."
         )
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
+
+from memlake.datasets import telling
 
 ROWS = 1 << 16  # of one batch: the most a listing holds at once
 SCHEMA = pa.schema(
@@ -64,4 +65,4 @@ class LeftOut:
             count = self._count[why]
             more = ", ..." if count > len(names) else ""
             shown = ", ".join(ascii(name) for name in names)
-            warnings.warn(f"not listed in {self._uri}: {count} {why} ({shown}{more}).", stacklevel=3)
+            telling.warn(f"not listed in {self._uri}: {count} {why} ({shown}{more}).")
