@@ -58,6 +58,7 @@ def tell_story() -> None:
     a_memory_corrected()
     a_mistake_taken_back()
     the_past()
+    a_dataset_computed_once()
     a_secret_purged()
     keeping_house()
 
@@ -182,6 +183,38 @@ def the_past() -> None:
     run("blame", "params.json", show=True)
 
 
+def a_dataset_computed_once() -> None:
+    chapter("A dataset from files: what was computed once is not computed again")
+    for number in range(60):
+        put(f"runs/{number:02}.log", f"epochs={number % 17 + 3}\nloss={1 / (number + 1):.3f}\n")
+    told('ml.read_storage("runs/", type="text").map(loss=loss_of).save("losses")          # Python; loss_of is slow')
+    told(f"the first time: {saved_losses()}")
+    told(f"once more:      {saved_losses()}")
+    put("runs/07.log", "epochs=10\nloss=0.009\n")
+    told("(someone trains run 7 again: one file of the sixty is new)")
+    told(f"and then:       {saved_losses()}")
+    best = ml.read_dataset("losses").order_by("loss").limit(1).to_list("file", "loss")[0]
+    told(f'ml.read_dataset("losses").order_by("loss").limit(1) -> {best[0].path}, {best[1]}')
+    run("dataset", "diff", "losses@1.0.0", "losses@1.0.1", show=True, lines=3)
+    run("dataset", "lineage", "losses", show=True, lines=8)
+
+
+def loss_of(file: ml.TextFile) -> float:
+    """Stands for a model: it takes its time, and says that it was called."""
+    with open("calls", "a", encoding="utf-8") as calls:
+        calls.write(".")
+    time.sleep(0.01)
+    return float(file.read_text().split("loss=")[1])
+
+
+def saved_losses() -> str:
+    """Save the dataset, and say what that took."""
+    put("calls", "")
+    saved = ml.read_storage("runs/", type="text").map(loss=loss_of).save("losses")
+    calls = len(Path("calls").read_text(encoding="utf-8"))
+    return f"{saved.count()} rows, loss_of() called {calls} times"
+
+
 def a_secret_purged() -> None:
     chapter("A secret gets in, and out again for good")
     put(".env", f"API_TOKEN={SECRET}\n")
@@ -265,6 +298,7 @@ def say_what_next(folder: Path | None, seconds: float) -> None:
         "memlake log --graph --oneline --all      what happened, on every branch",
         "memlake remember 'User prefers tabs'     and `memlake recall tabs`; `memlake mcp install --client claude`",
         "memlake ops                              every step, as `memlake undo` takes it back",
+        "memlake dataset ls                       what was computed; docs/how-to/datasets.md makes more of it",
         "memlake show --json HEAD                 a commit with its metrics, params and what it used",
         "memlake --help                           the other verbs; docs/tutorial.md explains them in ten minutes",
     ):

@@ -191,4 +191,5 @@ def test_the_demo_tells_its_story_and_leaves_nothing_behind(tmp_path: Path) -> N
     done = subprocess.run(demo, env=env, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "after the purge grep finds it in 0 files" in done.stdout
+    assert [f"60 rows, loss_of() called {times} times" in done.stdout for times in (60, 0, 1)] == [True] * 3
     assert list(tmp_path.glob("memlake-demo-*")) == []
