@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 
 import memlake as ml
+from memlake.datasets import process, saving
 from memlake.datasets.chain import Chain
 from memlake.datasets.datasets import Datasets
+from memlake.errors import Conflict
 from memlake.repo import Repo
 
 C = ml.C
@@ -269,3 +271,48 @@ def test_equal_rows_in_other_fragments_are_no_new_version(repo: Repo) -> None:
     assert (copied.reused, copied.version.version if copied.version else None) == (True, "1.0.0")
     other = ds.read_arrow(kept.to_arrow().slice(1)).union(ds.read_arrow(first.to_arrow().slice(19_999))).save("some")
     assert other.reused is False
+
+
+# -- taking back, and configurations --------------------------------------------------------------
+
+
+def test_undo_of_a_save_takes_its_metrics_and_params_along(ds: Datasets, repo: Repo) -> None:
+    saved(ds, 1)
+    process.forget()
+    saved(ds, 2)
+    for number in range(3):
+        ml.metrics.set("accuracy", number)
+    ml.param("rate", 0.5)
+    process.forget()
+    repo.undo()
+    assert [one.version for one in ds.versions("pets")] == ["1.0.0"]
+    repo.redo()
+    assert (ds.get("pets").version, ds.get("pets").metrics, ds.get("pets").params) == (
+        "1.0.1", {"accuracy": 2}, {"rate": 0.5},
+    )  # fmt: skip
+    repo.undo()
+    repo.undo()
+    assert ds.all() == []
+
+
+def test_undo_of_a_save_refuses_where_another_edited_it(ds: Datasets, repo: Repo) -> None:
+    saved(ds, 1)
+    with ml.open(repo.root) as other:
+        saving.edit(other.datasets().ground, ds.get("pets"), {"description": "theirs"}, undoable=True)
+        other._local.db.run("DELETE FROM operation WHERE verb = 'edit'")  # as if from another checkout
+    with pytest.raises(Conflict, match="changed again"):
+        repo.undo()
+
+
+def test_each_configuration_stands_also_when_the_rows_are_the_same(ds: Datasets) -> None:
+    for rate in (0.1, 0.3, 0.3):
+        process.forget()
+        process.tell_param("lr", {"value": rate, "type": "float", "from": "command line"})
+        made = saved(ds, 1)
+        ml.metrics.set("acc", rate * 2)
+    process.forget()
+    assert made.reused is True
+    assert [(one["version"], one["params"]["lr"], one["metrics"]["acc"]) for one in ds.compare("pets")] == [
+        ("1.0.0", 0.1, 0.2), ("1.0.1", 0.3, 0.6),
+    ]  # fmt: skip
+    assert len({one.manifest for one in ds.versions("pets")}) == 1

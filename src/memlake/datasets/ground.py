@@ -77,6 +77,12 @@ class Ground:
             with contextlib.suppress(Unavailable):
                 operations.note(self.here, verb, detail, [(self.branch, made.oid)])
 
+    def note_more(self, path: str, made: Commit) -> None:
+        """A commit that belongs to the save of this path: undo takes it back with that."""
+        if self.group() is None:
+            with contextlib.suppress(Unavailable):
+                operations.note_more(self.here, path, (self.branch, made.oid))
+
     def _waiting(self) -> dict[str, bytes | Entry | None]:
         """What an open transaction will write to this branch."""
         group = self.group()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -86,6 +87,7 @@ def _save_once(
     entries = ground.entries(wanted.name, ground.head_of_branch())
     newest = ground.read_kept(entries[max(entries)]) if entries else None
     same = _same(ground, wanted, entries, content)
+    same = None if same is not None and _is_other(same.params, told.get("params", {})) else same
     if same is not None:
         return Saved(_edited(ground, same, wanted, told), False), None
     number = _number(wanted, list(entries))
@@ -114,6 +116,12 @@ def _same(ground: Ground, wanted: Wanted, entries: Mapping[Semver, Entry], conte
         return None
     found = ground.read_kept(entries[number])
     return found if found is not None and found.content == content and not found.deleted else None
+
+
+def _is_other(recorded: Mapping[str, Any], told: Mapping[str, Any]) -> bool:
+    """Whether rows were made by another configuration: it gets a version of its own, which shares the rows."""
+    plain = json.loads(json.dumps(dict(told), default=str))
+    return any(name in recorded and recorded[name] != value for name, value in plain.items())
 
 
 def _number(wanted: Wanted, there: list[Semver]) -> Semver:
@@ -177,7 +185,9 @@ def edit(
             return current
         try:
             told = message or f"edit {made.spec}: {', '.join(changes)}"
-            write(ground, made, told, old=entry, undoable=undoable)
+            commit = write(ground, made, told, old=entry, undoable=undoable)
+            if not undoable:
+                ground.note_more(made.path, commit)
             return made
         except (Conflict, Nothing):
             time.sleep(_PAUSE * min(attempt, 10))

@@ -33,6 +33,7 @@ from memlake.versions.paths import FILES
 from memlake.versions.stage import unstage
 
 _UNDO = "undo"
+_LOOKED_AT = 20  # operations among which one is looked for that a later commit belongs to
 
 
 @dataclass
@@ -121,6 +122,26 @@ def note(here: Here, verb: str, detail: str, written: Sequence[tuple[str, str]])
     """Keep the records a verb wrote, as (branch, commit): an operation without HEAD, stage and files."""
     before = Before(here.local.state("head") or "main", None, [], None, memory=list(written))
     journal.put(here.local, (verb, detail or _about(here.history, written), _as_json(before)))
+
+
+def note_more(here: Here, path: str, written: tuple[str, str]) -> None:
+    """Let the last operation that wrote this path know of a commit that belongs to it: both are taken back as one."""
+    rows = here.local.db.rows(
+        "SELECT id, verb, detail, before FROM operation WHERE undone = 0 ORDER BY id DESC LIMIT ?", (_LOOKED_AT,)
+    )
+    for id, verb, detail, data in rows:
+        before = _unpacked(data)
+        own = [one for one in before.memory or () if path in _paths(here.history, one[1])]
+        if own:
+            # Of those since the first only the last counts: a script may tell thousands of numbers.
+            old = {own[-1]} if len(own) > 1 and len(_paths(here.history, own[-1][1])) == 1 else set()
+            before.memory = [*(one for one in before.memory or () if one not in old), written]
+            journal.put(here.local, (verb, detail, _as_json(before)), id)
+            return
+
+
+def _paths(history: History, oid: str) -> list[str]:
+    return [change.path for change in history.changes(history.get(oid))]
 
 
 def _about(history: History, written: Sequence[tuple[str, str]]) -> str:
