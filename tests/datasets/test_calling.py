@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pyarrow as pa
@@ -367,3 +367,32 @@ def test_columns_made_of_kept_rows_do_not_trip_over_dropped_ones(ds: Datasets) -
 def test_only_columns_somebody_asks_for_are_made(ds: Datasets) -> None:
     found = ds.read_values(x=[2, 1], w=[5, 6]).order_by("x").map(q=lambda x: x + 1)
     assert found.mutate(y=C("x") + 1, z=C("w") + 1).select("y").save("y").to_list() == [(2,), (3,)]
+
+
+def test_models_come_back_as_they_were_stored_whatever_their_validators_do(ds: Datasets) -> None:
+    pydantic = pytest.importorskip("pydantic")
+
+    class Price(pydantic.BaseModel):
+        amount: int
+        unit: Annotated[str, pydantic.AfterValidator(lambda text: text + "!")] = "eur"
+
+        @pydantic.field_validator("amount")
+        @classmethod
+        def _tenfold(cls, value: int) -> int:
+            return value * 10
+
+    class Offer(pydantic.BaseModel):
+        price: Price
+        others: list[Price] = []
+
+        @pydantic.model_validator(mode="after")
+        def _once(self) -> Any:
+            self.others = [*self.others, self.price]
+            return self
+
+    def offer(x: int) -> Any:
+        return Offer(price=Price(amount=x, unit="usd"))
+
+    saved = ds.read_values(x=[1]).map(o=offer).save("offers")
+    assert saved.to_values("o") == [offer(1)] and saved.to_values("o")[0].price.amount == 10
+    assert saved.map(n=lambda o: o.price.amount + len(o.others)).to_values("n") == [11]

@@ -41,6 +41,7 @@ class Shape(NamedTuple):
     hints: Mapping[str, Any]
     required: frozenset[str]
     build: Callable[[Sequence[str], Sequence[Sequence[Any]]], list[Any]]
+    restore: Callable[[Sequence[str], Sequence[Sequence[Any]]], list[Any]] | None = None  # rows it once was, if other
 
 
 def bare(annotation: Any) -> tuple[Any, bool]:
@@ -133,7 +134,22 @@ def _model_shape(cls: Any) -> Shape:
     hints = {name: one.annotation for name, one in fields.items()}
     said = {name: _alias(one) or name for name, one in fields.items()}
     required = frozenset(name for name, one in fields.items() if one.is_required())
-    return Shape(hints, required, functools.partial(_validate, cls, said))
+    restore = functools.partial(_restore, cls) if _has_functions(cls.__pydantic_core_schema__) else None
+    return Shape(hints, required, functools.partial(_validate, cls, said), restore)
+
+
+def _has_functions(schema: Any) -> bool:
+    """Whether a model's own functions may change values: a schema that is not built yet is not known."""
+    if not isinstance(schema, dict):
+        return True
+    inside = [one for value in schema.values() for one in (value if isinstance(value, list | tuple) else [value])]
+    kind = str(schema.get("type"))
+    return kind.startswith("function-") or any(_has_functions(one) for one in inside if isinstance(one, dict))
+
+
+def _restore(cls: Any, names: Sequence[str], columns: Sequence[Sequence[Any]]) -> list[Any]:
+    """Rows as they were: validators have seen these values, and would change them once more."""
+    return [cls.model_construct(**dict(zip(names, row, strict=True))) for row in zip(*columns, strict=True)]
 
 
 def _alias(field: Any) -> str | None:

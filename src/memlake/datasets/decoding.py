@@ -173,7 +173,8 @@ def _shaped(field: pa.Field, array: pa.Array, cls: type) -> Column:
         return _without(field, array, cls, missing)
     kept = [name for name in names if name in shape.hints]
     columns = dict(zip(names, _children(field, array, shape.hints), strict=True))
-    return _built(field, cls, lambda: shape.build(kept, [columns[name] for name in kept]))
+    build = (find(class_of(field)) is cls and shape.restore) or shape.build
+    return _built(field, cls, lambda: build(kept, [columns[name] for name in kept]))
 
 
 def _without(field: pa.Field, array: pa.Array, cls: type, missing: Sequence[str]) -> Column:
