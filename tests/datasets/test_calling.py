@@ -383,7 +383,7 @@ def test_models_come_back_as_they_were_stored_whatever_their_validators_do(ds: D
 
     class Offer(pydantic.BaseModel):
         price: Price
-        others: list[Price] = []
+        others: list[Price] = pydantic.Field(default_factory=list)
 
         @pydantic.model_validator(mode="after")
         def _once(self) -> Any:

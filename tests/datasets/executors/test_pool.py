@@ -191,6 +191,12 @@ def test_an_exception_that_cannot_be_sent_is_told_in_words() -> None:
 # -- workers as the parent sees the world
 
 
+def test_arguments_are_the_parents_of_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    for given in (["train.py", "--rate", "0.1"], ["train.py"]):
+        monkeypatch.setattr(sys, "argv", given)
+        assert [found for _, found in pool(2).map(lambda _: list(sys.argv), range(4))] == [given] * 4
+
+
 def test_folder_and_environment_are_the_parents_of_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     list(pool(2).map(str, range(8)))
     monkeypatch.chdir(tmp_path)

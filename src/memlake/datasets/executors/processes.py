@@ -65,7 +65,7 @@ class Worker:
 
     def ready(self, blob: Any) -> bool:
         """Hand it the work of a job; False when it holds old code of the user's and must be replaced."""
-        answer, _ = self.ask("job", (_path(), os.getcwd(), self._environment()), blob)
+        answer, _ = self.ask("job", (_path(), list(sys.argv), os.getcwd(), self._environment()), blob)
         self.is_up = True
         return bool(answer == "ready")
 

@@ -40,11 +40,11 @@ def serve(inward: int, outward: int) -> None:
     started, job = time.time(), Job(EMPTY)
     while True:
         match receive(inward):
-            case "job", (path, folder, environment), blob:
+            case "job", (path, arguments, folder, environment), blob:
                 if _is_stale(started):
                     send(outward, ("stale", None))
                     return
-                _settle(path, folder, environment)
+                _settle(path, arguments, folder, environment)
                 job = Job(blob)
                 send(outward, ("ready", None))
             case "item", item:
@@ -65,9 +65,9 @@ def _reply(outward: int, outcome: tuple[str, Any]) -> None:
         send(outward, ("failed", InvalidInput(why, hint="return values that can be pickled")))
 
 
-def _settle(path: list[str], folder: str, environment: dict[str, str]) -> None:
-    """Modules, relative paths and variables are found as in the parent, also when it changed since we started."""
-    sys.path[:] = path
+def _settle(path: list[str], arguments: list[str], folder: str, environment: dict[str, str]) -> None:
+    """Modules, arguments, relative paths and variables are as in the parent, also when it changed since we started."""
+    sys.path[:], sys.argv[:] = path, arguments
     replace_environment(environment)
     with contextlib.suppress(OSError):  # the folder is gone for the parent, too
         os.chdir(folder)
