@@ -556,3 +556,40 @@ def test_the_last_six_characters_of_an_id_name_a_memory(run: Run, repo: Path) ->
     assert told.code and "last characters" in told.err and ids[2] in told.err
     run("memory", "forget", ids[1][-6:])
     assert run("memory", "restore", ids[1][-6:]).out.startswith(f"Restored {ids[1]}")
+
+
+# -- who, how long, and gone for good
+
+
+def test_blame_names_who_gave_each_field_its_value(run: Run, repo: Path) -> None:
+    memory = stored(run, "The sky is blue", "--agent", "bot", "--category", "learnings")
+    run("memory", "update", memory, "The sky is grey")
+    told = {one["field"]: one for one in run("memory", "blame", memory, "--json").json["fields"]}
+    assert told["category"]["author"] == "bot" and told["content"]["author"] != "bot"
+    assert told["content"]["value"] == "The sky is grey" and told["content"]["commit"] != told["category"]["commit"]
+    assert re.search(r"^[0-9a-f]+ .* bot\n    category: learnings$", run("memory", "blame", memory[-6:]).out, re.M)
+
+
+def test_a_branch_with_a_time_to_live_is_gone_once_it_is_over(run: Run, repo: Path) -> None:
+    stored(run, "The sky is blue")
+    assert "is discarded at" in run("branch", "t1", "--ttl", "1h").err
+    run("branch", "t2", "--ttl", "1s")
+    assert {"t1", "t2"} <= set(run("branch").out.split())
+    time.sleep(1.1)
+    assert "t2" not in run("branch").out.split() and "t1" in run("branch").out.split()
+    for wrong in ("soon", "yesterday", "99999 years"):
+        run("branch", "t3", "--ttl", wrong, code=128)
+    assert "t3" not in run("branch").out
+
+
+def test_a_state_value_is_erased_for_good(run: Run, repo: Path) -> None:
+    run("state", "set", "phase", "one-4711")
+    run("state", "set", "phase", "two-4712")
+    run("state", "rm", "phase", "--purge", "--yes", code=2)
+    run("state", "rm", "phase", "--purge", "--reason", "asked to", code=2)  # nobody is there to be asked
+    assert run("state", "get", "phase").out == "two-4712\n"
+    assert "2 objects" in run("state", "rm", "phase", "--purge", "--reason", "asked to", "--yes").out
+    run("state", "get", "phase", code=128)
+    kept = b"".join(path.read_bytes() for path in (repo / ".memlake").rglob("*") if path.is_file())
+    assert b"4711" not in kept and b"4712" not in kept
+    run("state", "rm", "phase", "--purge", "--reason", "again", "--yes", code=128)

@@ -15,8 +15,10 @@ from memlake.cli.codes import exiting
 from memlake.cli.screen import Screen
 from memlake.cli.suggest import suggesting
 from memlake.errors import Conflict, NotFound, Usage
+from memlake.objects.layout import now
 from memlake.records import Branch, short
 from memlake.repo import Repo
+from memlake.versions.when import parse_end
 
 _DETACHED = """\
 Note: switching to '{rev}'.
@@ -44,6 +46,7 @@ _COMMIT: Any = {"metavar": "[REV]", "is_flag": False, "flag_value": "HEAD", "she
 @click.option("-M", "act", flag_value="force-rename", help="Rename over a branch of that name.")
 @click.option("--show-current", "act", flag_value="current", help="Print the current branch.")
 @click.option("-f", "--force", is_flag=True, help="Move a branch that exists to START; with -d as -D, with -m as -M.")
+@click.option("--ttl", metavar="TIME", help='Discard the new branch after so long: 1h, "3 days", tomorrow.')
 @click.option("--contains", **_COMMIT, help="List those that contain a commit; HEAD unless given.")
 @click.option("--merged", **_COMMIT, help="List those merged into a commit; HEAD unless given.")
 @click.option("--no-merged", **_COMMIT, help="List those that are not.")
@@ -62,7 +65,7 @@ def branch(repo: Repo, screen: Screen, /, *, names: tuple[str, ...], act: str | 
     elif act in ("rename", "force-rename"):
         _rename(repo, names, force=how["force"] or act == "force-rename")
     elif names and not (how["listing"] or chosen or how["as_json"]):
-        _make(repo, names, force=how["force"])
+        _make(repo, screen, names, force=how["force"], ttl=how["ttl"])
     else:
         with suggesting(repo, next(iter(chosen.values()), "")):
             found = [one for one in repo.branches(**chosen) if not names or paths.is_named(one.name, names)]
@@ -91,12 +94,17 @@ def _line(repo: Repo, screen: Screen, branch: Branch, width: int) -> str:
     return f"{text} {short(branch.work)} {screen.clean(repo.commit_at(branch.work).subject)}"
 
 
-def _make(repo: Repo, names: Sequence[str], *, force: bool) -> None:
+def _make(repo: Repo, screen: Screen, names: Sequence[str], *, force: bool, ttl: str | None) -> None:
     if len(names) > 2:
         raise Usage("a new branch takes a name and at most one START.")
     start = names[1] if len(names) == 2 else "HEAD"
+    if force and ttl:
+        raise Usage("--ttl is for a new branch; -f moves one that is there. Nothing was changed.")
+    ends = parse_end(ttl) if ttl else 0
     with suggesting(repo, start):
-        repo.branch(names[0], start, force=force)
+        repo.branch(names[0], start, force=force, ttl_seconds=(ends - now()) / 1e6 if ends else None)
+    if ends:
+        screen.note(f"Branch '{words.clean(names[0])}' is discarded at {words.stamp(ends)}.")
 
 
 def _delete(repo: Repo, screen: Screen, names: Sequence[str], *, force: bool) -> None:
@@ -150,14 +158,14 @@ def _go(repo: Repo, screen: Screen, name: str, *, quiet: bool = False, **how: An
 
 
 def _arrival(repo: Repo, screen: Screen, before: str | None, made: str) -> str:
-    now = repo.branch_name
-    if now is None:
+    here = repo.branch_name
+    if here is None:
         return f"HEAD is now at {short(repo.head)} {screen.clean(repo.commit_at('HEAD').subject)}"
     if made == "reset":
-        return f"{'Reset' if now == before else 'Switched to and reset'} branch '{words.clean(now)}'"
+        return f"{'Reset' if here == before else 'Switched to and reset'} branch '{words.clean(here)}'"
     if made == "new":
-        return f"Switched to a new branch '{words.clean(now)}'"
-    return f"{'Already on' if now == before else 'Switched to branch'} '{words.clean(now)}'"
+        return f"Switched to a new branch '{words.clean(here)}'"
+    return f"{'Already on' if here == before else 'Switched to branch'} '{words.clean(here)}'"
 
 
 # -- checkout

@@ -79,6 +79,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "memory import": ("memlake memory import memories.jsonl",),
     "memory ls": ("memlake memory ls --category preferences",),
     "memory show": ("memlake memory show 01a1e428",),
+    "memory blame": ("memlake memory blame 01a1e428",),
     "memory history": ("memlake memory history 01a1e428",),
     "memory diff": ("memlake memory diff HEAD~3",),
     "memory log": ("memlake memory log -n 5",),

@@ -115,6 +115,23 @@ def history(memories: Memories, screen: Screen, /, *, memory_id: str, as_json: b
             screen.lines(_end_lines(screen, version, later))
 
 
+@memory.command()
+@id_argument
+@branch_option
+@json_option
+@pass_memories
+def blame(memories: Memories, screen: Screen, /, *, memory_id: str, as_json: bool) -> None:
+    """Show which commit each field of a memory has its value from: who gave it, and when."""
+    origins = memories.blame(memories.full_id(memory_id))
+    if as_json:
+        screen.json({"fields": origins})
+        return
+    for one in origins:
+        head = f"{screen.paint(short(one.commit), 'id')} {words.stamp(one.time)} {clean(one.author)}"
+        value = parts.searching.iso(one.value) if one.field == "expires_at" else _field(one.value)
+        screen.lines([head, *(f"    {line}" for line in wrapped(f"{one.field}: {value}", screen.width - 4))])
+
+
 def _end_lines(screen: Screen, version: Version, later: Version | None) -> Iterator[str]:
     """A memory that was forgotten or purged, as an event of its own; of a purge, once for all values."""
     word = {"forgotten": "forgot", "purged": "purged"}.get(version.ended)

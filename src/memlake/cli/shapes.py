@@ -29,6 +29,7 @@ Every document is one object with `"schema_version": 1` and these keys:
                                     with --decided: decided,
                                     {memory_id, decision, rule, unsure, new, old, version, time, date, author}
     memory diff       differences   {memory_id, status, old, new}
+    memory blame      fields        {field, value, commit, time, date, author, message}
     memory history    versions      {memory_id, content, oid, commit, time, date, author, message, until, ended,
                                     ended_by, reason}: ended replaced, forgotten, purged or ""
     memory import     report        {stored, known, skipped, problems, warnings}
@@ -48,7 +49,7 @@ Every document is one object with `"schema_version": 1` and these keys:
                                     each REV:PATH a file, as cat
     stash list  stashes             Stash
     stash show  commit, changes     as diff
-    state       state, states       {agent_id, key, value, updated_at}
+    state       state, states       {agent_id, key, value, updated_at, org_id}
     status      branch, head, doing, clean, behind, merged, staged, unstaged, untracked, conflicts; with --ignored,
                                     ignored; `merged` counts paths that what waits takes over without a choice
     tag         tags                Tag

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,8 +12,9 @@ from memlake.cli import words
 from memlake.cli.arguments import json_option
 from memlake.cli.remembering import branch_option, completing_memories, json_or_text, pass_memories
 from memlake.cli.screen import Screen
+from memlake.cli.tendings import ask_to_erase
 from memlake.cli.words import clean
-from memlake.errors import InvalidInput, NotFound
+from memlake.errors import InvalidInput, NotFound, Usage
 
 if TYPE_CHECKING:
     from memlake.memories.memories import Memories
@@ -101,9 +102,25 @@ def list_states(memories: Memories, screen: Screen, /, *, agent: str | None, as_
 @state.command("rm")
 @click.argument("key")
 @_agent
+@click.option("--purge", is_flag=True, help="Erase every value it ever had for good; needs --reason.")
+@click.option("--reason", help="Why; kept on the tombstone.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @branch_option
 @pass_memories
-def remove_state(memories: Memories, _screen: Screen, /, *, key: str, agent: str) -> None:
-    """Forget what is kept under KEY."""
+def remove_state(memories: Memories, screen: Screen, /, *, key: str, agent: str, purge: bool, **how: Any) -> None:
+    """Forget what is kept under KEY; with --purge, erase it for good."""
+    if purge:
+        _purge(memories, screen, agent, key, **how)
+        return
     if not memories.remove_state(agent, key):
         raise NotFound(f"nothing is kept under {clean(key)!r}{_whose(agent)}. Nothing was changed.")
+
+
+def _purge(memories: Memories, screen: Screen, agent: str, key: str, *, reason: str | None, yes: bool) -> None:
+    if not reason:
+        raise Usage("--purge needs --reason, which stays on the tombstone. Nothing was erased.")
+    if not yes:
+        ask_to_erase(f"Erase every value of {clean(key)!r}{_whose(agent)} for good?")
+    report = memories.purge_state(agent, key, reason)
+    screen.line(f"Erased {clean(key)}: {words.count(len(report.purged), 'object')}, {words.size(report.bytes)}.")
+    screen.lines(clean(note) for note in report.notes)

@@ -102,7 +102,7 @@ def purge(memories: Memories, screen: Screen, /, *, memory_id: str, reason: str,
     """Erase every version of a memory for good: its bytes, its vectors, its words in the index. Cannot be undone."""
     full = memories.full_id(memory_id)
     if not yes:
-        _ask(f"Erase every version of memory {full} for good?")
+        ask_to_erase(f"Erase every version of memory {full} for good?")
     report = memories.purge(full, reason)
     if as_json:
         screen.json({"report": report})
@@ -111,7 +111,7 @@ def purge(memories: Memories, screen: Screen, /, *, memory_id: str, reason: str,
         screen.lines(clean(note) for note in report.notes)
 
 
-def _ask(question: str) -> None:
+def ask_to_erase(question: str) -> None:
     if not sys.stdin.isatty():
         raise Usage(
             "purge cannot ask here, and it cannot be undone. Nothing was erased.", hint="Say --yes if you mean it."

@@ -6,7 +6,6 @@ reachable by the reflog, as with any branch.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -45,25 +44,11 @@ class MergedBranch(NamedTuple):
 
 def create(ground: Ground, name: str, *, ttl_seconds: float | None = None, description: str = "") -> MemoryBranch:
     """A new branch at where this one is."""
-    now, history = layout.now(), ground.here.history
-    ends = 0 if ttl_seconds is None else _end(ttl_seconds, now)
-    note = json.dumps({"description": description, "created_at": now, "expires_at": ends}).encode()
+    note, history = living.noted(ttl_seconds, description), ground.here.history
     with history.db.write():
         heads = refs.get(history.db, ground.branch)
         refs.create(history, name, heads, action=f"branch from {ground.branch}", who=ground.author.name, note=note)
-    return MemoryBranch(name, heads["memory"], description, now, ends)
-
-
-def _end(seconds: object, now: int) -> int:
-    """When a time to live is over, which must be a time that a calendar has."""
-    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
-    if not is_number or not 0 < seconds < (record.LATEST - now) / 1e6:  # type: ignore[operator]
-        raise InvalidInput(
-            f"a time to live is a number of seconds above 0 that ends before the year 10000, not {str(seconds)[:40]}. "
-            "Nothing was made.",
-            hint="Leave it out for a branch that stays.",
-        )
-    return now + int(seconds * 1e6)  # type: ignore[operator]
+    return MemoryBranch(name, heads["memory"], **living.said(note))
 
 
 def checked_name(name: str) -> str:
@@ -75,15 +60,9 @@ def checked_name(name: str) -> str:
 
 def branches(ground: Ground) -> list[MemoryBranch]:
     """All branches; those whose time is over are discarded first."""
+    living.sweep(ground.here)
     rows = ground.here.history.db.rows("SELECT name, memory, note FROM ref WHERE kind = 0")
-    over = {name: note for name, _, note in rows if living.is_over(ground.here, name, note)}
-    for name, note in over.items():
-        living.end(ground.here, name, note)
-    return [
-        MemoryBranch(name, head.hex() if head else None, **living.said(note))
-        for name, head, note in rows
-        if name not in over
-    ]
+    return [MemoryBranch(name, head.hex() if head else None, **living.said(note)) for name, head, note in rows]
 
 
 def discard(ground: Ground, name: str) -> None:

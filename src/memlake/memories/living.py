@@ -10,7 +10,8 @@ import json
 from datetime import datetime, timezone
 from typing import Any
 
-from memlake.errors import NotFound
+from memlake.errors import InvalidInput, NotFound
+from memlake.memories import record
 from memlake.objects import layout
 from memlake.records import short
 from memlake.versions import refs
@@ -22,6 +23,32 @@ _ENDED = "expired at "
 def said(note: bytes | None) -> dict[str, Any]:
     """What was noted of a branch when it was made: description, created_at, expires_at."""
     return json.loads(note) if note else {}
+
+
+def noted(ttl_seconds: float | None, description: str = "") -> bytes:
+    """The note of a branch that is made now."""
+    now = layout.now()
+    ends = 0 if ttl_seconds is None else _end(ttl_seconds, now)
+    return json.dumps({"description": description, "created_at": now, "expires_at": ends}).encode()
+
+
+def _end(seconds: object, now: int) -> int:
+    """When a time to live is over, which must be a time that a calendar has."""
+    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    if not is_number or not 0 < seconds < (record.LATEST - now) / 1e6:  # type: ignore[operator]
+        raise InvalidInput(
+            f"a time to live is a number of seconds above 0 that ends before the year 10000, not {str(seconds)[:40]}. "
+            "Nothing was made.",
+            hint="Leave it out for a branch that stays.",
+        )
+    return now + int(seconds * 1e6)  # type: ignore[operator]
+
+
+def sweep(here: Here) -> None:
+    """Discard every branch whose time is over."""
+    for name, note in here.history.db.rows("SELECT name, note FROM ref WHERE kind = 0 AND note IS NOT NULL"):
+        if is_over(here, name, note):
+            end(here, name, note)
 
 
 def is_over(here: Here, name: str, note: bytes | None) -> bool:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from memlake.memories.deciding import Judge
     from memlake.memories.state import SetState
     from memlake.memories.tending import Age, Decided, Doubt, Rule
-    from memlake.memories.timeline import Difference, Version
+    from memlake.memories.timeline import Difference, Origin, Version
 
 
 class Draft(NamedTuple):
@@ -117,9 +117,18 @@ class Memories:
         """Erase every version of a memory for good."""
         erase = later.erasing.purge
         report = erase(self.ground, self.shared.embeddings, self.shared.access, memory_id, reason=reason)
+        self._forget_written()
+        return report
+
+    def purge_state(self, agent_id: str, key: str, reason: str) -> PurgeReport:
+        """Erase every value a key ever had for good."""
+        report = later.state.purge_state(self.ground, agent_id, key, reason)
+        self._forget_written()
+        return report
+
+    def _forget_written(self) -> None:
         if self.ground.written is not None:
             self.ground.written.clear()  # what is erased cannot be brought back by undo
-        return report
 
     def restore(self, memory_id: str, at: str | None = None) -> Memory:
         made = later.timeline.restore(self.ground, memory_id, at)
@@ -147,6 +156,10 @@ class Memories:
 
     def history(self, memory_id: str) -> list[Version]:
         return later.timeline.versions(self.ground, memory_id)
+
+    def blame(self, memory_id: str) -> list[Origin]:
+        """Which commit each field of a memory has its present value from."""
+        return later.timeline.blame(self.ground, record.checked_id(memory_id))
 
     def diff(self, a: str, b: str | None = None) -> list[Difference]:
         return list(later.timeline.differences(self.ground, a, b))

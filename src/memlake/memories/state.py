@@ -7,13 +7,15 @@ from collections.abc import Iterator
 from typing import Any
 
 from memlake import memories as later  # rules of secrets: only writing pays for them
-from memlake.errors import InvalidInput
+from memlake.errors import InvalidInput, NotFound
 from memlake.memories import record
 from memlake.memories.ground import Ground
 from memlake.memories.keeping import author_named
 from memlake.memories.paths import state_path, state_room
 from memlake.memories.record import State
 from memlake.objects import layout
+from memlake.reports import PurgeReport
+from memlake.versions import looking, purging
 
 
 class SetState(State):
@@ -55,6 +57,15 @@ def remove_state(ground: Ground, agent_id: str, key: str) -> bool:
         return False
     ground.write({path: None}, "remove state", author_named(agent_id, ground))
     return True
+
+
+def purge_state(ground: Ground, agent_id: str, key: str, reason: str) -> PurgeReport:
+    """Forget a value and erase all that ever stood under its key, on every branch."""
+    oids = looking.versions_of(ground.here, _path(ground, agent_id, key))
+    if not oids:
+        raise NotFound(f"nothing was ever kept under {key!r}, or it was purged already. Nothing was changed.")
+    remove_state(ground, agent_id, key)
+    return purging.purge(ground.signed(), tuple(sorted(oids)), reason)
 
 
 def _org(ground: Ground) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from memlake.errors import NotFound, Nothing, Purged
 from memlake.index.rows import NEVER
@@ -13,6 +14,8 @@ from memlake.memories.record import Memory
 from memlake.objects import layout
 from memlake.records import Change, Commit
 from memlake.versions.codec import decode_commit
+
+BLAMED = ("content", "memory_type", "category", "tags", "metadata", "importance", "session_id", "source", "expires_at")
 
 
 class Version(NamedTuple):
@@ -32,6 +35,17 @@ class Version(NamedTuple):
     ended: str = ""
     ended_by: str = ""
     reason: str = ""
+
+
+class Origin(NamedTuple):
+    """Where what a memory says in one field comes from: the commit that gave it this value."""
+
+    field: str
+    value: Any
+    commit: str | None
+    time: int
+    author: str
+    message: str
 
 
 class Difference(NamedTuple):
@@ -59,6 +73,23 @@ def versions(ground: Ground, memory_id: str) -> list[Version]:
             f"memory {memory_id} was never stored here, or was purged.", hint="Search for it to learn its id."
         )
     return found
+
+
+def blame(ground: Ground, memory_id: str) -> list[Origin]:
+    """Which commit each field of a memory has its present value from; fields that say nothing are left out."""
+    present, oid = keeping.get(ground, memory_id), keeping.find_oid(ground, memory_id)
+    known = [version for version in versions(ground, memory_id) if version.content is not None]
+    last = max((at for at, version in enumerate(known) if version.oid == oid), default=len(known) - 1)
+    read = ground.here.history.objects.read
+    past = [(version, record.decode(read(version.oid))) for version in reversed(known[: last + 1])]
+    told = [name for name in BLAMED if getattr(present, name)]
+    return [_origin(name, getattr(present, name), past) for name in told]
+
+
+def _origin(name: str, value: Any, past: list[tuple[Version, Memory]]) -> Origin:
+    same = itertools.takewhile(lambda one: getattr(one[1], name) == value, past)
+    first = [version for version, _ in same][-1]
+    return Origin(name, value, first.commit, first.time, first.author, first.message)
 
 
 def _seen(ground: Ground, oid: bytes) -> bool:

@@ -243,14 +243,18 @@ class Repo(Opened):
         self, *, contains: str | None = None, merged: str | None = None, no_merged: str | None = None
     ) -> list[Branch]:
         """All branches, or those that contain a commit, are merged into it, or are not."""
+        if self._history.db.row("SELECT 1 FROM ref WHERE kind = 0 AND note IS NOT NULL LIMIT 1") is not None:
+            memories.living.sweep(self._look())
         if contains is merged is no_merged is None:
             return versions.refs.branches(self._history.db, self._local.branch)
         chosen = versions.branching.Chosen(contains, merged, no_merged)
         return versions.branching.list_branches(self._look(), chosen)
 
-    def branch(self, name: str, at: str = "HEAD", force: bool = False) -> Branch:
+    def branch(self, name: str, at: str = "HEAD", force: bool = False, *, ttl_seconds: float | None = None) -> Branch:
+        """Make a branch, or with `force` move one; a new one may be given a time to live."""
+        note = None if ttl_seconds is None else memories.living.noted(ttl_seconds)
         with self._verb() as here:
-            return versions.branching.create_branch(here, name, at, force=force)
+            return versions.branching.create_branch(here, name, at, force=force, note=note)
 
     def delete_branch(self, name: str, force: bool = False) -> Branch:
         with self._verb() as here:

@@ -62,8 +62,8 @@ def _tip(here: Here, branch: Branch, beside: Commit) -> Commit | None:
     return refs.commit_of(here.history, branch.work if beside.lane == "work" else branch.memory)
 
 
-def create_branch(here: Here, name: str, at: str, *, force: bool) -> Branch:
-    """Make a branch; with `force`, move one that exists."""
+def create_branch(here: Here, name: str, at: str, *, force: bool, note: bytes | None = None) -> Branch:
+    """Make a branch, with what is noted of it; with `force`, move one that exists."""
     heads = heads_at(here, at)
     if force and name == here.local.branch:
         raise Conflict(
@@ -71,7 +71,10 @@ def create_branch(here: Here, name: str, at: str, *, force: bool) -> Branch:
             hint=f"Move it with its files: memlake reset --hard {at}",
         )
     with operation(here, "branch", name), here.history.db.write():
-        _put_branch(here, name, heads, at, force=force)
+        if note is None:
+            _put_branch(here, name, heads, at, force=force)
+        else:
+            refs.create(here.history, name, heads, action=f"branch: created from {at}", who=here.who, note=note)
         if not any(heads.values()):
             raise NotFound(
                 f"branch {here.local.branch!r} has no commits yet, so {name!r} would name nothing.",
