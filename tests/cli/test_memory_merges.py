@@ -125,3 +125,18 @@ def test_going_on_too_early_shows_the_texts_again(run: Run, split: str) -> None:
     run("merge", "draft", code=1)
     told = run("merge", "--continue", code=1).err
     assert "theirs: User phone: 3333" in told and "memories/" not in told
+
+
+@pytest.mark.parametrize(("side", "stands"), [("--theirs", "build"), ("--ours", "test")])
+def test_a_state_value_is_listed_and_chosen_by_its_key(run: Run, split: str, side: str, stands: str) -> None:
+    run("state", "set", "phase", "test", "--agent", "bot")
+    run("state", "set", "phase", "build", "--agent", "bot", "--branch", "draft")
+    run("merge", "draft", code=1)
+    told = run("memory", "conflicts").out
+    assert "phase  (merge of draft)" in told and 'theirs: phase = "build"\n    ours:   phase = "test"' in told
+    assert "phase" not in run("memory", "conflicts", "--agent", "other").out
+    run("merge", side, "phase")
+    assert "phase" not in run("memory", "conflicts").out
+    run("merge", side, split)
+    run("merge", "--continue")
+    assert run("state", "get", "phase", "--agent", "bot").out == f"{stands}\n"

@@ -203,9 +203,21 @@ def _choose(repo: Repo, screen: Screen, side: str, given: Sequence[str]) -> None
 
 
 def _meant(repo: Repo, given: str) -> str:
-    """The path of a memory in conflict by its id, by the beginning or the end of it; anything else is a path."""
-    found = [one.path for one in repo.conflicts() if one.path.startswith(_MEMORIES) and _is_id_of(one.path, given)]
+    """The path of a memory in conflict by its id, by the beginning or the end of it, or of a state value by its key.
+
+    Anything else is a path, and a file in conflict comes before a key of its name.
+    """
+    met = repo.conflicts()
+    if any(one.path == f"files/{given}" for one in met):
+        return given
+    found = [one.path for one in met if one.path.startswith(_MEMORIES) and _is_id_of(one.path, given)]
+    found += [one.path for one in met if one.path.startswith("state/") and _is_key_of(repo, one, given)]
     return found[0] if len(found) == 1 else given
+
+
+def _is_key_of(repo: Repo, met: Conflict, given: str) -> bool:
+    told = repo.conflict_sides(met)
+    return told is not None and told.key == given
 
 
 def _is_id_of(path: str, given: str) -> bool:

@@ -30,6 +30,8 @@ class Sides(NamedTuple):
     name: str
     ours: str | None
     theirs: str | None
+    key: str = ""  # of a state value, and whose it is
+    agent_id: str = ""
 
 
 def said(history: History, met: Conflict) -> Sides | None:
@@ -62,7 +64,8 @@ def _state_said(history: History, met: Conflict) -> Sides:
     found = [entry and record.decode_state(history.objects.read(entry.oid)) for entry in (met.ours, met.theirs)]
     known = next(one for one in found if one is not None)
     values = [None if one is None else json.dumps(one.value, ensure_ascii=False) for one in found]
-    return Sides(f"{met.path}  (state {known.key!r} of {known.agent_id or 'nobody'})", values[0], values[1])
+    name = f"{met.path}  (state {known.key!r} of {known.agent_id or 'nobody'})"
+    return Sides(name, values[0], values[1], known.key, known.agent_id)
 
 
 # -- choosing ---------------------------------------------------------------------------------
@@ -100,6 +103,14 @@ def _with_past(won: Memory, lost: Memory, oid: str) -> Memory:
 def waiting(ground: Ground) -> list[Conflict]:
     """Memories of this branch on which a merge in this checkout waits for a choice."""
     return [one for one in _met(ground) if one.choice is None]
+
+
+def waiting_states(ground: Ground) -> list[Sides]:
+    """State values on which it waits."""
+    local = ground.here.local
+    met = local.conflicts() if local.branch == ground.branch else ()
+    told = [said(ground.here.history, one) for one in met if one.choice is None and one.path.startswith("state/")]
+    return [one for one in told if one is not None]
 
 
 def find(ground: Ground, memory_id: str) -> Conflict | None:

@@ -79,10 +79,23 @@ def doubts(ground: Ground, agent_id: str | Sequence[str] = EVERYONE) -> Iterator
         owner = theirs or ours
         if owner is not None and searching.is_asked_for(owner.agent_id, agent_id):
             yield Doubt(theirs, ours, sides.name_of_merge(ground), merging=True)
+    for told in sides.waiting_states(ground):
+        if searching.is_asked_for(told.agent_id, agent_id):
+            yield _of_state(ground, told)
     for hit in searching.search(ground, Query(limit=1000, agent_id=agent_id, review=True)):
         new = keeping.get(ground, hit["memory_id"])
         other = keeping.find(ground, new.related[0]) if new.related else None
         yield Doubt(new, other, new.review, elsewhere(new.review, other) if other and _of_two(new, other) else "")
+
+
+def _of_state(ground: Ground, told: sides.Sides) -> Doubt:
+    """A state value of a merge that waits, each side as a memory would say it, under its key."""
+    theirs, ours = (
+        None if text is None else Memory(told.key, f"{told.key} = {text}", told.agent_id, memory_type="state")
+        for text in (told.theirs, told.ours)
+    )
+    why = f"State of {told.agent_id or 'nobody'}: choose with `memlake merge --ours KEY` or `--theirs KEY`."
+    return Doubt(theirs, ours, sides.name_of_merge(ground), why, merging=True)
 
 
 def _of_two(new: Memory, old: Memory) -> bool:
