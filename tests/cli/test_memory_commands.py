@@ -593,3 +593,16 @@ def test_a_state_value_is_erased_for_good(run: Run, repo: Path) -> None:
     kept = b"".join(path.read_bytes() for path in (repo / ".memlake").rglob("*") if path.is_file())
     assert b"4711" not in kept and b"4712" not in kept
     run("state", "rm", "phase", "--purge", "--reason", "again", "--yes", code=128)
+
+
+def test_the_end_that_was_understood_is_told(run: Run, repo: Path) -> None:
+    assert re.search(r"It ends \d{4}-\d\d-\d\d 09:00", run("remember", "x is y", "--expires", "tomorrow 9am").err)
+    assert "ends" not in run("remember", "The sky is blue").err
+    run("remember", "a is b", "--expires", "0s", code=128)
+
+
+def test_a_past_that_lies_ahead_is_said_so(run: Run, repo: Path) -> None:
+    stored(run, "The sky is blue")
+    for line in (("recall", "sky", "--as-of", "tomorrow"), ("memory", "ls", "--since", "tomorrow")):
+        assert "lies ahead" in run(*line, code=128).err
+    assert "no time either" in (told := run("recall", "sky", "--as-of", "2020", code=128).err) and "2026-01-31" in told

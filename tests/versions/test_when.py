@@ -108,3 +108,36 @@ def test_what_is_no_end_is_refused_with_a_cure(text: str) -> None:
     with pytest.raises(InvalidInput, match=r"is not a time to come\. Nothing was stored") as caught:
         parse_end(text, NOW)
     assert "in 3 days" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("text", "end"),
+    [
+        ("tomorrow 9am", (1, 9, 0)), ("tomorrow at 12am", (1, 0, 0)), ("tomorrow 17:30", (1, 17, 30)),
+        ("today at 11pm", (0, 23, 0)), ("end of day", (1, 0, 0)), ("the end of the day", (1, 0, 0)),
+    ],
+)  # fmt: skip
+def test_an_end_may_name_a_day_and_its_clock(text: str, end: tuple[int, int, int]) -> None:
+    days, hour, minute = end
+    expected = (NOW + timedelta(days=days)).replace(hour=hour, minute=minute, second=0, microsecond=0)
+    assert parse_end(text, NOW) == int(expected.timestamp() * 1e6)
+
+
+@pytest.mark.parametrize("text", ["end of month", "end of this year", "end of the week"])
+def test_the_end_of_a_time_is_the_midnight_after_it(text: str) -> None:
+    found = datetime.fromtimestamp(parse_end(text, NOW) / 1e6, NOW.tzinfo)
+    assert found > NOW and (found.hour, found.minute) == (0, 0)
+    assert {"month": found.day == 1, "year": (found.month, found.day) == (1, 1), "week": found.weekday() == 0}[
+        text.split()[-1]
+    ]
+
+
+@pytest.mark.parametrize("text", ["0s", "in 0 days", "tomorrow 25:00", "tomorrow 9"])
+def test_an_end_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(InvalidInput, match="not a time to come"):
+        parse_end(text, NOW)
+
+
+def test_a_past_moment_that_lies_ahead_is_said_to() -> None:
+    with pytest.raises(InvalidInput, match="lies ahead"):
+        parse_time("tomorrow", NOW)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from memlake.cli import words
 from memlake.cli.arguments import json_option
 from memlake.cli.remembering import (
     agent_option,
@@ -71,6 +72,9 @@ def remember(memories: Memories, screen: Screen, /, *, text: str | None, on_conf
         screen.line(done.memory_id)
     else:
         screen.line(_told(done, dry_run=dry_run))
+        if asked.expires_at and not dry_run:
+            ends = memories.get(done.memory_id).expires_at
+            screen.note(f"It ends {words.stamp(ends)}." if ends else "It never ends.")
         tell_repo(memories, screen)
     for warning in () if as_json else done.warnings:
         screen.warn(warning)

@@ -40,8 +40,9 @@ def parse_time(text: str, now: datetime | None = None) -> int:
     plain = " ".join(re.sub(r"[._,]", " ", text.strip().lower()).split()) if not _looks_exact(text) else text.strip()
     found = _first(plain, now, (_word, _ago, _exact))
     if found is None:
+        ahead = _first(plain, now, (_coming, _ahead))
         raise InvalidInput(
-            f"{text!r} is not a time.",
+            f"{text!r} is not a time." if ahead is None else f"{text!r} lies ahead: {ahead:%Y-%m-%d %H:%M}.",
             hint='Write it as "yesterday", "2 hours ago", "2026-01-31" or "2026-01-31 14:00".',
         )
     return int(found.timestamp() * 1_000_000)
@@ -73,7 +74,33 @@ def _coming(text: str, now: datetime) -> datetime | None:
     day = text.removeprefix("next ")
     if day in _DAYS:
         return now + timedelta(days=(_DAYS.index(day) - now.weekday()) % 7 or 7)
-    return fixed.get(text)
+    return fixed.get(text) or _end_of(text, tonight) or _at_clock(text, now)
+
+
+def _end_of(text: str, tonight: datetime) -> datetime | None:
+    """`end of week`: the midnight after its last day."""
+    match = re.fullmatch(r"(?:the )?end of (?:the |this )?(day|week|month|year)", text)
+    if not match:
+        return None
+    today = tonight - timedelta(days=1)
+    week = timedelta(days=7 - today.weekday())
+    ends = {
+        "day": tonight,
+        "week": today + week,
+        "month": (today.replace(day=1) + timedelta(days=32)).replace(day=1),
+        "year": today.replace(year=today.year + 1, month=1, day=1),
+    }
+    return ends[match[1]]
+
+
+def _at_clock(text: str, now: datetime) -> datetime | None:
+    """`tomorrow 9am`, `friday at 17:30`: a day by its word, and the time of it."""
+    match = re.fullmatch(r"([a-z ]+?)(?: at)? (\d{1,2})(?::(\d\d))? ?(am|pm)?", text)
+    if not match or not (match[3] or match[4]):
+        return None
+    day = now if match[1] in ("today", "tonight") else _coming(match[1], now)
+    hour = int(match[2]) % 12 + 12 * (match[4] == "pm") if match[4] else int(match[2])
+    return day and day.replace(hour=hour, minute=int(match[3] or 0), second=0, microsecond=0)
 
 
 def _ahead(text: str, now: datetime) -> datetime | None:
@@ -83,7 +110,7 @@ def _ahead(text: str, now: datetime) -> datetime | None:
     count, unit = match.groups()
     number = int(count) if count.isdigit() else _WORDS.get(count)
     seconds = _UNITS.get(unit) or _SHORT.get(unit)
-    return None if number is None or seconds is None else now + timedelta(seconds=number * seconds)
+    return None if not number or seconds is None else now + timedelta(seconds=number * seconds)
 
 
 def _first(text: str, now: datetime, readers: Iterable[Reader]) -> datetime | None:
