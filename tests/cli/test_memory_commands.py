@@ -606,3 +606,10 @@ def test_a_past_that_lies_ahead_is_said_so(run: Run, repo: Path) -> None:
     for line in (("recall", "sky", "--as-of", "tomorrow"), ("memory", "ls", "--since", "tomorrow")):
         assert "lies ahead" in run(*line, code=128).err
     assert "no time either" in (told := run("recall", "sky", "--as-of", "2020", code=128).err) and "2026-01-31" in told
+
+
+def test_a_branch_of_memories_alone_is_made_and_named_when_it_goes(run: Run, repo: Path) -> None:
+    assert "Commit or remember something first" in run("branch", "draft", code=128).err
+    stored(run, "The sky is blue")
+    run("branch", "draft")
+    assert re.search(r"\(was [0-9a-f]{10}\)", run("branch", "-d", "draft").out)

@@ -124,7 +124,8 @@ def test_undo_of_a_memory_leaves_stage_and_files_alone(run: Run, repo: Path) -> 
 def test_a_purge_is_not_undone(run: Run, repo: Path) -> None:
     memory = stored(run, "The sky is blue")
     run("memory", "purge", memory, "--reason", "test", "--yes")
-    assert "nothing to undo" in run("undo", code=None).err
+    told = run("undo", code=None).err
+    assert "nothing to undo: the purge of" in told and "(test) ended the list" in told
 
 
 def test_outside_a_repo_undo_is_about_the_personal_memories(

@@ -211,6 +211,25 @@ def test_what_an_agent_does_to_anothers_memory_is_signed_by_itself(folder: Path)
     talk(folder, forges, "mallory")
 
 
+def test_an_error_names_the_tools_an_agent_has(folder: Path) -> None:
+    async def said(client: Client) -> None:
+        stored = (await call(client, "store_memory", content="tea"))["memory_id"]
+        for tool, given in {
+            "branch_merge": {"branch_id": "nowhere"},
+            "memory_search": {"search": "tea", "as_of": "2020"},
+            "store_memory": {"content": "tea", "branch": "nowhere"},
+        }.items():
+            told = await fails(client, tool, **given)
+            assert "branch_list" in told and "memlake" not in told
+        await call(client, "delete_memory", memory_id=stored)
+        assert "memory_history" in await fails(client, "memory_update", id=stored, content="coffee")
+        assert "limit" in await fails(client, "memory_log", limit=-1)
+        assert "Nothing was made" in await fails(client, "branch_create", name="t", ttl_seconds=1e18)
+        assert [one["branch_id"] for one in (await call(client, "branch_list"))["results"]] == ["main"]
+
+    talk(folder, said)
+
+
 # -- memory_add and its family ----------------------------------------------------------------------
 
 

@@ -113,7 +113,7 @@ def _delete(repo: Repo, screen: Screen, names: Sequence[str], *, force: bool) ->
     for name in names:
         with suggesting(repo, name), exiting(1, NotFound):
             gone = repo.delete_branch(name, force=force)
-        screen.line(f"Deleted branch {screen.clean(gone.name)} (was {short(gone.work)}).")
+        screen.line(f"Deleted branch {screen.clean(gone.name)} (was {short(gone.work or gone.memory)}).")
 
 
 def _rename(repo: Repo, names: Sequence[str], *, force: bool) -> None:

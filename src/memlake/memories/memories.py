@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memlake import memories as later  # what only some verbs need: a recall would pay 40 ms for all of it
 from memlake.config import Settings
-from memlake.errors import Denied
+from memlake.errors import Denied, InvalidInput
 from memlake.memories import embedding, keeping, living, naming, outcome, record, searching
 from memlake.memories.ground import Ground
 from memlake.memories.opening import Shared
@@ -165,6 +165,8 @@ class Memories:
         return list(later.timeline.differences(self.ground, a, b))
 
     def log(self, limit: int = 20) -> list[Commit]:
+        if limit < 1:
+            raise InvalidInput(f"limit is a whole number of at least 1, not {limit!r}. Nothing was read.")
         return list(later.timeline.log(self.ground, limit))
 
     def fields(self, memory: Memory) -> dict[str, Any]:

@@ -284,7 +284,9 @@ def commit_as_of(ground: Ground, text: str) -> Commit | None:
         except InvalidInput as wrong:
             if "lies ahead" in wrong.message:
                 raise
-            raise type(unknown)(f"{unknown.message.rstrip('.')}, and no time either.", hint=wrong.hint) from None
+            raise type(unknown)(
+                f"{unknown.message.rstrip('.')}, and no time either.", hint=f"{unknown.hint} {wrong.hint}"
+            ) from None
     return following.commit_before(ground.here.history, ground.index, ground.head(), when)
 
 

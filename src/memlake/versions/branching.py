@@ -78,7 +78,7 @@ def create_branch(here: Here, name: str, at: str, *, force: bool, note: bytes | 
         if not any(heads.values()):
             raise NotFound(
                 f"branch {here.local.branch!r} has no commits yet, so {name!r} would name nothing.",
-                hint="Commit first, or start with: memlake switch -c " + name,
+                hint="Commit or remember something first, or start with: memlake switch -c " + name,
             )
     return Branch(name, heads["work"], heads["memory"])
 

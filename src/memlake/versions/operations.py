@@ -20,7 +20,7 @@ from memlake.errors import Conflict, Corrupt, Nothing
 from memlake.objects.layout import now
 from memlake.objects.leases import Keeping
 from memlake.objects.writer import Writer
-from memlake.records import Change, Commit, Entry
+from memlake.records import Change, Commit, Entry, when
 from memlake.records import Conflict as Conflicting
 from memlake.reports import Operation
 from memlake.versions import checkout, journal, refs, reversing, tree, worktree
@@ -172,8 +172,19 @@ def undo(here: Here) -> Operation:
     """Take back the last operation that is not taken back yet."""
     row = _last(here, "undone = 0 AND verb NOT IN ('undo', 'redo')")
     if row is None:
-        raise Nothing("there is nothing to undo.", hint="See what was done with: memlake ops")
+        raise _nothing_to_undo(here)
     return _take_back(here, row, _UNDO, {row[0]: True})
+
+
+def _nothing_to_undo(here: Here) -> Nothing:
+    row = here.history.db.row("SELECT time, reason FROM tombstone ORDER BY time DESC LIMIT 1")
+    if row is None or operations(here, 1):
+        return Nothing("there is nothing to undo.", hint="See what was done with: memlake ops")
+    return Nothing(
+        f"there is nothing to undo: the purge of {when(row[0]):%Y-%m-%d %H:%M} ({row[1]}) ended the list, so that "
+        "nothing of what was erased comes back. Nothing was changed.",
+        hint="What was done before it stands; take back a memory with: memlake memory forget or restore",
+    )
 
 
 def undo_interrupted(here: Here) -> Operation | None:
