@@ -141,3 +141,11 @@ def test_agents_of_one_name_in_two_organisations_keep_two_states(repo: ml.Repo) 
     assert {one.org_id for one in repo.memories().states()} == {"o2", "local"}
     for agent in agents:
         agent.close()
+
+
+def test_a_purge_names_where_the_same_text_still_stands(memories: Memories) -> None:
+    old = memories.remember(Draft("The deploy day is Monday", "a")).memory_id
+    new = memories.remember(Draft("The deploy day is Friday", "b")).memory_id
+    memories.resolve(new, "new")
+    assert any(f"The same text stands in {old}" in note for note in memories.purge(new, "asked to").notes)
+    assert not any("same text" in note for note in memories.purge(old, "asked to").notes)

@@ -100,16 +100,16 @@ def _deleted(memories: Memories, who: Who, memory_id: str, purge: bool) -> Resul
     """A second time is no failure: agents try again. What was never stored is one, where that can still be told."""
     try:
         if purge:
-            memories.purge(memory_id, f"asked for by {who.agent_id or 'an agent'}")
-        else:
-            memories.delete(memory_id)
+            report = memories.purge(memory_id, f"asked for by {who.agent_id or 'an agent'}")
+            return {"status": "purged", **({"notes": list(report.notes)} if report.notes else {})}
+        memories.delete(memory_id)
     except NotFound:
         memories.on(memories.ground.branch)  # that a branch is gone is another answer
         if not purge:
             memories.history(memory_id)
         note = f"It was not on branch {memories.ground.branch!r}. Nothing was changed."
         return {"status": "already gone", "note": note}
-    return {"status": "purged" if purge else "deleted"}
+    return {"status": "deleted"}
 
 
 # -- tools of agents that keep one memory a topic ---------------------------------------------------

@@ -6,11 +6,12 @@ from collections.abc import Iterable
 
 from memlake.errors import Damaged, NotFound, Purged
 from memlake.index.embeddings import Embeddings
-from memlake.memories import following, healing, keeping, record, timeline
+from memlake.memories import following, healing, keeping, record, searching, timeline
 from memlake.memories.access import Access
 from memlake.memories.ground import Ground
 from memlake.memories.paths import memory_path
 from memlake.memories.record import Memory
+from memlake.memories.searching import Query
 from memlake.reports import PurgeReport
 from memlake.versions import looking, purging
 
@@ -24,6 +25,7 @@ def purge(ground: Ground, embeddings: Embeddings, access: Access, memory_id: str
         known = timeline.versions(ground, memory_id)  # says so where it was never stored
         raise NotFound(f"memory {memory_id} was purged already: {known[-1].reason}. Nothing was changed.")
     versions = list(_versions(ground, oids))
+    copies = _copies(ground, versions)
     present = keeping.find(ground, memory_id)
     if present is not None:
         keeping.delete(ground, present)
@@ -35,7 +37,16 @@ def purge(ground: Ground, embeddings: Embeddings, access: Access, memory_id: str
     embeddings.forget(texts)
     _erase(ground, ids)
     access.forget([key])
-    return report
+    told = f"The same text stands in {', '.join(copies)}; that was not erased."
+    return report._replace(notes=(*report.notes, told)) if copies else report
+
+
+def _copies(ground: Ground, versions: list[Memory]) -> list[str]:
+    """Other memories of the branch, of any agent, that say word for word what one of these versions says."""
+    texts, ids = {memory.content for memory in versions}, {memory.memory_id for memory in versions}
+    asked = (Query(text[:2000], limit=20, mode="keyword") for text in sorted(texts)[:20])
+    hits = [hit for query in asked for hit in searching.search(ground, query) if hit["content"] in texts]
+    return sorted({hit["memory_id"] for hit in hits} - ids)
 
 
 def _erase(ground: Ground, ids: list[int]) -> None:
