@@ -293,3 +293,12 @@ def test_purge_erases_a_version_with_its_rows(run: Run, pets: Path, words: tuple
     assert len([file for file in (pets / ".memlake" / "parts").rglob("*") if file.is_file()]) == before - 1
     assert [line.split()[:2] for line in run("dataset", "ls").lines[1:]] == [["pets", "1.0.1"], ["photos", "1.0.0"]]
     assert "purged: leak" in run("dataset", "show", "pets@1.0.0", code=128).err
+
+
+def test_show_tells_what_functions_did(run: Run, repo: Path) -> None:
+    with memlake.open(repo) as found:
+        chain = found.datasets().read_values(x=[0, 1]).settings(on_error="skip").map(y=lambda x: 1 / x)
+        with pytest.warns(UserWarning, match="failed"):
+            chain.save("h")
+    (line,) = [line for line in run("dataset", "show", "h").lines if line.startswith("Work:")]
+    assert "2 computed, 0 recalled, 1 failed (nothing is remembered" in line

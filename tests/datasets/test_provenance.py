@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import select
@@ -247,3 +248,41 @@ L, RIGHT = "left@1.0.0", "right@1.0.0"
 def test_the_columns_a_column_is_made_of(repo: ml.Repo, chain: Callable[..., ml.Chain], made: Any) -> None:
     _, left, right = two(repo)
     assert columns.made_of(chain(left, right).plan) == made
+
+
+# -- secrets and work ------------------------------------------------------------------------------
+
+
+def test_the_values_of_secret_params_stand_nowhere_in_the_record(repo: ml.Repo, python: Python) -> None:
+    Path("s.py").write_text(
+        "import memlake as ml\n"
+        'key = ml.param("api_key", "q9fQ2mZx71-LwPdRt8VbKc3YhN")\n'
+        'word = ml.param("db_password", "plum")\n'
+        'client = dict(key="sk-live-Zx71LwPdRt8VbKc3YhN")\n'
+        'plum = ml.read_values(x=[1]).mutate(t=ml.lit("ghp_a8f3K2m9Qx7LpT4vWzR6sYb1NcE5dHgJuIoB"))\n'
+        'password = "abc123xyz"\n'
+        'plum.mutate(u=ml.lit(key), password=ml.lit(password)).save("s")\n',
+        encoding="utf-8",
+    )
+    python("s.py", env={"MEMLAKE_PARAM_DB_PASSWORD": "from-outside-4711"})
+    kept = json.dumps(repo.datasets().get("s").provenance)
+    secrets = ("q9fQ2mZx71", "Zx71LwPd", '\\"plum\\"', "sk-live", "ghp_a8f", "abc123xyz", "from-outside")
+    assert [one for one in secrets if one in kept] == []
+    assert "plum = ml.read_values" in kept, "a short secret is hidden where it is a literal, not where it is a word"
+
+
+def test_what_ran_and_why_is_told_and_recorded(repo: ml.Repo) -> None:
+    def half(x: int) -> float:
+        return 1 / x
+
+    chain = repo.datasets().read_values(x=[0, 1, 2]).settings(on_error="skip").map(y=half)
+    with pytest.warns(UserWarning, match=r"rows failed.*half\(\) on 1"):
+        made = chain.save("h")
+    (ran,) = made.ran
+    assert (ran.name, ran.called, ran.recalled, ran.failed) == ("half", 3, 0, 1)
+    assert ran.why == "nothing is remembered of it for these rows"
+    assert made.version is not None and made.version.provenance["ran"][0]["failed"] == 1
+    good = repo.datasets().read_values(x=[1, 2]).map(y=half)
+    good.save("g")
+    (again,) = good.save("g").ran
+    assert (again.called, again.recalled, again.why) == (0, 2, "")

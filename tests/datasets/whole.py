@@ -8,7 +8,7 @@ from typing import Any
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 FIELDS = {
     "source", "source_kind", "source_name", "functions", "parents", "storages", "origins", "packages", "params",
-    "author", "agent", "session", "seconds", "plan", "columns", "git",
+    "author", "agent", "session", "seconds", "plan", "columns", "git", "ran",
 }  # fmt: skip
 
 

@@ -135,6 +135,7 @@ def _facts(datasets: Datasets, one: Version) -> Iterator[tuple[str, str]]:
     yield "Metrics", _numbers(one.metrics)
     yield "Made from", ", ".join(made_from(told)) or "-"
     yield "Code", _code(told)
+    yield "Work", "; ".join(map(_work, told.get("ran") or ())) or "-"
     yield "Packages", _numbers(told.get("packages") or {}, " ")
     yield "Took", f"{told['seconds']:.1f} s" if "seconds" in told else "-"
     others = [other.version for other in datasets.versions(one.name) if other.version != one.version]
@@ -170,6 +171,13 @@ def _code(told: Mapping[str, Any]) -> str:
         else "",
     ]
     return clean("; ".join(text for text in said if text))
+
+
+def _work(ran: Mapping[str, Any]) -> str:
+    """What a function step did: `embed(): 3 computed, 7 recalled, 1 failed (some rows are new or changed)`."""
+    failed = f", {ran['failed']:,} failed" if ran["failed"] else ""
+    why = f" ({ran['why']})" if ran["why"] else ""
+    return clean(f"{ran['name']}(): {ran['called']:,} computed, {ran['recalled']:,} recalled{failed}{why}")
 
 
 def _told(found: Any) -> str:

@@ -18,6 +18,7 @@ from memlake.errors import InvalidInput
 
 if TYPE_CHECKING:
     from memlake.datasets.datasets import Datasets
+    from memlake.datasets.engine import Ran
     from memlake.datasets.record import Version
 
 _METRICS = {"cosine": func.cosine_distance, "l2": func.euclidean_distance, "ip": func.inner_product}
@@ -26,7 +27,7 @@ _METRICS = {"cosine": func.cosine_distance, "l2": func.euclidean_distance, "ip":
 class Chain:
     """Typed rows and the steps that lead to them. Immutable: each verb gives a new one."""
 
-    __slots__ = ("_datasets", "_settings", "_setup", "plan", "reused", "version")
+    __slots__ = ("_datasets", "_settings", "_setup", "plan", "ran", "reused", "version")
 
     def __init__(
         self,
@@ -40,6 +41,7 @@ class Chain:
         self._settings, self._setup = settings or Settings(), dict(setup or {})
         self.version = version  # of the dataset it was read from or saved as
         self.reused: bool | None = None  # of a save: whether nothing new had to be stored
+        self.ran: tuple[Ran, ...] = ()  # of a save: what each function step did, and why it ran
 
     def _with(self, node: Plan) -> Chain:
         return Chain(self._datasets, node, self._settings, self._setup)

@@ -23,6 +23,7 @@ from memlake.datasets import (
     lineage,
     listings,
     names,
+    noticing,
     process,
     provenance,
     runs,
@@ -256,25 +257,29 @@ class Datasets:
         wanted = Wanted(full, version, update_version, description, attrs, tags)
         saving.check(wanted)
         try:
-            saved = self._saved(chain, wanted)
+            saved, ran = self._saved(chain, wanted)
         except saving.Collected:  # what is gone is not recalled a second time
-            saved = self._saved(chain, wanted)
+            saved, ran = self._saved(chain, wanted)
         made = Chain(self, sources.stored(self.ground, saved.version), version=saved.version)
-        made.reused = not saved.new
+        made.reused, made.ran = not saved.new, ran
         return made
 
-    def _saved(self, chain: Chain, wanted: Wanted) -> Saved:
+    def _saved(self, chain: Chain, wanted: Wanted) -> tuple[Saved, tuple[Ran, ...]]:
         begun = time.time()
         with self.ground.parts.kept():
             frame, engine = self.frame(chain)
-            told = provenance.fields(provenance.finished(self._made(chain.plan, engine, begun)))
+            ran = provenance.steps(chain.plan, engine, frame.rows)
+            told = provenance.fields(provenance.finished(self._made(chain.plan, engine, begun, ran)))
             saved = saving.save(self.ground, wanted, frame, told)
         process.note(self.ground, saved.version, is_new=saved.new)
-        engine.shared.progress.say(_said(saved, engine.ran, told["provenance"]["functions"]))
-        return saved
+        engine.shared.progress.say(_said(saved, ran))
+        if not engine.shared.progress.is_shown:
+            noticing.failures(ran)
+        return saved, ran
 
-    def _made(self, plan: Plan, engine: Engine, begun: float) -> dict[str, Any]:
-        return provenance.gather(plan, engine.shared, self.ground.here.author, time.time() - begun)
+    def _made(self, plan: Plan, engine: Engine, begun: float, ran: Sequence[Ran] = ()) -> dict[str, Any]:
+        told = provenance.gather(plan, engine.shared, self.ground.here.author, time.time() - begun)
+        return {**told, "ran": [one._asdict() for one in ran or engine.ran]}
 
     def promote(self, number: int, name: str) -> Chain:
         """Keep the rows that a run of before gave as a dataset, with the provenance it has."""
@@ -407,12 +412,14 @@ def _beneath(plan: Plan) -> tuple[Plan, int | None]:
     return (plan.inputs[0], plan.count) if isinstance(plan, Limit) else (plan, None)
 
 
-def _said(saved: Saved, ran: Sequence[Ran], functions: Sequence[Any]) -> str:
+def _said(saved: Saved, ran: Sequence[Ran]) -> str:
     """One line for a person: what came of a save."""
     version = saved.version
+    failed = sum(one.failed for one in ran)
+    failures = f", {failed:,} failed" if failed else ""
     if not saved.new:
-        return f"{version.spec} holds the same {version.rows:,} rows already"
+        return f"{version.spec} holds the same {version.rows:,} rows already{failures}"
     called = max((one.called for one in ran), default=0)
     recalled = min((one.recalled for one in ran), default=version.rows)
-    counts = f" ({called:,} computed, {recalled:,} recalled)" if functions else ""
+    counts = f" ({called:,} computed, {recalled:,} recalled{failures})" if ran else ""
     return f"saved {version.spec}: {version.rows:,} rows{counts}"

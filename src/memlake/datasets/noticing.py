@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -11,7 +12,7 @@ from memlake.datasets import telling
 from memlake.datasets.plan import Call, Filter, Plan, Source
 
 if TYPE_CHECKING:
-    from memlake.datasets.engine import Engine
+    from memlake.datasets.engine import Engine, Ran
 
 _EXAMPLES = 3
 
@@ -33,3 +34,10 @@ def _warn(engine: Engine, node: Filter, source: Source) -> None:
         f"filter {node.condition!r} leaves none of the {len(files):,} files of {source.origin.name}. "
         f"Their paths are like {', '.join(map(repr, paths))}."
     )
+
+
+def failures(ran: Sequence[Ran]) -> None:
+    """Warn of rows that functions failed on, where no line on a terminal says so."""
+    told = [f"{one.name}() on {one.failed:,}" for one in ran if one.failed]
+    if told:
+        telling.warn(f"rows failed and on_error= let the work go on: {', '.join(told)}.")

@@ -27,6 +27,9 @@ _TAKES = {bool: "true or false", int: "a whole number", float: "a number", list:
 _SECRET = re.compile(
     r"(password|passwd|passphrase|secret|token|credentials?|(api|access|private|auth)[-_.]?key)$", re.I
 )
+_MASK = "[redacted: secret]"
+_LONG = 8  # characters: a shorter secret may be a word, so only the whole literal is hidden
+_SECRETS: set[str] = set()  # in memory alone, to be hidden in what is recorded
 _NONE: Mapping[str, Any] = {}
 _LAST: dict[
     str, tuple[Any, ...]
@@ -55,6 +58,7 @@ def param(name: str, /, default: Any = None, type: Callable[[Any], Any] | None =
     value = found.value
     if kind is not None and value is not None and (type is not None or found.origin != "default"):
         value = _typed(name, found, kind)
+    _masked(name, default)  # what is never used stands in the program all the same
     process.tell_param(name, described(name, value, found.origin))
     _LAST[name] = (state, id(default), type, value, default)
     return value
@@ -184,14 +188,31 @@ _READERS: dict[Any, Callable[[Any], Any]] = {
 }
 
 
+def without_secrets(told: Any) -> Any:
+    """What is to be recorded, without the values of params that are secret, wherever they stand in it."""
+    if isinstance(told, Mapping):
+        return {key: without_secrets(value) for key, value in told.items()}
+    if isinstance(told, list | tuple):
+        return [without_secrets(one) for one in told]
+    return _hidden(told) if isinstance(told, str) else told
+
+
+def _hidden(text: str) -> str:
+    for secret in sorted(_SECRETS, key=len, reverse=True):
+        written = {secret, json.dumps(secret)[1:-1], repr(secret)[1:-1]}
+        forms = written if len(secret) >= _LONG else {f"{mark}{one}{mark}" for one in written for mark in "\"'"}
+        for form in forms:
+            text = text.replace(form, _MASK if len(secret) >= _LONG else f'"{_MASK}"')
+    return text
+
+
 def _masked(name: str, value: Any) -> Any:
     plain = value if value is None or isinstance(value, bool | int | float) else _text(value)
     if not isinstance(plain, str):
         return plain
-    if plain and _SECRET.search(name):
-        return "[redacted: secret]"
-    if secrets.find(f'{name}="{plain}"'):
-        return "[redacted: secret]"
+    if plain and plain != _MASK and (_SECRET.search(name) or secrets.find(f'{name}="{plain}"')):
+        _SECRETS.add(plain)
+        return _MASK
     return value if isinstance(value, list | dict | str) else plain
 
 

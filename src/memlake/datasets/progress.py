@@ -16,15 +16,15 @@ class Progress:
     """Called with a step's name and its number of rows; gives a function to call with rows done."""
 
     def __init__(self, wanted: bool | None = None) -> None:
-        self._wanted = sys.stderr.isatty() if wanted is None else wanted
+        self.is_shown = sys.stderr.isatty() if wanted is None else wanted
 
     def say(self, line: str) -> None:
-        if self._wanted:
+        if self.is_shown:
             sys.stderr.write(f"{line}\n")
 
     @contextlib.contextmanager
     def __call__(self, name: str, total: int) -> Iterator[Callable[[int], None]]:
-        if not self._wanted:
+        if not self.is_shown:
             yield lambda _: None
             return
         bar = _Bar(name, total)

@@ -13,6 +13,7 @@ import pyarrow as pa
 from memlake import config
 from memlake.datasets import code, columns, origins, outputs, params, process
 from memlake.datasets.calling import Told
+from memlake.datasets.engine import Engine, Ran
 from memlake.datasets.fingerprint import Fingerprint
 from memlake.datasets.plan import Call, Plan, Source
 from memlake.records import Author
@@ -27,7 +28,7 @@ def gather(plan: Plan, run: Told, author: Author, seconds: float) -> dict[str, A
     printed = [(node, run.fingerprint(node)) for node in nodes if isinstance(node, Call)]
     functions = [_function(call, print_) for call, print_ in printed]
     program = code.running(lambda: _told(functions, plan))
-    return {
+    told = {
         "source": program.text,
         "source_kind": program.kind,
         "source_name": program.name,
@@ -35,14 +36,15 @@ def gather(plan: Plan, run: Told, author: Author, seconds: float) -> dict[str, A
         "functions": functions,
         **_sources([node for node in nodes if isinstance(node, Source)]),
         "packages": _packages(print_ for _, print_ in printed),
-        "params": _params(printed),
+        "params": _params(printed),  # before anything is hidden: it says which values are secret
         "author": str(author),
         "agent": config.variable("AGENT_ID") or None,
         "session": config.variable("SESSION_ID") or None,
         "seconds": round(seconds, 6),
-        "plan": outputs.explained(plan).splitlines(),
-        "columns": columns.made_of(plan),
+        "plan": code.kept(outputs.explained(plan)).splitlines(),
     }
+    hidden: dict[str, Any] = params.without_secrets(told)
+    return {**hidden, "columns": columns.made_of(plan)}
 
 
 def finished(told: dict[str, Any]) -> dict[str, Any]:
@@ -67,6 +69,12 @@ def _function(call: Call, print_: Fingerprint) -> dict[str, Any]:
     told = {"name": call.name, "fingerprint": print_.key}
     opaque = {"opaque": [one.name for one in print_.opaque]} if print_.opaque else {}
     return {**told, "source": code.kept(print_.source or code.steps_of(call.function)), **opaque}
+
+
+def steps(plan: Plan, engine: Engine, rows: int) -> tuple[Ran, ...]:
+    """What each function step did; where all was remembered none was asked."""
+    calls = [node for node in plan.walk() if isinstance(node, Call)]
+    return tuple(engine.ran) or tuple(Ran(call.name, 0, rows, 0, 0.0) for call in calls)
 
 
 # -- where rows came from --------------------------------------------------------------------------
