@@ -265,3 +265,20 @@ def test_a_circle_is_drawn_too() -> None:
     nodes = {id: Node(id, "file", id) for id in "abc"}
     edges = [Edge("a", "b"), Edge("b", "c"), Edge("c", "a")]
     assert "(see above)" in text("a", nodes, edges) and ET.fromstring(svg("a", nodes, edges)) is not None
+
+
+def test_a_storage_has_the_files_that_the_version_was_made_of(repo: Repo, tmp_path: Path) -> None:
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    for name in "abc":
+        (folder / name).write_text(name, encoding="utf-8")
+    data = repo.datasets()
+    data.read_storage(str(folder)).save("l")
+    for file in folder.iterdir():
+        file.unlink()
+    data.read_storage(str(folder)).save("l")
+    told = [
+        [node.about for node in data.lineage(spec).nodes.values() if node.kind == "storage"]
+        for spec in ("l@1.0.0", "l@1.0.1")
+    ]
+    assert told == [["3 files"], ["0 files"]]

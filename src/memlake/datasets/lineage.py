@@ -88,6 +88,7 @@ class _Graph:
         self._ground, self._head = ground, ground.head()
         self.nodes: dict[str, Node] = {}
         self.edges: dict[tuple[str, str], Edge] = {}
+        self._files: dict[tuple[str, str], Any] = {}  # how many a storage had when a version was made of it
         versions = list(ground.all(deleted=True))
         self._by_name = {(one.name, one.version): one for one in versions}
         self._by_content: dict[str, list[Version]] = {}
@@ -122,7 +123,9 @@ class _Graph:
             self._edge(self._parent(parent, spec), target, _columns_from(known, spec))
         for storage in _listed(told, "storages"):
             uri = str(storage.get("uri"))
-            self._edge(self._storage(uri, storage.get("files")), target, _columns_from(known, uri))
+            source = self._storage(uri)
+            self._files[source, target] = storage.get("files")
+            self._edge(source, target, _columns_from(known, uri))
         for origin in _listed(told, "origins"):
             for source in self._origin(origin):
                 self._edge(source, target, _columns_from(known, _origin_name(origin)))
@@ -140,9 +143,8 @@ class _Graph:
             return self._node(f"dataset:{spec}", "dataset", spec, "no longer here")
         return self._dataset(found)
 
-    def _storage(self, uri: str, files: Any) -> str:
-        count = len(files) if isinstance(files, list) else files
-        return self._node(f"storage:{uri}", "storage", uri, _count(count, "file") if isinstance(count, int) else "")
+    def _storage(self, uri: str) -> str:
+        return self._node(f"storage:{uri}", "storage", uri)
 
     def _origin(self, origin: Mapping[str, Any]) -> list[str]:
         """Ids of what an origin names: a few files one by one, else what it says of itself."""
@@ -222,7 +224,7 @@ class _Graph:
         if kind == "dataset":
             return [self._parent({**detail, "spec": name}, name)]
         if kind == "storage":
-            return [self._storage(str(uri), None) for uri in detail.get("uris") or [name]]
+            return [self._storage(str(uri)) for uri in detail.get("uris") or [name]]
         return self._origin({"kind": kind, "name": name, "files": [{"path": path} for path in detail.get("paths", ())]})
 
     # -- choosing -----------------------------------------------------------------------------
@@ -234,7 +236,16 @@ class _Graph:
         if asked.down:
             edges |= self._walk(root, asked, lambda edge: (edge.source, edge.target))
         ids = dict.fromkeys([root, *(id for edge in edges.values() for id in (edge.source, edge.target))])
-        return Lineage(root, {id: self.nodes[id] for id in ids}, tuple(edges.values()))
+        return Lineage(root, {id: self._counted(id, edges) for id in ids}, tuple(edges.values()))
+
+    def _counted(self, id: str, edges: Mapping[tuple[str, str], Edge]) -> Node:
+        """A storage changes: its files are those that the versions which are shown were made of."""
+        found = [self._files[edge] for edge in edges if edge[0] == id and edge in self._files]
+        counts = sorted({len(one) if isinstance(one, list) else one for one in found if isinstance(one, list | int)})
+        if not counts:
+            return self.nodes[id]
+        few = f"{counts[0]:,} to " if len(counts) > 1 else ""
+        return self.nodes[id]._replace(about=few + _count(counts[-1], "file"))
 
     def _walk(self, root: str, asked: Asked, ends: Callable[[Edge], tuple[str, str]]) -> dict[tuple[str, str], Edge]:
         """Edges reached from the root, level by level; `ends` says which way. Columns are followed where known."""
