@@ -316,3 +316,34 @@ def test_each_configuration_stands_also_when_the_rows_are_the_same(ds: Datasets)
         ("1.0.0", 0.1, 0.2), ("1.0.1", 0.3, 0.6),
     ]  # fmt: skip
     assert len({one.manifest for one in ds.versions("pets")}) == 1
+
+
+# -- names that mislead ----------------------------------------------------------------------------
+
+
+def test_a_branch_whose_name_looks_like_a_version_is_found(ds: Datasets, repo: Repo) -> None:
+    saved(ds, 1)
+    repo.branch("v2")
+    saved(repo.datasets("v2"), 7)
+    saved(ds, 3, version="3.0.0")
+    assert ds.read_dataset("pets@v2").to_list() == [(7,)]
+    assert ds.read_dataset("pets@v3").to_list() == [(3,)]
+    with pytest.raises(ml.NotFound, match="has no version v4"):
+        ds.read_dataset("pets@v4")
+
+
+def test_a_time_before_a_dataset_is_said_to_be_too_early(ds: Datasets, repo: Repo) -> None:
+    repo.write({"files/a.txt": b"a"}, "first")
+    saved(ds, 1)
+    head = f"{repo.head}~1"
+    with pytest.raises(ml.NotFound, match="there is no dataset 'pets' at ") as told:
+        ds.read_dataset(f"pets@{head}")
+    assert told.value.hint is not None
+    assert "pets@1.0.0 was saved on 20" in told.value.hint and "Did you mean" not in told.value.hint
+
+
+def test_a_column_with_a_dot_in_its_name_is_refused_where_it_is_made(ds: Datasets) -> None:
+    with pytest.raises(ml.InvalidInput, match=r"'a\.b' cannot be the name of a column"):
+        ds.read_records([{"a.b": 1}])
+    with pytest.raises(ml.InvalidInput, match=r"'a\.b' cannot be the name of a column"):
+        ds.read_values(x=[1]).map(**{"a.b": lambda x: x})

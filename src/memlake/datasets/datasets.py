@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from memlake.datasets import (
     aligned,
+    building,
     calling,
     catalog,
     comparing,
@@ -139,6 +140,8 @@ class Datasets:
         return self._rows(sources.from_database(query, connection, params), "database")
 
     def _rows(self, table: pa.Table, kind: str) -> Chain:
+        for name in table.column_names:
+            building.check_column(name)
         return Chain(self, sources.rows(table, Origin(kind, f"{table.num_rows:,} rows")))
 
     # -- running ------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 from memlake.datasets import frames, names, record
@@ -140,7 +141,14 @@ class Ground:
             if found is not None and not found.deleted:
                 return found
         self._refuse_purged(name, [entries[number] for number in names.matching(numbers, entries)] if numbers else [])
-        raise self._missing(name, numbers, list(map(str, sorted(entries))))
+        if numbers and as_of is None and (named := self._named(numbers)) is not None:
+            return named.find(name)
+        raise self._missing(name, numbers or (as_of or told or ""), list(map(str, sorted(entries))))
+
+    def _named(self, word: str) -> Ground | None:
+        """On the branch of a name that looks like a version's number, as `v2` does."""
+        known = refs.find(self.here.history.db, word) is not None
+        return replace(self, named_branch=word) if known else None
 
     def _refuse_purged(self, name: str, asked: list[Entry]) -> None:
         for entry in asked:
@@ -156,13 +164,19 @@ class Ground:
             return rev.resolve(self.here, told)
         return self.head()
 
-    def _missing(self, name: str, numbers: str, there: list[str]) -> NotFound:
+    def _missing(self, name: str, asked: str, there: list[str]) -> NotFound:
         if there:
             return NotFound(
-                f"dataset {name!r} has no version {numbers or 'that is not deleted'}.",
+                f"dataset {name!r} has no version {asked or 'that is not deleted'}.",
                 hint=f"It has: {', '.join(there)}.",
             )
-        known = sorted({v.name for v in self.all()})
+        now = list(self.all())
+        known = sorted({v.name for v in now})
+        if name in known:
+            first = next(v for v in now if v.name == name)
+            when = f"{datetime.fromtimestamp(first.created / 1e6, UTC):%Y-%m-%d %H:%M} UTC"
+            hint = f"{first.spec} was saved on {when}."
+            return NotFound(f"there is no dataset {name!r} at {asked!r}.", hint=hint)
         near = names.nearest(name, known)
         hint = f"Did you mean {near!r}?" if near else f"There are: {', '.join(known[:10]) or 'none yet'}."
         return NotFound(f"there is no dataset {name!r} on branch {self.here.local.branch!r}.", hint=hint)
