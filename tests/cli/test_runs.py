@@ -79,3 +79,10 @@ def test_runs_are_listed_shown_and_promoted(script: Path, process: Process, run:
 def test_no_runs_is_said_and_no_error(script: Path, run: Run) -> None:
     assert "No run is remembered here" in run("runs").err
     assert run("runs", "--json").json["runs"] == []
+
+
+def test_a_param_that_nothing_asked_for_is_said(script: Path, process: Process) -> None:
+    (script.parent / "ok.py").write_text(SCRIPT.replace("raise SystemExit(3)", ""))
+    done = process("run", "ok.py", "-p", "rtae=1", "-p", "rate=2", cwd=script.parent)
+    warned = [line for line in done.stderr.decode().splitlines() if line.startswith("warning")]
+    assert warned == ["warning: nothing asked for param rtae; it had no effect. Did you mean rate?"]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -44,8 +45,10 @@ def run(screen: Screen, /, *, script: str, given: tuple[str, ...], file: str | N
     with tempfile.TemporaryDirectory() as folder:
         report = os.path.join(folder, "report")
         command = [sys.executable, script, *(after_dashes() or ())]
-        code = _wait(subprocess.Popen(command, env=_environment(_params(given), file, report)))
-        for line in _told(_read(report)):
+        params = _params(given)
+        code = _wait(subprocess.Popen(command, env=_environment(params, file, report)))
+        told = _read(report)
+        for line in [*_told(told), *(_unasked(params, told) if code == 0 else ())]:
             screen.note(words.clean(line))
     return code
 
@@ -78,6 +81,16 @@ def _read(report: str) -> list[dict[str, Any]]:
             return [json.loads(line) for line in file]
     except FileNotFoundError:  # it saved nothing
         return []
+
+
+def _unasked(given: Iterable[str], lines: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Params that were given and nothing asked for: mostly they are misspelled."""
+    asked = list(dict.fromkeys(one["param"] for one in lines if "param" in one))
+    for name in given:
+        if name not in asked:
+            near = difflib.get_close_matches(name, asked, 1)
+            meant = f" Did you mean {near[0]}?" if near else ""
+            yield f"warning: nothing asked for param {name}; it had no effect.{meant}"
 
 
 def _told(lines: Sequence[dict[str, Any]]) -> Iterator[str]:

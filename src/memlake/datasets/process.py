@@ -55,8 +55,15 @@ def metrics() -> dict[str, Any]:
         return dict(_METRICS)
 
 
+def asked_for(name: str) -> None:
+    """That something asks for a param: `memlake run` says which ones nothing asked for."""
+    _report({"param": name})
+
+
 def tell_param(name: str, told: Mapping[str, Any]) -> None:
     with _LOCK:
+        if name not in _PARAMS:
+            asked_for(name)
         if _PARAMS.get(name) != told:
             _PARAMS[name] = dict(told)
             _tell("params", {name: told["value"]}, {name: dict(told)})

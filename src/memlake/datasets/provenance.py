@@ -141,6 +141,7 @@ def _params(printed: Printed) -> dict[str, dict[str, Any]]:
     asked: dict[str, dict[str, Any]] = {}
     for _, print_ in printed:
         for name, value in print_.params.items():
+            process.asked_for(name)  # also where what it returns is remembered, and nothing runs
             found = params.find(name)
             asked[name] = params.described(name, value, found.origin if found else "default")
     return {**asked, **process.params()}
