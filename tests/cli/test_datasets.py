@@ -302,3 +302,23 @@ def test_show_tells_what_functions_did(run: Run, repo: Path) -> None:
             chain.save("h")
     (line,) = [line for line in run("dataset", "show", "h").lines if line.startswith("Work:")]
     assert "2 computed, 0 recalled, 1 failed (nothing is remembered" in line
+
+
+def test_a_commit_uses_a_dataset_by_its_own_name(run: Run, pets: Path) -> None:
+    (pets / "model.bin").write_text("m", encoding="utf-8")
+    run("add", "model.bin")
+    run("commit", "-m", "model", "--uses", "pets@1.0.0", "--uses", "photos")
+    assert "pets@1.0.0" in run("show").out.replace("datasets/pets/1.0.0", "pets@1.0.0")
+    assert "model.bin" in run("dataset", "lineage", "pets@1.0.0").out
+    assert "model.bin" in run("dataset", "lineage", "photos").out
+
+
+def test_the_personal_repo_is_named_where_it_is_used(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = tmp_path / "own"
+    monkeypatch.setenv("XDG_DATA_HOME", str(home))
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    monkeypatch.chdir(outside)
+    first, second = run("dataset", "ls").err, run("dataset", "ls").err
+    assert "so data is kept in your personal one" in first
+    assert "No repo here: this is your personal one" in second

@@ -27,8 +27,12 @@ def pass_datasets(verb: Callable[Concatenate[Datasets, Screen, P], R]) -> Callab
 
     @functools.wraps(verb)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        is_personal = config.find_repo() is None and config.personal_folder().is_dir()
         with open_for_memories() as repo:
-            return verb(repo.datasets(), screen(config.read_settings(repo.dir)), *args, **kwargs)
+            shown = screen(config.read_settings(repo.dir))
+            if is_personal:
+                shown.note(f"No repo here: this is your personal one, {clean(str(repo.root))}")
+            return verb(repo.datasets(), shown, *args, **kwargs)
 
     return call
 

@@ -69,7 +69,7 @@ def open_for_memories(path: AnyPath | None = None) -> Repo:
         return Repo(found / DIR)
     home = config.personal_folder()
     if not (home / DIR).is_dir():
-        sys.stderr.write(f"memlake: no repo here, so memories are kept in your personal one: {home}\n")
+        sys.stderr.write(f"memlake: no repo here, so data is kept in your personal one: {home}\n")
         return init(home)
     return Repo(home / DIR)
 
@@ -124,7 +124,9 @@ class Repo(Opened):
         params: Mapping[str, Any] | None = None,
     ) -> Commit:
         by, only = versions.writing.author_of(author), self._relative(*paths)
-        saying = versions.committing.Saying(message, by, uses, metrics, params, amend, allow_empty, only)
+        saying = versions.committing.Saying(
+            message, by, [*map(self._used, uses)], metrics, params, amend, allow_empty, only
+        )
         with self._verb() as here:
             if only:
                 versions.committing.check_known(here, only)
@@ -448,6 +450,13 @@ class Repo(Opened):
         if (self.dir / datasets.RECALL).exists():
             datasets.erasing.forget(self.dir, self._rows().recall.empty)
         return done
+
+    def _used(self, text: str) -> str:
+        """A dataset as its own verbs take it, `pets@1.0.0`, as its path; anything else as it is."""
+        name, head = text.partition("@")[0], self._look().head()
+        is_file = "/" in name or (self.root / name).is_file() or head is None
+        is_known = not is_file and any(self._history.scan(head, f"datasets/{name}/"))
+        return self.datasets().get(text).path if is_known else text
 
     def purged_with(self, *oids: str, with_others: bool = False) -> tuple[str, ...]:
         """What a purge of these objects erases: the same, unless one is the record of a dataset's version."""
