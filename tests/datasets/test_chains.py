@@ -353,6 +353,34 @@ def test_an_order_that_was_asked_for_is_kept_by_steps_after_it(ds: Datasets, ste
     assert step != "distinct" or found == list(range(59, 39, -1))
 
 
+# -- what cannot be -----------------------------------------------------------------------------------
+
+
+def test_what_is_no_chain_name_or_number_of_rows_is_said_at_once(rows: Chain, ds: Datasets, tmp_path: Path) -> None:
+    wrong: dict[str, Callable[[], Any]] = {
+        "union takes another chain, not None": lambda: rows.union(None),  # type: ignore[arg-type]
+        "merge takes another chain, not 'x'": lambda: rows.merge("x", on="x"),  # type: ignore[arg-type]
+        "subtract takes another chain": lambda: rows.subtract(3),  # type: ignore[arg-type]
+        "diff takes another chain": lambda: rows.diff(None, on="x"),  # type: ignore[arg-type]
+        "named by text, not None": lambda: rows.save(None),  # type: ignore[arg-type]
+        "named by text, not 3": lambda: ds.read_dataset(3),  # type: ignore[arg-type]
+        "show takes a whole number": lambda: rows.show("x"),  # type: ignore[arg-type]
+        "is a folder. Nothing was written": lambda: rows.select("x").to_parquet(tmp_path / "out"),
+        "a value of 'value' is no int64": lambda: ds.read_values(a=[2**62] * 4).sum("a"),
+    }
+    (tmp_path / "out").mkdir()
+    before = set(tmp_path.iterdir())
+    for said, attempt in wrong.items():
+        with pytest.raises(ml.errors.InvalidInput, match=said):
+            attempt()
+    assert set(tmp_path.iterdir()) == before
+
+
+def test_no_rows_of_no_columns_are_no_rows(ds: Datasets) -> None:
+    nothing = ds.read_records([])
+    assert nothing.to_records() == nothing.limit(3).to_list() == [] and nothing.count() == 0
+
+
 # -- what a function makes ---------------------------------------------------------------------------
 
 

@@ -199,22 +199,24 @@ class Chain:
     ) -> Chain:
         """Join with another chain; rows of this one all stay, unless `inner`. Taken names get the prefix `rname`."""
         how: Literal["INNER", "LEFT", "FULL"] = "INNER" if inner else "FULL" if full else "LEFT"
-        pairs = building.pairs(self.plan, right.plan, on, right_on)
-        return self._with(building.join(self.plan, right.plan, pairs, how, rname))
+        other = _plan_of(right, "merge")
+        pairs = building.pairs(self.plan, other, on, right_on)
+        return self._with(building.join(self.plan, other, pairs, how, rname))
 
     def union(self, *others: Chain) -> Chain:
         node = self.plan
         for one in others:
-            node = building.union(node, one.plan)
+            node = building.union(node, _plan_of(one, "union"))
         return self._with(node)
 
     __or__ = __add__ = union
 
     def subtract(self, other: Chain, on: Any = None, right_on: Any = None) -> Chain:
         """Rows that have no like in another chain, by the columns `on`, or by all they share."""
-        shared = [name for name in self.plan.schema.names if name in other.plan.schema.names]
-        pairs = building.pairs(self.plan, other.plan, shared if on is None else on, right_on)
-        return self._with(plan.Subtract(self.plan.schema, (self.plan, other.plan), pairs))
+        right = _plan_of(other, "subtract")
+        shared = [name for name in self.plan.schema.names if name in right.schema.names]
+        pairs = building.pairs(self.plan, right, shared if on is None else on, right_on)
+        return self._with(plan.Subtract(self.plan.schema, (self.plan, right), pairs))
 
     def diff(
         self,
@@ -235,7 +237,7 @@ class Chain:
         )
         return self._with(
             outputs.difference(
-                self.plan, other.plan, on, right_on, compare=compare, wanted=wanted, status_col=status_col
+                self.plan, _plan_of(other, "diff"), on, right_on, compare=compare, wanted=wanted, status_col=status_col
             )
         )
 
@@ -304,6 +306,7 @@ class Chain:
 
     def show(self, limit: int = 20, *, flatten: bool = False, transpose: bool = False) -> None:
         """Print the first rows."""
+        _natural(limit, "show")
         outputs.show(self._datasets.table(self.limit(limit + 1), "show"), limit, flatten=flatten, transpose=transpose)
 
     def persist(self) -> Chain:
@@ -424,6 +427,12 @@ def _output(name: str, output: Any) -> Any:
     if output is None:
         return name
     return output if isinstance(output, str | Mapping | Sequence) else {name: output}
+
+
+def _plan_of(other: Any, verb: str) -> Plan:
+    if not isinstance(other, Chain):
+        raise InvalidInput(f"{verb} takes another chain, not {other!r}. Nothing was run.", hint="Read one first.")
+    return other.plan
 
 
 def _natural(count: Any, verb: str) -> int:

@@ -76,6 +76,8 @@ class Engine:
 
     def reader(self, plan: Plan) -> pa.RecordBatchReader:
         """The rows of a plan, batch by batch, in the plan's own columns and types."""
+        if not plan.schema.names:  # SQL knows no rows without columns
+            return pa.RecordBatchReader.from_batches(plan.schema, [])
         self.need(plan)
         into = Params()
         body = self.relation(plan, frozenset(plan.schema.names), into)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from memlake.errors import InvalidInput
 from memlake.versions import paths
@@ -38,6 +38,7 @@ FIRST = Semver(1, 0, 0)
 
 
 def check_name(name: str, namespace: str = "") -> str:
+    _check_text(name)
     full = f"{namespace}.{name}" if namespace and "." not in name else name
     if not _NAME.fullmatch(full) or len(full) > 200:
         raise InvalidInput(
@@ -49,8 +50,14 @@ def check_name(name: str, namespace: str = "") -> str:
     return full
 
 
+def _check_text(name: Any) -> None:
+    if not isinstance(name, str):
+        raise InvalidInput(f"a dataset is named by text, not {name!r}. Nothing was run.", hint="Like: 'pets'")
+
+
 def split_spec(text: str) -> tuple[str, str | None]:
     """`name@what` as its two parts."""
+    _check_text(text)
     name, at, spec = text.partition("@")
     if at and not spec.strip():
         raise InvalidInput(f"{text!r} names no version after the @.", hint="Like: pets@1.2.0, pets@main, pets@>=1,<2")

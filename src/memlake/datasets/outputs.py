@@ -214,6 +214,8 @@ class _Replacing:
         self.temporary = self.path.with_name(f".{self.path.name}.{os.getpid()}.tmp")
 
     def __enter__(self) -> Path:
+        if self.path.is_dir():
+            raise InvalidInput(f"{self.path} is a folder. Nothing was written.", hint="Give the file a name in it.")
         return self.temporary
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:

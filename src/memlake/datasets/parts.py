@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from memlake.datasets import hashes
 from memlake.datasets.frames import KEEP, ROWS, Family, Fragment, Frame, Kept
-from memlake.errors import Corrupt, Error, NotFound, Unavailable
+from memlake.errors import Corrupt, Error, InvalidInput, NotFound, Unavailable
 from memlake.objects import disk
 from memlake.objects.leases import Keeping
 from memlake.objects.store import Objects
@@ -202,8 +202,18 @@ def fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """A table with exactly these fields: engines name list items and time zones as they like."""
     if table.schema.equals(schema, check_metadata=True):
         return table
-    arrays = [_fit(table.column(field.name), field.type) for field in schema]
+    arrays = [_fit_named(table.column(field.name), field) for field in schema]
     return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _fit_named(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+    try:
+        return _fit(column, field.type)
+    except pa.ArrowInvalid as error:
+        raise InvalidInput(
+            f"a value of {field.name!r} is no {field.type}: {error}. Nothing was saved.",
+            hint="Where numbers do not fit, compute with wider ones: C('x').cast(float)",
+        ) from error
 
 
 def _fit(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
