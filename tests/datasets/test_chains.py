@@ -366,7 +366,7 @@ def test_what_is_no_chain_name_or_number_of_rows_is_said_at_once(rows: Chain, ds
         "named by text, not 3": lambda: ds.read_dataset(3),  # type: ignore[arg-type]
         "show takes a whole number": lambda: rows.show("x"),  # type: ignore[arg-type]
         "is a folder. Nothing was written": lambda: rows.select("x").to_parquet(tmp_path / "out"),
-        "a value of 'value' is no int64": lambda: ds.read_values(a=[2**62] * 4).sum("a"),
+        "a value of 'value' is too large for int64": lambda: ds.read_values(a=[2**62] * 4).sum("a"),
     }
     (tmp_path / "out").mkdir()
     before = set(tmp_path.iterdir())

@@ -211,7 +211,7 @@ def _fit_named(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
         return _fit(column, field.type)
     except pa.ArrowInvalid as error:
         raise InvalidInput(
-            f"a value of {field.name!r} is no {field.type}: {error}. Nothing was saved.",
+            f"a value of {field.name!r} is too large for {field.type}: {error}. Nothing was saved.",
             hint="Where numbers do not fit, compute with wider ones: C('x').cast(float)",
         ) from error
 

@@ -14,10 +14,7 @@ def plain(table: pa.Table) -> pa.Table:
     if seen:
         raise InvalidInput(f"column {seen[0]!r} is there twice.")
     schema = pa.schema([one.with_type(plain_type(one.type)) for one in table.schema])
-    try:
-        return parts.fitted(table, schema)
-    except pa.ArrowInvalid as error:
-        raise InvalidInput(f"a value is too large for the types we keep: {error}. Nothing was read.") from error
+    return parts.fitted(table, schema)
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
