@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import ast
 import copy
+import importlib
 import json
+import linecache
 import os
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -210,6 +213,33 @@ def test_a_stranger_is_opaque_and_never_an_exception(make: Callable[[], Any]) ->
 
 def test_an_opaque_thing_is_told_once_however_often_it_is_reached() -> None:
     assert [each.name for each in fingerprint(lambda x: (lock, [lock], x)).opaque] == ["lock in lambda()"]
+
+
+def test_what_is_reached_by_a_text_alone_is_opaque() -> None:
+    def named(x: str) -> Any:
+        return importlib.import_module(x)
+
+    reaching: list[Callable[..., Any]] = [lambda x: eval(x), lambda x: exec(x), lambda x: globals()[x], named]  # noqa: PLW0108
+    for function in reaching:
+        (told,) = fingerprint(function).opaque
+        assert "no name in the code tells" in told.hint
+    assert fingerprint(lambda x: ast.literal_eval(x)).opaque == ()  # noqa: PLW0108
+
+
+def test_a_module_whose_name_is_written_out_is_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    keys = []
+    for value in (1, 2, 1):
+        (tmp_path / "written_out.py").write_text(f"def g(x): return x + {value}")
+        monkeypatch.delitem(sys.modules, "written_out", raising=False)
+        importlib.invalidate_caches()
+        linecache.clearcache()
+        shutil.rmtree(tmp_path / "__pycache__", ignore_errors=True)
+        found = fingerprint(lambda x: importlib.import_module("written_out").g(x))
+        assert found.opaque == ()
+        keys.append(found.key)
+    assert keys[0] == keys[2] != keys[1]
+    assert fingerprint(lambda x: (importlib.import_module("json"), x)).opaque == ()
 
 
 def test_a_librarys_object_is_opaque_as_a_whole() -> None:

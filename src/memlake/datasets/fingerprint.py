@@ -40,6 +40,7 @@ from memlake.datasets.reaching import (
     found_in,
     outside,
     reads,
+    unseen,
 )
 from memlake.datasets.states import join, scalar
 
@@ -229,7 +230,15 @@ class _Walk:
         self._note(origins.text_of_code(code))
         self.libraries["python"] = PYTHON
         self._named.update(asks(code, "param"))
-        return join("function", doing(code), *self._held(function))
+        return join("function", doing(code), *self._held(function), *self._made_up(function))
+
+    def _made_up(self, function: types.FunctionType) -> Iterator[bytes]:
+        """What is reached by a text alone: a module that is written out is followed, anything else hidden."""
+        for call, module in unseen(function):
+            if module is None:
+                yield self.hidden(function, f"{call}() reaches what no name in the code tells")
+            else:
+                yield self._imported(function, Import(module, 0, (), ""))
 
     def _held(self, function: types.FunctionType) -> Iterator[bytes]:
         yield from self._kept(function)
@@ -280,7 +289,9 @@ class _Walk:
         return self._attribute(module, module.__name__, (name,))
 
     def _bound(self, function: types.FunctionType, read: Import, module: types.ModuleType) -> bytes:
-        """`import a.b` binds a; `import a.b as c` binds b: which, the name tells."""
+        """`import a.b` binds a; `import a.b as c` binds b: which, the name tells. Without one, it is used whole."""
+        if not read.bound:
+            return self.token(module, module.__name__)
         top = sys.modules[module.__name__.partition(".")[0]]
         value = top if read.bound == top.__name__ else module
         uses = [each for each in reads(function.__code__) if isinstance(each, Read) and each.name == read.bound]

@@ -36,6 +36,8 @@ MEANT = 0x04 | 0x08 | 0x20 | 0x80 | 0x100 | 0x200
 # Of a module: other when it is run and when it is imported.
 ITS_OWN = {"__name__", "__file__", "__spec__", "__loader__", "__package__", "__builtins__", "__doc__", "__cached__"}
 
+BY_TEXT = {"eval", "exec", "globals"}  # builtins that reach anything
+
 
 class Read(NamedTuple):
     """A name that is loaded, and the attributes taken from it at once: `models.bert.encode`."""
@@ -217,6 +219,16 @@ def outside(function: FunctionType, found: list[Read | Import]) -> Iterator[Read
     for each in found:
         if isinstance(each, Import) or each.name in held or (each.is_global and is_outside(each.name)):
             yield each
+
+
+def unseen(function: FunctionType) -> Iterator[tuple[str, str | None]]:
+    """Calls that reach code or globals by a text, each with the module it names, None where that is not written out."""
+    for each in reads(function.__code__):
+        if isinstance(each, Read) and each.is_global and each.name in BY_TEXT and each.name not in function.__globals__:
+            yield each.name, None
+    for call in ("import_module", "__import__"):
+        for text in asks(function.__code__, call):
+            yield call, None if not text or text.startswith(".") else text
 
 
 def found_in(function: FunctionType, read: Read) -> Any:
