@@ -376,6 +376,21 @@ def test_what_is_no_chain_name_or_number_of_rows_is_said_at_once(rows: Chain, ds
     assert set(tmp_path.iterdir()) == before
 
 
+def test_an_index_with_a_name_is_a_column(ds: Datasets) -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"user": ["a", "b"], "n": [1, 2]})
+    assert ds.read_pandas(frame.set_index("user")).to_list("user", "n") == [("a", 1), ("b", 2)]
+    assert ds.read_pandas(frame).columns == ["user", "n"]
+    with pytest.raises(ml.errors.InvalidInput, match="index 'n' cannot be a column"):
+        ds.read_pandas(frame.rename_axis("n"))
+
+
+def test_fields_of_nested_columns_are_listed_as_values(ds: Datasets) -> None:
+    found = ds.read_records([{"p": {"a": 1, "b": {"c": 2, "d": 3}}, "q": 4}], {"p": Nested, "q": int})
+    assert found.to_list("p.b.d", "q", "p.a") == list(found.to_iter("p.b.d", "q", "p.a")) == [(3, 4, 1)]
+    assert found.to_list("p.b") == [(Inner(2, 3),)]
+
+
 def test_no_rows_of_no_columns_are_no_rows(ds: Datasets) -> None:
     nothing = ds.read_records([])
     assert nothing.to_records() == nothing.limit(3).to_list() == [] and nothing.count() == 0

@@ -327,14 +327,20 @@ class Chain:
         return outputs.to_polars(self._datasets.table(self, "to_polars"))
 
     def to_iter(self, *columns: str) -> Iterator[tuple[Any, ...]]:
-        return (self.select(*columns) if columns else self)._tuples("to_iter")
+        return self._picked(columns)._tuples("to_iter")
+
+    def _picked(self, columns: Sequence[Any]) -> Chain:
+        """These columns; of nested ones the values themselves, where a select would keep what is around them."""
+        inner = {f"memlake_{i}": one for i, one in enumerate(columns) if isinstance(one, str) and "." in one}
+        names = [f"memlake_{i}" if f"memlake_{i}" in inner else one for i, one in enumerate(columns)]
+        return (self.mutate(**inner) if inner else self).select(*names) if columns else self
 
     def _tuples(self, action: str) -> Iterator[tuple[Any, ...]]:
         for batch in self._datasets.batches(self, action):
             yield from outputs.tuples(pa.Table.from_batches([batch]))
 
     def to_list(self, *columns: str) -> list[tuple[Any, ...]]:
-        return list((self.select(*columns) if columns else self)._tuples("to_list"))
+        return list(self._picked(columns)._tuples("to_list"))
 
     collect = to_iter
 

@@ -187,6 +187,14 @@ def from_pandas(frame: Any) -> pa.Table:
     odd = [name for name in getattr(frame, "columns", ()) if not isinstance(name, str)]
     if odd or not hasattr(frame, "columns"):
         raise InvalidInput(f"columns are named by text; {odd[0]!r} is none." if odd else "this is no pandas DataFrame.")
+    keys = [name for name in frame.index.names if name is not None]  # an index without a name only counts the rows
+    taken = [name for name in keys if name in frame.columns or not isinstance(name, str)]
+    if taken:
+        raise InvalidInput(
+            f"the index {taken[0]!r} cannot be a column: another has its name, or it is no text. Nothing was read.",
+            hint="Rename it first: frame.rename_axis('other')",
+        )
+    frame = frame.reset_index(level=keys) if keys else frame
     return pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(None)
 
 
