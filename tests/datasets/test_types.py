@@ -623,3 +623,11 @@ def test_json_is_text_any_engine_reads() -> None:
 def test_a_file_is_the_struct_every_part_agrees_on() -> None:
     assert field_of("f", ImageFile).type == FILE
     assert field_of("f", ImageFile).metadata == {b"memlake.class": b"memlake:ImageFile"}
+
+
+def test_a_literal_takes_its_own_values_alone() -> None:
+    for annotation, wrong in ((Literal["p", "q"], "z"), (Literal[1, 2], 3)):
+        made = field_of("x", annotation)
+        with pytest.raises(InvalidInput, match="it may be"):
+            encode(made, [None, wrong])
+    assert encode(field_of("x", Literal["p", "q"] | None), ["p", None]).to_pylist() == ["p", None]

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from memlake.datasets.classes import Record, find, is_shape, is_typed_dict, members, plain
 from memlake.datasets.files import File
-from memlake.datasets.marks import JSON, class_of, is_list, shown
+from memlake.datasets.marks import JSON, class_of, is_list, shown, values_of
 from memlake.errors import InvalidInput
 
 Values = Sequence[Any]
@@ -123,6 +123,10 @@ def _check(field: pa.Field, values: Values) -> None:
     if wrong:
         row = next(row for row, value in enumerate(values) if type(value) in wrong)
         raise Misfit(row, values[row], shown(field))
+    known = values_of(field)
+    if known is not None and not set(values) <= {*known, None}:
+        row = next(row for row, value in enumerate(values) if value is not None and value not in known)
+        raise Misfit(row, values[row], shown(field), why=f"it may be {', '.join(map(repr, known))}")
 
 
 def _first_refused(field: pa.Field, values: Values) -> Misfit:

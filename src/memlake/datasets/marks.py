@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Final
+import json
+from collections.abc import Iterable
+from typing import Any, Final
 
 import pyarrow as pa
 
 CLASS: Final = b"memlake.class"  # "module:QualName" of the values, or "json" for JSON text
 UNKNOWN: Final = b"memlake.unknown"  # the type shows when the first rows ran
 OPTIONAL: Final = b"memlake.optional"  # declared `X | None`; every field may hold nulls, this one says so
+LITERAL: Final = b"memlake.literal"  # the values it may have, as JSON
 JSON: Final = "json"
 
 Marks = dict[bytes, bytes]
@@ -17,6 +20,16 @@ Marks = dict[bytes, bytes]
 def class_of(field: pa.Field) -> str:
     """The class the field names, or an empty string."""
     return str((field.metadata or {}).get(CLASS, b"").decode())
+
+
+def literal(values: Iterable[Any]) -> Marks:
+    return {LITERAL: json.dumps(list(values)).encode()}
+
+
+def values_of(field: pa.Field) -> list[Any] | None:
+    """The only values a field may have; None when any will do."""
+    told = (field.metadata or {}).get(LITERAL)
+    return None if told is None else list(json.loads(told))
 
 
 def is_unknown(field: pa.Field) -> bool:

@@ -24,7 +24,7 @@ from memlake.datasets.classes import bare, is_shape, members, name_of, shape_of
 from memlake.datasets.decoding import decode
 from memlake.datasets.encoding import encode
 from memlake.datasets.files import FILE, File
-from memlake.datasets.marks import JSON, OPTIONAL, Marks, class_of, is_list, named, shown, unknown
+from memlake.datasets.marks import JSON, OPTIONAL, Marks, class_of, is_list, literal, named, shown, unknown
 from memlake.errors import InvalidInput
 
 __all__ = ["Vector", "decode", "encode", "field_of", "infer_field", "shown"]
@@ -144,7 +144,9 @@ def _literal(annotation: Any, inside: Classes) -> Typed | None:
     kinds = {type(value) for value in typing.get_args(annotation) if value is not None}
     if len(kinds) != 1:
         raise Unsupported(f"{annotation}: its values have several types")
-    return _typed(kinds.pop(), inside)
+    (kind,) = kinds
+    made, marks = _typed(kind, inside)
+    return made, marks | literal(typing.get_args(annotation)) if kind in (str, int, bool) else marks
 
 
 def _enum(annotation: Any, _: Classes) -> Typed | None:
