@@ -565,6 +565,20 @@ def test_what_a_merge_brings_against_what_is_here_is_kept_and_in_doubt(
     assert told == ([(theirs, ours, rule)] if rule else [])
 
 
+def test_a_merge_of_files_and_memories_notes_doubts_too_and_undo_takes_all_of_it_back(repo: ml.Repo) -> None:
+    memories = repo.memories()
+    memories.store(Draft("a start"))
+    memories.create_branch("draft")
+    memories.on("draft").remember(Draft("Font size is 12"))
+    memories.remember(Draft("Font size is 14"))
+    repo.merge("draft")
+    told = [(doubt.new.content, doubt.old.content) for doubt in repo.memories().conflicts()]
+    assert told == [("Font size is 12", "Font size is 14")]
+    repo.undo()
+    assert {memory.content for memory in repo.memories().listed(Query())} == {"a start", "Font size is 14"}
+    assert repo.memories().conflicts() == []
+
+
 @pytest.mark.parametrize(("strategy", "left"), [("branch_wins", "tea: green"), ("main_wins", "tea: black")])
 def test_a_memory_changed_on_both_sides_goes_to_whom_the_strategy_says(
     memories: Memories, strategy: str, left: str

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from memlake.memories import (
+        arriving,
         branches,
         checking,
         counting,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "arriving",
     "branches",
     "checking",
     "counting",

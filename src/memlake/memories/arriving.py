@@ -36,3 +36,10 @@ def with_notes(ground: Ground, edits: Edits, noted: Mapping[str, tuple[str, Memo
     """The edits of a merge with the doubts noted; what changed since they were looked for stays as it is."""
     same = {path: memory for path, (oid, memory) in noted.items() if (entry := edits.get(path)) and entry.oid == oid}
     return {**edits, **{path: keeping.entry_of(ground.here.history, memory) for path, memory in same.items()}}
+
+
+def noted(ground: Ground, edits: Edits) -> dict[str, Entry | None]:
+    """The edits of a merge with what is in doubt noted."""
+    found = in_doubt(ground, edits)
+    with ground.here.history.db.write():
+        return with_notes(ground, edits, found)

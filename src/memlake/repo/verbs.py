@@ -275,6 +275,7 @@ class Repo(Opened):
 
     def merge(self, rev: str, *, ff: bool = True, only_ff: bool = False, message: str | None = None) -> Merged:
         with self._verb() as here:
+            here.history.arriving = self._arriving
             return versions.merging.merge_rev(here, rev, versions.merging.How(ff, only_ff, message))
 
     def conflicts(self) -> tuple[Conflict, ...]:
@@ -295,7 +296,11 @@ class Repo(Opened):
 
     def merge_continue(self, message: str | None = None) -> Merged:
         with self._verb() as here:
+            here.history.arriving = self._arriving
             return versions.merging.proceed(here, versions.merging.Conclusion(message))
+
+    def _arriving(self, edits: Mapping[str, Entry | None]) -> dict[str, Entry | None]:
+        return memories.arriving.noted(self.memories().ground, edits)
 
     def merge_abort(self) -> None:
         with self._verb() as here:

@@ -45,6 +45,10 @@ class Draft(NamedTuple):
 Settler = Callable[["History", Conflict], Mapping[str, Entry | None]]
 
 
+# The memories a merge brings, with what that layer notes on them.
+Arriving = Callable[[Mapping[str, Entry | None]], dict[str, Entry | None]]
+
+
 class History:
     def __init__(self, db: Database, objects: Objects) -> None:
         self.db, self.objects, self.nodes = db, objects, Nodes(db)
@@ -53,6 +57,7 @@ class History:
         self.moved: list[tuple[int, str, int, int | None, int | None]] | None = None  # by the verb under way, for undo
         self.keeping: Keeping | None = None  # its lease, once it needs one
         self.settlers: dict[str, Settler] = {}  # by kind, from the layer that knows it
+        self.arriving: Arriving | None = None  # from the layer that knows memories
 
     def forget(self) -> None:
         """Drop what is remembered: gc may have removed it."""

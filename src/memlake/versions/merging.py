@@ -266,6 +266,9 @@ def _conclude(here: Here, doing: Doing, outcome: dict[Lane, Outcome], decided: d
         lane: {**outcome[lane].edits, **{path: entry for path, entry in decided.items() if lane_of(path) == lane}}
         for lane in LANES
     }
+    noted = here.history.arriving if doing["verb"] == "merge" and here.local.branch else None
+    if noted and edits["memory"] and _relation(here, "memory", str(doing["theirs_memory"])) == "diverged":
+        edits["memory"] = noted(edits["memory"])
     extra = {FILES + row.path: row.entry for row in here.local.staged().values()}
     if not doing.get("commit", True):
         _refuse_clash(here, str(doing["verb"]), here.base(), {**extra, **edits["work"]})
