@@ -50,6 +50,7 @@ SAMPLES = {
     "stripe key": made("sk_" + "live_", 24),
     "anthropic key": made("sk-ant-" + "api03-", 95),
     "openai key": made("sk-" + "proj-", 48),
+    "service key": made("sk-" + "live-", 24),
     "openrouter key": made("sk-or-v1-", 64, HEX),
     "model provider key": made("gsk_", 52),
     "hugging face token": made("hf_", 34, string.ascii_letters),
