@@ -76,7 +76,6 @@ SAMPLES = {
     "url password": "https://joe:hunter2@wiki.internal/page",
     "password": "password = hunter2",
     "api key": "api_key: " + made("", 32),
-    "service key": made("sk-live-", 24),
     "secret": 'client_secret="' + made("", 30) + '"',
     "payment card": "4111 1111 1111 1111",
 }  # fmt: skip
