@@ -302,7 +302,7 @@ WRONG: dict[str, tuple[Callable[[Chain, Datasets], Any], str]] = {
     "dataset that is not there": (lambda _, d: d.read_dataset("nothing"), "no dataset 'nothing'"),
     "name that cannot be": (lambda c, _: c.save("my pets"), "cannot be the name"),
     "name no folder can have": (lambda c, _: c.save("nul"), "a reserved device name on Windows.\nChoose another"),
-    "number of rows to show": (lambda c, _: c.show(-1), "0 or more, not -1"),
+    "number of rows to show": (lambda c, _: c.show(-1), "0 or more; -1 is none"),
     "name with a version": (lambda c, _: c.save("pets@1.0.0"), "cannot be the name"),
     "version that is none": (lambda c, _: c.save("pets", version="one"), "no version"),
     "bump that is none": (lambda c, _: c.save("pets", update_version="tiny"), "'patch', 'minor' or 'major'"),

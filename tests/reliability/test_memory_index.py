@@ -120,7 +120,7 @@ def test_a_harmed_index_is_made_again_when_the_repo_is_opened(harm: str, root: P
         hits = memories.search(Query(text_of(21)))
         assert hits[0]["content"] == text_of(21)
         assert set(hits.notes) & {DAMAGED, MISSING}, hits.notes
-        assert memories.search(Query("amberfox")).notes == ()
+        assert {*memories.search(Query("amberfox")).notes}.isdisjoint({DAMAGED, MISSING})
         assert everything(memories) == expected
         found_by_own_word(memories, expected)
         assert_sound(repo)
@@ -217,9 +217,9 @@ def test_bytes_flipped_anywhere_in_the_index_never_show_what_is_not_there(root: 
 
 def test_a_new_repo_is_not_told_that_its_index_was_missing(tmp_path: Path) -> None:
     with ml.open(made(tmp_path / "repo")) as repo:
-        assert words(repo.memories(), "tea").notes == ()
+        assert {*words(repo.memories(), "tea").notes}.isdisjoint({DAMAGED, MISSING})
         repo.memories().store(Draft("tea"))
-        assert words(repo.memories(), "tea").notes == ()
+        assert {*words(repo.memories(), "tea").notes}.isdisjoint({DAMAGED, MISSING})
 
 
 # -- each safeguard switched off ----------------------------------------------------------------------------

@@ -101,7 +101,9 @@ def mutate(below: Plan, given: Mapping[str, Any]) -> Plan:
 def check_column(name: str) -> str:
     if not name.isidentifier() and ("." in name or not name.strip()):
         raise InvalidInput(
-            f"{name!r} cannot be the name of a column: dots lead into nested ones. Nothing was read or changed.",
+            f"{name!r} cannot be the name of a column: dots lead into nested ones. Nothing was read or changed."
+            if name.strip()
+            else "a column has no name. Nothing was read or changed.",
             hint=f"Call it {name.replace('.', '_')!r}." if name.strip() else "",
         )
     return name

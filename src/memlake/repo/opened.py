@@ -180,6 +180,12 @@ def _settled(history: History, met: Conflict) -> Mapping[str, Entry | None]:
     return memories.sides.settled(history, met)  # loaded only where memories meet
 
 
+def checked_oid(text: str) -> str:
+    if len(text) != 64 or text.strip("0123456789abcdef"):
+        raise InvalidInput(f"{text!r} is no object id, which is 64 hex digits.", hint="See ids with: memlake ls -l")
+    return text
+
+
 def _size(file: Path) -> int:
     return file.stat().st_size if file.exists() else 0
 

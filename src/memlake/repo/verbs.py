@@ -14,7 +14,7 @@ from memlake.calls import checked, door
 from memlake.errors import AlreadyExists, Error, InvalidInput
 from memlake.objects import disk
 from memlake.records import Author, Branch, Change, Commit, Conflict, Entry, Lane, Move, Staged, Status, Tag
-from memlake.repo.opened import AnyPath, Opened, SomePaths, each
+from memlake.repo.opened import AnyPath, Opened, SomePaths, checked_oid, each
 from memlake.reports import Problem
 
 if TYPE_CHECKING:
@@ -208,10 +208,10 @@ class Repo(Opened):
         return self._history.objects.open(self.entry(path, rev).oid)
 
     def read_object(self, oid: str) -> bytes:
-        return self._history.objects.read(_oid(oid))
+        return self._history.objects.read(checked_oid(oid))
 
     def open_object(self, oid: str) -> BinaryIO:
-        return self._history.objects.open(_oid(oid))
+        return self._history.objects.open(checked_oid(oid))
 
     def read_worktree(self, path: AnyPath) -> bytes:
         return versions.looking.working_bytes(self.root, os.fspath(path))
@@ -465,7 +465,7 @@ class Repo(Opened):
 
     def purged_with(self, *oids: str, with_others: bool = False) -> tuple[str, ...]:
         """What a purge of these objects erases: the same, unless one is the record of a dataset's version."""
-        return datasets.erasing.whole(self._look(), map(_oid, oids), with_others=with_others)
+        return datasets.erasing.whole(self._look(), map(checked_oid, oids), with_others=with_others)
 
     def undo(self) -> Operation:
         with self._local.verb():
@@ -496,9 +496,3 @@ class Repo(Opened):
 
     def doctor(self) -> list[Check]:
         return versions.doctor.examine(self._look(), self.dir)
-
-
-def _oid(text: str) -> str:
-    if len(text) != 64 or text.strip("0123456789abcdef"):
-        raise InvalidInput(f"{text!r} is no object id, which is 64 hex digits.", hint="See ids with: memlake ls -l")
-    return text
