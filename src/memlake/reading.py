@@ -14,6 +14,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from memlake import config
 from memlake.datasets.datasets import Datasets
 from memlake.repo import Repo, open_for_memories
 
@@ -25,11 +26,10 @@ _OPEN: dict[tuple[str, int], Repo] = {}
 
 def here() -> Datasets:
     """The datasets of the repo found from here; opened once in a process."""
-    found = open_for_memories()
-    kept = _OPEN.setdefault((str(found.dir), os.getpid()), found)
-    if kept is not found:
-        found.close()
-    return kept.datasets()
+    key = (str(config.find_repo() or config.personal_folder()), os.getpid())
+    if key not in _OPEN:
+        _OPEN[key] = open_for_memories()
+    return _OPEN[key].datasets()
 
 
 @atexit.register

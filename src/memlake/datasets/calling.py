@@ -31,7 +31,6 @@ _FIRST, _MOST = 32, 16_384  # rows of the first item, and of any
 _SOON, _FLUSH = 0.1, 1.0  # seconds of work a kill may cost: a quarter of what was done, within these
 _KEYED = 2e-6  # seconds a row's key costs: no shard gets keys before functions took as long
 Array = np.ndarray[Any, Any]
-Progress = Callable[[str, int, int], None]
 _WARNED: set[tuple[str, str]] = set()
 
 
@@ -396,7 +395,7 @@ class Calling:
 class Told:
     """What the steps of a run share: fingerprints with the params in force, each made once, and progress."""
 
-    def __init__(self, progress: Any, cache: Path | None = None) -> None:
+    def __init__(self, progress: Any, cache: tuple[Path, int] | None = None) -> None:
         self.progress, self.cache = progress, cache
         self._known: dict[int, tuple[Call, Fingerprint]] = {}  # the call is kept, or its id would be given to another
 

@@ -17,13 +17,14 @@ AGGREGATE_MACROS = frozenset(
     {"geomean", "geometric_mean", "json_group_array", "json_group_object", "json_group_structure", "wavg"}
     | {"weighted_avg", "variant_group_array"}
 )
+OFFLINE = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}  # nothing is fetched unasked
 lock = threading.Lock()
 
 
 @cache
 def connection() -> duckdb.DuckDBPyConnection:
-    """One small database in memory, for questions about names and types; hold `lock` while using it."""
-    made = duckdb.connect(config={"threads": 1})
+    """One small database in memory, for questions about names and types; hold `lock`, or ask a cursor of it."""
+    made = duckdb.connect(config={"threads": 1, **OFFLINE})
     made.execute("SET TimeZone = 'UTC'")  # types of times name the zone of the session
     return made
 

@@ -150,7 +150,7 @@ class Datasets:
     def run(self, chain: Chain) -> Iterator[Engine]:
         """An engine for one chain."""
         listings.reach(self.ground)
-        told = calling.Told(Progress(chain._settings.progress), self.ground.folder / "cache")
+        told = calling.Told(Progress(chain._settings.progress), self.ground.cache)
         engine = Engine(
             self.ground.parts, self.ground.recall, self.ground.folder,
             lambda on, call: calling.Calling(on, call, told).run(),

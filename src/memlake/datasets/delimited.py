@@ -16,6 +16,7 @@ from typing import Any, TextIO
 
 import duckdb
 
+from memlake.datasets.catalogue import connection
 from memlake.errors import InvalidInput
 
 _DELIMITERS = (",", ";", "\t", "|")
@@ -37,7 +38,7 @@ def _divides(path: str, options: Mapping[str, Any]) -> bool:
     """Whether a delimiter makes columns of a file, as many in each line."""
     told = "".join(f", {name}=${at}" for at, name in enumerate(options, 2))
     try:
-        found = duckdb.connect().sql(f"FROM read_csv($1{told}) LIMIT 0", params=[path, *options.values()])
+        found = connection().cursor().sql(f"FROM read_csv($1{told}) LIMIT 0", params=[path, *options.values()])
     except duckdb.Error:
         return False
     return len(found.columns) > 1

@@ -18,7 +18,8 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from memlake.datasets import aligned, delimited, hashes, noticing, parts
+from memlake.datasets import aligned, delimited, noticing, parts
+from memlake.datasets.catalogue import OFFLINE
 from memlake.datasets.expressions import Params, quoted
 from memlake.datasets.frames import KEEP, Family, Fragment, Frame
 from memlake.datasets.parts import Parts
@@ -345,7 +346,7 @@ def connect(tmp: Path) -> duckdb.DuckDBPyConnection:
 
 def _started(tmp: str) -> duckdb.DuckDBPyConnection:
     """An engine that fetches nothing by itself and spills beside the repo."""
-    con = duckdb.connect(config={"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"})
+    con = duckdb.connect(config=dict(OFFLINE))
     con.execute("SET temp_directory = $1", [tmp])
     con.execute("SET GLOBAL TimeZone = 'UTC'")
     return con
@@ -425,7 +426,3 @@ def _runs(fragments: Sequence[Fragment], names: Sequence[str], *, every: bool) -
 
 def _bare(rows: int) -> pa.Table:
     return pa.table({"": pa.nulls(rows)}).select([])
-
-
-def mark_of(frame: Frame) -> str:
-    return hashes.of(frame.content())

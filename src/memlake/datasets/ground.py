@@ -14,6 +14,7 @@ from memlake.datasets.names import ROOM, Semver
 from memlake.datasets.parts import Parts
 from memlake.datasets.recall import Recall
 from memlake.datasets.record import Version
+from memlake.datasets.storages.caching import LIMIT
 from memlake.errors import Corrupt, InvalidInput, NotFound, Purged, Unavailable
 from memlake.records import Author, Commit, Entry
 from memlake.versions import operations, refs, rev, writing
@@ -29,6 +30,12 @@ class Ground:
     recall: Recall
     named_branch: str | None = None  # None: whichever branch is checked out
     group: Callable[[], Group | None] = lambda: None
+    cache_limit: int = LIMIT  # bytes of remote files that are kept
+
+    @property
+    def cache(self) -> tuple[Path, int]:
+        """Where bytes of remote files are kept, and how many."""
+        return self.folder / "cache", self.cache_limit
 
     @property
     def branch(self) -> str:

@@ -16,12 +16,12 @@ from memlake.versions.writing import Group
 
 
 class Store:
-    def __init__(self, folder: Path, objects: Objects) -> None:
-        self._folder, self._parts = folder, Parts(objects)
+    def __init__(self, folder: Path, objects: Objects, cache_limit: int) -> None:
+        self._folder, self._parts, self._limit = folder, Parts(objects), cache_limit
         self.recall = Recall(folder / RECALL, self._parts)
 
     def datasets(self, here: Here, branch: str | None, group: Callable[[], Group | None]) -> Datasets:
-        return Datasets(Ground(here, self._folder, self._parts, self.recall, branch, group))
+        return Datasets(Ground(here, self._folder, self._parts, self.recall, branch, group, self._limit))
 
     def close(self) -> None:
         runs.wait()

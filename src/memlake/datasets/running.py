@@ -56,7 +56,7 @@ class Work:
     settings: Settings
     setup: Mapping[str, Callable[[], Any]] = field(default_factory=dict)
     access: Mapping[str, storages.Access] = field(default_factory=dict)
-    cache: Path | None = None
+    cache: tuple[Path, int] | None = None  # where remote bytes are kept, and how many
     given: dict[str, Any] | None = None  # what setup made, in this process
 
     def __getstate__(self) -> dict[str, Any]:
@@ -65,7 +65,10 @@ class Work:
     def open(self) -> None:
         """Once in a process: reach the storages, load the models."""
         storages.ACCESS.update(self.access)
-        storages.use(self.cache)
+        if self.cache is None:
+            storages.use(None)
+        else:
+            storages.use(self.cache[0], limit=self.cache[1])
         if self.given is None:
             self.given = {name: make() for name, make in self.setup.items()}
 
@@ -79,7 +82,8 @@ class Work:
             ) from error
 
     def _done(self, batch: pa.Table) -> Done:
-        self.open()
+        if self.given is None:
+            self.open()
         begun = time.perf_counter()
         values, failed = self._batches(batch) if self.kind == "batch_map" else self._rows(batch)
         return Done(self._table(values), failed, time.perf_counter() - begun)

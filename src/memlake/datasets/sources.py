@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 
 from memlake.datasets import delimited, hashes, listings, parts, storages, types
+from memlake.datasets.catalogue import connection
 from memlake.datasets.engine import named_errors
 from memlake.datasets.expressions import Params
 from memlake.datasets.files import File
@@ -64,7 +64,7 @@ def outside(kind: str, paths: Sequence[str], options: Mapping[str, Any], columns
 
     into = Params()
     with named_errors():
-        found = duckdb.connect().sql(f"{scan(into)} LIMIT 0", params=into.values).to_arrow_table().schema
+        found = connection().cursor().sql(f"{scan(into)} LIMIT 0", params=into.values).to_arrow_table().schema
     schema = columns or pa.schema([pa.field(one.name, plain_type(one.type)) for one in found])
     origin = Origin(
         kind, ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else ""), {"paths": list(paths)}
@@ -110,7 +110,7 @@ def expanded(
 def _fetched(ground: Ground, uri: str, suffixes: tuple[str, ...]) -> list[str]:
     """Remote files by etag: what did not change is fetched once."""
     listings.reach(ground)
-    storages.use(ground.folder / "cache")
+    storages.use(ground.cache[0], limit=ground.cache[1])
     named = [File(**row) for batch in storages.list_files(uri) for row in batch.to_pylist()]
     wanted = [one for one in named if len(named) == 1 or one.path.lower().endswith(suffixes)]
     if not wanted:

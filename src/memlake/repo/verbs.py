@@ -408,7 +408,9 @@ class Repo(Opened):
 
     def _rows(self) -> Store:
         if self._store is None:
-            self._store = datasets.opening.Store(self.dir, self._history.objects)
+            self._store = datasets.opening.Store(
+                self.dir, self._history.objects, int(self._settings.storage_cache_gb * 1e9)
+            )
         return self._store
 
     def memories(self, branch: str | None = None) -> Memories:
