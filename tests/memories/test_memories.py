@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import memlake as ml
-from memlake.memories import following
+from memlake.memories import following, searching
 from memlake.memories.memories import Draft, Memories
 from memlake.memories.searching import Query
 from memlake.memories.tending import Rule
@@ -270,6 +270,32 @@ def test_a_correction_becomes_the_memory_and_the_old_value_its_history(memories:
     assert [past["value"] for past in fields["metadata"]["history"]] == ["User phone: 1111"]
     assert memories.log(1)[0].message.startswith("conflict memory")
     assert '"rule"' in memories.log(1)[0].message
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_what_is_written_while_it_is_decided_is_looked_at(
+    repo: ml.Repo, memories: Memories, monkeypatch: pytest.MonkeyPatch, there: bool
+) -> None:
+    """A search that runs into another process's write may miss the memory that is just being changed."""
+    first = memories.store(Draft("User phone: 111", agent_id="one")) if there else None
+    search, calls = searching.search, []
+
+    def raced(ground: Any, query: Query) -> searching.Hits:
+        calls.append(query)
+        if len(calls) > 1:
+            return search(ground, query)
+        with ml.open(repo.root) as other:
+            other.memories().remember(Draft("User phone: 222", agent_id="one"))
+        return searching.Hits()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(searching, "search", raced)
+        done = memories.remember(Draft("User phone: 333", agent_id="one"))
+    [only] = memories.search(Query("", agent_id="one"))
+    assert done.decision in ("replace", "conflict") and only["content"] == "User phone: 333"
+    assert first is None or only["memory_id"] == first.memory_id
+    said = [version.content for version in memories.history(only["memory_id"])]
+    assert {"User phone: 222", "User phone: 333"} <= set(said)
 
 
 def test_a_dry_run_says_what_would_happen_and_changes_nothing(memories: Memories) -> None:

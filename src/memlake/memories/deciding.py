@@ -6,22 +6,25 @@ that says which rule spoke and what it measured, and a memory that changed meanw
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
-from memlake.errors import Conflict, InvalidInput
-from memlake.memories import folding, keeping, searching
+from memlake.errors import Conflict, Corrupt, InvalidInput, Purged
+from memlake.memories import folding, following, keeping, record, searching
 from memlake.memories.decide import Decision, decide, needs_review
 from memlake.memories.ground import Ground
 from memlake.memories.outcome import AGENT_CONFLICT, AGENT_SAME, Outcome, elsewhere
 from memlake.memories.record import Memory
 from memlake.memories.searching import Query
 from memlake.memories.using import rivals
+from memlake.records import Commit
 
 WAYS = ("decide", "add", "ask")
 _NEAR = 8  # old memories a new one is held against
-_TRIES = 5
+_TRIES = 10  # each is lost only to another process that wrote about the same thing
 _STRENGTH = ("skip", "replace", "conflict", "merge", "coexist", "add")
 _CHANGES = ("skip", "replace", "conflict", "merge")  # the new memory is not kept beside the old one
 Judge = Callable[[str, str], str | None]
@@ -35,6 +38,13 @@ class Verdict(NamedTuple):
     against: Memory | None = None
 
 
+class Since(NamedTuple):
+    """Where the branch stood when a decision was made, and whether somebody is asked where it is in doubt."""
+
+    head: Commit | None
+    judged: bool
+
+
 def remember(
     ground: Ground, new: Memory, *, way: str = "decide", dry_run: bool = False, judge: Judge | None = None
 ) -> Outcome:
@@ -42,9 +52,11 @@ def remember(
     if way not in WAYS:
         raise InvalidInput(f"on_conflict is one of {', '.join(WAYS)}, not {way!r}. Nothing was stored.")
     for attempt in range(_TRIES):
+        head = ground.head()
         verdict = _verdict(ground, new, judge) if way != "add" else Verdict(_plain_add(), None)
+        news = Since(head, judge is not None) if way != "add" else None
         try:
-            return outcome(new, verdict, way) if dry_run else _carry_out(ground, new, verdict, way)
+            return outcome(new, verdict, way) if dry_run else _carry_out(ground, new, verdict, way, news)
         except Conflict:
             if attempt == _TRIES - 1:
                 raise
@@ -167,7 +179,7 @@ def _why(decision: Decision, against: Memory | None) -> str:
     return decision.why if against is None else f"{decision.why} {elsewhere(AGENT_CONFLICT, against)}"
 
 
-def _carry_out(ground: Ground, new: Memory, verdict: Verdict, way: str) -> Outcome:
+def _carry_out(ground: Ground, new: Memory, verdict: Verdict, way: str, since: Since | None) -> Outcome:
     result, old, against = outcome(new, verdict, way), verdict.old, verdict.against
     message = _message(result)
     if old is not None and result.decision == "skip":
@@ -182,8 +194,30 @@ def _carry_out(ground: Ground, new: Memory, verdict: Verdict, way: str) -> Outco
     else:
         related = (result.other_id,) if result.other_id else ()
         kept = new._replace(related=related, review=result.rule if result.review else "")
-        keeping.put(ground, [kept], message, by=new.agent_id)
+        guard = partial(_check_news, ground, new, since) if since is not None else None
+        keeping.put(ground, [kept], message, by=new.agent_id, guard=guard)
     return result
+
+
+def _check_news(ground: Ground, new: Memory, since: Since) -> None:
+    """Hold a memory that is to stand beside the others against what was written while that was decided.
+
+    A search may also have missed a memory because another process was just changing it: that one is among them.
+    """
+    history, now = ground.here.history, ground.head()
+    changes = history.diff(since.head, now, following.ROOM) if now != since.head else ()
+    for change in changes:
+        if change.new is None or not following.is_memory(change.path):
+            continue
+        with contextlib.suppress(Purged, Corrupt):
+            _check_one(record.decode(history.objects.read(change.new.oid)), new, since)
+
+
+def _check_one(old: Memory, new: Memory, since: Since) -> None:
+    if old.org_id == new.org_id and _may_change(new, old):
+        decision = decide(old.content, new.content, old_context=_context(old), new_context=_context(new))
+        if decision in _CHANGES or (since.judged and needs_review(decision)):
+            raise Conflict(f"memory {old.memory_id} was written meanwhile. Nothing was stored.", hint="Decide again.")
 
 
 def _joined(old: Memory, new: Memory, result: Outcome) -> Memory:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from memlake.errors import Conflict, Corrupt, NotFound, Unavailable
 from memlake.index.rows import Docs
@@ -29,14 +29,18 @@ def put(
     *,
     by: str = "",
     expects: Mapping[str, Entry | None] | None = None,
+    guard: Callable[[], None] | None = None,
 ) -> None:
     """Store new memories, or new versions of old ones, in one commit; then the text index knows them.
 
-    The commit is by the agent that works here, else by the one named in `by`, else by the person.
+    The commit is by the agent that works here, else by the one named in `by`, else by the person. `guard` is called
+    where nobody else can write; what it raises leaves everything as it was.
     """
     history = ground.here.history
     encoded = [(memory, record.encode(memory)) for memory in memories]
     with history.db.write():
+        if guard is not None:
+            guard()
         changes = {memory_path(history, m.agent_id, m.memory_id): _content(history, m, data) for m, data in encoded}
         ground.write(changes, message, author_named(by, ground), expects=expects)
     oids = [(memory, hashlib.sha256(data).hexdigest()) for memory, data in encoded]
