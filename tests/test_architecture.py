@@ -53,6 +53,13 @@ def read_layers(text: str) -> dict[str, Room]:
     return rooms
 
 
+def read_rooms(text: str, folder: str) -> list[str]:
+    """The rooms of a folder that has a table of its own, in the order they build on each other."""
+    block = re.search(rf"^```\n{re.escape(folder)}/\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    assert block, f"docs/design.md has no block that starts with {folder}/"
+    return re.findall(r"^  (\w+)/ ", block[1], re.MULTILINE)
+
+
 def imports(module: str, tree: ast.Module, *, is_package: bool = False) -> Iterator[Import]:
     """Every import of the project's own modules, with `from memlake import x` as memlake.x."""
     for node, hidden in _with_hidden(tree, hidden=False):
@@ -102,6 +109,17 @@ def wrong_layers(module: str, source: str, rooms: dict[str, Room], *, is_package
         if bad:
             wrong.append(f"{module}:{found.line} (L{own.level}) may not import {found.target}")
     return wrong
+
+
+def wrong_rooms(module: str, source: str, within: str, rooms: list[str]) -> list[str]:
+    """Imports of a room from one that stands below it in the table of its folder."""
+
+    def room(name: str) -> str:
+        return name.removeprefix(f"{within}.").split(".")[0] if name.startswith(f"{within}.") else ""
+
+    below = rooms[rooms.index(room(module)) + 1 :] if room(module) in rooms else []
+    found = [one for one in imports(module, ast.parse(source)) if room(one.target) in below]
+    return [f"{module}:{one.line} may not import {one.target}" for one in found]
 
 
 def hidden_imports(module: str, source: str) -> list[str]:
@@ -198,6 +216,24 @@ def test_imports_only_go_up_the_layer_table() -> None:
         for problem in wrong_layers(module.name, module.source, LAYERS, is_package=module.is_package)
     ]
     assert wrong == []
+
+
+def test_the_rooms_of_datasets_import_only_those_above_them() -> None:
+    text = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
+    rooms = read_rooms(text, "src/memlake/datasets")
+    folders = {path.parent.name for path in (SOURCE / PACKAGE / "datasets").glob("*/__init__.py")}
+    assert folders == set(rooms)
+    wrong = [p for m in MODULES for p in wrong_rooms(m.name, m.source, f"{PACKAGE}.datasets", rooms)]
+    assert wrong == []
+
+
+def test_a_room_that_imports_one_below_it_is_told() -> None:
+    source = "from memlake.datasets.plans import plan\nfrom memlake.datasets import telling"
+    rooms = ["types", "plans"]
+    assert wrong_rooms("memlake.datasets.types.files", source, "memlake.datasets", rooms) == [
+        "memlake.datasets.types.files:1 may not import memlake.datasets.plans.plan"
+    ]
+    assert wrong_rooms("memlake.datasets.plans.engine", source, "memlake.datasets", rooms) == []
 
 
 def test_no_file_has_a_name_that_says_nothing() -> None:

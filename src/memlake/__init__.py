@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from memlake.client import Agent
     from memlake.datasets import metrics
     from memlake.datasets.chain import Chain
-    from memlake.datasets.expressions import C, lit
-    from memlake.datasets.files import AudioFile, File, ImageFile, TextFile, VideoFile
-    from memlake.datasets.functions import func
+    from memlake.datasets.expressions.expressions import C, lit
+    from memlake.datasets.expressions.functions import func
     from memlake.datasets.params import param
-    from memlake.datasets.types import Vector
+    from memlake.datasets.types.files import AudioFile, File, ImageFile, TextFile, VideoFile
+    from memlake.datasets.types.types import Vector
     from memlake.errors import (
         AlreadyExists,
         Corrupt,
@@ -55,10 +55,10 @@ __version__ = "0.1.0"
 _HOMES = {
     "Agent": ("memlake.client", "Agent"),
     "AlreadyExists": ("memlake.errors", "AlreadyExists"),
-    "AudioFile": ("memlake.datasets.files", "AudioFile"),
+    "AudioFile": ("memlake.datasets.types.files", "AudioFile"),
     "Author": ("memlake.records", "Author"),
     "Branch": ("memlake.records", "Branch"),
-    "C": ("memlake.datasets.expressions", "C"),
+    "C": ("memlake.datasets.expressions.expressions", "C"),
     "Chain": ("memlake.datasets.chain", "Chain"),
     "Change": ("memlake.records", "Change"),
     "Commit": ("memlake.records", "Commit"),
@@ -68,8 +68,8 @@ _HOMES = {
     "Denied": ("memlake.errors", "Denied"),
     "Entry": ("memlake.records", "Entry"),
     "Error": ("memlake.errors", "Error"),
-    "File": ("memlake.datasets.files", "File"),
-    "ImageFile": ("memlake.datasets.files", "ImageFile"),
+    "File": ("memlake.datasets.types.files", "File"),
+    "ImageFile": ("memlake.datasets.types.files", "ImageFile"),
     "InvalidInput": ("memlake.errors", "InvalidInput"),
     "NotARepo": ("memlake.errors", "NotARepo"),
     "NotFound": ("memlake.errors", "NotFound"),
@@ -78,15 +78,15 @@ _HOMES = {
     "Repo": ("memlake.repo", "Repo"),
     "Status": ("memlake.records", "Status"),
     "Tag": ("memlake.records", "Tag"),
-    "TextFile": ("memlake.datasets.files", "TextFile"),
+    "TextFile": ("memlake.datasets.types.files", "TextFile"),
     "Unavailable": ("memlake.errors", "Unavailable"),
-    "Vector": ("memlake.datasets.types", "Vector"),
-    "VideoFile": ("memlake.datasets.files", "VideoFile"),
+    "Vector": ("memlake.datasets.types.types", "Vector"),
+    "VideoFile": ("memlake.datasets.types.files", "VideoFile"),
     "datasets": ("memlake.datasets", ""),
     "delete_dataset": ("memlake.reading", "delete_dataset"),
-    "func": ("memlake.datasets.functions", "func"),
+    "func": ("memlake.datasets.expressions.functions", "func"),
     "init": ("memlake.repo", "init"),
-    "lit": ("memlake.datasets.expressions", "lit"),
+    "lit": ("memlake.datasets.expressions.expressions", "lit"),
     "metrics": ("memlake.datasets.metrics", ""),
     "move_dataset": ("memlake.reading", "move_dataset"),
     "open": ("memlake.repo", "open_repo"),

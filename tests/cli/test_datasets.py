@@ -13,7 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import memlake
-from memlake.datasets import exporting, parts
+from memlake.datasets import exporting
+from memlake.datasets.parts import parts
 from tests.cli.conftest import Run
 from tests.datasets.telling import put
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import memlake as ml
-from memlake.datasets import process, runs
+from memlake.datasets.lineage import process, runs
 from tests.datasets.whole import SOURCE
 
 Python = Callable[..., "subprocess.CompletedProcess[str]"]

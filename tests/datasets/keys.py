@@ -8,8 +8,8 @@ import sys
 import types
 from typing import Any
 
-from memlake.datasets import origins
-from memlake.datasets.fingerprint import Fingerprint, fingerprint
+from memlake.datasets.recall import origins
+from memlake.datasets.recall.fingerprint import Fingerprint, fingerprint
 
 
 def look(text: str, name: str = "__main__") -> Fingerprint:

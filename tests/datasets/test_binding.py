@@ -8,10 +8,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from memlake.datasets import binding
-from memlake.datasets.binding import check, column_names, type_of_column
-from memlake.datasets.expressions import C, Expression, lit
-from memlake.datasets.functions import func
+from memlake.datasets.expressions import binding
+from memlake.datasets.expressions.binding import check, column_names, type_of_column
+from memlake.datasets.expressions.expressions import C, Expression, lit
+from memlake.datasets.expressions.functions import func
 from memlake.errors import InvalidInput
 
 FILE = pa.struct({"path": pa.string(), "size": pa.int64(), "at": pa.timestamp("us", "UTC")})

@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 import pytest
 
 import memlake as ml
-from memlake.datasets import parts
 from memlake.datasets.datasets import Datasets
+from memlake.datasets.parts import parts
 
 C = ml.C
 

@@ -14,10 +14,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import memlake as ml
-from memlake.datasets import aligned, hashes, parts
 from memlake.datasets.chain import Chain
 from memlake.datasets.datasets import Datasets
-from memlake.datasets.frames import Frame
+from memlake.datasets.parts import hashes, parts
+from memlake.datasets.parts.frames import Frame
+from memlake.datasets.plans import aligned
 
 C, func = ml.C, ml.func
 Rows = list[dict[str, Any]]

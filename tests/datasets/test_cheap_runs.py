@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 import memlake as ml
-from memlake.datasets import engine as engines
-from memlake.datasets.calling import Calling
+from memlake.datasets.plans import engine as engines
+from memlake.datasets.plans.calling import Calling
 
 ROWS = 100_000
 

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memlake.datasets.binding import check, typed_sql
-from memlake.datasets.expressions import C, Expression, Params, lit
-from memlake.datasets.functions import func
+from memlake.datasets.expressions.binding import check, typed_sql
+from memlake.datasets.expressions.expressions import C, Expression, Params, lit
+from memlake.datasets.expressions.functions import func
 
 Row = dict[str, Any]
 LETTERS = "abAB/.é'\"$1 %_*?"

@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from memlake.datasets.expressions import C, Expression, Params, lit
-from memlake.datasets.functions import func
+from memlake.datasets.expressions.expressions import C, Expression, Params, lit
+from memlake.datasets.expressions.functions import func
 from memlake.errors import InvalidInput
 
 DAY = datetime.date(2024, 2, 29)
@@ -269,7 +269,8 @@ def test_keys_differ_when_anything_differs() -> None:
 
 def test_a_key_is_the_same_in_another_process() -> None:
     program = (
-        "from memlake.datasets.expressions import C; from memlake.datasets.functions import func; import numpy as np;"
+        "from memlake.datasets.expressions.expressions import C;"
+        "from memlake.datasets.expressions.functions import func; import numpy as np;"
         "e = (C('a.b') == 'x') & (func.cosine_distance('v', np.arange(3.0)) < 0.5) & C('c').in_([1, None]);"
         "print(e.key())"
     )

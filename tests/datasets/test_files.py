@@ -15,8 +15,8 @@ import pydantic
 import pytest
 
 from memlake.datasets import storages
-from memlake.datasets.files import NAMES, AudioFile, File, ImageFile, TextFile, VideoFile
-from memlake.datasets.media import AudioInfo, ImageInfo
+from memlake.datasets.types.files import NAMES, AudioFile, File, ImageFile, TextFile, VideoFile
+from memlake.datasets.types.media import AudioInfo, ImageInfo
 from memlake.errors import InvalidInput, NotFound, Unavailable
 
 EVERY = [File, TextFile, ImageFile, AudioFile, VideoFile]

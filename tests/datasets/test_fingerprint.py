@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from memlake.datasets import origins, states
-from memlake.datasets.fingerprint import fingerprint
-from memlake.datasets.reaching import doing
+from memlake.datasets.recall import origins, states
+from memlake.datasets.recall.fingerprint import fingerprint
+from memlake.datasets.recall.reaching import doing
 from tests.datasets.edits import MODEL
 
 SCRIPT = """
@@ -43,7 +43,7 @@ def cached(x): return helper(x) in {'a', 'b', 'c', 1}
 def f(x: int):
     return math.floor(cached(x) if x else (lambda y: y + K)(x))
 """
-PRINT = "from memlake.datasets.fingerprint import fingerprint\nprint(fingerprint(f).key)\n"
+PRINT = "from memlake.datasets.recall.fingerprint import fingerprint\nprint(fingerprint(f).key)\n"
 
 
 # -- one function, typed in many places
@@ -75,7 +75,7 @@ def test_a_file_edited_after_it_was_imported_does_not_change_the_key(tmp_path: P
     (tmp_path / "mine.py").write_text("def f(x):\n    return x + 1\n")
     text = "import mine\nbefore = fingerprint(mine.f)\nopen('mine.py', 'w').write('def f(x):\\n    return x + 2\\n')\n"
     text += "print(before.key == fingerprint(mine.f).key)"
-    assert run("-c", f"from memlake.datasets.fingerprint import fingerprint\n{text}", folder=tmp_path) == "True"
+    assert run("-c", f"from memlake.datasets.recall.fingerprint import fingerprint\n{text}", folder=tmp_path) == "True"
 
 
 def test_an_installed_library_counts_by_its_version_alone(tmp_path: Path) -> None:

@@ -11,10 +11,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from memlake.datasets.binding import typed_sql
-from memlake.datasets.catalogue import natures
-from memlake.datasets.expressions import C, Expression, Params, lit
-from memlake.datasets.functions import FIRST_IS_A_VALUE, REST_ARE_VALUES, VALUE_PLACES, as_vector_search, func
+from memlake.datasets.expressions.binding import typed_sql
+from memlake.datasets.expressions.catalogue import natures
+from memlake.datasets.expressions.expressions import C, Expression, Params, lit
+from memlake.datasets.expressions.functions import (
+    FIRST_IS_A_VALUE,
+    REST_ARE_VALUES,
+    VALUE_PLACES,
+    as_vector_search,
+    func,
+)
 from memlake.errors import InvalidInput
 
 PATHS = ["a/b.tar.gz", ".hidden", "x/.a.b", "a..b", "no", "dot.", "x.y/z", "/", "", "a/b/", "..."]

@@ -12,8 +12,8 @@ import pytest
 
 import memlake
 from memlake.datasets.datasets import Datasets
-from memlake.datasets.drawing import Edge, Node, mermaid, svg, text
-from memlake.datasets.lineage import Lineage
+from memlake.datasets.lineage.drawing import Edge, Node, mermaid, svg, text
+from memlake.datasets.lineage.lineage import Lineage
 from memlake.errors import NotFound
 from memlake.repo import Repo
 from tests.datasets.telling import put

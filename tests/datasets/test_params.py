@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 
 import memlake as ml
-from memlake.datasets import calling, params, process
+from memlake.datasets import params
+from memlake.datasets.lineage import process
+from memlake.datasets.plans import calling
 from memlake.errors import InvalidInput, NotFound
 
 pytestmark = pytest.mark.usefixtures("_fresh")

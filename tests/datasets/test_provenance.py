@@ -16,8 +16,9 @@ from typing import Any
 import pytest
 
 import memlake as ml
-from memlake.datasets import code, columns
 from memlake.datasets.datasets import Datasets
+from memlake.datasets.lineage import code
+from memlake.datasets.plans import columns
 from tests.datasets.whole import SOURCE, assert_whole
 
 Python = Callable[..., "subprocess.CompletedProcess[str]"]

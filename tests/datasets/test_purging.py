@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from memlake.datasets.expressions import C
-from memlake.datasets.functions import func
+from memlake.datasets.expressions.expressions import C
+from memlake.datasets.expressions.functions import func
 from memlake.errors import Conflict, Purged
 from memlake.repo import Repo, init
 

@@ -19,10 +19,10 @@ import pyarrow as pa
 import pytest
 
 import memlake as ml
-from memlake.datasets import parts
 from memlake.datasets.chain import Chain
 from memlake.datasets.datasets import Datasets
-from memlake.datasets.engine import Ran
+from memlake.datasets.parts import parts
+from memlake.datasets.plans.engine import Ran
 from tests.datasets.edits import CASES
 
 C = ml.C

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import memlake as ml
-from memlake.datasets import runs
+from memlake.datasets.lineage import runs
 from memlake.errors import InvalidInput, NotFound
 from tests.datasets.whole import assert_whole
 

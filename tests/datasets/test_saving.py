@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 import memlake as ml
-from memlake.datasets import process, saving
+from memlake.datasets import saving
 from memlake.datasets.chain import Chain
 from memlake.datasets.datasets import Datasets
+from memlake.datasets.lineage import process
 from memlake.errors import Conflict
 from memlake.repo import Repo
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from memlake.datasets.files import ImageFile
-from memlake.datasets.signatures import MISSING, signature_of
-from memlake.datasets.types import Vector
+from memlake.datasets.types.files import ImageFile
+from memlake.datasets.types.signatures import MISSING, signature_of
+from memlake.datasets.types.types import Vector
 
 if TYPE_CHECKING:
     from nowhere import Unknown

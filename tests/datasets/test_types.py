@@ -23,10 +23,10 @@ import pyarrow.parquet as pq
 import pydantic
 import pytest
 
-from memlake.datasets import classes
-from memlake.datasets.files import FILE, File, ImageFile, TextFile
-from memlake.datasets.marks import is_unknown
-from memlake.datasets.types import Vector, decode, encode, field_of, infer_field, shown
+from memlake.datasets.types import classes
+from memlake.datasets.types.files import FILE, File, ImageFile, TextFile
+from memlake.datasets.types.marks import is_unknown
+from memlake.datasets.types.types import Vector, decode, encode, field_of, infer_field, shown
 from memlake.errors import InvalidInput
 
 

@@ -16,8 +16,8 @@ import pydantic
 from hypothesis import given, reject
 from hypothesis import strategies as st
 
-from memlake.datasets.files import File, ImageFile
-from memlake.datasets.types import Vector, decode, encode, field_of, infer_field
+from memlake.datasets.types.files import File, ImageFile
+from memlake.datasets.types.types import Vector, decode, encode, field_of, infer_field
 from memlake.errors import InvalidInput
 
 

@@ -15,8 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import memlake as ml
-from memlake.datasets import engine, saving
+from memlake.datasets import saving
 from memlake.datasets.datasets import Datasets
+from memlake.datasets.plans import engine
 from memlake.errors import AlreadyExists, NotFound, Nothing
 from memlake.objects.store import Objects
 from tests.reliability.dataset_ground import Rows, build, leftovers, look, numbers, rows_of, slow

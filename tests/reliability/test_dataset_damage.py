@@ -15,9 +15,10 @@ from pathlib import Path
 import pytest
 
 import memlake as ml
-from memlake.datasets import parts, recall
 from memlake.datasets.chain import Chain
 from memlake.datasets.datasets import Datasets
+from memlake.datasets.parts import parts
+from memlake.datasets.recall import recall
 from memlake.errors import Corrupt, NotFound
 from memlake.repo import Repo
 from tests.reliability.dataset_ground import Rows, build, look, numbers, rows_of, slow

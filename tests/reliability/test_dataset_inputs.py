@@ -13,8 +13,9 @@ import pytest
 from PIL import Image
 
 import memlake as ml
-from memlake.datasets import engine, storages
+from memlake.datasets import storages
 from memlake.datasets.datasets import Datasets
+from memlake.datasets.plans import engine
 from memlake.datasets.storages import Access
 from memlake.errors import Conflict, InvalidInput, NotFound, RowFailed, Unavailable
 from memlake.repo import Repo

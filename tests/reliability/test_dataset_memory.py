@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from memlake.datasets import engine
+from memlake.datasets.plans import engine
 from tests.reliability.dataset_ground import leftovers
 from tests.reliability.ground import TORTURE, init, python
 

@@ -18,7 +18,7 @@ from memlake.errors import NotFound
 
 if TYPE_CHECKING:
     from memlake.datasets.datasets import Datasets
-    from memlake.datasets.record import Version
+    from memlake.datasets.parts.record import Version
 
 _STEPS = 12  # of a plan, so that `show` stays on a screen
 _ID = 10

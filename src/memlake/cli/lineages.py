@@ -16,7 +16,7 @@ from memlake.errors import Usage
 
 if TYPE_CHECKING:
     from memlake.datasets.datasets import Datasets
-    from memlake.datasets.lineage import Lineage
+    from memlake.datasets.lineage.lineage import Lineage
 
 _SUFFIXES = {".svg": "svg", ".mmd": "mermaid", ".mermaid": "mermaid", ".json": "json", ".txt": "text"}
 

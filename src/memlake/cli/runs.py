@@ -23,7 +23,7 @@ from memlake.errors import NotFound, Usage
 
 if TYPE_CHECKING:
     from memlake.datasets.datasets import Datasets
-    from memlake.datasets.runs import Run
+    from memlake.datasets.lineage.runs import Run
 
 
 # -- running a script ------------------------------------------------------------------------------

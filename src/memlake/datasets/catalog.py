@@ -8,8 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from memlake.datasets import types
-from memlake.datasets.record import Version
+from memlake.datasets.parts.record import Version
+from memlake.datasets.types import types
 
 _SCHEMA = pa.schema(
     [

@@ -8,18 +8,20 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
-from memlake.datasets import building, outputs, plan, types
-from memlake.datasets.expressions import C, Expression
-from memlake.datasets.functions import func
-from memlake.datasets.plan import Plan
-from memlake.datasets.running import is_unknown
+from memlake.datasets import outputs
+from memlake.datasets.expressions.expressions import C, Expression
+from memlake.datasets.expressions.functions import func
+from memlake.datasets.plans import building, plan
+from memlake.datasets.plans.plan import Plan
+from memlake.datasets.plans.running import is_unknown
 from memlake.datasets.settings import Settings
+from memlake.datasets.types import types
 from memlake.errors import InvalidInput
 
 if TYPE_CHECKING:
     from memlake.datasets.datasets import Datasets
-    from memlake.datasets.engine import Ran
-    from memlake.datasets.record import Version
+    from memlake.datasets.parts.record import Version
+    from memlake.datasets.plans.engine import Ran
 
 _METRICS = {"cosine": func.cosine_distance, "l2": func.euclidean_distance, "ip": func.inner_product}
 

@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import pyarrow as pa
 
-from memlake.datasets import building, outputs, plan, types
+from memlake.datasets import outputs
 from memlake.datasets.chain import Chain
-from memlake.datasets.expressions import quoted
-from memlake.datasets.functions import func
-from memlake.datasets.marks import class_of
-from memlake.datasets.plan import Plan, dotted
-from memlake.datasets.record import Version
+from memlake.datasets.expressions.expressions import quoted
+from memlake.datasets.expressions.functions import func
+from memlake.datasets.parts.record import Version
+from memlake.datasets.plans import building, plan
+from memlake.datasets.plans.plan import Plan, dotted
+from memlake.datasets.types import types
+from memlake.datasets.types.marks import class_of
 
 if TYPE_CHECKING:
     from memlake.datasets.datasets import Datasets

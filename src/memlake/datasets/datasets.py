@@ -11,39 +11,23 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from memlake.datasets import (
-    aligned,
-    building,
-    calling,
-    catalog,
-    comparing,
-    damage,
-    erasing,
-    exporting,
-    keys,
-    lineage,
-    listings,
-    names,
-    noticing,
-    process,
-    provenance,
-    runs,
-    saving,
-    sources,
-    storages,
-)
+from memlake.datasets import catalog, comparing, erasing, exporting, saving, storages
 from memlake.datasets.chain import Chain
 from memlake.datasets.comparing import Differences
-from memlake.datasets.engine import Engine, Ran
 from memlake.datasets.exporting import Exported
-from memlake.datasets.frames import Frame
 from memlake.datasets.ground import Ground
-from memlake.datasets.lineage import Lineage
-from memlake.datasets.plan import Limit, Origin, Plan, Source
+from memlake.datasets.lineage import lineage, process, provenance, runs
+from memlake.datasets.lineage.lineage import Lineage
+from memlake.datasets.lineage.runs import Run
+from memlake.datasets.parts.frames import Frame
+from memlake.datasets.parts.record import Version
+from memlake.datasets.plans import aligned, building, calling, damage, keys, noticing, sources
+from memlake.datasets.plans.engine import Engine, Ran
+from memlake.datasets.plans.plan import Limit, Origin, Plan, Source
 from memlake.datasets.progress import Progress
-from memlake.datasets.record import Version
-from memlake.datasets.runs import Run
+from memlake.datasets.recall import listings
 from memlake.datasets.saving import Saved, Wanted
+from memlake.datasets.types import names
 from memlake.errors import Conflict, InvalidInput, Nothing, Purged, RowFailed
 from memlake.objects.layout import now
 from memlake.reports import PurgeReport

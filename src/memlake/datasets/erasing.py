@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from memlake.datasets.names import ROOM
+from memlake.datasets.types.names import ROOM
 from memlake.errors import Conflict
 from memlake.versions import looking, refs
 from memlake.versions.here import Here

@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from memlake.datasets import outputs, parts
-from memlake.datasets.record import Version
+from memlake.datasets import outputs
+from memlake.datasets.parts import parts
+from memlake.datasets.parts.record import Version
 from memlake.errors import AlreadyExists, InvalidInput
 
 FORMATS = ("parquet", "csv", "jsonl")

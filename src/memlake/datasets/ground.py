@@ -8,13 +8,14 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from memlake.datasets import frames, names, record
-from memlake.datasets.frames import Frame
-from memlake.datasets.names import ROOM, Semver
-from memlake.datasets.parts import Parts
-from memlake.datasets.recall import Recall
-from memlake.datasets.record import Version
+from memlake.datasets.parts import frames, record
+from memlake.datasets.parts.frames import Frame
+from memlake.datasets.parts.parts import Parts
+from memlake.datasets.parts.record import Version
+from memlake.datasets.recall.recall import Recall
 from memlake.datasets.storages.caching import LIMIT
+from memlake.datasets.types import names
+from memlake.datasets.types.names import ROOM, Semver
 from memlake.errors import Corrupt, InvalidInput, NotFound, Purged, Unavailable
 from memlake.records import Author, Commit, Entry
 from memlake.versions import operations, refs, rev, writing

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from memlake.datasets import process
+from memlake.datasets.lineage import process
 from memlake.errors import InvalidInput
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from memlake.datasets import RECALL, runs
+from memlake.datasets import RECALL
 from memlake.datasets.datasets import Datasets
 from memlake.datasets.ground import Ground
-from memlake.datasets.parts import Parts
-from memlake.datasets.recall import Recall
+from memlake.datasets.lineage import runs
+from memlake.datasets.parts.parts import Parts
+from memlake.datasets.recall.recall import Recall
 from memlake.objects.store import Objects
 from memlake.versions.here import Here
 from memlake.versions.writing import Group

@@ -14,14 +14,16 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from memlake.datasets import building, plan, storages, types
-from memlake.datasets.expressions import quoted
-from memlake.datasets.plan import Call, Plan, Source, dotted
+from memlake.datasets import storages
+from memlake.datasets.expressions.expressions import quoted
+from memlake.datasets.plans import building, plan
+from memlake.datasets.plans.plan import Call, Plan, Source, dotted
+from memlake.datasets.types import types
 from memlake.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
     from memlake.datasets.chain import Chain
-    from memlake.datasets.files import File
+    from memlake.datasets.types.files import File
 
 _CELL = 60  # characters of a shown value
 

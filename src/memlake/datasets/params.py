@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from memlake import config, secrets
-from memlake.datasets import process
+from memlake.datasets.lineage import process
 from memlake.errors import InvalidInput, NotFound
 
 VALUES, FILE, PREFIX = "RUN_PARAMS", "PARAMS_FILE", "PARAM_"  # after MEMLAKE_

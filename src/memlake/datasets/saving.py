@@ -7,11 +7,12 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from memlake.datasets import frames, names, record
-from memlake.datasets.frames import Frame
 from memlake.datasets.ground import Ground
-from memlake.datasets.names import FIRST, Semver
-from memlake.datasets.record import Version
+from memlake.datasets.parts import frames, record
+from memlake.datasets.parts.frames import Frame
+from memlake.datasets.parts.record import Version
+from memlake.datasets.types import names
+from memlake.datasets.types.names import FIRST, Semver
 from memlake.errors import AlreadyExists, Conflict, InvalidInput, Nothing, Unavailable
 from memlake.objects.layout import now
 from memlake.records import Commit, Entry

@@ -1,0 +1,149 @@
+"""What an expression means over a schema: its type, or a sentence that says why it has none. Runs nothing over rows."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Iterator
+
+import duckdb
+import pyarrow as pa
+
+from memlake.datasets.expressions.catalogue import connection, lock
+from memlake.datasets.expressions.expressions import Column, Expression, Named, Ordered, Params, outcome_of
+from memlake.datasets.expressions.functions import as_vector_search
+from memlake.errors import InvalidInput
+
+# DuckDB adds whole numbers up in 128 bits, which Arrow hands over as decimals and Python users never expect.
+TOO_WIDE = frozenset({"HUGEINT", "UHUGEINT"})
+
+_MOST = 256  # tables kept: making one takes as long as asking about it
+_kept: dict[tuple[tuple[str, pa.DataType], ...], str] = {}
+
+
+def check(expression: Expression, schema: pa.Schema) -> pa.DataType:
+    """The type of the expression over these columns; pa.null() where a column's own type is not known yet."""
+    if isinstance(expression, Column):
+        return type_of_column(repr(expression), schema)
+    return typed_sql(expression, schema, into=Params())[1]
+
+
+def typed_sql(expression: Expression, schema: pa.Schema, *, into: Params) -> tuple[str, pa.DataType]:
+    """The SQL to select and its type: sums of whole numbers are brought back to 64 bits, an overflow is an error."""
+    expression = outcome_of(expression.of if isinstance(expression, Ordered | Named) else expression)
+    known = [type_of_column(name, schema) for name in sorted(expression.reads())]
+    sql = expression.sql(into)
+    if any(pa.types.is_null(one) for one in known):
+        return sql, pa.null()
+    _check_length(expression, schema)
+    native, found = _asked(expression, schema)
+    return (f"CAST({sql} AS BIGINT)", pa.int64()) if native in TOO_WIDE else (sql, found)
+
+
+def type_of_column(name: str, schema: pa.Schema) -> pa.DataType:
+    """The type of a dotted name; InvalidInput with what is spelled like it."""
+    first, *rest = name.split(".")
+    if schema.get_field_index(first) < 0:
+        raise _no_column(name, schema)
+    found = schema.field(first).type
+    for part in rest:
+        if pa.types.is_null(found):
+            return found
+        if pa.types.is_map(found):
+            found = found.item_type
+        elif pa.types.is_struct(found) and found.get_field_index(part) >= 0:
+            found = found.field(part).type
+        elif pa.types.is_list(found) or pa.types.is_fixed_size_list(found):
+            raise InvalidInput(
+                f"{name!r} goes into a list, {found}: {part!r} is inside each of its items",
+                hint='Take one item first, C("boxes")[0]["label"], or make a row of each item.',
+            )
+        else:
+            raise _no_column(name, schema)
+    return found
+
+
+def column_names(schema: Iterable[pa.Field], before: str = "") -> Iterator[str]:
+    """Every column and all that lies inside it, as dotted names."""
+    for one in schema:
+        yield before + one.name
+        if pa.types.is_struct(one.type):
+            yield from column_names(one.type, f"{before}{one.name}.")
+
+
+def _no_column(name: str, schema: pa.Schema) -> InvalidInput:
+    names = list(column_names(schema))
+    near = difflib.get_close_matches(name.lower(), {one.lower() for one in names}, n=1, cutoff=0.5)
+    ends = [one for one in names if one.rpartition(".")[2] == name]
+    likely = ends[:1] or [one for one in names if one.lower() in near]
+    told = f"; did you mean {likely[0]!r}?" if likely else ";"
+    return InvalidInput(
+        f"there is no column {name!r}{told} columns: {', '.join(names) or 'none'}",
+        hint=f"If {name!r} is meant as text, write lit({name!r}).",
+    )
+
+
+def _asked(expression: Expression, schema: pa.Schema) -> tuple[str, pa.DataType]:
+    """DuckDB's type and Arrow's, from one row of nothing: without a row, a cast that is impossible passes."""
+    needed = {name.split(".")[0] for name in expression.reads()}
+    fields = [pa.field(one.name, one.type) for one in schema if one.name in needed] or [pa.field("-", pa.bool_())]
+    into = Params()
+    sql = expression.sql(into)
+    with lock:
+        table = _one_row(fields)
+        try:
+            asked = connection().sql(f"SELECT {sql} FROM {table}", params=into.values)
+            return str(asked.types[0]), _plain_type(asked.to_arrow_table().schema.field(0).type)
+        except duckdb.Error as wrong:
+            raise InvalidInput(f"{expression} cannot be computed: {reason(wrong)}", hint=_advice(fields)) from wrong
+
+
+def _one_row(fields: list[pa.Field]) -> str:
+    """The name of a table of these columns with one row of nothing; kept for the next question. Hold `lock`."""
+    key = tuple((one.name, one.type) for one in fields)
+    if key not in _kept:
+        if len(_kept) >= _MOST:
+            for name in _kept.values():
+                connection().unregister(name)
+            _kept.clear()
+        table = pa.table([pa.nulls(1, one.type) for one in fields], schema=pa.schema(fields))
+        connection().register(f"one_row_{len(_kept)}", table)
+        _kept[key] = f"one_row_{len(_kept)}"
+    return _kept[key]
+
+
+def _plain_type(found: pa.DataType) -> pa.DataType:
+    """Items of lists are called as Arrow calls them; DuckDB has its own word."""
+    if pa.types.is_fixed_size_list(found):
+        return pa.list_(_plain_type(found.value_type), found.list_size)
+    if pa.types.is_list(found):
+        return pa.list_(_plain_type(found.value_type))
+    if pa.types.is_struct(found):
+        return pa.struct([one.with_type(_plain_type(one.type)) for one in found])
+    return found
+
+
+def reason(wrong: duckdb.Error) -> str:
+    """The first sentence of what DuckDB says, without its prefix, its candidates and its picture of the statement."""
+    text = re.split(r"\n\s*(?:LINE \d|Candidate|\n)", str(wrong))[0]
+    return " ".join(
+        re.sub(r"^[\w ]+ Error: ", "", text).replace("You might need to add explicit type casts.", "").split()
+    )
+
+
+def _advice(fields: list[pa.Field]) -> str:
+    told = ", ".join(f"{one.name} is {one.type}" for one in fields)
+    return f"{told}. Change a type with .cast(...), and text that is no column with lit(...)." if fields else ""
+
+
+def _check_length(expression: Expression, schema: pa.Schema) -> None:
+    search = as_vector_search(expression)
+    if search is None:
+        return
+    _, column, vector = search
+    found = type_of_column(column, schema)
+    if pa.types.is_fixed_size_list(found) and found.list_size != len(vector):
+        raise InvalidInput(
+            f"column {column!r} holds vectors of {found.list_size} numbers, and the vector given has {len(vector)}",
+            hint="Both must come from one model.",
+        )

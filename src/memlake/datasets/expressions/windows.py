@@ -1,0 +1,91 @@
+"""Functions over the rows around a row: what window(...) and .over(...) mean. Knows no function by name."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from memlake.datasets.expressions.expressions import Expression, Form, Ordered, Params, column_of
+from memlake.errors import InvalidInput
+
+
+@dataclass(frozen=True, eq=False)
+class Window:
+    """The rows a function looks at for each row: those of the same partition, in this order."""
+
+    partition_by: tuple[Expression, ...]
+    order_by: tuple[Ordered, ...]
+
+    def sql(self, into: Params) -> str:
+        parts = []
+        if self.partition_by:
+            parts.append("PARTITION BY " + ", ".join(one.sql(into) for one in self.partition_by))
+        if self.order_by:
+            parts.append("ORDER BY " + ", ".join(one.sql(into) for one in self.order_by))
+        return f"({' '.join(parts)})"
+
+
+def window(partition_by: Any = (), order_by: Any = (), *, desc: bool = False) -> Window:
+    """The rows for .over(): `window(partition_by="breed", order_by="size", desc=True)`; lists and expressions too."""
+    return Window(
+        tuple(column_of(one) for one in _listed(partition_by)),
+        tuple(ordered(one, desc=desc) for one in _listed(order_by)),
+    )
+
+
+def ordered(given: Any, *, desc: bool = False) -> Ordered:
+    """An order of one column; what says itself asc() or desc() stays so."""
+    one = column_of(given)
+    return one if isinstance(one, Ordered) else Ordered(one, descending=desc)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Call(Form):
+    """A function by name."""
+
+    def over(self, rows: Window) -> Expression:
+        """For each row, computed over the rows of its window."""
+        if self.nature not in ("aggregate", "window"):
+            raise InvalidInput(
+                f"{self.name}() is computed from one row and has no window",
+                hint="Use .over() with an aggregate (func.sum) or a window function (func.row_number, func.lag).",
+            )
+        if not isinstance(rows, Window):
+            raise InvalidInput(
+                f"over() takes a window, and {rows!r} was given",
+                hint='Write .over(func.window(partition_by="a", order_by="b")).',
+            )
+        return Over(self, rows)
+
+    def __repr__(self) -> str:
+        return f"{self.name}({', '.join(repr(one) for one in self.args)})"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Over(Expression):
+    call: Call
+    rows: Window
+
+    def sql(self, into: Params) -> str:
+        return f"{self.call.filled(into)} OVER {self.rows.sql(into)}"
+
+    def key(self) -> tuple[Hashable, ...]:
+        partitions = tuple(one.key() for one in self.rows.partition_by)
+        return ("over", self.call.key(), partitions, tuple(one.key() for one in self.rows.order_by))
+
+    def inner(self) -> tuple[Expression, ...]:
+        return (self.call, *self.rows.partition_by, *self.rows.order_by)
+
+    def is_local(self) -> bool:
+        return False
+
+    def is_aggregate(self) -> bool:
+        return False
+
+    def __repr__(self) -> str:
+        return f"{self.call!r} over ({', '.join(repr(one) for one in self.inner()[1:])})"
+
+
+def _listed(given: Any) -> Iterable[Any]:
+    return [given] if isinstance(given, str | Expression) else given

@@ -1,0 +1,155 @@
+"""Runs: chains that ended in an answer instead of a save. Each leaves a record, and its rows when they are not many.
+
+Recording is done beside the work, never fails it, and costs it next to nothing: what takes time is done by a thread.
+Rows are kept as Arrow files in `.memlake/runs/`: derived, and gone when newer ones need their place.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from memlake.datasets.ground import Ground
+from memlake.datasets.lineage import provenance
+from memlake.datasets.parts import parts
+from memlake.datasets.parts.frames import Frame
+from memlake.errors import InvalidInput, NotFound
+
+NEWEST = 1000  # runs that are remembered
+LARGEST = 64 << 20  # bytes of a result that is kept
+_ROOM = 1 << 30  # bytes of all results
+_AT_WORK: set[threading.Thread] = set()
+
+
+class Run(NamedTuple):
+    number: int
+    time: int  # microseconds
+    action: str
+    rows: int | None  # None: not all were read
+    seconds: float
+    kept: str  # empty: its rows are kept; else why not
+    provenance: Mapping[str, Any]
+
+    def to_dict(self) -> dict[str, Any]:
+        return self._asdict()
+
+
+class Result:
+    """What an answer consists of, as far as it is small enough to be kept."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.schema = schema
+        self.batches: list[pa.RecordBatch] | None = []
+        self.rows, self.bytes, self.is_whole = 0, 0, False
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        self.rows += batch.num_rows
+        self.bytes += batch.nbytes
+        if self.batches is not None:
+            self.batches = [*self.batches, batch] if self.bytes <= LARGEST else None
+
+    def why_not(self) -> str:
+        if not self.is_whole:
+            return "only its first rows were asked for"
+        return f"its rows are too large to keep ({self.bytes / 1e6:,.0f} MB)" if self.batches is None else ""
+
+
+def of_table(table: pa.Table, most: int | None) -> Result:
+    """A result that is there at once; with `most` rows or more, there may be others behind them."""
+    made = Result(table.schema)
+    for batch in table.to_batches():
+        made.add(batch)
+    made.is_whole = most is None or made.rows < most
+    return made
+
+
+# -- recording -------------------------------------------------------------------------------------
+
+
+def record(ground: Ground, action: str, told: dict[str, Any], result: Result) -> None:
+    """Note a run. A thread does what takes time; it is waited for when the repo is closed or Python ends."""
+    worker = threading.Thread(target=_record, args=(ground, action, told, result))
+    _AT_WORK.add(worker)
+    worker.start()
+
+
+def wait() -> None:
+    for worker in list(_AT_WORK):
+        worker.join()
+
+
+def _record(ground: Ground, action: str, told: dict[str, Any], result: Result) -> None:
+    try:
+        body = {
+            "action": action, "rows": result.rows if result.is_whole else None, "seconds": told["seconds"],
+            "kept": result.why_not(), "provenance": provenance.finished(told),
+        }  # fmt: skip
+        number = ground.recall.keep_run(body, None, NEWEST)
+        if not body["kept"] and number:
+            _write(_folder(ground), number, result)
+    except Exception:  # noqa: BLE001  an answer was given; that no note of it could be made is no reason to fail
+        pass
+    finally:
+        _AT_WORK.discard(threading.current_thread())
+
+
+def _folder(ground: Ground) -> Path:
+    return ground.folder / "runs"
+
+
+def _write(folder: Path, number: int, result: Result) -> None:
+    folder.mkdir(exist_ok=True)
+    new, file = folder / f"{number}.new", folder / f"{number}.arrow"
+    options = pa.ipc.IpcWriteOptions(compression="lz4")
+    with pa.OSFile(str(new), "wb") as sink, pa.ipc.new_file(sink, result.schema, options=options) as writer:
+        for batch in result.batches or ():
+            writer.write_batch(batch)
+    new.replace(file)
+    _make_room(folder)
+
+
+def _make_room(folder: Path) -> None:
+    """The newest results that fit; older ones go."""
+    left = _ROOM
+    numbered = sorted((int(file.stem), file) for file in folder.glob("*.arrow") if file.stem.isdecimal())
+    for place, (_, file) in enumerate(reversed(numbered)):
+        with contextlib.suppress(OSError):  # another process makes room too
+            left -= file.stat().st_size
+            if left < 0 or place >= NEWEST:
+                file.unlink()
+
+
+# -- reading ---------------------------------------------------------------------------------------
+
+
+def known(ground: Ground) -> Iterator[Run]:
+    """The runs that are remembered, newest first."""
+    wait()
+    for number, made, told, _ in ground.recall.runs():
+        is_there = (_folder(ground) / f"{number}.arrow").exists()
+        kept = told["kept"] or ("" if is_there else "newer results needed their place")
+        yield Run(number, made, told["action"], told["rows"], told["seconds"], kept, told["provenance"])
+
+
+def get(ground: Ground, number: int) -> Run:
+    for run in known(ground):
+        if run.number == number:
+            return run
+    raise NotFound(f"there is no run {number}.", hint="memlake runs lists those that are remembered.")
+
+
+def frame(ground: Ground, run: Run) -> Frame:
+    """The rows a run gave."""
+    if run.kept:
+        raise InvalidInput(
+            f"run {run.number} cannot become a dataset: {run.kept}. Nothing was saved.",
+            hint=f"Run it again, ended by .save(NAME); its program: memlake runs show {run.number}",
+        )
+    with pa.memory_map(str(_folder(ground) / f"{run.number}.arrow")) as file:
+        table = pa.ipc.open_file(file).read_all()
+    return Frame(table.schema, tuple(parts.fragments([table], table.schema)))

@@ -1,0 +1,61 @@
+"""Damage: which parts a run stood on are missing or not what their names say. Asked only after something failed."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+
+import duckdb
+import pyarrow as pa
+
+from memlake.datasets.parts.frames import Frame
+from memlake.datasets.parts.parts import Parts
+from memlake.datasets.plans.plan import Plan, Source
+from memlake.datasets.recall.recall import Recall
+from memlake.errors import Corrupt, Error
+
+SIGNS = (Error, OSError, ValueError, pa.ArrowException, duckdb.Error)  # what reading a bad file may end in
+
+
+class Forgotten(Corrupt):
+    """Damage only of what was remembered, which is not relied on any more: a second run does the work again."""
+
+
+def found(parts: Parts, recall: Recall, plan: Plan) -> Corrupt | None:
+    """What there is to say of the parts a run stood on: by the dataset that holds them, or as what was remembered."""
+    for spec, frame in _stored(plan):
+        bad = sorted(_bad(parts, {family.oid for family in frame.families() if family.oid}))
+        if bad:
+            return Corrupt(
+                f"{spec} cannot be read: {len(bad)} of its parts are missing or damaged, the first is {bad[0]}. "
+                "Nothing was changed.",
+                hint="memlake fsck --full says which paths are affected; restore the part from a backup or another "
+                "clone,\nor run what made the dataset again with settings(recompute=True): equal rows heal it.",
+            )
+    bad = sorted(_bad(parts, recall.relied_on))
+    if not bad:
+        return None
+    recall.forget(bad)
+    return Forgotten(
+        f"part {bad[0]}, which was remembered from earlier work, is missing or damaged. It is forgotten; "
+        "nothing was saved.",
+        hint="Run it again: the work is done anew.",
+    )
+
+
+def _stored(plan: Plan) -> Iterator[tuple[str, Frame]]:
+    for node in plan.walk():
+        if isinstance(node, Source) and node.origin.kind == "dataset" and node.frame is not None:
+            yield node.origin.name, node.frame()
+
+
+def _bad(parts: Parts, oids: Iterable[str]) -> Iterator[str]:
+    for oid in oids:
+        path = parts.objects.part_path(oid)
+        try:
+            with open(path or "", "rb") as file:
+                good = hashlib.file_digest(file, "sha256").hexdigest() == oid
+        except OSError:
+            good = False
+        if not good:
+            yield oid

@@ -1,0 +1,429 @@
+"""The engine: runs a plan. Relational steps become one SQL text for DuckDB; functions and saves ask for frames.
+
+`relation` never stores anything. `frame` gives a plan's rows as fragments: for steps that are local to a row over rows
+that already lie in fragments, only what is new is made; anything else is run and cut anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from memlake.datasets.expressions.catalogue import OFFLINE
+from memlake.datasets.expressions.expressions import Params, quoted
+from memlake.datasets.parts import parts
+from memlake.datasets.parts.frames import KEEP, Family, Fragment, Frame
+from memlake.datasets.parts.parts import Parts
+from memlake.datasets.parts.plain import plain_type
+from memlake.datasets.parts.vectors import Vectors
+from memlake.datasets.plans import aligned, delimited, noticing
+from memlake.datasets.plans.plan import Call, Columns, Filter, Limit, Mutate, Order, Plan, Select, Source, Union, tops
+from memlake.datasets.plans.running import is_unknown
+from memlake.datasets.recall.recall import Recall
+from memlake.errors import Corrupt, InvalidInput, Unavailable
+
+_BATCH = 65_536
+_FEW = 10_000  # rows that are fetched one by one
+_MUCH = 256 << 20  # bytes of rows kept in memory before they become parts
+
+
+class Ran(NamedTuple):
+    """What a function step did: rows called on, recalled and failed on, its seconds, why nothing was recalled."""
+
+    name: str
+    called: int
+    recalled: int
+    failed: int
+    seconds: float
+    why: str = ""
+
+
+class Engine:
+    """One run of one plan: a connection, and the frames made on the way."""
+
+    def __init__(self, store: Parts, recall: Recall, folder: Path, run_call: Callable[[Engine, Call], Frame]) -> None:
+        self.parts, self.recall, self._run_call = store, recall, run_call
+        self.vectors = Vectors(folder / "index" / "columns", store)
+        self._tmp = folder / "tmp"
+        self.sealing = False  # a save: fragments become parts as they come, so that few are in memory
+        self.ran: list[Ran] = []
+        self.shared: Any = None  # among the function steps of this run: calling.Told
+        self._frames: dict[int, Frame] = {}
+        self._needs: dict[int, Columns] = {}
+        self._names = itertools.count()
+        self._plans: list[Plan] = []  # kept, so that an id stays theirs; the first is what is asked for
+        self._out: int | None = None  # rows the whole plan gave, when it did
+
+    @functools.cached_property
+    def con(self) -> duckdb.DuckDBPyConnection:
+        """Opened when a step asks: what is all remembered needs none."""
+        return connect(self._tmp)
+
+    def close(self) -> None:
+        if self._out == 0:
+            noticing.none_left(self, self._plans[0])
+        if "con" in vars(self):
+            self.con.close()
+
+    # -- answers ------------------------------------------------------------------------------
+
+    def reader(self, plan: Plan) -> pa.RecordBatchReader:
+        """The rows of a plan, batch by batch, in the plan's own columns and types."""
+        if not plan.schema.names:  # SQL knows no rows without columns
+            return pa.RecordBatchReader.from_batches(plan.schema, [])
+        self.need(plan)
+        into = Params()
+        body = self.relation(plan, frozenset(plan.schema.names), into)
+        sql = f"SELECT {', '.join(map(quoted, plan.schema.names))} FROM {body}"
+        found = self.sql(sql, into)
+        schema = self.schema_of(plan, found.schema)
+        return pa.RecordBatchReader.from_batches(schema, self._counted(_fitted(found, schema)))
+
+    def _counted(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        out = 0
+        for batch in batches:
+            out += batch.num_rows
+            yield batch
+        self._out = out
+
+    def table(self, plan: Plan) -> pa.Table:
+        if self._has_frame(plan) and not isinstance(plan, Limit):
+            return self.read(self.frame(plan), plan.schema.names)
+        return self.reader(plan).read_all()
+
+    def rows(self, plan: Plan, sql: str = "SELECT count(*)") -> Any:
+        """One answer over all rows."""
+        self.need(plan)
+        if isinstance(plan, Source | Call) and sql == "SELECT count(*)" and self._has_frame(plan):
+            return self.frame(plan).rows
+        into = Params()
+        body = self.relation(plan, frozenset(plan.schema.names[:1]), into)
+        with named_errors():
+            row = self.con.execute(f"{sql} FROM {body}", into.values).fetchone()
+        self._out = row[0] if row and plan is self._plans[0] else self._out
+        return row[0] if row else None
+
+    def schema_of(self, plan: Plan, found: pa.Schema) -> pa.Schema:
+        """The plan's schema, with the types that only running could tell."""
+        return pa.schema(
+            [self.told(plan, one, found.field(one.name)) for one in plan.schema if one.name in found.names]
+        )
+
+    def told(self, plan: Plan, planned: pa.Field, found: pa.Field) -> pa.Field:
+        """What a column of a plan is, given how the engine saw it: functions also told the class of its values."""
+        if not is_unknown(planned):
+            return planned
+        known, seen = self._shown(plan, planned.name), plain_type(found.type)
+        if known is not None and not is_unknown(known) and _is_told_as(known.type, seen):
+            return known.with_name(planned.name)
+        return pa.field(planned.name, seen)
+
+    def _shown(self, plan: Plan, path: str) -> pa.Field | None:
+        """The field a function showed that a column is passed on from, through whatever steps."""
+        first, *rest = path.split(".")
+        if id(plan) in self._frames and first in self._frames[id(plan)].schema.names:
+            found: pa.Field | None = self._frames[id(plan)].schema.field(first)
+        else:
+            steps = [(one, old) for one, old in plan.passed(first) if old.split(".")[0] in one.schema.names]
+            found = next((field for one, old in steps if (field := self._shown(one, old)) is not None), None)
+        for name in rest:
+            inside = found is not None and pa.types.is_struct(found.type) and found.type.get_field_index(name) >= 0
+            found = found.type.field(name) if found is not None and inside else None
+        return found
+
+    def sql(self, sql: str, into: Params) -> pa.RecordBatchReader:
+        with named_errors():
+            found = self.con.sql(sql, params=into.values).to_arrow_reader(_BATCH)
+            return pa.RecordBatchReader.from_batches(found.schema, _named(found))
+
+    # -- relations ----------------------------------------------------------------------------
+
+    def need(self, plan: Plan, columns: Columns | None = None) -> None:
+        """Note which columns of every node the whole of this run will ask for."""
+        self._plans.append(plan)
+        wanted = {id(plan): columns if columns is not None else frozenset(plan.schema.names)}
+        for node in reversed(list(plan.walk())):
+            mine = wanted.get(id(node), frozenset())
+            self._needs[id(node)] = self._needs.get(id(node), frozenset()) | mine
+            for one, asked in zip(node.inputs, node.wants(mine), strict=True):
+                wanted[id(one)] = wanted.get(id(one), frozenset()) | asked
+
+    def needs(self, plan: Plan) -> Columns:
+        """The columns of a node that something in this run asks for."""
+        return self._needs[id(plan)]
+
+    def relation(self, plan: Plan, columns: Columns, into: Params) -> str:
+        if id(plan) in self._frames or isinstance(plan, Call):
+            return self.scan(self.frame(plan), columns, into)
+        if isinstance(plan, Source):
+            return f"({plan.scan(into)})" if plan.scan else self.scan(self.frame(plan), columns, into)
+        if isinstance(plan, Mutate) and aligned.searches(plan) and self._has_frame(plan):
+            return self.scan(self.frame(plan), columns, into)
+        if isinstance(plan, Limit) and (found := self._best(plan, columns)) is not None:
+            return f"(SELECT * FROM {self.register(found)})"
+        wants = plan.wants(columns)
+        inputs = [self.relation(one, asked, into) for one, asked in zip(plan.inputs, wants, strict=True)]
+        return f"({plan.sql(inputs, into, columns)})"
+
+    def _best(self, plan: Limit, columns: Columns) -> pa.Table | None:
+        """The first rows of an order, found by what it sorts by alone; worth it where other columns are wide."""
+        order = plan.inputs[0]
+        if (
+            not isinstance(order, Order)
+            or plan.count is None
+            or plan.count > _FEW
+            or not self._has_frame(order.inputs[0])
+        ):
+            return None
+        frame = self.frame(order.inputs[0])
+        if not any(pa.types.is_nested(frame.schema.field(name).type) for name in columns):
+            return None
+        into = Params()
+        reads = frozenset[str]().union(*(tops(one) for one in order.by))
+        body = self.scan(frame, reads, into)
+        by = ", ".join(one.sql(into) for one in order.by)
+        sql = f"SELECT place FROM (SELECT *, row_number() OVER () - 1 AS place FROM {body}) ORDER BY {by}"
+        found = self.sql(f"{sql} LIMIT {plan.count} OFFSET {plan.start}", into).read_all()
+        return self.take(frame, [name for name in frame.schema.names if name in columns], found.column(0).to_numpy())
+
+    def take(self, frame: Frame, names: Sequence[str], places: Any) -> pa.Table:
+        """Rows by their place among those that are kept."""
+        schema = pa.schema([frame.schema.field(name) for name in names])
+        order, tables, at = np.argsort(places, kind="stable"), [], 0
+        wanted = places[order]
+        for fragment in frame.fragments:
+            here = wanted[(wanted >= at) & (wanted < at + fragment.visible)] - at
+            if len(here):
+                tables.append(parts.fitted(self._rows_at(fragment, names, here), schema))
+            at += fragment.visible
+        if not tables:
+            return schema.empty_table()
+        return pa.concat_tables(tables).take(pa.array(np.argsort(order, kind="stable")))
+
+    def _rows_at(self, fragment: Fragment, names: Sequence[str], rows: Any) -> pa.Table:
+        if fragment.kept is not None:
+            rows = np.flatnonzero(aligned.mask_of(self, fragment))[rows]
+        columns: dict[str, Any] = {}
+        for index, owned in _homes(fragment, names).items():
+            family = fragment.families[index]
+            kept = {name: self.vectors.at(family, name, rows) for name in owned}
+            rest = [name for name in owned if kept[name] is None]
+            if rest:
+                table = self.parts.rows(family, rest, rows)
+                kept |= {name: table.column(name) for name in rest}
+            columns |= kept
+        return pa.table({name: columns[name] for name in names})
+
+    def scan(self, frame: Frame, columns: Columns, into: Params, *, every: bool = False) -> str:
+        """SQL that reads a frame in place. `every` row, or (by default) those that are kept."""
+        names = [name for name in frame.schema.names if name in columns]
+        shapes: dict[Any, list[Fragment]] = {}
+        for fragment in frame.fragments:
+            if fragment.visible or every:
+                shapes.setdefault(_shape(fragment, names, every=every), []).append(fragment)
+        if not shapes:
+            empty = self.register(frame.schema.empty_table().select(names or frame.schema.names[:1]))
+            return f"(SELECT * FROM {empty})"
+        # Fragments of one shape follow each other, else their order would be lost.
+        runs = _runs(frame.fragments, names, every=every)
+        selects = [self._scan_run(run, names, into, every=every) for run in runs]
+        return f"({' UNION ALL '.join(selects)})"
+
+    def _scan_run(self, run: Sequence[Fragment], names: Sequence[str], into: Params, *, every: bool) -> str:
+        homes = _homes(run[0], names)
+        sources = [self._source([f.families[i] for f in run], list(owned), into) for i, owned in homes.items()]
+        where = ""
+        if run[0].kept and not every:
+            sources.append(self._source([f.kept.family for f in run if f.kept], [KEEP], into))
+            where = f" WHERE {quoted(KEEP)}"
+        return f"SELECT {', '.join(map(quoted, names)) or '1'} FROM {' POSITIONAL JOIN '.join(sources)}{where}"
+
+    def _source(self, families: Sequence[Family], columns: Sequence[str], into: Params) -> str:
+        names = ", ".join(map(quoted, columns))
+        if all(family.oid for family in families):
+            paths = [self.parts.path(family) for family in families]
+            return f"(SELECT {names} FROM read_parquet({into.add(paths)}, hive_partitioning=false))"
+        tables = [self.parts.table(family, columns) for family in families]
+        return f"(SELECT {names} FROM {self.register(pa.concat_tables(tables))})"
+
+    def register(self, table: pa.Table) -> str:
+        name = f"memlake_{next(self._names)}"
+        self.con.register(name, table)
+        return name
+
+    def read(self, frame: Frame, names: Sequence[str]) -> pa.Table:
+        """A frame as a table, without an engine in between."""
+        tables = [self.fragment_rows(fragment, names) for fragment in frame.fragments if fragment.visible]
+        schema = pa.schema([frame.schema.field(name) for name in names])
+        return pa.concat_tables([parts.fitted(t, schema) for t in tables]) if tables else schema.empty_table()
+
+    def fragment_rows(self, fragment: Fragment, names: Sequence[str]) -> pa.Table:
+        """The kept rows of a fragment."""
+        homes = _homes(fragment, names)
+        columns = {}
+        for index, owned in homes.items():
+            table = self.parts.table(fragment.families[index], list(owned))
+            if table.num_rows != fragment.rows:
+                raise Corrupt(f"a family has {table.num_rows} rows where its fragment has {fragment.rows}.")
+            columns.update({name: table.column(name) for name in owned})
+        table = pa.table({name: columns[name] for name in names}) if names else _bare(fragment.rows)
+        if fragment.kept is None:
+            return table
+        return table.filter(self.parts.table(fragment.kept.family, [KEEP]).column(KEEP))
+
+    # -- frames -------------------------------------------------------------------------------
+
+    def frame(self, plan: Plan) -> Frame:
+        """The rows of a plan as fragments; made once in a run."""
+        found = self._frames.get(id(plan))
+        if found is None:
+            if id(plan) not in self._needs:
+                self.need(plan)
+            found = self._frames[id(plan)] = self._make(plan)
+            self._out = found.rows if plan is self._plans[0] else self._out
+        return found
+
+    def _make(self, plan: Plan) -> Frame:
+        if isinstance(plan, Source) and plan.frame is not None:
+            return plan.frame()
+        if isinstance(plan, Call):
+            return self._run_call(self, plan)
+        if self._has_frame(plan):
+            made = aligned.step(self, plan, [self.frame(one) for one in plan.inputs])
+            if made is not None:
+                return made
+        return self._materialised(plan)
+
+    def _materialised(self, plan: Plan) -> Frame:
+        names = [name for name in plan.schema.names if name in self._needs[id(plan)]] or plan.schema.names[:1]
+        into = Params()
+        body = self.relation(plan, frozenset(names), into)
+        found = self.sql(f"SELECT {', '.join(map(quoted, names))} FROM {body}", into)
+        schema = self.schema_of(plan, found.schema)
+        return Frame(schema, tuple(self._settled(parts.fragments(found, schema))))
+
+    def _settled(self, made: Iterator[Fragment]) -> Iterator[Fragment]:
+        """Fragments as they come; sealed at once when they will be saved or are too many for memory."""
+        size = 0
+        for fragment in made:
+            size += sum(family.size for family in fragment.families)
+            yield self.parts.sealed_fragment(fragment) if self.sealing or size > _MUCH else fragment
+
+    def _has_frame(self, plan: Plan) -> bool:
+        """Whether the rows of a plan lie in fragments, or can be told apart within them."""
+        if isinstance(plan, Source):
+            return plan.frame is not None
+        if isinstance(plan, Call):
+            return True
+        if isinstance(plan, Filter | Mutate | Select | Limit | Union):
+            return (plan.local or isinstance(plan, Union)) and all(map(self._has_frame, plan.inputs))
+        return False
+
+
+_ENGINES: dict[tuple[int, str], duckdb.DuckDBPyConnection] = {}  # by process and folder
+_KEPT = 8
+
+
+def connect(tmp: Path) -> duckdb.DuckDBPyConnection:
+    """A connection of one's own to the engine of this process, which is started once: that takes 20 ms."""
+    key = os.getpid(), str(tmp)
+    if key not in _ENGINES:
+        # In a fork the parent's engines are never let go of: ending one waits for threads that are not there.
+        mine = [one for one in list(_ENGINES) if one[0] == key[0]]
+        for one in mine[: len(mine) + 1 - _KEPT]:
+            _ENGINES.pop(one, None)
+        _ENGINES[key] = _started(key[1])
+    return _ENGINES[key].cursor()
+
+
+def _started(tmp: str) -> duckdb.DuckDBPyConnection:
+    """An engine that fetches nothing by itself and spills beside the repo."""
+    con = duckdb.connect(config=dict(OFFLINE))
+    con.execute("SET temp_directory = $1", [tmp])
+    con.execute("SET GLOBAL TimeZone = 'UTC'")
+    return con
+
+
+@contextlib.contextmanager
+def named_errors() -> Iterator[None]:
+    """What DuckDB says, as ours."""
+    try:
+        yield
+    except duckdb.OutOfMemoryException as error:
+        raise Unavailable(f"the query ran out of memory or disk: {error}", hint="Free some space.") from error
+    except (duckdb.IOException, duckdb.HTTPException) as error:
+        raise Unavailable(f"a file could not be read: {_brief(error)}") from error
+    except (duckdb.Error, OSError, pa.ArrowException) as error:  # the latter two from batches under way
+        if str(error).startswith(("IO Error", "Out of Memory")):
+            raise Unavailable(f"a file could not be read or written: {_brief(error)}") from error
+        message, hint = delimited.told(_brief(error))
+        raise InvalidInput(f"the query cannot be run: {message}", hint=hint) from error
+
+
+def _brief(error: Exception) -> str:
+    """What the engine says, without our own SQL."""
+    return str(error).partition("\n\nLINE ")[0].strip()
+
+
+def _named(found: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    with named_errors():
+        yield from found
+
+
+def _fitted(found: pa.RecordBatchReader, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Batches in a schema; one without rows where there is none, so that the schema is seen."""
+    seen = False
+    for batch in found:
+        seen = True
+        yield from parts.fitted(pa.Table.from_batches([batch]), schema).to_batches()
+    if not seen:
+        yield pa.RecordBatch.from_pylist([], schema=schema)
+
+
+def _is_told_as(known: pa.DataType, seen: pa.DataType) -> bool:
+    """Whether values of a type may come back from the engine as of another: it has no vectors in files, for one."""
+    t = pa.types
+    if _is_list(seen):
+        return _is_list(known) and _is_told_as(known.value_type, seen.value_type)
+    if t.is_struct(seen) and t.is_struct(known) and known.names == seen.names:
+        return all(_is_told_as(a.type, b.type) for a, b in zip(known, seen, strict=True))
+    odd = {pa.duration("us"): pa.int64(), pa.float16(): pa.float32()}
+    return bool(known.equals(seen) or odd.get(known) == seen or t.is_null(seen) or (t.is_map(seen) and t.is_map(known)))
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind))
+
+
+def _homes(fragment: Fragment, names: Sequence[str]) -> Mapping[int, Sequence[str]]:
+    """Which family each column is read from: index of the family -> its columns."""
+    homes: dict[int, list[str]] = {}
+    for name in names:
+        family = fragment.home(name)
+        homes.setdefault(next(i for i, one in enumerate(fragment.families) if one is family), []).append(name)
+    return homes or ({0: list(fragment.families[0].columns[:1])} if not names else homes)
+
+
+def _shape(fragment: Fragment, names: Sequence[str], *, every: bool) -> Any:
+    homes = tuple((index, tuple(owned)) for index, owned in _homes(fragment, names).items())
+    loose = tuple(fragment.families[index].oid is None for index, _ in homes)
+    return homes, loose, fragment.kept is not None and not every
+
+
+def _runs(fragments: Sequence[Fragment], names: Sequence[str], *, every: bool) -> list[list[Fragment]]:
+    """Neighbouring fragments that are read alike."""
+    seen = [fragment for fragment in fragments if fragment.visible or every]
+    return [list(run) for _, run in itertools.groupby(seen, key=lambda one: _shape(one, names, every=every))]
+
+
+def _bare(rows: int) -> pa.Table:
+    return pa.table({"": pa.nulls(rows)}).select([])

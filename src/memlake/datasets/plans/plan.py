@@ -1,0 +1,461 @@
+"""Plans: the frozen nodes beneath a chain. Each knows its columns, what it reads and the SQL it means; none runs.
+
+A node is *local* when a row of its result depends on one row of its input alone, in the same order: over stored
+fragments such a step stores only what is new, a family or a selection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import pyarrow as pa
+
+from memlake.datasets.expressions.expressions import Column, Expression, Form, Named, Params, quoted, walk
+from memlake.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from memlake.datasets.parts.frames import Frame
+    from memlake.datasets.settings import Settings
+
+Columns = frozenset[str]
+PLACE = "memlake_place"  # a column of a step's own: which row it was before
+
+
+class Origin(NamedTuple):
+    """Where rows came from, as provenance tells it: a dataset version, a storage, a file, a value of the script."""
+
+    kind: str
+    name: str
+    detail: Mapping[str, Any] = {}
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    schema: pa.Schema
+    inputs: tuple[Plan, ...] = ()
+    local = False
+
+    def __post_init__(self) -> None:
+        """Names are told apart as the engine does it, which does not look at case."""
+        seen: dict[str, str] = {}
+        for name in self.schema.names:
+            if name.lower() in seen or not name:
+                told = (
+                    f"{seen[name.lower()]!r} and {name!r} are one name to the engine"
+                    if name
+                    else "a column has no name"
+                )
+                raise InvalidInput(f"{told}.", hint="Rename a column first.")
+            seen[name.lower()] = name
+
+    @property
+    def ordered(self) -> bool:
+        """Whether somebody asked for the order of the rows: steps that would lose it keep that of their left input."""
+        return bool(self.inputs) and self.inputs[0].ordered
+
+    def wants(self, columns: Columns) -> tuple[Columns, ...]:
+        """Which columns of each input are needed for these of the result."""
+        return tuple(columns & frozenset(one.schema.names) for one in self.inputs)
+
+    def sql(self, inputs: Sequence[str], into: Params, columns: Columns) -> str:
+        raise NotImplementedError
+
+    def key(self) -> tuple[Any, ...] | None:
+        """What this step does, apart from its inputs; None when doing it again may give something else."""
+        raise NotImplementedError
+
+    def told(self) -> str:
+        """One line for `explain`."""
+        return type(self).__name__.lower()
+
+    def passed(self, name: str) -> Iterator[tuple[Plan, str]]:
+        """Where a column of the result is passed on from, as it was: inputs, and its name there."""
+        return ((one, name) for one in self.inputs)
+
+    def walk(self) -> Iterator[Plan]:
+        """This node and everything beneath it, each once, inputs first."""
+        seen: set[int] = set()
+
+        def visit(node: Plan) -> Iterator[Plan]:
+            if id(node) not in seen:
+                seen.add(id(node))
+                for one in node.inputs:
+                    yield from visit(one)
+                yield node
+
+        return visit(self)
+
+
+# -- sources ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Source(Plan):
+    """Rows that are there. `frame` brings them when the plan runs; or `scan` is the SQL that reads them in place."""
+
+    origin: Origin = field(default_factory=lambda: Origin("values", ""))
+    frame: Callable[[], Frame] | None = None
+    scan: Callable[[Params], str] | None = None
+    mark: Callable[[], str] = lambda: ""  # the identity of the content, asked when the plan runs
+
+    def key(self) -> tuple[Any, ...]:
+        return ("source", self.mark())
+
+    def told(self) -> str:
+        return f"{self.origin.kind} {self.origin.name}".strip()
+
+
+# -- relational steps ------------------------------------------------------------------------------
+
+
+def listed(names: Sequence[str]) -> str:
+    return ", ".join(quoted(name) for name in names) or "1"
+
+
+@dataclass(frozen=True, eq=False)
+class Filter(Plan):
+    condition: Expression = field(default=None)  # type: ignore[assignment]
+
+    @property
+    def local(self) -> bool:  # type: ignore[override]
+        return self.condition.is_local()
+
+    def wants(self, columns: Columns) -> tuple[Columns, ...]:
+        return (columns | tops(self.condition),)
+
+    def sql(self, inputs: Sequence[str], into: Params, columns: Columns) -> str:
+        return f"SELECT * FROM {inputs[0]} WHERE {self.condition.sql(into)}"
+
+    def key(self) -> tuple[Any, ...] | None:
+        return ("filter", self.condition.key()) if steady(self.condition) else None
+
+    def told(self) -> str:
+        return f"filter {self.condition!r}"
+
+
+@dataclass(frozen=True, eq=False)
+class Mutate(Plan):
+    """New columns beside the old, or in their place."""
+
+    new: Mapping[str, Expression] = field(default_factory=dict)
+
+    def passed(self, name: str) -> Iterator[tuple[Plan, str]]:
+        return _passed(self, self.new.get(name, Column((name,))))
+
+    @property
+    def local(self) -> bool:  # type: ignore[override]
+        return all(expression.is_local() for expression in self.new.values())
+
+    def wants(self, columns: Columns) -> tuple[Columns, ...]:
+        read = frozenset[str]().union(*(tops(e) for name, e in self.new.items() if name in columns))
+        return ((columns - self.new.keys()) | read,)
+
+    def sql(self, inputs: Sequence[str], into: Params, columns: Columns) -> str:
+        made = {n: f"{e.sql(into)} AS {quoted(n)}" for n, e in self.new.items() if n in columns}
+        parts = [made.get(name) or quoted(name) for name in self.schema.names if name in columns]
+        if self.local or not self.ordered:
+            return f"SELECT {', '.join(parts) or '1'} FROM {inputs[0]}"
+        return f"SELECT {', '.join(parts) or '1'} FROM {numbered(inputs[0])} ORDER BY {PLACE}"
+
+    def key(self) -> tuple[Any, ...] | None:
+        if not all(map(steady, self.new.values())):
+            return None
+        return ("mutate", tuple((name, expression.key()) for name, expression in self.new.items()))
+
+    def told(self) -> str:
+        return "mutate " + ", ".join(f"{name}={expression!r}" for name, expression in self.new.items())
+
+
+@dataclass(frozen=True, eq=False)
+class Select(Plan):
+    """Some of the columns, or some fields of nested ones: `parts` maps each name to what it is made of."""
+
+    parts: Mapping[str, Expression] = field(default_factory=dict)
+
+    local = True
+
+    def passed(self, name: str) -> Iterator[tuple[Plan, str]]:
+        return _passed(self, self.parts[name])
+
+    def wants(self, columns: Columns) -> tuple[Columns, ...]:
+        return (frozenset[str]().union(*(tops(e) for name, e in self.parts.items() if name in columns)),)
+
+    def sql(self, inputs: Sequence[str], into: Params, columns: Columns) -> str:
+        made = [f"{e.sql(into)} AS {quoted(name)}" for name, e in self.parts.items() if name in columns]
+        return f"SELECT {', '.join(made) or '1'} FROM {inputs[0]}"
+
+    def is_plain(self) -> bool:
+        """Whole columns under their own names: nothing has to be written."""
+        return all(expression.reads() == {name} for name, expression in self.parts.items())
+
+    def key(self) -> tuple[Any, ...]:
+        return ("select", tuple((name, expression.key()) for name, expression in self.parts.items()))
+
+    def told(self) -> str:
+        return "select " + ", ".join(self.parts)
+
+
+@dataclass(frozen=True, eq=False)
+class Order(Plan):
+    by: tuple[Expression, ...] = ()
+
+    ordered = True
+
+    def wants(self, columns: Columns) -> tuple[Columns, ...]:
+        return (columns.union(*(tops(expression) for expression in self.by)),)
+
+    def sql(self, inputs: Sequence[str], into: Params, columns: Columns) -> str:
+        return f"SELECT * FROM {inputs[0]} ORDER BY {', '.join(e.sql(into) for e in self.by)}"
+
+    def key(self) -> tuple[Any, ...] | None:
+        return ("order", tuple(e.key() for e in self.by)) if all(map(steady, self.by)) else None
+
+    def told(self) -> str:
+        return "order_by " + ", ".join(map(repr, self.by))
+
+
+@dataclass(frozen=True, eq=False)
+class Limit(Plan):
+    """`count` rows from `start`; count None means to the end."""
+
+    count: int | None = None
+    start: int = 0
+
+    local = True
+
+    def sql(self, inputs: Sequence[str], into: Params, columns: Columns) -> str:
+        limit = "" if self.count is None else f" LIMIT {int(self.count)}"
+        return f"SELECT * FROM {inputs[0]}{limit}" + (f" OFFSET {int(self.start)}" if self.start else "")
+
+    def key(self) -> tuple[Any, ...]:
+        return ("limit", self.count, self.start)
+
+    def told(self) -> str:
+        return f"limit {self.count}" if not self.start else f"offset {self.start} limit {self.count}"
+
+
+@dataclass(frozen=True, eq=False)
+class Distinct(Plan):
+    on: tuple[Expression, ...] = ()
+
+    def wants(self, columns: Columns) -> tuple[Columns, ...]:
+        read = columns.union(*(tops(expression) for expression in self.on))
+        return (read if self.on else frozenset(self.schema.names),)
+
+    def sql(self, inputs: Sequence[str], into: Params, columns: Columns) -> str:
+        on = ", ".join(e.sql(into) for e in self.on) or listed(self.schema.names)
+        if self.ordered:
+            first = f"SELECT DISTINCT ON ({on}) * FROM {numbered(inputs[0])} ORDER BY {PLACE}"
+            return f"SELECT * EXCLUDE {PLACE} FROM ({first})"
+        return f"SELECT DISTINCT ON ({on}) * FROM {inputs[0]}" if self.on else f"SELECT DISTINCT {on} FROM {inputs[0]}"
+
+    def key(self) -> tuple[Any, ...] | None:
+        return ("distinct", tuple(e.key() for e in self.on))
+
+
+@dataclass(frozen=True, eq=False)
+class Group(Plan):
+    by: Mapping[str, Expression] = field(default_factory=dict)
+    made: Mapping[str, Expression] = field(default_factory=dict)
+
+    ordered = False
+
+    def passed(self, name: str) -> Iterator[tuple[Plan, str]]:
+        return _passed(self, self.by[name] if name in self.by else self.made[name])
+
+    def wants(self, columns: Columns) -> tuple[Columns, ...]:
+        read = frozenset[str]().union(*(tops(e) for e in (*self.by.values(), *self.made.values())))
+        return (read or frozenset(self.inputs[0].schema.names[:1]),)
+
+    def sql(self, inputs: Sequence[str], into: Params, columns: Columns) -> str:
+        parts = [f"{e.sql(into)} AS {quoted(name)}" for name, e in (*self.by.items(), *self.made.items())]
+        group = f" GROUP BY {', '.join(str(i + 1) for i in range(len(self.by)))}" if self.by else ""
+        return f"SELECT {', '.join(parts)} FROM {inputs[0]}{group}"
+
+    def key(self) -> tuple[Any, ...] | None:
+        return ("group", *((name, e.key()) for name, e in (*self.by.items(), *self.made.items())))
+
+    def told(self) -> str:
+        return f"group_by {', '.join(self.by)}: {', '.join(f'{n}={e!r}' for n, e in self.made.items())}"
+
+
+@dataclass(frozen=True, eq=False)
+class Join(Plan):
+    """Left and right rows that agree on `on`; `renamed` maps a right column to its name in the result."""
+
+    on: tuple[tuple[str, str], ...] = ()
+    how: Literal["INNER", "LEFT", "FULL"] = "LEFT"
+    renamed: Mapping[str, str] = field(default_factory=dict)
+
+    def passed(self, name: str) -> Iterator[tuple[Plan, str]]:
+        left, right = self.inputs
+        return iter([(left, name), *((right, old) for old, new in self.renamed.items() if new == name)])
+
+    def wants(self, columns: Columns) -> tuple[Columns, ...]:
+        left = (columns & frozenset(self.inputs[0].schema.names)) | {a.split(".")[0] for a, _ in self.on}
+        right = {old for old, new in self.renamed.items() if new in columns} | {b.split(".")[0] for _, b in self.on}
+        return left, frozenset(right)
+
+    def sql(self, inputs: Sequence[str], into: Params, columns: Columns) -> str:
+        keys = dict(self.on)
+        return "SELECT {} FROM {} AS a {} JOIN {} AS b ON {}{}".format(
+            ", ".join(self._columns(keys, columns)) or "1",
+            numbered(inputs[0]) if self.ordered else inputs[0],
+            self.how,
+            inputs[1],
+            " AND ".join(f"{dotted('a', left)} = {dotted('b', right)}" for left, right in self.on),
+            f" ORDER BY a.{PLACE} NULLS LAST" if self.ordered else "",
+        )
+
+    def _columns(self, keys: Mapping[str, str], columns: Columns) -> Iterator[str]:
+        for name in self.inputs[0].schema.names:
+            if name not in columns:
+                continue
+            if self.how == "FULL" and name in keys and keys[name] in self.inputs[1].schema.names:
+                yield f"coalesce(a.{quoted(name)}, {dotted('b', keys[name])}) AS {quoted(name)}"
+            else:
+                yield f"a.{quoted(name)}"
+        for old, new in self.renamed.items():
+            if new in columns:
+                yield f"b.{quoted(old)} AS {quoted(new)}"
+
+    def key(self) -> tuple[Any, ...]:
+        return ("join", self.on, self.how, tuple(self.renamed.items()))
+
+    def told(self) -> str:
+        return f"{self.how.lower()} join on {', '.join(a if a == b else f'{a}={b}' for a, b in self.on)}"
+
+
+@dataclass(frozen=True, eq=False)
+class Union(Plan):
+    def sql(self, inputs: Sequence[str], into: Params, columns: Columns) -> str:
+        names = listed([name for name in self.schema.names if name in columns])
+        return " UNION ALL ".join(f"SELECT {names} FROM {one}" for one in inputs)
+
+    def key(self) -> tuple[Any, ...]:
+        return ("union",)
+
+
+@dataclass(frozen=True, eq=False)
+class Subtract(Plan):
+    """Rows of the left that have no like on the right."""
+
+    on: tuple[tuple[str, str], ...] = ()
+
+    def wants(self, columns: Columns) -> tuple[Columns, ...]:
+        return columns | {a.split(".")[0] for a, _ in self.on}, frozenset(b.split(".")[0] for _, b in self.on)
+
+    def sql(self, inputs: Sequence[str], into: Params, columns: Columns) -> str:
+        same = " AND ".join(f"{dotted('a', a)} IS NOT DISTINCT FROM {dotted('b', b)}" for a, b in self.on)
+        if not self.ordered:
+            return f"SELECT a.* FROM {inputs[0]} AS a ANTI JOIN {inputs[1]} AS b ON {same}"
+        return (
+            f"SELECT a.* EXCLUDE {PLACE} FROM {numbered(inputs[0])} AS a ANTI JOIN {inputs[1]} AS b ON {same} "
+            f"ORDER BY a.{PLACE}"
+        )
+
+    def key(self) -> tuple[Any, ...]:
+        return ("subtract", self.on)
+
+
+@dataclass(frozen=True, eq=False)
+class Shaped(Plan):
+    """A step that is one piece of SQL over its inputs, written as {0} and {1}: shuffling, exploding, diffs."""
+
+    name: str = ""
+    text: str = ""
+    values: tuple[Any, ...] = ()
+    reads: Columns = frozenset()  # beside what is asked of the result
+    certain: bool = True
+    orders: bool = False  # its result has an order of its own
+
+    @property
+    def ordered(self) -> bool:
+        return self.orders or super().ordered
+
+    def wants(self, columns: Columns) -> tuple[Columns, ...]:
+        return tuple((columns | self.reads) & frozenset(one.schema.names) for one in self.inputs)
+
+    def sql(self, inputs: Sequence[str], into: Params, columns: Columns) -> str:
+        return self.text.format(*inputs, *(into.add(value) for value in self.values))
+
+    def key(self) -> tuple[Any, ...] | None:
+        return ("shaped", self.name, self.text, self.values) if self.certain else None
+
+    def told(self) -> str:
+        return self.name
+
+
+# -- functions -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Call(Plan):
+    """A Python function over rows. `binds` maps its parameters to columns; `made` are the fields it makes.
+
+    Where nothing says what a function returns, `made` holds fields of no known type until its first rows have run.
+    """
+
+    kind: Literal["map", "gen", "agg", "batch_map"] = "map"
+    function: Callable[..., Any] = print
+    binds: Mapping[str, str] = field(default_factory=dict)
+    wanted: Mapping[str, Any] = field(default_factory=dict)  # annotations of the parameters
+    made: tuple[pa.Field, ...] = ()
+    single: bool = True  # one value a row, not a tuple of them
+    by: tuple[str, ...] = ()  # agg: the columns whose equal values make a group
+    setup: Mapping[str, Callable[[], Any]] = field(default_factory=dict)
+    settings: Settings | None = None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns it reads, each once; some column, where it reads none and only rows are counted."""
+        read = tuple(dict.fromkeys(path.split(".")[0] for path in (*self.binds.values(), *self.by)))
+        return read or tuple(self.inputs[0].schema.names[:1])
+
+    @property
+    def name(self) -> str:
+        return getattr(self.function, "__name__", type(self.function).__name__)
+
+    def wants(self, columns: Columns) -> tuple[Columns, ...]:
+        if self.kind in ("gen", "agg"):
+            return (frozenset(self.columns),)
+        return ((columns - {one.name for one in self.made}) | frozenset(self.columns),)
+
+    def key(self) -> tuple[Any, ...] | None:
+        return None  # known only with its fingerprint: recall.py
+
+    def told(self) -> str:
+        return f"{self.kind} {', '.join(one.name for one in self.made)} = {self.name}({', '.join(self.binds)})"
+
+
+# -- words shared by the steps -----------------------------------------------------------------------
+
+
+def _passed(node: Plan, expression: Expression) -> Iterator[tuple[Plan, str]]:
+    inner = expression.of if isinstance(expression, Named) else expression
+    return ((one, next(iter(inner.reads()))) for one in node.inputs if isinstance(inner, Column))
+
+
+def tops(expression: Expression) -> Columns:
+    """The columns an expression reads, nested names cut at the first dot."""
+    return frozenset(name.split(".")[0] for name in expression.reads())
+
+
+def steady(expression: Expression) -> bool:
+    """False when doing it again gives other values."""
+    return not any(one.nature == "volatile" for one in walk(expression) if isinstance(one, Form))
+
+
+def numbered(relation: str) -> str:
+    """A relation whose rows know their place: joins and windows give rows in an order of their own."""
+    return f"(SELECT *, row_number() OVER () AS {PLACE} FROM {relation})"
+
+
+def dotted(alias: str, path: str) -> str:
+    first, *rest = path.split(".")
+    text = f"{alias}.{quoted(first)}"
+    for name in rest:
+        text = f"struct_extract({text}, '{name.replace(chr(39), chr(39) * 2)}')"
+    return text

@@ -1,0 +1,339 @@
+"""Running a function over batches of rows, in whichever process. Knows no repo, no plan, no file of ours.
+
+A Work is sent to workers once; then each batch in is one Done out. `gen` is a map to a list of rows, taken apart later.
+"""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+import time
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from memlake.datasets import executors, storages
+from memlake.datasets.parts.plain import plain_type
+from memlake.datasets.settings import Settings
+from memlake.datasets.types import types
+from memlake.datasets.types.files import File
+from memlake.errors import InvalidInput, Unavailable
+
+UNKNOWN = {b"memlake.unknown": b"1"}
+ROWS = "memlake.rows"  # the one column of what a gen made, a list of rows for each row; no name of a user has a dot
+
+
+class Failed(NamedTuple):
+    """A row on which a function raised: its place in the batch, what was said, where; the exception, if it travels."""
+
+    row: int
+    text: str
+    trace: str = ""
+    error: Exception | None = None
+
+
+class Done(NamedTuple):
+    """What a batch came to: one column a field, a value a row (a list of rows for gen); rows that failed hold null."""
+
+    table: pa.Table
+    failed: tuple[Failed, ...]
+    seconds: float
+
+
+@dataclass
+class Work:
+    kind: str
+    function: Callable[..., Any]
+    binds: Mapping[str, str]  # parameter -> column path
+    wanted: Mapping[str, Any]
+    schema: pa.Schema  # of the batches
+    made: tuple[pa.Field, ...]
+    single: bool
+    settings: Settings
+    setup: Mapping[str, Callable[[], Any]] = field(default_factory=dict)
+    access: Mapping[str, storages.Access] = field(default_factory=dict)
+    cache: tuple[Path, int] | None = None  # where remote bytes are kept, and how many
+    given: dict[str, Any] | None = None  # what setup made, in this process
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "given": None}
+
+    def open(self) -> None:
+        """Once in a process: reach the storages, load the models."""
+        storages.ACCESS.update(self.access)
+        if self.cache is None:
+            storages.use(None)
+        else:
+            storages.use(self.cache[0], limit=self.cache[1])
+        if self.given is None:
+            self.given = {name: make() for name, make in self.setup.items()}
+
+    def __call__(self, batch: pa.Table) -> Done:
+        try:
+            return self._done(batch)
+        except MemoryError as error:
+            raise Unavailable(
+                f"a process ran out of memory over {batch.num_rows} rows. Nothing was saved; finished rows are kept.",
+                hint="Use fewer workers (settings(parallel=...)), or return less for a row.",
+            ) from error
+
+    def _done(self, batch: pa.Table) -> Done:
+        if self.given is None:
+            self.open()
+        begun = time.perf_counter()
+        values, failed = self._batches(batch) if self.kind == "batch_map" else self._rows(batch)
+        return Done(self._table(values), failed, time.perf_counter() - begun)
+
+    # -- rows ---------------------------------------------------------------------------------
+
+    def _rows(self, batch: pa.Table) -> tuple[list[Any], tuple[Failed, ...]]:
+        call, rows = self._call(), self._arguments(batch)
+        if self._is_async():
+            return self._async(call, list(rows))
+        if self.settings.threads > 1:
+            return self._threads(call, list(rows))
+        out: list[Any] = []
+        failed: list[Failed] = []
+        while True:  # again after each row that failed
+            try:
+                for row in rows:
+                    out.append(call(*row))  # noqa: PERF401  how many there are says which row failed
+                return out, tuple(failed)
+            except Exception as error:  # noqa: BLE001  the user's own function
+                failed.append(self._failure(error, len(out)))
+                out.append(None)
+                if self.settings.on_error == "raise":
+                    return out + [None] * (batch.num_rows - len(out)), tuple(failed)
+
+    def _failure(self, error: Exception, row: int) -> Failed:
+        text = "".join(traceback.format_exception_only(error)).strip()
+        if self.settings.on_error != "raise":
+            return Failed(row, text)
+        own = (error.__traceback__ and error.__traceback__.tb_next) or error.__traceback__
+        return Failed(row, text, "".join(traceback.format_tb(own)), _travelling(error))
+
+    def _async(self, call: Callable[..., Any], rows: list[Any]) -> tuple[list[Any], tuple[Failed, ...]]:
+        return self._placed(executors.run_async(_caught_async(call), rows, self.settings.concurrency), len(rows))
+
+    def _threads(self, call: Callable[..., Any], rows: list[Any]) -> tuple[list[Any], tuple[Failed, ...]]:
+        return self._placed(executors.run_threads(_caught(call), rows, self.settings.threads), len(rows))
+
+    def _placed(self, results: Iterable[tuple[int, Any]], count: int) -> tuple[list[Any], tuple[Failed, ...]]:
+        """Results in the order of their rows, however they came."""
+        out: list[Any] = [None] * count
+        failed: list[Failed] = []
+        for index, (value, error) in results:
+            out[index] = value
+            if error is not None:
+                failed.append(self._failure(error, index))
+        return out, tuple(sorted(failed, key=lambda one: one.row))
+
+    def _call(self) -> Callable[..., Any]:
+        """The function of the bound columns alone, in their order."""
+        function = self.function
+        fixed = {name: value for name, value in (self.given or {}).items() if name in self._takes()}
+        names = list(self.binds)
+        if fixed or self._by_name():
+            plain = function
+
+            def function(*row: Any) -> Any:
+                return plain(**dict(zip(names, row, strict=True)), **fixed)
+
+        return self._gathering(function) if self.kind == "gen" else function
+
+    def _is_async(self) -> bool:
+        called = inspect.unwrap(self.function) if inspect.isroutine(self.function) else self.function
+        kinds = (inspect.iscoroutinefunction, inspect.isasyncgenfunction)
+        return any(is_one(one) for is_one in kinds for one in (called, getattr(called, "__call__", None)))  # noqa: B004
+
+    def _gathering(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """What a gen yields for a row, as a list, whichever way it yields."""
+
+        def listed(items: Any) -> list[Any]:
+            return [one if self.single else tuple(one) for one in items or ()]
+
+        async def awaited(*row: Any) -> list[Any]:
+            made = function(*row)
+            return listed([one async for one in made] if hasattr(made, "__aiter__") else await made)
+
+        return awaited if self._is_async() else lambda *row: listed(function(*row))
+
+    def _takes(self) -> set[str]:
+        try:
+            return set(inspect.signature(self.function).parameters)
+        except (TypeError, ValueError):
+            return set()
+
+    def _by_name(self) -> bool:
+        """True when the function cannot be called by position with just the bound columns."""
+        try:
+            parameters = list(inspect.signature(self.function).parameters.values())
+        except (TypeError, ValueError):
+            return False
+        plain = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        return not any(p.kind == p.VAR_POSITIONAL for p in parameters) and plain[: len(self.binds)] != list(self.binds)
+
+    def _arguments(self, batch: pa.Table) -> Iterator[tuple[Any, ...]]:
+        if not self.binds:
+            return iter([()] * batch.num_rows)
+        columns = [
+            self._ahead(types.decode(*_column(batch, self.schema, path), self.wanted.get(name)))
+            for name, path in self.binds.items()
+        ]
+        return zip(*columns, strict=True)
+
+    def _ahead(self, column: list[Any]) -> Iterable[Any]:
+        """Remote files are read ahead of the function; anything else is as it is."""
+        first = next((one for one in column if one is not None), None)
+        remote = isinstance(first, File) and not first.source.startswith("file:")
+        return storages.prefetch(column, self.settings.prefetch) if remote and self.settings.prefetch else column
+
+    # -- batches ------------------------------------------------------------------------------
+
+    def _batches(self, batch: pa.Table) -> tuple[list[Any], tuple[Failed, ...]]:
+        """A batch that fails fails for each of its rows."""
+        out: list[Any] = []
+        failed: list[Failed] = []
+        for start in range(0, batch.num_rows, self.settings.batch_size):
+            piece = batch.slice(start, self.settings.batch_size)
+            try:
+                out.append(self._one_batch(piece))
+            except InvalidInput:
+                raise
+            except Exception as error:  # noqa: BLE001  the user's own function
+                failed += [self._failure(error, start + i) for i in range(piece.num_rows)]
+                out.append([[None] * piece.num_rows for _ in self.made])
+        return out, tuple(failed)
+
+    def _one_batch(self, piece: pa.Table) -> list[Any]:
+        arguments = {
+            name: _shaped(*_column(piece, self.schema, path), self.wanted.get(name))
+            for name, path in self.binds.items()
+        }
+        made = self.function(**arguments, **{k: v for k, v in (self.given or {}).items() if k in self._takes()})
+        columns = [made] if self.single else list(made)
+        if len(columns) != len(self.made):
+            raise InvalidInput(f"the function returned {len(columns)} columns for {len(self.made)} names.")
+        for one, column in zip(self.made, columns, strict=True):
+            if not hasattr(column, "__len__") or len(column) != piece.num_rows:
+                told = f"{len(column)} values" if hasattr(column, "__len__") else f"{column!r}, which is no column,"
+                raise InvalidInput(f"{one.name}: {told} for a batch of {piece.num_rows} rows. Nothing was saved.")
+        return columns
+
+    # -- what came of it ----------------------------------------------------------------------
+
+    def _table(self, values: list[Any]) -> pa.Table:
+        if self.kind == "batch_map":
+            columns: list[Any] = [[part[i] for part in values] for i in range(len(self.made))]
+            arrays = [_joined(one, parts) for one, parts in zip(self.made, columns, strict=True)]
+        elif self.kind == "gen":
+            arrays = [self._lists(values)]
+        else:
+            lists = [values] if self.single else _columns(values, len(self.made))
+            arrays = [_encoded(one, column) for one, column in zip(self.made, lists, strict=True)]
+        return pa.Table.from_arrays([array for array, _ in arrays], schema=pa.schema([made for _, made in arrays]))
+
+    def _lists(self, values: list[Any]) -> tuple[pa.Array, pa.Field]:
+        """What a gen yielded: one list of structs a row."""
+        flat = [item for items in values for item in items or ()]
+        lists = [flat] if self.single else _columns(flat, len(self.made))
+        arrays = [_encoded(one, column) for one, column in zip(self.made, lists, strict=True)]
+        made = pa.StructArray.from_arrays([array for array, _ in arrays], fields=[one for _, one in arrays])
+        offsets = [0]
+        for items in values:
+            offsets.append(offsets[-1] + len(items or ()))
+        array = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), made)
+        return array, pa.field(ROWS, array.type)
+
+
+def _travelling(error: Exception) -> Exception | None:
+    """The exception, when it can be sent to another process."""
+    try:
+        return pickle.loads(pickle.dumps(error.with_traceback(None)))  # type: ignore[no-any-return]  # our own bytes
+    except Exception:  # noqa: BLE001  whatever the user's class does
+        return None
+
+
+def is_unknown(made: pa.Field) -> bool:
+    return bool(made.metadata and made.metadata.get(b"memlake.unknown"))
+
+
+def unknown(name: str) -> pa.Field:
+    return pa.field(name, pa.null(), metadata=UNKNOWN)
+
+
+def _encoded(made: pa.Field, values: Sequence[Any]) -> tuple[pa.Array, pa.Field]:
+    if is_unknown(made):
+        made = types.infer_field(made.name, values)
+    if pa.types.is_null(made.type):
+        return pa.nulls(len(values)), made
+    return types.encode(made, values), made
+
+
+def _joined(made: pa.Field, parts: list[Any]) -> tuple[pa.Array, pa.Field]:
+    """One column from what a batch function returned, array by array."""
+    if all(isinstance(part, pa.Array | pa.ChunkedArray) for part in parts) and is_unknown(made):
+        made = pa.field(made.name, plain_type(parts[0].type))
+    if not is_unknown(made):
+        arrays = [p if isinstance(p, pa.Array | pa.ChunkedArray) else types.encode(made, p) for p in parts]
+        chunks = [c for a in arrays for c in (a.chunks if isinstance(a, pa.ChunkedArray) else [a])]
+        return pa.concat_arrays([chunk.cast(made.type) for chunk in chunks]), made
+    return _encoded(made, [value for part in parts for value in part])
+
+
+def _columns(rows: Sequence[Any], count: int) -> list[list[Any]]:
+    """Tuples turned to columns; a row that failed is null in each."""
+    out: list[list[Any]] = [[] for _ in range(count)]
+    for row in rows:
+        values = (None,) * count if row is None else tuple(row)
+        if len(values) != count:
+            raise InvalidInput(f"the function returned {len(values)} values for {count} columns.")
+        for column, value in zip(out, values, strict=True):
+            column.append(value)
+    return out
+
+
+def _column(batch: pa.Table, schema: pa.Schema, path: str) -> tuple[pa.Field, pa.Array]:
+    """A column, or a field of a nested one, with the field that says what it is."""
+    first, *rest = path.split(".")
+    made, column = schema.field(first), batch.column(first)
+    array = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+    for name in rest:
+        made, array = made.type.field(name), pc.struct_field(array, name)
+    return made, array
+
+
+def _shaped(made: pa.Field, array: pa.Array, want: Any) -> Any:
+    """A column as a batch function asks for it: an Arrow array, a list, or (the default) a NumPy array."""
+    if isinstance(want, type) and issubclass(want, pa.Array):
+        return array
+    if want is list or getattr(want, "__origin__", None) is list:
+        return types.decode(made, array)
+    if pa.types.is_fixed_size_list(array.type):
+        return array.flatten().to_numpy(zero_copy_only=False).reshape(len(array), array.type.list_size)
+    return array.to_numpy(zero_copy_only=False)
+
+
+def _caught(call: Callable[..., Any]) -> Callable[..., Any]:
+    def caught(*row: Any) -> Any:
+        try:
+            return call(*row), None
+        except Exception as error:  # noqa: BLE001  the user's own function
+            return None, error
+
+    return caught
+
+
+def _caught_async(call: Callable[..., Any]) -> Callable[..., Any]:
+    async def caught(*row: Any) -> Any:
+        try:
+            return await call(*row), None
+        except Exception as error:  # noqa: BLE001  the user's own function
+            return None, error
+
+    return caught

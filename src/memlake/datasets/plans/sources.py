@@ -1,0 +1,235 @@
+"""Sources: where a chain begins. Each is a plan node that brings its rows only when the plan runs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from memlake.datasets import storages
+from memlake.datasets.expressions.catalogue import connection
+from memlake.datasets.expressions.expressions import Params
+from memlake.datasets.ground import Ground
+from memlake.datasets.parts import hashes, parts
+from memlake.datasets.parts.frames import Frame
+from memlake.datasets.parts.plain import plain, plain_type
+from memlake.datasets.parts.record import Version
+from memlake.datasets.plans import delimited
+from memlake.datasets.plans.engine import named_errors
+from memlake.datasets.plans.plan import Origin, Source
+from memlake.datasets.recall import listings
+from memlake.datasets.types import types
+from memlake.datasets.types.files import File
+from memlake.errors import InvalidInput, NotFound
+
+
+def stored(ground: Ground, version: Version) -> Source:
+    frame = ground.frame(version)
+    origin = Origin(
+        "dataset", version.spec, {"name": version.name, "version": version.version, "content": version.content}
+    )
+    return Source(version.schema, (), origin, lambda: frame, None, lambda: version.content)
+
+
+def rows(table: pa.Table, origin: Origin) -> Source:
+    """Rows that are in memory."""
+    table = plain(table)
+    frame = Frame(table.schema, tuple(parts.fragments([table], table.schema)))
+    return Source(table.schema, (), origin, lambda: frame, None, frame.content)
+
+
+def listing(ground: Ground, asked: listings.Asked) -> Source:
+    known: list[Frame] = []
+
+    def frame() -> Frame:
+        if not known:
+            known.append(listings.listed(ground, asked))
+        return known[0]
+
+    origin = Origin("storage", ", ".join(asked.uris), {"uris": list(asked.uris), "type": asked.kind})
+    schema = pa.schema([listings.field(asked)])
+    return Source(schema, (), origin, frame, None, lambda: frame().content())
+
+
+# -- files of rows ---------------------------------------------------------------------------------
+
+_READERS = {"parquet": "read_parquet", "csv": "read_csv", "json": "read_json"}
+
+
+def outside(kind: str, paths: Sequence[str], options: Mapping[str, Any], columns: pa.Schema | None = None) -> Source:
+    """Files of rows, read in place by DuckDB: nothing is copied before it is saved."""
+
+    def scan(into: Params) -> str:
+        told = "".join(f", {name}={into.add(value)}" for name, value in options.items() if value is not None)
+        return f"SELECT * FROM {_READERS[kind]}({into.add(list(paths))}{told})"
+
+    into = Params()
+    with named_errors():
+        found = connection().cursor().sql(f"{scan(into)} LIMIT 0", params=into.values).to_arrow_table().schema
+    schema = columns or pa.schema([pa.field(one.name, plain_type(one.type)) for one in found])
+    origin = Origin(
+        kind, ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else ""), {"paths": list(paths)}
+    )
+    return Source(schema, (), origin, None, scan, lambda: _stamp(paths, options))
+
+
+def delimited_files(
+    paths: Sequence[str], delimiter: str | None, *, header: bool, types: Mapping[str, str] | None
+) -> Source:
+    """Files of values with a delimiter, written as the first of them."""
+    options = delimited.dialect(paths[0], delimiter, header=header)
+    with delimited.naming_lines(paths, options["delim"]):
+        return outside("csv", paths, {**options, "types": dict(types) if types else None})
+
+
+def _stamp(paths: Sequence[str], options: Mapping[str, Any]) -> str:
+    """Changes whenever a file does."""
+    try:
+        stats = [(path, os.stat(path)) for path in paths]
+    except OSError as error:
+        raise NotFound(
+            f"{error.filename} was there when the chain was begun, and is not now. Nothing was read.",
+            hint="Begin the chain again with the files that are there.",
+        ) from error
+    return hashes.of(
+        "files", repr(sorted(options.items())), *((p, s.st_size, s.st_mtime_ns, s.st_ino) for p, s in stats)
+    )
+
+
+def expanded(
+    ground: Ground, given: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], suffixes: tuple[str, ...]
+) -> list[str]:
+    """Files a user means by a path, a folder, a pattern or a list of them; remote ones are fetched into the cache."""
+    found: list[str] = []
+    for one in [given] if isinstance(given, str | os.PathLike) else given:
+        text = os.fspath(one)
+        remote = "://" in text and not text.startswith("file:")
+        found += _fetched(ground, text, suffixes) if remote else _expand(os.path.expanduser(text), suffixes)
+    return found
+
+
+def _fetched(ground: Ground, uri: str, suffixes: tuple[str, ...]) -> list[str]:
+    """Remote files by etag: what did not change is fetched once."""
+    listings.reach(ground)
+    storages.use(ground.cache[0], limit=ground.cache[1])
+    named = [File(**row) for batch in storages.list_files(uri) for row in batch.to_pylist()]
+    wanted = [one for one in named if len(named) == 1 or one.path.lower().endswith(suffixes)]
+    if not wanted:
+        raise NotFound(f"{uri!r}: no file that ends in {' or '.join(suffixes)}.")
+    paths = []
+    for one in wanted:
+        one.ensure_cached()
+        with storages.open_file(one) as stream:  # now under its lasting name
+            paths.append(str(stream.name))
+    return paths
+
+
+def _expand(text: str, suffixes: tuple[str, ...]) -> list[str]:
+    path = Path(text.removeprefix("file://"))
+    if path.is_dir():
+        found = sorted(str(p) for p in path.rglob("*") if p.name.lower().endswith(suffixes) and p.is_file())
+    elif any(sign in text for sign in "*?["):
+        root, pattern = (Path("/"), text.lstrip("/")) if path.is_absolute() else (Path(), text)
+        found = sorted(str(p) for p in root.glob(pattern) if p.is_file())
+    else:
+        found = [str(path)] if path.is_file() else []
+    if not found:
+        raise NotFound(f"{text!r}: no such file.", hint="Name a file, a folder or a pattern like data/*.parquet")
+    return [os.path.abspath(one) for one in found]
+
+
+# -- what comes in ---------------------------------------------------------------------------------
+
+
+def from_values(columns: Mapping[str, Iterable[Any]], output: Mapping[str, Any] | None = None) -> pa.Table:
+    given = {name: _listed(name, values) for name, values in columns.items()}
+    lengths = {name: len(values) for name, values in given.items()}
+    if len(set(lengths.values())) > 1:
+        raise InvalidInput(f"the columns have different lengths: {', '.join(f'{n} {c}' for n, c in lengths.items())}.")
+    fields = [_field(name, values, output) for name, values in given.items()]
+    arrays = [types.encode(one, given[one.name]) for one in fields]
+    return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def _listed(name: str, values: Any) -> list[Any]:
+    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
+        raise InvalidInput(
+            f"{name} is {values!r}, which is no list of values. Nothing was read.", hint=f"Like: {name}=[...]"
+        )
+    return list(values)
+
+
+def _field(name: str, values: list[Any], output: Mapping[str, Any] | None) -> pa.Field:
+    if output and name in output:
+        return types.field_of(name, output[name])
+    found = types.infer_field(name, values)
+    return pa.field(name, pa.null()) if pa.types.is_null(found.type) else found
+
+
+def from_records(records: Iterable[Mapping[str, Any]], schema: Mapping[str, Any] | None = None) -> pa.Table:
+    told = list(records)
+    names = list(dict.fromkeys([*(schema or {}), *(name for one in told for name in one)]))
+    return from_values({name: [one.get(name) for one in told] for name in names}, schema)
+
+
+def from_arrow(given: Any) -> pa.Table:
+    if isinstance(given, pa.Table):
+        return given
+    if isinstance(given, pa.RecordBatch):
+        return pa.Table.from_batches([given])
+    if isinstance(given, pa.RecordBatchReader):
+        return given.read_all()
+    if hasattr(given, "__arrow_c_stream__"):
+        return pa.table(given)
+    raise InvalidInput(f"{type(given).__name__} holds no Arrow rows.", hint="Give a pyarrow.Table.")
+
+
+def from_pandas(frame: Any) -> pa.Table:
+    odd = [name for name in getattr(frame, "columns", ()) if not isinstance(name, str)]
+    if odd or not hasattr(frame, "columns"):
+        raise InvalidInput(f"columns are named by text; {odd[0]!r} is none." if odd else "this is no pandas DataFrame.")
+    keys = [name for name in frame.index.names if name is not None]  # an index without a name only counts the rows
+    taken = [name for name in keys if name in frame.columns or not isinstance(name, str)]
+    if taken:
+        raise InvalidInput(
+            f"the index {taken[0]!r} cannot be a column: another has its name, or it is no text. Nothing was read.",
+            hint="Rename it first: frame.rename_axis('other')",
+        )
+    frame = frame.reset_index(level=keys) if keys else frame
+    return pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(None)
+
+
+def from_hf(dataset: Any, split: str | None, options: Mapping[str, Any]) -> pa.Table:
+    if isinstance(dataset, str):
+        try:
+            import datasets as hf
+        except ImportError as error:
+            raise InvalidInput("reading by name needs datasets.", hint="pip install 'memlake[hf]'") from error
+        dataset = hf.load_dataset(dataset, split=split or "train", **options)
+    elif split is not None and hasattr(dataset, "keys"):
+        dataset = dataset[split]
+    if hasattr(dataset, "keys") and not hasattr(dataset, "data"):
+        raise InvalidInput(f"this holds several splits: {', '.join(dataset)}.", hint="Choose one: split='train'")
+    if hasattr(dataset, "with_format"):
+        return pa.table(dataset.with_format("arrow")[:]).replace_schema_metadata(None)
+    raise InvalidInput(f"{type(dataset).__name__} is no Hugging Face dataset.")
+
+
+def from_database(query: str, connection: Any, params: Any) -> pa.Table:
+    """Rows of a query; columns that hold nothing but NULL stay without a type."""
+    if hasattr(connection, "connect") and hasattr(connection, "dialect"):  # a SQLAlchemy engine
+        with connection.connect() as opened:
+            return from_database(query, opened, params)
+    if hasattr(connection, "exec_driver_sql"):
+        import sqlalchemy
+
+        found = connection.execute(sqlalchemy.text(query), params or {})
+        names, rows = list(found.keys()), [tuple(row) for row in found.fetchall()]
+    else:
+        cursor = connection.cursor()
+        cursor.execute(query, *(() if params is None else (params,)))
+        names, rows = [one[0] for one in cursor.description], cursor.fetchall()
+    return from_values({name: [row[i] for row in rows] for i, name in enumerate(names)})

@@ -1,0 +1,1 @@
+"""Whether work is the same work (fingerprints), and what is remembered of it."""

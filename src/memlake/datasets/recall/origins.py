@@ -1,0 +1,154 @@
+"""Whose code it is: the user's own, which is followed, or a library's, which is known by its version; and its text."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import linecache
+import os
+import re
+import sys
+import sysconfig
+import textwrap
+import tokenize
+from collections.abc import Callable
+from functools import lru_cache
+from importlib import metadata
+from pathlib import Path
+from types import CodeType, FunctionType
+from typing import Any, NamedTuple
+
+from memlake.datasets.recall.reaching import PYTHON
+
+OWN = "memlake"
+INSTALLED = ("site-packages", "dist-packages")
+STANDARD = tuple({sysconfig.get_paths()[name] + os.sep for name in ("stdlib", "platstdlib")})
+
+
+class Library(NamedTuple):
+    name: str
+    version: str
+
+    def key(self) -> str:
+        """Our own classes carry data and keep their meaning, so a new memlake does not make all work run again."""
+        return OWN if self.name == OWN else f"{self.name}=={self.version}"
+
+
+def library_of_code(code: CodeType, module: str) -> Library | None:
+    """The library a function was written in. `__module__` is no witness: functools.wraps copies the wrapped one's."""
+    if code.co_filename.startswith("<") and not code.co_filename.startswith("<frozen"):
+        return library_of(module)
+    return _library(module.partition(".")[0], code.co_filename)
+
+
+def library_of(module: str) -> Library | None:
+    """The library a module belongs to, None when it is the user's own."""
+    file = getattr(sys.modules.get(module), "__file__", None)
+    return _library(module.partition(".")[0], file or "")
+
+
+@lru_cache(maxsize=4096)
+def _library(top: str, file: str) -> Library | None:
+    if top == OWN:
+        return Library(OWN, _version(OWN) or "")
+    if any(f"/{name}/" in Path(file).as_posix() for name in INSTALLED):
+        return Library(top, _version(top) or _stamp(file))
+    if file.startswith(("<frozen", *STANDARD)) or (not file and top in sys.stdlib_module_names):
+        return Library("python", PYTHON)
+    return None
+
+
+def _version(top: str) -> str | None:
+    """The version of the distributions that a top-level name comes from; a namespace comes from several.
+
+    A module that is named otherwise than its distribution (PIL, yaml) mostly tells its version, which saves looking
+    through everything that is installed: half a second.
+    """
+    try:
+        return metadata.version(top)
+    except metadata.PackageNotFoundError:
+        told = vars(sys.modules[top]).get("__version__") if top in sys.modules else None
+        if isinstance(told, str):
+            return told
+        names = sorted(set(_distributions().get(top, ())))
+        return " ".join(f"{name} {metadata.version(name)}" for name in names) or None
+
+
+@lru_cache(maxsize=1)
+def _distributions() -> Any:
+    return metadata.packages_distributions()
+
+
+def _stamp(file: str) -> str:
+    """What stands for a version where nobody wrote one down."""
+    path = Path(file)
+    return f"{path.stat().st_size} bytes of {path.stat().st_mtime_ns}" if path.is_file() else "unknown"
+
+
+class Text(NamedTuple):
+    """Source text and the lines of its file it covers."""
+
+    file: str
+    first: int
+    last: int
+    text: str
+
+
+def text_of_code(code: CodeType) -> Text | None:
+    """The lines of a function; None where there are none: a prompt, `-c`, generated code, a file changed since."""
+    word = "lambda" if code.co_name == "<lambda>" else code.co_name
+    return _text(code.co_filename, code.co_firstlineno - 1, word)
+
+
+def text_of_class(cls: type) -> Text | None:
+    """The lines of a class. `inspect` would parse the whole file for it, which takes longer than all the rest."""
+    codes = [each.__code__ for each in vars(cls).values() if isinstance(each, FunctionType)]
+    written = [code for code in codes if cls.__qualname__ in code.co_qualname]
+    file = written[0].co_filename if written else getattr(sys.modules.get(cls.__module__), "__file__", None) or ""
+    before = min((code.co_firstlineno for code in written), default=sys.maxsize)
+    head = re.compile(rf"\s*class\s+{re.escape(cls.__name__)}\b")
+    heads = [at for at, line in enumerate(linecache.getlines(file)[:before]) if head.match(line)]
+    return _text(file, heads[-1], "class") if heads else None
+
+
+def _text(file: str, first: int, word: str) -> Text | None:
+    linecache.checkcache(file)
+    lines = linecache.getlines(file)
+    block = _block(lines[first:]) if lines[first:] else []
+    if not any(word in line for line in block):
+        return None
+    while first and lines[first - 1].lstrip().startswith("@"):
+        first, block = first - 1, [lines[first - 1], *block]
+    return Text(file, first, first + len(block), f"# {_shown(file)}\n{textwrap.dedent(''.join(block)).rstrip()}\n")
+
+
+def _block(lines: list[str]) -> list[str]:
+    block: Callable[[list[str]], list[str]] = inspect.getblock
+    try:
+        return block(lines)
+    except (SyntaxError, tokenize.TokenError, IndentationError):
+        return lines[:1]
+
+
+def _shown(file: str) -> str:
+    """The name alone: where a machine keeps it is nobody's business. A notebook's cell has a number that changes."""
+    if "ipykernel" in file or file.startswith("<ipython"):
+        return "notebook cell"
+    return Path(file).name
+
+
+def library_of_file(top: str, file: str) -> Library | None:
+    """The library of a module that would be read from a file."""
+    return _library(top, "" if file in ("built-in", "frozen") else file)
+
+
+def library_ahead(name: str) -> Library | None:
+    """The library of a module that is not imported yet; finding its top-level name runs none of its code."""
+    top = name.partition(".")[0]
+    if name in sys.modules or top in sys.modules:
+        return None if top not in sys.modules else library_of(top)
+    try:
+        spec = importlib.util.find_spec(top)
+    except (ImportError, ValueError):
+        return None
+    return library_of_file(top, spec.origin) if spec and spec.origin else None

@@ -1,0 +1,320 @@
+"""Recall: results of functions by what they are results of, in datasets.db. Knows keys and frames, not what runs.
+
+Three levels, tried in turn: a whole plan, a fragment of a function's output (a shard), single rows. Rows are only
+looked up for functions that cost more than finding the answer does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from memlake.datasets import telling
+from memlake.datasets.parts import frames
+from memlake.datasets.parts.frames import Family, Frame
+from memlake.datasets.parts.parts import Parts
+from memlake.errors import Corrupt, NotFound, Purged, Unavailable
+from memlake.objects import disk
+from memlake.objects.db import Database, Row, array
+from memlake.objects.layout import now
+
+_SCHEMA = Path(__file__).with_name("recall.sql")
+DEAR = 1e-5  # seconds a row above which rows are remembered one by one; finding one costs about 1e-6
+
+
+class Known(NamedTuple):
+    """Rows a function has answered before: sorted keys, and for each the row of the tables that holds the answer.
+
+    The tables stay apart, each in the types it was written with: what one run showed must not change another's.
+    """
+
+    keys: np.ndarray[Any, Any]
+    rows: np.ndarray[Any, Any]  # counted through all tables
+    tables: tuple[pa.Table, ...]
+    pieces: frozenset[int] = frozenset()  # those that shards will have taken the place of
+
+    def find(self, keys: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """For each key the row that answers it, the newest where there are several, or -1."""
+        at = (np.searchsorted(self.keys, keys, side="right") - 1).clip(min=0)
+        return np.where(self.keys[at] == keys, self.rows[at], -1)
+
+    def take(self, rows: np.ndarray[Any, Any]) -> Iterator[tuple[np.ndarray[Any, Any], pa.Table]]:
+        """These rows, table by table: their places in `rows`, and the answers."""
+        start = 0
+        for table in self.tables:
+            places = np.flatnonzero((rows >= start) & (rows < start + table.num_rows))
+            if len(places):
+                yield places, table.take(pa.array(rows[places] - start))
+            start += table.num_rows
+
+
+class Recall:
+    def __init__(self, path: Path, parts: Parts) -> None:
+        self._db = Database(path, schema=[_SCHEMA], durable=False)
+        self._parts = parts
+        self.relied_on: set[str] = set()  # parts that were handed out without looking into them
+        self._silent: dict[str, float] = {}  # until when what failed is not tried again
+
+    # -- plans --------------------------------------------------------------------------------
+
+    def frame(self, key: str) -> Frame | None:
+        """The frame a plan led to, when all its parts are still there."""
+        told = bytes.fromhex(key)
+        for (data,) in self._rows("SELECT frame FROM plan WHERE key = ?", (told,)):
+            return self._frame(_checked(data, told))
+        return None
+
+    def keep_frame(self, key: str, frame: Frame) -> None:
+        told = bytes.fromhex(key)
+        sql = "INSERT OR REPLACE INTO plan(key, frame, made) VALUES(?, ?, ?)"
+        self._run(sql, (told, _summed(_packed(frame), told), now()))
+
+    def _frame(self, data: bytes | None) -> Frame | None:
+        if data is None:
+            return None
+        told = json.loads(data)
+        frame = frames.decode(frames.decode_schema(told["schema"]), told)
+        return frame if all(map(self._is_here, frame.families())) else None
+
+    def _is_here(self, family: Family) -> bool:
+        assert family.oid is not None
+        with contextlib.suppress(NotFound, Purged, Corrupt, OSError):
+            if os.path.getsize(self._parts.path(family)) == self._parts.objects.size(family.oid):
+                self.relied_on.add(family.oid)
+                return True
+        return False
+
+    # -- shards -------------------------------------------------------------------------------
+
+    def family(self, key: str) -> tuple[Family, tuple[pa.Field, ...]] | None:
+        """The family a function made of a fragment, and its fields."""
+        sql = "SELECT family, key, function, fields, row_keys FROM shard WHERE key = ?"
+        for told, *beside in self._rows(sql, (bytes.fromhex(key),)):
+            data = _checked(told, *beside)
+            family = frames.family_in(json.loads(data)) if data is not None else None
+            return (family, _fields(beside[2])) if family is not None and self._is_here(family) else None
+        return None
+
+    def keep_family(
+        self, key: str, function: str, family: Family, fields: Sequence[pa.Field], *, cost: float, keys: Any = None
+    ) -> None:
+        """Remember a shard, and with `keys` each of its rows."""
+        told = json.dumps(frames.family_out(family)).encode()
+        schema = bytes(pa.schema(list(fields)).serialize())
+        packed = None if keys is None else keys.tobytes()
+        rows = 0 if keys is None else len(keys)
+        names = bytes.fromhex(key), bytes.fromhex(function)
+        self._run(
+            "INSERT OR REPLACE INTO shard(key, function, family, rows, seconds, made, fields, row_keys) "
+            "VALUES(?, ?, ?, ?, ?, ?, ?, ?)",
+            (*names, _summed(told, *names, schema, packed), rows, cost, now(), schema, packed),
+        )
+
+    # -- rows ---------------------------------------------------------------------------------
+
+    def keep_piece(self, function: str, keys: np.ndarray[Any, Any], table: pa.Table) -> int:
+        """Rows of a shard that is not finished: what a killed run leaves for the next."""
+        told, packed = bytes.fromhex(function), keys.tobytes()
+        sql = "INSERT INTO piece(function, row_keys, data, made) VALUES(?, ?, ?, ?)"
+        return self._run(sql, (told, packed, _summed(_ipc(table), told, packed), now()))
+
+    def drop_pieces(self, pieces: Iterable[int]) -> None:
+        """Let go of pieces whose shards are finished; others may be at work on theirs."""
+        given = tuple(pieces)
+        if given:
+            self._run("DELETE FROM piece WHERE id IN carray(?1)", (array(given),))
+
+    def known(self, function: str) -> Known | None:
+        """Every row this function has answered."""
+        keys, tables, pieces = [], [], set()
+        for piece, packed, table in self._answers(bytes.fromhex(function)):
+            found = np.frombuffer(packed, KEY)
+            pieces |= {piece} if piece else set()
+            if len(found) == table.num_rows:
+                keys.append(found)
+                tables.append(table)
+        if not keys:
+            return None
+        everything = np.concatenate(keys)
+        order = np.argsort(everything, kind="stable")
+        return Known(everything[order], order, tuple(tables), frozenset(pieces))
+
+    def _answers(self, function: bytes) -> Iterator[tuple[int, bytes, pa.Table]]:
+        sql = (
+            "SELECT family, key, function, fields, row_keys FROM shard "
+            "WHERE function = ? AND row_keys NOT NULL ORDER BY made"
+        )
+        for told, *beside in self._rows(sql, (function,)):
+            data = _checked(told, *beside)
+            family = frames.family_in(json.loads(data)) if data is not None else None
+            if family is not None and self._is_here(family):
+                with contextlib.suppress(Corrupt):
+                    yield 0, beside[3], self._parts.table(family, family.columns)
+        for row in self._rows("SELECT id, data, row_keys FROM piece WHERE function = ? ORDER BY id", (function,)):
+            data = _checked(row[1], function, row[2])
+            if data is not None:
+                yield row[0], row[2], pa.ipc.open_stream(data).read_all()
+
+    # -- listings -----------------------------------------------------------------------------
+
+    def listing(self, uri: str) -> tuple[Frame, int, float] | None:
+        """The last listing of a storage: its frame, when it was made, how many seconds that took."""
+        for data, made, seconds in self._rows("SELECT frame, made, seconds FROM listing WHERE uri = ?", (uri,)):
+            frame = self._frame(_checked(data, uri.encode()))
+            return (frame, made, seconds) if frame else None
+        return None
+
+    def keep_listing(self, uri: str, frame: Frame, seconds: float, access: Mapping[str, Any]) -> None:
+        sql = "INSERT OR REPLACE INTO listing(uri, frame, made, seconds, access) VALUES(?, ?, ?, ?, ?)"
+        data = _summed(_packed(frame), uri.encode())
+        self._run(sql, (uri, data, now(), seconds, json.dumps(dict(access))))
+
+    def accesses(self) -> dict[str, dict[str, Any]]:
+        """How each storage that was ever listed is reached, secrets left out."""
+        found = {}
+        for uri, text in self._rows("SELECT uri, access FROM listing"):
+            with contextlib.suppress(ValueError, TypeError):
+                found[uri] = json.loads(text)
+        return found
+
+    # -- runs ---------------------------------------------------------------------------------
+
+    def keep_run(self, told: Mapping[str, Any], plan: bytes | None, newest: int) -> int:
+        """Remember a run, and let go of those before the newest; 0 where it could not be."""
+        sql = "INSERT INTO run(made, told, plan) VALUES(?, ?, ?)"
+        number = self._run(sql, (now(), json.dumps(dict(told), default=str).encode(), plan))
+        if number > newest:
+            self._run("DELETE FROM run WHERE id <= ?", (number - newest,))
+        return number
+
+    def runs(self) -> list[tuple[int, int, dict[str, Any], bytes | None]]:
+        rows = self._rows("SELECT id, made, told, plan FROM run ORDER BY id DESC")
+        return [(number, made, json.loads(told), plan) for number, made, told, plan in rows]
+
+    # -- keeping ------------------------------------------------------------------------------
+
+    def parts(self) -> set[str]:
+        """Every part something here relies on: gc keeps them."""
+        found: set[str] = set()
+        sql = "SELECT frame, key FROM plan UNION ALL SELECT frame, CAST(uri AS BLOB) FROM listing"
+        for data in (_checked(*row) for row in self._rows(sql)):
+            for fragment in json.loads(data)["fragments"] if data is not None else ():
+                found |= {family["part"] for family in fragment["families"]}
+                found |= {fragment["kept"]["part"]} if "kept" in fragment else set()
+        sql = "SELECT family, key, function, fields, row_keys FROM shard"
+        found |= {json.loads(data)["part"] for row in self._rows(sql) if (data := _checked(*row)) is not None}
+        return found
+
+    def forget(self, parts: Iterable[str]) -> None:
+        """Rely on these parts no more."""
+        for oid in parts:
+            self.relied_on.discard(oid)
+            for table, column in (("plan", "frame"), ("listing", "frame"), ("shard", "family")):
+                self._run(f"DELETE FROM {table} WHERE instr({column}, ?)", (oid.encode(),))
+
+    def empty(self) -> None:
+        """Forget everything, down to the bytes."""
+        path = self._db.path
+        self._db.close()
+        for file in path.parent.glob(f"{path.name}*"):
+            if not file.name.endswith((".lock", ".wait")):
+                file.unlink(missing_ok=True)
+        self._db = Database(path, schema=[_SCHEMA], durable=False)
+        self.relied_on.clear()
+
+    def close(self) -> None:
+        self._db.close()
+
+    # -- what is remembered may be lost at any time, and then work is only done again ---------
+
+    def _rows(self, sql: str, args: Sequence[Any] = ()) -> list[Row]:
+        """What is remembered; nothing where that cannot be read now."""
+        return self._attempt("read", lambda: self._db.rows(sql, args)) or []
+
+    def _run(self, sql: str, args: Sequence[Any]) -> int:
+        """Remember something; the id of its row, or 0."""
+
+        def write() -> int:
+            with self._db.write():
+                self._db.run(sql, args)
+                return self._db.last_id()
+
+        return self._attempt("write", write) or 0
+
+    def _attempt(self, how: str, do: Callable[[], T]) -> T | None:
+        if time.monotonic() < self._silent.get(how, 0.0):
+            return None
+        try:
+            return do()
+        except Unavailable:  # full, read-only, or held by someone: waiting for it again and again would stop the work
+            self._silent[how] = time.monotonic() + _SILENT
+        except Corrupt as error:
+            self._begin_anew(error)
+        return None
+
+    def _begin_anew(self, error: Corrupt) -> None:
+        path = self._db.path
+        self._db.close()
+        self._db = Database(path, schema=[_SCHEMA], durable=False)
+        if not self._db.integrity(full=False):  # another process was faster
+            return
+        self._db.close()
+        with contextlib.suppress(OSError):
+            disk.rename(path, path.with_name(f"{path.name}.damaged"))
+            for log in ("-wal", "-shm"):
+                path.with_name(path.name + log).unlink(missing_ok=True)
+        self._db = Database(path, schema=[_SCHEMA], durable=False)
+        telling.warn(
+            f"{error.message} What was remembered of earlier work is gone, so it is done again; no dataset is "
+            f"affected. The damaged file is now {path.name}.damaged."
+        )
+
+
+T = TypeVar("T")
+_SILENT = 30.0  # seconds without remembering after that failed
+
+
+def _summed(data: bytes, *beside: bytes | None) -> bytes:
+    """With a hash of it, and of what stands in other columns, before it: SQLite itself would not notice a wrong bit."""
+    return _sum(data, *beside) + data
+
+
+def _checked(data: Any, *beside: Any) -> bytes | None:
+    """What was given to `_summed`, or None when that is not what was read."""
+    if not isinstance(data, bytes) or not all(isinstance(one, bytes | None) for one in beside):
+        return None
+    return data[16:] if data[:16] == _sum(data[16:], *beside) else None
+
+
+def _sum(*parts: bytes | None) -> bytes:
+    digest = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        digest.update(b"-" if part is None else b"%d:" % len(part) + part)
+    return digest.digest()
+
+
+KEY = np.dtype("S16")  # of a row: sorts and compares as bytes
+
+
+def _packed(frame: Frame) -> bytes:
+    return json.dumps({"schema": frames.encode_schema(frame.schema), **frame.encode()}, separators=(",", ":")).encode()
+
+
+def _fields(data: bytes) -> tuple[pa.Field, ...]:
+    return tuple(pa.ipc.read_schema(pa.py_buffer(data)))
+
+
+def _ipc(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())

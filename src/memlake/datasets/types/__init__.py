@@ -1,0 +1,1 @@
+"""What a column can hold: classes and Arrow types, one read as the other. Knows no plan and no repo."""
