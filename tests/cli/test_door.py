@@ -463,3 +463,9 @@ def test_a_warning_is_one_line_on_standard_error(run: Run, story: dict[str, str]
 def test_a_rev_of_a_branch_without_commits_is_not_taken_for_a_path(run: Run, repo: Path) -> None:
     for verb in ("log", "diff", "show"):
         assert "branch 'main' has no commits" in run(verb, "@~1", code=128).err
+
+
+@pytest.mark.parametrize("group", ["memory", "state"])
+def test_a_group_alone_lists_its_verbs_as_memlake_alone_does(run: Run, group: str) -> None:
+    done = run(group, code=1)
+    assert done.err.startswith(f"Usage: memlake {group}") and "error" not in done.err and "hint" not in done.err

@@ -318,6 +318,13 @@ def test_asking_keeps_both_and_lists_them(memories: Memories) -> None:
     assert contents(memories, "phone") == ["User phone: 2222"]
 
 
+def test_a_doubt_whose_other_side_is_gone_is_none(memories: Memories) -> None:
+    first = memories.remember(Draft("User phone: 1111"))
+    memories.remember(Draft("User phone: 2222"), on_conflict="ask")
+    memories.purge(first.memory_id, "asked to")
+    assert memories.conflicts() == []
+
+
 @pytest.mark.parametrize(
     ("keep", "left"), [("old", {"User phone: 1111"}), ("both", {"User phone: 1111", "User phone: 2222"})]
 )

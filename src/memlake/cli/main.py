@@ -276,6 +276,9 @@ def _report(error: Error | click.ClickException) -> int:
         _say(label, error.message, error.hint)
         return error.exit_code
     message, hint = error.format_message(), ""
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):  # as `memlake` alone: the list of what there is
+        _say("", message, "")
+        return 1
     if isinstance(error, click.UsageError) and error.ctx is not None:
         message += f"\n{error.ctx.get_usage().replace('Usage:', 'usage:')}"
         hint = f"See `{error.ctx.command_path} --help`."

@@ -206,6 +206,8 @@ def resolve(memories: Memories, screen: Screen, /, *, memory_id: str, keep: str)
     made = memories.resolve(full, keep)
     screen.line(f"Kept {keep}: {made.memory_id} {_about(made)}" if made else f"Kept {keep}: {full} stays forgotten.")
     left = len(memories.unmerged())
+    if keep == "both" and left < waited:
+        screen.note("Theirs stands beside it with an id of its own once the merge is finished.")
     if left:
         screen.note(f"{words.count(left, 'memory', 'memories')} left: memlake memory conflicts")
     elif waited:

@@ -85,6 +85,8 @@ def doubts(ground: Ground, agent_id: str | Sequence[str] = EVERYONE) -> Iterator
     for hit in searching.search(ground, Query(limit=1000, agent_id=agent_id, review=True)):
         new = keeping.get(ground, hit["memory_id"])
         other = keeping.find(ground, new.related[0]) if new.related else None
+        if other is None and new.related:  # forgotten or purged since: nothing speaks against the new one any more
+            continue
         yield Doubt(new, other, new.review, elsewhere(new.review, other) if other and _of_two(new, other) else "")
 
 
