@@ -112,12 +112,12 @@ def order(
     return [
         Scored(
             row,
-            scores[row],
+            score,
             arms.words.get(row, 0.0),
             arms.grams.get(row, 0.0),
             arms.vectors.get(row, 0.0),
             gained.get(row, 0.0),
             factors.get(row, 1.0),
         )
-        for row in heapq.nlargest(most, scores, key=lambda row: (scores[row], row))
+        for score, row in heapq.nlargest(most, zip(scores.values(), scores, strict=True))
     ]

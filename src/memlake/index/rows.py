@@ -228,7 +228,7 @@ def _sharing(db: Database, pieces: Iterable[str]) -> list[int]:
         rare = 1 / (1 + math.log1p(len(codes)))
         for code in codes:
             shared[code] = shared.get(code, 0.0) + rare
-    return heapq.nlargest(CANDIDATES, shared, key=shared.__getitem__)
+    return [code for _, code in heapq.nlargest(CANDIDATES, zip(shared.values(), shared, strict=True))]
 
 
 def _closeness(own: frozenset[str], text: str, word: str) -> float:
