@@ -397,9 +397,9 @@ def _why(chain: Chain) -> str:
 RUN = """
 import dataclasses, importlib.metadata, json, sys, types
 import memlake as ml
-from memlake.datasets import origins
+from memlake.datasets.recall import origins
 from memlake.datasets.datasets import Datasets
-from memlake.datasets.recall import Recall
+from memlake.datasets.recall.recall import Recall
 from memlake.reading import here
 
 def apart(number):
