@@ -135,6 +135,10 @@ def init(root: Path) -> Repo:
     return ml.init(root)
 
 
+class NotReached(AssertionError):
+    """The work was over before the step it was to be killed at."""
+
+
 def die_at(root: Path, number: int, do: Callable[[Repo], object]) -> None:
     """Do something with a repo in a child that is killed just before its step of this number."""
 
@@ -142,7 +146,8 @@ def die_at(root: Path, number: int, do: Callable[[Repo], object]) -> None:
         with ml.open(root) as repo, hooked(kill_at(number)):
             do(repo)
 
-    assert in_child(work) == KILLED, f"step {number} was not reached"
+    if in_child(work) != KILLED:
+        raise NotReached(f"step {number} was not reached")
 
 
 # -- verbs, and a repo to try them on ---------------------------------------------------------------

@@ -22,13 +22,17 @@ KEEP = "keep"  # the one column of a selection
 
 
 class Family(NamedTuple):
-    """Some columns of a fragment. `oid` is None while they are only in memory; `marks` hash what each column says."""
+    """Some columns of a fragment. `oid` is None while they are only in memory; `marks` hash what each column says.
+
+    `footer` is a hash of where the file says its columns are, which no sum inside it covers.
+    """
 
     columns: tuple[str, ...]
     marks: tuple[str, ...]
     size: int
     oid: str | None = None
     table: pa.Table | None = None
+    footer: str = ""
 
     def mark_of(self, column: str) -> str:
         return self.marks[self.columns.index(column)]
@@ -137,6 +141,7 @@ def family_out(family: Family) -> dict[str, Any]:
     return {
         "part": family.oid,
         "bytes": family.size,
+        "footer": family.footer,
         "columns": dict(zip(family.columns, family.marks, strict=True)),
     }
 
@@ -151,7 +156,8 @@ def _fragment_in(data: Mapping[str, Any]) -> Fragment:
 
 
 def family_in(data: Mapping[str, Any]) -> Family:
-    return Family(tuple(data["columns"]), tuple(data["columns"].values()), data["bytes"], data["part"])
+    columns = data["columns"]
+    return Family(tuple(columns), tuple(columns.values()), data["bytes"], data["part"], footer=data["footer"])
 
 
 def decode_manifest(schema: pa.Schema, data: bytes) -> Frame:

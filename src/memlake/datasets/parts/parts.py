@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from memlake.datasets.parts import hashes
+from memlake.datasets.parts import hashes, sums
 from memlake.datasets.parts.frames import KEEP, ROWS, Family, Fragment, Frame, Kept
 from memlake.errors import Corrupt, Error, InvalidInput, NotFound, Unavailable
 from memlake.objects import disk
@@ -63,18 +63,27 @@ class Parts:
             raise NotFound(f"part {family.oid} is not on this machine.", hint="Run memlake fsck.")
         return str(found)
 
+    def sound(self, family: Family, columns: Sequence[str]) -> str:
+        """The path of a part whose columns are seen to be as they were written, for an engine that does not look."""
+        path = self.path(family)
+        with _named(family):
+            sums.check(path, columns, family.footer)
+        return path
+
     def table(self, family: Family, columns: Sequence[str]) -> pa.Table:
         if family.table is not None:
             return family.table.select(list(columns))
+        path = self.sound(family, columns)
         with _named(family):
-            return pq.read_table(self.path(family), columns=list(columns), partitioning=None, **_CHECKED)
+            return pq.read_table(path, columns=list(columns), partitioning=None)
 
     def rows(self, family: Family, columns: Sequence[str], rows: Any) -> pa.Table:
         """Some rows, by their sorted places; only the row groups that hold them are read."""
         if family.table is not None:
             return family.table.select(list(columns)).take(pa.array(rows))
+        path = self.sound(family, ())
         with _named(family):
-            return self._picked(pq.ParquetFile(self.path(family), **_CHECKED), columns, rows)
+            return self._picked(pq.ParquetFile(path, **_CHECKED), columns, rows)
 
     def _picked(self, file: pq.ParquetFile, columns: Sequence[str], rows: Any) -> pa.Table:
         sizes = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
@@ -113,12 +122,12 @@ class Parts:
         assert family.table is not None
         self._lease()
         file = self._written(family.table)
-        size = file.stat().st_size
+        size, footer = file.stat().st_size, sums.footer(str(file))
         try:
             oid = self.objects.write_part(file)
         finally:
             file.unlink(missing_ok=True)
-        return Family(family.columns, family.marks, size, oid)
+        return Family(family.columns, family.marks, size, oid, footer=footer)
 
     def sealed_if_possible(self, family: Family) -> Family:
         """Sealed so that it can be remembered; as it was where the disk is full or read-only, which stops no work."""
@@ -160,7 +169,7 @@ def _named(family: Family) -> Iterator[None]:
     """What Arrow says of a file that cannot be read, as ours."""
     try:
         yield
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, pa.ArrowException, Corrupt) as error:
         told = str(error).splitlines()[0]
         raise Corrupt(f"part {family.oid} cannot be read: {told}", hint="Run memlake fsck --full.") from error
 

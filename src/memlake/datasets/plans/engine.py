@@ -250,7 +250,7 @@ class Engine:
     def _source(self, families: Sequence[Family], columns: Sequence[str], into: Params) -> str:
         names = ", ".join(map(quoted, columns))
         if all(family.oid for family in families):
-            paths = [self.parts.path(family) for family in families]
+            paths = [self.parts.sound(family, columns) for family in families]
             return f"(SELECT {names} FROM read_parquet({into.add(paths)}, hive_partitioning=false))"
         tables = [self.parts.table(family, columns) for family in families]
         return f"(SELECT {names} FROM {self.register(pa.concat_tables(tables))})"
