@@ -67,7 +67,8 @@ class Connection:
         text, kinds = str(error), self.obstore.exceptions
         if isinstance(error, (kinds.AlreadyExistsError, kinds.PreconditionError)):
             return AlreadyExists(f"{self.url} has {name} already.")
-        if "NoSuchBucket" in text or (isinstance(error, FileNotFoundError) and missing == "bucket"):
+        absent = isinstance(error, FileNotFoundError) or "status code: 404" in text  # Azure's way to say it of a bucket
+        if re.search("NoSuchBucket|ContainerNotFound", text) or (absent and missing == "bucket"):
             return NotFound(f"there is no bucket {self.url}.", hint="Create it, or correct the URL.")
         if isinstance(error, FileNotFoundError):
             return NotFound(f"{self.url} has no {name}.")

@@ -1,4 +1,4 @@
-"""Buckets: listed and read from a real S3 server; gs:// and az:// as far as their settings."""
+"""Buckets: listed and read from a real S3 server; those of Google and Azure as far as their settings."""
 
 from __future__ import annotations
 

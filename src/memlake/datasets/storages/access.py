@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -36,8 +37,10 @@ _SPELLINGS: dict[str, dict[str, tuple[str, ...]]] = {
     "gs": {
         "service_account_path": ("google_service_account", "service_account_path", "service_account", "token"),
         "service_account_key": ("google_service_account_key", "service_account_key"),
+        "base_url": ("google_base_url", "endpoint_url", "base_url", "endpoint"),
     },
     "az": {
+        "connection_string": ("azure_storage_connection_string", "connection_string"),
         "account_name": ("azure_storage_account_name", "account_name"),
         "account_key": ("azure_storage_account_key", "account_key", "credential"),
         "sas_key": ("azure_storage_sas_token", "sas_token", "sas_key"),
@@ -49,7 +52,12 @@ _SPELLINGS: dict[str, dict[str, tuple[str, ...]]] = {
 }
 _KEYS_OF_S3 = ("access_key_id", "secret_access_key", "session_token")
 _NESTED = ("client_kwargs", "config_kwargs")
-_OPEN_WORDS = {"endpoint": "endpoint_url", "region": "region", "account_name": "account_name"}  # never secret
+_OPEN_WORDS = {  # never secret
+    "endpoint": "endpoint_url",
+    "base_url": "endpoint_url",
+    "region": "region",
+    "account_name": "account_name",
+}
 
 
 def access_of(source: str, given: Access = USUAL) -> Access:
@@ -64,15 +72,15 @@ def bucket_options(scheme: str, access: Access) -> dict[str, Any]:
     options = {ours.get(key, key): value for key, value in given.items() if key != "anon" and value is not None}
     if anon:
         options["skip_signature"] = True
-    if scheme == "s3":
-        options = _from_outside(options, anon=bool(anon)) | options
-        options.pop("profile", None)
-    if str(options.get("endpoint", "")).startswith("http://"):
+    options = _OUTSIDE[scheme](options, bool(anon)) | options
+    for name in ("profile", "connection_string"):
+        options.pop(name, None)
+    if any(str(options.get(name, "")).startswith("http://") for name in ("endpoint", "base_url")):
         options.setdefault("allow_http", True)
     return options
 
 
-def _from_outside(given: Mapping[str, Any], *, anon: bool) -> dict[str, Any]:
+def _of_amazon(given: Mapping[str, Any], anon: bool) -> dict[str, Any]:
     """What boto3 would find and obstore does not look for: the endpoint, and a profile's keys and region."""
     profile = config.aws_profile(given.get("profile", ""))
     found = {name: profile.get(f"aws_{name}", "") for name in _KEYS_OF_S3}
@@ -82,6 +90,34 @@ def _from_outside(given: Mapping[str, Any], *, anon: bool) -> dict[str, Any]:
         found["region"] = profile.get("region", "")
     found["endpoint"] = config.outside("AWS_ENDPOINT_URL") or profile.get("endpoint_url", "")
     return {name: value for name, value in found.items() if value}
+
+
+def _of_google(given: Mapping[str, Any], _: bool) -> dict[str, Any]:
+    """The server that Google's own tools are pointed at for tests; one's own server knows no key of Google's."""
+    host = str(given.get("base_url") or config.outside("STORAGE_EMULATOR_HOST"))
+    keys = ("service_account_path", "service_account_key", "application_credentials", "bearer_token")
+    if not host or any(name in given for name in keys):
+        return {"base_url": host} if host else {}
+    host = host if "://" in host else f"http://{host}"
+    told = {"gcs_base_url": host, "disable_oauth": True, "client_email": "", "private_key": "", "private_key_id": ""}
+    return {"base_url": host, "service_account_key": json.dumps(told), "skip_signature": True}
+
+
+def _of_azure(given: Mapping[str, Any], anon: bool) -> dict[str, Any]:
+    """What a connection string says, the way Azure's portal hands it out."""
+    told = str(given.get("connection_string") or config.outside("AZURE_STORAGE_CONNECTION_STRING"))
+    said = dict(part.split("=", 1) for part in told.split(";") if "=" in part)
+    names = {
+        "AccountName": "account_name",
+        "AccountKey": "account_key",
+        "SharedAccessSignature": "sas_key",
+        "BlobEndpoint": "endpoint",
+    }
+    secret = ("account_key", "sas_key")
+    return {ours: said[name] for name, ours in names.items() if name in said and not (anon and ours in secret)}
+
+
+_OUTSIDE = {"s3": _of_amazon, "gs": _of_google, "az": _of_azure}
 
 
 def describe(access: Access) -> dict[str, Any]:
