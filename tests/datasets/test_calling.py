@@ -320,6 +320,16 @@ def test_types_that_never_meet_are_told_with_the_column(ds: Datasets, small: Non
 # -- rows that fail --------------------------------------------------------------------------------
 
 
+def test_where_a_function_failed_is_shown_without_the_way_through_memlake(ds: Datasets, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("hey")
+    chain = ds.read_storage(tmp_path, type="text")
+    chain.save("listed")
+    (tmp_path / "a.txt").unlink()
+    with pytest.raises(ml.Error) as told:
+        chain.map(n=lambda file: len(file.read())).save("read")
+    assert "test_calling.py" in str(told.value) and "files.py" not in str(told.value) and "a.txt" in str(told.value)
+
+
 def test_a_failing_row_names_itself_and_nothing_is_saved(ds: Datasets) -> None:
     with pytest.raises(ml.Error) as caught:
         ds.read_values(x=range(100), s=["t"] * 100).map(y=lambda x: 1 // (x - 77)).save("bad")

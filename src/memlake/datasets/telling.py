@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import warnings
 from pathlib import Path
 
-_OURS = str(Path(__file__).parent.parent)
+_OURS = str(Path(__file__).parent.parent) + os.sep
 
 
 def warn(text: str) -> None:
     warnings.warn(text, stacklevel=_depth())
 
 
+def is_ours(file: str) -> bool:
+    """Whether a file of code is memlake's, or what it goes through on its way."""
+    return file.startswith((_OURS, contextlib.__file__))
+
+
 def _depth() -> int:
     """How far up the caller is who wrote the chain."""
     depth, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith((_OURS, contextlib.__file__)):
+    while frame.f_back is not None and is_ours(frame.f_code.co_filename):
         depth, frame = depth + 1, frame.f_back
     return depth

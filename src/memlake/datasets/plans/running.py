@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memlake.datasets import executors, storages
+from memlake.datasets import executors, storages, telling
 from memlake.datasets.parts.plain import plain_type
 from memlake.datasets.settings import Settings
 from memlake.datasets.types import types
@@ -114,8 +114,7 @@ class Work:
         text = "".join(traceback.format_exception_only(error)).strip()
         if self.settings.on_error != "raise":
             return Failed(row, text)
-        own = (error.__traceback__ and error.__traceback__.tb_next) or error.__traceback__
-        return Failed(row, text, "".join(traceback.format_tb(own)), _travelling(error))
+        return Failed(row, text, _trace(error), _travelling(error))
 
     def _async(self, call: Callable[..., Any], rows: list[Any]) -> tuple[list[Any], tuple[Failed, ...]]:
         return self._placed(executors.run_async(_caught_async(call), rows, self.settings.concurrency), len(rows))
@@ -249,6 +248,14 @@ class Work:
             offsets.append(offsets[-1] + len(items or ()))
         array = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), made)
         return array, pa.field(ROWS, array.type)
+
+
+def _trace(error: Exception) -> str:
+    """Where a function failed, without our own frames; all of them where no other is left."""
+    own = (error.__traceback__ and error.__traceback__.tb_next) or error.__traceback__
+    frames = traceback.extract_tb(own)
+    theirs = [frame for frame in frames if not telling.is_ours(frame.filename)]
+    return "".join(traceback.format_list(theirs or frames))
 
 
 def _travelling(error: Exception) -> Exception | None:
