@@ -1,4 +1,4 @@
-"""Repo: the verbs, each a short method that wires the parts."""
+"""Repo: the verbs, each a short method that wires the parts. Those of datasets and purge are in `rows.py`."""
 
 from __future__ import annotations
 
@@ -14,12 +14,11 @@ from memlake.calls import checked, door
 from memlake.errors import AlreadyExists, Error, InvalidInput
 from memlake.objects import disk
 from memlake.records import Author, Branch, Change, Commit, Conflict, Entry, Lane, Move, Staged, Status, Tag
-from memlake.repo.opened import AnyPath, Opened, SomePaths, checked_oid, each
+from memlake.repo.opened import AnyPath, SomePaths, checked_oid, each
+from memlake.repo.rows import Rows
 from memlake.reports import Problem
 
 if TYPE_CHECKING:
-    from memlake.datasets.datasets import Datasets
-    from memlake.datasets.opening import Store
     from memlake.memories.memories import Memories
     from memlake.memories.narrow import Narrow
     from memlake.memories.sides import Sides
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
         GcReport,
         Merged,
         Operation,
-        PurgeReport,
         Stash,
         Usage,
     )  # fmt: skip
@@ -75,7 +73,7 @@ def open_for_memories(path: AnyPath | None = None) -> Repo:
 
 
 @door
-class Repo(Opened):
+class Repo(Rows):
     """One repo and this checkout of it."""
 
     # -- files --------------------------------------------------------------------------------
@@ -400,19 +398,6 @@ class Repo(Opened):
 
     # -- memories -----------------------------------------------------------------------------
 
-    def datasets(self, branch: str | None = None) -> Datasets:
-        """Typed rows: read, chained and saved. On the branch that is checked out at each save, unless one is named."""
-        if branch is not None:
-            versions.refs.get(self._history.db, branch)
-        return self._rows().datasets(self._look(), branch, lambda: self._draft)
-
-    def _rows(self) -> Store:
-        if self._store is None:
-            self._store = datasets.opening.Store(
-                self.dir, self._history.objects, int(self._settings.storage_cache_gb * 1e9)
-            )
-        return self._store
-
     def memories(self, branch: str | None = None) -> Memories:
         """What agents remember on a branch. The branch is fixed now: a switch elsewhere does not redirect it."""
         name = branch or self._local.branch or self._settings.init_branch
@@ -449,25 +434,6 @@ class Repo(Opened):
             opened = self.memories()
             return memories.checking.mend(opened.ground)
         return ""
-
-    def purge(self, *oids: str, reason: str, with_others: bool = False) -> PurgeReport:
-        """Erase objects for good; of a dataset's version all its rows, `with_others` also where others share them."""
-        with self._verb() as here:
-            done = versions.purging.purge(here, self.purged_with(*oids, with_others=with_others), reason)
-        if (self.dir / datasets.RECALL).exists():
-            datasets.erasing.forget(self.dir, self._rows().recall.empty)
-        return done
-
-    def _used(self, text: str) -> str:
-        """A dataset as its own verbs take it, `pets@1.0.0`, as its path; anything else as it is."""
-        name, head = text.partition("@")[0], self._look().head()
-        is_file = "/" in name or (self.root / name).is_file() or head is None
-        is_known = not is_file and any(self._history.scan(head, f"datasets/{name}/"))
-        return self.datasets().get(text).path if is_known else text
-
-    def purged_with(self, *oids: str, with_others: bool = False) -> tuple[str, ...]:
-        """What a purge of these objects erases: the same, unless one is the record of a dataset's version."""
-        return datasets.erasing.whole(self._look(), map(checked_oid, oids), with_others=with_others)
 
     def undo(self) -> Operation:
         with self._local.verb():
