@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import memlake as ml
+from memlake.versions import stage
 from tests.versions.conftest import Keep
 
 
@@ -235,3 +236,37 @@ def test_a_merge_never_overwrites_an_untracked_file_that_a_write_brought_to_the_
     with pytest.raises(ml.ConflictError):
         repo.merge("dev")
     assert (here / "x").read_text() == "precious"
+
+
+@pytest.mark.parametrize("amend", [False, True])
+def test_a_stage_with_a_file_and_a_folder_of_one_name_is_not_committed(repo: ml.Repo, keep: Keep, amend: bool) -> None:
+    keep("one", {"a": "1"})
+    entry, before = repo.entry("a"), repo.head
+    repo._local.put([stage.put_entry(None, path, entry) for path in ("c", "c/z")])  # `add` would not
+    with pytest.raises(ml.InvalidInput, match=r"'c' and 'c/z' cannot both be committed.*Nothing was committed"):
+        repo.commit("both", amend=amend)
+    assert repo.head == before and [c.path for c in repo.status().staged] == ["files/c", "files/c/z"]
+
+
+def test_a_commit_of_some_paths_does_not_put_a_folder_beside_the_file_it_replaced(
+    repo: ml.Repo, keep: Keep, write: Callable[..., None]
+) -> None:
+    keep("one", {"c": "1"})
+    write({"c": None})
+    write({"c/z": "2"})
+    repo.add(all=True)
+    with pytest.raises(ml.InvalidInput, match="cannot both be committed"):
+        repo.commit("only", paths=["c/z"])
+    assert [(c.status, c.path) for c in repo.changes(repo.commit("both"))] == [("D", "files/c"), ("A", "files/c/z")]
+
+
+def test_a_folder_that_another_committed_meanwhile_keeps_a_file_of_its_name_out(
+    repo: ml.Repo, keep: Keep, write: Callable[..., None]
+) -> None:
+    keep("one", {"a": "1"})
+    write({"c": "ours"})
+    repo.add("c")
+    theirs = repo.write({"files/c/z": "theirs"}, "meanwhile")
+    with pytest.raises(ml.InvalidInput, match="cannot both be committed"):
+        repo.commit("ours")
+    assert repo.head == theirs.oid and (Path("c")).read_text() == "ours"

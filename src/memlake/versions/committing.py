@@ -18,7 +18,7 @@ from memlake.versions.journal import Goal, Plan
 from memlake.versions.local import Tracked
 from memlake.versions.merging import Conclusion, proceed
 from memlake.versions.operations import operation
-from memlake.versions.paths import FILES, check, tree_path
+from memlake.versions.paths import FILES, check, plain, tree_path
 from memlake.versions.record import amended, prepare, record, record_on
 
 
@@ -66,11 +66,23 @@ def commit_stage(here: Here, saying: Saying) -> Commit:
         with journal.moving(here.history, here.local, Plan(goal, journal.new_token())) as moved:
             # The facts and the commit that names them in one transaction: gc must not come between.
             draft = _draft(here, saying, message, staged)
+            _refuse_clash(here, draft.edits)
             commit = _amend(here, head, draft) if saying.amend and head else _append(here, head, draft, staged, saying)
             moved.commit = commit.oid
         before.commit = commit.oid if whole else None
         _settle(here, head, commit, staged)
     return commit
+
+
+def _refuse_clash(here: Here, edits: Mapping[str, Entry | None]) -> None:
+    """A tree with a file and a folder of one name cannot be checked out. `add` sees to it; this is where it counts."""
+    if clash := here.history.find_clash(here.head(), edits):
+        file, inner = map(plain, clash)
+        raise InvalidInput(
+            f"{file!r} and {inner!r} cannot both be committed: a file and a folder of one name. Nothing was committed; "
+            "your stage and files are unchanged.",
+            hint=f"Commit what happened to both together, or let one go: memlake rm --cached {file}",
+        )
 
 
 def _is_meant(path: str, only: Sequence[str]) -> bool:
