@@ -333,6 +333,30 @@ def test_a_branch_whose_name_looks_like_a_version_is_found(ds: Datasets, repo: R
         ds.read_dataset("pets@v4")
 
 
+def test_what_looks_like_a_number_is_a_version_then_a_branch_then_a_tag(ds: Datasets, repo: Repo) -> None:
+    saved(ds, 1)
+    repo.tag("v2")
+    repo.tag("v3")
+    saved(ds, 2)
+    assert told(ds.read_dataset("pets@v2")) == told(ds.read_dataset("pets", "v2")) == "1.0.0"
+    repo.branch("v2")
+    assert told(ds.read_dataset("pets@v2")) == "1.0.1"
+    saved(ds, 3, update_version="major")
+    assert told(ds.read_dataset("pets@v2")) == "2.0.0" and told(ds.read_dataset("pets@v3")) == "1.0.0"
+    with pytest.raises(ml.NotFound, match="no version v4"):
+        ds.read_dataset("pets@v4")
+
+
+def test_an_id_of_digits_alone_is_a_commit_where_no_version_has_that_number(ds: Datasets, repo: Repo) -> None:
+    saved(ds, 1)
+    commits = (repo.write({"files/n": str(number)}, "next").oid for number in range(1000))
+    digits = next(oid[:7] for oid in commits if oid[:7].isdigit())  # about one in thirty is
+    saved(ds, 2)
+    assert told(ds.read_dataset(f"pets@{digits}")) == "1.0.0"
+    saved(ds, 3, version=digits)
+    assert told(ds.read_dataset(f"pets@{digits}")) == f"{int(digits)}.0.0"
+
+
 def test_a_time_before_a_dataset_is_said_to_be_too_early(ds: Datasets, repo: Repo) -> None:
     repo.write({"files/a.txt": b"a"}, "first")
     saved(ds, 1)

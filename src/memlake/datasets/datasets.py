@@ -46,7 +46,9 @@ class Datasets:
     def read_dataset(
         self, name: str, version: str | int | None = None, *, as_of: str | None = None, branch: str | None = None
     ) -> Chain:
-        """The rows of a dataset: the newest version, or `name@1.2.0`, `name@>=1,<2`, `name@branch`, `name@commit`."""
+        """The rows of a dataset: the newest version, or `name@1.2.0`, `name@>=1,<2`, `name@branch`, `name@tag`,
+        `name@commit`. What looks like a number is a version's first, then a branch, a tag, a commit.
+        """
         if branch is not None:
             name, version = f"{names.split_spec(name)[0]}@{branch}", None
         found = self.ground.find(name, version, as_of)

@@ -22,6 +22,8 @@ from memlake.versions import operations, refs, rev, writing
 from memlake.versions.here import Here
 from memlake.versions.writing import Group, Request
 
+_ID = 7  # digits from which a number that no version has may be the id of a commit: `pets@2027` is a slip
+
 
 @dataclass(frozen=True, slots=True)
 class Ground:
@@ -138,25 +140,38 @@ class Ground:
         return frames.decode_manifest(version.schema, data)
 
     def find(self, spec: str, version: str | int | None = None, as_of: str | None = None) -> Version:
-        """The version a user means: the newest, a number, a range, one at a branch, commit or time."""
+        """The version a user means: the newest, a number, a range, one at a branch, tag, commit or time.
+
+        What looks like a number is one first; where no version has it, it is a branch, a tag, a commit, in this order.
+        """
         name, after = names.split_spec(spec)
         told = str(version) if version is not None else after
         commit = self._commit(told, as_of)
         numbers = told if told and names.is_version(told) else ""
         entries = self.entries(names.check_name(name), commit)
+        if found := self._newest(entries, numbers):
+            return found
+        self._refuse_purged(name, [entries[number] for number in names.matching(numbers, entries)] if numbers else [])
+        named = self._named(numbers) if numbers and as_of is None else None
+        if named is not None and (found := self._newest(self.entries(name, named))):
+            return found
+        raise self._missing(name, numbers or (as_of or told or ""), list(map(str, sorted(entries))))
+
+    def _newest(self, entries: Mapping[Semver, Entry], numbers: str = "") -> Version | None:
+        """The newest that is there to be read, of all or of those that a spec admits."""
         for number in reversed(names.matching(numbers, entries) if numbers else sorted(entries)):
             found = self.read_kept(entries[number])
             if found is not None and not found.deleted:
                 return found
-        self._refuse_purged(name, [entries[number] for number in names.matching(numbers, entries)] if numbers else [])
-        if numbers and as_of is None and (named := self._named(numbers)) is not None:
-            return named.find(name)
-        raise self._missing(name, numbers or (as_of or told or ""), list(map(str, sorted(entries))))
+        return None
 
-    def _named(self, word: str) -> Ground | None:
-        """On the branch of a name that looks like a version's number, as `v2` does."""
-        known = refs.find(self.here.history.db, word) is not None
-        return replace(self, named_branch=word) if known else None
+    def _named(self, word: str) -> Commit | None:
+        """The branch, tag or commit of a name that looks like a version's number, as `v2` and `20261116` do."""
+        for kind in (refs.BRANCH, refs.TAG):
+            heads = refs.find(self.here.history.db, word, kind)
+            if heads is not None and heads["work"]:
+                return refs.commit_of(self.here.history, heads["work"])
+        return rev.find(self.here, word) if word.isdigit() and len(word) >= _ID else None
 
     def _refuse_purged(self, name: str, asked: list[Entry]) -> None:
         for entry in asked:
