@@ -23,7 +23,8 @@ class About(NamedTuple):
 class Merged(NamedTuple):
     """How a merge, revert, cherry-pick or stash apply ended. `conflicts` not empty means it is waiting for choices.
 
-    `changes` are those of the work lane; `remembered` counts those of the memory lane by room.
+    `changes` are those of the work lane; `remembered` counts those of the memory lane by room. `moved` names what came
+    under another path than it has there: a dataset's version whose number was taken. `name` is what it came from.
     """
 
     commit: str | None
@@ -32,6 +33,8 @@ class Merged(NamedTuple):
     changes: tuple[Change, ...] = ()
     conflicts: tuple[Conflict, ...] = ()
     remembered: Mapping[str, int] = MappingProxyType({})
+    moved: Mapping[str, str] = MappingProxyType({})
+    name: str = ""
 
 
 class BlameLine(NamedTuple):

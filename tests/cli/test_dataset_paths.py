@@ -84,3 +84,38 @@ def test_a_folder_called_datasets_is_still_a_folder(run: Run, pets: Path) -> Non
 
 def test_a_damaged_record_is_shown_as_what_it_is() -> None:
     assert recorded.text(b"{broken") == b"{broken" and "cannot be read" in recorded.brief(b"[]")
+
+
+# -- merges ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def fork(repo: Path) -> Path:
+    """main and x both saved pets@1.0.1, with other rows; HEAD is on main."""
+    with memlake.open(repo) as found:
+        found.datasets().read_values(id=[1]).save("pets")
+        found.branch("x")
+        for branch, number in (("main", 2), ("x", 3)):
+            found.datasets(branch).read_values(id=[number]).save("pets")
+    return repo
+
+
+def test_a_merge_says_which_version_has_another_number_here(run: Run, fork: Path) -> None:
+    lines = run("merge", "x").lines
+    assert lines[1:] == [
+        " datasets/pets/1.0.2 | 1 row, 1 column", " 1 path changed", "pets@1.0.1 of branch x is pets@1.0.2 here."
+    ]  # fmt: skip
+    run("undo")
+    assert run("cherry-pick", "x").lines[-1] == "pets@1.0.1 of branch x is pets@1.0.2 here."
+
+
+def test_a_merge_that_waits_shows_the_field_that_both_changed(run: Run, fork: Path) -> None:
+    with memlake.open(fork) as found:
+        for branch, words in (("main", "ours"), ("x", "theirs")):
+            put(found.datasets(branch), "pets@1.0.0", description=words)
+    said = run("merge", "x", code=1).err
+    assert "datasets/pets/1.0.0  (description)\n" in said
+    assert 'ours:   {"description": "ours"}\n    theirs: {"description": "theirs"}\n' in said
+    run("merge", "--theirs", "datasets/pets/1.0.0")
+    assert run("merge", "--continue").lines[-1] == "pets@1.0.1 of branch x is pets@1.0.2 here."
+    assert "theirs" in run("dataset", "show", "pets@1.0.0").out

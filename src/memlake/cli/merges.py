@@ -254,7 +254,15 @@ def _show(repo: Repo, screen: Screen, merged: Merged, before: str | None) -> Non
         screen.line("Already up to date.")
     elif merged.commit != before or not merged.remembered:
         _show_files(repo, screen, merged, before)
+    _show_moved(screen, merged)
     _show_remembered(screen, merged)
+
+
+def _show_moved(screen: Screen, merged: Merged) -> None:
+    """Versions of datasets whose number both sides had given."""
+    for there, path in merged.moved.items():
+        old, new = ("@".join(one.removeprefix("datasets/").rsplit("/", 1)) for one in (there, path))
+        screen.line(f"{old} of {clean(merged.name)} is {new} here.")
 
 
 def _show_remembered(screen: Screen, merged: Merged) -> None:
@@ -286,3 +294,4 @@ def _show_commit(repo: Repo, screen: Screen, merged: Merged) -> None:
         screen.line(f"Staged, not committed: {changes.summary(changes.rows(merged.changes))}")
     else:
         screen.lines(made_lines(repo, screen, repo.commit_at(merged.commit)))
+    _show_moved(screen, merged)

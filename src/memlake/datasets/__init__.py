@@ -9,9 +9,9 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from memlake.datasets import erasing, opening, outputs
+    from memlake.datasets import erasing, joining, opening, outputs
 
-__all__ = ["erasing", "opening", "outputs"]
+__all__ = ["erasing", "joining", "opening", "outputs"]
 RECALL = "datasets.db"  # of a repo's folder; its name is known without Arrow
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from memlake import config, memories, versions
+from memlake import config, datasets, memories, versions
 from memlake.calls import door
 from memlake.errors import InvalidInput, NotFound, Unavailable
 from memlake.objects import layout
@@ -25,6 +25,7 @@ from memlake.versions.local import Local
 if TYPE_CHECKING:
     from memlake.datasets.opening import Store
     from memlake.memories.opening import Shared
+    from memlake.versions.merge import Outcome
     from memlake.versions.writing import Group
 
 AnyPath = str | os.PathLike[str]
@@ -50,6 +51,7 @@ class Opened:
         place = open_place(self._settings.core_packs) if self._settings.core_packs else Folder(folder / "packs")
         self._history = History(db, Objects(db, place, Folder(folder / "parts"), folder / "tmp"))
         self._history.settlers["memory"] = _settled
+        self._history.joiners["dataset"] = _joined
         self._local = local
         self._identity: Author | None = None
         self._draft: Group | None = None
@@ -178,6 +180,10 @@ def each(paths: Sequence[SomePaths]) -> list[AnyPath]:
 
 def _settled(history: History, met: Conflict) -> Mapping[str, Entry | None]:
     return memories.sides.settled(history, met)  # loaded only where memories meet
+
+
+def _joined(history: History, outcome: Outcome, ours: bytes, theirs: bytes) -> Outcome:
+    return datasets.joining.joined(history, outcome, ours, theirs)  # loaded only where datasets meet
 
 
 def checked_oid(text: str) -> str:

@@ -284,9 +284,13 @@ class Repo(Rows):
         return versions.looking.conflict_text(self._look(), self.path(path))
 
     def conflict_sides(self, conflict: Conflict) -> Sides | None:
-        """What both sides of a memory or state value in conflict say; None for a file."""
-        is_file = conflict.path.startswith("files/")  # memories are not loaded for one
-        return None if is_file else memories.sides.said(self._history, conflict)
+        """What both sides of a memory, state value or dataset in conflict say; None for a file."""
+        if conflict.path.startswith("files/"):  # neither is loaded for one
+            return None
+        if conflict.path.startswith("datasets/"):
+            told = datasets.joining.said(self._history, conflict)
+            return memories.sides.Sides(*told) if told else None
+        return memories.sides.said(self._history, conflict)
 
     def merge_choose(self, side: str, *paths: SomePaths) -> tuple[Conflict, ...]:
         with self._verb() as here:

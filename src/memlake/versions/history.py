@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import msgpack
 
@@ -21,6 +21,9 @@ from memlake.records import Author, Change, Commit, Conflict, Entry, Lane
 from memlake.versions import codec, tree
 from memlake.versions.nodes import Gone, Nodes
 from memlake.versions.paths import parents
+
+if TYPE_CHECKING:
+    from memlake.versions.merge import Outcome
 
 WINDOW = 512  # of memory-lane commits every 512th keeps its nodes
 _COLUMNS = "seq, oid, data"
@@ -45,6 +48,10 @@ class Draft(NamedTuple):
 Settler = Callable[["History", Conflict], Mapping[str, Entry | None]]
 
 
+# What a merge can join of a kind only with all of both sides in sight: an outcome and the trees of ours and theirs.
+Joiner = Callable[["History", "Outcome", bytes, bytes], "Outcome"]
+
+
 # The memories a merge brings, with what that layer notes on them.
 Arriving = Callable[[Mapping[str, Entry | None]], dict[str, Entry | None]]
 
@@ -57,6 +64,7 @@ class History:
         self.moved: list[tuple[int, str, int, int | None, int | None]] | None = None  # by the verb under way, for undo
         self.keeping: Keeping | None = None  # its lease, once it needs one
         self.settlers: dict[str, Settler] = {}  # by kind, from the layer that knows it
+        self.joiners: dict[str, Joiner] = {}  # likewise
         self.arriving: Arriving | None = None  # from the layer that knows memories
 
     def forget(self) -> None:

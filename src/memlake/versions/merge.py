@@ -30,11 +30,21 @@ class Outcome(NamedTuple):
 
     edits: Mapping[str, Entry | None]
     conflicts: tuple[Conflict, ...]
+    moved: Mapping[str, str] = MappingProxyType({})  # paths of theirs that come under another name
 
 
 def merge_commits(history: History, ours: Commit | None, theirs: Commit | None) -> Outcome:
     base, undecided = _folded(history, merge_bases(history, ours, theirs) if ours and theirs else [])
-    return merge_roots(history, base, history.root(ours), history.root(theirs), undecided=undecided)
+    roots = history.root(ours), history.root(theirs)
+    return joined(history, merge_roots(history, base, *roots, undecided=undecided), *roots)
+
+
+def joined(history: History, outcome: Outcome, ours: bytes, theirs: bytes) -> Outcome:
+    """An outcome with what the layers that know a kind make of its conflicts."""
+    for kind, join in history.joiners.items():
+        if any(side and side.kind == kind for one in outcome.conflicts for side in (one.ours, one.theirs)):
+            outcome = join(history, outcome, ours, theirs)
+    return outcome
 
 
 def _folded(history: History, bases: Sequence[Commit]) -> tuple[bytes, Undecided]:

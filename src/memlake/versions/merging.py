@@ -6,6 +6,7 @@ of the branch, and a journaled checkout follows.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections import Counter
@@ -33,7 +34,12 @@ from memlake.versions.textmerge import as_text, merge_text
 
 _TRAILER = re.compile(r"[A-Za-z0-9-]+: |\(cherry picked from commit ")
 _TO = {"revert": "take back", "cherry-pick": "repeat"}
+_TRIES = 5
 Doing = dict[str, Any]  # a merge, revert or cherry-pick as local.db keeps it while it waits
+
+
+class _Moved(ConflictError):
+    """Another wrote to the branch since it was compared."""
 
 
 class How(NamedTuple):
@@ -205,10 +211,14 @@ def _refuse_staged(here: Here, verb: str) -> None:
 def _try(here: Here, doing: Doing, chosen: tuple[Conflict, ...] = ()) -> Merged:
     with Keeping(here.history.db, str(doing["verb"])) as keeping:
         keeping.take()  # joined texts are stored before they are named
+        for _ in range(_TRIES):
+            with contextlib.suppress(_Moved):
+                return _attempt(here, doing, chosen)
         return _attempt(here, doing, chosen)
 
 
 def _attempt(here: Here, doing: Doing, chosen: tuple[Conflict, ...]) -> Merged:
+    head = here.head()
     outcome = _outcome(here, doing, chosen)
     choices = {conflict.path: conflict for conflict in chosen}
     conflicts = tuple(
@@ -217,14 +227,16 @@ def _attempt(here: Here, doing: Doing, chosen: tuple[Conflict, ...]) -> Merged:
     if any(conflict.choice is None for conflict in conflicts):
         if not chosen:
             _refuse_dirty(here, doing, outcome["work"])
-        doing["merged"] = sum(len(outcome[lane].edits) for lane in LANES)
+        open_paths = {conflict.path for conflict in conflicts}
+        doing["merged"] = sum(len(outcome[lane].edits.keys() - open_paths) for lane in LANES)
         doing.pop("drop", None)  # a stash that met other changes is kept
         with operation(here, str(doing["verb"]), f"{doing['name']} (waiting)"), here.local.db.write():
             here.local.clear_doing()
             here.local.put_conflicts(conflicts)
             here.local.set_state(doing=json.dumps(doing))
         return Merged(None, conflicts=conflicts)
-    return _conclude(here, doing, outcome, merge.decided(here.history, conflicts))
+    done = _conclude(here, doing | {"on": head and head.oid}, outcome, merge.decided(here.history, conflicts))
+    return done._replace(moved=outcome["work"].moved, name=_what(here, str(doing["name"])).replace("'", ""))
 
 
 def _refuse_dirty(here: Here, doing: Doing, outcome: Outcome) -> None:
@@ -253,7 +265,8 @@ def _outcome(here: Here, doing: Doing, chosen: tuple[Conflict, ...]) -> dict[Lan
     by_hand = {conflict.path: conflict.ours for conflict in chosen if conflict.choice == "file"}
     ours = history.root(here.head()) if doing["commit"] else landing.stage_root(here, by_hand)
     base, theirs_root = (then, parent) if doing["verb"] == "revert" else (parent, then)
-    return {"work": merge.merge_roots(history, base, ours, theirs_root), "memory": nothing}
+    found = merge.merge_roots(history, base, ours, theirs_root)
+    return {"work": merge.joined(history, found, ours, theirs_root), "memory": nothing}
 
 
 def _heads_of(here: Here, doing: Doing) -> dict[Lane, Commit | None]:
@@ -328,6 +341,7 @@ def _move_lanes(here: Here, doing: Doing, edits: dict[Lane, dict[str, Entry | No
     theirs = _heads_of(here, doing) if doing["verb"] == "merge" else {"work": None, "memory": None}
     result = here.head()
     with here.history.db.write():
+        _refuse_moved(here, doing)
         for lane in LANES:
             head, other = here.head(lane), theirs[lane]
             if doing["verb"] == "merge" and (other is None or _relation(here, lane, other.oid) == "same"):
@@ -348,6 +362,13 @@ def _move_lanes(here: Here, doing: Doing, edits: dict[Lane, dict[str, Entry | No
                 )
             result = new if lane == "work" else result
     return result, fast_all
+
+
+def _refuse_moved(here: Here, doing: Doing) -> None:
+    """What was merged is the branch as it was then: a save since may hold a number that was free."""
+    head = here.head()
+    if doing["on"] != (head and head.oid):
+        raise _Moved(f"the branch moved while {doing['verb']} was at work. Nothing was changed.", hint="Run it again.")
 
 
 def _commit(

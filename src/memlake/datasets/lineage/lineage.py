@@ -6,6 +6,7 @@ them that leads to or from one version.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,11 +15,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from memlake.datasets.ground import Ground
 from memlake.datasets.lineage import drawing
 from memlake.datasets.lineage.drawing import Edge, Node
+from memlake.datasets.parts import record
 from memlake.datasets.parts.record import Version
 from memlake.datasets.plans import columns
 from memlake.datasets.plans.plan import Call, Plan, Source
 from memlake.datasets.types.names import ROOM
-from memlake.errors import NotFound
+from memlake.errors import Corrupt, NotFound, Purged
 from memlake.records import Commit, short
 from memlake.versions import log, looking
 from memlake.versions.paths import FILES
@@ -206,8 +208,15 @@ class _Graph:
         path = str(use["path"])
         if path.startswith(ROOM):
             name, _, version = path.removeprefix(ROOM).rpartition("/")
-            return self._node(_dataset_id(name, version), "dataset", f"{name}@{version}", "no longer here")
+            told = {"name": name, "version": version, "content": self._content(str(use.get("oid") or ""))}
+            return self._parent(told, f"{name}@{version}")
         return self._tracked(path, str(use.get("oid") or ""))
+
+    def _content(self, oid: str) -> str | None:
+        """The rows that a record named: a merge may have given its number to others."""
+        with contextlib.suppress(NotFound, Purged, Corrupt):
+            return record.decode(self._ground.here.history.objects.read(oid)).content if oid else None
+        return None
 
     def add_chain(self, plan: Plan) -> None:
         self._node(CHAIN, "chain", "this chain", _count(len(plan.schema), "column"))
