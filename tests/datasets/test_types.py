@@ -7,7 +7,7 @@ import json
 import pickle
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from pathlib import Path
@@ -78,6 +78,46 @@ class Point:
 class Counted:
     x: int
     seen: int = field(init=False, default=0)
+
+
+@dataclass
+class Warm:
+    celsius: float
+
+    def __post_init__(self) -> None:
+        self.celsius += 273
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    tags: list[str]
+    size: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.tags.append("made")
+        object.__setattr__(self, "size", len(self.tags))
+
+
+@dataclass
+class Scaled:
+    by: InitVar[int]
+    value: int = 0
+
+    def __post_init__(self, by: int) -> None:
+        self.value *= by
+
+
+@dataclass(init=False)
+class Own:
+    x: int
+
+    def __init__(self, text: str) -> None:
+        self.x = 2 * int(text)
+
+
+class Doubled(Pet):
+    def __init__(self, name: str, age: int) -> None:
+        super().__init__(name, 2 * age)
 
 
 class Pair(NamedTuple):
@@ -354,6 +394,29 @@ def test_an_annotation_that_cannot_be_resolved_names_the_missing_name() -> None:
 
     with pytest.raises(InvalidInput, match="'Nowhere'"):
         field_of("it", Lost)
+
+
+@pytest.mark.parametrize("made", [Warm(20.0), Sealed([]), Scaled(3, 2), Own("5"), Doubled("Rex", 2)])
+def test_a_dataclass_comes_back_as_it_was_whatever_made_it_once(made: Any, tmp_path: Path) -> None:
+    (found,) = round_trip(type(made), [made], tmp_path)
+    assert type(found) is type(made) and found == made
+    assert round_trip(type(made), [found], tmp_path) == [made]
+
+
+def test_a_dataclass_that_checks_itself_gives_fields_it_has_since_their_defaults() -> None:
+    @dataclass
+    class Later(Warm):
+        unit: str = "K"
+        seen: list[int] = field(default_factory=list)
+
+    it = pa.field("it", pa.struct([("celsius", pa.float64())]), metadata=field_of("it", Later).metadata)
+    one, two = decode(it, pa.array([{"celsius": 1.0}, {"celsius": 2.0}], it.type))
+    assert (one.celsius, one.unit, one.seen) == (1.0, "K", []) and one.seen is not two.seen
+
+
+def test_rows_that_were_something_else_are_made_by_the_class_that_is_asked_for() -> None:
+    it = pa.field("it", pa.struct([("celsius", pa.float64())]))
+    assert decode(it, pa.array([{"celsius": 1.0}], it.type), Warm) == [Warm(1.0)]
 
 
 # -- inference

@@ -193,12 +193,39 @@ def _named_shape(cls: Any) -> Shape:
 def _dataclass_shape(cls: Any) -> Shape:
     fields = dataclasses.fields(cls)
     hints = _hints(cls)
-    missing = dataclasses.MISSING
-    required = [one.name for one in fields if one.init and one.default is missing and one.default_factory is missing]
+    required = [one.name for one in fields if one.init and not _has_default(one)]
     build = functools.partial(_construct, cls, tuple(one.name for one in fields if not one.init))
     if all(one.init and not one.kw_only for one in fields):
         build = functools.partial(_call, cls, tuple(one.name for one in fields))
-    return Shape({one.name: hints[one.name] for one in fields}, frozenset(required), build)
+    restore = functools.partial(_refilled, cls) if _is_made_by_hand(cls) else None
+    return Shape({one.name: hints[one.name] for one in fields}, frozenset(required), build, restore)
+
+
+def _is_made_by_hand(cls: Any) -> bool:
+    """Whether functions of its own may change values while a dataclass is made."""
+    is_generated = "__dataclass_fields__" in vars(cls) and cls.__dataclass_params__.init
+    return hasattr(cls, "__post_init__") or not is_generated
+
+
+def _refilled(cls: Any, names: Sequence[str], columns: Sequence[Sequence[Any]]) -> list[Any]:
+    """Rows as they were: __init__ and __post_init__ have seen these values, and would change them once more."""
+    later = [one for one in dataclasses.fields(cls) if one.name not in names]
+    made = [cls.__new__(cls) for _ in next(iter(columns), ())]
+    for name, values in zip(names, columns, strict=True):
+        for row, value in zip(made, values, strict=True):
+            object.__setattr__(row, name, value)  # also where the class is frozen
+    for one in later:
+        for row in made if _has_default(one) else ():
+            object.__setattr__(row, one.name, _default(one))
+    return made
+
+
+def _has_default(field: dataclasses.Field[Any]) -> bool:
+    return field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
+
+
+def _default(field: dataclasses.Field[Any]) -> Any:
+    return field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
 
 
 def _call(cls: Any, order: Sequence[str], names: Sequence[str], columns: Sequence[Sequence[Any]]) -> list[Any]:
