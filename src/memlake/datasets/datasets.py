@@ -21,7 +21,7 @@ from memlake.datasets.lineage.lineage import Lineage
 from memlake.datasets.lineage.runs import Run
 from memlake.datasets.parts.frames import Frame
 from memlake.datasets.parts.record import Version
-from memlake.datasets.plans import aligned, building, calling, damage, keys, noticing, sources
+from memlake.datasets.plans import aligned, calling, damage, keys, noticing, sources
 from memlake.datasets.plans.engine import Engine, Ran
 from memlake.datasets.plans.plan import Limit, Origin, Plan, Source
 from memlake.datasets.progress import Progress
@@ -112,7 +112,11 @@ class Datasets:
         return Chain(self, sources.delimited_files(paths, delimiter, header=header, types=types))
 
     def read_json(self, path: Any, *, format: str = "auto") -> Chain:
-        """Rows of JSON files: a list of objects each, or one object a line."""
+        """Rows of JSON files: a list of objects each, or one object a line.
+
+        A field that is text in some and a number, a list or an object in others is a text column: of a text the text
+        itself, of all else its JSON.
+        """
         options = {"format": {"json": "array", "jsonl": "newline_delimited"}.get(format, format)}
         return Chain(
             self, sources.outside("json", sources.expanded(self.ground, path, (".json", ".jsonl", ".ndjson")), options)
@@ -126,8 +130,6 @@ class Datasets:
         return self._rows(sources.from_database(query, connection, params), "database")
 
     def _rows(self, table: pa.Table, kind: str) -> Chain:
-        for name in table.column_names:
-            building.check_column(name)
         return Chain(self, sources.rows(table, Origin(kind, f"{table.num_rows:,} rows")))
 
     # -- running ------------------------------------------------------------------------------

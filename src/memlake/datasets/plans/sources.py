@@ -17,7 +17,7 @@ from memlake.datasets.parts import hashes, parts
 from memlake.datasets.parts.frames import Frame
 from memlake.datasets.parts.plain import plain, plain_type
 from memlake.datasets.parts.record import Version
-from memlake.datasets.plans import delimited
+from memlake.datasets.plans import delimited, headers
 from memlake.datasets.plans.engine import named_errors
 from memlake.datasets.plans.plan import Origin, Source
 from memlake.datasets.recall import listings
@@ -36,7 +36,7 @@ def stored(ground: Ground, version: Version) -> Source:
 
 def rows(table: pa.Table, origin: Origin) -> Source:
     """Rows that are in memory."""
-    table = plain(table)
+    table = plain(headers.nested(table))
     frame = Frame(table.schema, tuple(parts.fragments([table], table.schema)))
     return Source(table.schema, (), origin, lambda: frame, None, frame.content)
 
@@ -59,21 +59,26 @@ def listing(ground: Ground, asked: listings.Asked) -> Source:
 _READERS = {"parquet": "read_parquet", "csv": "read_csv", "json": "read_json"}
 
 
-def outside(kind: str, paths: Sequence[str], options: Mapping[str, Any], columns: pa.Schema | None = None) -> Source:
+def outside(kind: str, paths: Sequence[str], options: Mapping[str, Any]) -> Source:
     """Files of rows, read in place by DuckDB: nothing is copied before it is saved."""
 
-    def scan(into: Params) -> str:
+    def rows_of(into: Params) -> str:
         told = "".join(f", {name}={into.add(value)}" for name, value in options.items() if value is not None)
-        return f"SELECT * FROM {_READERS[kind]}({into.add(list(paths))}{told})"
+        return f"{_READERS[kind]}({into.add(list(paths))}{told})"
 
     into = Params()
     with named_errors():
-        found = connection().cursor().sql(f"{scan(into)} LIMIT 0", params=into.values).to_arrow_table().schema
-    schema = columns or pa.schema([pa.field(one.name, plain_type(one.type)) for one in found])
+        given = connection().cursor().sql(f"FROM {rows_of(into)} LIMIT 0", params=into.values)
+        wanted = headers.chosen(given)
+        found = (given if wanted == "*" else given.project(wanted)).to_arrow_table().schema
+    schema = pa.schema([pa.field(one.name, plain_type(one.type)) for one in found])
     origin = Origin(
         kind, ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else ""), {"paths": list(paths)}
     )
-    return Source(schema, (), origin, None, scan, lambda: _stamp(paths, options))
+    stamped = {**options, "select": wanted}  # what is remembered of a file holds for this way of reading it
+    return Source(
+        schema, (), origin, None, lambda into: f"SELECT {wanted} FROM {rows_of(into)}", lambda: _stamp(paths, stamped)
+    )
 
 
 def delimited_files(

@@ -1,0 +1,109 @@
+"""Columns as they come in, and as a chain has them: dots lead into nested ones, JSON of several kinds is text.
+
+`a.b` is field b of a in every chain, and what nested columns are called where they leave for flat files. So it is
+when such files come in. Knows no file and no source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+from duckdb import DuckDBPyRelation
+
+from memlake.datasets.expressions.expressions import quoted
+from memlake.errors import InvalidInput
+
+Tree: TypeAlias = "dict[str, str | Tree]"  # the name of a field, and the column it is; or what lies inside it
+
+
+def tree(names: Iterable[str]) -> Tree:
+    """Where each column goes. InvalidInput for names that lead nowhere, or to the same place."""
+    made: Tree = {}
+    for name in names:
+        *above, last = _pieces(name)
+        at: Any = made
+        for piece in above:
+            at = at.setdefault(piece, {})
+            _check(at if isinstance(at, str) else None, name)
+        _check(_first(at[last]) if last in at else None, name)
+        at[last] = name
+    return made
+
+
+def _pieces(name: str) -> list[str]:
+    pieces = name.split(".")
+    if all(piece.strip() for piece in pieces):
+        return pieces
+    if not name.strip():
+        raise InvalidInput("a column has no name. Nothing was read or changed.", hint="Name it where it comes from.")
+    raise InvalidInput(
+        f"{name!r} cannot be the name of a column: dots lead into nested ones, and beside one of its dots stands "
+        "nothing. Nothing was read or changed.",
+        hint=f"Call it {name.replace('.', '_')!r} where it comes from.",
+    )
+
+
+def _first(inside: str | Tree) -> str:
+    return inside if isinstance(inside, str) else _first(next(iter(inside.values())))
+
+
+def _check(there: str | None, name: str) -> None:
+    if there == name:
+        raise InvalidInput(f"column {name!r} is there twice. Nothing was read or changed.", hint="Rename one of them.")
+    if there is not None:
+        raise InvalidInput(
+            f"columns {there!r} and {name!r} cannot both be there: dots lead into nested ones. Nothing was read or "
+            "changed.",
+            hint=f"Call one {name.replace('.', '_')!r} where they come from.",
+        )
+
+
+def nested(table: pa.Table) -> pa.Table:
+    """Rows in memory with their dotted columns nested."""
+    found = tree(table.column_names)
+    if list(found.values()) == table.column_names:
+        return table
+    pairs = [_packed(table, name, inside) for name, inside in found.items()]
+    return pa.Table.from_arrays([array for _, array in pairs], schema=pa.schema([field for field, _ in pairs]))
+
+
+def _packed(table: pa.Table, name: str, inside: str | Tree) -> tuple[pa.Field, pa.Array]:
+    if isinstance(inside, str):
+        return table.schema.field(inside).with_name(name), table.column(inside).combine_chunks()
+    pairs = [_packed(table, each, below) for each, below in inside.items()]
+    fields = [field for field, _ in pairs]
+    return pa.field(name, pa.struct(fields)), pa.StructArray.from_arrays([array for _, array in pairs], fields=fields)
+
+
+def chosen(found: DuckDBPyRelation) -> str:
+    """The same of rows that a query finds: what stands between SELECT and FROM."""
+    said = {name: _said(quoted(name), kind) for name, kind in zip(found.columns, found.types, strict=True)}
+    inside = tree(said)
+    if all(value == quoted(name) for name, value in said.items()) and list(inside.values()) == list(said):
+        return "*"
+    return ", ".join(f"{_sql(below, said)} AS {quoted(name)}" for name, below in inside.items())
+
+
+def _sql(inside: str | Tree, said: dict[str, str]) -> str:
+    if isinstance(inside, str):
+        return said[inside]
+    return f"struct_pack({', '.join(f'{quoted(name)} := {_sql(below, said)}' for name, below in inside.items())})"
+
+
+def _said(sql: str, kind: Any, depth: int = 0) -> str:
+    """A value in which JSON of several kinds is text: a text is itself, without quotes, all else its JSON."""
+    if "JSON" not in str(kind):
+        return sql
+    if kind.id not in ("list", "struct", "map"):
+        return f"({sql} ->> '$')" if str(kind) == "JSON" else sql
+    parts = dict(kind.children)
+    item = f"x{depth}"
+    if kind.id == "struct":
+        fields = (f"{quoted(name)} := {_said(f'({sql}).{quoted(name)}', each, depth)}" for name, each in parts.items())
+        return f"CASE WHEN {sql} IS NOT NULL THEN struct_pack({', '.join(fields)}) END"
+    if kind.id == "map":
+        entry = f"struct_pack(k := {item}.key, v := {_said(f'{item}.value', parts['value'], depth + 1)})"
+        return f"map_from_entries(list_transform(map_entries({sql}), lambda {item}: {entry}))"
+    return f"list_transform({sql}, lambda {item}: {_said(item, parts['child'], depth + 1)})"
