@@ -10,8 +10,10 @@ import pytest
 
 import memlake as ml
 from memlake.datasets.datasets import Datasets
+from memlake.datasets.plans import delimited
 
 MANY = 40_000  # lines, more than DuckDB looks at before it reads
+LONG = "long " * 40_000
 
 
 @pytest.fixture
@@ -82,3 +84,61 @@ def test_json_that_changes_its_mind_names_no_option_that_is_not_there(ds: Datase
     with pytest.raises(ml.InvalidInput, match=f"line {MANY + 1}") as error:
         ds.read_jsonl("rows.jsonl").to_list()
     assert "sample_size" not in str(error.value) and "ignore_errors" not in str(error.value)
+
+
+@pytest.mark.parametrize("end", ["\r\n", "\n"])
+@pytest.mark.parametrize(
+    ("lines", "rows"),
+    [
+        (["a;b\r\n", "1;x\n", "2;y\r\n"], [(1, "x"), (2, "y")]),
+        (["a,b\r\n", '1,"x\ny"\n', '2,"p\r\nq"\r\n'], [(1, "x\ny"), (2, "p\r\nq")]),
+        (["a,b\n", '1,"say ""hi"""\r\n', f'2,"{LONG}"\n'], [(1, 'say "hi"'), (2, LONG)]),
+        (["\r\n", "a,b\n", "1,\r\n", '2,""\n', '"3","z"\r\n'], [(1, None), (2, None), (3, "z")]),
+    ],
+)
+def test_lines_may_end_in_two_ways(ds: Datasets, lines: list[str], rows: list[tuple[Any, ...]], end: str) -> None:
+    text = "".join([*lines, f"9{';' if ';' in lines[0] else ','}last{end}"])
+    Path("rows.csv").write_bytes(text.encode())
+    assert ds.read_csv("rows.csv").to_list() == [*rows, (9, "last")]
+    Path("rows.csv.gz").write_bytes(gzip.compress(text.encode()))
+    assert ds.read_csv("rows.csv.gz").to_list() == [*rows, (9, "last")]
+
+
+def test_files_that_were_joined_are_read_as_their_parts(ds: Datasets) -> None:
+    lines = "".join(f"{at},x{at}\n" for at in range(MANY))
+    Path("rows.csv").write_bytes(f"a,b\n{lines}".encode() + lines.replace("\n", "\r\n").encode())
+    one = [(at, f"x{at}") for at in range(MANY)]
+    assert ds.read_csv("rows.csv").to_list() == one + one
+    Path("plain.csv").write_text("a,b\n1,y\n", encoding="utf-8")
+    assert ds.read_csv(["plain.csv", "rows.csv"]).to_list() == [(1, "y"), *one, *one]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('a,b\r\n1,"x"y\n2,z\r\n', "line 2 cannot be read: ',' expected after '\"'"),
+        ('a,b\r\n1,x\n2,"z\r\n', "line 3 cannot be read: unexpected end of data"),
+        ("a,b\r\n1,x\n2,y,OOPS\r\n", "line 3 has 3 values where the first has 2"),
+        ("a,b\r\n1,x\n" + "1,x\n" * MANY + "2,y,OOPS\r\n", rf"line {MANY + 3} has 3 values where the first has 2"),
+    ],
+)
+def test_nothing_is_dropped_where_lines_end_in_two_ways(ds: Datasets, text: str, said: str) -> None:
+    Path("rows.csv").write_bytes(text.encode())
+    with pytest.raises(ml.InvalidInput, match=said):
+        ds.read_csv("rows.csv").to_list()
+
+
+def test_a_quoted_break_is_no_end_of_a_line(ds: Datasets) -> None:
+    Path("rows.csv").write_bytes(b'a,b\r\n1,"x\ny"\r\n2,"z"w\r\n')
+    with pytest.raises(ml.InvalidInput, match="sniffing"):
+        ds.read_csv("rows.csv")
+
+
+def test_another_line_end_far_behind_is_named(ds: Datasets, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delimited, "_LOOKED", 1000)
+    Path("rows.csv").write_bytes(b"a,b\n" + b'1,"x\r\ny"\n' * MANY + b"2,z\r\n")
+    with pytest.raises(
+        ml.InvalidInput, match=rf"line {2 * MANY + 2} ends in '\\r\\n', those before it in '\\n'"
+    ) as error:
+        ds.read_csv("rows.csv").to_list()
+    assert "sed" in error.value.hint

@@ -2,6 +2,7 @@
 
 DuckDB's own guess makes every file fit, by another delimiter or by leaving out lines. Here the first line is the
 header, a delimiter is believed only when every line of the sample agrees, and a line that does not fit is an error.
+Lines may end in \\r\\n here and in \\n there, as in files that were joined.
 """
 
 from __future__ import annotations
@@ -9,12 +10,14 @@ from __future__ import annotations
 import contextlib
 import csv
 import gzip
+import io
 import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TextIO
+from typing import Any, BinaryIO, TextIO
 
 import duckdb
+import numpy as np
 
 from memlake.datasets.expressions.catalogue import connection
 from memlake.errors import InvalidInput
@@ -22,16 +25,41 @@ from memlake.errors import InvalidInput
 _DELIMITERS = (",", ";", "\t", "|")
 _ADVICE = re.compile(r"\n+(Possible|Potential) (fixes|solutions?)\b.*|\n+Try (setting|increasing)\b.*", re.I | re.S)
 _SHOWN = 100  # characters of a line
+_LONGEST = 2**31 - 1
+_LOOKED = 16 << 20  # bytes that are searched for line ends of two kinds
 _MEND = "Mend that line, or say how the file is written: read_csv(..., delimiter=';') or header=False."
 
 
-def dialect(path: str, delimiter: str | None, *, header: bool) -> dict[str, Any]:
-    """How a file is written, as options of DuckDB's reader that leave it nothing to guess but types."""
+def dialect(paths: Sequence[str], delimiter: str | None, *, header: bool) -> dict[str, Any]:
+    """How files are written, as options of DuckDB's reader that leave it nothing to guess but types."""
+    path, mixed = paths[0], list(_mixed(paths))
     known = {"header": header, "quote": '"', "escape": '"', "comment": "", "skip": _blank_lines(path)}
+    known |= {"strict_mode": False} if mixed else {}
     if delimiter is None:
         likely = ("\t",) if path.lower().endswith((".tsv", ".tsv.gz")) else _DELIMITERS
         delimiter = next((one for one in likely if _divides(path, {**known, "delim": one})), likely[0])
+    for one in paths if mixed else ():  # DuckDB, no longer strict, would drop what stands behind a quote
+        _check(one, delimiter, strict=True)
     return {**known, "delim": delimiter}
+
+
+def _mixed(paths: Sequence[str]) -> Iterator[str]:
+    """Files whose lines end in two ways, as far as one looks; what is quoted is no end of a line."""
+    left = _LOOKED
+    for path in paths:
+        with _bytes(path) as file:
+            text = file.read(left)
+        if 0 < text.count(b"\r\n") < text.count(b"\n") and _is_mixed(np.frombuffer(text, np.uint8)):
+            yield path
+        left -= len(text)
+        if left <= 0:
+            return
+
+
+def _is_mixed(signs: np.ndarray[Any, Any]) -> bool:
+    ends = np.flatnonzero((signs == ord("\n")) & (np.cumsum(signs == ord('"')) % 2 == 0))
+    returns = np.count_nonzero(signs[ends - 1] == ord("\r"))
+    return bool(0 < returns < len(ends))
 
 
 def _divides(path: str, options: Mapping[str, Any]) -> bool:
@@ -51,9 +79,13 @@ def _blank_lines(path: str) -> int:
 
 
 def _opened(path: str) -> TextIO:
+    return io.TextIOWrapper(_bytes(path), encoding="utf-8", errors="replace", newline="")
+
+
+def _bytes(path: str) -> BinaryIO:
     if path.lower().endswith(".gz"):
-        return gzip.open(path, "rt", encoding="utf-8", errors="replace", newline="")
-    return open(path, encoding="utf-8", errors="replace", newline="")
+        return gzip.open(path)  # type: ignore[return-value]
+    return open(path, "rb")
 
 
 @contextlib.contextmanager
@@ -67,26 +99,60 @@ def naming_lines(paths: Sequence[str], delimiter: str) -> Iterator[None]:
         raise
 
 
-def _check(path: str, delimiter: str) -> None:
-    with _opened(path) as file, contextlib.suppress(csv.Error):  # what Python cannot read, DuckDB has to explain
-        lines = csv.reader(file, delimiter=delimiter)
-        first = next((row for row in lines if row), [])
-        for row in lines:
-            if row and len(row) != len(first):
-                text = delimiter.join(row)[:_SHOWN]
+def _check(path: str, delimiter: str, *, strict: bool = False) -> None:
+    with _opened(path) as file, _long_values():
+        lines = csv.reader(file, delimiter=delimiter, strict=strict)
+        try:
+            _check_values(path, delimiter, lines)
+        except csv.Error as error:  # what Python cannot read, DuckDB has to explain, if it is asked
+            if strict:
                 raise InvalidInput(
-                    f"{path}: line {lines.line_num} has {len(row)} values where the first has {len(first)}, parted by "
-                    f"{delimiter!r}: {text!r}. Nothing was read.",
-                    hint=_MEND,
-                )
+                    f"{path}: line {lines.line_num} cannot be read: {error}. Nothing was read.", hint=_MEND
+                ) from error
+
+
+@contextlib.contextmanager
+def _long_values() -> Iterator[None]:
+    """Python's csv refuses values from 128 KiB on, unless told; DuckDB has its own limit."""
+    usual = csv.field_size_limit(_LONGEST)
+    try:
+        yield
+    finally:
+        csv.field_size_limit(usual)
+
+
+def _check_values(path: str, delimiter: str, lines: Any) -> None:
+    first: list[str] = next((row for row in lines if row), [])
+    for row in lines:
+        if row and len(row) != len(first):
+            text = delimiter.join(row)[:_SHOWN]
+            raise InvalidInput(
+                f"{path}: line {lines.line_num} has {len(row)} values where the first has {len(first)}, parted by "
+                f"{delimiter!r}: {text!r}. Nothing was read.",
+                hint=_MEND,
+            )
 
 
 def told(text: str) -> tuple[str, str]:
     """What DuckDB says of a file, and what to do about it: it knows other options than there are here."""
     file = re.search(r"^  file = (.*)$", text, re.M)
+    if file and "invalid state" in text and (odd := _odd_end(file[1])):
+        return odd, "Give all lines the same end, like: sed -i 's/\\r$//' FILE"
     said = _ADVICE.sub("", text).strip()
     message = f"{file[1]}: {said}" if file else said
     column = re.search(r'converting column "(.+?)"', said)
     if column:
         return message, f"Mend that line, or read the column as text: types={{{column[1]!r}: 'VARCHAR'}}."
     return message, _MEND if "CSV" in said else ""
+
+
+def _odd_end(path: str) -> str:
+    """The first line that ends otherwise than those before it, far behind what was looked at."""
+    first, inside = "", False
+    with _opened(path) as file:
+        for number, line in enumerate(file, 1):
+            inside ^= line.count('"') % 2 == 1
+            end = line[len(line.rstrip("\r\n")) :]
+            if not inside and end and end != (first := first or end):
+                return f"{path}: line {number} ends in {end!r}, those before it in {first!r}."
+    return ""

@@ -85,7 +85,7 @@ def delimited_files(
     paths: Sequence[str], delimiter: str | None, *, header: bool, types: Mapping[str, str] | None
 ) -> Source:
     """Files of values with a delimiter, written as the first of them."""
-    options = delimited.dialect(paths[0], delimiter, header=header)
+    options = delimited.dialect(paths, delimiter, header=header)
     with delimited.naming_lines(paths, options["delim"]):
         return outside("csv", paths, {**options, "types": dict(types) if types else None})
 
