@@ -86,3 +86,20 @@ def test_a_param_that_nothing_asked_for_is_said(script: Path, process: Process) 
     done = process("run", "ok.py", "-p", "rtae=1", "-p", "rate=2", cwd=script.parent)
     warned = [line for line in done.stderr.decode().splitlines() if line.startswith("warning")]
     assert warned == ["warning: nothing asked for param rtae; it had no effect. Did you mean rate?"]
+
+
+def test_params_of_a_file_that_nothing_asked_for_are_said_once(script: Path, process: Process) -> None:
+    (script.parent / "ok.py").write_text(SCRIPT.replace("raise SystemExit(3)", 'ml.param("train", {})'))
+    (script.parent / "p.toml").write_text("rtae = 1\nrate = 2\ndepth = 3\n[train]\nepochs = 4\n")
+    done = process("run", "ok.py", "--params", "p.toml", "-p", "more=1", cwd=script.parent)
+    assert [line for line in done.stderr.decode().splitlines() if line.startswith("warning")] == [
+        "warning: nothing asked for param more; it had no effect.",
+        "warning: nothing asked for these params of p.toml: rtae (did you mean rate?), depth. They had no effect.",
+    ]
+
+
+def test_a_file_of_params_for_a_script_that_asks_for_none_is_said(script: Path, process: Process) -> None:
+    (script.parent / "ok.py").write_text("print(1)")
+    (script.parent / "p.toml").write_text("rate = 2\n")
+    done = process("run", "ok.py", "--params", "p.toml", cwd=script.parent)
+    assert done.stderr.decode() == "warning: nothing asked for a param; p.toml had no effect.\n"

@@ -190,6 +190,30 @@ def test_versions_are_compared_by_params_and_metrics(repo: ml.Repo) -> None:
     assert (two["version"], two["metrics"], two["params"]) == ("1.0.1", {"f1": None}, {"rate": 2})
 
 
+ASKS = """
+import memlake as ml
+def scaled(x: int) -> float:
+    return x * ml.param("scale", 1.0)
+ml.param("train.epochs", 1)
+ml.read_values(x=list(range(100))).settings(parallel=2).map(y=scaled).save("a")
+"""
+
+
+def test_params_of_a_file_that_nothing_asked_for_are_said_when_a_program_ends(
+    repo: ml.Repo, here: Path, python: Python
+) -> None:
+    (here / "make.py").write_text(ASKS)
+    (here / "p.toml").write_text("scael = 2\nscale = 3\n[train]\nepochs = 4\n")
+    for _ in range(2):  # the second time the function is recalled
+        done = python("make.py", env={"MEMLAKE_PARAMS_FILE": "p.toml"})
+        told = [line for line in done.stderr.splitlines() if "asked" in line]
+        assert told == [
+            "warning: nothing asked for these params of p.toml: scael (did you mean scale?). They had no effect."
+        ]
+    (here / "make.py").write_text(ASKS + "1 / 0\n")
+    assert "asked" not in python("make.py", env={"MEMLAKE_PARAMS_FILE": "p.toml"}, check=False).stderr
+
+
 # -- in fingerprints ---------------------------------------------------------------------------
 
 

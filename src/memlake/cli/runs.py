@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
 import subprocess
@@ -19,6 +18,7 @@ from memlake.cli import words
 from memlake.cli.arguments import SplitCommand, after_dashes, json_option, pass_screen
 from memlake.cli.naming import pass_datasets
 from memlake.cli.screen import Screen
+from memlake.datasets import asking
 from memlake.errors import NotFound, Usage
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def run(screen: Screen, /, *, script: str, given: tuple[str, ...], file: str | N
         params = _params(given)
         code = _wait(subprocess.Popen(command, env=_environment(params, file, report)))
         told = _read(report)
-        for line in [*_told(told), *(_unasked(params, told) if code == 0 else ())]:
+        for line in [*_told(told), *(_unasked(params, file, told) if code == 0 else ())]:
             screen.note(words.clean(line))
     return code
 
@@ -83,14 +83,17 @@ def _read(report: str) -> list[dict[str, Any]]:
         return []
 
 
-def _unasked(given: Iterable[str], lines: Sequence[dict[str, Any]]) -> Iterator[str]:
+def _unasked(given: Iterable[str], file: str | None, lines: Sequence[dict[str, Any]]) -> Iterator[str]:
     """Params that were given and nothing asked for: mostly they are misspelled."""
     asked = list(dict.fromkeys(one["param"] for one in lines if "param" in one))
-    for name in given:
-        if name not in asked:
-            near = difflib.get_close_matches(name, asked, 1)
-            meant = f" Did you mean {near[0]}?" if near else ""
-            yield f"warning: nothing asked for param {name}; it had no effect.{meant}"
+    for name in asking.unasked(given, asked):
+        near = asking.nearest(name, asked)
+        yield f"warning: nothing asked for param {name}; it had no effect." + (f" Did you mean {near}?" if near else "")
+    offered = {one["offered"]: one["names"] for one in lines if "offered" in one}
+    for path, names in offered.items():
+        yield from asking.of_file(path, names, asked)
+    if file and not asked:
+        yield f"warning: nothing asked for a param; {file} had no effect."
 
 
 def _told(lines: Sequence[dict[str, Any]]) -> Iterator[str]:

@@ -113,7 +113,11 @@ def _variables() -> Iterable[str]:
 
 
 def _file(path: str) -> Mapping[str, Any]:
-    return read_file(path, Path(path).stat().st_mtime_ns if Path(path).is_file() else 0) if path else _NONE
+    if not path:
+        return _NONE
+    found = read_file(path, Path(path).stat().st_mtime_ns if Path(path).is_file() else 0)
+    process.offer(Path(path).name, found)
+    return found
 
 
 @lru_cache(maxsize=4)

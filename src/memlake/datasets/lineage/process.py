@@ -5,8 +5,11 @@ Each is written at once, so that an exception afterwards loses nothing.
 
 from __future__ import annotations
 
+import atexit
+import functools
 import json
 import os
+import sys
 import threading
 import warnings
 from collections.abc import Mapping
@@ -15,7 +18,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from memlake import config
-from memlake.datasets import saving
+from memlake.datasets import asking, saving
 from memlake.datasets.ground import Ground
 from memlake.datasets.parts.record import Version
 from memlake.errors import Error
@@ -30,6 +33,8 @@ class Noted(NamedTuple):
 _SAVED: dict[tuple[str, str, str], Noted] = {}
 _PARAMS: dict[str, dict[str, Any]] = {}  # name -> value, type, from
 _METRICS: dict[str, Any] = {}
+_ASKED: dict[str, None] = {}  # in order
+_OFFERED: dict[str, list[str]] = {}  # file -> names of the params in it
 _LOCK = threading.RLock()
 
 
@@ -56,8 +61,30 @@ def metrics() -> dict[str, Any]:
 
 
 def asked_for(name: str) -> None:
-    """That something asks for a param: `memlake run` says which ones nothing asked for."""
+    """That something asks for a param: at the end is said which ones nothing asked for."""
+    _ASKED.setdefault(name)
     _report({"param": name})
+
+
+def offer(file: str, values: Mapping[str, Any]) -> None:
+    """That a file gives these params."""
+    if file not in _OFFERED:
+        _OFFERED[file] = [name for name, value in values.items() if not isinstance(value, dict)]
+        _report({"offered": file, "names": _OFFERED[file]})
+
+
+@functools.cache
+def tell_at_end() -> None:
+    """Say what nothing asked for when this program ends; `memlake run` does so itself, for all it started."""
+    if not config.variable("RUN_REPORT"):
+        atexit.register(_say_unasked)
+
+
+def _say_unasked() -> None:
+    is_failed = hasattr(sys, "last_value")  # it may have ended before it asked
+    for file, names in () if is_failed else _OFFERED.items():
+        for line in asking.of_file(file, names, list(_ASKED)):
+            sys.stderr.write(f"{line}\n")
 
 
 def tell_param(name: str, told: Mapping[str, Any]) -> None:
@@ -96,5 +123,5 @@ def _report(told: Mapping[str, Any]) -> None:
 def forget() -> None:
     """Begin anew: a process that runs several programs in turn, as tests do."""
     with _LOCK:
-        for known in (_SAVED, _PARAMS, _METRICS):
+        for known in (_SAVED, _PARAMS, _METRICS, _ASKED, _OFFERED):
             known.clear()

@@ -141,6 +141,7 @@ def _packages(printed: Iterable[Fingerprint]) -> dict[str, str]:
 
 def _params(printed: Printed) -> dict[str, dict[str, Any]]:
     """Those this process resolved, and those its functions ask for: workers, or a run of another day, resolved them."""
+    process.tell_at_end()
     asked: dict[str, dict[str, Any]] = {}
     for _, print_ in printed:
         for name, value in print_.params.items():
