@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import warnings
 from collections.abc import Callable
@@ -13,6 +14,7 @@ import pytest
 
 import memlake as ml
 from memlake.datasets import params
+from memlake.datasets.ground import Ground
 from memlake.datasets.lineage import process
 from memlake.datasets.plans import calling
 from memlake.errors import InvalidInput, NotFound
@@ -130,6 +132,98 @@ def test_a_reused_version_gets_them_too_and_keeps_its_own(repo: ml.Repo) -> None
     [version] = data.versions("a")
     assert version.metrics == {"old": 1, "new": 2} and version.params == {"rate": 0.5}
     assert version.provenance["params"]["rate"]["from"] == "default"
+
+
+def test_a_param_asked_for_after_a_reused_save_leaves_what_an_older_run_recorded(repo: ml.Repo, typed: Set) -> None:
+    data = repo.datasets()
+    ml.param("rate", 0.1)
+    data.read_values(x=[1]).save("a", description="rows", attrs=["team:a"])
+    ml.metrics.set("f1", 0.5)
+    process.forget()
+    typed(rate="0.2")
+    ml.metrics.set("seen", 1)
+    assert data.read_values(x=[1]).save("a").reused
+    assert ml.param("rate", 0.1) == 0.2
+    ml.param("more", 1)
+    ml.metrics.set("f1", 0.9)
+    old, new = data.versions("a")
+    assert (old.params, old.metrics["f1"], old.description) == ({"rate": 0.1}, 0.5, "rows")
+    assert (new.params, new.metrics, new.attrs) == ({"rate": 0.2, "more": 1}, {"seen": 1, "f1": 0.9}, ("team:a",))
+    assert new.provenance["params"]["rate"]["from"] == "command line"
+    assert (new.content, new.manifest) == (old.content, old.manifest)
+    repo.undo()
+    assert [one.version for one in data.versions("a")] == ["1.0.0"]
+
+
+def test_a_param_of_a_version_of_this_run_is_its_own_also_when_it_was_saved_twice(repo: ml.Repo, typed: Set) -> None:
+    data = repo.datasets()
+    ml.param("rate", 0.1)
+    data.read_values(x=[1]).save("a")
+    assert data.read_values(x=[1]).save("a").reused
+    typed(rate="0.2")
+    ml.param("rate", 0.1)
+    assert [one.params for one in data.versions("a")] == [{"rate": 0.2}]
+
+
+def test_a_version_asked_for_by_number_stays_as_it_is_and_that_is_said(repo: ml.Repo, typed: Set) -> None:
+    data = repo.datasets()
+    ml.param("rate", 0.1)
+    data.read_values(x=[1]).save("a", version="1.0.0")
+    process.forget()
+    assert data.read_values(x=[1]).save("a", version="1.0.0").reused
+    typed(rate="0.2")
+    with pytest.warns(UserWarning, match="params could not be written to a@1.0.0: a@1.0.0 exists already"):
+        ml.param("rate", 0.1)
+    assert [one.params for one in data.versions("a")] == [{"rate": 0.1}]
+
+
+def test_what_is_told_in_a_transaction_is_part_of_it(repo: ml.Repo) -> None:
+    data = repo.datasets()
+    data.read_values(x=[0]).save("before")
+    commits = len(list(repo.log()))
+    with repo.transaction("both"):
+        data.read_values(x=[1]).save("a")
+        ml.metrics.set("f1", 0.5)
+        ml.param("rate", 2)
+        assert data.get("a").metrics == {"f1": 0.5}
+    assert len(list(repo.log())) == commits + 1
+    assert all((one.metrics, one.params) == ({"f1": 0.5}, {"rate": 2}) for one in data.all())
+    ml.metrics.set("f1", 0.9)
+    assert [one.metrics for one in data.all()] == [{"f1": 0.9}, {"f1": 0.9}]
+
+
+def test_what_is_told_in_a_transaction_that_fails_is_dropped_with_it(repo: ml.Repo) -> None:
+    def fail() -> None:
+        with repo.transaction("both"):
+            data.read_values(x=[1]).save("a")
+            ml.metrics.set("f1", 0.5)
+            raise ZeroDivisionError
+
+    data = repo.datasets()
+    data.read_values(x=[0]).save("before")
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert [(one.name, one.metrics) for one in data.all()] == [("before", {})]
+    data.read_values(x=[1]).save("a")
+    assert data.get("a").metrics == {"f1": 0.5}
+
+
+def test_a_metric_in_a_transaction_is_kept_while_others_commit(repo: ml.Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = repo.datasets()
+    look = Ground.head_of_branch
+
+    def moved(self: Ground) -> Any:
+        found = look(self)
+        with ml.open(repo.root) as other:
+            other.write({f"files/{os.urandom(4).hex()}": b""}, "meanwhile")
+        return found
+
+    with repo.transaction("both"):
+        data.read_values(x=[1]).save("a")
+        monkeypatch.setattr(Ground, "head_of_branch", moved)
+        ml.metrics.set("f1", 0.5)
+        monkeypatch.setattr(Ground, "head_of_branch", look)
+    assert data.get("a").metrics == {"f1": 0.5}
 
 
 def test_metrics_go_to_the_branch_of_the_save_also_after_a_switch(repo: ml.Repo) -> None:

@@ -262,7 +262,7 @@ class Datasets:
             ran = provenance.steps(chain.plan, engine, frame.rows)
             told = provenance.fields(provenance.finished(self._made(chain.plan, engine, begun, ran)))
             saved = saving.save(self.ground, wanted, frame, told)
-        process.note(self.ground, saved.version, is_new=saved.new)
+        process.note(self.ground, saved, wanted, told)
         engine.shared.progress.say(_said(saved, ran))
         if not engine.shared.progress.is_shown:
             noticing.failures(ran)
@@ -278,8 +278,9 @@ class Datasets:
         wanted = Wanted(names.check_name(name), description=f"of run {run.number} ({run.action})")
         with self.ground.parts.kept():
             frame = self.ground.parts.seal(runs.frame(self.ground, run))
-            saved = saving.save(self.ground, wanted, frame, provenance.fields(dict(run.provenance)))
-        process.note(self.ground, saved.version, is_new=saved.new)
+            told = provenance.fields(dict(run.provenance))
+            saved = saving.save(self.ground, wanted, frame, told)
+        process.note(self.ground, saved, wanted, told)
         return self.read_dataset(saved.version.spec)
 
     # -- what is shown ------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from memlake.versions.here import Here
 from memlake.versions.writing import Group, Request
 
 _ID = 7  # digits from which a number that no version has may be the id of a commit: `pets@2027` is a slip
+Changes = Mapping[str, bytes | Entry | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,7 @@ class Ground:
 
     def write(
         self,
-        changes: Mapping[str, bytes | Entry | None],
+        changes: Changes,
         message: str,
         *,
         author: Author | None = None,
@@ -94,7 +95,7 @@ class Ground:
             with contextlib.suppress(Unavailable):
                 operations.note_more(self.here, path, (self.branch, made.oid))
 
-    def _waiting(self) -> dict[str, bytes | Entry | None]:
+    def _waiting(self) -> Changes:
         """What an open transaction will write to this branch."""
         group = self.group()
         requests = [one for one in group.requests if one.branch == self.branch] if group else ()
@@ -104,13 +105,19 @@ class Ground:
 
     def entries(self, name: str, commit: Commit | None) -> dict[Semver, Entry]:
         """The versions of a dataset; at the head of the branch also those an open transaction will write."""
+        waiting = self._waiting()
+        return self._numbered(name, commit, waiting if waiting and commit == self.head_of_branch() else {})
+
+    def entries_now(self, name: str) -> dict[Semver, Entry]:
+        """The same at the head of the branch, which others may move while one looks."""
+        return self._numbered(name, self.head_of_branch(), self._waiting())
+
+    def _numbered(self, name: str, commit: Commit | None, waiting: Changes) -> dict[Semver, Entry]:
         prefix = f"{ROOM}{name}/"
         found = dict(self.here.history.scan(commit, prefix)) if commit else {}
-        waiting = self._waiting()
-        if waiting and commit == self.head_of_branch():
-            mine = {path: e for path, e in waiting.items() if path.startswith(prefix)}
-            found = {path: e for path, e in {**found, **mine}.items() if isinstance(e, Entry)}
-        return {names.exact(path.removeprefix(prefix)): entry for path, entry in found.items()}
+        mine = {path: e for path, e in waiting.items() if path.startswith(prefix)}
+        kept = {path: e for path, e in {**found, **mine}.items() if isinstance(e, Entry)}
+        return {names.exact(path.removeprefix(prefix)): entry for path, entry in kept.items()}
 
     def all(self, commit: Commit | None = None, *, deleted: bool = False) -> Iterator[Version]:
         """Every version of every dataset, by name and number."""

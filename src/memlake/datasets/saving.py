@@ -88,7 +88,7 @@ def _save_once(
     entries = ground.entries(wanted.name, ground.head_of_branch())
     newest = ground.read_kept(entries[max(entries)]) if entries else None
     same = _same(ground, wanted, entries, content)
-    same = None if same is not None and _is_other(same.params, told.get("params", {})) else same
+    same = None if same is not None and is_other(same.params, told.get("params", {})) else same
     if same is not None:
         return Saved(_edited(ground, same, wanted, told), False), None
     number = _number(wanted, list(entries))
@@ -119,7 +119,7 @@ def _same(ground: Ground, wanted: Wanted, entries: Mapping[Semver, Entry], conte
     return found if found is not None and found.content == content and not found.deleted else None
 
 
-def _is_other(recorded: Mapping[str, Any], told: Mapping[str, Any]) -> bool:
+def is_other(recorded: Mapping[str, Any], told: Mapping[str, Any]) -> bool:
     """Whether rows were made by another configuration: it gets a version of its own, which shares the rows."""
     plain = json.loads(json.dumps(dict(told), default=str))
     return any(name in recorded and recorded[name] != value for name, value in plain.items())
@@ -177,7 +177,7 @@ def edit(
     """Change what a record says of its rows. Others may edit it at the same time: theirs stays."""
     ground = ground.fixed()
     for attempt in range(_TRIES):
-        entry = ground.entries(version.name, ground.head_of_branch()).get(version.semver)
+        entry = _entry(ground, version)
         if entry is None:
             return version
         current = ground.read(entry)
@@ -193,6 +193,16 @@ def edit(
         except (Conflict, Nothing):
             time.sleep(_PAUSE * min(attempt, 10))
     raise Conflict(f"{version.spec} is changed by others all the time. Nothing was changed.")
+
+
+def _entry(ground: Ground, version: Version) -> Entry | None:
+    return ground.entries_now(version.name).get(version.semver)
+
+
+def recorded(ground: Ground, version: Version) -> Version:
+    """A version as its branch has it now."""
+    entry = _entry(ground, version)
+    return version if entry is None else ground.read(entry)
 
 
 def _of_params(told: Mapping[str, Any]) -> Mapping[str, Any] | None:

@@ -21,6 +21,7 @@ from memlake import config
 from memlake.datasets import asking, saving
 from memlake.datasets.ground import Ground
 from memlake.datasets.parts.record import Version
+from memlake.datasets.saving import Saved, Wanted
 from memlake.errors import Error
 
 
@@ -28,6 +29,8 @@ class Noted(NamedTuple):
     ground: Ground
     version: Version
     process: int  # a forked child has these too, but not the connections to write through
+    wanted: Wanted
+    told: Mapping[str, Any] | None  # how its rows were made this time, where the version is of an older run
 
 
 _SAVED: dict[tuple[str, str, str], Noted] = {}
@@ -38,12 +41,19 @@ _OFFERED: dict[str, list[str]] = {}  # file -> names of the params in it
 _LOCK = threading.RLock()
 
 
-def note(ground: Ground, version: Version, *, is_new: bool) -> None:
+def note(ground: Ground, saved: Saved, wanted: Wanted, told: Mapping[str, Any]) -> None:
     """Remember a version that was saved, or found to be the same already."""
-    _report({"saved": version.spec, "rows": version.rows, "new": is_new})
+    version = saved.version
+    _report({"saved": version.spec, "rows": version.rows, "new": saved.new})
     with _LOCK:
         on = replace(ground, named_branch=ground.branch)  # a switch elsewhere does not redirect what is told later
-        _SAVED[str(on.folder), on.branch, version.spec] = Noted(on, version, os.getpid())
+        key = _key(on, version)
+        is_ours = saved.new or (key in _SAVED and _SAVED[key].told is None)
+        _SAVED[key] = Noted(on, version, os.getpid(), wanted, None if is_ours else told)
+
+
+def _key(ground: Ground, version: Version) -> tuple[str, str, str]:
+    return str(ground.folder), ground.branch, version.spec
 
 
 def params() -> dict[str, dict[str, Any]]:
@@ -108,9 +118,31 @@ def _tell(field: str, values: Mapping[str, Any], details: Mapping[str, Any] | No
         if noted.process != os.getpid():
             continue
         try:
-            saving.merge_into(noted.ground, noted.version, field, values, details)
+            if details and _is_of_other_params(noted, values):
+                _save_apart(noted)
+            else:
+                saving.merge_into(noted.ground, noted.version, field, values, details)
         except Error as error:  # the script goes on: it is what is measured that matters to it
             warnings.warn(f"{field} could not be written to {noted.version.spec}: {error}", stacklevel=5)
+
+
+def _is_of_other_params(noted: Noted, values: Mapping[str, Any]) -> bool:
+    """Whether an older run made this version with other values than these."""
+    return noted.told is not None and saving.is_other(saving.recorded(noted.ground, noted.version).params, values)
+
+
+def _save_apart(noted: Noted) -> None:
+    """A version of this run's own, which shares the rows: what an older run recorded stays."""
+    assert noted.told is not None
+    params = {**noted.told["provenance"]["params"], **_PARAMS}
+    told = {
+        "provenance": {**noted.told["provenance"], "params": params},
+        "params": {name: one["value"] for name, one in params.items()},
+        "metrics": dict(_METRICS),
+    }
+    saved = saving.save(noted.ground, noted.wanted, noted.ground.frame(noted.version), told)
+    del _SAVED[_key(noted.ground, noted.version)]
+    note(noted.ground, saved, noted.wanted, told)
 
 
 def _report(told: Mapping[str, Any]) -> None:
