@@ -51,6 +51,11 @@ def test_nothing_or_one_is_in_process(parallel: int | None) -> None:
     assert type(choose(parallel)) is type(serial())
 
 
+@pytest.mark.parametrize(("parallel", "workers"), [(None, 1), (1, 1), (3, 3), (True, cores())])
+def test_apart_is_never_in_process(parallel: int | None, workers: int) -> None:
+    assert choose(parallel, apart=True) is pool(workers)
+
+
 def test_true_and_minus_one_are_a_worker_for_each_core() -> None:
     many = cores() > 1
     assert choose(True).workers == choose(-1).workers == cores()

@@ -18,7 +18,7 @@ import psutil
 import pyarrow as pa
 import pytest
 
-from memlake.datasets.executors import pool, serial
+from memlake.datasets.executors import Lost, pool, serial
 from memlake.datasets.executors.frames import pack
 from memlake.errors import Error, InvalidInput, Unavailable
 
@@ -284,10 +284,25 @@ def test_an_item_that_kills_every_worker_is_given_up_and_the_others_are_kept(num
         return item
 
     kept: dict[int, float] = {}
-    with pytest.raises(Unavailable, match=rf"killed by {signal.Signals(number).name} at item 3, 3 times") as raised:
+    with pytest.raises(Unavailable, match=rf"killed by {signal.Signals(number).name} at item 3, 2 times") as raised:
         kept.update(pool(2).map(die, range(8)))
     assert hint in raised.value.hint
     assert {0, 1, 2} <= kept.keys() and 3 not in kept
+
+
+class Bearing:
+    """Work that goes on where workers die of an item."""
+
+    bears_loss = True
+
+    def __call__(self, item: int) -> int:
+        return os._exit(7) if item == 3 else item
+
+
+def test_work_that_bears_it_is_told_what_was_lost_and_goes_on() -> None:
+    found = dict(pool(2).map(Bearing(), range(8)))
+    assert found.pop(3) == Lost("ended with exit code 7")
+    assert found == {item: item for item in range(8) if item != 3}
 
 
 def test_workers_that_died_while_idle_are_replaced_and_are_not_the_items_fault() -> None:

@@ -76,6 +76,14 @@ try:
     list(on_ray.map(lambda item: 1 / item, [1, 0]))
 except ZeroDivisionError as error:
     told["error"] = error.__notes__[0]
+class Bearing:
+    bears_loss = True
+    def __call__(self, item):
+        return os._exit(7) if item == 1 else item
+class Bearing_opened(Bearing):
+    open = close = lambda self: None
+for work in (Bearing, Bearing_opened):
+    told[work.__name__] = [str(result) for _, result in sorted(on_ray.map(work(), range(3)), key=lambda one: one[0])]
 library.shutdown()
 cluster.shutdown()
 print(json.dumps(told))
@@ -135,6 +143,9 @@ def test_every_item_is_yielded_once_although_a_node_was_lost() -> None:
         check(told["actors"])
         assert {times for *_, times in told["actors"]["found"]} == {1}, "opened once in each actor"
         assert "In a worker process" in told["error"] and "ZeroDivisionError" in told["error"]
+        for name in ("Bearing", "Bearing_opened"):
+            first, lost, last = told[name]
+            assert (first, last) == ("0", "2") and lost.startswith("Lost(how='was lost by Ray (")
         assert wait_until_gone(mark, 20) == []
 
 

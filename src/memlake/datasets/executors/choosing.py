@@ -19,13 +19,16 @@ MARGIN = 1.5  # what is gained must be this much more than what it costs: both a
 BYTES_A_SECOND = 1e9  # through a pipe, there and back
 
 
-def choose(parallel: int | bool | None = None, engine: str | None = None) -> Executor:
+def choose(parallel: int | bool | None = None, engine: str | None = None, *, apart: bool = False) -> Executor:
     """`parallel`: how many workers; True or -1: one for each core; None or 1: in process. `engine`: local or ray.
 
-    A local pool is used only where it gains time; see `auto`. An engine asked for by name is used.
+    A local pool is used only where it gains time; see `auto`. An engine asked for by name is used. `apart`: in no
+    case in this process, for work that ends the process it is in.
     """
     n = _workers(parallel)
     if engine in (None, "local"):
+        if apart:
+            return pool(cores() if n == 0 else n or 1)
         return serial() if n in (None, 1) else Auto(pool(n or cores()))
     if engine == "ray" or engine.startswith("ray://"):
         # One is what settings say when nobody asked for a number: whoever asks for a cluster means all of it.

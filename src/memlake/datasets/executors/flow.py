@@ -15,7 +15,8 @@ class Executor(Protocol):
 
     `map` yields (index of the item, result) in any order. Items are pulled as there is room, so that few are in memory
     at once. When `work` has `open()`, each worker calls it before its first item, and `close()` after its last.
-    An item may be done more than once (a worker died, a node was lost); its result is yielded once.
+    An item may be done more than once (a worker died, a node was lost); its result is yielded once. When workers die
+    of it time and again that is a failure, or for work whose `bears_loss` is true a Lost in place of its result.
     """
 
     @property
@@ -36,6 +37,13 @@ class Failure:
     """In place of a result: what the work raised."""
 
     error: BaseException
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """In place of a result, for work that bears it: every worker that was given the item died; `how` the last did."""
+
+    how: str
 
 
 class Channel(Protocol):

@@ -14,19 +14,22 @@ from memlake.errors import Error
 
 
 class Job:
-    """The work of one `map` in this process: unpickled and opened at the first item, so its errors are the item's."""
+    """The work of one `map` in this process: unpickled and opened at the first item at the latest."""
 
     def __init__(self, blob: Blob) -> None:
         self._blob = blob
         self._work: Any = None
         self._opened = False
 
-    def run(self, item: Any) -> Any:
+    def open(self) -> None:
         if self._work is None:
             self._work = unpack(*self._blob)
         if not self._opened:
             getattr(self._work, "open", _nothing)()
             self._opened = True
+
+    def run(self, item: Any) -> Any:
+        self.open()
         return self._work(item)
 
     def close(self) -> None:

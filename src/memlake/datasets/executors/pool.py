@@ -10,13 +10,14 @@ from functools import cache
 from typing import Any
 
 from memlake.datasets.executors.crew import Crew
-from memlake.datasets.executors.flow import Failure, Work, flow
+from memlake.datasets.executors.flow import Failure, Lost, Work, flow
 from memlake.datasets.executors.processes import Died, Worker
 from memlake.datasets.executors.sending import EMPTY, Blob, blob_of
 from memlake.errors import InvalidInput, Unavailable
 
-TRIES = 3
+TRIES = 2  # one death may be anybody's doing: the item is to blame when it kills twice
 COLD_SECONDS, WARM_SECONDS = 0.6, 0.02  # until a worker runs its first item: Python and pyarrow are imported, or were
+_OPENING = "while the work was opened"
 FINISH_SECONDS, STOP_SECONDS = 0.1, 1.0  # a cancelled item may end by itself, then by KeyboardInterrupt
 
 
@@ -65,7 +66,7 @@ class Pool:
             self._warming.release()
 
     def map(self, work: Work, items: Iterable[Any]) -> Iterator[tuple[int, Any]]:
-        return flow(_Job(self, blob_of(work)), items)
+        return flow(_Job(self, blob_of(work), bears_loss=getattr(work, "bears_loss", False)), items)
 
     def hire(self) -> Worker:
         """A worker nobody uses, or a new one."""
@@ -87,9 +88,9 @@ class Pool:
 class _Job(Crew):
     """One `map`: a thread for each worker asks it item by item."""
 
-    def __init__(self, pool: Pool, blob: Blob) -> None:
+    def __init__(self, pool: Pool, blob: Blob, *, bears_loss: bool) -> None:
         super().__init__(pool.workers)
-        self._pool, self._blob = pool, blob
+        self._pool, self._blob, self._bears_loss = pool, blob, bears_loss
         self._hired: dict[threading.Thread, Worker] = {}
         self._cancelled = False
         self._closing_failure: BaseException | None = None
@@ -116,15 +117,21 @@ class _Job(Crew):
 
     def outcome(self, index: int, item: Any) -> Any:
         """The result of an item, tried again on a new worker when one dies of it."""
+        deaths = {_OPENING: 0, (at_item := f"at item {index}"): 0}
         try:
-            for tried in range(1, TRIES + 1):
+            while True:
+                stage = _OPENING  # what dies of that is no item's fault
                 try:
-                    answer, result = self._worker().ask("item", item)
+                    worker = self._worker()
+                    stage = at_item
+                    answer, result = worker.ask("item", item)
                     return result if answer == "done" else Failure(result)
                 except Died as died:
                     self._hired.pop(threading.current_thread(), None)
-                    if tried == TRIES or self._cancelled:
-                        return Failure(_gave_up(index, died))
+                    deaths[stage] += 1
+                    if deaths[stage] == TRIES or self._cancelled:
+                        bears = self._bears_loss and stage == at_item
+                        return Lost(died.how) if bears else Failure(_gave_up(stage, died))
         except BaseException as error:  # noqa: BLE001 - pickling runs the user's code; raised in the caller's thread
             return Failure(error)
 
@@ -141,7 +148,7 @@ class _Job(Crew):
         self._pool.let_go(worker)
 
     def _worker(self) -> Worker:
-        """The worker of this thread, with the work in it."""
+        """The worker of this thread, with the work opened in it."""
         thread = threading.current_thread()
         while thread not in self._hired:
             if self._cancelled:
@@ -150,6 +157,7 @@ class _Job(Crew):
             was_idle = worker.is_up
             try:
                 if worker.ready(self._blob):
+                    self._open(worker)
                     break
                 worker.end()
             except Died:
@@ -158,11 +166,16 @@ class _Job(Crew):
             del self._hired[thread]
         return self._hired[thread]
 
+    def _open(self, worker: Worker) -> None:
+        answer, result = worker.ask("open", None)
+        if answer == "failed":
+            raise result
 
-def _gave_up(index: int, died: Died) -> Unavailable:
+
+def _gave_up(stage: str, died: Died) -> Unavailable:
     memory = "SIGKILL" in died.how
     return Unavailable(
-        f"The worker process {died.how} at item {index}, {TRIES} times, each time a new process. "
+        f"The worker process {died.how} {stage}, {TRIES} times, each time a new process. "
         "The results of the other items were kept.",
         hint="the system kills processes when memory is short: use fewer workers or smaller batches"
         if memory

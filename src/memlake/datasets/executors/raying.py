@@ -12,7 +12,7 @@ from uuid import uuid4
 
 import numpy as np
 
-from memlake.datasets.executors.flow import Failure, Work, flow
+from memlake.datasets.executors.flow import Failure, Lost, Work, flow
 from memlake.datasets.executors.frames import pack, unpack
 from memlake.datasets.executors.jobs import Job, attempt
 from memlake.datasets.executors.sending import Blob, blob_of
@@ -53,7 +53,9 @@ class Ray:
     def map(self, work: Work, items: Iterable[Any]) -> Iterator[tuple[int, Any]]:
         blob, library = blob_of(work), self._connected()
         channel = _Actors if hasattr(work, "open") else _Tasks
-        return flow(channel(library, blob, self.workers, self._options), items)
+        flowing = channel(library, blob, self.workers, self._options)
+        flowing.bears_loss = getattr(work, "bears_loss", False)
+        return flow(flowing, items)
 
     def _connected(self) -> Any:
         library = _library()
@@ -127,7 +129,7 @@ def _outcome(shipped: Shipped) -> Any:
     return result if answer == "done" else Failure(result)
 
 
-def _lost(library: Any, index: int, error: Exception) -> Failure:
+def _lost(library: Any, index: int, error: Exception, *, bears_loss: bool) -> Failure | Lost:
     kept = "The results of the other items were kept."
     if isinstance(error, library.exceptions.RayTaskError):  # the work's own errors are answers: this one is of us there
         return Failure(
@@ -136,9 +138,12 @@ def _lost(library: Any, index: int, error: Exception) -> Failure:
                 hint="memlake and your modules must be on every node: installed, or by ray.init(runtime_env=...)",
             )
         )
+    how = f"{type(error).__name__}: {str(error).splitlines()[0]}"
+    if bears_loss:
+        return Lost(f"was lost by Ray ({how})")
     return Failure(
         Unavailable(
-            f"Ray lost item {index}, {TRIES} times: {type(error).__name__}: {str(error).splitlines()[0]}\n{kept}",
+            f"Ray lost item {index}, {TRIES} times: {how}\n{kept}",
             hint="nodes or their memory are short: give each worker more (memory=, num_cpus=) or use smaller batches",
         )
     )
@@ -146,6 +151,8 @@ def _lost(library: Any, index: int, error: Exception) -> Failure:
 
 class _Tasks:
     """A Ray task for each item. Ray itself runs one again when its node or process is lost."""
+
+    bears_loss = False
 
     def __init__(self, library: Any, blob: Blob, workers: int, options: dict[str, Any]) -> None:
         self.limit = 2 * workers
@@ -163,7 +170,7 @@ class _Tasks:
         try:
             return [(index, _outcome(self._ray.get(done)))]
         except self._ray.exceptions.RayError as error:
-            return [(index, _lost(self._ray, index, error))]
+            return [(index, _lost(self._ray, index, error, bears_loss=self.bears_loss))]
 
     def drop(self) -> int:
         return 0  # which of them have begun only Ray knows: they are few
@@ -188,11 +195,14 @@ class _Actors:
     Not left to Ray's restarts: an actor for which there is no room any more would keep the items it was given for ever.
     """
 
+    bears_loss = False
+
     def __init__(self, library: Any, blob: Blob, workers: int, options: dict[str, Any]) -> None:
         self.limit = 2 * workers
         self._ray, self._blob = library, library.put(blob)
         self._actor = library.remote(_Actor).options(**options)
-        self._load: dict[Any, int] = {}  # actors that answered, and how many items each has
+        self._load: dict[Any, list[int]] = {}  # actors that answered, and the items each has, in turn
+        self._unbegun: set[int] = set()  # items that waited for an actor when it was lost
         self._waiting: deque[_Sent] = deque()
         self._sent: dict[Any, _Sent] = {}
         for _ in range(workers):
@@ -231,11 +241,11 @@ class _Actors:
 
     def _hand_out(self) -> None:
         while self._waiting and self._load:
-            actor = min(self._load, key=self._load.__getitem__)
-            if self._load[actor] == 2:  # one under way and one waiting
+            actor = min(self._load, key=lambda one: len(self._load[one]))
+            if len(self._load[actor]) == 2:  # one under way and one waiting
                 return
             sent = self._waiting.popleft()
-            self._load[actor] += 1
+            self._load[actor].append(sent.number)
             self._sent[actor.run.remote(sent.item)] = sent._replace(actor=actor, tries=sent.tries + 1)
 
     def _answer(self, done: Any, sent: _Sent) -> tuple[Any] | None:
@@ -243,17 +253,22 @@ class _Actors:
         try:
             shipped = self._ray.get(done)
         except self._ray.exceptions.RayError as error:
-            if self._load.pop(sent.actor, None) is not None or sent.number < 0:
+            had = self._load.pop(sent.actor, None)
+            self._unbegun.update((had or ())[1:])
+            if had is not None or sent.number < 0:
                 self._found_one()
             if sent.number < 0:
                 return None
+            if sent.number in self._unbegun:  # not its fault
+                self._unbegun.remove(sent.number)
+                sent = sent._replace(tries=sent.tries - 1)
             if sent.tries < TRIES:
                 self._waiting.appendleft(sent)
                 return None
-            return (_lost(self._ray, sent.number, error),)
+            return (_lost(self._ray, sent.number, error, bears_loss=self.bears_loss),)
         if sent.number < 0:
-            self._load[sent.actor] = 0
+            self._load[sent.actor] = []
             return None
         if sent.actor in self._load:
-            self._load[sent.actor] -= 1
+            self._load[sent.actor].remove(sent.number)
         return (_outcome(shipped),)

@@ -47,6 +47,8 @@ def serve(inward: int, outward: int) -> None:
                 _settle(path, arguments, folder, environment)
                 job = Job(blob)
                 send(outward, ("ready", None))
+            case "open", _:
+                _reply(outward, attempt(job.open))
             case "item", item:
                 _reply(outward, attempt(job.run, item))
                 del item  # it may be large, and the next is long in coming

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,72 +18,19 @@ from memlake.datasets.parts.frames import Fragment, Frame
 from memlake.datasets.plans import aligned, answers
 from memlake.datasets.plans.answers import Answer
 from memlake.datasets.plans.engine import Engine, Ran
+from memlake.datasets.plans.items import Array, Item, Pace, Paced, Shard, cut, pulled
 from memlake.datasets.plans.plan import Call
 from memlake.datasets.plans.running import ROWS, Done, Failed, Work
+from memlake.datasets.plans.suspects import Suspects
 from memlake.datasets.recall.fingerprint import Fingerprint, Opaque, fingerprint
 from memlake.datasets.recall.recall import DEAR, KEY, Known
 from memlake.datasets.settings import Settings
 from memlake.errors import RowFailed
 
 _WORTH = 0.05  # seconds: what ran longer is sealed and remembered
-_ITEM = 0.25  # seconds an item of work should take
-_FIRST, _MOST = 32, 16_384  # rows of the first item, and of any
 _SOON, _FLUSH = 0.1, 1.0  # seconds of work a kill may cost: a quarter of what was done, within these
 _KEYED = 2e-6  # seconds a row's key costs: no shard gets keys before functions took as long
-Array = np.ndarray[Any, Any]
 _WARNED: set[tuple[str, str]] = set()
-
-
-@dataclass
-class Shard:
-    """A fragment a function is to run over: its rows, which of them are answered, and the answers so far."""
-
-    index: int
-    fragment: Fragment
-    key: str
-    table: pa.Table
-    keys: Array | None
-    found: Array  # for each row the row of Known that answers it, or -1
-    todo: Array
-    done: list[tuple[Array, Done]] = field(default_factory=list)
-    left: int = 0
-
-
-@dataclass
-class Pace:
-    """How many rows an item of work should have, from what rows have cost so far."""
-
-    rows: int = 0
-    seconds: float = 0.0
-    total: int = 0
-
-    def left(self) -> float:
-        """Seconds of work that are probably left."""
-        return max(self.total - self.rows, 0) * self.cost
-
-    def add(self, rows: int, seconds: float) -> None:
-        self.rows += rows
-        self.seconds += seconds
-
-    @property
-    def cost(self) -> float:
-        return self.seconds / self.rows if self.rows else 0.0
-
-    def next(self) -> int:
-        return _FIRST if not self.rows else int(min(max(_ITEM / max(self.cost, 1e-9), 1), _MOST))
-
-
-class _Items:
-    """Items of work, pulled as they are needed, and how much work they still are."""
-
-    def __init__(self, items: Iterator[pa.Table], pace: Pace) -> None:
-        self._items, self._pace = items, pace
-
-    def __iter__(self) -> Iterator[pa.Table]:
-        return self._items
-
-    def seconds_left(self) -> float:
-        return self._pace.left()
 
 
 class Calling:
@@ -103,6 +48,7 @@ class Calling:
         self.pace, self.recalled, self.failures = Pace(), 0, 0
         self.waiting: list[tuple[Array, pa.Table]] = []
         self.pieces: set[int] = set()
+        self.last: list[Item] = []  # what killed workers in earlier runs
         self.begun = self.flushed = time.monotonic()
 
     def run(self) -> Frame:
@@ -153,24 +99,11 @@ class Calling:
     def _computed(self, todo: Sequence[int]) -> Iterator[tuple[int, Answer]]:
         known = self.engine.recall.known(self.function) if self.recalls and self.call.binds else None
         self.pieces = set(known.pieces) if known else set()
-        total = sum(self.frame.fragments[i].visible for i in todo)
-        items: dict[int, tuple[Shard, Array]] = {}
-
-        def work() -> Iterator[pa.Table]:
-            for index in todo:
-                shard = self._shard(index, known)
-                for rows in self._cuts(shard.todo):
-                    items[next(numbers)] = (shard, rows)
-                    yield shard.table.take(pa.array(rows)) if len(rows) < len(shard.table) else shard.table
-                if not len(shard.todo):  # every row was known
-                    finished.append(shard)
-
-        numbers, finished = itertools.count(), list[Shard]()
-        self.pace.total = total
-        executor = executors.choose(self.settings.parallel or True, self.settings.engine)
-        with self.told.progress(self.call.name, total) as progress, self._flushing():
-            for number, done in executor.map(self._work(), _Items(work(), self.pace)):
-                shard, rows = items.pop(number)
+        self.suspects, self.work = Suspects(self.engine.recall, self.function), self._work()
+        finished: list[Shard] = []
+        self.pace.total = sum(self.frame.fragments[i].visible for i in todo)
+        with self.told.progress(self.call.name, self.pace.total) as progress, self._flushing():
+            for shard, rows, done in self._answers(self._items(todo, known, finished)):
                 self._take(shard, rows, done)
                 progress(len(rows))
                 if not shard.left:
@@ -183,6 +116,63 @@ class Calling:
             yield one.index, self._finished(one, known)
         if self.remembers and not self.failures:
             self.engine.recall.drop_pieces(self.pieces)
+
+    def _items(self, todo: Sequence[int], known: Known | None, finished: list[Shard]) -> Iterator[Item]:
+        for index in todo:
+            shard = self._shard(index, known)
+            for rows in self._cuts(self._unsuspected(shard)):
+                yield shard, rows
+            if not len(shard.todo):  # every row was known
+                finished.append(shard)
+
+    def _unsuspected(self, shard: Shard) -> Array:
+        """The rows to run but for those that cost workers in earlier runs: they come last."""
+        if not self.suspects:
+            return shard.todo
+        suspected = self.suspects.among(self._keys(shard, shard.todo))
+        if suspected.any():
+            self.last.append((shard, shard.todo[suspected]))
+        return shard.todo[~suspected]
+
+    def _answers(self, items: Iterator[Item]) -> Iterator[tuple[Shard, Array, Done]]:
+        """Once an item has cost workers, no other is begun until its rows were run, each alone."""
+        lost: list[Item] | None = None
+        while lost is None or lost:
+            lost = []
+            for shard, rows, done in self._mapped(pulled(items, until=lost), self.settings.parallel or True):
+                if isinstance(done, executors.Lost):
+                    lost.append((shard, rows))
+                    self.suspects.add(self._keys(shard, rows))
+                else:
+                    yield shard, rows, done
+            yield from self._alone(lost)
+        yield from self._alone(self.last)
+
+    def _alone(self, items: Sequence[Item]) -> Iterator[tuple[Shard, Array, Done]]:
+        """Each row, or batch, by itself and never in this process: one that kills its worker there has failed."""
+        each = cut(items, self.settings.batch_size if self.call.kind == "batch_map" else 1)
+        for shard, rows, done in self._mapped(iter(each), 1) if each else ():
+            if isinstance(done, executors.Lost):
+                self.suspects.blame(self._keys(shard, rows))
+                if self.settings.on_error == "raise":  # those not yet run may go with others the next time
+                    self.suspects.settle()
+                yield shard, rows, self.work.lost(len(rows), done.how)
+            else:
+                self.suspects.answered(self._keys(shard, rows))
+                yield shard, rows, done
+        self.suspects.settle()
+
+    def _mapped(self, items: Iterator[Item], parallel: int) -> Iterator[tuple[Shard, Array, Done | executors.Lost]]:
+        under_way: dict[int, Item] = {}
+
+        def tables() -> Iterator[pa.Table]:
+            for number, (shard, rows) in enumerate(items):
+                under_way[number] = shard, rows
+                yield shard.rows(rows)
+
+        executor = executors.choose(parallel, self.settings.engine, apart=bool(self.suspects))
+        for number, done in executor.map(self.work, Paced(tables(), self.pace)):
+            yield *under_way.pop(number), done
 
     @contextlib.contextmanager
     def _flushing(self) -> Iterator[None]:
@@ -212,8 +202,15 @@ class Calling:
         self.recalled += table.num_rows - len(todo)
         return Shard(index, fragment, self._key(fragment), table, keys, found, todo, left=len(todo))
 
+    def _keys(self, shard: Shard, rows: Array) -> Array:
+        if shard.keys is None:
+            shard.keys = self._row_keys(shard.table)
+        return shard.keys[rows]
+
     def _row_keys(self, table: pa.Table) -> Array:
         """128 bits for each row, of what the function reads of it."""
+        if not table.num_columns:
+            return np.zeros(table.num_rows, KEY)
         name = self.engine.register(table)
         told = ", ".join(f"c{i} := {quoted(column)}" for i, column in enumerate(table.column_names))
         sql = (
@@ -248,11 +245,10 @@ class Calling:
             return
         if shard.keys is None and self.pace.seconds < _KEYED * len(shard.table):  # a slow start is not yet a dear row
             return
-        if shard.keys is None:
-            shard.keys = self._row_keys(shard.table)
+        keys = self._keys(shard, rows)
         good = np.ones(len(rows), bool)
         good[[one.row for one in done.failed]] = False
-        self.waiting.append((shard.keys[rows[good]], done.table.filter(pa.array(good))))
+        self.waiting.append((keys[good], done.table.filter(pa.array(good))))
         self._flush()
 
     def _flush(self, *, force: bool = False) -> None:
@@ -267,14 +263,22 @@ class Calling:
     def _error(self, shard: Shard, rows: Array, failed: Failed) -> RowFailed:
         row = shard.table.slice(int(rows[failed.row]), 1).to_pylist()[0]
         told = ", ".join(f"{name}={_brief(value)}" for name, value in row.items())
-        where = "the batch that begins with" if self.call.kind == "batch_map" else "the row with"
+        batch = "the batch that begins with " if self.call.kind == "batch_map" else ""
+        where, cure = batch or "the row with ", "Mend the function"
+        if failed.killed:
+            where = f"{batch}row {self._number(shard, int(rows[failed.row]))}, with "
+            cure = "Let it need less memory" if "SIGKILL" in failed.text else f"{cure}, which ends the process it is in"
         error = RowFailed(
-            f"{self.call.kind} {', '.join(f.name for f in self.call.made)}: {self.call.name}() failed on {where} "
+            f"{self.call.kind} {', '.join(f.name for f in self.call.made)}: {self.call.name}() failed on {where}"
             f"{told}:\n{failed.trace}{failed.text}\nNothing was saved; finished rows are remembered.",
-            hint="Mend the function, or go on without such rows: settings(on_error='skip') or on_error='column'.",
+            hint=f"{cure}, or go on without such rows: settings(on_error='skip') or on_error='column'.",
         )
         error.__cause__ = failed.error
         return error
+
+    def _number(self, shard: Shard, row: int) -> int:
+        """The place of a row in the whole, counted from 0."""
+        return row + sum(fragment.visible for fragment in self.frame.fragments[: shard.index])
 
     # -- what came of it ----------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -35,6 +35,7 @@ class Failed(NamedTuple):
     text: str
     trace: str = ""
     error: Exception | None = None
+    killed: bool = False  # it raised nothing: the process it ran in died
 
 
 class Done(NamedTuple):
@@ -59,6 +60,7 @@ class Work:
     access: Mapping[str, storages.Access] = field(default_factory=dict)
     cache: tuple[Path, int] | None = None  # where remote bytes are kept, and how many
     given: dict[str, Any] | None = None  # what setup made, in this process
+    bears_loss: ClassVar = True  # rows of which workers die are told by name: see Calling
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "given": None}
@@ -88,6 +90,13 @@ class Work:
         begun = time.perf_counter()
         values, failed = self._batches(batch) if self.kind == "batch_map" else self._rows(batch)
         return Done(self._table(values), failed, time.perf_counter() - begun)
+
+    def lost(self, rows: int, how: str) -> Done:
+        """Rows of which their worker died, as rows that failed."""
+        nothing: list[Any] = [None] * rows
+        values = [[nothing] * len(self.made)] if self.kind == "batch_map" else nothing
+        text = f"its worker process {how}, each time it was run alone"
+        return Done(self._table(values), tuple(Failed(i, text, killed=True) for i in range(rows)), 0.0)
 
     # -- rows ---------------------------------------------------------------------------------
 

@@ -164,6 +164,23 @@ class Recall:
             if data is not None:
                 yield row[0], row[2], pa.ipc.open_stream(data).read_all()
 
+    # -- suspects: rows whose worker died -----------------------------------------------------
+
+    def suspects(self, function: str) -> np.ndarray[Any, Any]:
+        """The keys of rows this function must not be run on but alone, in a process of its own."""
+        found = self._rows("SELECT row_key FROM suspect WHERE function = ?", (bytes.fromhex(function),))
+        return np.frombuffer(b"".join(key for (key,) in found if len(key) == KEY.itemsize), KEY)
+
+    def suspect(self, function: str, keys: np.ndarray[Any, Any]) -> None:
+        sql = "INSERT OR IGNORE INTO suspect(row_key, function) SELECT value, ?2 FROM carray(?1)"
+        self._run(sql, (array(_each(keys)), bytes.fromhex(function)))
+
+    def clear(self, function: str, keys: np.ndarray[Any, Any]) -> None:
+        """Suspect these rows no more."""
+        sql = "DELETE FROM suspect WHERE row_key IN carray(?1) AND function = ?2"
+        if len(keys):
+            self._run(sql, (array(_each(keys)), bytes.fromhex(function)))
+
     # -- listings -----------------------------------------------------------------------------
 
     def listing(self, uri: str) -> tuple[Frame, int, float] | None:
@@ -303,6 +320,12 @@ def _sum(*parts: bytes | None) -> bytes:
 
 
 KEY = np.dtype("S16")  # of a row: sorts and compares as bytes
+
+
+def _each(keys: np.ndarray[Any, Any]) -> tuple[bytes, ...]:
+    """Keys one by one; NumPy's own bytes would lose the zeros at their end."""
+    packed = keys.tobytes()
+    return tuple(packed[at : at + KEY.itemsize] for at in range(0, len(packed), KEY.itemsize))
 
 
 def _packed(frame: Frame) -> bytes:

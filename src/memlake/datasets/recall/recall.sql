@@ -7,6 +7,8 @@ CREATE INDEX IF NOT EXISTS shard_function ON shard(function) WHERE row_keys NOT 
 CREATE TABLE IF NOT EXISTS piece(
   id INTEGER PRIMARY KEY, function BLOB NOT NULL, row_keys BLOB NOT NULL, data BLOB NOT NULL, made INTEGER NOT NULL);
 CREATE INDEX IF NOT EXISTS piece_function ON piece(function);
+CREATE TABLE IF NOT EXISTS suspect(
+  function BLOB NOT NULL, row_key BLOB NOT NULL, PRIMARY KEY(function, row_key)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS listing(
   uri TEXT PRIMARY KEY, frame BLOB NOT NULL, made INTEGER NOT NULL, seconds REAL NOT NULL, access TEXT NOT NULL)
   WITHOUT ROWID;

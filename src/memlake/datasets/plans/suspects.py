@@ -1,0 +1,49 @@
+"""Rows of which workers died: which they are, for one function, in this run and in those after it.
+
+A row is suspected with all that its worker was given when it died, and cleared once it was answered alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from memlake.datasets.recall.recall import KEY, Recall
+
+Keys = np.ndarray[Any, Any]
+
+
+class Suspects:
+    def __init__(self, recall: Recall, function: str) -> None:
+        self._recall, self._function = recall, function
+        self._before = recall.suspects(function)
+        self._doubted: list[Keys] = []
+        self._guilty: list[Keys] = []
+
+    def __bool__(self) -> bool:
+        """Has the function ended processes? Then it is not run in this one."""
+        return bool(len(self._before) or self._doubted)
+
+    def among(self, keys: Keys) -> Keys:
+        """Which of these are suspected since an earlier run."""
+        return np.isin(keys, self._before)
+
+    def add(self, keys: Keys) -> None:
+        """A worker died over these; remembered at once, since the next to die may be this process."""
+        self._doubted.append(keys)
+        self._recall.suspect(self._function, keys)
+
+    def answered(self, keys: Keys) -> None:
+        self._doubted.append(keys)
+
+    def blame(self, keys: Keys) -> None:
+        """Workers died of these alone."""
+        self._guilty.append(keys)
+
+    def settle(self) -> None:
+        """Clear what was suspected or answered here, but for those to blame: the next run tries these last."""
+        none = np.empty(0, KEY)
+        self._recall.clear(
+            self._function, np.setdiff1d(np.concatenate([none, *self._doubted]), np.concatenate([none, *self._guilty]))
+        )
