@@ -176,6 +176,26 @@ def test_a_field_both_changed_is_chosen_and_the_others_are_merged_all_the_same(
     assert found.description == described and found.metrics == {"acc": 1, "f1": 2}
 
 
+@pytest.mark.parametrize("side", ["ours", "theirs"])
+def test_a_param_is_chosen_with_all_that_is_known_of_it(fork: Repo, side: str) -> None:
+    for branch, value in (("main", 1), ("x", 2)):
+        save(fork, branch, [5])
+        told = {"params": {"lr": {"value": value, "type": "int", "from": branch}, branch: {"value": 0}}}
+        edit(fork, branch, "pets", params={"lr": value, branch: 0}, provenance=told)
+    assert len(fork.merge("x").conflicts) == 1
+    fork.merge_choose(side), fork.merge_continue()
+    found, chosen = fork.datasets().get("pets@1.0.1"), {"ours": 1, "theirs": 2}[side]
+    assert found.params == {"lr": chosen, "main": 0, "x": 0}
+    assert {name: one["value"] for name, one in found.provenance["params"].items()} == found.params
+
+
+def test_the_same_rows_made_another_way_are_no_conflict(fork: Repo) -> None:
+    save(fork, "main", [5])
+    fork.datasets("x").read_records([{"x": 5}]).save("pets")
+    ours = fork.datasets().get("pets").provenance
+    assert not fork.merge("x").conflicts and fork.datasets().get("pets@1.0.1").provenance == ours
+
+
 def test_a_version_one_side_deleted_and_the_other_edited_is_deleted_and_edited(fork: Repo) -> None:
     fork.datasets("x").delete_dataset("pets", "1.0.0")
     edit(fork, "main", "pets", description="words")
@@ -218,6 +238,23 @@ def test_a_cherry_pick_of_a_save_counts_on_as_a_merge_does(fork: Repo) -> None:
     assert rows(fork) == {"1.0.0": [0], "1.0.1": [1], "1.0.2": [2]}
     fork.revert("HEAD")
     assert rows(fork) == {"1.0.0": [0], "1.0.1": [1]}
+
+
+@pytest.mark.parametrize("verb", ["cherry_pick", "revert"])
+def test_a_save_cannot_be_picked_or_reverted_into_the_stage_which_holds_files_alone(fork: Repo, verb: str) -> None:
+    save(fork, "main", [1])
+    save(fork, "x", [2])
+    with pytest.raises(ml.InvalidInput, match=r"would stage 'datasets/pets/1.0.\d'.*Nothing was changed"):
+        getattr(fork, verb)("x" if verb == "cherry_pick" else "HEAD", no_commit=True)
+    assert fork.status().clean and fork.conflicts() == ()
+
+
+def test_a_cherry_pick_of_what_is_here_already_says_so(fork: Repo) -> None:
+    save(fork, "main", [1])
+    save(fork, "x", [2])
+    fork.cherry_pick("x")
+    with pytest.raises(ml.Nothing, match="done already"):
+        fork.cherry_pick("x")
 
 
 def test_a_save_that_comes_while_a_merge_counts_is_not_overwritten(fork: Repo, here: Path) -> None:

@@ -169,7 +169,9 @@ def _apply(
         mine, other = (_merged(base, ours, theirs, ours_wins=wins) for wins in (True, False))
         if mine != at.ours.get(place):
             edits[path] = _entry(history, mine)
-        if mine != other:  # a field that both changed: ours is written, unless theirs is chosen
+        if any(
+            getattr(mine, name) != getattr(other, name) for name in _FIELDS
+        ):  # a field that both changed: ours is written, unless theirs is chosen
             conflicts[path] = Conflict(path, met and met.base, _entry(history, mine), _entry(history, other))
 
 
@@ -227,7 +229,10 @@ def _merged(base: Version | None, ours: Version, theirs: Version, *, ours_wins: 
         name: _three(getattr(base or blank, name), getattr(ours, name), getattr(theirs, name), ours_wins=ours_wins)
         for name in _FIELDS
     }
-    told = _provenance(base, ours.provenance, theirs.provenance)
+    made, other = ours.provenance, theirs.provenance
+    if base is None:  # another making of the same rows: only its params are said of the version, too
+        other = {**made, **{key: other[key] for key in ("params",) if key in other}}
+    told = _three((base or blank).provenance, made, other, ours_wins=ours_wins)
     return ours._replace(**fields, deleted=_deleted(base, ours, theirs), provenance=told)
 
 
@@ -248,14 +253,6 @@ def _three(base: Any, ours: Any, theirs: Any, *, ours_wins: bool) -> Any:
         kept = [one for one in ours if one in theirs or one not in base]
         return (*kept, *(one for one in theirs if one not in ours and one not in base))
     return ours if ours_wins else theirs
-
-
-def _provenance(base: Version | None, ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> Mapping[str, Any]:
-    """How ours was made; of another making of the same rows only the params, which are said of the version too."""
-    if base is None:
-        theirs = {**ours, **{key: theirs[key] for key in ("params",) if key in theirs}}
-    told: Mapping[str, Any] = _three(base.provenance if base else {}, ours, theirs, ours_wins=True)
-    return told
 
 
 def _deleted(base: Version | None, ours: Version, theirs: Version) -> Mapping[str, Any] | None:

@@ -171,7 +171,20 @@ def _single(here: Here, name: str, verb: str, how: Picking) -> tuple[Commit, str
             f"{name!r} is a commit of the memory lane; {verb} works on files.",
             hint="Name a commit that memlake log shows.",
         )
-    return target, _parent(target, verb, how.mainline)
+    parent = _parent(target, verb, how.mainline)
+    if not how.commit:
+        _refuse_records(verb, name, here.history.diff(refs.commit_of(here.history, parent), target))
+    return target, parent
+
+
+def _refuse_records(verb: str, name: str, changes: tuple[Change, ...]) -> None:
+    others = [change.path for change in changes if not change.path.startswith(FILES)]
+    if others:
+        raise InvalidInput(
+            f"{verb} --no-commit of {name} would stage {others[0]!r}, and the stage holds files alone. "
+            "Nothing was changed.",
+            hint=f"Make a commit of it: memlake {verb} {name}",
+        )
 
 
 def _parent(target: Commit, verb: str, mainline: int | None) -> str | None:
