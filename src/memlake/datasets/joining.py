@@ -169,9 +169,7 @@ def _apply(
         mine, other = (_merged(base, ours, theirs, ours_wins=wins) for wins in (True, False))
         if mine != at.ours.get(place):
             edits[path] = _entry(history, mine)
-        if any(
-            getattr(mine, name) != getattr(other, name) for name in _FIELDS
-        ):  # a field that both changed: ours is written, unless theirs is chosen
+        if _apart(mine, other):  # a field that both changed: ours is written, unless theirs is chosen
             conflicts[path] = Conflict(path, met and met.base, _entry(history, mine), _entry(history, other))
 
 
@@ -212,11 +210,15 @@ def _parent(one: Mapping[str, Any], new: tuple[str, str] | None) -> Mapping[str,
 def said(history: History, met: Conflict) -> tuple[str, str, str] | None:
     """A version in conflict, and what each side says in the fields that both changed; None where there is no such."""
     ours, theirs = (_read(history, met.path, entry) for entry in (met.ours, met.theirs))
-    fields = [name for name in _FIELDS if ours and theirs and getattr(ours, name) != getattr(theirs, name)]
+    fields = _apart(ours, theirs) if ours and theirs else []
     mine, other = (
         json.dumps({name: getattr(one, name) for name in fields}, ensure_ascii=False) for one in (ours, theirs)
     )
     return (f"{met.path}  ({', '.join(fields)})", mine, other) if fields else None
+
+
+def _apart(one: Version, other: Version) -> list[str]:
+    return [name for name in _FIELDS if getattr(one, name) != getattr(other, name)]
 
 
 # -- field by field --------------------------------------------------------------------------------
