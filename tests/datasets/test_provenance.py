@@ -272,6 +272,45 @@ def test_the_values_of_secret_params_stand_nowhere_in_the_record(repo: ml.Repo, 
     assert "plum = ml.read_values" in kept, "a short secret is hidden where it is a literal, not where it is a word"
 
 
+LONG = "correct horse battery staple correct horse battery staple again"
+TOKEN = "github_pat_" + "a1B2c3D4e5F6g7H8i9J0k1" + "_" + "Zx71LwPdRt8VbKc3YhN9" * 2 + "a8f3K2m9Qx7LpT4vWzR"
+
+
+@pytest.mark.parametrize(
+    ("step", "secret"),
+    [
+        ('mutate(password=ml.lit("open sesame"))', "sesame"),
+        ('mutate(password=ml.lit("plum"))', "plum"),
+        (f'mutate(db_password=ml.lit("{LONG}"))', "correct horse"),
+        ('select(ml.lit("open sesame").label("api_key"))', "sesame"),
+        ('group_by(ml.lit("open sesame").label("secret"), n=ml.func.count())', "sesame"),
+        (f'mutate(t=ml.func.upper(ml.lit("{TOKEN}")))', TOKEN[11:30]),
+        ('mutate(password=ml.func.upper(ml.lit("hunter2x")))', "hunter2x"),
+        ('filter(ml.C("password").in_(["hunter2x", "y"]))', "hunter2x"),
+        ('mutate(t=ml.C("s.password").startswith("hunter2x"))', "hunter2x"),
+    ],
+)
+def test_constants_of_a_chain_that_are_secrets_stand_nowhere_in_the_record(
+    repo: ml.Repo, python: Python, step: str, secret: str
+) -> None:
+    start = 'ml.read_records([{"x": 1, "password": "p", "s.password": "p"}])'
+    Path("s.py").write_text(f'import memlake as ml\nmade = {start}.{step}\nmade.save("s")\n', encoding="utf-8")
+    python("s.py")
+    told = repo.datasets().get("s").provenance
+    assert secret not in json.dumps(told)
+    assert "[redacted" in told["source"] and told["source"].startswith("import memlake as ml\nmade")
+    assert "label" in step or any("[redacted" in line for line in told["plan"])  # there only the name stands
+
+
+def test_constants_that_are_no_secrets_are_recorded_as_they_are(repo: ml.Repo, python: Python) -> None:
+    lines = 'made = ml.read_values(token=["the"]).filter(ml.C("token") == "the").mutate(n=ml.lit("open sesame"))'
+    Path("s.py").write_text(f'import memlake as ml\n{lines}\nmade.save("s")\n', encoding="utf-8")
+    python("s.py")
+    told = repo.datasets().get("s").provenance
+    assert lines in told["source"]
+    assert told["plan"][1:] == ["duckdb  filter (token = 'the')", "duckdb  mutate n='open sesame'"]
+
+
 def test_what_ran_and_why_is_told_and_recorded(repo: ml.Repo) -> None:
     def half(x: int) -> float:
         return 1 / x

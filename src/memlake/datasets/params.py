@@ -201,6 +201,13 @@ def without_secrets(told: Any) -> Any:
     return _hidden(told) if isinstance(told, str) else told
 
 
+def hide(name: str, texts: Iterable[str], *, by_name: bool) -> None:
+    """Keep constants out of what is recorded: given for a name of secrets, or looking like one beside this name."""
+    for text in filter(None, texts):
+        if (by_name and _SECRET.search(name)) or secrets.find(f'{name}="{text}"'):
+            _SECRETS.add(text)
+
+
 def _hidden(text: str) -> str:
     for secret in sorted(_SECRETS, key=len, reverse=True):
         written = {secret, json.dumps(secret)[1:-1], repr(secret)[1:-1]}

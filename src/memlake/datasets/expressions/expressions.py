@@ -17,6 +17,7 @@ from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from memlake import secrets
 from memlake.datasets.expressions.values import bound, plain, sql_type, value_key
 from memlake.errors import InvalidInput
 
@@ -313,7 +314,13 @@ class Literal(Expression):
 
     def __repr__(self) -> str:
         text = repr(bound(self.value))
-        return text if len(text) <= 60 else f"{text[:40]}... ({len(text)} characters)"
+        return text if len(text) <= 60 else f"{secrets.masked(text)[:40]}... ({len(text)} characters)"
+
+    def texts(self) -> list[str]:
+        """The texts it holds, and what of them is shown where they are long."""
+        held = [one for one in (self.value if isinstance(self.value, list) else [self.value]) if isinstance(one, str)]
+        shown = repr(bound(self.value)) if held else ""
+        return [*held, shown[1:40]] if len(shown) > 60 else held
 
 
 @dataclass(frozen=True, eq=False, repr=False)

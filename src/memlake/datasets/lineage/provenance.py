@@ -12,11 +12,12 @@ import pyarrow as pa
 
 from memlake import config
 from memlake.datasets import outputs, params
+from memlake.datasets.expressions.expressions import Column, Expression, Form, Literal, walk
 from memlake.datasets.lineage import code, process
 from memlake.datasets.plans import columns
 from memlake.datasets.plans.calling import Told
 from memlake.datasets.plans.engine import Engine, Ran
-from memlake.datasets.plans.plan import Call, Plan, Source
+from memlake.datasets.plans.plan import Call, Filter, Group, Mutate, Plan, Select, Source
 from memlake.datasets.recall import origins
 from memlake.datasets.recall.fingerprint import Fingerprint
 from memlake.records import Author
@@ -30,6 +31,7 @@ def gather(plan: Plan, run: Told, author: Author, seconds: float) -> dict[str, A
     nodes = columns.walk(plan)
     printed = [(node, run.fingerprint(node)) for node in nodes if isinstance(node, Call)]
     functions = [_function(call, print_) for call, print_ in printed]
+    _hide_constants(nodes)
     program = code.running(lambda: _told(functions, plan))
     told = {
         "source": program.text,
@@ -78,6 +80,36 @@ def steps(plan: Plan, engine: Engine, rows: int) -> tuple[Ran, ...]:
     """What each function step did; where all was remembered none was asked."""
     calls = [node for node in plan.walk() if isinstance(node, Call)]
     return tuple(engine.ran) or tuple(Ran(call.name, 0, rows, 0, 0.0) for call in calls)
+
+
+# -- secrets that stand in a chain -----------------------------------------------------------------
+
+
+def _hide_constants(nodes: Iterable[Plan]) -> None:
+    """Constants of expressions that are secrets, by the name they are given for or the column that is beside them."""
+    for node in nodes:
+        for name, expression in _expressions(node):
+            forms = [one for one in walk(expression) if isinstance(one, Form)]
+            if not forms:
+                _hide(name, walk(expression), by_name=True)
+            for form in forms:
+                for beside in (name, *(repr(one).rpartition(".")[2] for one in form.args if isinstance(one, Column))):
+                    _hide(beside, form.args, by_name=False)
+
+
+def _hide(name: str, expressions: Iterable[Expression], *, by_name: bool) -> None:
+    for one in expressions:
+        if isinstance(one, Literal):
+            params.hide(name, one.texts(), by_name=by_name)
+
+
+def _expressions(node: Plan) -> list[tuple[str, Expression]]:
+    if isinstance(node, Filter):
+        return [("", node.condition)]
+    if isinstance(node, Group):
+        return [*node.by.items(), *node.made.items()]
+    named = node.new if isinstance(node, Mutate) else node.parts if isinstance(node, Select) else {}
+    return list(named.items())
 
 
 # -- where rows came from --------------------------------------------------------------------------
