@@ -22,6 +22,7 @@ from memlake.datasets.expressions.values import bound, plain, sql_type, value_ke
 from memlake.errors import InvalidInput
 
 TEXT_FORMS = frozenset({"||", "lower", "upper"})
+SHOWN_WHOLE, SHOWN = 60, 40  # characters up to which a value is shown, and of one that is longer
 NATURES = ("scalar", "volatile", "aggregate", "window")
 
 
@@ -314,13 +315,10 @@ class Literal(Expression):
 
     def __repr__(self) -> str:
         text = repr(bound(self.value))
-        return text if len(text) <= 60 else f"{secrets.masked(text)[:40]}... ({len(text)} characters)"
-
-    def texts(self) -> list[str]:
-        """The texts it holds, and what of them is shown where they are long."""
-        held = [one for one in (self.value if isinstance(self.value, list) else [self.value]) if isinstance(one, str)]
-        shown = repr(bound(self.value)) if held else ""
-        return [*held, shown[1:40]] if len(shown) > 60 else held
+        if len(text) <= SHOWN_WHOLE:
+            return text
+        shown = secrets.masked(text) if {"'", '"'} & {*text[:2]} else text  # vectors are long, and hold none
+        return f"{shown[:SHOWN]}... ({len(text)} characters)"
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -12,7 +12,8 @@ import pyarrow as pa
 
 from memlake import config
 from memlake.datasets import outputs, params
-from memlake.datasets.expressions.expressions import Column, Expression, Form, Literal, walk
+from memlake.datasets.expressions.expressions import SHOWN, SHOWN_WHOLE, Column, Expression, Form, Literal, walk
+from memlake.datasets.expressions.values import bound
 from memlake.datasets.lineage import code, process
 from memlake.datasets.plans import columns
 from memlake.datasets.plans.calling import Told
@@ -100,7 +101,15 @@ def _hide_constants(nodes: Iterable[Plan]) -> None:
 def _hide(name: str, expressions: Iterable[Expression], *, by_name: bool) -> None:
     for one in expressions:
         if isinstance(one, Literal):
-            params.hide(name, one.texts(), by_name=by_name)
+            params.hide(name, _texts(one), by_name=by_name)
+
+
+def _texts(literal: Literal) -> list[str]:
+    """The texts a constant holds, and what of them is shown where they are long."""
+    values = literal.value if isinstance(literal.value, list) else [literal.value]
+    held = [one for one in values if isinstance(one, str)]
+    text = repr(bound(literal.value)) if held else ""
+    return [*held, text[1:SHOWN]] if len(text) > SHOWN_WHOLE else held
 
 
 def _expressions(node: Plan) -> list[tuple[str, Expression]]:
