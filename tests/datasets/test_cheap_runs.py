@@ -13,6 +13,9 @@ import pytest
 import memlake as ml
 from memlake.datasets.plans import engine as engines
 from memlake.datasets.plans.calling import Calling
+from memlake.datasets.plans.items import Pace
+from memlake.datasets.plans.running import Work
+from memlake.datasets.settings import Settings
 
 ROWS = 100_000
 
@@ -59,6 +62,49 @@ def test_few_rows_of_a_slow_function_are_remembered_one_by_one(datasets: Any, ke
     with datasets.run(again) as engine:
         engine.frame(again.plan)
     assert (engine.ran[0].called, engine.ran[0].recalled) == (1, 20)
+
+
+def test_a_first_row_is_run_by_itself_and_says_nothing_of_the_rest_yet() -> None:
+    pace = Pace(total=1_000_000, one_by_one=True)
+    assert pace.next() == 1
+    pace.add(1, 1e-4)  # mostly the start
+    assert pace.left() == 0 and pace.next() == 32, "no worker is started for it, and no large item risked on it"
+    pace.add(32, 32e-6)
+    assert pace.left() > 0 and pace.next() == 16_384
+    dear = Pace(total=100, one_by_one=True)
+    dear.add(1, 60)
+    assert dear.left() == 99 * 60 and dear.next() == 1
+
+
+async def awaited(x: int) -> int:
+    return x
+
+
+def plain(x: int) -> int:
+    return x
+
+
+REMOTE, LOCAL = {"source": "s3://bucket", "path": "a"}, {"source": "file:///home", "path": "a"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "function", "settings", "value", "is_one"),
+    [
+        ("map", plain, {}, 1, True),
+        ("gen", plain, {}, LOCAL, True),
+        ("map", plain, {}, REMOTE, False),
+        ("map", plain, {"prefetch": 0}, REMOTE, True),
+        ("map", plain, {"threads": 2}, 1, False),
+        ("map", awaited, {}, 1, False),
+        ("batch_map", plain, {}, 1, False),
+    ],
+)
+def test_rows_that_share_their_time_are_not_run_one_by_one(
+    kind: str, function: Any, settings: dict[str, Any], value: Any, *, is_one: bool
+) -> None:
+    batch = pa.table({"x": [value]})
+    work = Work(kind, function, {"x": "x"}, {}, batch.schema, (), single=True, settings=Settings(**settings))
+    assert work.is_one_by_one(batch) is is_one
 
 
 def test_a_save_that_is_all_remembered_opens_no_connection(datasets: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -344,6 +344,32 @@ def test_a_run_killed_within_its_first_second_leaves_most_of_it_to_the_next(ds: 
     assert calls() <= 100 - 32  # at least the first item
 
 
+def test_a_run_killed_in_its_first_rows_leaves_those_that_were_dear_to_the_next(ds: Datasets, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        textwrap.dedent(
+            """
+            import os, signal, time
+            import memlake as ml
+            def slow(x):
+                with open("calls", "a") as file:
+                    file.write("x")
+                time.sleep(0.3)
+                if x == 4 and not os.path.exists("mended"):
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return x + 1
+            ml.read_values(x=range(10)).map(y=slow).save("made")
+            """
+        )
+    )
+    assert subprocess.run([sys.executable, str(script)], cwd=tmp_path, check=False).returncode == -signal.SIGKILL
+    assert calls() == 5
+    Path("mended").touch()
+    subprocess.run([sys.executable, str(script)], cwd=tmp_path, check=True)
+    assert calls() == 6
+    assert ds.read_dataset("made").to_values("y") == list(range(1, 11))
+
+
 def test_a_run_that_is_stopped_says_briefly_what_is_kept(ds: Datasets, tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(

@@ -46,7 +46,7 @@ class Calling:
         self.remembers = not opaque_in(call, self.print)
         self.recalls = self.remembers and not self.settings.recompute
         self.pace, self.recalled, self.failures = Pace(), 0, 0
-        self.waiting: list[tuple[Array, pa.Table]] = []
+        self.waiting: list[tuple[Shard, Array, pa.Table]] = []
         self.pieces: set[int] = set()
         self.last: list[Item] = []  # what killed workers in earlier runs
         self.begun = self.flushed = time.monotonic()
@@ -120,6 +120,8 @@ class Calling:
     def _items(self, todo: Sequence[int], known: Known | None, finished: list[Shard]) -> Iterator[Item]:
         for index in todo:
             shard = self._shard(index, known)
+            if not self.pace.rows:
+                self.pace.one_by_one = self.work.is_one_by_one(shard.table)
             for rows in self._cuts(self._unsuspected(shard)):
                 yield shard, rows
             if not len(shard.todo):  # every row was known
@@ -243,21 +245,25 @@ class Calling:
     def _remember(self, shard: Shard, rows: Array, done: Done) -> None:
         if not self.remembers or not self.call.binds or self.pace.cost < DEAR or not len(rows):
             return
-        if shard.keys is None and self.pace.seconds < _KEYED * len(shard.table):  # a slow start is not yet a dear row
-            return
-        keys = self._keys(shard, rows)
         good = np.ones(len(rows), bool)
         good[[one.row for one in done.failed]] = False
-        self.waiting.append((keys[good], done.table.filter(pa.array(good))))
+        self.waiting.append((shard, rows[good], done.table.filter(pa.array(good))))
         self._flush()
+
+    def _is_dear(self, shard: Shard) -> bool:
+        """Are its rows to be remembered one by one? A slow start is not yet a dear row."""
+        if not self.call.binds or self.pace.cost < DEAR:
+            return False
+        return shard.keys is not None or self.pace.seconds >= _KEYED * len(shard.table)
 
     def _flush(self, *, force: bool = False) -> None:
         """Write down what was answered since the last time: often at first, so that a run killed soon gets on."""
         pause = min(max((self.flushed - self.begun) / 4, _SOON), _FLUSH)
         if self.waiting and (force or time.monotonic() - self.flushed > pause):
-            keys = np.concatenate([keys for keys, _ in self.waiting])
-            table = answers.joined([table for _, table in self.waiting])
-            self.pieces.add(self.engine.recall.keep_piece(self.function, keys, table))
+            dear = [(self._keys(shard, rows), table) for shard, rows, table in self.waiting if self._is_dear(shard)]
+            if dear:
+                keys, table = np.concatenate([keys for keys, _ in dear]), answers.joined([table for _, table in dear])
+                self.pieces.add(self.engine.recall.keep_piece(self.function, keys, table))
             self.waiting, self.flushed = [], time.monotonic()
 
     def _error(self, shard: Shard, rows: Array, failed: Failed) -> RowFailed:
@@ -297,7 +303,7 @@ class Calling:
         return answer
 
     def _keep(self, shard: Shard, answer: Answer) -> None:
-        keys = shard.keys if self.pace.cost >= DEAR else None
+        keys = self._keys(shard, np.arange(len(shard.table))) if self._is_dear(shard) else None
         if keys is not None and shard.fragment.kept is not None:
             every = np.zeros(shard.fragment.rows, KEY)
             every[aligned.mask_of(self.engine, shard.fragment)] = keys

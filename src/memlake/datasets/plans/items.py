@@ -13,7 +13,7 @@ from memlake.datasets.parts.frames import Fragment
 from memlake.datasets.plans.running import Done
 
 _ITEM = 0.25  # seconds an item of work should take
-_FIRST, _MOST = 32, 16_384  # rows of the first item, and of any
+_FIRST, _MOST = 32, 16_384  # rows of the first items, and of any
 Array = np.ndarray[Any, Any]
 
 
@@ -56,10 +56,12 @@ class Pace:
     rows: int = 0
     seconds: float = 0.0
     total: int = 0
+    one_by_one: bool = False  # rows do not share the time they take, so one tells what they cost
 
     def left(self) -> float:
-        """Seconds of work that are probably left."""
-        return max(self.total - self.rows, 0) * self.cost
+        """Seconds of work that are probably left; none, as long as too little was seen to say."""
+        seen = self.rows >= _FIRST or self.seconds >= _ITEM
+        return max(self.total - self.rows, 0) * self.cost if seen else 0.0
 
     def add(self, rows: int, seconds: float) -> None:
         self.rows += rows
@@ -70,7 +72,10 @@ class Pace:
         return self.seconds / self.rows if self.rows else 0.0
 
     def next(self) -> int:
-        return _FIRST if not self.rows else int(min(max(_ITEM / max(self.cost, 1e-9), 1), _MOST))
+        """One row first: if it takes a minute, a kill costs a minute and not the half hour of a larger item."""
+        if not self.rows:
+            return 1 if self.one_by_one else _FIRST
+        return int(min(max(_ITEM / max(self.cost, 1e-9), 1), _MOST if self.rows >= _FIRST else _FIRST))
 
 
 class Paced:

@@ -91,6 +91,13 @@ class Work:
         values, failed = self._batches(batch) if self.kind == "batch_map" else self._rows(batch)
         return Done(self._table(values), failed, time.perf_counter() - begun)
 
+    def is_one_by_one(self, batch: pa.Table) -> bool:
+        """Does each row begin when the one before it has ended, and nothing is read ahead for it?"""
+        if self.kind == "batch_map" or self.settings.threads > 1 or self._is_async():
+            return False
+        first = batch.slice(0, 1).to_pylist() if self.settings.prefetch else []
+        return not any(_is_remote(value) for row in first for value in row.values())
+
     def lost(self, rows: int, how: str) -> Done:
         """Rows of which their worker died, as rows that failed."""
         nothing: list[Any] = [None] * rows
@@ -333,6 +340,13 @@ def _shaped(made: pa.Field, array: pa.Array, want: Any) -> Any:
     if pa.types.is_fixed_size_list(array.type):
         return array.flatten().to_numpy(zero_copy_only=False).reshape(len(array), array.type.list_size)
     return array.to_numpy(zero_copy_only=False)
+
+
+def _is_remote(value: Any) -> bool:
+    """Is this a file elsewhere, as its column holds it?"""
+    return (
+        isinstance(value, dict) and {"source", "path"} <= value.keys() and not str(value["source"]).startswith("file:")
+    )
 
 
 def _caught(call: Callable[..., Any]) -> Callable[..., Any]:
