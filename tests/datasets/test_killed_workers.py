@@ -208,3 +208,12 @@ def test_rows_are_suspected_from_the_death_of_their_worker_on_until_all_is_settl
     one.blame(keys[1:2])
     one.settle()
     assert Suspects(ds.ground.recall, "ab" * 16).among(keys).tolist() == [False, True, False, False]
+
+
+def test_a_memory_made_before_there_were_suspects_gets_room_for_them(ds: Datasets) -> None:
+    recall, key = ds.ground.recall, np.array([b"a" * 16], KEY)
+    with recall._db.write():
+        recall._db.run("DROP TABLE suspect", ())
+    assert not Suspects(recall, "ab" * 16)
+    Suspects(recall, "ab" * 16).add(key)
+    assert Suspects(recall, "ab" * 16).among(key).all()

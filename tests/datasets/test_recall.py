@@ -146,6 +146,21 @@ def test_a_listing_with_new_changed_and_removed_files_runs_only_those(ds: Datase
     assert look() == {**texts, "5.txt": "text 5"}
 
 
+def test_only_storages_that_were_reached_in_a_way_of_their_own_are_looked_up(
+    ds: Datasets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The fragments of a listing lie before its access in the file: a look at each would read through all of them."""
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "1.txt").write_text("x")
+    for config in ({}, {"region": "us-east-1"}):
+        ds.read_storage(str(tmp_path / "a"), recursive=not config, client_config=config).count()
+    recall, read = ds.ground.recall, list[tuple[Any, ...]]()
+    rows = recall._rows
+    monkeypatch.setattr(recall, "_rows", lambda sql: (read.extend(rows("EXPLAIN QUERY PLAN " + sql)), rows(sql))[1])
+    assert [access["client_config"] for access in recall.accesses().values()] == [{"region": "us-east-1"}]
+    assert "COVERING INDEX listing_access" in read[0][-1]
+
+
 def test_rows_are_told_apart_by_type_and_class_not_by_how_they_print(ds: Datasets, tmp_path: Path) -> None:
     def kind(x: Any) -> str:
         time.sleep(0.0005)

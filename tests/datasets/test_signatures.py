@@ -40,12 +40,12 @@ def test_annotations_that_are_strings_are_resolved() -> None:
     told = signature_of(embed)
     assert told.parameters == ("file", "size") and told.optional == {"size"}
     assert told.wants == {"file": ImageFile, "size": int}
-    assert told.returns == Vector(4) and not told.var_keyword
+    assert told.returns == Vector(4)
 
 
 def test_a_lambda_has_names_and_nothing_more() -> None:
     told = signature_of(lambda x, y=1, **rest: x)
-    assert told == (("x", "y"), {}, MISSING, frozenset({"y"}), True)
+    assert told == (("x", "y"), {}, MISSING, frozenset({"y"}))
 
 
 def test_a_partial_has_what_it_leaves_open() -> None:
@@ -83,7 +83,7 @@ def test_a_name_only_the_type_checker_knows_costs_one_annotation() -> None:
     def take(x: Unknown, y: int) -> Unknown:
         raise AssertionError("not run")
 
-    assert signature_of(take) == (("x", "y"), {"y": int}, MISSING, frozenset(), False)
+    assert signature_of(take) == (("x", "y"), {"y": int}, MISSING, frozenset())
 
 
 def test_a_local_name_without_a_value_yet_is_no_error() -> None:
@@ -102,7 +102,7 @@ def test_a_type_returns_itself(function: type) -> None:
 
 def test_builtins_tell_what_they_can() -> None:
     assert signature_of(len).parameters == ("obj",)
-    assert signature_of(max) == ((), {}, MISSING, frozenset(), False)
+    assert signature_of(max) == ((), {}, MISSING, frozenset())
     assert signature_of("a-b".split).returns is MISSING
 
 
@@ -111,7 +111,7 @@ def test_a_class_with_an_init_wants_what_it_says() -> None:
         def __init__(self, x: int) -> None:
             self.x = x
 
-    assert signature_of(Made) == (("x",), {"x": int}, Made, frozenset(), False)
+    assert signature_of(Made) == (("x",), {"x": int}, Made, frozenset())
 
 
 def test_values_that_bind_any_positions_are_not_parameters() -> None:

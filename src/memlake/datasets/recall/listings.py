@@ -78,7 +78,8 @@ def listed(ground: Ground, asked: Asked) -> Frame:
         sealed = ground.parts.seal(frame)
     except Unavailable:  # a full or read-only disk: it is listed again the next time
         return frame
-    ground.recall.keep_listing(asked.name, sealed, time.perf_counter() - begun, storages.describe(asked.access))
+    access = storages.describe(asked.access) if asked.access != storages.Access() else {}
+    ground.recall.keep_listing(asked.name, sealed, time.perf_counter() - begun, access)
     return sealed
 
 

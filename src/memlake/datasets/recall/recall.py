@@ -193,12 +193,12 @@ class Recall:
     def keep_listing(self, uri: str, frame: Frame, seconds: float, access: Mapping[str, Any]) -> None:
         sql = "INSERT OR REPLACE INTO listing(uri, frame, made, seconds, access) VALUES(?, ?, ?, ?, ?)"
         data = _summed(_packed(frame), uri.encode())
-        self._run(sql, (uri, data, now(), seconds, json.dumps(dict(access))))
+        self._run(sql, (uri, data, now(), seconds, json.dumps(dict(access)) if access else ""))
 
     def accesses(self) -> dict[str, dict[str, Any]]:
-        """How each storage that was ever listed is reached, secrets left out."""
+        """How storages are reached that were listed in a way of their own, secrets left out."""
         found = {}
-        for uri, text in self._rows("SELECT uri, access FROM listing"):
+        for uri, text in self._rows("SELECT uri, access FROM listing WHERE access <> ''"):
             with contextlib.suppress(ValueError, TypeError):
                 found[uri] = json.loads(text)
         return found
@@ -282,7 +282,9 @@ class Recall:
         path = self._db.path
         self._db.close()
         self._db = Database(path, schema=[_SCHEMA], durable=False)
-        if not self._db.integrity(full=False):  # another process was faster
+        if not self._db.integrity(full=False):  # another process was faster, or it lacks a table of this version
+            with contextlib.suppress(Corrupt, Unavailable), self._db.write():
+                self._db.run(_SCHEMA.read_text(encoding="utf-8"))
             return
         self._db.close()
         with contextlib.suppress(OSError):

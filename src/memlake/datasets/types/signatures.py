@@ -19,7 +19,6 @@ class Signature(NamedTuple):
     wants: Mapping[str, Any]
     returns: Any
     optional: frozenset[str]
-    var_keyword: bool
 
 
 def signature_of(function: Callable[..., Any]) -> Signature:
@@ -32,7 +31,6 @@ def signature_of(function: Callable[..., Any]) -> Signature:
         wants={one.name: hints[one.name] for one in named if one.name in hints},
         returns=function if isinstance(function, type) else hints.get("return", MISSING),
         optional=frozenset(one.name for one in named if one.default is not MISSING),
-        var_keyword=any(one.kind is one.VAR_KEYWORD for one in taken),
     )
 
 
