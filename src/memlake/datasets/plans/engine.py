@@ -244,7 +244,7 @@ class Engine:
         where = ""
         if run[0].kept and not every:
             sources.append(self._source([f.kept.family for f in run if f.kept], [KEEP], into))
-            where = f" WHERE {quoted(KEEP)}"
+            where = f" WHERE {quoted(KEEP)} = true"  # compared, a vector of booleans is filtered without branches
         return f"SELECT {', '.join(map(quoted, names)) or '1'} FROM {' POSITIONAL JOIN '.join(sources)}{where}"
 
     def _source(self, families: Sequence[Family], columns: Sequence[str], into: Params) -> str:
