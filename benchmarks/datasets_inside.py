@@ -6,6 +6,7 @@ children it has waited for, and of those still at work.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import json
@@ -45,12 +46,19 @@ def _children(pid: int) -> list[int]:
     """Living descendants."""
     found = []
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in map(int, task.read_text().split()):
-            found += [child, *_children(child)]
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            for child in map(int, task.read_text().split()):
+                found += [child, *_children(child)]
     return found
 
 
 def _of(pid: int) -> float:
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # over by now, and counted where it was waited for
+        return _used(pid)
+    return 0.0
+
+
+def _used(pid: int) -> float:
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return sum(map(int, fields[11:15])) / _TICK
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -265,10 +264,3 @@ def row_h(bench: Bench) -> list[Line]:
 
 ROWS = {"a": row_a, "b": row_b, "c": row_c, "d": row_d, "e": row_e, "f": row_f, "g": row_g, "h": row_h}
 KINDS: Mapping[str, str] = {letter: (work.__doc__ or "") for letter, work in ROWS.items()}
-
-
-def commit_of(folder: Path) -> str:
-    done = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], cwd=folder, capture_output=True, text=True, check=False
-    )
-    return done.stdout.strip() or "unknown"
