@@ -122,3 +122,26 @@ def test_many_schemas_do_not_pile_up() -> None:
         assert check(func.max(f"x{number}"), pa.schema([(f"x{number}", pa.int64())])) == pa.int64()
     assert len(binding._kept) <= binding._MOST
     assert set(binding._kept.values()) == {f"one_row_{i}" for i in range(len(binding._kept))}
+
+
+def test_a_question_is_asked_once_and_another_value_is_another_question(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    answer = binding._answer
+    monkeypatch.setattr(binding, "_answers", {})
+    monkeypatch.setattr(binding, "_answer", lambda sql, into: (asked.append(sql), answer(sql, into))[1])
+    schema = pa.schema([("x", pa.int32())])
+    for _ in range(3):
+        assert check(C("x") + lit(1), schema) == pa.int32()
+        assert check(C("x") + lit(1.5), schema) == pa.float64()
+        with pytest.raises(InvalidInput, match="cannot be computed"):
+            check(C("x") + lit("no number").cast(int), schema)
+    assert len(asked) == 2 + 3, "what has no type is asked again"
+    assert check(C("x") + lit(1), pa.schema([("x", pa.float64())])) == pa.float64()
+
+
+def test_many_answers_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(binding, "_answers", {})
+    monkeypatch.setattr(binding, "_MOST_ANSWERS", 4)
+    for number in range(10):
+        assert check(C("x") > number, pa.schema([("x", pa.int64())])) == pa.bool_()
+        assert len(binding._answers) <= 4

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 
 import duckdb
 import pyarrow as pa
@@ -18,7 +18,9 @@ from memlake.errors import InvalidInput
 TOO_WIDE = frozenset({"HUGEINT", "UHUGEINT"})
 
 _MOST = 256  # tables kept: making one takes as long as asking about it
+_MOST_ANSWERS = 4096
 _kept: dict[tuple[tuple[str, pa.DataType], ...], str] = {}
+_answers: dict[Hashable, tuple[str, pa.DataType]] = {}  # by columns, SQL and values: a question takes 0.7 ms
 
 
 def check(expression: Expression, schema: pa.Schema) -> pa.DataType:
@@ -89,13 +91,22 @@ def _asked(expression: Expression, schema: pa.Schema) -> tuple[str, pa.DataType]
     fields = [pa.field(one.name, one.type) for one in schema if one.name in needed] or [pa.field("-", pa.bool_())]
     into = Params()
     sql = expression.sql(into)
+    key = tuple((one.name, one.type) for one in fields), sql, into.key
     with lock:
-        table = _one_row(fields)
-        try:
-            asked = connection().sql(f"SELECT {sql} FROM {table}", params=into.values)
-            return str(asked.types[0]), _plain_type(asked.to_arrow_table().schema.field(0).type)
-        except duckdb.Error as wrong:
-            raise InvalidInput(f"{expression} cannot be computed: {reason(wrong)}", hint=_advice(fields)) from wrong
+        if key not in _answers:
+            try:
+                found = _answer(f"SELECT {sql} FROM {_one_row(fields)}", into)
+            except duckdb.Error as wrong:
+                raise InvalidInput(f"{expression} cannot be computed: {reason(wrong)}", hint=_advice(fields)) from wrong
+            if len(_answers) >= _MOST_ANSWERS:
+                _answers.clear()
+            _answers[key] = found
+        return _answers[key]
+
+
+def _answer(sql: str, into: Params) -> tuple[str, pa.DataType]:
+    asked = connection().sql(sql, params=into.values)
+    return str(asked.types[0]), _plain_type(asked.to_arrow_table().schema.field(0).type)
 
 
 def _one_row(fields: list[pa.Field]) -> str:

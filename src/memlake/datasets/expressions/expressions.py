@@ -42,6 +42,11 @@ class Params:
             self.values.append(bound(value))
         return f"${place}"
 
+    @property
+    def key(self) -> Hashable:
+        """Equal for the same values in the same order."""
+        return tuple(self._places)
+
 
 class Expression:
     """A value computed for each row, or for each group. Build it from C("column"), lit(value) and func.name(...)."""
