@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import statistics
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
 import memlake as ml
-from memlake.datasets.lineage import runs
+from memlake.datasets.lineage import code, runs
 from memlake.errors import InvalidInput, NotFound
 from tests.datasets.whole import assert_whole
 
@@ -26,8 +29,7 @@ def test_answers_leave_a_run_and_saves_and_counts_do_not(repo: ml.Repo, here: Pa
     _ = chain.schema
     chain.save("a")
     found = data.runs()
-    # Runs are noted beside the work, so two that end together may be noted in either order.
-    assert sorted(one.action for one in found) == ["show", "to_list", "to_pandas", "to_parquet"]
+    assert [one.action for one in found] == ["to_parquet", "to_list", "to_pandas", "show"]
     for one in found:
         assert_whole(one.provenance)
         assert one.rows == 3 and not one.kept and one.seconds > 0
@@ -92,6 +94,54 @@ def test_older_results_make_room_and_older_runs_are_forgotten(repo: ml.Repo, mon
     chain.to_arrow()
     with pytest.raises(InvalidInput, match="needed their place"):
         data.promote(5, "kept")
+
+
+def test_small_results_are_counted_seldom_and_still_make_room(repo: ml.Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    chain = repo.datasets().read_values(x=[1])
+    counted = []
+    real = runs._make_room
+    monkeypatch.setattr(runs, "_make_room", lambda folder: (counted.append(folder), real(folder)))
+    monkeypatch.setattr(runs, "_SELDOM", 4)
+    monkeypatch.setattr(runs, "NEWEST", 2)
+    for _ in range(8):
+        chain.to_arrow()
+    runs.wait()
+    assert len(counted) == 2
+    assert sorted(file.name for file in (repo.dir / "runs").iterdir()) == ["7.arrow", "8.arrow"]
+
+
+def test_many_answers_in_a_row_ask_git_once(repo: ml.Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr(code, "_told", {})
+    monkeypatch.setattr(code, "_LATELY", 60.0)
+    monkeypatch.setattr(code, "git", lambda folder: (asked.append(folder), {"commit": str(len(asked))})[1])
+    data = repo.datasets()
+    for _ in range(5):
+        data.read_values(x=[1]).to_list()
+    assert [one.provenance["git"] for one in data.runs()] == [{"commit": "1"}] * 5
+    monkeypatch.setattr(code, "_LATELY", 0.0)
+    data.read_values(x=[1]).to_list()
+    runs.wait()
+    assert data.runs()[0].provenance["git"] == {"commit": "2"}
+
+
+def test_a_fork_notes_its_own_runs_and_waits_for_none_of_its_parent(
+    repo: ml.Repo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go = threading.Event()
+    monkeypatch.setattr(runs, "_record", lambda *_: go.wait(30))
+    repo.datasets().read_values(x=[1]).to_list()
+    child = os.fork()
+    if not child:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(10)
+        runs.wait()
+        monkeypatch.setattr(runs, "_record", lambda *_: os._exit(7))
+        runs.record(None, "", {}, None)  # type: ignore[arg-type]
+        runs.wait()
+        os._exit(1)
+    go.set()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 
 
 def test_a_run_that_is_not_there_is_said(repo: ml.Repo) -> None:

@@ -13,6 +13,7 @@ import os
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import CodeType
@@ -23,6 +24,7 @@ from memlake.datasets.recall import origins
 
 LONGEST = 200_000  # characters of a text that is kept
 _PATIENCE = 2.0  # seconds git has to answer
+_LATELY = 1.0  # seconds
 _VALUED = {"-W", "-X", "--check-hash-based-pycs"}  # options of Python that take a value
 
 
@@ -188,6 +190,18 @@ def git(folder: str) -> dict[str, Any]:
     except (OSError, subprocess.TimeoutExpired) as error:
         return _no_git(f"git did not answer: {type(error).__name__}")
     return _state(done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace"))
+
+
+_told: dict[str, tuple[float, dict[str, Any]]] = {}  # by folder: when it was asked, and the answer
+
+
+def git_lately(folder: str) -> dict[str, Any]:
+    """The same as of a second ago at most: many answers in a row need no process each."""
+    when, state = _told.get(folder, (-_LATELY, {}))
+    if time.monotonic() - when >= _LATELY:
+        state = git(folder)
+        _told[folder] = time.monotonic(), state
+    return state
 
 
 def _state(out: str, err: str) -> dict[str, Any]:

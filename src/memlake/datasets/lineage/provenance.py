@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import duckdb
@@ -53,9 +53,9 @@ def gather(plan: Plan, run: Told, author: Author, seconds: float) -> dict[str, A
     return {**hidden, "columns": columns.made_of(plan)}
 
 
-def finished(told: dict[str, Any]) -> dict[str, Any]:
+def finished(told: dict[str, Any], git: Callable[[str], dict[str, Any]] = code.git) -> dict[str, Any]:
     """With what git says of the program's folder; where a machine keeps that folder is not recorded."""
-    state = code.git(told["folder"])
+    state = git(told["folder"])
     return {**{key: value for key, value in told.items() if key != "folder"}, "git": state}
 
 

@@ -7,15 +7,18 @@ Rows are kept as Arrow files in `.memlake/runs/`: derived, and gone when newer o
 from __future__ import annotations
 
 import contextlib
-import threading
+import functools
+import os
 from collections.abc import Iterator, Mapping
+from concurrent import futures
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from memlake.datasets.ground import Ground
-from memlake.datasets.lineage import provenance
+from memlake.datasets.lineage import code, provenance
 from memlake.datasets.parts import parts
 from memlake.datasets.parts.frames import Frame
 from memlake.errors import InvalidInput, NotFound
@@ -23,7 +26,9 @@ from memlake.errors import InvalidInput, NotFound
 NEWEST = 1000  # runs that are remembered
 LARGEST = 64 << 20  # bytes of a result that is kept
 _ROOM = 1 << 30  # bytes of all results
-_AT_WORK: set[threading.Thread] = set()
+_SELDOM = 64  # runs until small results make room: looking at a thousand files takes longer than many a query
+_AT_WORK: set[Future[None]] = set()
+os.register_at_fork(after_in_child=_AT_WORK.clear)  # a fork has none of its parent's threads
 
 
 class Run(NamedTuple):
@@ -73,29 +78,34 @@ def of_table(table: pa.Table, most: int | None) -> Result:
 
 def record(ground: Ground, action: str, told: dict[str, Any], result: Result) -> None:
     """Note a run. A thread does what takes time; it is waited for when the repo is closed or Python ends."""
-    worker = threading.Thread(target=_record, args=(ground, action, told, result))
-    _AT_WORK.add(worker)
-    worker.start()
+    note = _writer(os.getpid()).submit(_record, ground, action, told, result)
+    _AT_WORK.add(note)
+    note.add_done_callback(_AT_WORK.discard)
+
+
+@functools.cache
+def _writer(process: int) -> ThreadPoolExecutor:
+    """The one thread of a process: to start one for each note costs more than the note."""
+    return ThreadPoolExecutor(1, f"memlake-runs-{process}")
 
 
 def wait() -> None:
-    for worker in list(_AT_WORK):
-        worker.join()
+    futures.wait(list(_AT_WORK))
 
 
 def _record(ground: Ground, action: str, told: dict[str, Any], result: Result) -> None:
     try:
         body = {
             "action": action, "rows": result.rows if result.is_whole else None, "seconds": told["seconds"],
-            "kept": result.why_not(), "provenance": provenance.finished(told),
+            "kept": result.why_not(), "provenance": provenance.finished(told, code.git_lately),
         }  # fmt: skip
         number = ground.recall.keep_run(body, None, NEWEST)
         if not body["kept"] and number:
             _write(_folder(ground), number, result)
+        if number % _SELDOM == 0 or result.bytes > _ROOM >> 10:
+            _make_room(_folder(ground))
     except Exception:  # noqa: BLE001  an answer was given; that no note of it could be made is no reason to fail
         pass
-    finally:
-        _AT_WORK.discard(threading.current_thread())
 
 
 def _folder(ground: Ground) -> Path:
@@ -110,7 +120,6 @@ def _write(folder: Path, number: int, result: Result) -> None:
         for batch in result.batches or ():
             writer.write_batch(batch)
     new.replace(file)
-    _make_room(folder)
 
 
 def _make_room(folder: Path) -> None:
