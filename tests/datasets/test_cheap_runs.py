@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -124,3 +126,13 @@ def test_a_save_that_is_all_remembered_opens_no_connection(datasets: Any, monkey
     assert opened == []
     datasets.read_dataset("numbers").filter(ml.C("x") > 50).count()
     assert len(opened) == 1
+
+
+def test_a_chain_without_coroutines_does_not_load_their_loop(tmp_path: Path) -> None:
+    with ml.init(tmp_path / "repo") as repo:
+        repo.datasets().read_values(x=[1, 2]).save("made")
+    text = "import sys, memlake as ml; print(ml.read_dataset('made').to_list(), 'asyncio' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", text], cwd=tmp_path / "repo", check=True, capture_output=True, text=True
+    )
+    assert done.stdout.strip() == "[(1,), (2,)] False"

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from memlake.datasets.executors.crew import Crew
 from memlake.datasets.executors.flow import Failure, Work, flow
 from memlake.datasets.executors.serial import opened
 from memlake.errors import InvalidInput
+
+if TYPE_CHECKING:
+    import asyncio
 
 STOP_SECONDS = 1.0  # how long a cancelled coroutine may take to clean up
 
@@ -93,6 +95,8 @@ class _Tasks:
 
     def start(self, index: int, item: tuple[Any, ...]) -> None:
         if self._loop is None:
+            import asyncio  # 15 ms, which only coroutines need
+
             self._thread = threading.Thread(
                 target=lambda: asyncio.run(self._serve()), daemon=True, name="memlake-async"
             )
@@ -130,18 +134,21 @@ class _Tasks:
 
     async def _serve(self) -> None:
         """Ends when told to; asyncio.run then cancels the tasks that are left, and waits for them."""
+        import asyncio
+
         over = asyncio.Event()
         self._running.put((asyncio.get_running_loop(), over))
         await over.wait()
 
     def _begin(self) -> None:
+        assert self._loop is not None
         self._woken = False  # before looking: a row that comes now wakes us again
         while self._waiting:
             try:
                 index, row = self._waiting.popleft()
             except IndexError:  # dropped just now
                 return
-            task = asyncio.ensure_future(self._run(index, row))
+            task = self._loop.create_task(self._run(index, row))
             self._tasks.add(task)  # the loop itself holds tasks only weakly
             task.add_done_callback(self._tasks.discard)
 
