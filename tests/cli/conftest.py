@@ -117,3 +117,16 @@ def story(repo: Path, keep: Callable[..., str]) -> dict[str, str]:
     one = keep("first", a="one\n", data__b="x,y\n1,2\n")
     two = keep("second", a="one\ntwo\n")
     return {"one": one, "two": two}
+
+
+@pytest.fixture
+def memory_repo(run: Run, tmp_path: Path) -> Path:
+    """A repo whose memories are found by words alone."""
+    run("init")
+    run("config", "embedding.provider", "none")
+    return tmp_path
+
+
+def stored(run: Run, text: str, *options: str) -> str:
+    """The id of a new memory."""
+    return run("remember", text, "-q", *options).out.strip()

@@ -15,20 +15,14 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import SOURCE, Run
+from tests.cli.conftest import SOURCE, Run, stored
 
 Process = Callable[..., "subprocess.CompletedProcess[bytes]"]
 
 
 @pytest.fixture
-def repo(run: Run, tmp_path: Path) -> Path:
-    run("init")
-    run("config", "embedding.provider", "none")
-    return tmp_path
-
-
-def stored(run: Run, text: str, *options: str) -> str:
-    return run("remember", text, "-q", *options).out.strip()
+def repo(memory_repo: Path) -> Path:
+    return memory_repo
 
 
 def hits(run: Run, *words: str) -> list[dict[str, Any]]:

@@ -8,18 +8,12 @@ import pytest
 
 import memlake as ml
 from memlake.memories.memories import Draft
-from tests.cli.conftest import Run
+from tests.cli.conftest import Run, stored
 
 
 @pytest.fixture
-def repo(run: Run, tmp_path: Path) -> Path:
-    run("init")
-    run("config", "embedding.provider", "none")
-    return tmp_path
-
-
-def stored(run: Run, text: str, *options: str) -> str:
-    return run("remember", text, "-q", *options).out.strip()
+def repo(memory_repo: Path) -> Path:
+    return memory_repo
 
 
 def contents(run: Run) -> set[str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from moto.server import ThreadedMotoServer
 
 import memlake as ml
 from memlake.datasets.lineage import process, runs
@@ -50,3 +51,13 @@ def python(repo: ml.Repo) -> Python:
         return done
 
     return ran
+
+
+@pytest.fixture(scope="session")
+def endpoint() -> Iterator[str]:
+    """The address of an S3 server."""
+    moto = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    moto.start()
+    host, port = moto.get_host_and_port()
+    yield f"http://{host}:{port}"
+    moto.stop()

@@ -334,54 +334,37 @@ def test_a_killed_run_goes_on_where_it_was(ds: Datasets, tmp_path: Path) -> None
     assert ds.read_dataset("made").to_values("y") == list(range(1, 301))
 
 
-def test_a_run_killed_within_its_first_second_leaves_most_of_it_to_the_next(ds: Datasets, tmp_path: Path) -> None:
-    script = tmp_path / "script.py"
-    script.write_text(
-        textwrap.dedent(
-            """
-            import os, signal, time
-            import memlake as ml
-            def slow(x):
-                with open("calls", "a") as file:
-                    file.write("x")
-                time.sleep(0.01)
-                if x == 70 and not os.path.exists("mended"):
-                    os.kill(os.getpid(), signal.SIGKILL)
-                return x + 1
-            ml.read_values(x=range(100)).settings(parallel=1).map(y=slow).save("made")
-            """
-        )
-    )
-    assert subprocess.run([sys.executable, str(script)], cwd=tmp_path, check=False).returncode == -signal.SIGKILL
-    assert calls() == 71
+_KILLED_AT = """
+import os, signal, time
+import memlake as ml
+def slow(x):
+    with open("calls", "a") as file:
+        file.write("x")
+    time.sleep(SECONDS)
+    if x == DIES and not os.path.exists("mended"):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return x + 1
+ml.read_values(x=range(ROWS)).settings(parallel=1).map(y=slow).save("made")
+"""
+
+
+def killed_and_run_again(folder: Path, **told: float) -> int:
+    """How often a function is called by the second run, after one row of the first one killed it."""
+    script = "".join(f"{name.upper()} = {value}\n" for name, value in told.items()) + _KILLED_AT
+    first = subprocess.run([sys.executable, "-c", script], cwd=folder, check=False)
+    assert first.returncode == -signal.SIGKILL
+    assert calls() == told["dies"] + 1
     Path("mended").touch()
-    subprocess.run([sys.executable, str(script)], cwd=tmp_path, check=True)
-    assert calls() <= 100 - 32  # at least the first item
+    subprocess.run([sys.executable, "-c", script], cwd=folder, check=True)
+    return calls()
+
+
+def test_a_run_killed_within_its_first_second_leaves_most_of_it_to_the_next(ds: Datasets, tmp_path: Path) -> None:
+    assert killed_and_run_again(tmp_path, rows=100, seconds=0.01, dies=70) <= 100 - 32  # at least the first item
 
 
 def test_a_run_killed_in_its_first_rows_leaves_those_that_were_dear_to_the_next(ds: Datasets, tmp_path: Path) -> None:
-    script = tmp_path / "script.py"
-    script.write_text(
-        textwrap.dedent(
-            """
-            import os, signal, time
-            import memlake as ml
-            def slow(x):
-                with open("calls", "a") as file:
-                    file.write("x")
-                time.sleep(0.3)
-                if x == 4 and not os.path.exists("mended"):
-                    os.kill(os.getpid(), signal.SIGKILL)
-                return x + 1
-            ml.read_values(x=range(10)).map(y=slow).save("made")
-            """
-        )
-    )
-    assert subprocess.run([sys.executable, str(script)], cwd=tmp_path, check=False).returncode == -signal.SIGKILL
-    assert calls() == 5
-    Path("mended").touch()
-    subprocess.run([sys.executable, str(script)], cwd=tmp_path, check=True)
-    assert calls() == 6
+    assert killed_and_run_again(tmp_path, rows=10, seconds=0.3, dies=4) == 6
     assert ds.read_dataset("made").to_values("y") == list(range(1, 11))
 
 

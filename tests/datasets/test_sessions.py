@@ -8,14 +8,12 @@ import os
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import boto3
 import numpy as np
 import pytest
-from moto.server import ThreadedMotoServer
 from PIL import Image
 
 import memlake as ml
@@ -177,15 +175,6 @@ def picture(seed: int) -> bytes:
 def pictures() -> dict[str, bytes]:
     files = {f"images/{breed}_{i}.jpg": picture(n * 100 + i) for n, breed in enumerate(BREEDS) for i in range(4)}
     return {**files, "annotations/list.txt": b"not a picture"}
-
-
-@pytest.fixture(scope="module")
-def endpoint() -> Iterator[str]:
-    moto = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    moto.start()
-    host, port = moto.get_host_and_port()
-    yield f"http://{host}:{port}"
-    moto.stop()
 
 
 def bucket(endpoint: str, name: str, files: dict[str, bytes]) -> Any:

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+import pytest
+
 import memlake as ml
 from memlake.objects import disk
 from memlake.repo import Repo
@@ -123,6 +125,19 @@ def steps_of(work: Callable[[], object]) -> list[str]:
 def python(*arguments: str, **options: object) -> subprocess.Popen[str]:
     """This interpreter as a new process, without any shim in between."""
     return subprocess.Popen([sys.executable, *arguments], text=True, **options)  # type: ignore[call-overload, no-any-return]
+
+
+@contextlib.contextmanager
+def mounted(at: Path, options: str) -> Iterator[Path]:
+    """A tmpfs of a chosen size; skips where none can be mounted."""
+    at.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(at)]
+    if shutil.which("mount") is None or subprocess.run(command, check=False, capture_output=True).returncode:
+        pytest.skip("a tmpfs cannot be mounted here")
+    try:
+        yield at
+    finally:
+        subprocess.run(["umount", "-l", str(at)], check=True)
 
 
 def assert_sound(repo: Repo) -> None:

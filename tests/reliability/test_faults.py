@@ -8,7 +8,6 @@ import os
 import resource
 import shutil
 import signal
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -34,6 +33,7 @@ from tests.reliability.ground import (
     in_child,
     init,
     look,
+    mounted,
     noise,
     put,
     snapshot_of,
@@ -290,16 +290,8 @@ def test_when_sqlite_errors_are_swallowed_acknowledged_commits_are_lost(
 @pytest.fixture
 def small_disk(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
     """A file system of a few megabytes and a few inodes."""
-    options = getattr(request, "param", "size=6m,nr_inodes=400")
-    at = tmp_path / "disk"
-    at.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(at)]
-    if shutil.which("mount") is None or subprocess.run(command, check=False, capture_output=True).returncode:
-        pytest.skip("a tmpfs cannot be mounted here")
-    try:
+    with mounted(tmp_path / "disk", getattr(request, "param", "size=6m,nr_inodes=400")) as at:
         yield at
-    finally:
-        subprocess.run(["umount", "-l", str(at)], check=True)
 
 
 def _fill(folder: Path, leave: int) -> Path:

@@ -18,7 +18,7 @@ from memlake.errors import Unavailable
 from memlake.index import fold
 from memlake.memories.memories import Draft, Memories
 from memlake.memories.searching import Query
-from tests.reliability.ground import TORTURE, assert_sound, fast_folder, hooked, noise, snapshot_of, steps_of
+from tests.reliability.ground import TORTURE, assert_sound, fast_folder, hooked, mounted, noise, snapshot_of, steps_of
 from tests.reliability.memory_ground import (
     assert_equals_a_rebuilt_index,
     everything,
@@ -101,18 +101,6 @@ def test_an_error_at_any_step_is_told_only_of_what_was_not_done(name: str, templ
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     with mounted(tmp_path / "disk", "size=10m,nr_inodes=600") as at:
         yield at
-
-
-@contextlib.contextmanager
-def mounted(at: Path, options: str) -> Iterator[Path]:
-    at.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(at)]
-    if shutil.which("mount") is None or subprocess.run(command, check=False, capture_output=True).returncode:
-        pytest.skip("a tmpfs cannot be mounted here")
-    try:
-        yield at
-    finally:
-        subprocess.run(["umount", "-l", str(at)], check=True)
 
 
 @pytest.mark.parametrize("leave", [32 << 10, 64 << 10, 200 << 10])

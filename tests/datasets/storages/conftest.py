@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import boto3
 import pytest
-from moto.server import ThreadedMotoServer
 
 from memlake.datasets import storages
 from memlake.datasets.storages import Access
@@ -47,15 +46,6 @@ class S3(NamedTuple):
 
     def put(self, key: str, body: bytes = b"") -> None:
         self.client.put_object(Bucket=self.bucket, Key=key, Body=body)
-
-
-@pytest.fixture(scope="session")
-def endpoint() -> Iterator[str]:
-    moto = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    moto.start()
-    host, port = moto.get_host_and_port()
-    yield f"http://{host}:{port}"
-    moto.stop()
 
 
 @pytest.fixture
