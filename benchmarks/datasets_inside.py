@@ -6,7 +6,6 @@ children it has waited for, and of those still at work.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import itertools
 import json
@@ -29,6 +28,7 @@ from measure import allocated, checkpoint
 
 import memlake as ml
 from memlake import C, func
+from memlake.datasets.lineage import runs
 
 Work = Callable[[], Any]
 Times = dict[str, dict[str, list[float]]]
@@ -46,21 +46,22 @@ def _children(pid: int) -> list[int]:
     """Living descendants."""
     found = []
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            for child in map(int, task.read_text().split()):
-                found += [child, *_children(child)]
+        for child in map(int, _read(task).split()):
+            found += [child, *_children(child)]
     return found
 
 
 def _of(pid: int) -> float:
-    with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # over by now, and counted where it was waited for
-        return _used(pid)
-    return 0.0
-
-
-def _used(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    fields = _read(Path(f"/proc/{pid}/stat")).rpartition(")")[2].split()
     return sum(map(int, fields[11:15])) / _TICK
+
+
+def _read(file: Path) -> str:
+    """Nothing of a thread or process that ended just now."""
+    try:
+        return file.read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
 
 
 def clock(work: Work) -> tuple[Any, float, float]:
@@ -163,7 +164,10 @@ def queries(work: str, source: str, rounds: int) -> dict[str, Times]:
 
 
 def _asked(here: Any, kind: str, ours: Callable[[Any], list[Any]]) -> list[Any]:
-    return ours(here.read_dataset(kind))
+    """Our answer. The note of it is made beside it: it is waited for, so that it is in our figure, not in another's."""
+    answer = ours(here.read_dataset(kind))
+    runs.wait()
+    return answer
 
 
 def _told(con: duckdb.DuckDBPyConnection, sql: str) -> list[Any]:
