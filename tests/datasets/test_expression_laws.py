@@ -14,8 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memlake.datasets.expressions.binding import check, typed_sql
-from memlake.datasets.expressions.expressions import C, Expression, Params, lit
+from memlake.datasets.expressions.expressions import C, Expression, lit
 from memlake.datasets.expressions.functions import func
+from memlake.datasets.expressions.sql import Params
 
 Row = dict[str, Any]
 LETTERS = "abAB/.é'\"$1 %_*?"

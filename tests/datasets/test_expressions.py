@@ -15,8 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from memlake.datasets.expressions.expressions import C, Expression, Params, lit
+from memlake.datasets.expressions.expressions import C, Expression, lit
 from memlake.datasets.expressions.functions import func
+from memlake.datasets.expressions.sql import Params
 from memlake.errors import InvalidInput
 
 DAY = datetime.date(2024, 2, 29)

@@ -13,7 +13,7 @@ import pytest
 
 from memlake.datasets.expressions.binding import typed_sql
 from memlake.datasets.expressions.catalogue import natures
-from memlake.datasets.expressions.expressions import C, Expression, Params, lit
+from memlake.datasets.expressions.expressions import C, Expression, lit
 from memlake.datasets.expressions.functions import (
     FIRST_IS_A_VALUE,
     REST_ARE_VALUES,
@@ -21,6 +21,7 @@ from memlake.datasets.expressions.functions import (
     as_vector_search,
     func,
 )
+from memlake.datasets.expressions.sql import Params
 from memlake.errors import InvalidInput
 
 PATHS = ["a/b.tar.gz", ".hidden", "x/.a.b", "a..b", "no", "dot.", "x.y/z", "/", "", "a/b/", "..."]

@@ -19,7 +19,8 @@ from memlake.datasets.plans import engine
 from memlake.datasets.storages import Access
 from memlake.errors import Conflict, InvalidInput, NotFound, RowFailed, Unavailable
 from memlake.repo import Repo
-from tests.datasets.storages.conftest import S3, _nothing_remembered, endpoint, s3
+from tests.datasets.conftest import endpoint
+from tests.datasets.storages.conftest import S3, _nothing_remembered, s3
 from tests.datasets.storages.faults import Answer, Request, Server, before
 from tests.reliability.ground import TORTURE, assert_sound, fast_folder, init, noise, put
 

@@ -40,7 +40,7 @@ def work(x: int) -> int:
     return x + 1
 
 if {parallel} > 1:  # from the first row on: by itself it would begin in this process
-    executors.choose = lambda *_: executors.pool({parallel})
+    executors.choose = lambda *_, apart: executors.pool({parallel})
 repo = ml.open(root)
 chain = repo.datasets().read_values(x=list(range(120))).settings(parallel={parallel}).map(y=work)
 try:

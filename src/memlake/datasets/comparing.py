@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from memlake.datasets import outputs
 from memlake.datasets.chain import Chain
-from memlake.datasets.expressions.expressions import quoted
 from memlake.datasets.expressions.functions import func
+from memlake.datasets.expressions.sql import quoted
 from memlake.datasets.parts.record import Version
 from memlake.datasets.plans import building, plan
 from memlake.datasets.plans.plan import Plan, dotted

@@ -15,7 +15,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from memlake.datasets import storages
-from memlake.datasets.expressions.expressions import quoted
+from memlake.datasets.expressions.sql import quoted
 from memlake.datasets.plans import building, plan
 from memlake.datasets.plans.plan import Call, Plan, Source, dotted
 from memlake.datasets.types import types

@@ -10,8 +10,9 @@ import duckdb
 import pyarrow as pa
 
 from memlake.datasets.expressions.catalogue import connection, lock
-from memlake.datasets.expressions.expressions import Column, Expression, Named, Ordered, Params, outcome_of
+from memlake.datasets.expressions.expressions import Column, Expression, Named, Ordered, outcome_of
 from memlake.datasets.expressions.functions import as_vector_search
+from memlake.datasets.expressions.sql import Params
 from memlake.errors import InvalidInput
 
 # DuckDB adds whole numbers up in 128 bits, which Arrow hands over as decimals and Python users never expect.

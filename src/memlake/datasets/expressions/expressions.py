@@ -18,34 +18,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from memlake import secrets
+from memlake.datasets.expressions.sql import Params, quoted, text
 from memlake.datasets.expressions.values import bound, plain, sql_type, value_key
 from memlake.errors import InvalidInput
 
 TEXT_FORMS = frozenset({"||", "lower", "upper"})
 SHOWN_WHOLE, SHOWN = 60, 40  # characters up to which a value is shown, and of one that is longer
 NATURES = ("scalar", "volatile", "aggregate", "window")
-
-
-class Params:
-    """The values of one statement, in the order of $1, $2, ...; a value used twice is bound once."""
-
-    def __init__(self) -> None:
-        self.values: list[Any] = []
-        self._places: dict[Hashable, int] = {}
-
-    def add(self, value: Any) -> str:
-        value = plain(value)
-        if value is None:
-            return "NULL"
-        place = self._places.setdefault(value_key(value), len(self.values) + 1)
-        if place > len(self.values):
-            self.values.append(bound(value))
-        return f"${place}"
-
-    @property
-    def key(self) -> Hashable:
-        """Equal for the same values in the same order."""
-        return tuple(self._places)
 
 
 class Expression:
@@ -284,7 +263,7 @@ class Column(Expression):
 
     def sql(self, into: Params) -> str:  # noqa: ARG002
         # Brackets, not dots: "a"."b" may mean column b of a table called a.
-        return quoted(self._names[0]) + "".join(f"[{_text(name)}]" for name in self._names[1:])
+        return quoted(self._names[0]) + "".join(f"[{text(name)}]" for name in self._names[1:])
 
     def key(self) -> tuple[Hashable, ...]:
         return ("column", *self._names)
@@ -453,15 +432,6 @@ def walk(expression: Expression) -> Iterator[Expression]:
     yield expression
     for one in expression.inner():
         yield from walk(one)
-
-
-def quoted(name: str) -> str:
-    """As an identifier of SQL."""
-    return '"' + name.replace('"', '""') + '"'
-
-
-def _text(name: str) -> str:
-    return "'" + name.replace("'", "''") + "'"
 
 
 # A remainder with the sign of the divisor; DuckDB's own has the sign of the dividend, as in C, and its // of two

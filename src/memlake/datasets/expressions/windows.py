@@ -6,7 +6,8 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from memlake.datasets.expressions.expressions import Expression, Form, Ordered, Params, column_of
+from memlake.datasets.expressions.expressions import Expression, Form, Ordered, column_of
+from memlake.datasets.expressions.sql import Params
 from memlake.errors import InvalidInput
 
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from memlake.datasets.expressions.expressions import Expression, Params, quoted
+from memlake.datasets.expressions.expressions import Expression
 from memlake.datasets.expressions.functions import as_vector_search
+from memlake.datasets.expressions.sql import Params, quoted
 from memlake.datasets.parts import parts, vectors
 from memlake.datasets.parts.frames import KEEP, Fragment, Frame, Kept
 from memlake.datasets.plans import answers

@@ -10,8 +10,9 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from memlake.datasets.expressions import binding
-from memlake.datasets.expressions.expressions import C, Column, Expression, Form, Ordered, column_of, quoted
+from memlake.datasets.expressions.expressions import C, Column, Expression, Form, Ordered, column_of
 from memlake.datasets.expressions.functions import func
+from memlake.datasets.expressions.sql import quoted
 from memlake.datasets.plans import plan
 from memlake.datasets.plans.plan import Call, Plan
 from memlake.datasets.plans.running import is_unknown, unknown

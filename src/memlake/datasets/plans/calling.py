@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from memlake.datasets import executors, params, storages, telling
-from memlake.datasets.expressions.expressions import quoted
+from memlake.datasets.expressions.sql import quoted
 from memlake.datasets.parts import hashes, parts
 from memlake.datasets.parts.frames import Fragment, Frame
 from memlake.datasets.plans import aligned, answers

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from memlake.datasets.expressions.catalogue import OFFLINE
-from memlake.datasets.expressions.expressions import Params, quoted
+from memlake.datasets.expressions.sql import Params, quoted
 from memlake.datasets.parts import parts
 from memlake.datasets.parts.frames import KEEP, Family, Fragment, Frame
 from memlake.datasets.parts.parts import Parts

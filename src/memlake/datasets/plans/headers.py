@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 from duckdb import DuckDBPyRelation
 
-from memlake.datasets.expressions.expressions import quoted
+from memlake.datasets.expressions.sql import quoted
 from memlake.errors import InvalidInput
 
 Tree: TypeAlias = "dict[str, str | Tree]"  # the name of a field, and the column it is; or what lies inside it

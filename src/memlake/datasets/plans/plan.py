@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import pyarrow as pa
 
-from memlake.datasets.expressions.expressions import Column, Expression, Form, Named, Params, quoted, walk
+from memlake.datasets.expressions.expressions import Column, Expression, Form, Named, walk
+from memlake.datasets.expressions.sql import Params, quoted
 from memlake.errors import InvalidInput
 
 if TYPE_CHECKING:

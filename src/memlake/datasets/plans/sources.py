@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from memlake.datasets import storages
 from memlake.datasets.expressions.catalogue import connection
-from memlake.datasets.expressions.expressions import Params
+from memlake.datasets.expressions.sql import Params
 from memlake.datasets.ground import Ground
 from memlake.datasets.parts import hashes, parts
 from memlake.datasets.parts.frames import Frame

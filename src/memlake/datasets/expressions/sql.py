@@ -1,0 +1,40 @@
+"""What SQL is written with: values that are bound, and names in quotes."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+from memlake.datasets.expressions.values import bound, plain, value_key
+
+
+class Params:
+    """The values of one statement, in the order of $1, $2, ...; a value used twice is bound once."""
+
+    def __init__(self) -> None:
+        self.values: list[Any] = []
+        self._places: dict[Hashable, int] = {}
+
+    def add(self, value: Any) -> str:
+        value = plain(value)
+        if value is None:
+            return "NULL"
+        place = self._places.setdefault(value_key(value), len(self.values) + 1)
+        if place > len(self.values):
+            self.values.append(bound(value))
+        return f"${place}"
+
+    @property
+    def key(self) -> Hashable:
+        """Equal for the same values in the same order."""
+        return tuple(self._places)
+
+
+def quoted(name: str) -> str:
+    """As an identifier of SQL."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def text(name: str) -> str:
+    """As a text of SQL: of names that are ours, never of values."""
+    return "'" + name.replace("'", "''") + "'"
