@@ -100,7 +100,7 @@ class Chain:
         )
         number = random.getrandbits(31) if seed is None else int(seed)
         node = plan.Shaped(
-            self.plan.schema, (self.plan,), f"shuffle {seed}", text, (number,), frozenset(), seed is not None, True
+            self.plan.schema, (self.plan,), f"shuffle {seed}", text, (number,), frozenset(), seed is not None
         )
         return self._with(node)
 

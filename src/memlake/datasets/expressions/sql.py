@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+import contextlib
+from collections.abc import Hashable, Iterator
 from typing import Any
 
 from memlake.datasets.expressions.values import bound, plain, value_key
+
+PLACE = "memlake_place"  # a column of a step's own: which row it was before
 
 
 class Params:
@@ -13,7 +16,17 @@ class Params:
 
     def __init__(self) -> None:
         self.values: list[Any] = []
+        self.has_places = False  # the rows that are written about know their PLACE
         self._places: dict[Hashable, int] = {}
+
+    @contextlib.contextmanager
+    def placed(self, known: bool) -> Iterator[None]:
+        """What is written inside is about rows that know their place, so that their order can decide."""
+        before, self.has_places = self.has_places, known
+        try:
+            yield
+        finally:
+            self.has_places = before
 
     def add(self, value: Any) -> str:
         value = plain(value)

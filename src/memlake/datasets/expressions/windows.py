@@ -6,9 +6,18 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from memlake.datasets.expressions.expressions import Expression, Form, Ordered, column_of
-from memlake.datasets.expressions.sql import Params
+from memlake.datasets.expressions.expressions import Expression, Form, Ordered, column_of, walk
+from memlake.datasets.expressions.sql import PLACE, Params
 from memlake.errors import InvalidInput
+
+# Aggregates that depend on the order of rows, and functions that tell apart rows which a window's order does not.
+IN_ORDER = frozenset({
+    "first", "last", "any_value", "arbitrary", "list", "array_agg", "string_agg", "group_concat", "listagg", "mode",
+    "arg_min", "arg_max", "argmin", "argmax", "min_by", "max_by", "arg_min_null", "arg_max_null",
+})  # fmt: skip
+ROW_BY_ROW = frozenset({
+    "row_number", "ntile", "lag", "lead", "first_value", "last_value", "nth_value", "first", "last",
+})  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -18,12 +27,14 @@ class Window:
     partition_by: tuple[Expression, ...]
     order_by: tuple[Ordered, ...]
 
-    def sql(self, into: Params) -> str:
+    def sql(self, into: Params, *, by_place: bool) -> str:
+        """`by_place`: rows that are equal in this order come as they lie."""
         parts = []
         if self.partition_by:
             parts.append("PARTITION BY " + ", ".join(one.sql(into) for one in self.partition_by))
-        if self.order_by:
-            parts.append("ORDER BY " + ", ".join(one.sql(into) for one in self.order_by))
+        orders = [one.sql(into) for one in self.order_by] + ([PLACE] if by_place else [])
+        if orders:
+            parts.append("ORDER BY " + ", ".join(orders))
         return f"({' '.join(parts)})"
 
 
@@ -59,6 +70,12 @@ class Call(Form):
             )
         return Over(self, rows)
 
+    def sql(self, into: Params) -> str:
+        if not into.has_places or self.name not in IN_ORDER:
+            return super().sql(into)
+        joint = ", " if " ORDER BY " in self.form else " ORDER BY "
+        return f"{self.filled(into)[:-1]}{joint}{PLACE})"
+
     def __repr__(self) -> str:
         return f"{self.name}({', '.join(repr(one) for one in self.args)})"
 
@@ -69,7 +86,8 @@ class Over(Expression):
     rows: Window
 
     def sql(self, into: Params) -> str:
-        return f"{self.call.filled(into)} OVER {self.rows.sql(into)}"
+        by_place = into.has_places and self.call.name in ROW_BY_ROW
+        return f"{self.call.filled(into)} OVER {self.rows.sql(into, by_place=by_place)}"
 
     def key(self) -> tuple[Hashable, ...]:
         partitions = tuple(one.key() for one in self.rows.partition_by)
@@ -86,6 +104,11 @@ class Over(Expression):
 
     def __repr__(self) -> str:
         return f"{self.call!r} over ({', '.join(repr(one) for one in self.inner()[1:])})"
+
+
+def takes_in_order(expression: Expression) -> bool:
+    """Whether an aggregate in it depends on the order of rows."""
+    return any(isinstance(one, Call) and one.name in IN_ORDER for one in walk(expression))
 
 
 def _listed(given: Any) -> Iterable[Any]:

@@ -106,7 +106,7 @@ class Engine:
         if isinstance(plan, Source | Call) and sql == "SELECT count(*)" and self._has_frame(plan):
             return self.frame(plan).rows
         into = Params()
-        body = self.relation(plan, frozenset(plan.schema.names[:1]), into)
+        body = self.relation(plan, frozenset(plan.schema.names[:1]), into, ordered=False)
         with named_errors():
             row = self.con.execute(f"{sql} FROM {body}", into.values).fetchone()
         self._out = row[0] if row and plan is self._plans[0] else self._out
@@ -161,7 +161,8 @@ class Engine:
         """The columns of a node that something in this run asks for."""
         return self._needs[id(plan)]
 
-    def relation(self, plan: Plan, columns: Columns, into: Params) -> str:
+    def relation(self, plan: Plan, columns: Columns, into: Params, *, ordered: bool = True) -> str:
+        """SQL that gives the rows of a plan, in their order unless nothing depends on it."""
         if id(plan) in self._frames or isinstance(plan, Call):
             return self.scan(self.frame(plan), columns, into)
         if isinstance(plan, Source):
@@ -171,8 +172,11 @@ class Engine:
         if isinstance(plan, Limit) and (found := self._best(plan, columns)) is not None:
             return f"(SELECT * FROM {self.register(found)})"
         wants = plan.wants(columns)
-        inputs = [self.relation(one, asked, into) for one, asked in zip(plan.inputs, wants, strict=True)]
-        return f"({plan.sql(inputs, into, columns)})"
+        inputs = [
+            self.relation(one, asked, into, ordered=minds)
+            for one, asked, minds in zip(plan.inputs, wants, plan.minds(ordered), strict=True)
+        ]
+        return f"({plan.sql(inputs, into, columns, ordered)})"
 
     def _best(self, plan: Limit, columns: Columns) -> pa.Table | None:
         """The first rows of an order, found by what it sorts by alone; worth it where other columns are wide."""
@@ -191,7 +195,7 @@ class Engine:
         reads = frozenset[str]().union(*(tops(one) for one in order.by))
         body = self.scan(frame, reads, into)
         by = ", ".join(one.sql(into) for one in order.by)
-        sql = f"SELECT place FROM (SELECT *, row_number() OVER () - 1 AS place FROM {body}) ORDER BY {by}"
+        sql = f"SELECT place FROM (SELECT *, row_number() OVER () - 1 AS place FROM {body}) ORDER BY {by}, place"
         found = self.sql(f"{sql} LIMIT {plan.count} OFFSET {plan.start}", into).read_all()
         return self.take(frame, [name for name in frame.schema.names if name in columns], found.column(0).to_numpy())
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import pyarrow as pa
 
 from memlake.datasets.expressions.expressions import Column, Expression, Form, Named, walk
-from memlake.datasets.expressions.sql import Params, quoted
+from memlake.datasets.expressions.sql import PLACE, Params, quoted
+from memlake.datasets.expressions.windows import takes_in_order
 from memlake.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from memlake.datasets.settings import Settings
 
 Columns = frozenset[str]
-PLACE = "memlake_place"  # a column of a step's own: which row it was before
 
 
 class Origin(NamedTuple):
@@ -51,16 +51,16 @@ class Plan:
                 raise InvalidInput(f"{told}.", hint="Rename a column first.")
             seen[name.lower()] = name
 
-    @property
-    def ordered(self) -> bool:
-        """Whether somebody asked for the order of the rows: steps that would lose it keep that of their left input."""
-        return bool(self.inputs) and self.inputs[0].ordered
-
     def wants(self, columns: Columns) -> tuple[Columns, ...]:
         """Which columns of each input are needed for these of the result."""
         return tuple(columns & frozenset(one.schema.names) for one in self.inputs)
 
-    def sql(self, inputs: Sequence[str], into: Params, columns: Columns) -> str:
+    def minds(self, ordered: bool) -> tuple[bool, ...]:
+        """Of which inputs the order of rows matters; `ordered` says whether that of the result does."""
+        return (ordered,) * len(self.inputs)
+
+    def sql(self, inputs: Sequence[str], into: Params, columns: Columns, ordered: bool) -> str:
+        """The rows in their order, or (`ordered` false) in any that is cheaper."""
         raise NotImplementedError
 
     def key(self) -> tuple[Any, ...] | None:
@@ -126,7 +126,7 @@ class Filter(Plan):
     def wants(self, columns: Columns) -> tuple[Columns, ...]:
         return (columns | tops(self.condition),)
 
-    def sql(self, inputs: Sequence[str], into: Params, columns: Columns) -> str:
+    def sql(self, inputs: Sequence[str], into: Params, columns: Columns, ordered: bool) -> str:
         return f"SELECT * FROM {inputs[0]} WHERE {self.condition.sql(into)}"
 
     def key(self) -> tuple[Any, ...] | None:
@@ -153,12 +153,16 @@ class Mutate(Plan):
         read = frozenset[str]().union(*(tops(e) for name, e in self.new.items() if name in columns))
         return ((columns - self.new.keys()) | read,)
 
-    def sql(self, inputs: Sequence[str], into: Params, columns: Columns) -> str:
-        made = {n: f"{e.sql(into)} AS {quoted(n)}" for n, e in self.new.items() if n in columns}
+    def sql(self, inputs: Sequence[str], into: Params, columns: Columns, ordered: bool) -> str:
+        with into.placed(not self.local):
+            made = {n: f"{e.sql(into)} AS {quoted(n)}" for n, e in self.new.items() if n in columns}
         parts = [made.get(name) or quoted(name) for name in self.schema.names if name in columns]
-        if self.local or not self.ordered:
+        if self.local:
             return f"SELECT {', '.join(parts) or '1'} FROM {inputs[0]}"
-        return f"SELECT {', '.join(parts) or '1'} FROM {numbered(inputs[0])} ORDER BY {PLACE}"
+        return f"SELECT {', '.join(parts) or '1'} FROM {numbered(inputs[0])}{_by_place(ordered)}"
+
+    def minds(self, ordered: bool) -> tuple[bool, ...]:
+        return (ordered or not self.local,)  # of rows that a window holds for equal, the first comes first
 
     def key(self) -> tuple[Any, ...] | None:
         if not all(map(steady, self.new.values())):
@@ -183,7 +187,7 @@ class Select(Plan):
     def wants(self, columns: Columns) -> tuple[Columns, ...]:
         return (frozenset[str]().union(*(tops(e) for name, e in self.parts.items() if name in columns)),)
 
-    def sql(self, inputs: Sequence[str], into: Params, columns: Columns) -> str:
+    def sql(self, inputs: Sequence[str], into: Params, columns: Columns, ordered: bool) -> str:
         made = [f"{e.sql(into)} AS {quoted(name)}" for name, e in self.parts.items() if name in columns]
         return f"SELECT {', '.join(made) or '1'} FROM {inputs[0]}"
 
@@ -202,13 +206,14 @@ class Select(Plan):
 class Order(Plan):
     by: tuple[Expression, ...] = ()
 
-    ordered = True
-
     def wants(self, columns: Columns) -> tuple[Columns, ...]:
         return (columns.union(*(tops(expression) for expression in self.by)),)
 
-    def sql(self, inputs: Sequence[str], into: Params, columns: Columns) -> str:
-        return f"SELECT * FROM {inputs[0]} ORDER BY {', '.join(e.sql(into) for e in self.by)}"
+    def sql(self, inputs: Sequence[str], into: Params, columns: Columns, ordered: bool) -> str:
+        if not ordered:
+            return f"SELECT * FROM {inputs[0]}"
+        by = ", ".join(e.sql(into) for e in self.by)  # of equals the first comes first, as Python sorts
+        return f"SELECT * EXCLUDE {PLACE} FROM {numbered(inputs[0])} ORDER BY {by}, {PLACE}"
 
     def key(self) -> tuple[Any, ...] | None:
         return ("order", tuple(e.key() for e in self.by)) if all(map(steady, self.by)) else None
@@ -226,7 +231,10 @@ class Limit(Plan):
 
     local = True
 
-    def sql(self, inputs: Sequence[str], into: Params, columns: Columns) -> str:
+    def minds(self, ordered: bool) -> tuple[bool, ...]:
+        return (True,)
+
+    def sql(self, inputs: Sequence[str], into: Params, columns: Columns, ordered: bool) -> str:
         limit = "" if self.count is None else f" LIMIT {int(self.count)}"
         return f"SELECT * FROM {inputs[0]}{limit}" + (f" OFFSET {int(self.start)}" if self.start else "")
 
@@ -245,12 +253,19 @@ class Distinct(Plan):
         read = columns.union(*(tops(expression) for expression in self.on))
         return (read if self.on else frozenset(self.schema.names),)
 
-    def sql(self, inputs: Sequence[str], into: Params, columns: Columns) -> str:
-        on = ", ".join(e.sql(into) for e in self.on) or listed(self.schema.names)
-        if self.ordered:
-            first = f"SELECT DISTINCT ON ({on}) * FROM {numbered(inputs[0])} ORDER BY {PLACE}"
-            return f"SELECT * EXCLUDE {PLACE} FROM ({first})"
-        return f"SELECT DISTINCT ON ({on}) * FROM {inputs[0]}" if self.on else f"SELECT DISTINCT {on} FROM {inputs[0]}"
+    def sql(self, inputs: Sequence[str], into: Params, columns: Columns, ordered: bool) -> str:
+        names = listed(self.schema.names)
+        if not self.on and not ordered:
+            return f"SELECT DISTINCT {names} FROM {inputs[0]}"
+        if not self.on:
+            places = f"SELECT {names}, min({PLACE}) AS {PLACE} FROM {numbered(inputs[0])} GROUP BY ALL"
+            return f"SELECT {names} FROM ({places}){_by_place(ordered)}"
+        on = ", ".join(e.sql(into) for e in self.on)
+        first = f"SELECT DISTINCT ON ({on}) * FROM {numbered(inputs[0])} ORDER BY {PLACE}"
+        return f"SELECT * EXCLUDE {PLACE} FROM ({first})"
+
+    def minds(self, ordered: bool) -> tuple[bool, ...]:
+        return (ordered or bool(self.on),)  # of rows that are alike in some columns the first stays
 
     def key(self) -> tuple[Any, ...] | None:
         return ("distinct", tuple(e.key() for e in self.on))
@@ -261,7 +276,8 @@ class Group(Plan):
     by: Mapping[str, Expression] = field(default_factory=dict)
     made: Mapping[str, Expression] = field(default_factory=dict)
 
-    ordered = False
+    def minds(self, ordered: bool) -> tuple[bool, ...]:
+        return (any(map(takes_in_order, self.made.values())),)
 
     def passed(self, name: str) -> Iterator[tuple[Plan, str]]:
         return _passed(self, self.by[name] if name in self.by else self.made[name])
@@ -270,10 +286,13 @@ class Group(Plan):
         read = frozenset[str]().union(*(tops(e) for e in (*self.by.values(), *self.made.values())))
         return (read or frozenset(self.inputs[0].schema.names[:1]),)
 
-    def sql(self, inputs: Sequence[str], into: Params, columns: Columns) -> str:
-        parts = [f"{e.sql(into)} AS {quoted(name)}" for name, e in (*self.by.items(), *self.made.items())]
-        group = f" GROUP BY {', '.join(str(i + 1) for i in range(len(self.by)))}" if self.by else ""
-        return f"SELECT {', '.join(parts)} FROM {inputs[0]}{group}"
+    def sql(self, inputs: Sequence[str], into: Params, columns: Columns, ordered: bool) -> str:
+        (in_order,) = self.minds(ordered)
+        with into.placed(in_order):
+            parts = [f"{e.sql(into)} AS {quoted(name)}" for name, e in (*self.by.items(), *self.made.items())]
+        keys = ", ".join(str(i + 1) for i in range(len(self.by)))
+        group = f" GROUP BY {keys}{f' ORDER BY {keys}' if ordered else ''}" if keys else ""
+        return f"SELECT {', '.join(parts)} FROM {numbered(inputs[0]) if in_order else inputs[0]}{group}"
 
     def key(self) -> tuple[Any, ...] | None:
         return ("group", *((name, e.key()) for name, e in (*self.by.items(), *self.made.items())))
@@ -299,15 +318,15 @@ class Join(Plan):
         right = {old for old, new in self.renamed.items() if new in columns} | {b.split(".")[0] for _, b in self.on}
         return left, frozenset(right)
 
-    def sql(self, inputs: Sequence[str], into: Params, columns: Columns) -> str:
+    def sql(self, inputs: Sequence[str], into: Params, columns: Columns, ordered: bool) -> str:
         keys = dict(self.on)
         return "SELECT {} FROM {} AS a {} JOIN {} AS b ON {}{}".format(
             ", ".join(self._columns(keys, columns)) or "1",
-            numbered(inputs[0]) if self.ordered else inputs[0],
+            numbered(inputs[0]) if ordered else inputs[0],
             self.how,
-            inputs[1],
+            numbered(inputs[1]) if ordered else inputs[1],
             " AND ".join(f"{dotted('a', left)} = {dotted('b', right)}" for left, right in self.on),
-            f" ORDER BY a.{PLACE} NULLS LAST" if self.ordered else "",
+            f" ORDER BY a.{PLACE} NULLS LAST, b.{PLACE}" if ordered else "",
         )
 
     def _columns(self, keys: Mapping[str, str], columns: Columns) -> Iterator[str]:
@@ -331,7 +350,7 @@ class Join(Plan):
 
 @dataclass(frozen=True, eq=False)
 class Union(Plan):
-    def sql(self, inputs: Sequence[str], into: Params, columns: Columns) -> str:
+    def sql(self, inputs: Sequence[str], into: Params, columns: Columns, ordered: bool) -> str:
         names = listed([name for name in self.schema.names if name in columns])
         return " UNION ALL ".join(f"SELECT {names} FROM {one}" for one in inputs)
 
@@ -345,12 +364,15 @@ class Subtract(Plan):
 
     on: tuple[tuple[str, str], ...] = ()
 
+    def minds(self, ordered: bool) -> tuple[bool, ...]:
+        return ordered, False
+
     def wants(self, columns: Columns) -> tuple[Columns, ...]:
         return columns | {a.split(".")[0] for a, _ in self.on}, frozenset(b.split(".")[0] for _, b in self.on)
 
-    def sql(self, inputs: Sequence[str], into: Params, columns: Columns) -> str:
+    def sql(self, inputs: Sequence[str], into: Params, columns: Columns, ordered: bool) -> str:
         same = " AND ".join(f"{dotted('a', a)} IS NOT DISTINCT FROM {dotted('b', b)}" for a, b in self.on)
-        if not self.ordered:
+        if not ordered:
             return f"SELECT a.* FROM {inputs[0]} AS a ANTI JOIN {inputs[1]} AS b ON {same}"
         return (
             f"SELECT a.* EXCLUDE {PLACE} FROM {numbered(inputs[0])} AS a ANTI JOIN {inputs[1]} AS b ON {same} "
@@ -370,16 +392,14 @@ class Shaped(Plan):
     values: tuple[Any, ...] = ()
     reads: Columns = frozenset()  # beside what is asked of the result
     certain: bool = True
-    orders: bool = False  # its result has an order of its own
 
-    @property
-    def ordered(self) -> bool:
-        return self.orders or super().ordered
+    def minds(self, ordered: bool) -> tuple[bool, ...]:
+        return (True,) * len(self.inputs)
 
     def wants(self, columns: Columns) -> tuple[Columns, ...]:
         return tuple((columns | self.reads) & frozenset(one.schema.names) for one in self.inputs)
 
-    def sql(self, inputs: Sequence[str], into: Params, columns: Columns) -> str:
+    def sql(self, inputs: Sequence[str], into: Params, columns: Columns, ordered: bool) -> str:
         return self.text.format(*inputs, *(into.add(value) for value in self.values))
 
     def key(self) -> tuple[Any, ...] | None:
@@ -452,6 +472,10 @@ def steady(expression: Expression) -> bool:
 def numbered(relation: str) -> str:
     """A relation whose rows know their place: joins and windows give rows in an order of their own."""
     return f"(SELECT *, row_number() OVER () AS {PLACE} FROM {relation})"
+
+
+def _by_place(ordered: bool) -> str:
+    return f" ORDER BY {PLACE}" if ordered else ""
 
 
 def dotted(alias: str, path: str) -> str:
