@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -73,7 +74,7 @@ def test_the_type_of(expression: Expression, expected: pa.DataType) -> None:
         (func.lower("text that is no column"), "write lit('text that is no column')"),
         (C("boxes.label"), "goes into a list"),
         (C("breed") * 2, "'*(VARCHAR, INTEGER)'"),
-        (C("i32") == "abc", "Could not convert string 'abc' to INT32"),
+        (C("i32") == "abc", "'i32' is int32, and is compared with 'abc'"),
         (func.sum("breed"), "'sum(VARCHAR)'"),
         (func.sum("i32") + C("i32"), "must appear in the GROUP BY clause"),
         (func.lower("breed", "i32"), "'lower(VARCHAR, INTEGER)'"),
@@ -145,3 +146,21 @@ def test_many_answers_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(10):
         assert check(C("x") > number, pa.schema([("x", pa.int64())])) == pa.bool_()
         assert len(binding._answers) <= 4
+
+
+@pytest.mark.parametrize(
+    ("condition", "told"),
+    [
+        (C("n") == "1", "'n' is int64, and is compared with '1'"),
+        (lit("1") == C("n"), "compared with '1'"),
+        (C("t") == 1, "'t' is string, and is compared with 1"),
+        (C("t").in_(["a", 2]), "compared with 2"),
+        ((C("n") > 1) & (C("x") < "2"), "'x' is double, and is compared with '2'"),
+    ],
+)
+def test_a_number_is_not_compared_with_text(condition: Any, told: str) -> None:
+    fields = pa.schema([("n", pa.int64()), ("t", pa.string()), ("x", pa.float64()), ("d", pa.date32())])
+    with pytest.raises(InvalidInput, match=re.escape(told)):
+        check(condition, fields)
+    for fine in (C("n") == 1.5, C("n") == True, C("d") > "2024-01-01", C("t") == "1", C("t").cast(int) == 1):  # noqa: E712
+        assert check(fine, fields) == pa.bool_()

@@ -10,13 +10,15 @@ import duckdb
 import pyarrow as pa
 
 from memlake.datasets.expressions.catalogue import connection, lock
-from memlake.datasets.expressions.expressions import Column, Expression, Named, Ordered, outcome_of
+from memlake.datasets.expressions.expressions import Column, Expression, Form, Literal, Named, Ordered, outcome_of, walk
 from memlake.datasets.expressions.functions import as_vector_search
 from memlake.datasets.expressions.sql import Params
 from memlake.errors import InvalidInput
 
 # DuckDB adds whole numbers up in 128 bits, which Arrow hands over as decimals and Python users never expect.
 TOO_WIDE = frozenset({"HUGEINT", "UHUGEINT"})
+
+COMPARISONS = frozenset({"=", "<>", "<", "<=", ">", ">=", "in"})
 
 _MOST = 256  # tables kept: making one takes as long as asking about it
 _MOST_ANSWERS = 4096
@@ -39,6 +41,7 @@ def typed_sql(expression: Expression, schema: pa.Schema, *, into: Params) -> tup
     if any(pa.types.is_null(one) for one in known):
         return sql, pa.null()
     _check_length(expression, schema)
+    _check_alike(expression, schema)
     native, found = _asked(expression, schema)
     return (f"CAST({sql} AS BIGINT)", pa.int64()) if native in TOO_WIDE else (sql, found)
 
@@ -146,6 +149,29 @@ def reason(wrong: duckdb.Error) -> str:
 def _advice(fields: list[pa.Field]) -> str:
     told = ", ".join(f"{one.name} is {one.type}" for one in fields)
     return f"{told}. Change a type with .cast(...), and text that is no column with lit(...)." if fields else ""
+
+
+def _check_alike(expression: Expression, schema: pa.Schema) -> None:
+    """A number and a text are never equal: the engine would make one of the other, row by row, as far as it goes."""
+    for one in walk(expression):
+        if not isinstance(one, Form) or one.name not in COMPARISONS:
+            continue
+        columns = [side for side in one.args if isinstance(side, Column)]
+        values = [side.value for side in one.args if isinstance(side, Literal)]
+        for column in columns:
+            _check_side(repr(column), type_of_column(repr(column), schema), values)
+
+
+def _check_side(column: str, kind: pa.DataType, values: Iterable[object]) -> None:
+    number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+    text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    for value in values:
+        if (number and isinstance(value, str)) or (text and isinstance(value, int | float)):
+            told = "a number" if number else "text"
+            raise InvalidInput(
+                f"column {column!r} is {kind}, and is compared with {value!r}: {told} is never equal to it",
+                hint=f"Give {told}, or say how to read the column: C({column!r}).cast({type(value).__name__})",
+            )
 
 
 def _check_length(expression: Expression, schema: pa.Schema) -> None:
