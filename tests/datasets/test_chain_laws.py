@@ -31,11 +31,10 @@ class Box:
 
 
 class State(NamedTuple):
-    """A chain, the rows it should give, and whether their order is known."""
+    """A chain, and the rows it should give, in this order."""
 
     chain: Chain
     rows: Rows
-    ordered: bool = True
 
     @property
     def names(self) -> list[str]:
@@ -45,7 +44,6 @@ class State(NamedTuple):
 class Step(NamedTuple):
     needs: tuple[str, ...]
     do: Callable[[State, int], State]
-    wants_order: bool = False
 
 
 # -- the steps, each beside what it means ----------------------------------------------------------
@@ -92,23 +90,45 @@ def without(state: State, n: int) -> State:
 
 def sorted_(state: State, descending: bool) -> State:
     def place(row: dict[str, Any]) -> Any:
-        return (row["i"] is None, 0 if row["i"] is None else -row["i"] if descending else row["i"], row["id"])
+        return (row["i"] is None, 0 if row["i"] is None else -row["i"] if descending else row["i"])
 
-    chain = state.chain.order_by(C("i").desc() if descending else "i", "id")
+    chain = state.chain.order_by(C("i").desc() if descending else "i")
     return State(chain, sorted(state.rows, key=place))
 
 
 def several(state: State, _: int) -> State:
     seen = {repr((row["i"], row["s"])): {"i": row["i"], "s": row["s"]} for row in state.rows}
-    return State(state.chain.select("i", "s").distinct(), list(seen.values()), False)
+    return State(state.chain.select("i", "s").distinct(), list(seen.values()))
+
+
+def firsts(state: State, _: int) -> State:
+    seen: dict[Any, dict[str, Any]] = {}
+    for row in state.rows:
+        seen.setdefault(row["s"], row)
+    return State(state.chain.distinct("s"), list(seen.values()))
 
 
 def grouped(state: State, _: int) -> State:
     groups: dict[Any, list[Any]] = {}
     for row in state.rows:
         groups.setdefault(row["s"], []).append(row["i"])
-    rows = [{"s": s, "n": len(of), "i": _sum(of)} for s, of in groups.items()]
-    return State(state.chain.group_by("s", n=func.count(), i=func.sum("i")), rows, False)
+    keys = sorted(groups, key=lambda s: (s is None, s or ""))
+    rows = [{"s": s, "n": len(groups[s]), "i": _sum(groups[s]), "f": groups[s][0], "all": groups[s]} for s in keys]
+    made = {"n": func.count(), "i": func.sum("i"), "f": func.first("i"), "all": func.collect("i")}
+    return State(state.chain.group_by("s", **made), rows)
+
+
+def counted(state: State, _: int) -> State:
+    """Rows with one `s`, numbered as they come in the order of `i`."""
+    if "r" in state.names:
+        return state
+    places: dict[int, int] = {}
+    for s in {row["s"] for row in state.rows}:
+        of = [(row["i"] is None, row["i"] or 0, at) for at, row in enumerate(state.rows) if row["s"] == s]
+        places |= {at: number for number, (_, _, at) in enumerate(sorted(of), 1)}
+    rows = [{**row, "r": places[at]} for at, row in enumerate(state.rows)]
+    window = func.window(partition_by="s", order_by="i")
+    return State(state.chain.mutate(r=func.row_number().over(window)), rows)
 
 
 def _sum(values: list[Any]) -> Any:
@@ -122,29 +142,29 @@ def merged(state: State, n: int) -> State:
     extra = {n % 5: "p", (n + 1) % 5: None, (n + 2) % 5: "q"}
     right = state.chain._datasets.read_values(i=[*extra, None], extra=[*extra.values(), "never"])
     rows = [{**row, "extra": extra.get(row["i"])} for row in state.rows]
-    return State(state.chain.merge(right, on="i"), rows, False)
+    return State(state.chain.merge(right, on="i"), rows)
 
 
 def both(state: State, _: int) -> State:
     half = kept(state, C("i") > 0, lambda row: row["i"] is not None and row["i"] > 0)
-    return State(state.chain.union(half.chain), state.rows + half.rows, False)
+    return State(state.chain.union(half.chain), state.rows + half.rows)
 
 
 def less(state: State, n: int) -> State:
     gone = [n % 4, None]
     right = state.chain._datasets.read_values(i=gone)
-    return State(state.chain.subtract(right, on="i"), [row for row in state.rows if row["i"] not in gone], False)
+    return State(state.chain.subtract(right, on="i"), [row for row in state.rows if row["i"] not in gone])
 
 
 def generated(state: State, _: int) -> State:
     rows = [{"id": id, "i": i} for row in state.rows for id, i in repeated(row["i"], row["id"])]
     output = {"id": int, "i": int | None}
-    return State(state.chain.gen(repeated, output=output), rows, state.ordered)
+    return State(state.chain.gen(repeated, output=output), rows)
 
 
 def exploded(state: State, _: int) -> State:
     rows = [{**row, "e": item} for row in state.rows for item in row["l"] or ()]
-    return State(state.chain.mutate(e="l").explode("e"), rows, False)
+    return State(state.chain.mutate(e="l").explode("e"), rows)
 
 
 STEPS = {
@@ -179,11 +199,13 @@ STEPS = {
     "map class": Step(("i",), lambda at, _: made(at, at.chain.map(d=boxed), d=lambda row: boxed(row["i"]))),
     "map list": Step(("s",), lambda at, _: made(at, at.chain.map(c=listed), c=lambda row: listed(row["s"]))),
     "select": Step((), without),
-    "limit": Step((), lambda at, n: at._replace(chain=at.chain.limit(n % 9), rows=at.rows[: n % 9]), True),
-    "offset": Step((), lambda at, n: at._replace(chain=at.chain.offset(n % 5), rows=at.rows[n % 5 :]), True),
-    "order": Step(("i", "id"), lambda at, n: sorted_(at, bool(n % 2))),
+    "limit": Step((), lambda at, n: at._replace(chain=at.chain.limit(n % 9), rows=at.rows[: n % 9])),
+    "offset": Step((), lambda at, n: at._replace(chain=at.chain.offset(n % 5), rows=at.rows[n % 5 :])),
+    "order": Step(("i",), lambda at, n: sorted_(at, bool(n % 2))),
     "distinct": Step(("i", "s"), several),
+    "distinct of one": Step(("s",), firsts),
     "group": Step(("i", "s"), grouped),
+    "window": Step(("i", "s"), counted),
     "merge": Step(("i",), merged),
     "union": Step(("i",), both),
     "subtract": Step(("i",), less),
@@ -233,9 +255,8 @@ def from_selection(ds: Datasets, rows: Rows) -> State:
     return State(whole.save("law.selection"), [row for row in rows if row["id"] % 3 != 1])
 
 
-def plain(rows: Rows, *, ordered: bool) -> list[Any]:
-    told = [dict(sorted(row.items())) for row in rows]
-    return told if ordered else sorted(told, key=repr)
+def plain(rows: Rows) -> list[Any]:
+    return [dict(sorted(row.items())) for row in rows]
 
 
 steps = st.lists(st.tuples(st.sampled_from(sorted(STEPS)), st.integers(0, 40)), max_size=6)
@@ -254,10 +275,10 @@ def test_steps_give_what_they_give_in_plain_python(
     state = begin(ds, [{"id": number, **row} for number, row in enumerate(found)])
     for name, n in wanted:
         step = STEPS[name]
-        if set(step.needs) <= set(state.names) and (state.ordered or not step.wants_order):
+        if set(step.needs) <= set(state.names):
             state = step.do(state, n)
     chain = state.chain.save("law.made") if saved else state.chain
-    assert plain(chain.to_records(), ordered=state.ordered) == plain(state.rows, ordered=state.ordered)
+    assert plain(chain.to_records()) == plain(state.rows)
     assert chain.count() == len(state.rows)
 
 
