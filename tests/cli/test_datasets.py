@@ -296,6 +296,16 @@ def test_purge_erases_a_version_with_its_rows(run: Run, pets: Path, words: tuple
     assert "purged: leak" in run("dataset", "show", "pets@1.0.0", code=128).err
 
 
+@pytest.mark.parametrize("words", [("purge", "a@1.0.0"), ("dataset", "purge", "a")])
+def test_purge_asks_what_is_to_happen_with_versions_made_from_it(run: Run, repo: Path, words: tuple[str, ...]) -> None:
+    with memlake.open(repo) as found:
+        found.datasets().read_values(x=range(9)).save("a").filter(memlake.C("x") > 4).save("b")
+    told = run(*words, "--reason", "leak", "-y", code=1).err
+    assert "rows of a@1.0.0 may be rows of b@1.0.0 too. Nothing was erased." in told and "--leave-derived" in told
+    erased = run(*words, "--reason", "leak", "-y", "--with-others").out
+    assert "b@1.0.0" in erased.replace("datasets/b/", "b@") and "b " not in run("dataset", "ls").out
+
+
 def test_show_tells_what_functions_did(run: Run, repo: Path) -> None:
     with memlake.open(repo) as found:
         chain = found.datasets().read_values(x=[0, 1]).settings(on_error="skip").map(y=lambda x: 1 / x)

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import itertools
+import random
+import time
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from memlake.datasets.datasets import Datasets
 from memlake.datasets.expressions.expressions import C
 from memlake.datasets.expressions.functions import func
+from memlake.datasets.lineage import runs
+from memlake.datasets.recall.recall import KEY
 from memlake.errors import Conflict, Purged
 from memlake.repo import Repo, init
 
 SECRET = "the-words-nobody-may-find-again"
 
 
-def said(folder: Path) -> list[str]:
-    return [str(file) for file in folder.rglob("*") if file.is_file() and SECRET.encode() in file.read_bytes()]
+def said(folder: Path, secret: bytes = SECRET.encode()) -> list[str]:
+    found = (file for file in folder.rglob("*") if file.is_file() and secret in file.read_bytes())
+    return [str(file.relative_to(folder)) for file in found]
 
 
 def parts_of(repo: Repo, spec: str) -> list[str]:
@@ -102,10 +109,9 @@ def test_rows_that_others_share_are_erased_only_when_that_is_said(repo: Repo) ->
         purged(repo, "sec")
     assert ds.read_dataset("sec").count() == 1
     purged(repo, "sec", with_others=True)
-    assert said(repo.dir) == []
-    assert [one.spec for one in ds.all()] == ["child@1.0.0"]
+    assert said(repo.dir) == [] and list(ds.all()) == []
     with pytest.raises(Purged):
-        ds.read_dataset("child").to_list("text")
+        ds.read_dataset("child@1.0.0")
 
 
 def test_a_record_named_by_its_object_takes_its_rows_too(repo: Repo) -> None:
@@ -114,3 +120,106 @@ def test_a_record_named_by_its_object_takes_its_rows_too(repo: Repo) -> None:
     repo.purge(entry.oid, reason="leak")
     repo.checkpoint()
     assert said(repo.dir) == []
+
+
+# -- versions made from a purged one --------------------------------------------------------------
+
+NOISE = [random.Random(i).randbytes(48) for i in range(1000)]  # no compression hides it
+
+
+def kept_rows(ds: Datasets, *names: str) -> None:
+    """One dataset made from the other by a selection, which is small enough to be a copy."""
+    ds.read_values(s=NOISE, x=range(1000)).save(names[0])
+    for old, new in itertools.pairwise(names):
+        ds.read_dataset(old).filter(C("x") % 2 == 0).save(new)
+
+
+def test_versions_made_from_a_purged_one_are_named_first(repo: Repo) -> None:
+    ds = repo.datasets()
+    kept_rows(ds, "a", "b", "c")
+    assert not set(parts_of(repo, "a")) & set(parts_of(repo, "b")), "else the parts would tell"
+    with pytest.raises(Conflict, match=r"rows of a@1\.0\.0 may be rows of b@1\.0\.0, c@1\.0\.0 too\. Nothing") as met:
+        purged(repo, "a")
+    assert "--with-others" in met.value.hint and "--leave-derived" in met.value.hint
+    assert [one.spec for one in ds.all()] == ["a@1.0.0", "b@1.0.0", "c@1.0.0"]
+    assert ds.read_dataset("a").to_values("s") == NOISE
+
+
+def test_a_purge_with_others_erases_what_was_made_from_it(repo: Repo) -> None:
+    ds = repo.datasets()
+    kept_rows(ds, "a", "b", "c")
+    ds.read_values(x=[1]).save("other")
+    purged(repo, "a", with_others=True)
+    assert [one.spec for one in ds.all()] == ["other@1.0.0"]
+    assert said(repo.dir, NOISE[0]) == [] and repo.fsck(full=True).problems == ()
+
+
+def test_a_purge_leaves_what_was_made_from_it_when_told_to(repo: Repo) -> None:
+    ds = repo.datasets()
+    kept_rows(ds, "a", "b")
+    purged(repo, "a", leave_derived=True)
+    assert [one.spec for one in ds.all()] == ["b@1.0.0"] and ds.read_dataset("b").to_values("s") == NOISE[::2]
+    assert said(repo.dir, NOISE[1]) == [], "what only a held is gone all the same"
+
+
+def test_shared_parts_are_not_left_with_what_was_made_from_it(repo: Repo) -> None:
+    repo.datasets().read_values(s=NOISE, x=range(1000)).save("a").map(y=lambda x: x).save("b")
+    with pytest.raises(Conflict, match=r"are rows of b@1\.0\.0"):
+        purged(repo, "a", leave_derived=True)
+
+
+def test_what_was_made_is_found_when_renamed_in_a_branch_or_only_in_history(repo: Repo) -> None:
+    ds = repo.datasets()
+    ds.read_values(s=NOISE, x=range(1000)).save("a")
+    ds.move_dataset("a", "first")
+    repo.branch("side")
+    repo.datasets("side").read_dataset("first").filter(C("x") == 0).save("elsewhere")
+    ds.read_dataset("first").filter(C("x") == 2).save("undone")
+    repo.undo()
+    with pytest.raises(Conflict, match=r"elsewhere@1\.0\.0, undone@1\.0\.0"):
+        purged(repo, "first")
+    purged(repo, "first", with_others=True)
+    assert said(repo.dir, NOISE[0]) == said(repo.dir, NOISE[2]) == []
+
+
+def test_nothing_remembered_of_work_over_purged_rows_is_left(repo: Repo) -> None:
+    ds = repo.datasets()
+    ds.read_values(s=NOISE).save("a")
+    ds.read_dataset("a").map(t=lambda s: time.sleep(1e-4) or s + b"!").persist()  # a shard, a plan, rows
+    assert len(ds.read_dataset("a").limit(3).to_list()) == 3  # a run
+    runs.wait()
+    ds.ground.recall.keep_piece("ab" * 16, np.zeros(1, KEY), pa.table({"s": NOISE[:1]}))
+    ds.ground.recall._db.checkpoint()
+    assert {found.partition("/")[0] for found in said(repo.dir, NOISE[0])} == {"parts", "runs", "datasets.db"}
+    assert len(said(repo.dir / "parts", NOISE[0] + b"!")) == 1
+    purged(repo, "a")
+    assert said(repo.dir, NOISE[0]) == [] and not [file for file in (repo.dir / "parts").rglob("*") if file.is_file()]
+
+
+def test_work_over_purged_rows_may_be_done_again_over_others(repo: Repo) -> None:
+    ds = repo.datasets()
+    work = ds.read_values(x=[1, 2]).map(y=lambda x: x * 2)
+    work.persist()
+    ds.read_values(s=NOISE).save("a")
+    purged(repo, "a")
+    assert work.save("b").to_values("y") == [2, 4], "what was only remembered has no tombstone"
+
+
+def test_a_run_that_is_being_noted_is_erased_too(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    ds = repo.datasets()
+    ds.read_values(s=NOISE).save("a")
+    real = runs._write
+    monkeypatch.setattr(runs, "_write", lambda *told: (time.sleep(0.3), real(*told)))
+    ds.read_dataset("a").to_list()
+    purged(repo, "a")
+    runs.wait()
+    assert said(repo.dir, NOISE[0]) == []
+
+
+def test_a_part_that_no_row_names_is_erased_too(repo: Repo) -> None:
+    repo.datasets().read_values(s=NOISE).save("a")
+    stray = repo.dir / "parts" / "ab" / ("ab" * 32)
+    stray.parent.mkdir(exist_ok=True)
+    stray.write_bytes(NOISE[0])
+    purged(repo, "a")
+    assert said(repo.dir, NOISE[0]) == []

@@ -58,17 +58,27 @@ def mv(datasets: Datasets, screen: Screen, /, *, name: str, to: str, as_json: bo
 @click.command()
 @name_argument
 @click.option("--reason", required=True, help="Why; kept on the tombstone.")
-@click.option("--with-others", is_flag=True, help="Also where other versions share its rows.")
+@click.option("--with-others", is_flag=True, help="Also versions made from it, or sharing its rows.")
+@click.option("--leave-derived", is_flag=True, help="Leave versions made from it that are copies: they share no part.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @pass_datasets
-def purge(datasets: Datasets, screen: Screen, /, *, name: str, reason: str, with_others: bool, yes: bool) -> None:
-    """Erase a version for good: its record and its rows. `rm` is the one that can be taken back."""
+def purge(datasets: Datasets, screen: Screen, /, *, name: str, reason: str, yes: bool, **others: bool) -> None:
+    """Erase a version for good: its record, its rows, what is remembered of work over them. `rm` can be taken back.
+
+    Where other versions were made from it, or share its rows, they are named, and nothing is erased until an option
+    says what is to happen with them.
+    """
     found = datasets.get(name).spec
     if not yes:
         confirm(f"Erase {clean(found)} with its rows for good?")
-    report = datasets.purge(found, reason, with_others=with_others)
+    report = datasets.purge(found, reason, **others)
     screen.line(f"Erased {clean(found)}: {words.count(len(report.purged), 'object')}, {words.size(report.bytes)}.")
+    screen.lines(f"  with {clean(spec)}" for spec in _specs(report.paths) if spec != found)
     screen.lines(clean(note) for note in report.notes)
+
+
+def _specs(paths: Sequence[str]) -> list[str]:
+    return ["@".join(path.split("/", 1)[1].rsplit("/", 1)) for path in paths]
 
 
 def _say(screen: Screen, done: str, versions: Sequence[str], *, as_json: bool) -> None:

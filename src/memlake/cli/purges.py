@@ -29,7 +29,8 @@ _OID = re.compile(r"[0-9a-f]{64}")
 )
 @click.option("--reason", required=True, help="Why; kept on the tombstone.")
 @click.option("--all-versions", is_flag=True, help="Every version of each PATH that any commit has.")
-@click.option("--with-others", is_flag=True, help="Rows of a dataset's version also where other versions share them.")
+@click.option("--with-others", is_flag=True, help="Also versions made from a dataset's version, or sharing its rows.")
+@click.option("--leave-derived", is_flag=True, help="Leave versions made from it that are copies: they share no part.")
 @click.option("-n", "--dry-run", is_flag=True, help="Say what would be erased, and erase nothing.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @pass_repo
@@ -38,16 +39,18 @@ def purge(
 ) -> None:
     """Erase content for good: its bytes go from every file of the repo, a tombstone stays, history still verifies.
 
-    Of a dataset's version all rows go. This cannot be undone. The working file is not touched.
+    Of a dataset's version all rows go, and what is remembered of work over them. Where versions were made from it, or
+    share its rows, say what is to happen with them. This cannot be undone. The working file is not touched.
     """
-    named, others = _find_oids(repo, given, all_versions=all_versions), how["with_others"]
-    oids = repo.purged_with(*named, with_others=others)
+    named = _find_oids(repo, given, all_versions=all_versions)
+    others = {name: how[name] for name in ("with_others", "leave_derived")}
+    oids = repo.purged_with(*named, **others)
     if how["dry_run"]:
         screen.lines([f"Would erase {words.count(len(oids), 'object')}.", *(f"  {oid}" for oid in oids)])
         return
     if not how["yes"]:
         _ask(oids)
-    _show(screen, repo.purge(*named, reason=reason, with_others=others))
+    _show(screen, repo.purge(*named, reason=reason, **others))
 
 
 def _find_oids(repo: Repo, given: Sequence[str], *, all_versions: bool) -> list[str]:

@@ -382,16 +382,19 @@ class Datasets:
             raise Nothing(f"nothing of {name!r} is deleted.")
         return [saving.edit(self.ground, one, {"deleted": None}, f"restore {one.spec}").spec for one in gone]
 
-    def purge(self, spec: str, reason: str, *, with_others: bool = False) -> PurgeReport:
-        """Erase a version for good: its record in all its edits, and its rows. Cannot be undone.
+    def purge(self, spec: str, reason: str, *, with_others: bool = False, leave_derived: bool = False) -> PurgeReport:
+        """Erase a version for good: its record in all its edits, its rows, what is remembered of work over them.
 
-        Rows that other versions hold too are erased `with_others` only; those versions cannot be read any more.
+        `with_others` erases versions that were made from it too, and its rows where others hold the same parts.
+        `leave_derived` leaves versions that were made from it and share no part with it. Cannot be undone.
         """
         ground, found = self.ground, self.get(spec)
         oid = ground.entries(found.name, ground.head())[found.semver].oid
-        oids = erasing.whole(ground.here, [oid], with_others=with_others)
-        report = purging.purge(ground.here, oids, reason)
-        erasing.forget(ground.folder, ground.recall.empty)
+        oids = erasing.whole(ground.here, [oid], erasing.Others(with_others, leave_derived))
+        report = purging.purge(ground.here, oids, reason, with_loose=True)
+        runs.wait()
+        erasing.forget(ground.folder)
+        ground.recall.empty()
         return report
 
     def move_dataset(self, name: str, to: str) -> list[str]:

@@ -1,13 +1,15 @@
 """Purging a version: which objects are its rows, and the copies of them that lie outside the object store.
 
-Knows no Arrow: records link to manifests and manifests to parts, so nothing has to be read to be erased.
+Knows no Arrow: records link to manifests and manifests to parts, so no rows have to be read to be erased.
 """
 
 from __future__ import annotations
 
+import json
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from memlake.datasets.types.names import ROOM
 from memlake.errors import Conflict
@@ -15,16 +17,24 @@ from memlake.versions import looking, refs
 from memlake.versions.here import Here
 
 _COPIES = ("runs", "index/columns", "cache")
+Ever = dict[str, set[str]]  # path: every record it had
+Links = dict[str, tuple[str, ...]]  # oid: the oids it needs
 
 
-def forget(folder: Path, empty: Callable[[], None]) -> None:
-    """Drop what functions answered, runs kept, matrices and fetched files: all derived, made again when needed."""
+class Others(NamedTuple):
+    """What is done with versions that were not named but may hold the same rows."""
+
+    erased: bool = False  # those made from the named ones, and parts that any other shares
+    derived_left: bool = False  # those made from the named ones are none of our business
+
+
+def forget(folder: Path) -> None:
+    """Drop what runs kept, matrices and fetched files: all derived, made again when needed."""
     for name in _COPIES:
         shutil.rmtree(folder / name, ignore_errors=True)
-    empty()
 
 
-def whole(here: Here, named: Iterable[str], *, with_others: bool = False) -> tuple[str, ...]:
+def whole(here: Here, named: Iterable[str], others: Others) -> tuple[str, ...]:
     """What is to be erased with these objects: of a record all its edits, its manifest and the parts of its rows."""
     wanted = set(named)
     ever = looking.ever_at(here, ROOM)
@@ -32,16 +42,57 @@ def whole(here: Here, named: Iterable[str], *, with_others: bool = False) -> tup
     if not paths:
         return tuple(sorted(wanted))
     links = here.history.objects.links()
+    derived = set() if others.derived_left else _derived(here, ever, paths)
+    if not others.erased:
+        rows = _reach_all(paths, ever, links)
+        shared = {path for path, oid in _living(here, paths) if _reach(oid, links) & rows}
+        _refuse(paths, shared=shared, derived=derived)
+    return tuple(sorted(wanted | _all_of(here, paths | derived, ever, links)))
+
+
+def _all_of(here: Here, paths: set[str], ever: Ever, links: Links) -> set[str]:
+    """The records of paths, of what was renamed to or from them too, with all that they lead to."""
     records = {oid for path in paths for oid in ever[path]}
     manifests = {link for oid in records for link in links.get(oid, ())}
-    rows = manifests | {part for oid in manifests for part in links.get(oid, ())}
-    living = _living(here, paths)
-    if not with_others:
-        _refuse_shared(paths, [path for path, oid in living if _reach(oid, links) & rows])
-    kept = {oid for _, oid in living}
+    kept = {oid for _, oid in _living(here, paths)}
     moved = {oid for oids in ever.values() for oid in oids - kept if manifests & set(links.get(oid, ()))}
-    gone = here.history.objects.missing(records | moved | rows)  # some edit may have been erased before
-    return tuple(sorted(wanted | ((records | moved | rows) - set(gone))))
+    found = records | moved | _reach_all(paths, ever, links)
+    return found - set(here.history.objects.missing(found))  # some edit may have been erased before
+
+
+def _derived(here: Here, ever: Ever, paths: set[str]) -> set[str]:
+    """Paths of versions made from these, from versions made from these, and so on, in any commit.
+
+    A small selection is a copy, so that rows live on where no part is shared. Rows are known by their content,
+    as lineage knows them: what is read may have been renamed, or given another number by a merge, since.
+    """
+    holds: dict[str, set[str]] = {}
+    read: dict[str, set[str]] = {}
+    for path, oids in ever.items():
+        told = [_told(here, oid) for oid in oids - set(here.history.objects.missing(oids))]
+        holds[path] = {spec_of(path), *(str(one["content"]) for one in told if "content" in one)}
+        read[path] = {name for one in told for name in _parents(one)}
+    found: set[str] = set()
+    while True:
+        contents = {content for path in paths | found for content in holds[path]}
+        more = {path for path, names in read.items() if names & contents} - paths - found
+        if not more:
+            return found
+        found |= more
+
+
+def _told(here: Here, oid: str) -> dict[str, Any]:
+    """A record as it was written; nothing of one that is none."""
+    try:
+        told = json.loads(here.history.objects.read(oid))
+    except ValueError:
+        return {}
+    return told if isinstance(told, dict) else {}
+
+
+def _parents(told: dict[str, Any]) -> Iterator[str]:
+    for parent in (told.get("provenance") or {}).get("parents") or ():
+        yield str(parent.get("content") or f"{parent.get('name')}@{parent.get('version')}")
 
 
 def _living(here: Here, besides: set[str]) -> list[tuple[str, str]]:
@@ -52,17 +103,25 @@ def _living(here: Here, besides: set[str]) -> list[tuple[str, str]]:
     return sorted((path, oid) for path, oid in found if path not in besides)
 
 
-def _reach(oid: str, links: dict[str, tuple[str, ...]]) -> set[str]:
+def _reach(oid: str, links: Links) -> set[str]:
     manifests = links.get(oid, ())
     return {*manifests, *(part for manifest in manifests for part in links.get(manifest, ()))}
 
 
-def _refuse_shared(paths: Iterable[str], others: list[str]) -> None:
-    if others:
-        names = ", ".join(dict.fromkeys(map(spec_of, others)))
+def _reach_all(paths: Iterable[str], ever: Ever, links: Links) -> set[str]:
+    return {found for path in paths for oid in ever[path] for found in _reach(oid, links)}
+
+
+def _refuse(paths: Iterable[str], *, shared: set[str], derived: set[str]) -> None:
+    """Refuse to erase some rows and leave the same ones elsewhere."""
+    if shared or derived:
+        names = ", ".join(map(spec_of, sorted(shared | derived)))
+        rows = f"rows of {', '.join(map(spec_of, sorted(paths)))}"
+        certain = derived <= shared
+        leave = "" if certain else "--leave-derived (leave_derived=True) leaves those that were only made from it; "
         raise Conflict(
-            f"rows of {', '.join(map(spec_of, sorted(paths)))} are rows of {names} too. Nothing was erased.",
-            hint="--with-others (with_others=True) erases them there as well; or purge those first.",
+            f"{rows} {'are' if certain else 'may be'} rows of {names} too. Nothing was erased.",
+            hint=f"--with-others (with_others=True) erases them there as well; {leave}or purge those first.",
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from memlake.datasets import RECALL
+from memlake.datasets import RECALL, erasing
 from memlake.datasets.datasets import Datasets
 from memlake.datasets.ground import Ground
 from memlake.datasets.lineage import runs
@@ -23,6 +23,12 @@ class Store:
 
     def datasets(self, here: Here, branch: str | None, group: Callable[[], Group | None]) -> Datasets:
         return Datasets(Ground(here, self._folder, self._parts, self.recall, branch, group, self._limit))
+
+    def forget(self) -> None:
+        """What runs kept, and functions answered: all derived, made again when needed."""
+        runs.wait()
+        erasing.forget(self._folder)
+        self.recall.empty()
 
     def close(self) -> None:
         runs.wait()

@@ -15,7 +15,7 @@ from memlake.errors import Corrupt, NotFound, Unavailable
 from memlake.objects import disk, leases
 from memlake.objects.chunks import decode_list
 from memlake.objects.layout import next_seq, now
-from memlake.objects.packs import CHUNKED, PackWriter, Record, Sealed, read_footer
+from memlake.objects.packs import CHUNKED, PART, PackWriter, Record, Sealed, read_footer
 from memlake.objects.store import OBJECT, Objects, part_name
 
 
@@ -23,6 +23,7 @@ class PurgeRequest(NamedTuple):
     oids: Sequence[str]
     reason: str
     who: str
+    with_loose: bool = False  # also parts that nothing names: what was remembered of work, over whatever rows
 
 
 class Purged(NamedTuple):
@@ -37,7 +38,7 @@ def purge(objects: Objects, request: PurgeRequest) -> Purged:
     """Remove objects everywhere this store keeps bytes. Cannot be undone."""
     db = objects.db
     with db.write():  # also while packs are copied: a purge is rare, and nothing may slip in between
-        targets = _targets(objects, request.oids)
+        targets = _targets(objects, request.oids) | (_loose(objects) if request.with_loose else set())
         rewritten = _rewrite_packs(objects, targets)
         for old, sealed in rewritten:
             swap_pack(objects, [old], sealed)
@@ -80,6 +81,11 @@ def _targets(objects: Objects, oids: Sequence[str]) -> set[bytes]:
         row[0] for row in db.rows_in(f"SELECT oid FROM object WHERE role & {OBJECT} AND oid IN carray(?1)", chunks)
     }
     return targets | (chunks - shared - whole)
+
+
+def _loose(objects: Objects) -> set[bytes]:
+    named = {bytes.fromhex(oid) for links in objects.links().values() for oid in links}
+    return {oid for (oid,) in objects.db.rows(f"SELECT oid FROM object WHERE form = {PART}")} - named
 
 
 def _rewrite_packs(objects: Objects, targets: set[bytes]) -> list[tuple[str, Sealed | None]]:
@@ -160,6 +166,9 @@ def _sweep_files(objects: Objects, targets: set[bytes]) -> tuple[str, ...]:
         known = {row[0] for row in objects.db.rows("SELECT name FROM pack")}
         for name in [name for name, _, _ in objects.packs.list() if name not in known]:
             objects.packs.delete(name)
+        parts = {part_name(row[0]) for row in objects.db.rows(f"SELECT oid FROM object WHERE form = {PART}")}
+        for name in [name for name, _, _ in objects.parts.list() if name not in parts]:
+            objects.parts.delete(name)
         for file in objects.tmp.iterdir() if objects.tmp.exists() else ():
             disk.remove_tree(file)
     return ()

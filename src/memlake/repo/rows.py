@@ -38,14 +38,20 @@ class Rows(Opened):
         is_known = not is_file and any(self._history.scan(head, f"datasets/{name}/"))
         return self.datasets().get(text).path if is_known else text
 
-    def purge(self, *oids: str, reason: str, with_others: bool = False) -> PurgeReport:
-        """Erase objects for good; of a dataset's version all its rows, `with_others` also where others share them."""
+    def purge(self, *oids: str, reason: str, with_others: bool = False, leave_derived: bool = False) -> PurgeReport:
+        """Erase objects for good; of a dataset's version all its rows, and what is remembered of work over them.
+
+        `with_others`: also versions made from it, and its rows where others share them; `leave_derived`: not those.
+        """
         with self._verb() as here:
-            done = versions.purging.purge(here, self.purged_with(*oids, with_others=with_others), reason)
+            named = self.purged_with(*oids, with_others=with_others, leave_derived=leave_derived)
+            done = versions.purging.purge(here, named, reason, with_loose=True)
+        datasets.erasing.forget(self.dir)
         if (self.dir / datasets.RECALL).exists():
-            datasets.erasing.forget(self.dir, self._rows().recall.empty)
+            self._rows().forget()
         return done
 
-    def purged_with(self, *oids: str, with_others: bool = False) -> tuple[str, ...]:
+    def purged_with(self, *oids: str, with_others: bool = False, leave_derived: bool = False) -> tuple[str, ...]:
         """What a purge of these objects erases: the same, unless one is the record of a dataset's version."""
-        return datasets.erasing.whole(self._look(), map(checked_oid, oids), with_others=with_others)
+        how = datasets.erasing.Others(with_others, leave_derived)
+        return datasets.erasing.whole(self._look(), map(checked_oid, oids), how)
