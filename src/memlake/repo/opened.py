@@ -6,6 +6,7 @@ import contextlib
 import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 AnyPath = str | os.PathLike[str]
 SomePaths = AnyPath | Sequence[AnyPath]  # one path, or a list of them
 _SCHEMAS = Path(__file__).parent.parent
+_OPEN: ContextVar[tuple[tuple[str, Group], ...]] = ContextVar("transactions of this thread, by folder", default=())
 
 
 @door
@@ -104,6 +106,26 @@ class Opened:
             if self._local.state("journal") is not None:
                 versions.checkout.resume(self._history, self._local, here.root)
             yield here
+
+    def _group(self) -> Group | None:
+        """The transaction that writes join: of this Repo, or opened in this thread by another one of the same folder.
+
+        `ml.read_values(...).save(...)` has a Repo of its own, and must not be left when the transaction is dropped.
+        """
+        if self._draft is None and (known := dict(_OPEN.get())):
+            return known.get(os.path.realpath(self.dir))
+        return self._draft
+
+    @contextlib.contextmanager
+    def _drafting(self, group: Group) -> Iterator[None]:
+        before = _OPEN.get()
+        _OPEN.set((*before, (os.path.realpath(self.dir), group)))
+        self._draft = group
+        try:
+            yield
+        finally:
+            self._draft = None
+            _OPEN.set(before)
 
     def _relative(self, *paths: SomePaths) -> list[str]:
         return [versions.worktree.relative(self.root, path) for path in each(paths)]

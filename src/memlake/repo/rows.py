@@ -22,7 +22,7 @@ class Rows(Opened):
         """Typed rows: read, chained and saved. On the branch that is checked out at each save, unless one is named."""
         if branch is not None:
             versions.refs.get(self._history.db, branch)
-        return self._rows().datasets(self._look(), branch, lambda: self._draft)
+        return self._rows().datasets(self._look(), branch, self._group)
 
     def _rows(self) -> Store:
         if self._store is None:

@@ -383,22 +383,22 @@ class Repo(Rows):
         """
         by, records = versions.writing.author_of(author) or self.identity, versions.writing.encoded(changes)
         asked = versions.writing.Request(records, message, branch, by, expects)
-        return versions.writing.write(self._look(), asked, self._draft)
+        return versions.writing.write(self._look(), asked, self._group())
 
     @contextlib.contextmanager
     def transaction(self, message: str) -> Iterator[Self]:
-        """Group the writes inside into one commit a lane; an exception drops them all."""
-        if self._draft is not None:
+        """Group the writes inside into one commit a lane; an exception drops them all.
+
+        What the same thread writes to the same repo in other ways, `ml.read_values(...).save(...)`, belongs to it.
+        """
+        if self._group() is not None:
             raise AlreadyExists(
                 "a transaction is open already in this Repo.", hint="Finish it before starting another."
             )
-        self._draft = versions.writing.Group(message)
-        try:
+        group = versions.writing.Group(message)
+        with self._drafting(group):
             yield self
-            group, self._draft = self._draft, None
-            versions.writing.write_group(self._look(), group)
-        finally:
-            self._draft = None
+        versions.writing.write_group(self._look(), group)
 
     # -- memories -----------------------------------------------------------------------------
 
@@ -411,7 +411,7 @@ class Repo(Rows):
             self._shared = memories.opening.Shared(self.dir, self._history, self._local.db, self._settings)
         shared = self._shared
         ground = memories.ground.Ground(
-            self._look(), shared.index, name, self._settings, lambda: self._draft, shared.vector_of, shared.read_counts
+            self._look(), shared.index, name, self._settings, self._group, shared.vector_of, shared.read_counts
         )
         return memories.memories.Memories(ground, shared)
 

@@ -1,0 +1,81 @@
+"""Chains over the repo found from here: which repo that is, which transaction they join, when it is made."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+import memlake as ml
+
+
+@pytest.fixture
+def repo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ml.Repo:
+    monkeypatch.chdir(tmp_path)
+    return ml.init(tmp_path)
+
+
+def specs(repo: ml.Repo) -> list[str]:
+    return [one.spec for one in repo.datasets().all()]
+
+
+# -- transactions ---------------------------------------------------------------------------------
+
+
+def test_a_save_from_here_is_dropped_with_the_transaction_it_is_in(repo: ml.Repo) -> None:
+    before = ml.read_values(x=[2])
+
+    def fail() -> None:
+        with repo.transaction("both"):
+            ml.read_values(x=[1]).save("t1")
+            before.save("t2")
+            assert ml.read_dataset("t1").to_values("x") == [1]
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert specs(repo) == []
+    before.save("t2")
+    assert specs(repo) == ["t2@1.0.0"], "afterwards saves are their own commits again"
+
+
+def test_saves_from_here_are_in_the_commit_of_the_transaction(repo: ml.Repo) -> None:
+    with repo.transaction("all of it"):
+        ml.read_values(x=[1]).save("a")
+        repo.datasets().read_values(x=[2]).save("b")
+    assert [commit.message for commit in repo.log()] == ["all of it"] and specs(repo) == ["a@1.0.0", "b@1.0.0"]
+
+
+def test_memories_of_an_agent_belong_to_the_transaction_too(repo: ml.Repo) -> None:
+    agent = ml.Agent(agent_id="bot")
+
+    def fail() -> None:
+        with repo.transaction("never"):
+            agent.remember("the sky is blue")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert repo.branches()[0].memory is None
+    with repo.transaction("kept"):
+        agent.remember("the sky is blue")
+    assert [commit.message for commit in repo.log(lane="memory")] == ["kept"]
+
+
+def test_a_transaction_is_not_joined_by_other_threads_or_repos(
+    repo: ml.Repo, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    other = ml.init(tmp_path_factory.mktemp("other"))
+    with repo.transaction("mine"):
+        other.datasets().read_values(x=[1]).save("elsewhere")
+        assert specs(other) == ["elsewhere@1.0.0"]
+        thread = threading.Thread(target=lambda: ml.open(repo.root).datasets().read_values(x=[1]).save("theirs"))
+        thread.start()
+        thread.join()
+        assert specs(ml.open(repo.root)) == ["theirs@1.0.0"]
+
+
+def test_transactions_of_one_thread_do_not_nest_through_another_repo(repo: ml.Repo) -> None:
+    with repo.transaction("outer"), pytest.raises(ml.AlreadyExists), ml.open(repo.root).transaction("inner"):
+        pass
