@@ -64,8 +64,21 @@ def test_gc_names_each_kind_with_its_bytes() -> None:
 
 
 def test_fsck_of_a_sound_repo_succeeds(run: Run, story: dict[str, str]) -> None:
-    assert run("fsck").lines[-1].endswith(": no problem")
+    assert run("fsck").lines[-2].endswith(": no problem")
+    assert run("fsck", "--full").lines[-1].endswith(": no problem")
     assert run("fsck", "--full", "--json").json["ok"] is True
+
+
+def test_fsck_says_what_it_did_not_read(run: Run, repo: Path) -> None:
+    with ml.open(repo) as found:
+        found.datasets().read_values(x=range(9)).save("pets")
+    (part,) = (file for file in (repo / ".memlake" / "parts").rglob("*") if file.is_file())
+    part.chmod(0o644)
+    part.write_bytes(part.read_bytes()[:-20] + bytes(20))
+    quick = run("fsck")
+    assert "no problem" in quick.out and "memlake fsck --full reads their bytes" in quick.lines[-1]
+    full = run("fsck", "--full", code=1).out
+    assert "damaged" in full and "--full" not in full
 
 
 def test_fsck_of_a_damaged_repo_names_the_object_and_fails(run: Run, repo: Path, write: Write) -> None:

@@ -12,18 +12,25 @@ from memlake.cli.screen import Screen
 from memlake.repo import Repo
 from memlake.reports import Check, FsckReport
 
+_QUICK = "of packs and parts only that they are there in their size: memlake fsck --full reads their bytes"
+
 
 @click.command()
-@click.option("--full", is_flag=True, help="Read every byte, also of what no branch reaches.")
+@click.option("--full", is_flag=True, help="Read every byte of packs and parts too, and hold rows against every index.")
 @json_option
 @pass_repo
 def fsck(repo: Repo, screen: Screen, /, *, full: bool, as_json: bool) -> int:
-    """Check every stored byte against its hash. Exits with 1 when something is damaged or missing."""
+    """Check what is stored against its hashes: history and small objects; of packs and parts only their sizes.
+
+    With --full every stored byte is checked, of large files and of datasets' rows too. Exits with 1 when something is
+    damaged or missing.
+    """
     report = repo.fsck(full=full)
     if as_json:
         screen.json({"ok": report.ok, "report": report})
     else:
         screen.lines(fsck_lines(screen, report))
+        screen.lines([] if full else [_QUICK])
     return int(not report.ok)
 
 

@@ -78,7 +78,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "ops": ("memlake.cli.keeping", "List the operations done in this checkout."),
         "du": ("memlake.cli.keeping", "Show what costs how many bytes."),
         "gc": ("memlake.cli.keeping", "Remove what nothing reaches any more."),
-        "fsck": ("memlake.cli.checks", "Check every stored byte against its hash."),
+        "fsck": ("memlake.cli.checks", "Check what is stored against its hashes."),
         "doctor": ("memlake.cli.checks", "Check this machine and repo, with a cure for each fault."),
         "backup": ("memlake.cli.keeping", "Copy the live repo into one file."),
         "purge": ("memlake.cli.purges", "Erase content for good, leaving a tombstone."),
