@@ -108,6 +108,59 @@ def test_a_row_that_kills_its_worker_is_named_and_does_not_kill_the_next_run(ds:
     assert ds.read_dataset("made").to_values("x") == [x for x in range(400) if x != 390]
 
 
+@pytest.mark.parametrize("guilty", [0, 3])
+def test_a_row_that_kills_before_workers_are_there_is_named_by_the_next_run(
+    ds: Datasets, python: Python, guilty: int
+) -> None:
+    Path("script.py").write_text(
+        textwrap.dedent(
+            f"""
+            import os, sys, time
+            import memlake as ml
+            def slow(x):
+                time.sleep(0.01)
+                if x == {guilty}:
+                    os._exit(3)
+                return x
+            chain = ml.read_values(x=range(30)).settings(parallel=2, on_error=sys.argv[1])
+            print(chain.map(y=slow).save("made").count())
+            """
+        )
+    )
+    first = python("script.py", "skip", check=False)
+    assert (first.returncode, first.stdout) == (3, "")
+    second = python("script.py", "raise", check=False)
+    assert f"failed on row {guilty}, with x={guilty}:\nits worker process ended with exit code 3" in second.stderr
+    third = python("script.py", "skip", check=False)
+    assert (third.returncode, third.stdout) == (0, "29\n")
+    assert ds.ground.recall._db.rows("SELECT * FROM begun") == [] and suspected(ds) == 1
+
+
+def test_a_function_is_marked_while_this_process_runs_it_and_workers_were_asked_for(ds: Datasets) -> None:
+    recall = ds.ground.recall
+    seen: list[int] = []
+
+    def look(x: int) -> int:
+        seen.append(len(recall._db.rows("SELECT * FROM begun")))
+        if x == 2:
+            raise ValueError
+        return x
+
+    for parallel in (1, 2):
+        with pytest.raises(ml.Error):
+            ds.read_values(x=range(3)).settings(parallel=parallel).map(y=look).save("made")
+    assert seen == [0, 0, 0, 1, 1, 1] and recall._db.rows("SELECT * FROM begun") == []
+
+
+def test_a_process_that_still_runs_is_no_reason_to_run_in_workers(ds: Datasets) -> None:
+    recall = ds.ground.recall
+    recall.begin("ab" * 16)
+    assert not Suspects(recall, "ab" * 16)
+    with recall._db.write():
+        recall._db.run("UPDATE begun SET born = 'before'", ())
+    assert Suspects(recall, "ab" * 16) and not Suspects(recall, "cd" * 16)
+
+
 @pytest.mark.parametrize("verb", ["map", "gen"])
 def test_rows_that_kill_are_skipped_and_tried_again_by_a_later_run(ds: Datasets, apart: None, verb: str) -> None:
     function: Callable[..., Any] = deadly if verb == "map" else deadly_items

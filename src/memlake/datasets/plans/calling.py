@@ -102,7 +102,9 @@ class Calling:
         self.suspects, self.work = Suspects(self.engine.recall, self.function), self._work()
         finished: list[Shard] = []
         self.pace.total = sum(self.frame.fragments[i].visible for i in todo)
-        with self.told.progress(self.call.name, self.pace.total) as progress, self._flushing():
+        leaves = self.settings.parallel != 1 and self.settings.engine == "local"  # this process, if that gains time
+        watched = self.suspects.watched(here=leaves)
+        with watched, self.told.progress(self.call.name, self.pace.total) as progress, self._flushing():
             for shard, rows, done in self._answers(self._items(todo, known, finished)):
                 self._take(shard, rows, done)
                 progress(len(rows))

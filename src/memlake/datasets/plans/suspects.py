@@ -1,10 +1,13 @@
 """Rows of which workers died: which they are, for one function, in this run and in those after it.
 
-A row is suspected with all that its worker was given when it died, and cleared once it was answered alone.
+A row is suspected with all that its worker was given when it died, and cleared once it was answered alone. A process
+that runs a function itself leaves a mark meanwhile: whoever finds it without its process runs the function in workers.
 """
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -17,13 +20,22 @@ Keys = np.ndarray[Any, Any]
 class Suspects:
     def __init__(self, recall: Recall, function: str) -> None:
         self._recall, self._function = recall, function
-        self._before = recall.suspects(function)
+        self._before, self._ended = recall.suspects(function), recall.ended(function)
         self._doubted: list[Keys] = []
         self._guilty: list[Keys] = []
 
     def __bool__(self) -> bool:
         """Has the function ended processes? Then it is not run in this one."""
-        return bool(len(self._before) or self._doubted)
+        return bool(len(self._before) or self._doubted or self._ended)
+
+    @contextlib.contextmanager
+    def watched(self, *, here: bool) -> Iterator[None]:
+        """While the function runs; `here`, when it begins in this process and may end it."""
+        marks = [*self._ended] if self or not here else [self._recall.begin(self._function)]
+        try:
+            yield
+        finally:
+            self._recall.end(marks)
 
     def among(self, keys: Keys) -> Keys:
         """Which of these are suspected since an earlier run."""

@@ -23,7 +23,7 @@ from memlake.datasets.parts import frames
 from memlake.datasets.parts.frames import Family, Frame
 from memlake.datasets.parts.parts import Parts
 from memlake.errors import Corrupt, NotFound, Purged, Unavailable
-from memlake.objects import disk
+from memlake.objects import disk, leases
 from memlake.objects.db import Database, Row, array
 from memlake.objects.layout import now
 
@@ -180,6 +180,24 @@ class Recall:
         sql = "DELETE FROM suspect WHERE row_key IN carray(?1) AND function = ?2"
         if len(keys):
             self._run(sql, (array(_each(keys)), bytes.fromhex(function)))
+
+    # -- functions begun in a process that may not outlive them -------------------------------
+
+    def begin(self, function: str) -> int:
+        """The mark of a function that this process is about to run itself."""
+        sql = "INSERT INTO begun(function, host, pid, born) VALUES(?, ?, ?, ?)"
+        pid = os.getpid()
+        return self._run(sql, (bytes.fromhex(function), leases.host(), pid, leases.process_born(pid)))
+
+    def ended(self, function: str) -> list[int]:
+        """The marks of processes that are gone; of those on other machines that cannot be known, and is taken to be."""
+        sql = "SELECT id, host, pid, born FROM begun WHERE function = ?"
+        marks = self._rows(sql, (bytes.fromhex(function),))
+        return [mark for mark, host, pid, born in marks if host != leases.host() or leases.process_born(pid) != born]
+
+    def end(self, marks: Iterable[int]) -> None:
+        if given := tuple(marks):
+            self._run("DELETE FROM begun WHERE id IN carray(?1)", (array(given),))
 
     # -- listings -----------------------------------------------------------------------------
 
