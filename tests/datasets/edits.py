@@ -15,6 +15,7 @@ class Case(NamedTuple):
     before: str
     after: str
     reruns: bool
+    opaque: bool = False  # it cannot be seen whether anything changed
 
 
 PRELUDE = """
@@ -38,6 +39,10 @@ def library(name, version, text):
 def edit(name: str, text: str, old: str, new: str, *, reruns: bool = True) -> Case:
     assert text.count(old) == 1, f"{name}: {old!r} stands {text.count(old)} times"
     return Case(name, PRELUDE + text, PRELUDE + text.replace(old, new), reruns)
+
+
+def unseen(name: str, text: str, old: str, new: str) -> Case:
+    return edit(name, text, old, new)._replace(opaque=True)
 
 
 def kept(name: str, before: str, after: str) -> Case:
@@ -240,6 +245,18 @@ REACHED = [
 ]
 
 CLASSES = [
+    unseen(
+        "a subclass that is found by its base",
+        "class A: pass\nclass B(A):\n    k = 1\ndef f(x):\n    return sum(each.k for each in A.__subclasses__())\n",
+        "1",
+        "2",
+    ),
+    unseen(
+        "a subclass that an inner function finds",
+        "class A:\n    @classmethod\n    def all(cls): return (lambda: cls.__subclasses__())()\nclass B(A):\n    k = 1\nf = lambda x: A.all()[0].k\n",
+        "k = 1",
+        "k = 2",
+    ),
     edit("method", "class A:\n    def run(self, x):\n        return x + 1\nf = A().run\n", "1", "2"),
     edit(
         "method of a helper object",
@@ -571,6 +588,55 @@ MODULES = [
         "def f",
         "module('mine', 'K = 2')\ndef f",
     ),
+    edit(
+        "module handed on to a name that is computed",
+        "m = module('mine', 'def g1(): return 2')\nf = lambda x: getattr(m, 'g' + str(1))() + x\n",
+        "return 2",
+        "return 3",
+    ),
+    edit(
+        "module found in sys.modules",
+        "module('mine', 'def g(): return 2')\nf = lambda x: sys.modules['mine'].g() + x\n",
+        "return 2",
+        "return 3",
+    ),
+    edit(
+        "module found in sys.modules, for a name that is computed, by an inner function",
+        "module('mine', 'def g1(): return 2')\ndef f(x):\n    import sys\n    return (lambda: getattr(sys.modules['mine'], f'g{1}')())() + x\n",
+        "return 2",
+        "return 3",
+    ),
+    unseen(
+        "module found in sys.modules by a name that is computed",
+        "module('mine1', 'def g(): return 2')\nf = lambda x: sys.modules[f'mine{1}'].g() + x\n",
+        "return 2",
+        "return 3",
+    ),
+    unseen(
+        "module found in sys.modules under other names",
+        "from sys import modules as known\nmodule('mine', 'def g(): return 2')\nf = lambda x: known['mine'].g() + x\n",
+        "return 2",
+        "return 3",
+    ),
+    unseen(
+        "module got from sys.modules",
+        "import sys as s\nmodule('mine', 'def g(): return 2')\nf = lambda x: s.modules.get('mine').g() + x\n",
+        "return 2",
+        "return 3",
+    ),
+    edit("number put into a library", "import math\nmath.foo = 1\nf = lambda x: math.foo + x\n", "1", "2"),
+    edit(
+        "table put into a module of a library",
+        "import os.path\nos.path.foo = {'a': [1]}\nf = lambda x: os.path.foo['a'][0] + x\n",
+        "1",
+        "2",
+    ),
+    edit(
+        "function put into a library",
+        "import math\nmath.foo = lambda x: x + 1\nf = lambda x: math.foo(x)\n",
+        "1",
+        "2",
+    ),
     edit("module handed on whole", "m = module('mine', 'K = 2')\nf = lambda x: getattr(m, 'K') + x\n", "2", "3"),
     edit(
         "version of a library",
@@ -804,6 +870,11 @@ KEPT = [
         "name of a logger",
         "import logging\nlog = logging.getLogger('a')\ndef f(x):\n    log.debug(x)\n    return x\n",
         "import logging\nlog = logging.getLogger('b')\ndef f(x):\n    log.debug(x)\n    return x\n",
+    ),
+    kept(
+        "another number put into a library",
+        "import math\nmath.foo, math.bar = 1, 1\nf = lambda x: math.foo + math.floor(x)\n",
+        "import math\nmath.foo, math.bar = 1, 2\nf = lambda x: math.foo + math.floor(x)\n",
     ),
     kept(
         "inside of a library of the same version",

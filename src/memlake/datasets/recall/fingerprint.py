@@ -1,11 +1,12 @@
 """The fingerprint of a function: equal when it would do the same again, other when anything it reaches has changed.
 
 Followed: its code, defaults, closure, globals and what those reach in turn: helpers, classes with their bases, modules
-of the user's own, decorators, partials, instances with their state. A library is its version. What pickle cannot see
-into (a lock, a socket, a client) is opaque: named, never guessed.
+of the user's own, decorators, partials, instances with their state. A library is its version, and the plain data read
+from its modules. What pickle cannot see into (a lock, a socket, a client), and names made up at run time
+(`globals()[...]`, `eval`, `__subclasses__()`), are opaque: named, never guessed.
 
-Not followed, because no key can: what time, random, the environment, files and the network answer; names made up at
-run time (`globals()[...]`, `eval`); a library's own dependencies. Such work is told apart with `params=`.
+Not followed, because no key can: what time, random, the environment, files and the network answer; a library's own
+dependencies; what was put into a library that is imported in the function. Such work is told apart with `params=`.
 """
 
 from __future__ import annotations
@@ -141,13 +142,13 @@ class _Walk:
         own = _own_fingerprint(value)
         if own is not None:
             return self._asked(value, lambda: join("own", type(value).__name__.encode(), self.token(own(), "")))
+        if value is sys.modules:
+            return self.hidden(value, "it holds all that was imported")
         look = LOOKS.get(type(value))
         if look is not None:
             return look(self, value)
-        if isinstance(value, type):
-            return self._class(value)
-        if isinstance(value, types.ModuleType):
-            return self._module(value)
+        if isinstance(value, type | types.ModuleType):
+            return self._class(value) if isinstance(value, type) else self._module(value)
         if isinstance(value, logging.Logger | logging.LoggerAdapter):
             return join("logger")  # it tells of the work and is no part of it
         return self._asked(value, lambda: self._object(value))
@@ -236,7 +237,7 @@ class _Walk:
         """What is reached by a text alone: a module that is written out is followed, anything else hidden."""
         for call, module in unseen(function):
             if module is None:
-                yield self.hidden(function, f"{call}() reaches what no name in the code tells")
+                yield self.hidden(function, f"{call} reaches what no name in the code tells")
             else:
                 yield self._imported(function, Import(module, 0, (), ""))
 
@@ -265,7 +266,8 @@ class _Walk:
             called, space = f"{called}.{attributes[0]}", vars(value)
             value = MISSING if attributes[0] in ITS_OWN else space.get(attributes[0], space.get("__getattr__", MISSING))
             attributes = attributes[1:]
-        return self.token(value, called)
+        put = origins.put_into(value, attributes)
+        return join("read", self.token(value, called), *(self.token(each, called) for each in put))
 
     def _imported(self, function: types.FunctionType, read: Import) -> bytes:
         """An import inside a function is made now when it is of the user's own: the function would make it anyway."""

@@ -15,13 +15,15 @@ from collections.abc import Callable
 from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any, NamedTuple
 
-from memlake.datasets.recall.reaching import PYTHON
+from memlake.datasets.recall.reaching import ITS_OWN, MISSING, PYTHON
+from memlake.datasets.recall.states import scalar
 
 OWN = "memlake"
 INSTALLED = ("site-packages", "dist-packages")
+PLAIN, MANY = (list, tuple, set, frozenset, dict), 1000  # items above which a library's table is left to its version
 STANDARD = tuple({sysconfig.get_paths()[name] + os.sep for name in ("stdlib", "platstdlib")})
 
 
@@ -45,6 +47,30 @@ def library_of(module: str) -> Library | None:
     """The library a module belongs to, None when it is the user's own."""
     file = getattr(sys.modules.get(module), "__file__", None)
     return _library(module.partition(".")[0], file or "")
+
+
+def put_into(value: Any, attributes: tuple[str, ...]) -> list[Any]:
+    """What stands in a library's module where anybody may have put it: plain data, or a function of the user's own."""
+    if not attributes or not isinstance(value, ModuleType):
+        return []
+    for name in attributes:
+        if isinstance(value, ModuleType):
+            value = MISSING if name in ITS_OWN else vars(value).get(name, MISSING)
+    return [value] if _is_plain(value) or _is_own(value) else []
+
+
+def _is_plain(value: Any) -> bool:
+    if type(value) not in PLAIN:
+        return scalar(value) is not None
+    items = [*value, *value.values()] if isinstance(value, dict) else value
+    return len(items) <= MANY and all(map(_is_plain, items))
+
+
+def _is_own(value: Any) -> bool:
+    if not isinstance(value, FunctionType):
+        return False
+    module = str(value.__globals__.get("__name__", ""))
+    return module in sys.modules and library_of_code(value.__code__, module) is None
 
 
 @lru_cache(maxsize=4096)

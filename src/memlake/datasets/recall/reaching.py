@@ -26,6 +26,7 @@ ONWARD = {"JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT", "JUMP_A
 CONSTANT = frozenset(dis.hasconst)
 NAMED = set(dis.hasname) | set(dis.haslocal) | set(dis.hasfree) | set(dis.hascompare)
 ATTRIBUTES = {"LOAD_ATTR", "LOAD_METHOD"}
+SUBSCRIPTS = {"BINARY_SUBSCR", "BINARY_OP"}  # the latter, written "[]", from Python 3.14 on
 GLOBALS = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"}
 # Of a class inside a function: where it stands and what it says of itself, not what it does.
 PLACES = {"__qualname__", "__firstlineno__", "__static_attributes__", "__doc__"}
@@ -37,6 +38,7 @@ MEANT = 0x04 | 0x08 | 0x20 | 0x80 | 0x100 | 0x200
 ITS_OWN = {"__name__", "__file__", "__spec__", "__loader__", "__package__", "__builtins__", "__doc__", "__cached__"}
 
 BY_TEXT = {"eval", "exec", "globals"}  # builtins that reach anything
+BY_CHANCE = {"__subclasses__", "__globals__", "f_globals"}  # attributes that lead to what happens to be there
 
 
 class Read(NamedTuple):
@@ -222,13 +224,35 @@ def outside(function: FunctionType, found: list[Read | Import]) -> Iterator[Read
 
 
 def unseen(function: FunctionType) -> Iterator[tuple[str, str | None]]:
-    """Calls that reach code or globals by a text, each with the module it names, None where that is not written out."""
-    for each in reads(function.__code__):
-        if isinstance(each, Read) and each.is_global and each.name in BY_TEXT and each.name not in function.__globals__:
-            yield each.name, None
+    """What reaches code or globals by a text, each with the module it names, None where that is not written out."""
+    code = function.__code__
+    for each in reads(code):
+        if not isinstance(each, Read):
+            continue
+        if each.is_global and each.name in BY_TEXT and each.name not in function.__globals__:
+            yield f"{each.name}()", None
+        if each.attributes[:1] == ("modules",) and (each.name == "sys" or found_in(function, each) is sys):
+            yield from (("sys.modules", text) for text in _subscripts(code, "modules"))
+    yield from ((name, None) for name in sorted(BY_CHANCE & _names(code)))
     for call in ("import_module", "__import__"):
-        for text in asks(function.__code__, call):
-            yield call, None if not text or text.startswith(".") else text
+        for text in asks(code, call):
+            yield f"{call}()", None if not text or text.startswith(".") else text
+
+
+def _names(code: CodeType) -> set[str]:
+    """Names of globals and attributes, in the code and the code inside it."""
+    return set(code.co_names).union(*(_names(each) for each in code.co_consts if isinstance(each, CodeType)))
+
+
+def _subscripts(code: CodeType, attribute: str) -> Iterator[str | None]:
+    """The texts that stand in the brackets behind an attribute; None where it is anything else that stands there."""
+    steps = [step for step in _listed(code, code.co_exceptiontable) if step.opname not in SILENT]
+    for step, key, taken in zip(steps, steps[1:], steps[2:], strict=False):
+        if isinstance(step.argval, CodeType):
+            yield from _subscripts(step.argval, attribute)
+        elif step.opname in ATTRIBUTES and step.argval == attribute:
+            is_text = taken.opname in SUBSCRIPTS and key.opcode in CONSTANT and isinstance(key.argval, str)
+            yield key.argval if is_text and taken.argrepr in ("", "[]") else None
 
 
 def found_in(function: FunctionType, read: Read) -> Any:
