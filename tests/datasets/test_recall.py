@@ -119,6 +119,15 @@ def test_files_of_rows_that_grew_or_changed_run_only_what_is_new(ds: Datasets, t
             assert calls() == new
 
 
+def test_a_file_of_rows_edited_without_another_size_or_time_is_read_again(ds: Datasets, tmp_path: Path) -> None:
+    file = tmp_path / "rows.csv"
+    for number in (1, 2):
+        file.write_text(f"x\n{number}\n")
+        os.utime(file, ns=(5, 5))
+        assert ds.read_csv(file).map(y=dear).save("from_csv").to_values("y") == [2 * number]
+        time.sleep(0.02)  # a file system's clock ticks some hundred times a second
+
+
 def test_a_listing_with_new_changed_and_removed_files_runs_only_those(ds: Datasets, tmp_path: Path) -> None:
     folder = tmp_path / "data"
     folder.mkdir()

@@ -99,9 +99,8 @@ def _stamp(paths: Sequence[str], options: Mapping[str, Any]) -> str:
             f"{error.filename} was there when the chain was begun, and is not now. Nothing was read.",
             hint="Begin the chain again with the files that are there.",
         ) from error
-    return hashes.of(
-        "files", repr(sorted(options.items())), *((p, s.st_size, s.st_mtime_ns, s.st_ino) for p, s in stats)
-    )
+    etags = [(path, storages.etag_of(facts)) for path, facts in stats]
+    return hashes.of("files", repr(sorted(options.items())), *etags)
 
 
 def expanded(

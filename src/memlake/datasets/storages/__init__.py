@@ -14,7 +14,7 @@ from memlake.datasets.storages.access import ACCESS, USUAL, Access, access_of, d
 from memlake.datasets.storages.ahead import open_file, prefetch, reach
 from memlake.datasets.storages.caching import use
 from memlake.datasets.storages.columns import SCHEMA
-from memlake.datasets.storages.folders import list_folder, local_path, write_local
+from memlake.datasets.storages.folders import etag_of, list_folder, local_path, write_local
 from memlake.datasets.storages.location import BUCKETS, WEB, Location, locate
 from memlake.datasets.storages.remote import Known, Named
 from memlake.errors import InvalidInput, NotFound
@@ -24,6 +24,7 @@ __all__ = [
     "SCHEMA",
     "Access",
     "describe",
+    "etag_of",
     "exists",
     "list_files",
     "list_many",

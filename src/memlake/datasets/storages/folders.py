@@ -30,8 +30,9 @@ def list_folder(location: Location, *, depth: int | None) -> Iterator[pa.RecordB
     """Every file below the folder in order of paths; `depth` folders deep at most, None is all."""
     top = f"{local_root(location.source)}/{location.prefix}"
     if not location.pattern and not location.prefix.endswith("/") and os.path.isfile(top):
-        told = os.stat(top)
-        yield _Facts([location.prefix], [told.st_size], [told.st_mtime_ns], [told.st_ino]).batch(location.source)
+        facts = _Facts([], [], [], [], [])
+        facts.add(location.prefix, os.stat(top))
+        yield facts.batch(location.source)
         return
     _check_folder(top)
     pattern = compiled(location.pattern) if location.pattern else None
@@ -49,16 +50,25 @@ class _Facts(NamedTuple):
     sizes: list[int]
     times: list[int]
     inodes: list[int]
+    touched: list[int]
+
+    def add(self, path: str, told: os.stat_result) -> None:
+        self.paths.append(path)
+        self.sizes.append(told.st_size)
+        self.times.append(told.st_mtime_ns)
+        self.inodes.append(told.st_ino)
+        self.touched.append(told.st_ctime_ns)
 
     def batch(self, source: str) -> pa.RecordBatch:
-        times = pa.array(self.times, pa.int64())
-        words = (times, pa.array(self.sizes, pa.int64()), pa.array(self.inodes, pa.uint64()))
-        etags = pc.binary_join_element_wise(*(column.cast(pa.string()) for column in words), "-")
+        columns = zip(self[1:], (pa.int64(), pa.int64(), pa.uint64(), pa.int64()), strict=True)
+        sizes, times, inodes, touched = (pa.array(each, kind).cast(pa.string()) for each, kind in columns)
+        inodes = pc.binary_join_element_wise(inodes, touched, ".")
+        etags = pc.binary_join_element_wise(times, sizes, inodes, "-")
         return batch_of(source, Listed(self.paths, self.sizes, etags, [time // 1000 for time in self.times]))
 
 
 def _batches(source: str, found: Found, left_out: LeftOut) -> Iterator[pa.RecordBatch]:
-    facts = _Facts([], [], [], [])
+    facts = _Facts([], [], [], [], [])
     for path, entry in found:
         try:
             told = entry.stat()
@@ -67,20 +77,21 @@ def _batches(source: str, found: Found, left_out: LeftOut) -> Iterator[pa.Record
             continue
         if not stat.S_ISREG(told.st_mode):
             continue
-        facts.paths.append(path)
-        facts.sizes.append(told.st_size)
-        facts.times.append(told.st_mtime_ns)
-        facts.inodes.append(told.st_ino)
+        facts.add(path, told)
         if len(facts.paths) == ROWS:
             yield facts.batch(source)
-            facts = _Facts([], [], [], [])
+            facts = _Facts([], [], [], [], [])
     if facts.paths:
         yield facts.batch(source)
 
 
 def etag_of(facts: os.stat_result) -> str:
-    """What changes when a file is written or replaced, without reading it."""
-    return f"{facts.st_mtime_ns}-{facts.st_size}-{facts.st_ino}"
+    """What changes when a file is written or replaced, without reading it.
+
+    Nobody can set back the last of it, so that a file is another after chmod or a new link to it, too: what was in it
+    before is not known, and to run for one file too many is better than an answer for what it was.
+    """
+    return f"{facts.st_mtime_ns}-{facts.st_size}-{facts.st_ino}.{facts.st_ctime_ns}"
 
 
 def _matching(found: Found, pattern: Pattern | None, start: int) -> Found:
