@@ -103,3 +103,13 @@ def test_a_file_of_params_for_a_script_that_asks_for_none_is_said(script: Path, 
     (script.parent / "p.toml").write_text("rate = 2\n")
     done = process("run", "ok.py", "--params", "p.toml", cwd=script.parent)
     assert done.stderr.decode() == "warning: nothing asked for a param; p.toml had no effect.\n"
+
+
+def test_a_version_left_for_one_with_the_params_of_this_run_is_not_told(script: Path, process: Process) -> None:
+    script.write_text(
+        "import memlake as ml\nml.read_values(x=[1]).save('early')\nml.read_values(x=[2]).save('other')\n"
+        "ml.param('rate', 0.1)\n"
+    )
+    for rate, word, version in [("0.1", "saved ", "1.0.0"), ("0.5", "saved ", "1.0.1"), ("0.5", "reused", "1.0.1")]:
+        told = process("run", script.name, "-p", f"rate={rate}", cwd=script.parent).stderr.decode().splitlines()
+        assert told == [f"{word} {name}@{version}: 1 row" for name in ("early", "other")]

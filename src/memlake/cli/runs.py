@@ -97,9 +97,10 @@ def _unasked(given: Iterable[str], file: str | None, lines: Sequence[dict[str, A
 
 
 def _told(lines: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """Each version once, as it was last; then the metrics."""
+    """Each version once, as it was last, but for those left for one with params of this run; then the metrics."""
     saved: dict[str, dict[str, Any]] = {}
     for one in lines:
+        saved.pop(one.get("left", ""), None)
         if "saved" in one:
             saved[one["saved"]] = {**one, "new": one["new"] or saved.get(one["saved"], one)["new"]}
     for spec, one in saved.items():

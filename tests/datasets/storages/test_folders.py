@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -149,6 +150,19 @@ def test_links_are_followed_and_loops_are_not(here: Path) -> None:
         assert paths("a") == ["a/folder/y", "a/link", "a/x"]
     assert "1 linked back to a folder above ('a/folder/back/')" in str(told[0].message)
     assert "'a/self'" in str(told[1].message)
+
+
+def test_what_cannot_be_listed_is_told_once_and_again_when_it_is_more(here: Path) -> None:
+    make(here, "a/x")
+    os.symlink("nothing", "a/link")
+    with pytest.warns(UserWarning, match=r"1 gone, or linked to nothing \('a/link'\)"):
+        paths("a")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert paths("a") == ["a/x"]
+    os.symlink("nothing", "a/other")
+    with pytest.warns(UserWarning, match="2 gone"):
+        paths("a")
 
 
 def test_what_is_no_file_is_not_listed(here: Path) -> None:

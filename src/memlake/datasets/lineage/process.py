@@ -142,6 +142,7 @@ def _save_apart(noted: Noted) -> None:
     }
     saved = saving.save(noted.ground, noted.wanted, noted.ground.frame(noted.version), told)
     del _SAVED[_key(noted.ground, noted.version)]
+    _report({"left": noted.version.spec})
     note(noted.ground, saved, noted.wanted, told)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import pyarrow as pa
 
@@ -48,7 +48,9 @@ def batch_of(source: str | Sequence[str], listed: Listed) -> pa.RecordBatch:
 
 
 class LeftOut:
-    """What a listing met and could not list, by reason: told once, at its end, and never an error."""
+    """What a listing met and could not list, by reason: told at its end, once in a process, and never an error."""
+
+    _said: ClassVar[set[str]] = set()
 
     def __init__(self, uri: str) -> None:
         self._uri = uri
@@ -65,4 +67,7 @@ class LeftOut:
             count = self._count[why]
             more = ", ..." if count > len(names) else ""
             shown = ", ".join(ascii(name) for name in names)
-            telling.warn(f"not listed in {self._uri}: {count} {why} ({shown}{more}).")
+            text = f"not listed in {self._uri}: {count} {why} ({shown}{more})."
+            if text not in self._said:
+                self._said.add(text)
+                telling.warn(text)
