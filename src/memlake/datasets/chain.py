@@ -80,8 +80,11 @@ class Chain:
         """All but the first rows."""
         return self._with(building.limit(self.plan, None, _natural(count, "offset")))
 
-    def order_by(self, *columns: Any, descending: bool = False) -> Chain:
-        """Sort by columns or expressions; C("x").desc() turns one of them round, `descending` all."""
+    def order_by(self, *columns: Any, descending: bool | Sequence[bool] = False) -> Chain:
+        """Sort by columns or expressions; C("x").desc() turns one of them round, `descending` all, or each by its own.
+
+        What is absent comes last either way, and NaN is greater than any number.
+        """
         return self._with(building.order(self.plan, columns, descending=descending))
 
     def distinct(self, *columns: Any) -> Chain:
@@ -158,7 +161,7 @@ class Chain:
         output: Any = None,
         **signals: Callable[..., Any],
     ) -> Chain:
-        """New rows from groups: the function gets a list for each parameter and yields rows."""
+        """New rows from groups: the function gets a list for each parameter, and yields rows or returns one value."""
         by = [partition_by] if isinstance(partition_by, str) else [str(one) for one in partition_by]
         call, names = _one(function, output, signals, "agg")
         node = building.aggregate(self.plan, by, call, names, params, settings=self._settings, setup=self._setup)

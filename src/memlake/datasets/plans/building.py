@@ -168,16 +168,25 @@ def without(below: Plan, given: Sequence[str]) -> Plan:
     return select(below, kept)
 
 
-def order(below: Plan, given: Sequence[Any], *, descending: bool) -> Plan:
+def order(below: Plan, given: Sequence[Any], *, descending: bool | Sequence[bool]) -> Plan:
     if not given:
         raise InvalidInput("order_by names no column.")
     by = []
-    for one in given:
+    for one, turned in zip(given, _turned(descending, len(given)), strict=True):
         expression = column(one, below.schema)
-        by.append(
-            expression if isinstance(expression, Ordered) else expression.desc() if descending else expression.asc()
-        )
+        by.append(expression if isinstance(expression, Ordered) else expression.desc() if turned else expression.asc())
     return plan.Order(below.schema, (below,), tuple(by))
+
+
+def _turned(descending: Any, count: int) -> Sequence[bool]:
+    """Which columns go downwards: all or none, or one answer for each."""
+    each = descending if isinstance(descending, list | tuple) else [descending] * count
+    if len(each) != count or not all(isinstance(one, bool) for one in each):
+        raise InvalidInput(
+            f"descending is {descending!r}, for {count} column{'s' if count > 1 else ''}. Nothing was run.",
+            hint="Give True or False for all, or a list with one of them for each column.",
+        )
+    return each
 
 
 def explode(below: Plan, name: str) -> Plan:
@@ -314,7 +323,7 @@ def call(
 def aggregate(
     below: Plan, by: Sequence[str], function: Callable[..., Any], output: Any, params: Any, **how: Any
 ) -> Plan:
-    """Rows with equal keys, gathered into lists, then given to the function as a gen."""
+    """Rows with equal keys, gathered into lists, then given to the function, which makes rows as that of a gen."""
     _check_rows(how["settings"], "agg")
     told = signatures.signature_of(function)
     binds = _binds(below.schema, told, params, how["setup"])
@@ -327,12 +336,12 @@ def aggregate(
     keys = {f"by_{i}": column_of(name) for i, name in enumerate(by)}
     grouped = plan.Group(pa.schema(fields), (below,), keys, lists)
     ordered = plan.Order(grouped.schema, (grouped,), tuple(C(name).asc() for name in keys)) if keys else grouped
-    made, single = _made("gen", function, output, told.returns)
+    made, single = _made("agg", function, output, told.returns)
     nested = {name: path for name, path in binds.items() if "." in path}
     if nested:
         raise InvalidInput("agg takes whole columns.", hint=f"Select {next(iter(nested.values()))!r} into one first.")
     return Call(
-        pa.schema(made), (ordered,), "gen", function, binds, {}, tuple(made), single, (),
+        pa.schema(made), (ordered,), "agg", function, binds, {}, tuple(made), single, (),
         {k: v for k, v in how["setup"].items() if k in told.parameters}, how["settings"],
     )  # fmt: skip
 

@@ -20,7 +20,7 @@ from memlake.datasets.plans.answers import Answer
 from memlake.datasets.plans.engine import Engine, Ran
 from memlake.datasets.plans.items import Array, Item, Pace, Paced, Shard, cut, pulled
 from memlake.datasets.plans.plan import Call
-from memlake.datasets.plans.running import ROWS, Done, Failed, Work
+from memlake.datasets.plans.running import MANY, ROWS, Done, Failed, Work
 from memlake.datasets.plans.suspects import Suspects
 from memlake.datasets.recall.fingerprint import Fingerprint, Opaque, fingerprint
 from memlake.datasets.recall.recall import DEAR, KEY, Known
@@ -333,10 +333,10 @@ class Calling:
 
     def _columns(self) -> Sequence[pa.Field]:
         """What a family of answers holds."""
-        return [pa.field(ROWS, pa.null())] if self.call.kind == "gen" else self.call.made
+        return [pa.field(ROWS, pa.null())] if self.call.kind in MANY else self.call.made
 
     def _assembled(self, made: Sequence[Answer]) -> Frame:
-        if self.call.kind == "gen":
+        if self.call.kind in MANY:
             return self._exploded(made)
         made = self._alike(made)
         fields = made[0].fields if made else self.call.made
@@ -437,7 +437,7 @@ def function_key(call: Call, print_: Fingerprint) -> str:
     """A function with all that makes its answers what they are; the names of its columns do not."""
     reads = [(call.columns.index(first), rest) for first, _, rest in (p.partition(".") for p in call.binds.values())]
     made = [told_field(one) for one in call.made]
-    names = [one.name for one in call.made] if call.kind == "gen" else []  # a gen's are inside its answers
+    names = [one.name for one in call.made] if call.kind in MANY else []  # a gen's are inside its answers
     setup = [(name, printed(make).key) for name, make in sorted(call.setup.items())]
     return hashes.of(
         call.kind, print_.key, list(call.binds), reads, repr(dict(call.wanted)), made, names, call.single, setup

@@ -1,12 +1,14 @@
 """Running a function over batches of rows, in whichever process. Knows no repo, no plan, no file of ours.
 
-A Work is sent to workers once; then each batch in is one Done out. `gen` is a map to a list of rows, taken apart later.
+A Work is sent to workers once; then each batch in is one Done out. `gen` and `agg` (a gen over groups) are a map to a
+list of rows, taken apart later.
 """
 
 from __future__ import annotations
 
 import inspect
 import pickle
+import reprlib
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -21,11 +24,17 @@ from memlake.datasets import executors, storages, telling
 from memlake.datasets.parts.plain import plain_type
 from memlake.datasets.settings import Settings
 from memlake.datasets.types import types
+from memlake.datasets.types.classes import is_shape
 from memlake.datasets.types.files import File
 from memlake.errors import InvalidInput, Unavailable
 
 UNKNOWN = {b"memlake.unknown": b"1"}
+MANY = frozenset({"gen", "agg"})  # the kinds of functions that make any number of rows
 ROWS = "memlake.rows"  # the one column of what a gen made, a list of rows for each row; no name of a user has a dot
+
+
+class NoRows(TypeError):
+    """What a function returned where rows were asked for."""
 
 
 class Failed(NamedTuple):
@@ -127,6 +136,8 @@ class Work:
                     return out + [None] * (batch.num_rows - len(out)), tuple(failed)
 
     def _failure(self, error: Exception, row: int) -> Failed:
+        if isinstance(error, NoRows):  # it raised nothing: there is no place in it to show
+            return Failed(row, str(error))
         text = "".join(traceback.format_exception_only(error)).strip()
         if self.settings.on_error != "raise":
             return Failed(row, text)
@@ -159,7 +170,7 @@ class Work:
             def function(*row: Any) -> Any:
                 return plain(**dict(zip(names, row, strict=True)), **fixed)
 
-        return self._gathering(function) if self.kind == "gen" else function
+        return self._gathering(function) if self.kind in MANY else function
 
     def _is_async(self) -> bool:
         called = inspect.unwrap(self.function) if inspect.isroutine(self.function) else self.function
@@ -167,16 +178,35 @@ class Work:
         return any(is_one(one) for is_one in kinds for one in (called, getattr(called, "__call__", None)))  # noqa: B004
 
     def _gathering(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """What a gen yields for a row, as a list, whichever way it yields."""
+        """What a gen yields for a row, or an agg for a group, as a list, whichever way it yields."""
 
-        def listed(items: Any) -> list[Any]:
-            return [one if self.single else tuple(one) for one in items or ()]
+        def listed(made: Any) -> list[Any]:
+            made = made[()] if isinstance(made, np.ndarray) and not made.ndim else made
+            items = made if self._is_many(made) else self._lone(made)
+            return [one if self.single else _tuple(one) for one in items]
 
         async def awaited(*row: Any) -> list[Any]:
             made = function(*row)
             return listed([one async for one in made] if hasattr(made, "__aiter__") else await made)
 
         return awaited if self._is_async() else lambda *row: listed(function(*row))
+
+    def _is_many(self, made: Any) -> bool:
+        """Are these rows, and not the values of one?"""
+        if isinstance(made, tuple) and not self.single:
+            return all(isinstance(one, tuple | list) for one in made)
+        return _is_iterable(made)
+
+    def _lone(self, made: Any) -> Sequence[Any]:
+        """A single value: of a group its aggregate, of a row a mistake, unless it is nothing."""
+        if self.kind == "agg":
+            return [(None,) * len(self.made) if made is None and not self.single else made]
+        if made is None:
+            return ()
+        raise NoRows(
+            f"it returned {reprlib.repr(made)}, {type(made).__name__}, which is no list of rows. Return a list, or "
+            "yield each row; for one value a row there is map."
+        )
 
     def _takes(self) -> set[str]:
         try:
@@ -246,7 +276,7 @@ class Work:
         if self.kind == "batch_map":
             columns: list[Any] = [[part[i] for part in values] for i in range(len(self.made))]
             arrays = [_joined(one, parts) for one, parts in zip(self.made, columns, strict=True)]
-        elif self.kind == "gen":
+        elif self.kind in MANY:
             arrays = [self._lists(values)]
         else:
             lists = [values] if self.single else _columns(values, len(self.made))
@@ -313,12 +343,29 @@ def _columns(rows: Sequence[Any], count: int) -> list[list[Any]]:
     """Tuples turned to columns; a row that failed is null in each."""
     out: list[list[Any]] = [[] for _ in range(count)]
     for row in rows:
-        values = (None,) * count if row is None else tuple(row)
+        try:
+            values = (None,) * count if row is None else _tuple(row)
+        except NoRows as error:
+            raise InvalidInput(f"{error}. Nothing was saved.", hint=f"Return a tuple of {count} values.") from error
         if len(values) != count:
             raise InvalidInput(f"the function returned {len(values)} values for {count} columns.")
         for column, value in zip(out, values, strict=True):
             column.append(value)
     return out
+
+
+def _tuple(row: Any) -> tuple[Any, ...]:
+    """The values of a row of several columns; of a text or a dict, tuple() would take letters or keys."""
+    if not _is_iterable(row) and not isinstance(row, tuple):
+        raise NoRows(f"the function made {reprlib.repr(row)}, {type(row).__name__}, for a row of several columns")
+    return tuple(row)
+
+
+def _is_iterable(made: Any) -> bool:
+    """Is it made of items, and not one value?"""
+    if isinstance(made, str | bytes | bytearray | memoryview | Mapping) or is_shape(type(made)):
+        return False
+    return isinstance(made, Iterable)
 
 
 def _column(batch: pa.Table, schema: pa.Schema, path: str) -> tuple[pa.Field, pa.Array]:
