@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import memlake as ml
@@ -101,3 +105,93 @@ def test_texts_and_dicts_are_never_taken_apart_into_columns(ds: Datasets) -> Non
 def test_an_error_in_an_agg_calls_it_agg(ds: Datasets) -> None:
     with pytest.raises(RowFailed, match="agg y: "):
         ds.read_values(x=[4]).agg(y=lambda x: 1 / 0).to_list()
+
+
+# -- dicts, which are kept as JSON -----------------------------------------------------------------
+
+DICTS = [{"q": 1}, {"q": 2, "r": [3]}]
+
+
+@pytest.fixture
+def dicts(ds: Datasets) -> ml.Chain:
+    return ds.read_records([{"k": 1, "t": DICTS[0]}, {"k": 1, "t": DICTS[1]}])
+
+
+def test_a_union_with_rows_of_nothing_keeps_dicts_in_either_order(ds: Datasets) -> None:
+    nothing, some = ds.read_records([{"x": None}]), ds.read_records([{"x": {"q": 1}}])
+    assert nothing.union(some).to_values("x") == [None, {"q": 1}]
+    assert some.union(nothing).to_values("x") == [{"q": 1}, None]
+
+
+def test_a_union_of_dicts_and_texts_is_text_in_either_order(ds: Datasets) -> None:
+    dicts, texts = ds.read_records([{"x": {"q": 1}}]), ds.read_records([{"x": "plain"}])
+    assert dicts.union(texts).to_values("x") == ['{"q": 1}', "plain"]
+    assert texts.union(dicts).to_values("x") == ["plain", '{"q": 1}']
+    untyped = ds.read_values(n=[1]).map(x=lambda n: {"q": n}).select("x")
+    assert untyped.union(texts).to_values("x") == ['{"q": 1}', "plain"]
+
+
+@pytest.mark.parametrize("untyped", [False, True])
+def test_what_chooses_among_dicts_gives_dicts(dicts: ml.Chain, untyped: bool) -> None:
+    rows = dicts.map(t=lambda t: t) if untyped else dicts
+    made = {"f": func.first("t"), "l": func.list("t"), "m": func.max("t")}
+    assert rows.group_by("k", **made).to_list() == [(1, DICTS[0], DICTS, DICTS[1])]
+    assert rows.mutate(u=func.coalesce("t", "t")).to_values("u") == DICTS
+    assert rows.mutate(u=func.case((C("k") == 1, C("t")), else_=None)).to_values("u") == DICTS
+    assert rows.mutate(u=func.lag("t").over(func.window(order_by="k"))).to_values("u") == [None, DICTS[0]]
+    assert rows.select(C("t").label("u")).to_values("u") == DICTS
+    assert rows.agg(n=lambda t: [one["q"] for one in t]).to_values("n") == [1, 2]
+
+
+def test_what_chooses_among_dicts_and_texts_gives_text(dicts: ml.Chain) -> None:
+    rows = dicts.mutate(s=ml.lit("plain"))
+    assert rows.mutate(u=func.coalesce("s", "t")).to_values("u") == ["plain", "plain"]
+    assert rows.mutate(u=func.case((C("k") == 2, C("t")), else_="x")).to_values("u") == ["x", "x"]
+
+
+def test_json_files_hold_dicts_and_not_their_text(ds: Datasets, dicts: ml.Chain, tmp_path: Path) -> None:
+    rows = dicts.group_by("k", f=func.first("t"), l=func.list("t"))
+    rows.to_json(tmp_path / "a.json")
+    rows.to_jsonl(tmp_path / "a.jsonl")
+    expected = {"k": 1, "f": DICTS[0], "l": DICTS}
+    assert json.loads((tmp_path / "a.json").read_text()) == [expected]
+    assert json.loads((tmp_path / "a.jsonl").read_text()) == expected
+    maps = ds.read_values({"m": dict[str, dict]}, m=[{"a": {"b": 1}}, None])
+    maps.to_jsonl(tmp_path / "m.jsonl")
+    lines = (tmp_path / "m.jsonl").read_text().splitlines()
+    assert [json.loads(line)["m"] for line in lines] == [{"a": {"b": 1}}, None]
+
+
+def test_pandas_gets_dicts(dicts: ml.Chain) -> None:
+    frame = dicts.group_by("k", f=func.first("t"), l=func.list("t")).to_pandas()
+    assert frame["f"].tolist() == DICTS[:1] and frame["l"].tolist() == [DICTS]
+
+
+def test_parquet_gives_dicts_and_spans_of_time_back(ds: Datasets, tmp_path: Path) -> None:
+    day = timedelta(days=3, seconds=1)
+    rows = ds.read_records([{"t": DICTS[0], "d": day, "l": [day], "s": "{}"}, {"t": None, "d": None, "l": None}])
+    rows.to_parquet(tmp_path / "a.parquet")
+    back = ds.read_parquet(tmp_path / "a.parquet")
+    assert back.to_records() == rows.to_records()
+    assert back.filter(C("d") > timedelta(days=1)).save("kept").to_values("d") == [day]
+    assert back.schema == rows.schema
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_spans_of_time_that_others_wrote_to_parquet_are_read_as_such(ds: Datasets, tmp_path: Path, unit: Any) -> None:
+    pq.write_table(pa.table({"d": pa.array([timedelta(hours=2)], pa.duration(unit))}), tmp_path / "a.parquet")
+    rows = ds.read_parquet(tmp_path / "a.parquet")
+    assert rows.to_values("d") == rows.filter(C("d") > timedelta(hours=1)).to_values("d") == [timedelta(hours=2)]
+
+
+def test_what_only_some_of_the_files_say_is_not_believed(ds: Datasets, tmp_path: Path) -> None:
+    ds.read_records([{"t": DICTS[0]}]).to_parquet(tmp_path / "a.parquet")
+    ds.read_records([{"t": "plain"}]).to_parquet(tmp_path / "b.parquet")
+    assert ds.read_parquet(tmp_path).to_values("t") == ['{"q": 1}', "plain"]
+
+
+def test_a_name_that_leads_into_a_dict_says_how_to_get_there(dicts: ml.Chain) -> None:
+    with pytest.raises(InvalidInput, match="a column of dicts") as told:
+        dicts.filter(C("t.q") == 1)
+    assert 'func.json_extract_string("t", "$.q")' in told.value.hint
+    assert dicts.mutate(q=func.json_extract_string("t", "$.q").cast(int)).to_values("q") == [1, 2]

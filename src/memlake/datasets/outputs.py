@@ -19,6 +19,7 @@ from memlake.datasets.expressions.sql import quoted
 from memlake.datasets.plans import building, plan
 from memlake.datasets.plans.plan import Call, Plan, Source, dotted
 from memlake.datasets.types import types
+from memlake.datasets.types.marks import JSON, class_of, holds_json
 from memlake.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
@@ -97,8 +98,30 @@ def tuples(table: pa.Table) -> Iterator[tuple[Any, ...]]:
 
 def plain_rows(table: pa.Table) -> list[dict[str, Any]]:
     """Rows as what JSON has words for."""
-    rows: list[dict[str, Any]] = json.loads(json.dumps(table.to_pylist(), default=_jsonable))
-    return rows
+    found: list[dict[str, Any]] = json.loads(json.dumps(list(_rows(table)), default=_jsonable))
+    return found
+
+
+def _rows(table: pa.Table | pa.RecordBatch) -> Iterator[dict[str, Any]]:
+    """Rows as dictionaries, in which a dict that is kept as text is a dict."""
+    packed = [one for one in table.schema if holds_json(one)]
+    for row in table.to_pylist():
+        for one in packed:
+            row[one.name] = _unpacked(one, row[one.name])
+        yield row
+
+
+def _unpacked(field: pa.Field, value: Any) -> Any:
+    kind = field.type
+    if value is None or not holds_json(field):
+        return value
+    if class_of(field) == JSON:
+        return json.loads(value)
+    if pa.types.is_struct(kind):
+        return {child.name: _unpacked(child, value[child.name]) for child in kind}
+    if pa.types.is_map(kind):
+        return {key: _unpacked(kind.item_field, one) for key, one in value}
+    return [_unpacked(kind.value_field, one) for one in value]
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:
@@ -113,8 +136,14 @@ def flattened(table: pa.Table) -> pa.Table:
 
 
 def to_pandas(table: pa.Table, *, flatten: bool) -> Any:
-    _need("pandas", "pandas")
-    return (flattened(table) if flatten else table).to_pandas()
+    pandas = _need("pandas", "pandas")
+    table = flattened(table) if flatten else table
+    frame = table.to_pandas()
+    for one in table.schema:
+        if holds_json(one):
+            values = [_unpacked(one, value) for value in table[one.name].to_pylist()]
+            frame[one.name] = pandas.Series(values, index=frame.index, dtype=object)
+    return frame
 
 
 def to_polars(table: pa.Table) -> Any:
@@ -185,7 +214,7 @@ def to_json(batches: Iterator[pa.RecordBatch], path: Any, *, lines: bool) -> Non
         out.write("" if lines else "[")
         gap = ""
         for batch in batches:
-            for row in batch.to_pylist():
+            for row in _rows(batch):
                 out.write(gap + json.dumps(row, ensure_ascii=False, default=_jsonable) + ("\n" if lines else ""))
                 gap = "" if lines else ",\n"
         out.write("" if lines else "]\n")

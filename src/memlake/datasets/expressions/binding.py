@@ -13,6 +13,7 @@ from memlake.datasets.expressions.catalogue import connection, lock
 from memlake.datasets.expressions.expressions import Column, Expression, Form, Literal, Named, Ordered, outcome_of, walk
 from memlake.datasets.expressions.functions import as_vector_search
 from memlake.datasets.expressions.sql import Params
+from memlake.datasets.types.marks import JSON, class_of
 from memlake.errors import InvalidInput
 
 # DuckDB adds whole numbers up in 128 bits, which Arrow hands over as decimals and Python users never expect.
@@ -51,6 +52,8 @@ def type_of_column(name: str, schema: pa.Schema) -> pa.DataType:
     first, *rest = name.split(".")
     if schema.get_field_index(first) < 0:
         raise _no_column(name, schema)
+    if class_of(schema.field(first)) == JSON and rest:
+        raise _json_inside(name, first, ".".join(rest))
     found = schema.field(first).type
     for part in rest:
         if pa.types.is_null(found):
@@ -75,6 +78,14 @@ def column_names(schema: Iterable[pa.Field], before: str = "") -> Iterator[str]:
         yield before + one.name
         if pa.types.is_struct(one.type):
             yield from column_names(one.type, f"{before}{one.name}.")
+
+
+def _json_inside(name: str, column: str, path: str) -> InvalidInput:
+    where = f'"{column}", "$.{path}"'
+    return InvalidInput(
+        f"{name!r} goes into {column!r}, a column of dicts: each row has its own keys, and none is a column",
+        hint=f"Take it as text, func.json_extract_string({where}), and .cast(int) that where it is a number.",
+    )
 
 
 def _no_column(name: str, schema: pa.Schema) -> InvalidInput:

@@ -8,6 +8,7 @@ a case. lit("text") is a value and C("name") a column in every place. Numbers, l
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from memlake.datasets.expressions.expressions import (
     outcome_of,
     value_of,
 )
-from memlake.datasets.expressions.windows import Call, ordered, window
+from memlake.datasets.expressions.windows import Call, Over, ordered, window
 from memlake.errors import InvalidInput
 
 FIRST_IS_A_VALUE = (
@@ -91,6 +92,10 @@ DISTANCES = {
 }
 OTHER_NAMES = {"collect": "list", "get_item": "list_extract"}
 VARIADIC = frozenset({"coalesce", "greatest", "least"})  # coalesce is syntax, so DuckDB does not list it
+FIRST_IS_CHOSEN = (  # these give a value, or a list of the values, that they were given first
+    "first last any_value arbitrary min max mode arg_min arg_max argmin argmax min_by max_by nullif first_value "
+    "last_value nth_value lag lead list"
+)
 BITS = {"bit_and": "({0} & {1})", "bit_or": "({0} | {1})", "bit_xor": "xor({0}, {1})"}
 
 
@@ -217,6 +222,27 @@ def as_vector_search(expression: Expression) -> tuple[str, str, np.ndarray[Any, 
     columns = [one for one in expression.args if isinstance(one, Column)]
     vectors = [one.value for one in expression.args if isinstance(one, Literal)]
     return (kind, repr(columns[0]), np.asarray(vectors[0], "float64")) if columns and vectors else None
+
+
+def choices(expression: Expression) -> tuple[Expression, ...]:
+    """The columns of which an expression gives a value as it is; none where it computes one."""
+    if isinstance(expression, Column):
+        return (expression,)
+    if isinstance(expression, Named):
+        return choices(expression.of)
+    if isinstance(expression, Over):
+        return choices(expression.call)
+    if not isinstance(expression, Call):
+        return ()
+    args = expression.args
+    given = (
+        (*args[1:-1:2], args[-1]) if expression.name == "case"
+        else args if expression.name in VARIADIC
+        else args[:1] if expression.name in FIRST_IS_CHOSEN.split()
+        else ()
+    )  # fmt: skip
+    each = [choices(one) for one in given if not (isinstance(one, Literal) and one.value is None)]
+    return tuple(chain.from_iterable(each)) if all(each) else ()
 
 
 def _function(name: str) -> Callable[..., Call]:

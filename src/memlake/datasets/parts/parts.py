@@ -7,6 +7,7 @@ import itertools
 import os
 import threading
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -230,7 +231,18 @@ def _fit(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
         return pa.chunked_array([pa.nulls(len(column))])
     if column.type == pa.month_day_nano_interval() and pa.types.is_duration(kind):
         return pa.chunked_array([_durations(chunk) for chunk in column.chunks], pa.duration("ns")).cast(kind)
+    if pa.types.is_nested(kind) and "interval" in str(column.type):
+        return pa.chunked_array([pa.array(_timed(chunk.to_pylist()), kind) for chunk in column.chunks], kind)
     return column if column.type.equals(kind) else column.cast(kind)
+
+
+def _timed(value: Any) -> Any:
+    """A value in which the engine's spans of time are Python's: inside others, Arrow casts none."""
+    if isinstance(value, pa.MonthDayNano):
+        return timedelta(days=value.days, microseconds=value.nanoseconds // 1000)
+    if isinstance(value, dict):
+        return {name: _timed(one) for name, one in value.items()}
+    return type(value)(map(_timed, value)) if isinstance(value, list | tuple) else value
 
 
 def _durations(chunk: pa.Array) -> pa.Array:

@@ -36,7 +36,8 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
     if t.is_struct(kind):
         return pa.struct([one.with_type(plain_type(one.type)) for one in kind])
     if t.is_map(kind):
-        return pa.map_(plain_type(kind.key_type), plain_type(kind.item_type))
+        item = kind.item_field
+        return pa.map_(plain_type(kind.key_type), item.with_type(plain_type(item.type)))
     if t.is_timestamp(kind) and kind.tz is not None:
         return pa.timestamp(kind.unit, "UTC")
     if isinstance(kind, pa.BaseExtensionType):

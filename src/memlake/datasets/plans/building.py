@@ -11,13 +11,14 @@ import pyarrow as pa
 
 from memlake.datasets.expressions import binding
 from memlake.datasets.expressions.expressions import C, Column, Expression, Form, Ordered, column_of
-from memlake.datasets.expressions.functions import func
+from memlake.datasets.expressions.functions import choices, func
 from memlake.datasets.expressions.sql import quoted
 from memlake.datasets.plans import plan
 from memlake.datasets.plans.plan import Call, Plan
 from memlake.datasets.plans.running import is_unknown, unknown
 from memlake.datasets.settings import Settings
 from memlake.datasets.types import names, signatures, types
+from memlake.datasets.types.marks import class_of
 from memlake.errors import InvalidInput
 
 Kind = Literal["map", "gen", "agg", "batch_map"]
@@ -58,11 +59,17 @@ def limit(below: Plan, count: int | None, start: int = 0) -> Plan:
 
 
 def field_of(name: str, expression: Expression, schema: pa.Schema) -> pa.Field:
-    """The field an expression makes, with the class of a column that is only passed on."""
+    """The field an expression makes, with the class of columns that are only passed on, or chosen from."""
     kind = binding.check(expression, schema)
-    known = source_field(expression, schema)
-    if known is not None:
+    sources = [source_field(one, schema) for one in choices(expression)]
+    known = sources[0] if sources else None
+    if known is not None and isinstance(expression, Column):
         return known.with_name(name)
+    if known is not None and all(one is not None and _is_like(one, known) for one in sources):
+        if known.type.equals(kind):
+            return known.with_name(name)
+        if kind.equals(pa.list_(known.type)):
+            return pa.field(name, pa.list_(known.with_name("item")))
     return unknown(name) if pa.types.is_null(kind) and expression.reads() else pa.field(name, kind)
 
 
@@ -76,6 +83,10 @@ def source_field(expression: Expression, schema: pa.Schema) -> pa.Field | None:
             return None
         found = found.type.field(name)
     return found
+
+
+def _is_like(a: pa.Field, b: pa.Field) -> bool:
+    return bool(a.type.equals(b.type)) and class_of(a) == class_of(b)
 
 
 def short_name(given: Any, taken: Iterable[str] = ()) -> str:
@@ -275,8 +286,10 @@ def union(left: Plan, right: Plan) -> Plan:
 def _wider(a: pa.Field, b: pa.Field) -> pa.Field:
     if is_unknown(a) or is_unknown(b):
         return a if is_unknown(a) else b
+    if pa.types.is_null(a.type) or pa.types.is_null(b.type):
+        return a if pa.types.is_null(b.type) else b
     if a.type.equals(b.type):
-        return a
+        return a if pa.types.is_nested(a.type) or class_of(a) == class_of(b) else a.remove_metadata()
     try:
         return pa.unify_schemas([pa.schema([a]), pa.schema([b])], promote_options="permissive").field(0)
     except pa.ArrowException as error:

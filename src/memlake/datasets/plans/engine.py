@@ -29,6 +29,7 @@ from memlake.datasets.plans import aligned, delimited, noticing
 from memlake.datasets.plans.plan import Call, Columns, Filter, Limit, Mutate, Order, Plan, Select, Source, Union, tops
 from memlake.datasets.plans.running import is_unknown
 from memlake.datasets.recall.recall import Recall
+from memlake.datasets.types.marks import class_of
 from memlake.errors import Corrupt, InvalidInput, Unavailable
 
 _BATCH = 65_536
@@ -123,8 +124,10 @@ class Engine:
         if not is_unknown(planned):
             return planned
         known, seen = self._shown(plan, planned.name), plain_type(found.type)
-        if known is not None and not is_unknown(known) and _is_told_as(known.type, seen):
+        if known is not None and not is_unknown(known) and is_told_as(known.type, seen):
             return known.with_name(planned.name)
+        if known is not None and _is_list(seen) and is_told_as(known.type, seen.value_type):  # gathered
+            return pa.field(planned.name, pa.list_(known.with_name("item")))
         return pa.field(planned.name, seen)
 
     def _shown(self, plan: Plan, path: str) -> pa.Field | None:
@@ -132,9 +135,12 @@ class Engine:
         first, *rest = path.split(".")
         if id(plan) in self._frames and first in self._frames[id(plan)].schema.names:
             found: pa.Field | None = self._frames[id(plan)].schema.field(first)
+        elif not is_unknown(plan.schema.field(first)):
+            found = plan.schema.field(first)
         else:
             steps = [(one, old) for one, old in plan.passed(first) if old.split(".")[0] in one.schema.names]
-            found = next((field for one, old in steps if (field := self._shown(one, old)) is not None), None)
+            each = [field for one, old in steps if (field := self._shown(one, old)) is not None]
+            found = each[0] if each and len(set(map(class_of, each))) == 1 else None
         for name in rest:
             inside = found is not None and pa.types.is_struct(found.type) and found.type.get_field_index(name) >= 0
             found = found.type.field(name) if found is not None and inside else None
@@ -393,15 +399,17 @@ def _fitted(found: pa.RecordBatchReader, schema: pa.Schema) -> Iterator[pa.Recor
         yield pa.RecordBatch.from_pylist([], schema=schema)
 
 
-def _is_told_as(known: pa.DataType, seen: pa.DataType) -> bool:
+def is_told_as(known: pa.DataType, seen: pa.DataType) -> bool:
     """Whether values of a type may come back from the engine as of another: it has no vectors in files, for one."""
     t = pa.types
     if _is_list(seen):
-        return _is_list(known) and _is_told_as(known.value_type, seen.value_type)
+        return _is_list(known) and is_told_as(known.value_type, seen.value_type)
     if t.is_struct(seen) and t.is_struct(known) and known.names == seen.names:
-        return all(_is_told_as(a.type, b.type) for a, b in zip(known, seen, strict=True))
-    odd = {pa.duration("us"): pa.int64(), pa.float16(): pa.float32()}
-    return bool(known.equals(seen) or odd.get(known) == seen or t.is_null(seen) or (t.is_map(seen) and t.is_map(known)))
+        return all(is_told_as(a.type, b.type) for a, b in zip(known, seen, strict=True))
+    if t.is_map(seen) or t.is_null(seen):
+        return bool(t.is_null(seen) or t.is_map(known))
+    odd = pa.int64() if t.is_duration(known) else pa.float32() if t.is_float16(known) else None
+    return bool(known.equals(seen)) or odd == seen
 
 
 def _is_list(kind: pa.DataType) -> bool:

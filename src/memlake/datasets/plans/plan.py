@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import pyarrow as pa
 
-from memlake.datasets.expressions.expressions import Column, Expression, Form, Named, walk
+from memlake.datasets.expressions.expressions import Column, Expression, Form, walk
+from memlake.datasets.expressions.functions import choices
 from memlake.datasets.expressions.sql import PLACE, Params, quoted
 from memlake.datasets.expressions.windows import takes_in_order
 from memlake.errors import InvalidInput
@@ -455,8 +456,7 @@ class Call(Plan):
 
 
 def _passed(node: Plan, expression: Expression) -> Iterator[tuple[Plan, str]]:
-    inner = expression.of if isinstance(expression, Named) else expression
-    return ((one, next(iter(inner.reads()))) for one in node.inputs if isinstance(inner, Column))
+    return ((one, repr(column)) for column in choices(expression) for one in node.inputs)
 
 
 def tops(expression: Expression) -> Columns:

@@ -17,7 +17,7 @@ from memlake.datasets.parts import hashes, parts
 from memlake.datasets.parts.frames import Frame
 from memlake.datasets.parts.plain import plain, plain_type
 from memlake.datasets.parts.record import Version
-from memlake.datasets.plans import delimited, headers
+from memlake.datasets.plans import delimited, footers, headers
 from memlake.datasets.plans.engine import named_errors
 from memlake.datasets.plans.plan import Origin, Source
 from memlake.datasets.recall import listings
@@ -72,6 +72,10 @@ def outside(kind: str, paths: Sequence[str], options: Mapping[str, Any]) -> Sour
         wanted = headers.chosen(given)
         found = (given if wanted == "*" else given.project(wanted)).to_arrow_table().schema
     schema = pa.schema([pa.field(one.name, plain_type(one.type)) for one in found])
+    if kind == "parquet":
+        with named_errors():
+            schema = footers.told(paths, schema)
+        wanted = footers.spans(schema, wanted)
     origin = Origin(
         kind, ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else ""), {"paths": list(paths)}
     )

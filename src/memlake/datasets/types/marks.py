@@ -22,6 +22,16 @@ def class_of(field: pa.Field) -> str:
     return str((field.metadata or {}).get(CLASS, b"").decode())
 
 
+def holds_json(field: pa.Field) -> bool:
+    """Whether its values, or what lies inside them, are JSON text."""
+    return class_of(field) == JSON or any(map(holds_json, inner(field.type)))
+
+
+def inner(kind: pa.DataType) -> list[pa.Field]:
+    """The fields a type is made of."""
+    return [kind.field(place) for place in range(kind.num_fields)]
+
+
 def literal(values: Iterable[Any]) -> Marks:
     return {LITERAL: json.dumps(list(values)).encode()}
 
