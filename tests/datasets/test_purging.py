@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from memlake.datasets.expressions.expressions import C
 from memlake.datasets.expressions.functions import func
 from memlake.datasets.lineage import runs
 from memlake.datasets.recall.recall import KEY
-from memlake.errors import Conflict, Purged
+from memlake.errors import Conflict, NotFound, Purged
 from memlake.repo import Repo, init
 
 SECRET = "the-words-nobody-may-find-again"
@@ -223,3 +224,15 @@ def test_a_part_that_no_row_names_is_erased_too(repo: Repo) -> None:
     stray.write_bytes(NOISE[0])
     purged(repo, "a")
     assert said(repo.dir, NOISE[0]) == []
+
+
+def test_a_dataset_of_which_nothing_is_left_says_when_and_why(repo: Repo) -> None:
+    ds = repo.datasets()
+    ds.read_values(s=["a"]).save("tx")
+    ds.read_values(s=["b"]).save("tx")
+    purged(repo, "tx@1.0.0")
+    ds.delete_dataset("tx")
+    day = f"{datetime.now(UTC):%Y-%m-%d} "
+    with pytest.raises(NotFound, match="'tx' has no version that can be read") as met:
+        ds.read_dataset("tx")
+    assert f"1.0.0 (purged on {day}" in met.value.hint and "UTC: leak), 1.0.1 (deleted on " + day in met.value.hint

@@ -162,7 +162,7 @@ class Ground:
         named = self._named(numbers) if numbers and as_of is None else None
         if named is not None and (found := self._newest(self.entries(name, named))):
             return found
-        raise self._missing(name, numbers or (as_of or told or ""), list(map(str, sorted(entries))))
+        raise self._missing(name, numbers or (as_of or told or ""), entries)
 
     def _newest(self, entries: Mapping[Semver, Entry], numbers: str = "") -> Version | None:
         """The newest that is there to be read, of all or of those that a spec admits."""
@@ -194,19 +194,31 @@ class Ground:
             return rev.resolve(self.here, told)
         return self.head()
 
-    def _missing(self, name: str, asked: str, there: list[str]) -> NotFound:
+    def _missing(self, name: str, asked: str, there: Mapping[Semver, Entry]) -> NotFound:
         if there:
             return NotFound(
-                f"dataset {name!r} has no version {asked or 'that is not deleted'}.",
-                hint=f"It has: {', '.join(there)}.",
+                f"dataset {name!r} has no version {asked or 'that can be read'}.",
+                hint=f"It has: {', '.join(f'{number}{self._fate(there[number])}' for number in sorted(there))}.",
             )
         now = list(self.all())
         known = sorted({v.name for v in now})
         if name in known:
             first = next(v for v in now if v.name == name)
-            when = f"{datetime.fromtimestamp(first.created / 1e6, UTC):%Y-%m-%d %H:%M} UTC"
-            hint = f"{first.spec} was saved on {when}."
+            hint = f"{first.spec} was saved on {_day(first.created)}."
             return NotFound(f"there is no dataset {name!r} at {asked!r}.", hint=hint)
         near = names.nearest(name, known)
         hint = f"Did you mean {near!r}?" if near else f"There are: {', '.join(known[:10]) or 'none yet'}."
         return NotFound(f"there is no dataset {name!r} on branch {self.here.local.branch!r}.", hint=hint)
+
+    def _fate(self, entry: Entry) -> str:
+        """What keeps a version from being read, behind its number."""
+        found = self.read_kept(entry)
+        if found is not None:
+            return f" (deleted on {_day(found.deleted['time'])})" if found.deleted else ""
+        sql = "SELECT time, reason FROM tombstone WHERE oid = ?"
+        time, reason = self.here.history.db.row(sql, (bytes.fromhex(entry.oid),)) or (0, "")
+        return f" (purged on {_day(time)}: {reason})"
+
+
+def _day(time: int) -> str:
+    return f"{datetime.fromtimestamp(time / 1e6, UTC):%Y-%m-%d %H:%M} UTC"
