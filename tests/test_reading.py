@@ -79,3 +79,45 @@ def test_a_transaction_is_not_joined_by_other_threads_or_repos(
 def test_transactions_of_one_thread_do_not_nest_through_another_repo(repo: ml.Repo) -> None:
     with repo.transaction("outer"), pytest.raises(ml.AlreadyExists), ml.open(repo.root).transaction("inner"):
         pass
+
+
+# -- the personal repo ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def personal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where it will be; there is no repo from here."""
+    (tmp_path / "outside").mkdir()
+    monkeypatch.chdir(tmp_path / "outside")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    return tmp_path / "data"
+
+
+def test_a_chain_that_is_only_written_down_makes_no_repo(personal: Path) -> None:
+    Path("rows.csv").write_text("x,y\n1,a\n", encoding="utf-8")
+    ml.read_values(x=[1]).filter(ml.C("x") > 0).map(y=lambda x: x + 1)
+    ml.read_csv("rows.csv").union(ml.read_csv("rows.csv"))
+    ml.read_storage(".")
+    assert not personal.exists()
+
+
+def test_asking_for_what_nobody_saved_makes_no_repo(personal: Path) -> None:
+    for ask in (ml.read_dataset, ml.delete_dataset, ml.restore_dataset):
+        with pytest.raises(ml.NotFound, match="no repo here or above, nor a personal one yet"):
+            ask("pets")
+    assert list(ml.datasets().schema)[:2] == ["name", "version"]
+    assert not personal.exists()
+
+
+def test_a_save_makes_the_personal_repo_wherever_one_is_by_then(
+    personal: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chain, other = ml.read_values(x=[1]), ml.read_values(x=[2])
+    there = ml.init(tmp_path / "there")
+    monkeypatch.chdir(there.root)
+    chain.save("numbers")
+    other.save("others")
+    assert capsys.readouterr().err.count("so data is kept in your personal one") == 1
+    assert specs(there) == [] and specs(ml.open(personal / "memlake")) == ["numbers@1.0.0", "others@1.0.0"]
+    monkeypatch.chdir(tmp_path / "outside")
+    assert ml.read_dataset("numbers").to_values("x") == [1]

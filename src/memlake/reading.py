@@ -3,7 +3,8 @@
     import memlake as ml
     ml.read_storage("photos/", type="image").filter(ml.C("file.size") > 1000).save("photos")
 
-Without a repo here or above, the personal one is used and made on first use: nothing has to be set up.
+Without a repo here or above, the personal one is used: nothing has to be set up. It is made by the first chain that
+runs or is saved, not by one that is only written down, nor by asking for what nobody has saved.
 """
 
 from __future__ import annotations
@@ -16,20 +17,52 @@ from typing import TYPE_CHECKING, Any
 
 from memlake import config
 from memlake.datasets.datasets import Datasets
-from memlake.repo import Repo, open_for_memories
+from memlake.errors import NotFound
+from memlake.repo import Repo, open_personal, open_repo
 
 if TYPE_CHECKING:
     from memlake.datasets.chain import Chain
+    from memlake.datasets.ground import Ground
+    from memlake.datasets.parts.record import Version
 
 _OPEN: dict[tuple[str, int], Repo] = {}
 
 
 def here() -> Datasets:
     """The datasets of the repo found from here; opened once in a process."""
-    key = (str(config.find_repo() or config.personal_folder()), os.getpid())
+    found = config.find_repo()
+    if found is not None:
+        return _opened(str(found), open_repo)
+    return _personal() if _is_made() else _Unmade()
+
+
+def _opened(folder: str, open_: Callable[[], Repo]) -> Datasets:
+    key = (folder, os.getpid())
     if key not in _OPEN:
-        _OPEN[key] = open_for_memories()
+        _OPEN[key] = open_()
     return _OPEN[key].datasets()
+
+
+def _personal() -> Datasets:
+    return _opened(str(config.personal_folder()), open_personal)
+
+
+def _is_made() -> bool:
+    return (config.personal_folder() / config.FOLDER).is_dir()
+
+
+class _Unmade(Datasets):
+    """Those of a personal repo that is not there yet: whatever needs its ground makes it."""
+
+    def __init__(self) -> None:
+        pass
+
+    @functools.cached_property
+    def ground(self) -> Ground:  # type: ignore[override]
+        return _personal().ground
+
+    def all(self, *, deleted: bool = False) -> list[Version]:
+        return super().all(deleted=deleted) if _is_made() else []
 
 
 @atexit.register
@@ -39,12 +72,18 @@ def _close() -> None:
             repo.close()
 
 
-def _door(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A method of Datasets as a function over the repo found from here."""
+def _door(method: Callable[..., Any], *, of_saved: bool = False) -> Callable[..., Any]:
+    """A method of Datasets as a function over the repo found from here; `of_saved`: over what was saved there."""
 
     @functools.wraps(method)
     def call(*args: Any, **named: Any) -> Any:
-        return method(here(), *args, **named)
+        found = here()
+        if of_saved and isinstance(found, _Unmade):
+            raise NotFound(
+                "nothing was ever saved: there is no repo here or above, nor a personal one yet. Nothing was made.",
+                hint="A save makes one: ml.read_values(x=[1, 2]).save('numbers')",
+            )
+        return method(found, *args, **named)
 
     call.__module__, call.__qualname__ = __name__, method.__name__
     return call
@@ -53,7 +92,7 @@ def _door(method: Callable[..., Any]) -> Callable[..., Any]:
 read_arrow = _door(Datasets.read_arrow)
 read_csv = _door(Datasets.read_csv)
 read_database = _door(Datasets.read_database)
-read_dataset = _door(Datasets.read_dataset)
+read_dataset = _door(Datasets.read_dataset, of_saved=True)
 read_hf = _door(Datasets.read_hf)
 read_json = _door(Datasets.read_json)
 read_jsonl = _door(Datasets.read_jsonl)
@@ -63,9 +102,9 @@ read_polars = _door(Datasets.read_polars)
 read_records = _door(Datasets.read_records)
 read_storage = _door(Datasets.read_storage)
 read_values = _door(Datasets.read_values)
-delete_dataset = _door(Datasets.delete_dataset)
-move_dataset = _door(Datasets.move_dataset)
-restore_dataset = _door(Datasets.restore_dataset)
+delete_dataset = _door(Datasets.delete_dataset, of_saved=True)
+move_dataset = _door(Datasets.move_dataset, of_saved=True)
+restore_dataset = _door(Datasets.restore_dataset, of_saved=True)
 
 
 def datasets(**how: Any) -> Chain:

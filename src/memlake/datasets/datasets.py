@@ -72,7 +72,7 @@ class Datasets:
         access = storages.Access(anon, dict(client_config or {}))
         uris = [uri] if isinstance(uri, str | os.PathLike) else list(uri)
         asked = listings.Asked(listings.named(uris), type, column, recursive, access, update)
-        return Chain(self, sources.listing(self.ground, asked))
+        return Chain(self, sources.listing(lambda: self.ground, asked))
 
     def read_values(self, output: Any = None, **columns: Any) -> Chain:
         """Rows from lists, one a column: read_values(x=[1, 2], name=["a", "b"])."""
@@ -101,14 +101,14 @@ class Datasets:
     def read_parquet(self, path: Any, *, partitioning: str | None = "hive", union_by_name: bool = False) -> Chain:
         options = {"hive_partitioning": partitioning == "hive", "union_by_name": union_by_name}
         return Chain(
-            self, sources.outside("parquet", sources.expanded(self.ground, path, (".parquet", ".pq")), options)
+            self, sources.outside("parquet", sources.expanded(lambda: self.ground, path, (".parquet", ".pq")), options)
         )
 
     def read_csv(
         self, path: Any, *, delimiter: str | None = None, header: bool = True, types: Mapping[str, str] | None = None
     ) -> Chain:
         """Rows of CSV files. The first line names the columns; a line with more or fewer values is an error."""
-        paths = sources.expanded(self.ground, path, (".csv", ".tsv", ".csv.gz"))
+        paths = sources.expanded(lambda: self.ground, path, (".csv", ".tsv", ".csv.gz"))
         return Chain(self, sources.delimited_files(paths, delimiter, header=header, types=types))
 
     def read_json(self, path: Any, *, format: str = "auto") -> Chain:
@@ -119,7 +119,10 @@ class Datasets:
         """
         options = {"format": {"json": "array", "jsonl": "newline_delimited"}.get(format, format)}
         return Chain(
-            self, sources.outside("json", sources.expanded(self.ground, path, (".json", ".jsonl", ".ndjson")), options)
+            self,
+            sources.outside(
+                "json", sources.expanded(lambda: self.ground, path, (".json", ".jsonl", ".ndjson")), options
+            ),
         )
 
     def read_jsonl(self, path: Any) -> Chain:

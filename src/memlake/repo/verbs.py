@@ -63,8 +63,11 @@ def open_repo(path: AnyPath | None = None) -> Repo:
 def open_for_memories(path: AnyPath | None = None) -> Repo:
     """The repo found as `open_repo` finds it, else the personal one, made on first use. For memories, not for files."""
     found = config.find_repo(explicit=path)
-    if found is not None:
-        return Repo(found / DIR)
+    return Repo(found / DIR) if found is not None else open_personal()
+
+
+def open_personal() -> Repo:
+    """The repo in the user's data folder, made if it is not there, and that is said."""
     home = config.personal_folder()
     if not (home / DIR).is_dir():
         sys.stderr.write(f"memlake: no repo here, so data is kept in your personal one: {home}\n")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,12 +41,12 @@ def rows(table: pa.Table, origin: Origin) -> Source:
     return Source(table.schema, (), origin, lambda: frame, None, frame.content)
 
 
-def listing(ground: Ground, asked: listings.Asked) -> Source:
+def listing(ground: Callable[[], Ground], asked: listings.Asked) -> Source:
     known: list[Frame] = []
 
     def frame() -> Frame:
         if not known:
-            known.append(listings.listed(ground, asked))
+            known.append(listings.listed(ground(), asked))
         return known[0]
 
     origin = Origin("storage", ", ".join(asked.uris), {"uris": list(asked.uris), "type": asked.kind})
@@ -108,14 +108,16 @@ def _stamp(paths: Sequence[str], options: Mapping[str, Any]) -> str:
 
 
 def expanded(
-    ground: Ground, given: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], suffixes: tuple[str, ...]
+    ground: Callable[[], Ground],
+    given: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    suffixes: tuple[str, ...],
 ) -> list[str]:
     """Files a user means by a path, a folder, a pattern or a list of them; remote ones are fetched into the cache."""
     found: list[str] = []
     for one in [given] if isinstance(given, str | os.PathLike) else given:
         text = os.fspath(one)
         remote = "://" in text and not text.startswith("file:")
-        found += _fetched(ground, text, suffixes) if remote else _expand(os.path.expanduser(text), suffixes)
+        found += _fetched(ground(), text, suffixes) if remote else _expand(os.path.expanduser(text), suffixes)
     return found
 
 
