@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import operator
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +17,7 @@ import pytest
 
 import memlake as ml
 from memlake.datasets.datasets import Datasets
+from memlake.datasets.expressions.sql import Params
 from memlake.errors import InvalidInput, RowFailed
 
 C, func = ml.C, ml.func
@@ -195,3 +198,54 @@ def test_a_name_that_leads_into_a_dict_says_how_to_get_there(dicts: ml.Chain) ->
         dicts.filter(C("t.q") == 1)
     assert 'func.json_extract_string("t", "$.q")' in told.value.hint
     assert dicts.mutate(q=func.json_extract_string("t", "$.q").cast(int)).to_values("q") == [1, 2]
+
+
+# -- NaN -------------------------------------------------------------------------------------------
+
+NAN = float("nan")
+NUMBERS = [-1.0, 0.0, 2.0, NAN, float("inf")]
+COMPARISONS = [operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne]
+
+
+@pytest.mark.parametrize("typed", [True, False])
+@pytest.mark.parametrize("compare", COMPARISONS)
+def test_nan_compares_as_in_python(ds: Datasets, compare: Any, typed: bool) -> None:
+    pairs = list(itertools.product(NUMBERS, NUMBERS))
+    rows = ds.read_values(x=[x for x, _ in pairs], y=[y for _, y in pairs])
+    if not typed:
+        rows = rows.map(x=lambda x: x).map(y=lambda y: y)
+    expected = [compare(x, y) for x, y in pairs]
+    assert rows.mutate(z=compare(C("x"), C("y"))).to_values("z") == expected
+    assert rows.mutate(z=~compare(C("x"), C("y"))).to_values("z") == [not one for one in expected]
+    for number in (0, 0.0, NAN):
+        kept = rows.filter(compare(C("x"), number)).to_values("x")
+        assert str(kept) == str([x for x, _ in pairs if compare(x, number)])
+    assert rows.mutate(z=C("x").between(0, C("y"))).to_values("z") == [0 <= x <= y for x, y in pairs]
+
+
+def test_nan_is_looked_at_wherever_a_condition_stands(ds: Datasets) -> None:
+    rows = ds.read_values(x=[1.0, NAN, None], k=[0, 0, 0])
+    positive = C("x") > 0
+    assert rows.select(positive.label("p")).to_values("p") == [True, False, None]
+    assert rows.mutate(z=func.case((positive, 1), else_=0)).to_values("z") == [1, 0, 0]
+    assert rows.group_by(n=func.sum(func.ifelse(positive, 1, 0))).to_values("n") == [1]
+    groups = rows.group_by(positive.label("p"), n=func.count()).order_by("p")
+    assert groups.to_list() == [(False, 1), (True, 1), (None, 1)]
+    assert rows.mutate(n=func.max(positive).over(func.window("k"))).to_values("n") == [True] * 3
+    assert rows.order_by(positive.desc()).to_values("x")[0] == 1.0
+
+
+def test_untyped_columns_of_any_type_can_be_compared(ds: Datasets) -> None:
+    days = [date(2024, 1, 1), date(2024, 1, 2)]
+    given = {"a": [1, 2], "b": ["a", "b"], "c": days, "d": [[1], [2]], "e": [False, True]}
+    rows = ds.read_values(**given).map(v=lambda a: a, w=lambda b: b, x=lambda c: c, y=lambda d: d, z=lambda e: e)
+    for name, (_, high) in zip("vwxyz", given.values(), strict=True):
+        assert rows.filter(C(name) >= high).to_values(name) == [high]
+
+
+def test_whole_numbers_and_constants_are_compared_without_a_look_at_nan(ds: Datasets) -> None:
+    rows = ds.read_values(i=[1], x=[1.0])
+    for condition in (C("i") > 0, C("x") < 0, C("x") == 0, C("x") != 0, C("x").between(0, 1)):
+        assert "isnan" not in rows.filter(condition).plan.condition.sql(Params())
+    assert "isnan" in rows.filter(C("x") > 0).plan.condition.sql(Params())
+    assert rows.filter(C("x") > 0).explain().endswith("filter (x > 0)")

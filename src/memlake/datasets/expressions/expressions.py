@@ -24,6 +24,7 @@ from memlake.errors import InvalidInput
 
 TEXT_FORMS = frozenset({"||", "lower", "upper"})
 SHOWN_WHOLE, SHOWN = 60, 40  # characters up to which a value is shown, and of one that is longer
+SHOWN_INFIX = frozenset({"//", "%", "=", "<>", "<", "<=", ">", ">="})  # their SQL says more than a reader needs
 NATURES = ("scalar", "volatile", "aggregate", "window")
 
 
@@ -335,7 +336,7 @@ class Form(Expression):
         return self.nature == "aggregate" or super().is_aggregate()
 
     def __repr__(self) -> str:
-        form = f"({{0}} {self.name} {{1}})" if self.name in {"//", "%"} else self.form
+        form = f"({{0}} {self.name} {{1}})" if self.name in SHOWN_INFIX else self.form
         return form.format(*(repr(one) for one in self.args))
 
 

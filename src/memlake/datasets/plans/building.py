@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from memlake.datasets.expressions import binding
+from memlake.datasets.expressions import binding, nans
 from memlake.datasets.expressions.expressions import C, Column, Expression, Form, Ordered, column_of
 from memlake.datasets.expressions.functions import choices, func
 from memlake.datasets.expressions.sql import quoted
@@ -32,7 +32,7 @@ def column(given: Any, schema: pa.Schema) -> Expression:
     """What names or computes a column, known to fit the schema."""
     expression = column_of(given)
     binding.check(expression, schema)
-    return expression
+    return nans.as_python(expression, schema)
 
 
 def condition(given: Any, schema: pa.Schema) -> Expression:
@@ -101,7 +101,7 @@ def short_name(given: Any, taken: Iterable[str] = ()) -> str:
 
 
 def mutate(below: Plan, given: Mapping[str, Any]) -> Plan:
-    new = {check_column(name): column_of(value) for name, value in given.items()}
+    new = {check_column(name): column(value, below.schema) for name, value in given.items()}
     fields = {name: field_of(name, expression, below.schema) for name, expression in new.items()}
     for name, expression in new.items():
         if expression.is_aggregate():
@@ -218,7 +218,7 @@ def group(below: Plan, keys: Sequence[Any], made: Mapping[str, Any]) -> Plan:
         by[short_name(one, (*by, *made))] = column(one, below.schema)
     if not made and not by:
         raise InvalidInput("group_by makes nothing.", hint='Like: group_by("breed", n=func.count())')
-    new = {name: column_of(value) for name, value in made.items()}
+    new = {name: column(value, below.schema) for name, value in made.items()}
     for name, expression in new.items():
         if not expression.is_aggregate():
             raise InvalidInput(f"{name} is no aggregate: {expression!r}.", hint='Like: n=func.count(), m=func.avg("x")')
