@@ -93,7 +93,7 @@ def test_json_that_changes_its_mind_names_no_option_that_is_not_there(ds: Datase
         (["a;b\r\n", "1;x\n", "2;y\r\n"], [(1, "x"), (2, "y")]),
         (["a,b\r\n", '1,"x\ny"\n', '2,"p\r\nq"\r\n'], [(1, "x\ny"), (2, "p\r\nq")]),
         (["a,b\n", '1,"say ""hi"""\r\n', f'2,"{LONG}"\n'], [(1, 'say "hi"'), (2, LONG)]),
-        (["\r\n", "a,b\n", "1,\r\n", '2,""\n', '"3","z"\r\n'], [(1, None), (2, None), (3, "z")]),
+        (["\r\n", "a,b\n", "1,\r\n", '2,""\n', '"3","z"\r\n'], [(1, None), (2, ""), (3, "z")]),
     ],
 )
 def test_lines_may_end_in_two_ways(ds: Datasets, lines: list[str], rows: list[tuple[Any, ...]], end: str) -> None:

@@ -6,7 +6,7 @@ import itertools
 import json
 import operator
 from collections.abc import Iterator
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -249,3 +249,42 @@ def test_whole_numbers_and_constants_are_compared_without_a_look_at_nan(ds: Data
         assert "isnan" not in rows.filter(condition).plan.condition.sql(Params())
     assert "isnan" in rows.filter(C("x") > 0).plan.condition.sql(Params())
     assert rows.filter(C("x") > 0).explain().endswith("filter (x > 0)")
+
+
+# -- values that stay what they are ----------------------------------------------------------------
+
+PLAIN, AWARE = datetime(2024, 2, 29, 12), datetime(2024, 2, 29, 12, tzinfo=UTC)
+
+
+def test_times_without_a_zone_stay_so_and_those_with_one_are_utc(ds: Datasets) -> None:
+    east = AWARE.astimezone(timezone(timedelta(hours=2)))
+    for given, expected in ((PLAIN, PLAIN), (AWARE, AWARE), (east, AWARE), (np.datetime64(PLAIN), PLAIN)):
+        rows = ds.read_values(x=[given, None])
+        for found in (rows, rows.map(y=lambda x: x), rows.filter(C("x") == given), rows.save("kept")):
+            first = found.to_values(found.columns[-1])[0]
+            assert (first, first.tzinfo) == (expected, expected.tzinfo)
+    assert ds.read_values(n=[1]).map(x=lambda n: [PLAIN]).to_values("x") == [[PLAIN]]
+
+
+def test_times_with_and_without_a_zone_are_never_one_column(ds: Datasets) -> None:
+    with pytest.raises(InvalidInput, match="with and without a time zone"):
+        ds.read_values(x=[PLAIN, AWARE])
+    with pytest.raises(InvalidInput, match="with and without a time zone"):
+        ds.read_values(n=range(100)).map(x=lambda n: AWARE if n == 99 else PLAIN).to_list()
+    with pytest.raises(InvalidInput, match="the times of this column have no zone"):
+        ds.read_values({"x": np.datetime64}, x=[AWARE])
+    with pytest.raises(InvalidInput, match=r"timestamp\[us\] on one side and timestamp\[us, tz=UTC\]"):
+        ds.read_values(x=[PLAIN]).union(ds.read_values(x=[AWARE]))
+
+
+@pytest.mark.parametrize("columns", [{"s": ["", None, "a"]}, {"s": ["", None, "a"], "n": [1, None, 3]}])
+def test_csv_tells_an_empty_text_from_nothing(ds: Datasets, tmp_path: Path, columns: dict[str, Any]) -> None:
+    rows = ds.read_values(**columns, last=["x", "y", "z"])
+    rows.to_csv(tmp_path / "a.csv")
+    assert ds.read_csv(tmp_path / "a.csv").to_list() == rows.to_list()
+
+
+def test_numbers_in_quotes_may_be_absent(ds: Datasets, tmp_path: Path) -> None:
+    lines = ['"n","s"', *(f'"{n}","a"' for n in range(30_000)), '"",""']
+    (tmp_path / "a.csv").write_text("\n".join(lines) + "\n")
+    assert ds.read_csv(tmp_path / "a.csv").to_list()[-2:] == [(29_999, "a"), (None, None)]

@@ -293,8 +293,10 @@ def _wider(a: pa.Field, b: pa.Field) -> pa.Field:
     try:
         return pa.unify_schemas([pa.schema([a]), pa.schema([b])], promote_options="permissive").field(0)
     except pa.ArrowException as error:
+        mine, theirs = types.shown(a), types.shown(b)
+        mine, theirs = (mine, theirs) if mine != theirs else (a.type, b.type)
         raise InvalidInput(
-            f"column {a.name!r} is {types.shown(a)} on one side and {types.shown(b)} on the other.",
+            f"column {a.name!r} is {mine} on one side and {theirs} on the other.",
             hint="Cast one of them first: mutate(x=C('x').cast(str))",
         ) from error
 

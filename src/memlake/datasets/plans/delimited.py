@@ -24,6 +24,7 @@ from memlake.errors import InvalidInput
 
 _DELIMITERS = (",", ";", "\t", "|")
 _ADVICE = re.compile(r"\n+(Possible|Potential) (fixes|solutions?)\b.*|\n+Try (setting|increasing)\b.*", re.I | re.S)
+_HEAD = 100  # lines that tell how a file is written
 _SHOWN = 100  # characters of a line
 _LONGEST = 2**31 - 1
 _LOOKED = 16 << 20  # bytes that are searched for line ends of two kinds
@@ -40,7 +41,8 @@ def dialect(paths: Sequence[str], delimiter: str | None, *, header: bool) -> dic
         delimiter = next((one for one in likely if _divides(path, {**known, "delim": one})), likely[0])
     for one in paths if mixed else ():  # DuckDB, no longer strict, would drop what stands behind a quote
         _check(one, delimiter, strict=True)
-    return {**known, "delim": delimiter}
+    known["delim"] = delimiter
+    return known | ({"allow_quoted_nulls": False} if _quotes_texts(path, known) else {})
 
 
 def _mixed(paths: Sequence[str]) -> Iterator[str]:
@@ -64,12 +66,32 @@ def _is_mixed(signs: np.ndarray[Any, Any]) -> bool:
 
 def _divides(path: str, options: Mapping[str, Any]) -> bool:
     """Whether a delimiter makes columns of a file, as many in each line."""
+    return len(_types(path, options)) > 1
+
+
+def _types(path: str, options: Mapping[str, Any]) -> list[str]:
+    """What the columns of a file would be; none where it cannot be read so."""
     told = "".join(f", {name}=${at}" for at, name in enumerate(options, 2))
     try:
         found = connection().cursor().sql(f"FROM read_csv($1{told}) LIMIT 0", params=[path, *options.values()])
     except duckdb.Error:
+        return []
+    return [str(kind) for kind in found.types]
+
+
+def _quotes_texts(path: str, options: Mapping[str, Any]) -> bool:
+    """Whether quotes tell an empty text from nothing: not where a file has them around numbers as well."""
+    usual = _types(path, options)
+    if usual != _types(path, {**options, "allow_quoted_nulls": False}):
         return False
-    return len(found.columns) > 1
+    return set(usual) <= {"VARCHAR"} or not _all_quoted(path, options["delim"])
+
+
+def _all_quoted(path: str, delimiter: str) -> bool:
+    value = r'"(?:[^"]|"")*"'
+    line = re.compile(rf"{value}(?:{re.escape(delimiter)}{value})*\s*")
+    with _opened(path) as lines:
+        return all(line.fullmatch(one) for one in itertools.islice(lines, 1, _HEAD))
 
 
 def _blank_lines(path: str) -> int:

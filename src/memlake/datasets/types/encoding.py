@@ -173,7 +173,7 @@ def _stored(field: pa.Field, values: Values) -> Values:
     cls = find(name) if name else None
     if cls is not None and issubclass(cls, Enum):
         return _enums(cls, values)
-    if pa.types.is_time(field.type):
+    if pa.types.is_time(field.type) or field.type == pa.timestamp("us"):
         _refuse_zones(field, values)
     return _without_numpy_times(field, values) if pa.types.is_temporal(field.type) else values
 
@@ -215,8 +215,9 @@ def _without_numpy_times(field: pa.Field, values: Values) -> Values:
 
 def _refuse_zones(field: pa.Field, values: Values) -> None:
     for row, value in enumerate(values):
-        if isinstance(value, time) and value.tzinfo is not None:
-            raise Misfit(row, value, shown(field), why="a time of day keeps no zone")
+        if getattr(value, "tzinfo", None) is not None:
+            why = "a time of day keeps no zone" if isinstance(value, time) else "the times of this column have no zone"
+            raise Misfit(row, value, shown(field), why=why)
 
 
 # -- structs

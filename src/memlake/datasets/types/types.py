@@ -45,6 +45,7 @@ PLAIN: Final[dict[Any, pa.DataType]] = {  # bool before int, datetime before dat
     timedelta: pa.duration("us"),
     Decimal: pa.decimal128(38, 18),
 }
+NAIVE: Final = pa.timestamp("us")
 SUPPORTED: Final = (
     "Supported: bool, int, float, str, bytes, datetime, date, time, timedelta, Decimal, UUID, Enum, Literal, X | None, "
     "list[X], tuple[X, ...], set[X], dict[str, X], dict, numpy numbers, Vector(384), File types, and pydantic models, "
@@ -126,7 +127,7 @@ def _dtype(annotation: Any) -> np.dtype[Any]:
 def _number(dtype: np.dtype[Any]) -> pa.DataType:
     if dtype.kind in "biuf" and dtype.itemsize <= 8:
         return pa.from_numpy_dtype(dtype)
-    kinds = {"U": pa.string(), "S": pa.binary(), "M": PLAIN[datetime], "m": PLAIN[timedelta]}
+    kinds = {"U": pa.string(), "S": pa.binary(), "M": NAIVE, "m": PLAIN[timedelta]}
     if dtype.kind in kinds:
         return kinds[dtype.kind]
     raise Unsupported(f"numpy {dtype}")
@@ -241,6 +242,8 @@ def _inferred(name: str, values: Iterable[Any]) -> pa.Field:
         return _listed(name, cls, present)
     if cls is dict:
         return _keyed(name, present)
+    if cls is datetime:
+        return pa.field(name, _moment(present))
     kind, marks = _array(present) if cls is np.ndarray else _typed(cls, ())
     return pa.field(name, kind, metadata=marks or None)
 
@@ -268,6 +271,14 @@ def _together(kinds: Sequence[type]) -> type:
 
 def _numpy_family(kind: type) -> type:
     return {np.bool_: bool, np.str_: str, np.datetime64: datetime}.get(kind, kind)
+
+
+def _moment(present: Sequence[Any]) -> pa.DataType:
+    """Times without a zone stay so, and those with one are moments, told in UTC."""
+    zoned = {getattr(value, "tzinfo", None) is not None for value in present}
+    if len(zoned) > 1:
+        raise Unsupported("datetime with and without a time zone at once")
+    return PLAIN[datetime] if True in zoned else NAIVE
 
 
 def _array(present: Sequence[np.ndarray[Any, Any]]) -> Typed:
