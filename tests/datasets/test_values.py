@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import operator
+import sqlite3
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta, timezone
 from pathlib import Path
@@ -288,3 +290,45 @@ def test_numbers_in_quotes_may_be_absent(ds: Datasets, tmp_path: Path) -> None:
     lines = ['"n","s"', *(f'"{n}","a"' for n in range(30_000)), '"",""']
     (tmp_path / "a.csv").write_text("\n".join(lines) + "\n")
     assert ds.read_csv(tmp_path / "a.csv").to_list()[-2:] == [(29_999, "a"), (None, None)]
+
+
+# -- what cannot be read ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ([{1: 1}], "record 0 has a column named 1, which is no text"),
+        ([{"a": 1}, 2], "record 1 is 2, no dictionary"),
+        ([1, 2], "record 0 is 1, no dictionary"),
+        (["ab"], "record 0 is 'ab', no dictionary"),
+    ],
+)
+def test_records_that_are_none_are_refused_by_their_place(ds: Datasets, given: Any, said: str) -> None:
+    with pytest.raises(InvalidInput, match=said):
+        ds.read_records(given)
+
+
+def test_frames_of_mixed_or_doubled_columns_are_refused_by_name(ds: Datasets) -> None:
+    pandas = pytest.importorskip("pandas")
+    with pytest.raises(InvalidInput, match="several types.*column x"):
+        ds.read_pandas(pandas.DataFrame({"x": [1, "a"]}))
+    with pytest.raises(InvalidInput, match="'x' is there twice"):
+        ds.read_pandas(pandas.DataFrame([[1, 2]], columns=["x", "x"]))
+
+
+def test_values_of_several_types_are_advised_on_as_values(ds: Datasets) -> None:
+    with pytest.raises(InvalidInput, match="int and str at once") as told:
+        ds.read_values(x=[1, "a"])
+    assert "function" not in told.value.hint
+
+
+@pytest.mark.parametrize("name", ["select_me", "main.select_me", " select_me "])
+def test_a_database_table_is_read_by_its_name(ds: Datasets, name: str) -> None:
+    with contextlib.closing(sqlite3.connect(":memory:")) as connection:
+        connection.execute("CREATE TABLE select_me (n)")
+        connection.execute("INSERT INTO select_me VALUES (7)")
+        assert ds.read_database(name, connection).to_list() == [(7,)]
+        assert ds.read_database("SELECT n + 1 AS n FROM select_me", connection).to_list() == [(8,)]
+        with pytest.raises(InvalidInput, match="gives no rows"):
+            ds.read_database("DELETE FROM select_me", connection)

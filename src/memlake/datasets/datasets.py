@@ -129,7 +129,7 @@ class Datasets:
         return self.read_json(path, format="jsonl")
 
     def read_database(self, query: str, connection: Any, params: Any = None) -> Chain:
-        """Rows of a query over a DB-API or SQLAlchemy connection."""
+        """Rows of a query over a DB-API or SQLAlchemy connection, or of a table by its name."""
         return self._rows(sources.from_database(query, connection, params), "database")
 
     def _rows(self, table: pa.Table, kind: str) -> Chain:

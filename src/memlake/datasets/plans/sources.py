@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pyarrow as pa
 
 from memlake.datasets import storages
 from memlake.datasets.expressions.catalogue import connection
-from memlake.datasets.expressions.sql import Params
+from memlake.datasets.expressions.sql import Params, quoted
 from memlake.datasets.ground import Ground
 from memlake.datasets.parts import hashes, parts
 from memlake.datasets.parts.frames import Frame
@@ -175,14 +176,23 @@ def _listed(name: str, values: Any) -> list[Any]:
 def _field(name: str, values: list[Any], output: Mapping[str, Any] | None) -> pa.Field:
     if output and name in output:
         return types.field_of(name, output[name])
-    found = types.infer_field(name, values)
+    found = types.infer_field(name, values, cure="Give values of one type, or make them text: str(value).")
     return pa.field(name, pa.null()) if pa.types.is_null(found.type) else found
 
 
 def from_records(records: Iterable[Mapping[str, Any]], schema: Mapping[str, Any] | None = None) -> pa.Table:
     told = list(records)
+    for row, one in enumerate(told):
+        _check_record(row, one)
     names = list(dict.fromkeys([*(schema or {}), *(name for one in told for name in one)]))
     return from_values({name: [one.get(name) for one in told] for name in names}, schema)
+
+
+def _check_record(row: int, one: Any) -> None:
+    odd = [name for name in one if not isinstance(name, str)] if isinstance(one, Mapping) else [one]
+    if odd:
+        what = f"has a column named {odd[0]!r}, which is no text" if odd[0] is not one else f"is {one!r}, no dictionary"
+        raise InvalidInput(f"record {row} {what}. Nothing was read.", hint='Like: [{"name": "Rex", "age": 3}]')
 
 
 def from_arrow(given: Any) -> pa.Table:
@@ -209,7 +219,17 @@ def from_pandas(frame: Any) -> pa.Table:
             hint="Rename it first: frame.rename_axis('other')",
         )
     frame = frame.reset_index(level=keys) if keys else frame
-    return pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(None)
+    twice = frame.columns[frame.columns.duplicated()]
+    if len(twice):
+        raise InvalidInput(f"column {twice[0]!r} is there twice. Nothing was read.", hint="Rename one of them.")
+    try:
+        return pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(None)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+        raise InvalidInput(
+            f"a column has values of several types, or of one no column can have: {'; '.join(map(str, error.args))}. "
+            "Nothing was read.",
+            hint="Make it one type first: frame['x'] = frame['x'].astype(str)",
+        ) from error
 
 
 def from_hf(dataset: Any, split: str | None, options: Mapping[str, Any]) -> pa.Table:
@@ -229,7 +249,9 @@ def from_hf(dataset: Any, split: str | None, options: Mapping[str, Any]) -> pa.T
 
 
 def from_database(query: str, connection: Any, params: Any) -> pa.Table:
-    """Rows of a query; columns that hold nothing but NULL stay without a type."""
+    """Rows of a query, or of the table a word names; columns that hold nothing but NULL stay without a type."""
+    if re.fullmatch(r"[^\W\d][\w$.]*", query.strip()):
+        query = f"SELECT * FROM {'.'.join(map(quoted, query.strip().split('.')))}"
     if hasattr(connection, "connect") and hasattr(connection, "dialect"):  # a SQLAlchemy engine
         with connection.connect() as opened:
             return from_database(query, opened, params)
@@ -241,5 +263,7 @@ def from_database(query: str, connection: Any, params: Any) -> pa.Table:
     else:
         cursor = connection.cursor()
         cursor.execute(query, *(() if params is None else (params,)))
+        if cursor.description is None:
+            raise InvalidInput(f"{query!r} gives no rows.", hint="Name a table, or write a query: SELECT ...")
         names, rows = [one[0] for one in cursor.description], cursor.fetchall()
     return from_values({name: [row[i] for row in rows] for i, name in enumerate(names)})

@@ -52,6 +52,8 @@ SUPPORTED: Final = (
     "dataclasses, NamedTuples and TypedDicts of these."
 )
 
+OF_FUNCTIONS: Final = "Return one type for every row, or annotate the function."
+
 
 @dataclass(frozen=True)
 class Vector:
@@ -221,14 +223,14 @@ RULES: Final[tuple[Callable[[Any, Classes], Typed | None], ...]] = (
 # -- values
 
 
-def infer_field(name: str, values: Sequence[Any]) -> pa.Field:
-    """The field the first rows ask for; unknown while every one is None."""
+def infer_field(name: str, values: Sequence[Any], *, cure: str = OF_FUNCTIONS) -> pa.Field:
+    """The field the first rows ask for; unknown while every one is None. `cure` is what to do about values of none."""
     try:
         return _inferred(name, values)
     except Unsupported as error:
         raise InvalidInput(
             f"column {name!r} cannot be {error}. Nothing was kept.",
-            hint=f"Return one type for every row, or annotate the function. {SUPPORTED}",
+            hint=f"{cure} {SUPPORTED}",
         ) from error
 
 
