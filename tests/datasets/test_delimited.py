@@ -11,6 +11,8 @@ import pytest
 import memlake as ml
 from memlake.datasets.datasets import Datasets
 from memlake.datasets.plans import delimited
+from memlake.errors import Conflict, InvalidInput
+from tests.datasets.conftest import Python
 
 MANY = 40_000  # lines, more than DuckDB looks at before it reads
 LONG = "long " * 40_000
@@ -142,3 +144,38 @@ def test_another_line_end_far_behind_is_named(ds: Datasets, monkeypatch: pytest.
     ) as error:
         ds.read_csv("rows.csv").to_list()
     assert "sed" in error.value.hint
+
+
+def test_a_file_that_changed_since_the_chain_was_built_is_named(ds: Datasets) -> None:
+    Path("c.csv").write_text("a\n1\n2\n")
+    chain = ds.read_csv("c.csv")
+    Path("c.csv").write_text("a\n1\n2\n3\n")
+    assert chain.to_values("a") == [1, 2, 3]
+    for text in ("a\none\ntwo\n", "b\n1\n2\n"):
+        Path("c.csv").write_text(text)
+        for end in (chain.to_records, lambda: chain.save("made")):
+            with pytest.raises(Conflict, match=r"c\.csv changed since the chain was built") as raised:
+                end()
+            assert raised.value.__cause__ is not None
+    assert ds.all() == []
+
+
+def test_what_fails_over_files_as_they_were_is_told_as_it_is(ds: Datasets) -> None:
+    Path("c.csv").write_text("a\n1\n2\n")
+    with pytest.raises(InvalidInput, match="Could not convert"):
+        ds.read_csv("c.csv").mutate(b=ml.C("a").cast(str) + "x").mutate(c=ml.C("b").cast(int)).to_records()
+
+
+@pytest.mark.parametrize(
+    ("end", "error"),
+    [
+        ("file.write_text('a\\nx\\n'); chain.to_records()", "Conflict"),
+        ("rows = chain.to_iter('a'); next(rows); 1 / 0", "ZeroDivisionError"),
+    ],
+)
+def test_a_program_that_fails_while_it_reads_ends_with_its_error_alone(python: Python, end: str, error: str) -> None:
+    Path("c.csv").write_text("a\n1\n2\n")
+    text = "import memlake as ml, pathlib\nfile = pathlib.Path('c.csv')\nchain = ml.read_csv('c.csv')\n"
+    Path("s.py").write_text(f"{text}def f():\n    {end}\nf()\n")
+    said = python("s.py", check=False).stderr
+    assert error in said and "leaked" not in said

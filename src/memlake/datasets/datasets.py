@@ -153,13 +153,19 @@ class Datasets:
         except KeyboardInterrupt:  # the frames of the engine say nothing to who stopped it
             raise KeyboardInterrupt(_STOPPED) from None
         except damage.SIGNS as error:
-            sound = isinstance(error, Purged | RowFailed)
-            found = None if sound else damage.found(self.ground.parts, self.ground.recall, chain.plan)
-            if found is None:
-                raise
-            raise found from error
+            raise self._behind(chain, error)  # noqa: B904  the cause is in it, if it is another
         finally:
             engine.close()
+
+    def _behind(self, chain: Chain, error: Exception) -> Exception:
+        """What a failure comes from, where its own words do not tell that."""
+        if isinstance(error, Purged | RowFailed):
+            return error
+        changed = damage.changed(chain.plan) if isinstance(error, InvalidInput) else None
+        found = changed or damage.found(self.ground.parts, self.ground.recall, chain.plan)
+        if found is not None:
+            found.__cause__ = error
+        return found or error
 
     def table(self, chain: Chain, action: str = "") -> pa.Table:
         begun = time.time()

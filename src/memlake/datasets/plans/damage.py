@@ -1,18 +1,20 @@
-"""Damage: which parts a run stood on are missing or not what their names say. Asked only after something failed."""
+"""Damage: which files a run stood on are missing or not what they were. Asked only after something failed."""
 
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterable, Iterator
 
 import duckdb
 import pyarrow as pa
 
+from memlake.datasets import storages
 from memlake.datasets.parts.frames import Frame
 from memlake.datasets.parts.parts import Parts
 from memlake.datasets.plans.plan import Plan, Source
 from memlake.datasets.recall.recall import Recall
-from memlake.errors import Corrupt, Error
+from memlake.errors import Conflict, Corrupt, Error
 
 SIGNS = (Error, OSError, ValueError, pa.ArrowException, duckdb.Error)  # what reading a bad file may end in
 
@@ -41,6 +43,18 @@ def found(parts: Parts, recall: Recall, plan: Plan) -> Corrupt | None:
         "nothing was saved.",
         hint="Run it again: the work is done anew.",
     )
+
+
+def changed(plan: Plan) -> Conflict | None:
+    """What there is to say of files whose columns were read when the chain was built, and that are others now."""
+    seen = {path: etag for node in plan.walk() if isinstance(node, Source) for path, etag in node.seen.items()}
+    for path, etag in seen.items():
+        if os.path.exists(path) and storages.etag_of(os.stat(path)) != etag:
+            return Conflict(
+                f"{path} changed since the chain was built, and cannot be read as what it was then. Nothing was saved.",
+                hint="Build the chain again: it begins with the file as it is now.",
+            )
+    return None
 
 
 def _stored(plan: Plan) -> Iterator[tuple[str, Frame]]:

@@ -6,10 +6,13 @@ that already lie in fragments, only what is new is made; anything else is run an
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import functools
 import itertools
 import os
+import sys
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -341,6 +344,15 @@ class Engine:
 
 _ENGINES: dict[tuple[int, str], duckdb.DuckDBPyConnection] = {}  # by process and folder
 _KEPT = 8
+
+
+@atexit.register
+def _let_go() -> None:
+    """What a failed program was reading: DuckDB prints dozens of lines if that outlives its own modules."""
+    error: BaseException | None = getattr(sys, "last_value", None)
+    while error is not None:
+        traceback.clear_frames(error.__traceback__)
+        error = error.__cause__ or error.__context__
 
 
 def connect(tmp: Path) -> duckdb.DuckDBPyConnection:

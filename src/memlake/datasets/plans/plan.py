@@ -101,6 +101,7 @@ class Source(Plan):
     frame: Callable[[], Frame] | None = None
     scan: Callable[[Params], str] | None = None
     mark: Callable[[], str] = lambda: ""  # the identity of the content, asked when the plan runs
+    seen: Mapping[str, str] = field(default_factory=dict)  # files and their etags when the schema was read from them
 
     def key(self) -> tuple[Any, ...]:
         return ("source", self.mark())

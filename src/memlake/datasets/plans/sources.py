@@ -67,7 +67,7 @@ def outside(kind: str, paths: Sequence[str], options: Mapping[str, Any]) -> Sour
         told = "".join(f", {name}={into.add(value)}" for name, value in options.items() if value is not None)
         return f"{_READERS[kind]}({into.add(list(paths))}{told})"
 
-    into = Params()
+    into, seen = Params(), _etags(paths)
     with named_errors():
         given = connection().cursor().sql(f"FROM {rows_of(into)} LIMIT 0", params=into.values)
         wanted = headers.chosen(given)
@@ -81,9 +81,11 @@ def outside(kind: str, paths: Sequence[str], options: Mapping[str, Any]) -> Sour
         kind, ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else ""), {"paths": list(paths)}
     )
     stamped = {**options, "select": wanted}  # what is remembered of a file holds for this way of reading it
-    return Source(
-        schema, (), origin, None, lambda into: f"SELECT {wanted} FROM {rows_of(into)}", lambda: _stamp(paths, stamped)
-    )
+
+    def scan(into: Params) -> str:
+        return f"SELECT {wanted} FROM {rows_of(into)}"
+
+    return Source(schema, (), origin, None, scan, lambda: _stamp(paths, stamped), seen)
 
 
 def delimited_files(
@@ -97,15 +99,18 @@ def delimited_files(
 
 def _stamp(paths: Sequence[str], options: Mapping[str, Any]) -> str:
     """Changes whenever a file does."""
+    etags = _etags(paths)
+    return hashes.of("files", repr(sorted(options.items())), *((path, etags[path]) for path in paths))
+
+
+def _etags(paths: Sequence[str]) -> dict[str, str]:
     try:
-        stats = [(path, os.stat(path)) for path in paths]
+        return {path: storages.etag_of(os.stat(path)) for path in paths}
     except OSError as error:
         raise NotFound(
             f"{error.filename} was there when the chain was begun, and is not now. Nothing was read.",
             hint="Begin the chain again with the files that are there.",
         ) from error
-    etags = [(path, storages.etag_of(facts)) for path, facts in stats]
-    return hashes.of("files", repr(sorted(options.items())), *etags)
 
 
 def expanded(
