@@ -272,6 +272,16 @@ def test_an_object_that_says_what_it_is_is_taken_at_its_word() -> None:
     assert found[0].opaque == () and found[0].key == found[1].key != found[2].key
 
 
+def test_a_file_written_again_with_its_time_set_back_is_read_again(tmp_path: Path) -> None:
+    file, tokens = tmp_path / "model.onnx", set()
+    for data in (b"one", b"two"):
+        file.write_bytes(data)
+        os.utime(file, ns=(5, 5))
+        tokens.add(states.path_token(file))
+        time.sleep(0.02)  # a file system's clock ticks some hundred times a second
+    assert len(tokens) == 2
+
+
 def test_a_model_that_names_a_folder_is_known_by_the_files_in_it(tmp_path: Path) -> None:
     model = SimpleNamespace(name_or_path=str(tmp_path), lock=threading.Lock())
     (tmp_path / "weights").write_text("1")

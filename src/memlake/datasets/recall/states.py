@@ -231,7 +231,7 @@ def path_token(path: Path) -> bytes:
         stats = ((each.relative_to(path).as_posix(), each.stat()) for each in files)
         return join("folder", *(f"{name} {stat.st_size} {stat.st_mtime_ns}".encode() for name, stat in stats))
     stat = path.stat()
-    return _file(path, stat.st_size, stat.st_mtime_ns)
+    return _file(path, stat.st_size, stat.st_ctime_ns)
 
 
 @lru_cache(maxsize=64)
