@@ -107,7 +107,8 @@ def export(
         return
     files = words.count(len(done.files), "file")
     screen.line(
-        f"Wrote {clean(done.version)} to {clean(target)}: {done.rows:,} rows, {files}, {words.size(done.bytes)}"
+        f"Wrote {clean(done.version)} to {clean(target)}: "
+        f"{words.count(done.rows, 'row')}, {files}, {words.size(done.bytes)}"
     )
 
 

@@ -27,6 +27,7 @@ from memlake.datasets.plans.plan import Limit, Origin, Plan, Source
 from memlake.datasets.progress import Progress
 from memlake.datasets.recall import listings
 from memlake.datasets.saving import Saved, Wanted
+from memlake.datasets.telling import count
 from memlake.datasets.types import names
 from memlake.errors import Conflict, InvalidInput, Nothing, Purged, RowFailed
 from memlake.objects.layout import now
@@ -133,7 +134,7 @@ class Datasets:
         return self._rows(sources.from_database(query, connection, params), "database")
 
     def _rows(self, table: pa.Table, kind: str) -> Chain:
-        return Chain(self, sources.rows(table, Origin(kind, f"{table.num_rows:,} rows")))
+        return Chain(self, sources.rows(table, Origin(kind, count(table.num_rows, "row"))))
 
     # -- running ------------------------------------------------------------------------------
 
@@ -422,8 +423,8 @@ def _said(saved: Saved, ran: Sequence[Ran]) -> str:
     failed = sum(one.failed for one in ran)
     failures = f", {failed:,} failed" if failed else ""
     if not saved.new:
-        return f"{version.spec} holds the same {version.rows:,} rows already{failures}"
+        return f"{version.spec} holds the same {count(version.rows, 'row')} already{failures}"
     called = max((one.called for one in ran), default=0)
     recalled = min((one.recalled for one in ran), default=version.rows)
     counts = f" ({called:,} computed, {recalled:,} recalled{failures})" if ran else ""
-    return f"saved {version.spec}: {version.rows:,} rows{counts}"
+    return f"saved {version.spec}: {count(version.rows, 'row')}{counts}"

@@ -39,7 +39,7 @@ def show(table: pa.Table, limit: int, *, flatten: bool = False, transpose: bool 
     more = table.num_rows > limit
     sys.stdout.write(shown(table.slice(0, limit), flatten=flatten, transpose=transpose) + "\n")
     if more:
-        sys.stdout.write(f"[the first {limit} rows]\n")
+        sys.stdout.write(f"[the first {limit} rows]\n" if limit != 1 else "[the first row]\n")
 
 
 def shown(table: pa.Table, *, flatten: bool = False, transpose: bool = False) -> str:

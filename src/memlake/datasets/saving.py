@@ -11,6 +11,7 @@ from memlake.datasets.ground import Ground
 from memlake.datasets.parts import frames, record
 from memlake.datasets.parts.frames import Frame
 from memlake.datasets.parts.record import Version
+from memlake.datasets.telling import count
 from memlake.datasets.types import names
 from memlake.datasets.types.names import FIRST, Semver
 from memlake.errors import AlreadyExists, Conflict, InvalidInput, Nothing, Unavailable
@@ -106,7 +107,7 @@ def _save_once(
         tuple(wanted.tags or ()),
         **told,
     )
-    commit = write(ground, made, f"save {made.spec}: {made.rows:,} rows", old=None, undoable=False)
+    commit = write(ground, made, f"save {made.spec}: {count(made.rows, 'row')}", old=None, undoable=False)
     return Saved(made, True), commit
 
 

@@ -1,4 +1,4 @@
-"""Warnings that point at the line of the person who wrote the chain, not into memlake."""
+"""What a person is told: warnings that point at the line of who wrote the chain, not into memlake; counts in words."""
 
 from __future__ import annotations
 
@@ -13,6 +13,11 @@ _OURS = str(Path(__file__).parent.parent) + os.sep
 
 def warn(text: str) -> None:
     warnings.warn(text, stacklevel=_depth())
+
+
+def count(number: int, noun: str) -> str:
+    """`1 row`, `3 rows`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def is_ours(file: str) -> bool:

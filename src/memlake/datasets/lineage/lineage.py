@@ -19,6 +19,7 @@ from memlake.datasets.parts import record
 from memlake.datasets.parts.record import Version
 from memlake.datasets.plans import columns
 from memlake.datasets.plans.plan import Call, Plan, Source
+from memlake.datasets.telling import count
 from memlake.datasets.types.names import ROOM
 from memlake.errors import Corrupt, NotFound, Purged
 from memlake.records import Commit, short
@@ -113,7 +114,7 @@ class _Graph:
             self.edges.setdefault((source, target), Edge(source, target, columns))
 
     def _dataset(self, one: Version) -> str:
-        about = f"{_count(one.rows, 'row')}, {_count(len(one.schema), 'column')}"
+        about = f"{count(one.rows, 'row')}, {count(len(one.schema), 'column')}"
         return self._node(
             _dataset_id(one.name, one.version), "dataset", one.spec, f"{about}, deleted" if one.deleted else about
         )
@@ -156,8 +157,8 @@ class _Graph:
             return [self._file(path) for path in paths]
         kind, name = str(origin.get("kind") or "values"), str(origin.get("name") or "")
         if paths:
-            count = _count(int(origin.get("count") or len(paths)), "file")
-            return [self._node(f"{kind}:{name}", "file", name, count)]
+            files = count(int(origin.get("count") or len(paths)), "file")
+            return [self._node(f"{kind}:{name}", "file", name, files)]
         # Values of a script have no name of their own: what they hold tells them apart.
         key = str(origin.get("content") or "")
         return [self._node(f"{kind}:{name}:{key}", "values", name or kind, kind if name else "")]
@@ -196,7 +197,7 @@ class _Graph:
             changes = history.changes(commit)
             made = [(c.path, c.new.oid) for c in changes if c.new is not None and c.path.startswith(FILES)]
             targets = (
-                [self._node(f"commit:{commit.oid}", "file", f"{len(made)} files", f"commit {short(commit.oid)}")]
+                [self._node(f"commit:{commit.oid}", "file", count(len(made), "file"), f"commit {short(commit.oid)}")]
                 if len(made) > _MANY
                 else [self._tracked(path, oid, commit) for path, oid in made]
             )
@@ -219,7 +220,7 @@ class _Graph:
         return None
 
     def add_chain(self, plan: Plan) -> None:
-        self._node(CHAIN, "chain", "this chain", _count(len(plan.schema), "column"))
+        self._node(CHAIN, "chain", "this chain", count(len(plan.schema), "column"))
         known = columns.made_of(plan)
         for node in columns.walk(plan):
             if isinstance(node, Source) and node.origin.kind != "persisted":
@@ -255,7 +256,7 @@ class _Graph:
         if not counts:
             return self.nodes[id]
         few = f"{counts[0]:,} to " if len(counts) > 1 else ""
-        return self.nodes[id]._replace(about=few + _count(counts[-1], "file"))
+        return self.nodes[id]._replace(about=few + count(counts[-1], "file"))
 
     def _walk(self, root: str, asked: Asked, ends: Callable[[Edge], tuple[str, str]]) -> dict[tuple[str, str], Edge]:
         """Edges reached from the root, level by level; `ends` says which way. Columns are followed where known."""
@@ -335,7 +336,3 @@ def _columns_made(known: Any) -> Columns | None:
     return tuple(
         ("", str(ours)) for ours, from_ in known.items() if [str(theirs) for _, theirs in from_ or ()] != [ours]
     )
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

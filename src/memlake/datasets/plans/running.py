@@ -89,7 +89,8 @@ class Work:
             return self._done(batch)
         except MemoryError as error:
             raise Unavailable(
-                f"a process ran out of memory over {batch.num_rows} rows. Nothing was saved; finished rows are kept.",
+                f"a process ran out of memory over {telling.count(batch.num_rows, 'row')}. Nothing was saved; finished "
+                "rows are kept.",
                 hint="Use fewer workers (settings(parallel=...)), or return less for a row.",
             ) from error
 
@@ -267,7 +268,8 @@ class Work:
         for one, column in zip(self.made, columns, strict=True):
             if not hasattr(column, "__len__") or len(column) != piece.num_rows:
                 told = f"{len(column)} values" if hasattr(column, "__len__") else f"{column!r}, which is no column,"
-                raise InvalidInput(f"{one.name}: {told} for a batch of {piece.num_rows} rows. Nothing was saved.")
+                rows = telling.count(piece.num_rows, "row")
+                raise InvalidInput(f"{one.name}: {told} for a batch of {rows}. Nothing was saved.")
         return columns
 
     # -- what came of it ----------------------------------------------------------------------
