@@ -62,7 +62,7 @@ def test_the_text_after_c_is_recorded(repo: ml.Repo, python: Python, how: list[s
     python(*how, SAVE)
     told = record_of(repo)
     assert (told["source_kind"], told["source"]) == ("command", SAVE)
-    assert "BINARY_OP" in told["functions"][0]["source"], "Python keeps no lines of -c: its steps stand for them"
+    assert "return x * 2" in told["functions"][0]["source"]
 
 
 def test_a_file_as_stdin_is_recorded(repo: ml.Repo, here: Path, python: Python) -> None:
@@ -71,13 +71,28 @@ def test_a_file_as_stdin_is_recorded(repo: ml.Repo, here: Path, python: Python) 
         python("-", stdin=file)
     told = record_of(repo)
     assert (told["source_kind"], told["source"]) == ("stdin", SAVE)
+    assert "return x * 2" in told["functions"][0]["source"]
 
 
-def test_of_a_program_through_a_pipe_the_steps_are_recorded(repo: ml.Repo, python: Python) -> None:
+def test_of_a_program_through_a_pipe_names_and_plan_are_recorded(repo: ml.Repo, python: Python) -> None:
     python(input=SAVE)
     told = record_of(repo)
     assert told["source_kind"] == "stdin"
-    assert "kept no text" in told["source"] and "map y = double(x)" in told["source"] and "BINARY_OP" in told["source"]
+    assert "# double(x): Python kept no text of it" in told["source"] and "map y = double(x)" in told["source"]
+    assert "BINARY_OP" not in told["source"], "what Python makes of a text says nothing to a reader"
+
+
+def test_a_function_made_from_a_string_is_not_taken_for_a_line_of_the_program(repo: ml.Repo, python: Python) -> None:
+    lines = ["import memlake as ml; other = lambda x: x", "exec('double = lambda x: x * 2')"]
+    python("-c", "\n".join([*lines, "ml.read_values(x=[1]).map(y=double).save('a')"]))
+    assert "kept no text" in record_of(repo)["functions"][0]["source"]
+
+
+def test_one_row_is_one_row(repo: ml.Repo, here: Path) -> None:
+    save = "_ = ml.read_values(x=[1]).save('a')"
+    seen = prompt(["import memlake as ml", save, save, "print('do' + 'ne')"], here)
+    assert "saved a@1.0.0: 1 row\r" in seen and "holds the same 1 row already" in seen
+    assert next(iter(repo.log())).message == "save a@1.0.0: 1 row"
 
 
 def test_what_was_typed_at_a_prompt_is_recorded(repo: ml.Repo, here: Path, home: Path) -> None:

@@ -6,7 +6,6 @@ it is nowhere the caller tells what it knows of the work instead, so that nothin
 
 from __future__ import annotations
 
-import dis
 import functools
 import linecache
 import os
@@ -162,17 +161,21 @@ def _redirected() -> str:
         return ""
 
 
-def steps_of(function: Any) -> str:
-    """What a function does where its text is nowhere: the steps Python runs, without where they were written."""
+def text_of(function: Any) -> str:
+    """The lines of a function that is in no file: of the program, if that is at hand; else its name and parameters."""
     code = getattr(function, "__code__", None) or getattr(getattr(function, "func", None), "__code__", None)
     if not isinstance(code, CodeType):
         return f"# {function!r:.200}"
-    lines = (
-        f"  {step.opname} {step.argrepr}".rstrip() for step in dis.get_instructions(code) if step.opname != "CACHE"
-    )
-    return f"# {code.co_name}({', '.join(code.co_varnames[: code.co_argcount])}): no text; its steps are\n" + "\n".join(
-        lines
-    )
+    found = origins.text_in(code, _program(code.co_filename))
+    named = f"{code.co_name}({', '.join(code.co_varnames[: code.co_argcount])})"
+    return found.text if found else f"# {named}: Python kept no text of it"
+
+
+def _program(file: str) -> str:
+    """The program whose functions say that they are from `<string>` or `<stdin>`."""
+    if file == "<string>":
+        return _given(sys.orig_argv[1:]) or ""
+    return _typed().text if file == "<stdin>" and _typed().kind == "stdin" else ""
 
 
 # -- git -------------------------------------------------------------------------------------------

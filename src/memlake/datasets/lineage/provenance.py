@@ -74,7 +74,7 @@ def _told(functions: Iterable[dict[str, Any]], plan: Plan) -> str:
 def _function(call: Call, print_: Fingerprint) -> dict[str, Any]:
     told = {"name": call.name, "fingerprint": print_.key}
     opaque = {"opaque": [one.name for one in print_.opaque]} if print_.opaque else {}
-    return {**told, "source": code.kept(print_.source or code.steps_of(call.function)), **opaque}
+    return {**told, "source": code.kept(print_.source or code.text_of(call.function)), **opaque}
 
 
 def steps(plan: Plan, engine: Engine, rows: int) -> tuple[Ran, ...]:

@@ -122,8 +122,7 @@ class Text(NamedTuple):
 
 def text_of_code(code: CodeType) -> Text | None:
     """The lines of a function; None where there are none: a prompt, `-c`, generated code, a file changed since."""
-    word = "lambda" if code.co_name == "<lambda>" else code.co_name
-    return _text(code.co_filename, code.co_firstlineno - 1, word)
+    return _text(code.co_filename, code.co_firstlineno - 1, _word(code))
 
 
 def text_of_class(cls: type) -> Text | None:
@@ -137,9 +136,34 @@ def text_of_class(cls: type) -> Text | None:
     return _text(file, heads[-1], "class") if heads else None
 
 
+def text_in(code: CodeType, program: str) -> Text | None:
+    """The lines of a function in a program that is at hand, but is no file; None where it is not from there."""
+    if code not in _codes(program, code.co_filename):  # `exec` gives what it makes the name of the program too
+        return None
+    return _cut(code.co_filename, program.splitlines(keepends=True), code.co_firstlineno - 1, _word(code))
+
+
+def _codes(program: str, name: str) -> list[CodeType]:
+    """Every function of a program, as Python makes them of it."""
+    try:
+        found = [compile(program, name, "exec", dont_inherit=True)]
+    except (SyntaxError, ValueError):  # a text that was cut
+        return []
+    for code in found:  # grows as it is walked
+        found += [one for one in code.co_consts if isinstance(one, CodeType)]
+    return found
+
+
+def _word(code: CodeType) -> str:
+    return "lambda" if code.co_name == "<lambda>" else code.co_name
+
+
 def _text(file: str, first: int, word: str) -> Text | None:
     linecache.checkcache(file)
-    lines = linecache.getlines(file)
+    return _cut(file, linecache.getlines(file), first, word)
+
+
+def _cut(file: str, lines: list[str], first: int, word: str) -> Text | None:
     block = _block(lines[first:]) if lines[first:] else []
     if not any(word in line for line in block):
         return None
