@@ -236,3 +236,19 @@ def test_a_dataset_of_which_nothing_is_left_says_when_and_why(repo: Repo) -> Non
     with pytest.raises(NotFound, match="'tx' has no version that can be read") as met:
         ds.read_dataset("tx")
     assert f"1.0.0 (purged on {day}" in met.value.hint and "UTC: leak), 1.0.1 (deleted on " + day in met.value.hint
+
+
+def test_what_was_made_from_purged_rows_can_be_made_from_cleaned_ones(repo: Repo) -> None:
+    ds = repo.datasets()
+
+    def made(secret: str) -> list[tuple[int]]:
+        ds.read_values(s=[secret] * 9, x=range(9)).save("a")
+        ds.read_dataset("a").map(y=lambda x: x * 2).save("b")
+        ds.read_dataset("b").group_by(rows=func.count()).save("d")
+        return ds.read_dataset("b").group_by(n=func.sum("y")).save("c").to_list()
+
+    ds.read_values(n=[72]).save("like-c")
+    before = made(SECRET)
+    purged(repo, "a", with_others=True)
+    assert [one.spec for one in ds.all()] == ["like-c@1.0.0"] and ds.read_dataset("like-c").to_values("n") == [72]
+    assert made("clean") == before and repo.fsck(full=True).problems == ()

@@ -400,8 +400,8 @@ class Datasets:
         """
         ground, found = self.ground, self.get(spec)
         oid = ground.entries(found.name, ground.head())[found.semver].oid
-        oids = erasing.whole(ground.here, [oid], erasing.Others(with_others, leave_derived))
-        report = purging.purge(ground.here, oids, reason, with_loose=True)
+        oids, loose = erasing.whole(ground.here, [oid], erasing.Others(with_others, leave_derived))
+        report = purging.purge(ground.here, oids, reason, loose=loose)
         runs.wait()
         erasing.forget(ground.folder)
         ground.recall.empty()

@@ -34,30 +34,44 @@ def forget(folder: Path) -> None:
         shutil.rmtree(folder / name, ignore_errors=True)
 
 
-def whole(here: Here, named: Iterable[str], others: Others) -> tuple[str, ...]:
-    """What is to be erased with these objects: of a record all its edits, its manifest and the parts of its rows."""
+class Whole(NamedTuple):
+    """What is erased: objects that leave a tombstone, and lists of parts that may be made again from clean rows."""
+
+    named: tuple[str, ...]
+    loose: tuple[str, ...]
+
+
+def whole(here: Here, named: Iterable[str], others: Others) -> Whole:
+    """What is to be erased with these objects: of a record all its edits, its manifest and the parts of its rows.
+
+    Of versions made from it the records get tombstones. Their rows may be the same once the purged ones are cleaned (a
+    count, a column of others), so that manifests, and with them parts, are let go of where no other version has them.
+    """
     wanted = set(named)
     ever = looking.ever_at(here, ROOM)
     paths = {path for path, oids in ever.items() if oids & wanted}
     if not paths:
-        return tuple(sorted(wanted))
+        return Whole(tuple(sorted(wanted)), ())
     links = here.history.objects.links()
     derived = set() if others.derived_left else _derived(here, ever, paths)
+    records = _records(here, paths, ever, links)
+    own = records | {found for oid in records for found in _reach(oid, links)}
     if not others.erased:
-        rows = _reach_all(paths, ever, links)
-        shared = {path for path, oid in _living(here, paths) if _reach(oid, links) & rows}
+        shared = {path for path, oid in _living(here, paths) if _reach(oid, links) & own}
         _refuse(paths, shared=shared, derived=derived)
-    return tuple(sorted(wanted | _all_of(here, paths | derived, ever, links)))
+    made = _records(here, derived, ever, links)
+    kept = {link for oid, told in links.items() if oid not in own | made for link in told}
+    loose = {link for oid in made for link in links.get(oid, ())} - kept - own
+    gone = set(here.history.objects.missing(own | made | loose))  # some edit may have been erased before
+    return Whole(tuple(sorted(wanted | ((own | made) - gone))), tuple(sorted(loose - gone)))
 
 
-def _all_of(here: Here, paths: set[str], ever: Ever, links: Links) -> set[str]:
-    """The records of paths, of what was renamed to or from them too, with all that they lead to."""
+def _records(here: Here, paths: set[str], ever: Ever, links: Links) -> set[str]:
+    """Every record that these paths had, and those of the same rows that were renamed to or from them."""
     records = {oid for path in paths for oid in ever[path]}
     manifests = {link for oid in records for link in links.get(oid, ())}
     kept = {oid for _, oid in _living(here, paths)}
-    moved = {oid for oids in ever.values() for oid in oids - kept if manifests & set(links.get(oid, ()))}
-    found = records | moved | _reach_all(paths, ever, links)
-    return found - set(here.history.objects.missing(found))  # some edit may have been erased before
+    return records | {oid for oids in ever.values() for oid in oids - kept if manifests & set(links.get(oid, ()))}
 
 
 def _derived(here: Here, ever: Ever, paths: set[str]) -> set[str]:
@@ -106,10 +120,6 @@ def _living(here: Here, besides: set[str]) -> list[tuple[str, str]]:
 def _reach(oid: str, links: Links) -> set[str]:
     manifests = links.get(oid, ())
     return {*manifests, *(part for manifest in manifests for part in links.get(manifest, ()))}
-
-
-def _reach_all(paths: Iterable[str], ever: Ever, links: Links) -> set[str]:
-    return {found for path in paths for oid in ever[path] for found in _reach(oid, links)}
 
 
 def _refuse(paths: Iterable[str], *, shared: set[str], derived: set[str]) -> None:

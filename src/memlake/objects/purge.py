@@ -23,7 +23,7 @@ class PurgeRequest(NamedTuple):
     oids: Sequence[str]
     reason: str
     who: str
-    with_loose: bool = False  # also parts that nothing names: what was remembered of work, over whatever rows
+    loose: Sequence[str] | None = None  # go with them, as do parts that nothing links to, and leave no tombstone
 
 
 class Purged(NamedTuple):
@@ -38,7 +38,8 @@ def purge(objects: Objects, request: PurgeRequest) -> Purged:
     """Remove objects everywhere this store keeps bytes. Cannot be undone."""
     db = objects.db
     with db.write():  # also while packs are copied: a purge is rare, and nothing may slip in between
-        targets = _targets(objects, request.oids) | (_loose(objects) if request.with_loose else set())
+        targets = _targets(objects, [*request.oids, *(request.loose or ())])
+        targets |= _unlinked(objects, targets) if request.loose is not None else set()
         rewritten = _rewrite_packs(objects, targets)
         for old, sealed in rewritten:
             swap_pack(objects, [old], sealed)
@@ -83,8 +84,10 @@ def _targets(objects: Objects, oids: Sequence[str]) -> set[bytes]:
     return targets | (chunks - shared - whole)
 
 
-def _loose(objects: Objects) -> set[bytes]:
-    named = {bytes.fromhex(oid) for links in objects.links().values() for oid in links}
+def _unlinked(objects: Objects, gone: set[bytes]) -> set[bytes]:
+    """Parts that nothing but these links to: of remembered work, over whatever rows, too."""
+    left = (links for oid, links in objects.links().items() if bytes.fromhex(oid) not in gone)
+    named = {bytes.fromhex(oid) for links in left for oid in links}
     return {oid for (oid,) in objects.db.rows(f"SELECT oid FROM object WHERE form = {PART}")} - named
 
 

@@ -44,8 +44,10 @@ class Rows(Opened):
         `with_others`: also versions made from it, and its rows where others share them; `leave_derived`: not those.
         """
         with self._verb() as here:
-            named = self.purged_with(*oids, with_others=with_others, leave_derived=leave_derived)
-            done = versions.purging.purge(here, named, reason, with_loose=True)
+            named, loose = datasets.erasing.whole(
+                here, map(checked_oid, oids), datasets.erasing.Others(with_others, leave_derived)
+            )
+            done = versions.purging.purge(here, named, reason, loose=loose)
         datasets.erasing.forget(self.dir)
         if (self.dir / datasets.RECALL).exists():
             self._rows().forget()
@@ -54,4 +56,5 @@ class Rows(Opened):
     def purged_with(self, *oids: str, with_others: bool = False, leave_derived: bool = False) -> tuple[str, ...]:
         """What a purge of these objects erases: the same, unless one is the record of a dataset's version."""
         how = datasets.erasing.Others(with_others, leave_derived)
-        return datasets.erasing.whole(self._look(), map(checked_oid, oids), how)
+        named, loose = datasets.erasing.whole(self._look(), map(checked_oid, oids), how)
+        return (*named, *loose)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from memlake.errors import Denied, InvalidInput, NotFound
 from memlake.objects.purge import PurgeRequest
 from memlake.objects.purge import purge as purge_bytes
@@ -13,8 +15,11 @@ from memlake.versions.paths import FILES
 from memlake.versions.stage import unstage
 
 
-def purge(here: Here, named: tuple[str, ...], reason: str, *, with_loose: bool = False) -> PurgeReport:
-    """Erase objects from the repo for good, `with_loose` also parts nothing names. History still verifies."""
+def purge(here: Here, named: tuple[str, ...], reason: str, *, loose: Sequence[str] | None = None) -> PurgeReport:
+    """Erase objects from the repo for good. History keeps their hashes and still verifies.
+
+    `loose`: others that may be made again, so that they get no tombstone, and all parts that nothing links to.
+    """
     if not reason.strip():
         raise Denied(
             "a purge needs a reason; it stays in the repo for ever. Nothing was purged.",
@@ -31,7 +36,7 @@ def purge(here: Here, named: tuple[str, ...], reason: str, *, with_loose: bool =
     commits = list(_naming(here, oids))
     paths = sorted({change.path for _, changes in commits for change in changes})
     told_of = _notes_with_schema(here, commits)
-    done = purge_bytes(here.history.objects, PurgeRequest([*named, *told_of], reason, here.who, with_loose))
+    done = purge_bytes(here.history.objects, PurgeRequest([*named, *told_of], reason, here.who, loose))
     _forget_locally(here, oids)
     working = [path for path in paths if path.startswith(FILES) and here.local.tracked([path.removeprefix(FILES)])]
     told = (
