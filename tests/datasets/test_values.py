@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import memlake as ml
+from memlake.datasets import outputs
 from memlake.datasets.datasets import Datasets
 from memlake.datasets.expressions.sql import Params
 from memlake.errors import InvalidInput, RowFailed
@@ -332,3 +333,36 @@ def test_a_database_table_is_read_by_its_name(ds: Datasets, name: str) -> None:
         assert ds.read_database("SELECT n + 1 AS n FROM select_me", connection).to_list() == [(8,)]
         with pytest.raises(InvalidInput, match="gives no rows"):
             ds.read_database("DELETE FROM select_me", connection)
+
+
+# -- shown -----------------------------------------------------------------------------------------
+
+
+def test_abs_is_that_of_each_row(ds: Datasets) -> None:
+    assert ds.read_values(x=[-2, 3, None]).mutate(y=abs(C("x"))).to_values("y") == [2, 3, None]
+
+
+def test_numbers_are_shown_to_the_right_and_large_ones_in_full(
+    ds: Datasets, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ds.read_values(s=["a", "bc"], n=[1, 100], x=[123456789.0, 0.5], y=[1e300, 1234567.125]).show()
+    assert capsys.readouterr().out.splitlines() == [
+        "s     n          x           y",
+        "--  ---  ---------  ----------",
+        "a     1  123456789      1e+300",
+        "bc  100        0.5  1234567.12",
+    ]
+
+
+def test_a_select_of_inner_fields_is_shown_by_their_names(ds: Datasets, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = ds.read_arrow(pa.table({"file": [{"path": "a", "size": 3, "deep": {"er": "x", "no": 0}, "other": 1}]}))
+    rows.select("file.path", "file.size", "file.deep.er").show()
+    assert capsys.readouterr().out.splitlines()[0] == "file.path  file.size  file.deep.er"
+
+
+def test_columns_that_do_not_fit_the_terminal_are_only_named(ds: Datasets) -> None:
+    table = ds.read_values(a=["x" * 10], b=["y" * 10], c=["z" * 10]).to_arrow()
+    assert outputs.shown(table, width=22).splitlines()[-2:] == ["xxxxxxxxxx  yyyyyyyyyy", "[not shown: c]"]
+    assert outputs.shown(table, width=5).splitlines()[-1] == "[not shown: b, c]"
+    assert "not shown" not in outputs.shown(table, width=34) + outputs.shown(table)
+    assert outputs.shown(table.slice(0, 0), width=3).splitlines()[-2:] == ["(no rows)", "[not shown: b, c]"]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
+import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -37,27 +39,70 @@ def show(table: pa.Table, limit: int, *, flatten: bool = False, transpose: bool 
     if limit < 0:
         raise InvalidInput(f"show takes a number of rows, 0 or more, not {limit}.")
     more = table.num_rows > limit
-    sys.stdout.write(shown(table.slice(0, limit), flatten=flatten, transpose=transpose) + "\n")
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    sys.stdout.write(shown(table.slice(0, limit), flatten=flatten, transpose=transpose, width=width) + "\n")
     if more:
         sys.stdout.write(f"[the first {limit} rows]\n" if limit != 1 else "[the first row]\n")
 
 
-def shown(table: pa.Table, *, flatten: bool = False, transpose: bool = False) -> str:
-    flat = flattened(table) if flatten else table
+def shown(table: pa.Table, *, flatten: bool = False, transpose: bool = False, width: int | None = None) -> str:
+    """Rows as lines of text; columns that do not fit into `width` are only named."""
+    flat = flattened(table) if flatten else _unfolded(table)
     names = list(flat.column_names)
-    rows = [[_cell(value) for value in row] for row in zip(*(flat[name].to_pylist() for name in names), strict=True)]
-    lines = [[name, *(row[i] for row in rows)] for i, name in enumerate(names)] if transpose else [names, *rows]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))] if lines and lines[0] else []
-    text = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
+    columns = [[name, *map(_cell, flat[name].to_pylist())] for name in names]
+    lines = columns if transpose else [list(line) for line in zip(*columns, strict=True)]
+    widths = [max(map(len, column)) for column in (zip(*columns, strict=True) if transpose else columns)]
+    kept = len(widths) if width is None or transpose else _fitting(widths, width)
+    right = [not transpose and _is_number(one.type) for one in flat.schema] + [False] * flat.num_rows
+    text = [_line(line[:kept], widths, right) for line in lines]
     if not transpose:
-        text.insert(1, "  ".join("-" * width for width in widths))
-    return "\n".join(text if rows else [*text, "(no rows)"])
+        text.insert(1, "  ".join("-" * width for width in widths[:kept]))
+    text += [] if flat.num_rows else ["(no rows)"]
+    text += [f"[not shown: {', '.join(names[kept:])}]"] if kept < len(widths) else []
+    return "\n".join(text)
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
+    sides = zip(cells, widths, right, strict=False)
+    return "  ".join(cell.rjust(width) if is_right else cell.ljust(width) for cell, width, is_right in sides).rstrip()
+
+
+def _fitting(widths: Sequence[int], most: int) -> int:
+    """How many columns fit beside each other; one at least."""
+    return max(1, sum(end - 2 <= most for end in itertools.accumulate(width + 2 for width in widths)))
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+def _unfolded(table: pa.Table) -> pa.Table:
+    """Nested columns of no class, which a select of inner fields makes too, as the `a.b` they were asked for by."""
+    while any(_is_bare(one) for one in table.schema):
+        parts = [
+            pa.table([table[one.name]], schema=pa.schema([one])).flatten()
+            if _is_bare(one)
+            else table.select([one.name])
+            for one in table.schema
+        ]
+        fields = [one for part in parts for one in part.schema]
+        table = pa.Table.from_arrays([column for part in parts for column in part.columns], schema=pa.schema(fields))
+    return table
+
+
+def _is_bare(one: pa.Field) -> bool:
+    return bool(pa.types.is_struct(one.type)) and not class_of(one) and one.type.num_fields > 0
 
 
 def _cell(value: Any) -> str:
-    text = "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(_brief(value))
+    text = "" if value is None else _number(value) if isinstance(value, float) else str(_brief(value))
     text = "".join(char if char.isprintable() else " " for char in text)
     return text if len(text) <= _CELL else text[: _CELL - 1] + "…"
+
+
+def _number(value: float) -> str:
+    """Six digits; of large numbers all before the point, for their size is what they say."""
+    return f"{value:.2f}".rstrip("0").rstrip(".") if 1e5 <= abs(value) < 1e15 else f"{value:.6g}"
 
 
 def _brief(value: Any) -> Any:

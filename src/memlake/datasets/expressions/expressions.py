@@ -141,6 +141,9 @@ class Expression:
     def __neg__(self) -> Expression:
         return _form("neg", "(- {0})", self)
 
+    def __abs__(self) -> Expression:
+        return _form("abs", "abs({0})", self)
+
     def __and__(self, other: Any) -> Expression:
         return _infix(self, "AND", other)
 
