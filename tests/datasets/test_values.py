@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import itertools
 import json
 import operator
@@ -366,3 +367,37 @@ def test_columns_that_do_not_fit_the_terminal_are_only_named(ds: Datasets) -> No
     assert outputs.shown(table, width=5).splitlines()[-1] == "[not shown: b, c]"
     assert "not shown" not in outputs.shown(table, width=34) + outputs.shown(table)
     assert outputs.shown(table.slice(0, 0), width=3).splitlines()[-2:] == ["(no rows)", "[not shown: b, c]"]
+
+
+# -- JSON numbers ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("big", [2**53 + 1, -(2**53) - 1])
+def test_whole_numbers_that_no_float_can_hold_keep_their_digits(ds: Datasets, tmp_path: Path, big: int) -> None:
+    lines = [{"x": big, "i": big, "f": 1e300, "s": "a"}, {"x": 1.5, "i": 2, "f": 0.5, "s": "b"}]
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    (tmp_path / "b.json").write_text(json.dumps(lines))
+    (tmp_path / "c.jsonl.gz").write_bytes(gzip.compress("\n".join(map(json.dumps, lines)).encode()))
+    for name in ("a.jsonl", "b.json", "c.jsonl.gz"):
+        rows = ds.read_json(tmp_path / name)
+        assert rows.to_list() == [(str(big), big, 1e300, "a"), ("1.5", 2, 0.5, "b")]
+        assert rows.filter(C("x") == str(big)).save("kept").to_values("i") == [big]
+
+
+@pytest.mark.parametrize("digits", [20, 30, 40])
+def test_whole_numbers_longer_than_any_of_ours_are_text(ds: Datasets, tmp_path: Path, digits: int) -> None:
+    (tmp_path / "a.jsonl").write_text(f'{{"x": {"7" * digits}}}\n{{"x": 0.5}}')
+    assert ds.read_jsonl(tmp_path / "a.jsonl").to_values("x") == ["7" * digits, "0.5"]
+
+
+def test_floats_that_hold_whole_numbers_are_floats(ds: Datasets, tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"x": 9007199254740992, "s": "99999999999999999"}\n{"x": 0.12345678901234567}')
+    assert ds.read_jsonl(tmp_path / "a.jsonl").to_values("x") == [2.0**53, 0.12345678901234567]
+
+
+def test_nan_is_the_greatest_to_sort_by_and_one_value_to_group_by(ds: Datasets) -> None:
+    rows = ds.read_values(x=[NAN, None, 1.0, NAN])
+    assert str(rows.order_by("x").to_values("x")) == "[1.0, nan, nan, None]"
+    assert str(rows.order_by("x", descending=True).to_values("x")) == "[nan, nan, 1.0, None]"
+    assert rows.distinct("x").count() == rows.group_by("x").count() == 3
+    assert rows.merge(ds.read_values(x=[NAN], found=[True]), on="x", inner=True).count() == 2

@@ -116,7 +116,7 @@ class Datasets:
         """Rows of JSON files: a list of objects each, or one object a line.
 
         A field that is text in some and a number, a list or an object in others is a text column: of a text the text
-        itself, of all else its JSON.
+        itself, of all else its JSON. So is one of fractions and of whole numbers beyond 2**53, which no float can hold.
         """
         options = {"format": {"json": "array", "jsonl": "newline_delimited"}.get(format, format)}
         return Chain(

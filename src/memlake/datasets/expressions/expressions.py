@@ -6,6 +6,7 @@ and no function by name (see functions.py).
 
     strings      a string compared with a column is a value; a string given to func.* or a verb names a column
     == None      means IS NULL; other comparisons with NULL are NULL, which a filter leaves out
+    NaN          is not less, greater or equal to anything, as in Python; to sort and to group by, see nans.py
     //, %        round down, as Python does; by zero they are NULL, and / by zero is inf or nan, as in numpy
     C("x")[0]    is the first item, as in Python; C("x")["key"] goes into a struct or a map
 """

@@ -1,7 +1,8 @@
 """Comparisons that say of NaN what Python says: it is not less, not greater, not equal to anything.
 
 To the engine NaN is the greatest number, and equal to itself. Only where an operand that may be NaN would be taken for
-that is it looked at: whole numbers, texts and most comparisons with a constant stay as they are.
+that is it looked at: whole numbers, texts and most comparisons with a constant stay as they are. To sort by, NaN is the
+greatest, and to group or join by, one NaN is as another.
 """
 
 from __future__ import annotations

@@ -49,8 +49,7 @@ def _mixed(paths: Sequence[str]) -> Iterator[str]:
     """Files whose lines end in two ways, as far as one looks; what is quoted is no end of a line."""
     left = _LOOKED
     for path in paths:
-        with _bytes(path) as file:
-            text = file.read(left)
+        text = head(path, left)
         if 0 < text.count(b"\r\n") < text.count(b"\n") and _is_mixed(np.frombuffer(text, np.uint8)):
             yield path
         left -= len(text)
@@ -102,6 +101,12 @@ def _blank_lines(path: str) -> int:
 
 def _opened(path: str) -> TextIO:
     return io.TextIOWrapper(_bytes(path), encoding="utf-8", errors="replace", newline="")
+
+
+def head(path: str, most: int) -> bytes:
+    """The first bytes of a file, unpacked."""
+    with _bytes(path) as file:
+        return file.read(most)
 
 
 def _bytes(path: str) -> BinaryIO:

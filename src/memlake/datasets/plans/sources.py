@@ -18,7 +18,7 @@ from memlake.datasets.parts import hashes, parts
 from memlake.datasets.parts.frames import Frame
 from memlake.datasets.parts.plain import plain, plain_type
 from memlake.datasets.parts.record import Version
-from memlake.datasets.plans import delimited, footers, headers
+from memlake.datasets.plans import delimited, digits, footers, headers
 from memlake.datasets.plans.engine import named_errors
 from memlake.datasets.plans.plan import Origin, Source
 from memlake.datasets.recall import listings
@@ -70,6 +70,8 @@ def outside(kind: str, paths: Sequence[str], options: Mapping[str, Any]) -> Sour
     into, seen = Params(), _etags(paths)
     with named_errors():
         given = connection().cursor().sql(f"FROM {rows_of(into)} LIMIT 0", params=into.values)
+        if kind == "json" and (exact := digits.kept(paths, options, given)) != options:
+            return outside(kind, paths, exact)
         wanted = headers.chosen(given)
         found = (given if wanted == "*" else given.project(wanted)).to_arrow_table().schema
     schema = pa.schema([pa.field(one.name, plain_type(one.type)) for one in found])
