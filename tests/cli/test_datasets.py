@@ -90,7 +90,7 @@ def test_a_wrong_name_is_told_the_right_one(run: Run, pets: Path) -> None:
 
 
 def test_preview_and_schema(run: Run, pets: Path) -> None:
-    assert run("dataset", "preview", "pets", "-n", "2").lines == ["id  breed", "--  -----", "1   pug", "3   BOXER"]
+    assert run("dataset", "preview", "pets", "-n", "2").lines == ["id  breed", "--  -----", " 1  pug", " 3  BOXER"]
     assert run("dataset", "preview", "pets", "-n", "1", "--json").json["rows"] == [{"id": 1, "breed": "pug"}]
     assert run("dataset", "schema", "pets").lines == ["id: int", "breed: str"]
     rows = run("dataset", "preview", "photos", "--json").json["rows"]

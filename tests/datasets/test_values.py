@@ -180,7 +180,9 @@ def test_parquet_gives_dicts_and_spans_of_time_back(ds: Datasets, tmp_path: Path
     rows.to_parquet(tmp_path / "a.parquet")
     back = ds.read_parquet(tmp_path / "a.parquet")
     assert back.to_records() == rows.to_records()
-    assert back.filter(C("d") > timedelta(days=1)).save("kept").to_values("d") == [day]
+    saved = back.filter(C("d") > timedelta(days=1)).save("kept")
+    assert saved.filter(C("d") > timedelta(days=2)).to_values("d") == saved.to_values("d") == [day]
+    assert saved.union(rows.filter(C("d") == day)).mutate(e=C("d") + C("d")).to_values("e") == [2 * day] * 2
     assert back.schema == rows.schema
 
 

@@ -6,6 +6,8 @@ import contextlib
 from collections.abc import Hashable, Iterator
 from typing import Any
 
+import pyarrow as pa
+
 from memlake.datasets.expressions.values import bound, plain, value_key
 
 PLACE = "memlake_place"  # a column of a step's own: which row it was before
@@ -46,6 +48,15 @@ class Params:
 def quoted(name: str) -> str:
     """As an identifier of SQL."""
     return '"' + name.replace('"', '""') + '"'
+
+
+_MICROSECONDS = {"s": "{} * 1000000", "ms": "{} * 1000", "us": "{}", "ns": "{} // 1000"}
+
+
+def span(column: pa.Field) -> str:
+    """A column of durations as the engine's own spans of time: from Parquet it reads them as whole numbers."""
+    name = quoted(column.name)
+    return f"to_microseconds({_MICROSECONDS[column.type.unit].format(name)}) AS {name}"
 
 
 def text(name: str) -> str:

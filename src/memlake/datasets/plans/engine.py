@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from memlake.datasets.expressions.catalogue import OFFLINE
-from memlake.datasets.expressions.sql import Params, quoted
+from memlake.datasets.expressions.sql import Params, quoted, span
 from memlake.datasets.parts import parts
 from memlake.datasets.parts.frames import KEEP, Family, Fragment, Frame
 from memlake.datasets.parts.parts import Parts
@@ -37,6 +37,7 @@ from memlake.errors import Corrupt, InvalidInput, Unavailable
 
 _BATCH = 65_536
 _FEW = 10_000  # rows that are fetched one by one
+_NONE: Mapping[str, str] = {}
 _MUCH = 256 << 20  # bytes of rows kept in memory before they become parts
 
 
@@ -248,23 +249,29 @@ class Engine:
             return f"(SELECT * FROM {empty})"
         # Fragments of one shape follow each other, else their order would be lost.
         runs = _runs(frame.fragments, names, every=every)
-        selects = [self._scan_run(run, names, into, every=every) for run in runs]
+        schema = pa.schema([frame.schema.field(name) for name in names])
+        selects = [self._scan_run(run, schema, into, every=every) for run in runs]
         return f"({' UNION ALL '.join(selects)})"
 
-    def _scan_run(self, run: Sequence[Fragment], names: Sequence[str], into: Params, *, every: bool) -> str:
+    def _scan_run(self, run: Sequence[Fragment], schema: pa.Schema, into: Params, *, every: bool) -> str:
+        names = schema.names
+        spans = {one.name: span(one) for one in schema if pa.types.is_duration(one.type)}
         homes = _homes(run[0], names)
-        sources = [self._source([f.families[i] for f in run], list(owned), into) for i, owned in homes.items()]
+        sources = [self._source([f.families[i] for f in run], list(owned), into, spans) for i, owned in homes.items()]
         where = ""
         if run[0].kept and not every:
             sources.append(self._source([f.kept.family for f in run if f.kept], [KEEP], into))
             where = f" WHERE {quoted(KEEP)} = true"  # compared, a vector of booleans is filtered without branches
         return f"SELECT {', '.join(map(quoted, names)) or '1'} FROM {' POSITIONAL JOIN '.join(sources)}{where}"
 
-    def _source(self, families: Sequence[Family], columns: Sequence[str], into: Params) -> str:
+    def _source(
+        self, families: Sequence[Family], columns: Sequence[str], into: Params, spans: Mapping[str, str] = _NONE
+    ) -> str:
         names = ", ".join(map(quoted, columns))
         if all(family.oid for family in families):
             paths = [self.parts.sound(family, columns) for family in families]
-            return f"(SELECT {names} FROM read_parquet({into.add(paths)}, hive_partitioning=false))"
+            read = ", ".join(spans.get(name) or quoted(name) for name in columns)
+            return f"(SELECT {read} FROM read_parquet({into.add(paths)}, hive_partitioning=false))"
         tables = [self.parts.table(family, columns) for family in families]
         return f"(SELECT {names} FROM {self.register(pa.concat_tables(tables))})"
 

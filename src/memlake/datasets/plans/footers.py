@@ -11,13 +11,10 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from memlake.datasets.expressions.sql import quoted
+from memlake.datasets.expressions.sql import span
 from memlake.datasets.parts.plain import plain_type
 from memlake.datasets.plans.engine import is_told_as
 from memlake.datasets.types.marks import inner
-
-_TICKS = {"s": "to_microseconds({} * 1000000)", "ms": "to_microseconds({} * 1000)", "us": "to_microseconds({})"}
-_TICKS["ns"] = "to_microseconds({} // 1000)"
 
 
 def told(paths: Sequence[str], found: pa.Schema) -> pa.Schema:
@@ -43,9 +40,5 @@ def _says_more(field: pa.Field) -> bool:
 
 def spans(columns: pa.Schema, wanted: str) -> str:
     """What stands between SELECT and FROM, with spans of time as the engine's own, which it can compare and add."""
-    made = [
-        f"{_TICKS[one.type.unit].format(quoted(one.name))} AS {quoted(one.name)}"
-        for one in columns
-        if pa.types.is_duration(one.type)
-    ]
+    made = [span(one) for one in columns if pa.types.is_duration(one.type)]
     return f"* REPLACE ({', '.join(made)})" if made and wanted == "*" else wanted
