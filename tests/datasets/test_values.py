@@ -89,8 +89,9 @@ def test_an_agg_that_returns_a_tuple_for_several_columns_makes_one_row_of_it(ds:
 
 @pytest.mark.parametrize("returned", [0, 5, False, "", "ab", b"", {"a": 1}, {}, Pair(1, 2), np.float64(3)])
 def test_a_gen_that_returns_no_rows_is_an_error_that_names_the_row(ds: Datasets, returned: Any) -> None:
-    with pytest.raises(RowFailed, match=rf"gen y: .* with x=4:\nit returned .*{type(returned).__name__}"):
+    with pytest.raises(RowFailed, match=rf"gen y: .* with x=4:\nit returned .*{type(returned).__name__}") as told:
         ds.read_values(x=[4]).gen(y=lambda x: returned).to_list()
+    assert "skip" in told.value.hint and "column" not in told.value.hint
 
 
 def test_a_gen_gives_the_items_of_arrays_and_no_rows_for_none(ds: Datasets) -> None:
@@ -153,6 +154,7 @@ def test_what_chooses_among_dicts_gives_dicts(dicts: ml.Chain, untyped: bool) ->
 def test_what_chooses_among_dicts_and_texts_gives_text(dicts: ml.Chain) -> None:
     rows = dicts.mutate(s=ml.lit("plain"))
     assert rows.mutate(u=func.coalesce("s", "t")).to_values("u") == ["plain", "plain"]
+    assert rows.mutate(u=func.coalesce("t", "s")).to_values("u") == [json.dumps(one) for one in DICTS]
     assert rows.mutate(u=func.case((C("k") == 2, C("t")), else_="x")).to_values("u") == ["x", "x"]
 
 

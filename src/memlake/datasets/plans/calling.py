@@ -276,10 +276,11 @@ class Calling:
         if failed.killed:
             where = f"{batch}row {self._number(shard, int(rows[failed.row]))}, with "
             cure = "Let it need less memory" if "SIGKILL" in failed.text else f"{cure}, which ends the process it is in"
+        column = "" if self.call.kind in MANY else " or on_error='column'"
         error = RowFailed(
             f"{self.call.kind} {', '.join(f.name for f in self.call.made)}: {self.call.name}() failed on {where}"
             f"{told}:\n{failed.trace}{failed.text}\nNothing was saved; finished rows are remembered.",
-            hint=f"{cure}, or go on without such rows: settings(on_error='skip') or on_error='column'.",
+            hint=f"{cure}, or go on without such rows: settings(on_error='skip'){column}.",
         )
         error.__cause__ = failed.error
         return error
