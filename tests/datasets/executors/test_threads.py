@@ -106,11 +106,13 @@ def test_after_a_failure_what_waits_is_not_begun() -> None:
 
 
 def test_closing_early_cancels_coroutines_and_leaves_no_thread() -> None:
-    cancelled = []
+    begun, cancelled = [], []
 
     async def slow(number: int) -> int:
+        begun.append(number)
         try:
-            await asyncio.sleep(60 if number else 0)
+            while number or len(begun) < 4:  # the first one answers when the others are under way
+                await asyncio.sleep(0.001)
         except asyncio.CancelledError:
             cancelled.append(number)
             raise
