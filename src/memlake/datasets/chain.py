@@ -11,6 +11,7 @@ import pyarrow as pa
 from memlake.datasets import outputs
 from memlake.datasets.expressions.expressions import C, Expression
 from memlake.datasets.expressions.functions import func
+from memlake.datasets.expressions.sql import PLACE
 from memlake.datasets.plans import building, plan
 from memlake.datasets.plans.plan import Plan
 from memlake.datasets.plans.running import is_unknown
@@ -97,10 +98,7 @@ class Chain:
         return self.shuffle(seed).limit(count)
 
     def shuffle(self, seed: int | None = None) -> Chain:
-        text = (
-            "SELECT * EXCLUDE memlake_place FROM (SELECT *, row_number() OVER () AS memlake_place FROM {0}) "
-            "ORDER BY hash(memlake_place, {1})"
-        )
+        text = f"SELECT * EXCLUDE {PLACE} FROM {plan.numbered('{0}')} ORDER BY hash({PLACE}, {{1}})"
         number = random.getrandbits(31) if seed is None else int(seed)
         node = plan.Shaped(
             self.plan.schema, (self.plan,), f"shuffle {seed}", text, (number,), frozenset(), seed is not None
@@ -111,10 +109,7 @@ class Chain:
         """The rows of one of `total` equal shares, counted from 0."""
         if not 0 <= index < total:
             raise InvalidInput(f"chunk {index} of {total}: chunks are counted from 0 to {total - 1}.")
-        text = (
-            "SELECT * EXCLUDE memlake_place FROM (SELECT *, row_number() OVER () - 1 AS memlake_place FROM {0}) "
-            "WHERE memlake_place % {1} = {2}"
-        )
+        text = f"SELECT * EXCLUDE {PLACE} FROM {plan.numbered('{0}')} WHERE ({PLACE} - 1) % {{1}} = {{2}}"
         name = f"chunk {index} of {total}"
         return self._with(plan.Shaped(self.plan.schema, (self.plan,), name, text, (total, index)))
 

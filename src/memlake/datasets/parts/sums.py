@@ -89,11 +89,11 @@ def _page(data: bytes, at: int) -> _Page:
     try:
         field = 0
         while (head := data[at]) != 0:
-            at, field = (at + 1, field + (head >> 4)) if head >> 4 else _field(data, at + 1)
-            if field in (3, 4):
-                value, at = _varint(data, at)
-                signed = value >> 1 ^ -(value & 1)
-                length, crc = (signed, crc) if field == 3 else (length, signed)
+            field, at = (field + (head >> 4), at + 1) if head >> 4 else _signed(data, at + 1)
+            if field == 3:
+                length, at = _signed(data, at)
+            elif field == 4:
+                crc, at = _signed(data, at)
             else:
                 at = _skip(data, at, head & 15)
     except (IndexError, RecursionError):
@@ -101,9 +101,9 @@ def _page(data: bytes, at: int) -> _Page:
     return _Page(at + 1, length, crc)
 
 
-def _field(data: bytes, at: int) -> tuple[int, int]:
+def _signed(data: bytes, at: int) -> tuple[int, int]:
     value, at = _varint(data, at)
-    return at, value >> 1 ^ -(value & 1)
+    return value >> 1 ^ -(value & 1), at
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
@@ -127,7 +127,6 @@ def _skip(data: bytes, at: int, kind: int) -> int:
         return at + 1
     if kind == _DOUBLE:
         return at + 8
-    value = 0
     if kind != _STRUCT:
         value, at = _varint(data, at)
         return at + value if kind == _BINARY else at

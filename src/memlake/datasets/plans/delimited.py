@@ -27,7 +27,7 @@ _ADVICE = re.compile(r"\n+(Possible|Potential) (fixes|solutions?)\b.*|\n+Try (se
 _HEAD = 100  # lines that tell how a file is written
 _SHOWN = 100  # characters of a line
 _LONGEST = 2**31 - 1
-_LOOKED = 16 << 20  # bytes that are searched for line ends of two kinds
+_LOOKED = 16 << 20  # bytes that are searched for what the engine does not notice
 _MEND = "Mend that line, or say how the file is written: read_csv(..., delimiter=';') or header=False."
 
 
@@ -47,14 +47,9 @@ def dialect(paths: Sequence[str], delimiter: str | None, *, header: bool) -> dic
 
 def _mixed(paths: Sequence[str]) -> Iterator[str]:
     """Files whose lines end in two ways, as far as one looks; what is quoted is no end of a line."""
-    left = _LOOKED
-    for path in paths:
-        text = head(path, left)
+    for path, text in heads(paths):
         if 0 < text.count(b"\r\n") < text.count(b"\n") and _is_mixed(np.frombuffer(text, np.uint8)):
             yield path
-        left -= len(text)
-        if left <= 0:
-            return
 
 
 def _is_mixed(signs: np.ndarray[Any, Any]) -> bool:
@@ -103,10 +98,16 @@ def _opened(path: str) -> TextIO:
     return io.TextIOWrapper(_bytes(path), encoding="utf-8", errors="replace", newline="")
 
 
-def head(path: str, most: int) -> bytes:
-    """The first bytes of a file, unpacked."""
-    with _bytes(path) as file:
-        return file.read(most)
+def heads(paths: Sequence[str]) -> Iterator[tuple[str, bytes]]:
+    """The first 16 MiB of files, unpacked, as far into them as these go."""
+    left = _LOOKED
+    for path in paths:
+        if left <= 0:
+            return
+        with _bytes(path) as file:
+            text = file.read(left)
+        left -= len(text)
+        yield path, text
 
 
 def _bytes(path: str) -> BinaryIO:

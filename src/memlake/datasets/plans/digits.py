@@ -16,7 +16,6 @@ from memlake.datasets.expressions.catalogue import connection
 from memlake.datasets.expressions.sql import quoted
 from memlake.datasets.plans import delimited
 
-_LOOKED = 16 << 20
 _LONG = re.compile(rb'(?<![\d.eE"+])\d{16,}(?![\d.eE"])')
 _WHOLE = "TRY_CAST({0} AS DECIMAL(38, 0))"  # nothing where there are more digits than that
 _TOO_LONG = f"regexp_full_match({{0}}, '-?[0-9]{{{{16,}}}}') AND coalesce(abs({_WHOLE}) > {2**53}, true)"
@@ -33,15 +32,7 @@ def kept(paths: Sequence[str], options: Mapping[str, Any], found: DuckDBPyRelati
 
 
 def _has_long(paths: Sequence[str]) -> bool:
-    left = _LOOKED
-    for path in paths:
-        text = delimited.head(path, left)
-        left -= len(text)
-        if _LONG.search(text):
-            return True
-        if left <= 0:
-            break
-    return False
+    return any(_LONG.search(text) for _, text in delimited.heads(paths))
 
 
 def _loses(paths: Sequence[str], options: Mapping[str, Any], name: str) -> bool:

@@ -19,7 +19,10 @@ from memlake.datasets.types.marks import inner
 
 def told(paths: Sequence[str], found: pa.Schema) -> pa.Schema:
     """The columns the engine found, as all of the files tell them where they tell more."""
-    said = [pq.read_schema(path) for path in paths]
+    first = pq.read_schema(paths[0])
+    if not any(map(_says_more, first)):  # as usual; then what the others say is not asked
+        return found
+    said = [first, *(pq.read_schema(path) for path in paths[1:])]
     return pa.schema([_told(one, said) for one in found])
 
 
