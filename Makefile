@@ -31,8 +31,8 @@ lint: $(VENV)/test.stamp
 pytest: $(VENV)/test.stamp with-model compiled
 	$(BIN)/python -m pytest -n $(JOBS)
 
-torture: $(VENV)/test.stamp compiled  ## the long version of the reliability tests; prints its counts
-	MEMLAKE_TORTURE=1 $(BIN)/python -m pytest -m torture -n $(JOBS) --timeout=0 -rA --durations=0
+torture: $(VENV)/test.stamp compiled  ## the long reliability tests, or one part of them: make torture PART=power
+	$(BIN)/python -m tests.torture $(PART) $(if $(AGAIN),--again)
 
 bench: $(VENV)/test.stamp compiled  ## measure the figures of docs/benchmarks.md
 	$(BIN)/python benchmarks/versioning.py

@@ -27,7 +27,7 @@ def slow(x: int) -> int:
 
 CALLS = os.open({calls!r}, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 made = ml.read_dataset("numbers").settings(threads={threads}).map(y=slow).save("slow")
-print(made.count(), made.reused, made.version.spec)
+print(made.count(), made.reused, made.version)
 """
 NUMBERS = "import memlake as ml; ml.read_parquet({source!r}).save('numbers')"
 

@@ -46,7 +46,10 @@ VARIABLES = (
     ("MEMLAKE_PAGER", "what long output is shown in; then core.pager, PAGER, less"),
     ("MEMLAKE_DEBUG", "any value but 0: show tracebacks"),
     ("NO_COLOR, FORCE_COLOR", "never colour; always colour"),
-    ("XDG_CONFIG_HOME", "where your own settings are: memlake/config.toml in it"),
+    (
+        "XDG_CONFIG_HOME",
+        "where your own settings are: memlake/config.toml in it; which repos you trust: memlake/trusted",
+    ),
 )
 CODES = (
     (0, "done"),

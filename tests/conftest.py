@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 import os
+import sys
 from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
 
+from tests import torture
+
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
-TORTURE = os.environ.get("MEMLAKE_TORTURE") == "1"
+TORTURE = os.environ.get("MEMLAKE_TORTURE")  # the part of `make torture` that runs
 NO_SKIPS = os.environ.get("MEMLAKE_NO_SKIPS") == "1"
-OURS_TO_KEEP = {"MEMLAKE_TORTURE", "MEMLAKE_NO_SKIPS"}
+OURS_TO_KEEP = {"MEMLAKE_TORTURE", "MEMLAKE_NO_SKIPS", "MEMLAKE_CUTS"}
 FROM_OUTSIDE = (
     "NO_COLOR", "FORCE_COLOR", "PAGER", "VISUAL", "EDITOR", "XDG_DATA_HOME", "GIT_DIR", "GIT_WORK_TREE",
     "OPENAI_API_KEY", "OPENAI_BASE_URL", "COHERE_API_KEY", "CO_API_URL", "OLLAMA_HOST",
@@ -26,9 +32,28 @@ hypothesis.settings.load_profile("torture" if TORTURE else "memlake")
 
 
 @pytest.fixture(scope="session")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An empty home folder, the same for the whole run."""
-    return tmp_path_factory.mktemp("home")
+def homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Home folders that nobody has used yet. (`mktemp` looks through all folders of the run each time.)"""
+    folder = tmp_path_factory.mktemp("homes")
+    return (folder / str(number) for number in itertools.count())
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _home_of_shared_fixtures(homes: Iterator[Path]) -> Iterator[None]:
+    """Fixtures of a whole module run before those of a test: they must not use the person's own home either."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(folder := next(homes)))
+        patch.setenv("XDG_CONFIG_HOME", str(folder / ".config"))
+        folder.mkdir()
+        yield
+
+
+@pytest.fixture
+def home(homes: Iterator[Path]) -> Path:
+    """An empty home folder, of this test alone: what one writes into its settings must not reach the next."""
+    folder = next(homes)
+    folder.mkdir()
+    return folder
 
 
 @pytest.fixture(autouse=True)
@@ -43,13 +68,32 @@ def _nothing_from_outside(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Torture tests are another run, not skipped ones: leave them out unless `make torture` asks."""
-    if TORTURE:
-        return
-    long = [item for item in items if item.get_closest_marker("torture")]
-    if long:
-        config.hook.pytest_deselected(items=long)
-        items[:] = [item for item in items if not item.get_closest_marker("torture")]
+    """Torture tests are another run, not skipped ones: leave them out unless `make torture` asks.
+
+    There, those that passed before it was stopped are left out.
+    """
+    done = set(json.loads(torture.DONE.read_text())) if TORTURE else set()
+    out = [item for item in items if (item.nodeid in done if TORTURE else item.get_closest_marker("torture"))]
+    if out:
+        config.hook.pytest_deselected(items=out)
+        items[:] = [item for item in items if item not in out]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if TORTURE and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(torture.Recorder(TORTURE))
+
+
+@pytest.fixture
+def tally(record_property: Callable[[str, object], None]) -> Callable[..., None]:
+    """Says how much was tried: `tally(kills=40)`. `make torture` adds the counts of all tests up."""
+
+    def count(**counts: int) -> None:
+        for name, number in counts.items():
+            record_property(name, number)
+        print(", ".join(f"{number:,} {name.replace('_', ' ')}" for name, number in counts.items()), file=sys.stderr)
+
+    return count
 
 
 def skipped(config: pytest.Config) -> list[tuple[str, str]]:

@@ -14,10 +14,36 @@ ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src"
 PACKAGE = "memlake"
 LONGEST_FUNCTION = 60
-LONGEST_FILE = 500
+LONGEST_FILE = 800
 BANNED = {"utils", "util", "helpers", "common", "base", "manager", "service", "misc"}
 READS_ENVIRONMENT = f"{PACKAGE}.config"
 DOOR = 5
+LOADS_PICKLES = {
+    f"{PACKAGE}.datasets.executors.frames",  # from a worker process that we started, over a pipe of ours
+    f"{PACKAGE}.datasets.plans.running",  # of bytes it has just made, to see whether an error can be sent at all
+}
+COMPOSES_SQL = f"{PACKAGE}.datasets.expressions.sql"
+OWN_SQL = {  # functions that put parts of one statement of their own together
+    "memlake.versions.operations": {"_last"},
+    "memlake.versions.recovery": {"_track"},
+    "memlake.objects.db": {"_prepare", "_orphans"},
+}
+QUOTES_NAMES = f"{PACKAGE}.sqlnames"
+COMPOSERS = {"compose": 0, "template": 0, "_form": 1}  # and which argument is the text
+LOOKS_LIKE_SQL = re.compile(
+    r"\b(SELECT|INSERT (OR \w+ )?INTO|UPDATE \w+ SET|DELETE FROM|CREATE (TEMP )?(TABLE|VIEW|INDEX)|DROP TABLE"
+    r"|ALTER TABLE|UNION ALL|GROUP BY|ORDER BY|LEFT JOIN|PRAGMA|ATTACH)\b"
+)
+# What all threads and verbs share. A verb hands on what it found; it does not leave it here for another to find.
+SHARED_CLASSES = {"History", "Local", "Opened", "Rows", "Repo", "Here", "Shared", "Store"}
+SHARED_NAMES = {"history", "local", "here", "repo", "shared"}
+MAY_ASSIGN = {"__init__", "open", "close"}
+OPENED_LATER = {  # parts that are opened by whoever needs them first, and are the same for all
+    ("Opened", "_identity"),
+    ("Rows", "_store"),
+    ("Repo", "_shared"),
+    ("Shared", "_told"),  # which generation of the index was told the model's name, so that it is told once
+}
 FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
@@ -172,6 +198,120 @@ def reads_environment(module: str, source: str) -> list[str]:
     return wrong
 
 
+def loads_pickles(module: str, source: str) -> list[str]:
+    """Calls that make objects of bytes by running what the bytes say, but for messages between our own processes."""
+    wrong = []
+    for node in ast.walk(ast.parse(source)) if module not in LOADS_PICKLES else ():
+        called = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
+        unsafe = called in {"np.load", "numpy.load"} and "allow_pickle=False" not in ast.unparse(node)
+        if unsafe or re.fullmatch(r"(\w*pickle|marshal|dill|shelve|joblib)\.(loads?|open|Unpickler)", called):
+            wrong.append(f"{module}:{node.lineno} loads pickled bytes; nothing of a repo may be run")
+    return wrong
+
+
+def parked_state(module: str, source: str) -> list[str]:
+    """Attributes that a method of a shared object, or a function that was handed one, leaves on it."""
+    wrong = []
+    below = module.startswith(f"{PACKAGE}.objects.")  # knows none of them; what it calls local is of a thread
+    for owner, function in _functions(ast.parse(source)) if not below else ():
+        for node in ast.walk(function) if not (owner in SHARED_CLASSES and function.name in MAY_ASSIGN) else ():
+            if not (isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store | ast.Del)):
+                continue
+            holder = ast.unparse(node.value).rsplit(".", 1)[-1].lstrip("_")
+            is_shared = holder in SHARED_NAMES or (holder == "self" and owner in SHARED_CLASSES)
+            if is_shared and (owner, node.attr) not in OPENED_LATER:
+                wrong.append(
+                    f"{module}:{node.lineno} {function.name} leaves {ast.unparse(node)} behind; pass it instead"
+                )
+    return wrong
+
+
+def _functions(tree: ast.Module) -> Iterator[tuple[str, ast.FunctionDef]]:
+    """Every function at the top of a module or of a class, and the name of that class."""
+    owners = [("", tree), *((node.name, node) for node in tree.body if isinstance(node, ast.ClassDef))]
+    for name, owner in owners:
+        yield from ((name, node) for node in owner.body if isinstance(node, ast.FunctionDef))
+
+
+def formatted_sql(module: str, source: str) -> list[str]:
+    """SQL whose text is put together from anything but texts that are written in the source itself."""
+    wrong = []
+    tree = _without(ast.parse(source), OWN_SQL.get(module, set()))
+    literal = _literal_parameters(tree)
+    for node in ast.walk(tree):
+        name = _called(node) if isinstance(node, ast.Call) else ""
+        if name in COMPOSERS and module.startswith(f"{PACKAGE}.datasets") and module != COMPOSES_SQL:
+            given = node.args[COMPOSERS[name]]
+            if not _is_written(given) and getattr(given, "id", None) not in literal:
+                wrong.append(f"{module}:{node.lineno} composes SQL of a text that is not written there")
+        if name == "Sql" and node.args and module != COMPOSES_SQL:
+            wrong.append(f"{module}:{node.lineno} makes an Sql of its own; ask expressions/sql.py")
+        if _is_formatted(node) and LOOKS_LIKE_SQL.search(_constants(node)) and not _is_written(node):
+            wrong.append(
+                f"{module}:{node.lineno} formats SQL: {_constants(node)[:60]!r}; compose it, bind, or see OWN_SQL"
+            )
+        if _doubles_quotes(node) and module != QUOTES_NAMES:
+            wrong.append(f"{module}:{node.lineno} quotes a name by itself; ask sqlnames.quote()")
+    return wrong
+
+
+def _without(tree: ast.Module, functions: set[str]) -> ast.Module:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and node.name in functions:
+            node.body = []
+    return tree
+
+
+def _literal_parameters(tree: ast.Module) -> set[str]:
+    """Parameters that are said to be literal texts: those who give them are in COMPOSERS, and looked at themselves."""
+    found = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name in COMPOSERS]
+    return {a.arg for f in found for a in f.args.args if a.annotation and ast.unparse(a.annotation) == "LiteralString"}
+
+
+def _called(node: ast.Call) -> str:
+    return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+
+
+def _is_written(node: ast.AST) -> bool:
+    """Text that stands in the source: in quotes, or a constant named in capitals; or of such, and of quoted names."""
+    if isinstance(node, ast.Constant):
+        return isinstance(node.value, str)
+    if isinstance(node, ast.Name):
+        return node.id.isupper()
+    if isinstance(node, ast.Call):
+        return _called(node) == "quote"
+    if isinstance(node, ast.IfExp):
+        return _is_written(node.body) and _is_written(node.orelse)
+    if isinstance(node, ast.BinOp):
+        return isinstance(node.op, ast.Add) and _is_written(node.left) and _is_written(node.right)
+    parts = node.values if isinstance(node, ast.JoinedStr) else None
+    return parts is not None and all(
+        _is_written(one.value if isinstance(one, ast.FormattedValue) else one) for one in parts
+    )
+
+
+def _is_formatted(node: ast.AST) -> bool:
+    """An f-string, a %, a + or a .format() of a text."""
+    if isinstance(node, ast.Call):
+        return isinstance(node.func, ast.Attribute) and node.func.attr in ("format", "format_map")
+    operation = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod | ast.Add)
+    return isinstance(node, ast.JoinedStr) or operation
+
+
+def _constants(node: ast.AST) -> str:
+    inner = node.func if isinstance(node, ast.Call) else node
+    return " ".join(
+        one.value for one in ast.walk(inner) if isinstance(one, ast.Constant) and isinstance(one.value, str)
+    )
+
+
+def _doubles_quotes(node: ast.AST) -> bool:
+    if not (isinstance(node, ast.Call) and _called(node) == "replace" and len(node.args) == 2):
+        return False
+    old, new = (one.value if isinstance(one, ast.Constant) else None for one in node.args)
+    return isinstance(old, str) and old in ("'", '"', "`") and new == old * 2
+
+
 # -- the project
 
 
@@ -241,7 +381,17 @@ def test_no_file_has_a_name_that_says_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    "check", ["hidden_imports", "long_functions", "long_file", "no_docstring", "reads_environment"]
+    "check",
+    [
+        "hidden_imports",
+        "long_functions",
+        "long_file",
+        "no_docstring",
+        "reads_environment",
+        "formatted_sql",
+        "loads_pickles",
+        "parked_state",
+    ],
 )
 def test_every_module_passes(check: str) -> None:
     assert every(check) == []
@@ -370,3 +520,70 @@ def test_a_module_without_a_docstring_is_flagged() -> None:
 def test_reading_the_environment_outside_config_is_flagged(source: str) -> None:
     assert len(reads_environment("memlake.cli.main", source)) == 1
     assert reads_environment(READS_ENVIRONMENT, source) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "con.execute(f'SELECT {name} FROM t')",
+        "con.execute('SELECT {} FROM t'.format(name))",
+        "con.execute('SELECT %s FROM t' % name)",
+        "con.execute('SELECT * FROM ' + name)",
+        "compose(text, name)",
+        "compose(f'{a} = {b}')",
+        "sql.template(form)",
+        "Sql((name,))",
+        "made = '\"' + name.replace('\"', '\"\"') + '\"'",
+    ],
+)
+def test_sql_that_is_formatted_is_flagged(source: str) -> None:
+    assert len(formatted_sql("memlake.datasets.outputs", source)) == 1
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "con.execute(f'SELECT {COLUMNS} FROM t WHERE a = ?', (name,))",
+        "compose('SELECT {} FROM {}', identifier(name), table)",
+        "compose(f'SELECT {{}} AS {PLACE}' if sorted else 'SELECT {}', identifier(name))",
+        "raise InvalidInput(f'{name} is selected from nothing')",
+    ],
+)
+def test_sql_that_is_written_or_composed_is_not(source: str) -> None:
+    assert formatted_sql("memlake.datasets.outputs", source) == []
+
+
+@pytest.mark.parametrize("source", ["pickle.loads(x)", "cloudpickle.load(f)", "np.load(p)", "marshal.loads(x)"])
+def test_loading_a_pickle_is_flagged(source: str) -> None:
+    assert len(loads_pickles("memlake.objects.store", source)) == 1
+    assert (
+        loads_pickles("memlake.objects.store", "np.load(p, allow_pickle=False)\njson.loads(x)\npickle.dumps(x)") == []
+    )
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "class History:\n    def plan(self):\n        self._plan = 1",
+        "class Local:\n    def look(self):\n        self.seen += 1",
+        "class Repo:\n    def switch(self):\n        a, self.last = 1, 2",
+        "def stand(here):\n    here.local.assumed = 'main'",
+        "class Shared:\n    def wake(self):\n        del self.worker",
+    ],
+)
+def test_state_left_on_a_shared_object_is_flagged(source: str) -> None:
+    assert len(parked_state("memlake.versions.x", source)) == 1
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "class History:\n    def __init__(self):\n        self._recent = {}",
+        "class Repo:\n    def close(self):\n        self._closed = True",
+        "class Plan:\n    def add(self):\n        self.rows = 1",
+        "def go(verb):\n    verb.before.saved = {}",
+        "class Rows:\n    def rows(self):\n        self._store = 1",
+    ],
+)
+def test_state_of_ones_own_is_not(source: str) -> None:
+    assert parked_state("memlake.versions.x", source) == []

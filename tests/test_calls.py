@@ -150,9 +150,9 @@ def test_checking_costs_next_to_nothing() -> None:
     def plain(name: str, *, at: str | None = None, force: bool = False) -> None: ...
 
     def cost(function: Callable[..., None]) -> float:
-        start = time.perf_counter()
+        start = time.thread_time()
         for _ in range(2000):
             function("x", at="y", force=True)
-        return (time.perf_counter() - start) / 2000
+        return (time.thread_time() - start) / 2000
 
     assert min(cost(checked(plain)) for _ in range(5)) < 20e-6  # two on a quiet machine

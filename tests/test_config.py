@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+import memlake as ml
 from memlake import config
-from memlake.errors import InvalidInput, NotARepo
+from memlake.cli.main import main
+from memlake.errors import Denied, InvalidInput, NotARepo
 from memlake.records import Author
 
 needs_git = pytest.mark.skipif(not any(os.access(f"{p}/git", os.X_OK) for p in os.get_exec_path()), reason="needs git")
@@ -194,12 +197,22 @@ def test_setting_one_key_keeps_comments_and_the_other_keys(folder: Path) -> None
     assert config.read_settings(folder).gc_grace_hours == 5
 
 
-def test_a_linked_settings_file_stays_a_link(folder: Path, tmp_path: Path) -> None:
+def test_a_linked_settings_file_of_the_user_stays_a_link(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "dotfile").write_text("")
-    (folder / "config.toml").symlink_to(tmp_path / "dotfile")
-    config.set_value(folder, "user.name", "Ana")
-    assert (folder / "config.toml").is_symlink()
+    config.user_file().parent.mkdir(parents=True, exist_ok=True)
+    config.user_file().symlink_to(tmp_path / "dotfile")
+    config.set_value(folder, "user.name", "Ana", "user")
+    assert config.user_file().is_symlink()
     assert "Ana" in (tmp_path / "dotfile").read_text()
+
+
+def test_a_linked_settings_file_of_a_repo_is_neither_read_nor_written(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "dotfile").write_text("[user]\nname = 'Eve'\n")
+    (folder / "config.toml").symlink_to(tmp_path / "dotfile")
+    for use in (lambda: config.set_value(folder, "user.name", "Ana"), lambda: config.read_settings(folder)):
+        with pytest.raises(Denied, match="is a link to"):
+            use()
+    assert "Eve" in (tmp_path / "dotfile").read_text()
 
 
 def test_a_crash_while_writing_leaves_the_old_file_whole(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -430,3 +443,114 @@ def test_a_name_or_address_that_would_forge_a_line_is_refused_wherever_it_comes_
             patched.setenv(f"MEMLAKE_AUTHOR_{name}", text)
             with pytest.raises(InvalidInput, match=f"the author's {name.lower()} is"):
                 config.read_identity(folder)
+
+
+# -- settings that act
+
+INSIDE = {  # what stays within the repo, whatever its value: a repo's own file may say it
+    "access.flush_seconds", "add.warn_secrets", "color.ui", "core.lease_seconds", "embedding.batch_size",
+    "embedding.flush_seconds", "embedding.timeout", "gc.grace_hours", "gc.reflog_expire", "hook.categories",
+    "init.branch", "memory.enabled", "memory.org", "memory.secrets", "merge.conflict", "search.access",
+    "search.importance", "search.max_results", "search.recency", "storage.cache_gb", "user.email", "user.name",
+}  # fmt: skip
+ACTING = {
+    "core.editor", "core.packs", "core.pager", "embedding.model", "embedding.provider", "embedding.url",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("key", [value.key for value in config.list_values(None)])
+def test_every_setting_is_known_to_stay_inside_or_to_act_only_when_trusted(folder: Path, key: str) -> None:
+    """A new setting is added to one of the two lists: does it name a program, an address or a place?"""
+    default = next(value.text for value in config.list_values(None) if value.key == key)
+    value = {"": "text", "true": "false", "auto": "never", "warn": "block", "never": "7", "merge": "diff3"}.get(
+        default, "3"
+    )
+    section, _, name = key.partition(".")
+    (folder / "config.toml").write_text(f'[{section}]\n{name} = "{value}"\n')
+    found = config.get_value(folder, key)
+    assert found == (value if key in INSIDE else default or None)
+    assert key in INSIDE | ACTING | {"safe.directory"}
+    assert set(config.read_in_force(folder).ignored) == ({key} & ACTING)
+    assert config.read_in_force(folder, lambda: "some id").ignored == config.read_in_force(folder).ignored
+
+
+# -- repos of other users
+
+
+@pytest.fixture
+def foreign(repo: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repo that belongs to another user: for real where we may give it away, else we are the other."""
+    if os.geteuid() == 0:
+        os.chown(repo / ".memlake", 12345, 12345)
+        monkeypatch.delenv("SUDO_UID", raising=False)
+    else:
+        monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    return repo
+
+
+def test_a_repo_of_another_user_is_refused_with_a_command_that_cures(
+    foreign: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(foreign)
+    looks = (
+        config.find_repo,
+        lambda: config.get_repo(explicit=foreign),
+        lambda: config.get_repo(explicit=foreign / ".memlake"),
+        lambda: ml.open(foreign),
+        lambda: ml.init(foreign),
+        lambda: ml.Agent(foreign),
+        lambda: ml.Repo(foreign / ".memlake"),
+    )
+    for look in looks:
+        with pytest.raises(Denied, match=r"belongs to another user .*It was not opened") as refused:
+            look()
+    for verb in ("status", "recall x", "config --list", "trust", "remember x", "dataset ls", "undo"):
+        assert main(verb.split()) == 128
+        assert "belongs to another user" in capfd.readouterr().err
+    assert main(["hook", "prompt"]) == 0
+    assert os.listdir(foreign / ".memlake") == []
+
+    config.set_value(None, "safe.directory", "/somewhere", "user")
+    with pytest.raises(Denied) as refused:
+        config.find_repo()
+    command = shlex.split(refused.value.hint.partition("memlake ")[2])
+    assert command[-1] == f"/somewhere:{os.path.realpath(foreign)}"  # what was safe before stays so
+    assert main(command) == 0
+    assert config.find_repo() == foreign
+
+
+@pytest.mark.parametrize(("safe", "is_safe"), [("*", True), ("{above}/*", True), ("{above}", False), ("{root}", True)])
+def test_safe_directories_name_a_folder_or_all_below_one(foreign: Path, safe: str, is_safe: bool) -> None:
+    write_user(f'[safe]\ndirectory = "/x:{safe.format(above=foreign.parent, root=foreign)}"\n')
+    (foreign / ".memlake/config.toml").write_text('[safe]\ndirectory = "*"\n')  # not for the repo to say
+    if is_safe:
+        assert config.find_repo(foreign) == foreign
+    else:
+        with pytest.raises(Denied):
+            config.find_repo(foreign)
+
+
+def test_root_by_sudo_opens_what_belongs_to_who_called_it(foreign: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setenv("SUDO_UID", str((foreign / ".memlake").stat().st_uid))
+    assert config.find_repo(foreign) == foreign
+    monkeypatch.setenv("SUDO_UID", "54321")
+    with pytest.raises(Denied):
+        config.find_repo(foreign)
+
+
+def test_a_link_to_a_folder_of_ours_counts_by_who_made_it(
+    foreign: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours = tmp_path / "ours"
+    ours.mkdir()
+    (ours / ".memlake").symlink_to(foreign / ".memlake")
+    with pytest.raises(Denied):
+        config.find_repo(ours)
+
+
+def test_safe_directory_is_not_set_for_a_repo(folder: Path) -> None:
+    with pytest.raises(InvalidInput, match="your own settings only") as refused:
+        config.set_value(folder, "safe.directory", "*")
+    assert refused.value.hint == "Run: memlake config --user safe.directory '*'"
+    assert not (folder / "config.toml").exists()

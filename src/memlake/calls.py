@@ -7,9 +7,9 @@ few microseconds more.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from inspect import CO_VARARGS, unwrap
-from types import FunctionType, UnionType
+from types import FunctionType, MappingProxyType, UnionType
 from typing import Any, Literal, NamedTuple, ParamSpec, TypeVar, Union, get_args, get_origin
 
 from memlake.errors import InvalidInput
@@ -64,6 +64,23 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
         return function(*args, **kwargs)
 
     return call
+
+
+def refuse_unknown(
+    what: str, given: Iterable[str], known: Iterable[str], meant: Mapping[str, str] = MappingProxyType({})
+) -> None:
+    """InvalidInput for the first name that is not among the known ones, with the name that is probably meant.
+
+    `meant` holds names that look like none of ours but are common elsewhere.
+    """
+    names = list(known)
+    for name in given:
+        if name not in names:
+            from difflib import get_close_matches  # only a mistake needs it
+
+            near = [meant[name]] if name in meant else get_close_matches(name, names, 1, 0.5)
+            hint = f"Did you mean {near[0]}?" if near else f"It takes {', '.join(names)}."
+            raise InvalidInput(f"{what} has no parameter {name!r}. Nothing was done.", hint=hint)
 
 
 def door(cls: C) -> C:

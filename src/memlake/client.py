@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
 from memlake import config
-from memlake.errors import InvalidInput, NotFound, Unavailable
+from memlake.calls import refuse_unknown
+from memlake.errors import NotFound, Unavailable
+from memlake.memories.forgetting import Choice
 from memlake.memories.memories import Draft
 from memlake.memories.record import checked_agent, checked_text
 from memlake.memories.searching import Query, asked_by
@@ -25,10 +27,16 @@ from memlake.repo import Repo, init, open_for_memories
 
 if TYPE_CHECKING:
     from memlake.memories.deciding import Judge
+    from memlake.memories.forgetting import Forgotten
     from memlake.memories.outcome import Outcome
     from memlake.memories.searching import Hits
     from memlake.memories.timeline import Version
 
+# What a client of a server gives beside what an agent of a folder takes.
+SERVER_NAMES = ("port", "framework", "database", "user", "priority", "connect_timeout", "cloud_key", "cloud_endpoint")
+_AGENT = ("host", "agent_id", "password", "session_id", "org_id", "branch")
+_SEARCH = ("query", "top_k", *(name for name in Query._fields if name not in ("text", "limit")))
+_MEANT = {"limit": "top_k", "k": "top_k", "n": "top_k", "text": "query", "q": "query"}
 _PORT = 5439
 _REACH = 3.0  # seconds
 
@@ -37,9 +45,10 @@ class Agent:
     """One agent's memory and state in a repo.
 
     `host` is a folder that is there (made a repo on first use, and said so), or None for the repo found from here, else
-    the personal one. `branch` is fixed now: someone switching branches elsewhere never redirects an agent. What other
-    organisations keep is not seen, unless a search names their `org_id` ("*": all). `password` and further names are
-    accepted for code written for a server; a folder needs none.
+    the personal one. `branch` is fixed now: someone switching branches elsewhere never redirects an agent. `org_id` is
+    the setting `memory.org` unless given; what other organisations keep is not seen, unless a search names theirs
+    ("*": all). `password`, and the names in `SERVER_NAMES`, are accepted for code written for a server; a folder needs
+    none of them.
     """
 
     def __init__(  # noqa: PLR0917  the order that code for a server knows
@@ -48,14 +57,18 @@ class Agent:
         agent_id: str = "",
         password: str | None = None,  # noqa: ARG002
         session_id: str | None = None,
-        org_id: str = "local",
+        org_id: str | None = None,
         branch: str | None = None,
-        **_: Any,
+        **server: Any,
     ) -> None:
+        refuse_unknown("Agent", server, (*_AGENT, *SERVER_NAMES))
         self.agent_id, self.session_id = checked_agent(agent_id), checked_text(session_id, "session_id") or None
-        self.org_id = checked_text(org_id, "org_id")
         self.repo = _open(host)
-        self.memories = self.repo.memories(branch).acting(self.agent_id, self.org_id)
+        self.memories = self.repo.memories(branch).acting(self.agent_id, checked_text(org_id, "org_id") or None)
+
+    @property
+    def org_id(self) -> str:
+        return self.memories.ground.org or "local"
 
     @property
     def branch(self) -> str:
@@ -115,9 +128,10 @@ class Agent:
     ) -> Hits:
         """The best memories for a query: this agent's own and nobody's, unless `agent_id` says whose ("*": all).
 
-        Further names: session_id, category, tags, metadata, since, until, mode, as_of, offset, sees.
+        Further names: session_id, category, tags, metadata, since, until, mode, as_of, offset, sees, min_score.
         """
-        narrowed = {"memory_type": memory_type, "min_importance": min_importance, **_known(how, Query)}
+        refuse_unknown("search_memory", how, _SEARCH, _MEANT)
+        narrowed = {"memory_type": memory_type, "min_importance": min_importance, **how}
         return self.memories.search(asked_by(self.agent_id, query, top_k=top_k, agent_id=agent_id, **narrowed))
 
     def get_memory(self, memory_id: str) -> dict[str, Any]:
@@ -126,8 +140,10 @@ class Agent:
 
     def update_memory(self, memory_id: str, content: str | None = None, **fields: Any) -> dict[str, Any]:
         """Change a memory; its earlier content stays in its history."""
+        refuse_unknown("update_memory", fields, Draft._fields)
         old = self.memories.get(memory_id)
-        changed = {**({"content": content} if content is not None else {}), **_known(fields, Draft)}
+        said = {"content": content, "session_id": self.session_id} if content is not None else {}
+        changed = {**said, **fields}
         draft = Draft(**{"content": old.content, "agent_id": old.agent_id, **changed})
         made = self.memories.update(memory_id, draft, changed=changed)
         _warn(made.warnings)
@@ -144,6 +160,17 @@ class Agent:
             self.memories.on(self.branch)  # that a branch is gone is another answer
             return False
         return True
+
+    def forget_written(
+        self,
+        *,
+        session_id: str | None = None,
+        agent_id: str | None = None,
+        since: str | int | None = None,
+        dry_run: bool = False,
+    ) -> list[Forgotten]:
+        """Take back what a session, an agent or a time wrote: what it had overwritten stands again."""
+        return self.memories.forget_written(Choice(session_id, agent_id, since), dry_run=dry_run)
 
     def restore_memory(self, memory_id: str, at: str | None = None) -> dict[str, Any]:
         """Bring back a deleted memory, or the value it had at a rev or time."""
@@ -189,21 +216,14 @@ class Agent:
         return f"Agent({self.agent_id!r}, {str(self.repo.root)!r}, {self.branch})"
 
     def _draft(self, content: str, **fields: Any) -> Draft:
-        given = {"agent_id": self.agent_id, "session_id": self.session_id, "org_id": self.org_id, **fields}
-        return Draft(content=content, **_known(given, Draft))
+        given = {"agent_id": self.agent_id, "session_id": self.session_id, **fields}
+        refuse_unknown("remember", given, Draft._fields)
+        return Draft(content=content, **given)
 
 
 def _warn(told: Sequence[str]) -> None:
     for warning in told:
         warnings.warn(warning, stacklevel=3)
-
-
-def _known(given: Mapping[str, Any], record: type) -> dict[str, Any]:
-    names = record._fields  # type: ignore[attr-defined]
-    for name in given:
-        if name not in names:
-            raise InvalidInput(f"there is no parameter {name!r}.", hint=f"There are {', '.join(names)}.")
-    return dict(given)
 
 
 def _open(host: str | Path | None) -> Repo:

@@ -1,24 +1,31 @@
 """Where the repo is, what is configured, who is writing: the only file that reads environment or config files.
 
 Knows names of settings, not what they do. Settings live in `.memlake/config.toml` (this repo) and in
-`$XDG_CONFIG_HOME/memlake/config.toml` (this user); the repo's win. A command starts here, so nothing slow is
+`$XDG_CONFIG_HOME/memlake/config.toml` (this user); the repo's win. A repo may come from a stranger, so what its file
+says of programs, addresses and places counts only when the user trusted it. A command starts here, so nothing slow is
 imported before a config file with something in it is found.
 """
 
 from __future__ import annotations
 
 import os
+import warnings
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple
 
-from memlake.errors import Denied, InvalidInput, NotARepo, Unavailable
+from memlake import inside, trust
+from memlake.errors import Denied, InvalidInput, NotARepo, Unavailable, pasted
 from memlake.records import Author
 
 FOLDER = ".memlake"
 FILE = "config.toml"
+_LARGEST = 1 << 16  # bytes of a settings file
+_DOTS = 100  # in one line of it: what tomllib takes for a dotted key grows with the square of its parts
 Where = Literal["repo", "user"]
 AnyPath = str | os.PathLike[str]
+RepoId = Callable[[], str]  # asked only where a repo's file holds settings that act: finding the id opens a database
 
 
 # -- where the repo is
@@ -55,7 +62,7 @@ def find_repo(start: AnyPath | None = None, explicit: AnyPath | None = None) -> 
     ends = (os.path.abspath(home), os.path.realpath(home))
     while (above := os.path.dirname(here)) != here:
         if os.path.isdir(os.path.join(here, FOLDER)):
-            return Path(here)
+            return check_owner(Path(here))
         if here in ends:
             return None
         here = above
@@ -74,14 +81,47 @@ def _named(path: AnyPath, who: str) -> Path:
     """A repo named outright: its root, or the `.memlake` folder itself."""
     root = Path(os.path.abspath(os.path.expanduser(os.fspath(path))))
     if root.name == FOLDER and root.is_dir():
-        return root.parent
+        return check_owner(root.parent)
     if not (root / FOLDER).is_dir():
         why = f"has no {FOLDER} folder" if root.exists() else "does not exist"
         raise NotARepo(
             f"not a memlake repo: {who} names {root}, which {why}.",
-            hint=f"Make one there with `memlake init {root}`, or name another folder.",
+            hint=f"Make one there with `memlake init {pasted(root)}`, or name another folder.",
         )
-    return root
+    return check_owner(root)
+
+
+def check_owner(root: Path) -> Path:
+    """The root of a repo, or Denied when its `.memlake` is another user's, as git does: it may be a trap for us.
+
+    A link counts by who made it and by what it leads to. Root that came by sudo is also who called sudo.
+    """
+    folder = root / FOLDER
+    owners = {os.lstat(folder).st_uid, os.stat(folder).st_uid} if os.path.exists(folder) else set()
+    own = os.geteuid()
+    ours = {own, int(sudo)} if own == 0 and (sudo := os.environ.get("SUDO_UID", "")).isdecimal() else {own}
+    if owners <= ours:
+        return root
+    safe = read_settings(None).safe_directory
+    if _is_safe(os.path.realpath(root), safe):
+        return root
+    owner = min(owners - ours)
+    raise Denied(
+        f"{folder} belongs to another user (uid {owner}, you are uid {own}), who could have made it harm you. "
+        "It was not opened.",
+        hint=f"If you trust them: memlake config --user safe.directory "
+        f"{pasted(os.pathsep.join(filter(None, (safe, os.path.realpath(root)))))}",
+    )
+
+
+def _is_safe(root: str, safe: str) -> bool:
+    """Whether `safe.directory` names a folder: itself, `*` for any, or one above it that ends with `/*`."""
+    for entry in filter(None, safe.split(os.pathsep)):
+        if entry == "*" or (entry.endswith("/*") and root.startswith(os.path.realpath(entry[:-2]) + os.sep)):
+            return True
+        if root == os.path.realpath(os.path.expanduser(entry)):
+            return True
+    return False
 
 
 def personal_folder() -> Path:
@@ -92,44 +132,79 @@ def personal_folder() -> Path:
 # -- settings
 
 
-def _setting(default: Any, says: str, *, least: float | None = None, choices: tuple[str, ...] = ()) -> Any:
-    return field(default=default, metadata={"says": says, "least": least, "choices": choices})
+def _data_setting(default: Any, says: str, *, least: float | None = None, choices: tuple[str, ...] = ()) -> Any:
+    """One that changes nothing beyond the repo, so that a repo's own file may give it."""
+    return field(default=default, metadata={"says": says, "acts": "", "least": least, "choices": choices})
+
+
+def _acting_setting(says: str, acts: str, *, default: str = "", harmless: tuple[str, ...] = ()) -> Any:
+    """One that names a program, an address or a place: `acts` says what memlake then does. `harmless` values do not."""
+    about = {"says": says, "acts": acts, "harmless": ("", *harmless), "least": None, "choices": ()}
+    return field(default=default, metadata=about)
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     """Every known setting and its default. The field `gc_grace_hours` is the key `gc.grace_hours`."""
 
-    user_name: str = _setting("", "who commits, when MEMLAKE_AUTHOR_NAME does not say")
-    user_email: str = _setting("", "their address, when MEMLAKE_AUTHOR_EMAIL does not say")
-    init_branch: str = _setting("main", "the first branch of a new repo")
-    core_lease_seconds: int = _setting(3600, "how long gc waits for a writer that stopped reporting", least=1)
-    core_packs: str = _setting("", "where packs are kept: empty for the repo itself, a folder, or a bucket as s3://...")
-    core_pager: str = _setting("", "the program long output is shown in; `cat` for none")
-    core_editor: str = _setting("", "the program a commit message is written in")
-    add_warn_secrets: bool = _setting(True, "whether `add` warns of key files and .env files")
-    gc_grace_hours: float = _setting(24.0, "how long unreachable objects stay before gc removes them", least=0)
-    gc_reflog_expire: str = _setting("never", "the age in days after which reflog lines may go, or `never`")
-    embedding_provider: str = _setting("local", "what embeds memories: local, openai, cohere, ollama, none ...")
-    embedding_model: str = _setting("", "its model, where the provider offers more than one; empty for its usual one")
-    embedding_url: str = _setting("", "the address of the provider, when it is not the usual one")
-    embedding_batch_size: int = _setting(32, "texts embedded together", least=1)
-    embedding_flush_seconds: float = _setting(1.0, "how long a text waits for others to be embedded with", least=0)
-    embedding_timeout: float = _setting(30.0, "seconds a provider has to answer", least=0.1)
-    memory_enabled: bool = _setting(True, "whether agents may store and search memories here")
-    memory_secrets: str = _setting(
+    user_name: str = _data_setting("", "who commits, when MEMLAKE_AUTHOR_NAME does not say")
+    user_email: str = _data_setting("", "their address, when MEMLAKE_AUTHOR_EMAIL does not say")
+    init_branch: str = _data_setting("main", "the first branch of a new repo")
+    safe_directory: str = _acting_setting(
+        "repos of other users that you open all the same: folders, FOLDER/* for all below, * for any; `:` between",
+        "opens repos of other users",
+    )
+    core_lease_seconds: int = _data_setting(3600, "how long gc waits for a writer that stopped reporting", least=1)
+    core_packs: str = _acting_setting(
+        "where packs are kept: empty for the repo itself, a folder, or a bucket as s3://...",
+        "writes, reads and deletes packs there",
+    )
+    core_pager: str = _acting_setting(
+        "the program long output is shown in; `cat` for none", "runs this program to show output", harmless=("cat",)
+    )
+    core_editor: str = _acting_setting(
+        "the program a commit message is written in", "runs this program to write a message"
+    )
+    add_warn_secrets: bool = _data_setting(True, "whether `add` warns of key files and .env files")
+    merge_conflict: str = _data_setting(
+        "merge", "how files in conflict are marked: with both sides, or also what both had", choices=("merge", "diff3")
+    )
+    gc_grace_hours: float = _data_setting(24.0, "how long unreachable objects stay before gc removes them", least=0)
+    gc_reflog_expire: str = _data_setting("never", "the age in days after which reflog lines may go, or `never`")
+    embedding_provider: str = _acting_setting(
+        "what embeds memories: local, openai, cohere, ollama, none ...",
+        "sends memories and questions to this service with your key, or loads this library",
+        default="local",
+        harmless=("local", "test", "none"),
+    )
+    embedding_model: str = _acting_setting(
+        "its model, where the provider offers more than one; empty for its usual one",
+        "asks the service for this model, or loads it from the folder or hub it names",
+    )
+    embedding_url: str = _acting_setting(
+        "the address of the provider, when it is not the usual one",
+        "sends memories, questions and the key of the service there",
+    )
+    embedding_batch_size: int = _data_setting(32, "texts embedded together", least=1)
+    embedding_flush_seconds: float = _data_setting(1.0, "how long a text waits for others to be embedded with", least=0)
+    embedding_timeout: float = _data_setting(30.0, "seconds a provider has to answer", least=0.1)
+    memory_enabled: bool = _data_setting(True, "whether agents may store and search memories here")
+    memory_org: str = _data_setting(
+        "local", "the organisation whose memories are seen and stored here; * for all of them"
+    )
+    memory_secrets: str = _data_setting(
         "warn", "what to do with secrets in memories", choices=("warn", "block", "redact", "off")
     )
-    hook_categories: str = _setting(
+    hook_categories: str = _data_setting(
         "preferences,conventions,learnings", "what a coding agent's session starts with, by category; * for everything"
     )
-    search_max_results: int = _setting(100, "the most hits one search gives", least=1)
-    search_importance: float = _setting(0.1, "how much importance may add to a hit's score, as a share", least=0)
-    search_recency: float = _setting(0.05, "how much being recent may add to a hit's score, as a share", least=0)
-    search_access: float = _setting(0.0, "how much being read often may add to a hit's score, as a share", least=0)
-    access_flush_seconds: float = _setting(60.0, "how often the counts of what was read are written down", least=0)
-    storage_cache_gb: float = _setting(10.0, "how much of remote files is kept; the least used go first", least=0)
-    color_ui: str = _setting("auto", "when output is coloured", choices=("auto", "always", "never"))
+    search_max_results: int = _data_setting(100, "the most hits one search gives", least=1)
+    search_importance: float = _data_setting(0.1, "how much importance may add to a hit's score, as a share", least=0)
+    search_recency: float = _data_setting(0.05, "how much being recent may add to a hit's score, as a share", least=0)
+    search_access: float = _data_setting(0.0, "how much being read often may add to a hit's score, as a share", least=0)
+    access_flush_seconds: float = _data_setting(60.0, "how often the counts of what was read are written down", least=0)
+    storage_cache_gb: float = _data_setting(10.0, "how much of remote files is kept; the least used go first", least=0)
+    color_ui: str = _data_setting("auto", "when output is coloured", choices=("auto", "always", "never"))
 
     def __post_init__(self) -> None:
         one_line(self.user_name, "user.name")
@@ -140,53 +215,193 @@ class Settings:
 
 
 class Value(NamedTuple):
-    """One setting as it stands: its value as text, and where that came from (repo, user or default)."""
+    """One setting as it stands: its value as text, and where that came from (repo, user or default).
+
+    `ignored` is what the repo's file says and may not say, because the user did not trust the repo.
+    """
 
     key: str
     text: str
     origin: str
     says: str
+    ignored: str = ""
+
+
+class InForce(NamedTuple):
+    """What counts, and which settings of the repo's file do not, with their values."""
+
+    settings: Settings
+    ignored: Mapping[str, str]
+
+
+class Request(NamedTuple):
+    """What the file of a repo asks for beyond the repo: the settings that act, and whether the user granted it."""
+
+    text: str
+    acting: Mapping[str, str]
+    granted: bool
 
 
 _FIELDS = {f.name.replace("_", ".", 1): f for f in fields(Settings)}
 _WORDS = dict.fromkeys(("true", "yes", "on", "1"), True) | dict.fromkeys(("false", "no", "off", "0"), False)
+_USERS_ALONE = ("safe.directory",)  # whether a repo is opened at all cannot be for the repo to say, trusted or not
 
 
-def read_settings(folder: Path | None) -> Settings:
-    """The settings in force for the repo whose `.memlake` is `folder`; None for those of the user alone."""
-    found = _values(folder)
-    return Settings(**{_FIELDS[key].name: value for key, (value, _) in found.items()}) if found else Settings()
+def read_settings(folder: Path | None, repo_id: RepoId | None = None) -> Settings:
+    """The settings in force for the repo whose `.memlake` is `folder`; None for those of the user alone.
+
+    Without `repo_id` the repo counts as one that nobody trusted.
+    """
+    return read_in_force(folder, repo_id).settings
 
 
-def list_values(folder: Path | None) -> list[Value]:
+def read_in_force(folder: Path | None, repo_id: RepoId | None = None) -> InForce:
+    """As `read_settings`, with what is ignored."""
+    found, ignored = _values(folder, repo_id)
+    settings = Settings(**{_FIELDS[key].name: value for key, (value, _) in found.items()}) if found else Settings()
+    return InForce(settings, ignored)
+
+
+def list_values(folder: Path | None, repo_id: RepoId | None = None) -> list[Value]:
     """Every known setting in order of its key, with its origin."""
-    found = _values(folder)
+    found, ignored = _values(folder, repo_id)
     listed = []
     for key in sorted(_FIELDS):
         value, origin = found.get(key, (_FIELDS[key].default, "default"))
-        listed.append(Value(key, _text(value), origin, _FIELDS[key].metadata["says"]))
+        listed.append(Value(key, _text(value), origin, _FIELDS[key].metadata["says"], ignored.get(key, "")))
     return listed
 
 
-def get_value(folder: Path | None, key: str) -> str | None:
+def get_value(folder: Path | None, key: str, repo_id: RepoId | None = None) -> str | None:
     """One setting in force as text (its default when nobody set it), or None when it is empty."""
     _known(key)
-    return next(value.text for value in list_values(folder) if value.key == key) or None
+    return next(value.text for value in list_values(folder, repo_id) if value.key == key) or None
 
 
-def set_value(folder: Path | None, key: str, value: str | float | bool | None, where: Where = "repo") -> bool:
+def set_value(
+    folder: Path | None,
+    key: str,
+    value: str | float | bool | None,
+    where: Where = "repo",
+    repo_id: RepoId | None = None,
+) -> bool:
     """Write one setting to the repo's file or the user's; None removes it. Comments in the file are kept.
 
-    False when one to remove was not there.
+    What the user writes there, the user trusts, unless the file asks already for what nobody trusted. False when one
+    to remove was not there.
     """
     _known(key)
     checked = None if value is None else _checked(key, value, "the value given")
     if checked is not None:
         Settings(**{_FIELDS[key].name: checked})
-    if where == "repo" and folder is None:
-        raise NotARepo("no repo to configure here.", hint="Use `memlake config --user ...` for settings of your own.")
-    path = user_file() if where == "user" else cast(Path, folder) / FILE
-    return _rewrite(path, key, checked)
+    if where == "user":
+        return _rewrite(user_file(), key, checked)
+    if folder is None:
+        change = f"--unset {key}" if checked is None else f"{key} {pasted(_text(checked))}"
+        raise NotARepo(
+            "there is no repo here to configure.", hint=f"For your own settings: memlake config --user {change}"
+        )
+    if key in _USERS_ALONE and checked is not None:
+        raise InvalidInput(
+            f"{key} counts in your own settings only. Nothing was changed.",
+            hint=f"Run: memlake config --user {key} {pasted(_text(checked))}",
+        )
+    try:
+        before = read_request(folder, repo_id)
+    except InvalidInput as error:
+        raise InvalidInput(f"{error.message} It was not changed.", hint=error.hint) from error
+    done = _rewrite(folder / FILE, key, checked)
+    after = read_request(folder)
+    if repo_id is not None and after.acting and (before.granted or not before.acting):
+        grant_request(folder, repo_id(), after)
+    elif repo_id is not None and after.acting:
+        warnings.warn(describe_ignored(folder.parent, after.acting), stacklevel=2)
+    return done
+
+
+# -- settings that act
+
+
+def read_request(folder: Path, repo_id: RepoId | None = None) -> Request:
+    """What the settings file of a repo asks for; not granted when `repo_id` is not known."""
+    text = _read(folder / FILE)
+    given = _flatten(_parse(text, folder / FILE)) if _says_something(text) else {}
+    acting = {key: _text(value) for key, value in given.items() if _is_acting(key, value)}
+    granted = bool(acting) and repo_id is not None and trust.is_granted(_trust_home(), repo_id(), text)
+    return Request(text, acting, granted)
+
+
+def grant_request(folder: Path, repo_id: str, request: Request) -> None:
+    """Let the settings act as `request` has them: as they were read, so that nothing else is granted than was shown."""
+    trust.revoke(_trust_home(), repo_id)  # what was granted before counts no longer
+    trust.grant(_trust_home(), repo_id, request.text, trust.Grant(str(folder.parent), tuple(sorted(request.acting))))
+
+
+def revoke_grant(repo_id: str) -> bool:
+    """Take back what was granted to a repo; False when nothing was."""
+    return trust.revoke(_trust_home(), repo_id)
+
+
+def list_grants() -> list[trust.Grant]:
+    """Every repo that the user trusted."""
+    return trust.list_grants(_trust_home())
+
+
+def note_address(folder: Path, repo_id: str, text: str) -> None:
+    """Note that this user gave an address (of a storage) that the repo keeps as `text`: others may have written it."""
+    trust.grant(_trust_home().with_name("addresses"), repo_id, text, trust.Grant(str(folder.parent), ()))
+
+
+def is_own_address(repo_id: str, text: str) -> bool:
+    """Whether `note_address` was told of it here, by this user."""
+    return trust.is_granted(_trust_home().with_name("addresses"), repo_id, text)
+
+
+def describe_acting(key: str) -> str:
+    """What memlake does because of a setting that acts."""
+    return str(_FIELDS[key].metadata["acts"])
+
+
+def without_acting(folder: Path) -> tuple[str, Mapping[str, str]]:
+    """The text of a repo's settings file without the settings that act, and those with their values."""
+    import tomlkit  # slow, and only a backup needs it
+
+    request = read_request(folder)
+    document = tomlkit.parse(request.text) if request.acting else None
+    for key in request.acting if document is not None else ():
+        section, name = key.split(".", 1)
+        del document[section][name]  # type: ignore[index]
+    return request.text if document is None else tomlkit.dumps(document), request.acting
+
+
+def describe_ignored(root: Path, ignored: Mapping[str, str]) -> str:
+    """One sentence for whoever wonders why a setting of the repo does not count, and the command that cures."""
+    names = " and ".join(filter(None, (", ".join(sorted(ignored)[:-1]), max(ignored))))
+    return (
+        f"{root / FOLDER / FILE} sets {names}, which may run programs or reach other places. This is ignored, because "
+        f"you have not trusted this repo as it is now. To see what it asks for and allow it: {trust_command(root)}"
+    )
+
+
+def trust_command(root: Path) -> str:
+    """The command that trusts a repo, as it works from here."""
+    try:
+        is_here = Path.cwd().is_relative_to(root)
+    except FileNotFoundError:
+        is_here = False
+    return "memlake trust" if is_here else f"memlake -C {pasted(str(root))} trust"
+
+
+def _is_acting(key: str, value: object) -> bool:
+    about = _FIELDS[key].metadata if key in _FIELDS and key not in _USERS_ALONE else {}
+    return bool(about.get("acts")) and value not in about["harmless"]
+
+
+def _trust_home() -> Path:
+    return _user_config_home() / "memlake" / "trusted"
+
+
+# -- the files of settings
 
 
 def user_file() -> Path:
@@ -198,23 +413,42 @@ def _user_config_home() -> Path:
     return Path(os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config"))
 
 
-def _values(folder: Path | None) -> dict[str, tuple[Any, str]]:
-    """Each setting that a file gives, checked, with the origin that won."""
-    found: dict[str, tuple[Any, str]] = {}
-    for origin, path in (("user", user_file()), ("repo", folder / FILE if folder else None)):
-        text = _read(path) if path else ""
-        if path is None or not _says_something(text):
-            continue
-        for key, value in _flatten(_parse(text, path)).items():
-            _known(key, path)
-            found[key] = (_checked(key, value, str(path)), origin)
-    return found
+def _values(folder: Path | None, repo_id: RepoId | None = None) -> tuple[dict[str, tuple[Any, str]], dict[str, str]]:
+    """Each setting that a file gives, checked, with the origin that won; and what of the repo's file is ignored."""
+    users = _file_values(user_file(), _read(user_file()))
+    found = {key: (value, "user") for key, value in users.items()}
+    if folder is None:
+        return found, {}
+    text = _read(folder / FILE)
+    given = _file_values(folder / FILE, text)
+    # What the user's own settings say too, they say for themselves: no trust is needed.
+    asked = {key for key, value in given.items() if _is_acting(key, value) and users.get(key) != value}
+    if asked and repo_id is not None and trust.is_granted(_trust_home(), repo_id(), text):
+        asked = set()
+    found |= {key: (value, "repo") for key, value in given.items() if key not in asked}
+    return found, {key: _text(given[key]) for key in sorted(asked)}
+
+
+def _file_values(path: Path, text: str) -> dict[str, Any]:
+    """The settings that the text of a file gives, checked."""
+    if not _says_something(text):
+        return {}
+    flat = _flatten(_parse(text, path))
+    for key in flat:
+        _known(key, path)
+    values = {key: _checked(key, value, str(path)) for key, value in flat.items()}
+    return values if path == user_file() else {key: values[key] for key in values if key not in _USERS_ALONE}
 
 
 def _read(path: Path) -> str:
-    """The text of a config file, empty when it is absent."""
+    """The text of a config file, empty when it is absent. Only the user's own may be a link."""
     try:
-        return path.read_text(encoding="utf-8")
+        fd = inside.open_file(path) if path.parent.name == FOLDER else os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        with open(fd, "rb") as file:
+            data = file.read(_LARGEST + 1)
+        if len(data) > _LARGEST:
+            raise InvalidInput(f"{path} is larger than {_LARGEST:,} bytes, so it is no settings file. It was not read.")
+        return data.decode("utf-8")
     except (FileNotFoundError, NotADirectoryError):
         return ""
     except UnicodeDecodeError as error:
@@ -233,8 +467,12 @@ def _says_something(text: str) -> bool:
 def _parse(text: str, path: Path) -> dict[str, Any]:
     import tomllib  # 8 ms that most commands never need
 
+    if any(line.count(".") > _DOTS and not line.lstrip().startswith("#") for line in text.splitlines()):
+        raise InvalidInput(f"{path} has a line with more than {_DOTS} dots, which no setting has. It was not read.")
     try:
         return tomllib.loads(text)
+    except RecursionError as error:
+        raise InvalidInput(f"{path} is nested deeper than any setting. It was not read.") from error
     except tomllib.TOMLDecodeError as error:  # its text ends with "(at line 3, column 7)"
         raise InvalidInput(
             f"{path} is not valid TOML: {error}.", hint='A setting is written as `name = "value"` under `[section]`.'
@@ -320,15 +558,16 @@ def _rewrite(path: Path, key: str, value: object) -> bool:
         del table[name]
     else:
         table[name] = value
-    _replace(Path(os.path.realpath(path)), tomlkit.dumps(document))  # a linked file stays a link
+    # A linked file of the user's stays a link; the repo's was read just now, and is none.
+    _replace(path if path.parent.name == FOLDER else Path(os.path.realpath(path)), tomlkit.dumps(document))
     return True
 
 
 def _replace(path: Path, text: str) -> None:
     new = path.with_name(f"{path.name}.{os.getpid()}.new")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with open(new, "w", encoding="utf-8") as file:
+        inside.make_folder(path.parent)
+        with open(inside.open_file(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "w", encoding="utf-8") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())

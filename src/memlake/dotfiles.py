@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sys
+import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -46,6 +48,17 @@ def section(document: Any, name: str, path: Path) -> Any:
     if not isinstance(found, Mapping):
         raise InvalidInput(f"{path} has `{name}` as a value, not as a table. It was not changed.")
     return found
+
+
+def warn_if_missing(program: str) -> None:
+    """Warn when a file names a program that this machine does not find by that name."""
+    if not shutil.which(program):
+        folder = os.path.dirname(sys.executable)
+        warnings.warn(
+            f"`{program}` is not on your PATH, so what was added cannot start it. Put its folder there: "
+            f'export PATH="{folder}:$PATH"',
+            stacklevel=2,
+        )
 
 
 def write(made: Plan) -> Path | None:

@@ -22,6 +22,18 @@ A message has up to three parts: what happened with the real values; what was or
 
 from __future__ import annotations
 
+import os
+
+
+def pasted(value: str | os.PathLike[str]) -> str:
+    """A name or path as it stands in an advised command, so that the command can be pasted into a shell."""
+    import re  # only for messages
+    import shlex
+
+    text = os.fspath(value)
+    # A revision such as HEAD~2 or main^ needs no quotes: no shell expands a tilde or caret inside a word.
+    return text if re.fullmatch(r"[\w@%+=:,./-][\w@%+=:,./~^-]*", text, re.ASCII) else shlex.quote(text)
+
 
 class Error(Exception):
     """The root of all memlake errors. `kind` is stable; doors translate it, never the text."""

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from memlake import config
 from memlake.datasets.datasets import Datasets
 from memlake.errors import NotFound
+from memlake.objects.forks import Mutex
 from memlake.repo import Repo, open_personal, open_repo
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from memlake.datasets.parts.record import Version
 
 _OPEN: dict[tuple[str, int], Repo] = {}
+_OPENING = Mutex()  # else threads that come at once would each open one
 
 
 def here() -> Datasets:
@@ -38,9 +40,10 @@ def here() -> Datasets:
 
 def _opened(folder: str, open_: Callable[[], Repo]) -> Datasets:
     key = (folder, os.getpid())
-    if key not in _OPEN:
-        _OPEN[key] = open_()
-    return _OPEN[key].datasets()
+    with _OPENING:
+        if key not in _OPEN:
+            _OPEN[key] = open_()
+        return _OPEN[key].datasets()
 
 
 def _personal() -> Datasets:

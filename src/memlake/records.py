@@ -15,6 +15,11 @@ Lane = Literal["work", "memory"]
 KINDS = ("file", "link", "dataset", "policy", "memory", "state", "step", "turn")
 
 
+def count(number: int, noun: str, many: str = "") -> str:
+    """`1 file`, `3 files`."""
+    return f"{number:,} {noun if number == 1 else many or noun + 's'}"
+
+
 def short(oid: str | None) -> str:
     """The first ten characters of an oid, as people see it."""
     return oid[:10] if oid else "-"
@@ -61,6 +66,7 @@ class Conflict(NamedTuple):
     """One path changed differently on both sides since `base`; `choice` is what was chosen, if anything.
 
     `choice` is "ours", "theirs", "both" (of a memory) or "file" (what `add` or `rm` staged for it, in `chosen`).
+    `written` is what was put into the working file: of two texts both, with markers. None where it stayed as it was.
     """
 
     path: str
@@ -69,6 +75,7 @@ class Conflict(NamedTuple):
     theirs: Entry | None
     choice: str | None = None
     chosen: Entry | None = None
+    written: Entry | None = None
 
     @property
     def status(self) -> str:

@@ -84,6 +84,27 @@ class GcReport(NamedTuple):
     files: int
     bytes: int
     freed: Mapping[str, int] = MappingProxyType({})
+    names: tuple[str, ...] = ()  # of the files
+    deltas: int = 0  # older versions now stored as what differs from a newer one
+
+
+class Unnamed(NamedTuple):
+    """An object that no commit names any more; `media` is guessed from its first bytes, "" when it cannot be read."""
+
+    oid: str
+    size: int
+    media: str
+
+
+class Rescued(NamedTuple):
+    """What was made again from packs; `unnamed` objects have no commit any more, `lost` says what could not be."""
+
+    packs: int
+    objects: int
+    commits: int
+    refs: int
+    unnamed: tuple[Unnamed, ...]
+    lost: tuple[str, ...]
 
 
 class PurgeReport(NamedTuple):

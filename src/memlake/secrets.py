@@ -52,6 +52,7 @@ _ABOUT = re.compile(
     r"(?:hash|digest|id|name|path|file|url|uri|count|policy|type|length|hint|label|field|ref|provider|version)s?$"
 )
 _MIXED = re.compile(r"[A-Za-z][^\d]*\d|\d[^A-Za-z]*[A-Za-z]|(?=.*[A-Za-z]).*[!@#$%^&*+=?~|]")
+_PHRASE = re.compile(r"[A-Za-z]{5,}(?:[-_.][A-Za-z]{5,}){2,}")  # three words and more, none short: `end-to-end` is none
 _SEVERAL = re.compile(r"\D*+\d\D*+\d")
 _ISSUED = re.compile(
     r"4\d{15}|5[1-5]\d{14}|2(?:22[1-9]|2[3-9]\d|[3-6]\d\d|7[01]\d|720)\d{12}|3[47]\d{13}|6(?:011|4[4-9]\d|5\d\d)\d{12}"
@@ -70,8 +71,9 @@ def _bits(value: str) -> float:
 
 
 def _is_password(value: str, match: re.Match[str]) -> bool:
-    """A person's password: letters with digits, or with signs that words have not."""
-    return _MIXED.search(value) is not None and not _is_named(value, match) and _bits(value) >= 2.2
+    """A person's password: letters with digits, or with signs that words have not, or several words in one."""
+    looks = _MIXED.search(value) or _PHRASE.fullmatch(value)
+    return looks is not None and not _is_named(value, match) and _bits(value) >= 2.2
 
 
 def _is_random(value: str, match: re.Match[str]) -> bool:
@@ -90,6 +92,16 @@ def _is_named(value: str, match: re.Match[str]) -> bool:
 def _is_credential(value: str, _: re.Match[str]) -> bool:
     """The password of a URL: anything but a name for it."""
     return value.lower() not in ("password", "pass", "passwd", "pwd", "secret", "token") and not _REFERS.match(value)
+
+
+def _is_argument(value: str, match: re.Match[str]) -> bool:
+    """The password in a command: not its name, nor a number (`-P3306` is a port)."""
+    return not value.isdigit() and not _STANDS_FOR.search(value) and _is_credential(value, match)
+
+
+def _is_odd_argument(value: str, match: re.Match[str]) -> bool:
+    """The same where a word of a sentence may follow the option."""
+    return _MIXED.search(value) is not None and _is_argument(value, match)
 
 
 def _is_any(_: str, __: re.Match[str]) -> bool:
@@ -111,10 +123,12 @@ _B64 = "[A-Za-z0-9+/]"
 _URL64 = "[A-Za-z0-9_-]"
 _SET = (  # how a value is given: `= x`, `: x`, `is x`
     r"""(?P<tail>[a-z0-9_.-]{0,24}+)["'\])]{0,2}+"""
-    r"(?:\s{0,3}+(?:=>|:=|={1,3}+|:|：)\s{0,3}+|\s(?:is|was|are)(?::\s?|\s)|(?:是|为|為)[:：]?\s?)"  # noqa: RUF001
+    r"(?:\s{0,3}+(?:=>|:=|={1,3}+|:|：)\s{0,3}+|(?:是|为|為)[:：]?\s?"  # noqa: RUF001
+    r"|(?:\s(?:for|of|to|on)\s[^\n.;:,=]{1,40}?)?\s(?:is|was|are)(?::\s?|\s))"
     r"""(?:"(?P<double>[^"\n]{6,256}+)(?=")|'(?P<single>[^'\n]{6,256}+)(?=')"""
     r"""|(?P<bare>[^\s"'`,;<>\u0080-\U0010ffff]{6,256}+))"""
 )
+_LINE = r"[a-z]{0,9}+(?:[ \t][^\s|;]{1,80}+){0,20}?[ \t]"  # a command's words up to an option
 _BODY = "(?:[^-]|-(?!----))"
 _USER = r"[^\s/:@\"'<>]{0,128}+:"
 _KEYS = "|".join(f"(?<={w}.key)|(?<={w}key)" for w in ("api", "access", "secret", "encryption", "account", "auth"))
@@ -142,7 +156,7 @@ RULES = (
     Rule("service key", ("sk-live-", "sk-test-"), f"{_URL64}{{16,255}}+"),
     Rule("openai key", ("sk-",), "[A-Za-z0-9]{20,64}+"),
     Rule("model provider key", ("gsk_", "xai-", "pplx-", "r8_"), "[A-Za-z0-9]{37,90}+"),
-    Rule("hugging face token", ("hf_",), "[A-Za-z]{34}"),
+    Rule("hugging face token", ("hf_",), "[A-Za-z0-9]{34}"),
     Rule("npm token", ("npm_",), "[A-Za-z0-9]{36}"),
     Rule("pypi token", ("pypi-AgE",), f"{_URL64}{{50,255}}+"),
     Rule("docker token", ("dckr_pat_", "dckr_oat_"), f"{_URL64}{{27,40}}+"),
@@ -169,6 +183,12 @@ RULES = (
     Rule("connection password", ("://",), r"(?<=sql://|res://|odb://|srv://|dis://|mqp://|ver://|cle://)"
          rf"{_USER}(?P<secret>[^\s@\"'<>]{{2,256}}+)@(?=[a-z0-9\[])", _is_credential),
     Rule("url password", ("://",), rf"{_USER}(?P<secret>[^\s/@\"'<>]{{2,256}}+)@(?=[a-z0-9\[])", _is_credential),
+    Rule("command password", ("curl",),
+         _LINE + r"""(?:-u|--user)[\s=]{1,2}["']?[^\s:"']{1,64}:(?P<secret>[^\s"']{3,128}+)""", _is_argument),
+    Rule("command password", ("mysql", "mariadb"),
+         _LINE + r"""-p(?P<secret>[^\s"'-][^\s"']{3,128}+)""", _is_argument),
+    Rule("command password", ("sshpass", "redis-cli", "docker login"),
+         _LINE + r"""(?:-p|-a|--password)[\s=]?["']?(?P<secret>[^\s"']{4,128}+)""", _is_odd_argument),
     Rule("password", ("pass",), "(?:word|wort|wd|phrase)" + _SET, _is_password),
     Rule("password", ("pwd", "密码", "密碼", "口令"), _SET, _is_password),
     Rule("api key", ("key",), f"(?:{_KEYS})" + _SET, _is_random),
@@ -192,8 +212,11 @@ def _pattern(rule: Rule, start: str) -> re.Pattern[str]:
 # -- finding and hiding -----------------------------------------------------------------------
 
 
-def find(text: str) -> tuple[Secret, ...]:
-    """The secrets of a text in order; what two rules see at one place is one secret, by the more exact rule."""
+def find(text: str, *, examples: bool = False) -> tuple[Secret, ...]:
+    """The secrets of a text in order; what two rules see at one place is one secret, by the more exact rule.
+
+    With `examples` also what looks like one that was made up (`AKIA...EXAMPLE`).
+    """
     long = " ".join(_LONG.findall(text))
     folded = text.replace("\u0130", "i").lower()  # the only letter whose small form has another length
     found: list[Secret] = []
@@ -201,12 +224,12 @@ def find(text: str) -> tuple[Secret, ...]:
         gate, within = (folded, folded) if rule.accepts else (long, text)
         for start in rule.starts:
             if start in gate:
-                found += _matches(rule, _pattern(rule, start).finditer(within), text)
+                found += _matches(rule, _pattern(rule, start).finditer(within), text, examples=examples)
     found += [Secret("payment card", *match.span()) for match in _CARD.finditer(text) if _is_card(match[0])]
     return tuple(_joined(sorted(found, key=lambda secret: (secret.start, -secret.end))))
 
 
-def _matches(rule: Rule, matches: Iterable[re.Match[str]], text: str) -> Iterator[Secret]:
+def _matches(rule: Rule, matches: Iterable[re.Match[str]], text: str, *, examples: bool = False) -> Iterator[Secret]:
     for match in matches:
         start, end = match.span(match.lastgroup or 0)
         value = text[start:end]
@@ -214,7 +237,7 @@ def _matches(rule: Rule, matches: Iterable[re.Match[str]], text: str) -> Iterato
             value = value.rstrip(".:)]}")
             if not rule.accepts(value, match):
                 continue
-        if not _is_stand_in(value):
+        if (examples and len(set(value)) > 4) or not _is_stand_in(value):
             yield Secret(rule.name, start, start + len(value))
 
 
@@ -242,5 +265,5 @@ def redact(text: str, found: Sequence[Secret]) -> str:
 
 
 def masked(text: str) -> str:
-    """The text without its secrets."""
-    return redact(text, find(text))
+    """The text without its secrets, for what nobody reads before it is kept: a mask too many costs little there."""
+    return redact(text, find(text, examples=True))

@@ -261,15 +261,51 @@ def test_a_conflict_is_told_in_full_and_waits(run: Run, fork: None, repo: Path) 
     assert ran.err == (
         'error: merge of "side" into "main" stopped: 1 path changed on both sides.\n'
         "  a\n"
-        "The merge is waiting; your files are unchanged. Choose with `memlake merge --ours PATH` or "
-        "`--theirs PATH`, then\n`memlake merge --continue`; or `memlake merge --abort`.\n"
+        "The merge is waiting; what merged cleanly is in your files already.\n"
+        "Edit the lines between the markers, then `memlake add a`. "
+        "To take one side whole: `memlake merge --ours a` or `--theirs a`.\n"
+        "Then `memlake merge --continue`; or `memlake merge --abort`.\n"
     )
-    assert (repo / "a").read_text() == "main\n"
+    assert (repo / "a").read_text() == "<<<<<<< main\nmain\n=======\nside\n>>>>>>> side\n"
     out = run("status").out
     assert "merge in progress with 1 conflict" in out and "both modified:   a" in out
     assert run("status", "--json").json["doing"] == "merge"
-    assert "1 more path merged cleanly; --continue takes" in run("status").out  # s
-    assert run("status", "--json").json["merged"] == 1
+    assert run("status", "-s").lines == ["UU a", "A  s"]
+    assert "still has a conflict marker in line 1" in run("add", "a", code=1).err
+    (repo / "a").write_text("both\n")
+    run("restore", "--merge", "a")
+    assert (repo / "a").read_text().startswith("<<<<<<< main\n")
+    run("restore", "--merge", "-s", "HEAD", "a", code=2)
+    run("restore", "--merge", "s", code=1)
+
+
+def test_a_pick_that_is_empty_after_the_choices_says_so_and_is_over(run: Run, fork: None, repo: Path) -> None:
+    head = run("log", "--oneline").lines[0]
+    for verb in ("cherry-pick", "revert"):
+        run(verb, "side" if verb == "cherry-pick" else "HEAD~1", code=1)
+        for path in [line[3:] for line in run("status", "-s").lines if line[0] in "ADM" and line[1] == " "]:
+            run("restore", "--staged", "--worktree", path) if verb == "revert" else run("rm", "-f", path)
+        run("merge", "--ours", "a")
+        ran = run(verb, "--continue", code=1)
+        assert "is empty: with what was chosen, nothing of it is left to commit. No commit was made" in ran.err
+        assert run("log", "--oneline").lines[0] == head and "nothing to commit" in run("status").out
+        run(verb, "--continue", code=128)
+    run("undo")
+    assert "every conflict has a choice" in run("status").out
+
+
+def test_markers_show_what_both_had_when_asked_or_set(run: Run, fork: None, repo: Path) -> None:
+    both = "<<<<<<< main\nmain\n||||||| base\none\ntwo\n=======\nside\n>>>>>>> side\n"
+    run("merge", "--conflict", "diff3", "side", code=1)
+    assert (repo / "a").read_text() == both
+    run("merge", "--abort")
+    run("config", "merge.conflict", "diff3")
+    run("merge", "side", code=1)
+    assert (repo / "a").read_text() == both
+    run("merge", "--abort")
+    run("cherry-pick", "--conflict", "merge", "side", code=1)
+    text = (repo / "a").read_text()
+    assert text.startswith("<<<<<<< main\nmain\n=======\nside\n>>>>>>> ") and "base" not in text
 
 
 def test_a_conflict_says_which_side_deleted_the_path_and_that_it_may_have_been_renamed(
@@ -281,15 +317,15 @@ def test_a_conflict_says_which_side_deleted_the_path_and_that_it_may_have_been_r
     run("switch", "main")
     keep("changed", a="here\n")
     ran = run("merge", "dev", code=1)
-    assert "  a (changed by us, deleted by them; they may have renamed it)\n" in ran.err
-    assert run("status", "-s").lines == ["UD a"]
+    assert "  a (changed by us, deleted by them; the file holds our side; they may have renamed it)\n" in ran.err
+    assert run("status", "-s").lines == ["UD a", "A  b"]
 
 
 def test_diff_shows_both_sides_of_what_is_in_conflict(run: Run, fork: None, repo: Path) -> None:
     run("merge", "side", code=1)
     assert run("diff").lines == [
-        "* Unmerged path a (both modified)", "--- ours/a", "+++ theirs/a", "@@ -1 +1,5 @@",
-        "+<<<<<<< ours", " main", "+=======", "+side", "+>>>>>>> theirs (side)",
+        "* Unmerged path a (both modified)", "--- ours/a", "+++ a", "@@ -1 +1,5 @@",
+        "+<<<<<<< main", " main", "+=======", "+side", "+>>>>>>> side",
     ]  # fmt: skip
     assert run("diff", "--name-status").lines == ["U\ta"] and run("diff", "--stat").lines == [" a | Unmerged"]
     assert run("diff", "--", "m").out == "" and run("diff", "--quiet", code=1).out == ""
@@ -629,3 +665,44 @@ def test_ctrl_c_in_a_switch_says_on_stderr_that_the_next_command_goes_on(
         patch.setattr("memlake.versions.checkout.finish", stop)
         assert "The next command goes on where this one stopped" in run("switch", "old", code=130).err
     assert run("status", "-s").err == "warning: finished the interrupted switch to old\n"
+
+
+def test_switch_goes_back_over_a_rename_of_the_branch_it_is_on(run: Run, story: dict[str, str]) -> None:
+    run("switch", "-c", "dev")
+    run("branch", "-m", "dev", "trial")
+    assert run("switch", "-").err == "Switched to branch 'main'\n"
+    assert run("switch", "-").err == "Switched to branch 'trial'\n"
+    run("switch", "trial")
+    assert run("switch", "-").err == "Already on 'trial'\n", "as git: a switch to the same branch is one"
+
+
+# -- facts of a merge
+
+
+def test_a_merge_commit_keeps_metrics_and_params_also_where_a_fast_forward_would_do(
+    run: Run, story: dict[str, str], keep: Keep
+) -> None:
+    run("switch", "-c", "dev")
+    keep("two", b="2\n")
+    run("switch", "main")
+    run("merge", "dev", "--metric", "acc=0.9", "--param", "lr=true")
+    made = run("log", "-1", "--json").json["commits"][0]
+    assert len(made["parents"]) == 2 and (made["metrics"], made["params"]) == ({"acc": 0.9}, {"lr": True})
+    assert "Params: lr=true" in run("log", "-1").lines
+    assert "not kept" in run("merge", "dev", "--metric", "acc=1").err
+    assert "--ff-only makes no commit" in run("merge", "--ff-only", "--metric", "a=1", "dev", code=2).err
+
+
+def test_facts_of_a_merge_wait_with_it_and_are_joined_when_it_ends(
+    run: Run, story: dict[str, str], keep: Keep, write: Write
+) -> None:
+    run("switch", "-c", "dev")
+    keep("theirs", a="theirs\n")
+    run("switch", "main")
+    keep("ours", a="ours\n")
+    run("merge", "dev", "--metric", "acc=1", "--metric", "loss=2", code=1)
+    run("merge", "--theirs", "a")
+    run("merge", "--continue", "--metric", "loss=3", "--param", "lr=1")
+    made = run("log", "-1", "--json").json["commits"][0]
+    assert (made["metrics"], made["params"]) == ({"acc": 1, "loss": 3}, {"lr": 1})
+    assert run("fsck").code == 0

@@ -144,8 +144,9 @@ def test_the_stat_has_a_bar_a_path_and_totals() -> None:
 
 
 def test_a_long_bar_is_scaled_to_the_width() -> None:
-    line = next(iter(stat(view(), rows([added("files/a", b"x\n" * 5000)]))))
+    line, totals = stat(view(), rows([added("files/a", b"x\n" * 5000)]))
     assert len(line) <= 80 and line.startswith(" a | 5000 ++")
+    assert totals == " 1 file changed, 5000 insertions(+)", "as git: no comma in a number"
 
 
 def test_the_summary_counts_by_what_happened() -> None:

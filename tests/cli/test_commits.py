@@ -249,7 +249,7 @@ def test_the_json_log_is_one_document_with_whole_ids(run: Run, story: dict[str, 
 
 
 def test_log_before_the_first_commit_is_fatal(run: Run, repo: Path) -> None:
-    assert run("log", code=128).err == "fatal: your current branch 'main' has no commits yet.\n"
+    assert run("log", code=128).err.startswith("fatal: your current branch 'main' has no commits yet.\nhint: ")
 
 
 def test_an_unknown_revision_gets_a_suggestion(run: Run, story: dict[str, str]) -> None:

@@ -211,7 +211,9 @@ def test_help_imports_no_verb_and_nothing_heavy(process: Process) -> None:
         "memlake.cli.words",
         "memlake.config",
         "memlake.errors",
+        "memlake.inside",
         "memlake.records",
+        "memlake.trust",
     }
 
 
@@ -469,3 +471,37 @@ def test_a_rev_of_a_branch_without_commits_is_not_taken_for_a_path(run: Run, rep
 def test_a_group_alone_lists_its_verbs_as_memlake_alone_does(run: Run, group: str) -> None:
     done = run(group, code=1)
     assert done.err.startswith(f"Usage: memlake {group}") and "error" not in done.err and "hint" not in done.err
+
+
+def test_an_error_shows_no_secret_that_was_typed(run: Run, repo: Path) -> None:
+    said = run("switch", "postgresql://app:S3cr3tPass@db.internal/prod", code=128).err
+    assert "S3cr3tPass" not in said and "postgresql://app:[redacted: connection password]@db.internal" in said
+
+
+@pytest.mark.parametrize("verb", ["clone", "push", "pull", "fetch", "remote"])
+def test_a_verb_of_sharing_says_what_can_be_done_today(run: Run, verb: str) -> None:
+    ran = run(verb, "there", code=1)
+    assert "memlake backup" in ran.err and "copy its folder" in ran.err and "Did you mean" not in ran.err
+
+
+def test_a_backup_becomes_a_repo_with_files_by_the_line_that_is_advised(
+    run: Run, story: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("backup", "repo.tar")
+    there = tmp_path / "there"
+    there.mkdir()
+    subprocess.run(["tar", "-xf", "../repo.tar"], cwd=there, check=True)
+    monkeypatch.chdir(there)
+    run("restore", ".")
+    assert run("status", "-s").lines == [] and (there / "a").exists()
+
+
+JSON_PATHS = ("status", "ls", "diff HEAD~1", "log -1 --name-status", "show", "cat a", "blame a", "du")
+
+
+@pytest.mark.parametrize("line", JSON_PATHS)
+def test_json_names_a_file_by_its_path_in_the_tree(run: Run, story: dict[str, str], write: Write, line: str) -> None:
+    write("fresh", "1\n")
+    told = run(*line.split(), "--json").out
+    assert f'"files/{"fresh" if line == "status" else "a"}"' in told and '"a"' not in told and '"fresh"' not in told
+    assert run("cat", "files/a").out == run("cat", "a").out, "and it can be typed so"

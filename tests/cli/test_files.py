@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 from tests.cli.conftest import Run, Write
+
+Keep = Callable[..., str]
 
 
 def test_init_makes_a_repo_and_is_harmless_when_repeated(run: Run, tmp_path: Path) -> None:
@@ -214,3 +218,84 @@ def test_rm_cached_takes_whole_folders(run: Run, story: dict[str, str], repo: Pa
 def test_mv_into_a_folder_that_is_not_there_is_refused(run: Run, story: dict[str, str], repo: Path) -> None:
     ran = run("mv", "a", "nowhere/", code=128)
     assert ran.err.startswith("fatal: 'nowhere/' is no folder here.") and (repo / "a").exists()
+
+
+# -- links out of the repo
+
+
+def test_a_link_out_of_the_repo_is_named_and_left_out_and_the_rest_is_added(
+    run: Run, repo: Path, write: Write, tmp_path: Path
+) -> None:
+    write("a", "1\n")
+    (tmp_path / "data").symlink_to("/tmp")
+    ran = run("add", ".")
+    assert "left out" in ran.err and "'data': the link points outside of the repo (to '/tmp')" in ran.err
+    assert run("status", "-s").lines == ["A  a", "?? data"]
+    assert "is refused" in run("add", "data", code=128).err, "one that was named"
+
+
+def test_a_link_out_of_the_repo_in_the_place_of_tracked_files_is_refused(
+    run: Run, repo: Path, write: Write, tmp_path: Path
+) -> None:
+    for name in ("file", "folder/a"):
+        write(name, "1\n")
+    run("add", ".")
+    run("commit", "-m", "one")
+    (tmp_path / "folder" / "a").unlink()
+    (tmp_path / "folder").rmdir()
+    (tmp_path / "folder").symlink_to("/tmp")
+    assert "'folder' is refused" in run("add", ".", code=128).err
+    (tmp_path / "folder").unlink()
+    (tmp_path / "file").unlink()
+    (tmp_path / "file").symlink_to("/tmp")
+    assert "'file' is refused" in run("add", ".", code=128).err
+    assert run("diff", "--cached", "--name-only").lines == [], "no removal was staged"
+
+
+def test_a_stash_leaves_a_link_out_of_the_repo_where_it_is(
+    run: Run, story: dict[str, str], write: Write, tmp_path: Path
+) -> None:
+    write("new", "1\n")
+    (tmp_path / "out").symlink_to("/tmp")
+    assert "left out" in run("stash", "-u").err
+    assert run("status", "-s").lines == ["?? out"] and (tmp_path / "out").is_symlink()
+
+
+def test_a_name_that_is_not_text_is_shown_alike_by_add_and_status(run: Run, repo: Path, tmp_path: Path) -> None:
+    with open(os.fsencode(tmp_path) + b"/bad\xff", "w", encoding="utf-8"):
+        pass
+    assert '"bad\\377"' in run("status").out
+    assert 'path "bad\\377" is refused' in run("add", ".", code=128).err
+
+
+# -- restore from a commit that does not have the file
+
+
+def test_restore_from_a_commit_removes_tracked_files_it_does_not_have(
+    run: Run, story: dict[str, str], repo: Path, write: Write
+) -> None:
+    write("new", "1\n")
+    write("loose", "2\n")
+    run("add", "new")
+    run("restore", "--source", "HEAD", "--staged", "--worktree", "new")
+    assert run("status", "-s").lines == ["?? loose"] and not (repo / "new").exists()
+    run("undo")
+    assert run("status", "-s").lines == ["A  new", "?? loose"] and (repo / "new").read_text() == "1\n"
+    run("restore", "--source", "HEAD", ".")
+    assert run("status", "-s").lines == ["AD new", "?? loose"], "the stage keeps it, and nothing untracked is removed"
+
+
+def test_checkout_from_a_commit_leaves_files_it_does_not_have(
+    run: Run, story: dict[str, str], repo: Path, write: Write
+) -> None:
+    write("new", "1\n")
+    run("add", "new")
+    assert "'new' is not in HEAD" in run("checkout", "HEAD", "--", "new", code=1).err
+    run("checkout", "HEAD", "--", ".")
+    assert run("status", "-s").lines == ["A  new"] and (repo / "new").exists()
+
+
+def test_the_long_list_keeps_its_columns_under_long_media_types(run: Run, repo: Path, keep: Keep) -> None:
+    keep("one", **{"a.pptx": "", "b.txt": "x\n", "c.docx": ""})
+    lines = run("ls", "-l").lines
+    assert len({line.rindex(" ") for line in lines}) == 1 and max(map(len, lines)) > 80

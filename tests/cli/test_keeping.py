@@ -76,7 +76,7 @@ def test_fsck_says_what_it_did_not_read(run: Run, repo: Path) -> None:
     part.chmod(0o644)
     part.write_bytes(part.read_bytes()[:-20] + bytes(20))
     quick = run("fsck")
-    assert "no problem" in quick.out and "memlake fsck --full reads their bytes" in quick.lines[-1]
+    assert "no problem" in quick.out and "to read their bytes too: memlake fsck --full" in quick.lines[-1]
     full = run("fsck", "--full", code=1).out
     assert "damaged" in full and "--full" not in full
 
@@ -320,3 +320,26 @@ def test_the_settings_of_the_repo_can_be_named(run: Run, repo: Path) -> None:
     run("config", "--local", "user.name", "Ada")
     assert "user.name=Ada  (repo)" in run("config", "--list").lines
     run("config", "--local", "--user", "user.name", code=2)
+
+
+def test_rescue_lists_what_no_commit_names_and_cat_gets_it_out(
+    run: Run, story: dict[str, str], repo: Path, write: Write, tmp_path: Path
+) -> None:
+    run("gc", "--prune")
+    text = "".join(f"line {number} of a text\n" for number in range(2000))
+    write("later", text)
+    run("add", "later")
+    into = tmp_path / "made again"
+    listed = run("rescue", str(repo / ".memlake"), "--into", str(into), "--json").json["report"]["unnamed"]
+    assert [(one["size"], one["media"]) for one in listed] == [(len(text), "text/plain")]
+    (oid,) = (one["oid"] for one in listed)
+    into = tmp_path / "and again"
+    lines = run("rescue", str(repo / ".memlake"), "--into", str(into)).lines
+    at = lines.index("1 object came after the last gc, so no commit names it any more:")
+    assert lines[at + 1].split() == [oid, "38.0", "KiB", "text/plain"]
+    assert lines[at + 2] == f"Get one out, before gc removes it, with: memlake -C '{into}' cat {oid} > FILE"
+    assert run("-C", str(into), "cat", oid).out == text
+    write(oid, "a file of that name comes first\n")
+    run("add", oid)
+    run("commit", "-m", "named like an id")
+    assert run("cat", oid).out == "a file of that name comes first\n"

@@ -149,3 +149,24 @@ def test_details_are_of_the_paths_asked_for(renamed: list[str], run: Run) -> Non
     assert run("log", "-1", "--name-only", "--format=%s").lines == ["four", "", "other", "z"]
     found = run("log", "-1", "--stat", "--json", "--", "z").json["commits"][0]["changes"]
     assert [change["path"] for change in found] == ["files/z"]
+
+
+def test_a_message_and_an_author_are_found_by_a_regular_expression(run: Run, repo: Path, keep: Keep) -> None:
+    keep("Tune lr=0.1\n\nbatch 32", a="1\n")
+    keep("tune lr[0]", a="2\n")
+
+    def found(*options: str) -> list[str]:
+        return run("log", "--format=%s", *options).lines
+
+    assert found("--grep", r"lr=0\.\d") == ["Tune lr=0.1"] and found("--grep", "lr.0") == ["tune lr[0]", "Tune lr=0.1"]
+    assert found("--grep", "^batch") == ["Tune lr=0.1"], "by lines"
+    assert found("--grep", "Tune") == ["Tune lr=0.1"] and len(found("-i", "--grep", "TUNE")) == 2
+    assert found("-F", "--grep", "lr[0]") == ["tune lr[0]"] == found("-F", "-i", "--grep", "LR[0]")
+    assert len(found("--author", "^Ada <ada@")) == 2 and found("--author", "ada <") == []
+    assert len(found("-i", "--author", "ADA")) == 2 and found("-F", "--author", "A.a") == []
+
+
+def test_a_pattern_that_is_none_is_refused_with_what_to_do(run: Run, story: dict[str, str]) -> None:
+    ran = run("log", "--grep", "lr[", code=128)
+    assert "'lr[' is not a regular expression" in ran.err and "-F" in ran.err
+    run("log", "-F", "--grep", "lr[")

@@ -28,7 +28,7 @@ FILES = {
 
 
 @pytest.fixture(autouse=True)
-def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     home = tmp_path / "own-home"
     home.mkdir()
     monkeypatch.setenv("HOME", str(home))
@@ -51,11 +51,13 @@ def started(entry: dict[str, Any]) -> list[str]:
 
 
 @pytest.mark.parametrize("client", FILES)
-def test_each_client_gets_its_entry_with_the_interpreter_and_the_repo(run: Run, repo: Path, client: str) -> None:
+def test_each_client_gets_an_entry_that_names_nothing_of_this_machine(run: Run, repo: Path, client: str) -> None:
     done = run("mcp", "install", "--client", client)
     name, table = FILES[client]
     entry = read(repo / name)[table]["memlake"]
-    assert started(entry) == [sys.executable, "-m", "memlake.cli", "-C", str(repo), "mcp"]
+    place = ["-C", "${workspaceFolder}"] if client in ("cursor", "vscode") else []  # the others start it in the project
+    assert started(entry) == ["memlake", *place, "mcp"]
+    assert str(repo) not in (text := (repo / name).read_text()) and sys.prefix not in text
     assert done.lines[0] == f"Added memlake to {repo / name}" and done.lines[1].startswith("Next: ")
     assert entry.get("type") == {"claude": "stdio", "vscode": "stdio", "opencode": "local"}.get(client)
 
@@ -97,7 +99,7 @@ def test_an_older_entry_is_renewed_and_what_a_person_added_to_it_stays(run: Run,
     (repo / ".mcp.json").write_text(json.dumps({"mcpServers": {"memlake": entry}}))
     run("mcp", "install", "--client", "claude")
     found = read(repo / ".mcp.json")["mcpServers"]["memlake"]
-    assert found["command"] == sys.executable and found["env"] == {"MEMLAKE_DEBUG": "1"}
+    assert found["command"] == "memlake" and found["env"] == {"MEMLAKE_DEBUG": "1"}
     assert json.loads((repo / ".mcp.json.memlake-backup").read_text())["mcpServers"]["memlake"] == entry
 
 
@@ -122,23 +124,32 @@ def test_a_dry_run_prints_the_file_and_writes_none(run: Run, repo: Path) -> None
     assert not (repo / ".mcp.json").exists()
 
 
-def test_settings_of_the_user_name_no_repo_but_those_of_the_desktop_do(run: Run, repo: Path, own_home: Path) -> None:
+def test_setting_up_where_there_is_no_repo_says_where_memories_go(
+    run: Run, repo: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    outside = str(tmp_path_factory.mktemp("outside"))
+    for group in ("mcp", "hook"):
+        assert "your personal one" in run("-C", outside, group, "install", "--client", "claude").out
+        assert "personal" not in run("-C", str(repo), group, "install", "--client", "claude").out
+
+
+def test_settings_of_the_user_name_no_repo_but_those_of_the_desktop_do(run: Run, repo: Path, home: Path) -> None:
     run("mcp", "install", "--client", "claude", "--scope", "user")
-    entry = read(own_home / ".claude.json")["mcpServers"]["memlake"]
+    entry = read(home / ".claude.json")["mcpServers"]["memlake"]
     assert entry["args"] == ["-m", "memlake.cli", "mcp"] and not (repo / ".mcp.json").exists()
     out = run("mcp", "install", "--client", "desktop").out
     desktop = Path(out.splitlines()[0].removeprefix("Added memlake to "))
-    assert own_home in desktop.parents and read(desktop)["mcpServers"]["memlake"]["args"][2:4] == ["-C", str(repo)]
+    assert home in desktop.parents and read(desktop)["mcpServers"]["memlake"]["args"][2:4] == ["-C", str(repo)]
     assert "--scope user" in run("mcp", "install", "--client", "desktop", "--scope", "project", code=128).err
 
 
-def test_a_file_keeps_its_mode_and_a_link_stays_a_link(run: Run, repo: Path, own_home: Path) -> None:
-    (real := own_home / "dot-claude.json").write_text('{"key": "secret"}')
+def test_a_file_keeps_its_mode_and_a_link_stays_a_link(run: Run, repo: Path, home: Path) -> None:
+    (real := home / "dot-claude.json").write_text('{"key": "secret"}')
     real.chmod(0o600)
-    (own_home / ".claude.json").symlink_to(real)
+    (home / ".claude.json").symlink_to(real)
     run("mcp", "install", "--client", "claude", "--scope", "user")
-    assert (own_home / ".claude.json").is_symlink() and read(real)["key"] == "secret"
-    assert {stat.S_IMODE(file.stat().st_mode) for file in own_home.glob("dot-claude*")} == {0o600}
+    assert (home / ".claude.json").is_symlink() and read(real)["key"] == "secret"
+    assert {stat.S_IMODE(file.stat().st_mode) for file in home.glob("dot-claude*")} == {0o600}
 
 
 def test_uninstall_takes_out_its_own_entry_alone(run: Run, repo: Path) -> None:
@@ -182,6 +193,7 @@ def test_without_the_sdk_the_server_says_how_to_install_it(process: Process, rep
 def test_the_installed_command_answers_initialize_with_nothing_but_protocol(run: Run, repo: Path) -> None:
     pytest.importorskip("mcp.server.lowlevel")
     run("mcp", "install", "--client", "claude")
+    repo = repo.rename(repo.with_name("renamed"))  # or cloned by a colleague
     command = started(read(repo / ".mcp.json")["mcpServers"]["memlake"])
     hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
     lines = [
@@ -189,7 +201,8 @@ def test_the_installed_command_answers_initialize_with_nothing_but_protocol(run:
         {"jsonrpc": "2.0", "method": "notifications/initialized"},
         {"jsonrpc": "2.0", "id": 2, "method": "tools/list"},
     ]
-    server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=_env())
+    env = {**_env(), "PATH": os.pathsep.join((os.path.dirname(sys.executable), os.environ["PATH"]))}
+    server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env, cwd=repo)
     assert server.stdin and server.stdout
     answers = []
     for line in lines:
@@ -199,7 +212,7 @@ def test_the_installed_command_answers_initialize_with_nothing_but_protocol(run:
             answers.append(json.loads(server.stdout.readline()))
     rest = server.communicate(timeout=30)[0]
     assert [answer["id"] for answer in answers] == [1, 2] and rest == ""
-    assert answers[0]["result"]["serverInfo"]["name"] == "memlake" and len(answers[1]["result"]["tools"]) == 10
+    assert answers[0]["result"]["serverInfo"]["name"] == "memlake" and len(answers[1]["result"]["tools"]) == 11
 
 
 # -- the block of hooks
@@ -213,9 +226,7 @@ def test_the_hooks_are_added_once_beside_those_of_others(run: Run, repo: Path) -
     found = read(path)
     assert found["model"] == "x" and found["hooks"]["Stop"][0] == theirs and len(found["hooks"]["Stop"]) == 2
     assert set(found["hooks"]) == {"SessionStart", "UserPromptSubmit", "PreCompact", "Stop", "SessionEnd"}
-    assert (
-        found["hooks"]["Stop"][1]["hooks"][0]["command"] == f"{sys.executable} -m memlake.cli hook stop --client claude"
-    )
+    assert found["hooks"]["Stop"][1]["hooks"][0]["command"] == "memlake hook stop --client claude"
     found["hooks"]["Stop"].append({**theirs, "matcher": "Edit"})
     path.write_text(json.dumps(found))
     assert "already" in run("hook", "install", "--client", "claude").out
@@ -229,10 +240,19 @@ def test_hooks_of_an_older_interpreter_are_replaced(run: Run, repo: Path) -> Non
     (path := repo / ".claude/settings.json").write_text(json.dumps({"hooks": {"Stop": [{"hooks": [old, other]}]}}))
     run("hook", "install")
     groups = read(path)["hooks"]["Stop"]
-    assert groups[0] == {"hooks": [other]} and len(groups) == 2 and sys.executable in groups[1]["hooks"][0]["command"]
+    assert groups[0] == {"hooks": [other]} and len(groups) == 2
+    assert groups[1]["hooks"][0]["command"] == "memlake hook stop --client claude"
     run("hook", "uninstall")
     assert read(path)["hooks"]["Stop"] == [{"hooks": [other]}]
     assert "does not have the hooks" in run("hook", "uninstall", code=1).err
+
+
+def test_a_program_that_is_not_on_the_path_is_warned_of(run: Run, repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    for args in (("mcp", "install", "--client", "claude"), ("hook", "install")):
+        assert f'export PATH="{os.path.dirname(sys.executable)}:$PATH"' in run(*args).err
+        assert run(*args, "--scope", "user").err == ""
+    assert "-m memlake.cli hook stop" in (Path.home() / ".claude/settings.json").read_text()
 
 
 def test_codex_has_a_file_of_hooks_of_its_own(run: Run, repo: Path) -> None:

@@ -31,7 +31,8 @@ def test_a_merge_that_stops_shows_both_texts_and_what_to_do(run: Run, split: str
     done = run("merge", "draft", code=1)
     assert "1 memory changed on both sides" in done.err
     assert f"memory {split}\n    ours:   User phone: 2222\n    theirs: User phone: 3333" in done.err
-    assert "memories/" not in done.err and "memlake memory resolve ID --keep ours|theirs|both" in done.err
+    assert f"memlake memory resolve {split} --keep ours` (or theirs, or both)" in done.err
+    assert "memories/" not in done.err
     assert f"both modified:   memory {split}" in run("status").out
     assert "theirs: User phone: 3333" in run("diff").out
 
@@ -40,7 +41,7 @@ def test_memory_conflicts_lists_what_a_merge_waits_for(run: Run, split: str) -> 
     run("merge", "draft", code=1)
     told = run("memory", "conflicts")
     assert f"{split}  (merge of draft)\n    theirs: User phone: 3333\n    ours:   User phone: 2222\n" in told.out
-    assert "--keep ours|theirs|both" in told.err
+    assert f"memlake memory resolve {split} --keep ours (or theirs, or both)\n" in told.err
     (one,) = run("memory", "conflicts", "--json").json["conflicts"]
     assert (one["new"]["content"], one["old"]["content"]) == ("User phone: 3333", "User phone: 2222")
     assert run("memory", "conflicts", "--agent", "other").out == ""
@@ -56,7 +57,10 @@ def test_memory_conflicts_lists_a_merge_and_agents_that_disagree_together(run: R
     assert f"{split}  (merge of draft)\n    theirs: User phone: 3333\n" in told.out
     named = "    Agent 'cursor' keeps what speaks against it.\n    new: User lives in Lisbon\n"
     assert f"{other}  (agent-conflict)\n{named}" in told.out
-    assert "--keep new|old|both or --keep ours|theirs|both" in told.err
+    assert told.err == (
+        f"Settle it with: memlake memory resolve {other} --keep new (or old, or both)\n"
+        f"Settle it with: memlake memory resolve {split} --keep ours (or theirs, or both)\n"
+    )
     assert run("memory", "resolve", other, "--keep", "new").out.startswith("Kept new")
     assert [one["rule"] for one in run("memory", "conflicts", "--json").json["conflicts"]] == ["merge of draft"]
 

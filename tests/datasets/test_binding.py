@@ -79,6 +79,10 @@ def test_the_type_of(expression: Expression, expected: pa.DataType) -> None:
         (func.sum("i32") + C("i32"), "must appear in the GROUP BY clause"),
         (func.lower("breed", "i32"), "'lower(VARCHAR, INTEGER)'"),
         (C("file") > C("boxes"), "cannot be computed"),
+        (C("i32") & 2, "& joins conditions, and i32 is int32"),
+        (func.length("breed") | (C("i32") > 1), "| joins conditions, and length(breed) is int64"),
+        ((C("i32") > 1) & lit(2), "& joins conditions, and 2 is int"),
+        (~C("breed"), "~ joins conditions, and breed is string"),
     ],
     ids=str,
 )
@@ -129,7 +133,7 @@ def test_a_question_is_asked_once_and_another_value_is_another_question(monkeypa
     asked: list[str] = []
     answer = binding._answer
     monkeypatch.setattr(binding, "_answers", {})
-    monkeypatch.setattr(binding, "_answer", lambda sql, into: (asked.append(sql), answer(sql, into))[1])
+    monkeypatch.setattr(binding, "_answer", lambda sql: (asked.append(sql), answer(sql))[1])
     schema = pa.schema([("x", pa.int32())])
     for _ in range(3):
         assert check(C("x") + lit(1), schema) == pa.int32()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import memlake as ml
@@ -40,6 +42,42 @@ def ds(tmp_path: Path) -> Iterator[Datasets]:
 @pytest.fixture
 def rows(ds: Datasets) -> Chain:
     return ds.read_values(x=[3, 1, 2, None], s=["a", "b", None, "d"], l=[[1, 2], [], None, [3]])
+
+
+# -- what is read and written ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv", "json", "jsonl"])
+def test_files_are_written_and_read_by_path_url_choice_and_range(ds: Datasets, tmp_path: Path, kind: str) -> None:
+    folder = tmp_path / "a folder"
+    folder.mkdir()
+    for number in (1, 2, 3):
+        getattr(ds.read_values(x=[number]), f"to_{kind}")(f"{folder.as_uri()}/t{number}.{kind}")
+    read = getattr(ds, f"read_{kind}")
+    for pattern, expected in (("{1,3}", [1, 3]), ("{1..2}", [1, 2]), ("[23]", [2, 3]), ("*", [1, 2, 3])):
+        assert sorted(read(f"{folder}/t{pattern}.{kind}").to_values("x")) == expected
+        assert sorted(read(f"{folder.as_uri()}/t{pattern}.{kind}").to_values("x")) == expected
+    (folder / f"t1.{kind}").rename(folder / f"t[1].{kind}")
+    assert read(folder / f"t[1].{kind}").to_values("x") == [1]
+    with pytest.raises(ml.NotFound, match="no such file"):
+        read(f"{folder}/t{{7..9}}.{kind}")
+
+
+def test_a_pattern_that_matches_no_file_is_said(ds: Datasets, tmp_path: Path) -> None:
+    (tmp_path / "f1.txt").write_text("x")
+    assert ds.read_storage(f"{tmp_path}/f{{1..3}}.txt").count() == 1
+    with pytest.warns(UserWarning, match=r"the pattern .*/f\{4\.\.6\}\.txt matches no file"):
+        assert ds.read_storage([f"{tmp_path}/f{{4..6}}.txt", f"{tmp_path}/f1.txt"]).count() == 1
+
+
+@pytest.mark.parametrize("partitioned", [False, True])
+def test_parquet_is_compressed_as_asked_and_else_by_zstd(ds: Datasets, tmp_path: Path, *, partitioned: bool) -> None:
+    rows = ds.read_values(x=[1, 2], k=["a", "a"])
+    for options, expected in (({"compression": "gzip"}, "GZIP"), ({}, "ZSTD")):
+        target = tmp_path / expected
+        rows.to_parquet(target, **({"partition_cols": ["k"]} if partitioned else {}), **options)
+        (file,) = target.rglob("*.parquet") if partitioned else [target]
+        assert pq.ParquetFile(file).metadata.row_group(0).column(0).compression == expected
 
 
 # -- rows ------------------------------------------------------------------------------------------
@@ -271,6 +309,29 @@ WRONG: dict[str, tuple[Callable[[Chain, Datasets], Any], str]] = {
     "union of other types": (lambda _, d: d.read_values(a=[1]).union(d.read_values(a=["x"])), "int on one side"),
     "subtract without a shared column": (lambda c, d: c.subtract(d.read_values(z=[1])), "0 columns"),
     "diff on an unknown column": (lambda c, _: c.diff(c, on="z"), "no column 'z'"),
+    "merge on a number": (lambda c, _: c.merge(c, on=33), "merge takes columns, not 33"),
+    "merge on a list of numbers": (lambda c, _: c.merge(c, on=[33]), "merge takes columns, not 33"),
+    "subtract on a number": (lambda c, _: c.subtract(c, on=33), "subtract takes columns, not 33"),
+    "diff on nothing": (lambda c, _: c.diff(c, on=None), "diff takes columns, not None"),
+    "diff of an unknown column": (lambda c, _: c.diff(c, on="x", compare="z"), "no column 'z'"),
+    "diff of what is computed": (lambda c, _: c.diff(c, on="x", compare=C("x") + 1), "compare takes columns"),
+    "diff twice": (lambda c, _: c.diff(c, on="x").diff(c, on="x"), "status_col='diff_2'"),
+    "group_by a number": (lambda c, _: c.group_by(partition_by=3, n=func.count()), "group_by takes columns, not 3"),
+    "agg by a number": (lambda c, _: c.agg(n=lambda x: [1], partition_by=3), "agg takes columns, not 3"),
+    "select_except what is computed": (lambda c, _: c.select_except(C("x") + 1), "select_except takes columns"),
+    "select_except a field": (
+        lambda _, d: d.read_values(m=[Inner(1, 2)], k=[1]).select_except("m.c"),
+        "select_except takes whole columns",
+    ),
+    "a method that is none": (lambda c, _: c.filter(C("x").is_(None)), "Write .is_null(), or == None."),
+    "a method misspelt": (lambda c, _: c.filter(C("s").starts_with("a")), "Did you mean .startswith()?"),
+    "map of a column": (lambda c, _: c.map(y=C("x")), "no function"),
+    "a database by its address": (lambda _, d: d.read_database("select 1", "sqlite:///x.db"), "Open it first"),
+    "into a database by its address": (lambda c, _: c.to_database("t", "sqlite:///x.db"), "Nothing was written"),
+    "a record that says a thing twice": (
+        lambda _, d: d.read_records([{"m": Inner(1, 2), "m__c": 3}], schema={"m": Inner}),
+        "record 0 has both 'm' and 'm__c'",
+    ),
     "unknown metric": (lambda c, _: c.similarity_search("l", [1.0], metric="cos"), "cosine"),
     "map without a function": (lambda c, _: c.map(), "needs a function"),
     "map of no function": (lambda c, _: c.map(y=3), "no function"),
@@ -318,6 +379,83 @@ def test_what_cannot_be_is_said_at_once_and_nothing_is_saved(name: str, rows: Ch
         do(rows, ds)
     assert told in str(caught.value)
     assert ds.all() == []
+
+
+# -- columns by name, by C and computed ------------------------------------------------------------
+
+WAYS: dict[str, Callable[[Chain, Any], Any]] = {
+    "select": lambda c, x: c.select(x).to_list(),
+    "select_except": lambda c, x: c.select_except(x).to_list(),
+    "distinct": lambda c, x: c.distinct(x).to_list(),
+    "order_by": lambda c, x: c.order_by(x).to_list(),
+    "explode": lambda c, x: c.mutate(x=func.array(1, 2)).explode(x).to_list(),
+    "group_by": lambda c, x: c.group_by(x, n=func.count()).order_by("x").to_list(),
+    "partition_by": lambda c, x: c.group_by(partition_by=x, n=func.count()).order_by("x").to_list(),
+    "partition_by of several": lambda c, x: c.group_by(partition_by=[x], n=func.count()).order_by("x").to_list(),
+    "agg": lambda c, x: c.agg(n=lambda x: [len(x)], partition_by=x, output=int).to_list(),
+    "agg of several": lambda c, x: c.agg(n=lambda x: [len(x)], partition_by=(x,), output=int).to_list(),
+    "params": lambda c, x: c.map(y=lambda v: v, params=x, output=int).to_list(),
+    "params of several": lambda c, x: c.map(y=lambda v, w: v, params=[x, "s"], output=int).to_list(),
+    "merge": lambda c, x: c.merge(c, on=x).to_list(),
+    "merge of several": lambda c, x: c.merge(c, on=(x, "s"), right_on=[x, C("s")]).to_list(),
+    "subtract": lambda c, x: c.subtract(c.limit(1), on=x).to_list(),
+    "diff": lambda c, x: c.diff(c.limit(1), on="s", compare=x, same=True).to_list(),
+    "diff on": lambda c, x: c.diff(c.limit(1), on=x, same=True).to_list(),
+    "to_list": lambda c, x: c.to_list(x, "s"),
+    "to_iter": lambda c, x: list(c.to_iter(x)),
+    "to_values": lambda c, x: c.to_values(x),
+    "sum": lambda c, x: c.sum(x),
+}
+
+
+@pytest.mark.parametrize("verb", WAYS)
+def test_a_column_is_named_by_text_or_by_C_in_every_verb(ds: Datasets, verb: str) -> None:
+    rows = ds.read_values(x=[2, 1, 1], s=["a", "b", "c"])
+    assert WAYS[verb](rows, C("x")) == WAYS[verb](rows, C.x) == WAYS[verb](rows, "x")
+
+
+def test_rows_meet_by_what_is_computed_of_their_columns(ds: Datasets) -> None:
+    left = ds.read_values(p=["a/1.jpg", "a/2.jpg"], n=[1, 2])
+    right = ds.read_values(stem=["1", "3"], label=["cat", "dog"])
+    stem = func.path.file_stem("p")
+    assert left.merge(right, on=stem, right_on="stem").to_records() == [
+        {"p": "a/1.jpg", "n": 1, "stem": "1", "label": "cat"},
+        {"p": "a/2.jpg", "n": 2, "stem": None, "label": None},
+    ]
+    assert right.merge(left, on="stem", right_on=stem, inner=True).columns == ["stem", "label", "p", "n"]
+    assert left.merge(left, on=[C("n") % 2, stem], full=True).columns == ["p", "n", "right_p", "right_n"]
+    assert left.subtract(right, on=stem, right_on="stem").to_records() == [{"p": "a/2.jpg", "n": 2}]
+    upper = ds.read_values(p=["A/1.JPG"], n=[1])
+    for compare, status in ((None, "M"), ("n", "S")):
+        found = left.diff(upper, on=C("p").lower(), compare=compare, same=True)
+        assert found.to_list() == [("a/1.jpg", 1, status), ("a/2.jpg", 2, "A")]
+    assert sorted(left.agg(t=lambda n: [sum(n)], partition_by=C("n") > 0, output=int).to_values("t")) == [3]
+    assert left.agg(t=lambda n: [sum(n)], partition_by=stem, output=int).to_values("t") == [1, 2]
+
+
+def test_a_field_inside_a_column_is_listed_as_its_value_by_text_and_by_C(ds: Datasets) -> None:
+    rows = ds.read_values(m=[Inner(1, 2)], k=[7])
+    assert rows.to_list("m.c") == rows.to_list(C("m.c")) == rows.to_list(C.m.c) == [(1,)]
+    assert rows.to_list(C("k") + 1, "k") == [(8, 7)]
+
+
+def test_records_fill_a_model_by_names_with_two_underscores(ds: Datasets) -> None:
+    told = [{"m__c": 1, "m__d": 2, "k__x": 3}, {"m__c": 4, "m__d": 5, "k__x": 6}]
+    rows = ds.read_records(told, schema={"m": Inner})
+    assert rows.to_records() == [{"m": Inner(1, 2), "k__x": 3}, {"m": Inner(4, 5), "k__x": 6}]
+    dotted = ds.read_records([{"n.a": 1, "n.b.c": 2, "n.b.d": 3}], schema={"n": Nested})
+    deep = ds.read_records([{"n__a": 1, "n__b__c": 2, "n__b__d": 3}], schema={"n": Nested})
+    assert dotted.to_list() == deep.to_list()
+    assert deep.to_values("n") == [Nested(1, Inner(2, 3))]
+
+
+def test_a_column_of_the_schema_that_no_record_has_is_said(ds: Datasets) -> None:
+    with pytest.warns(UserWarning, match="no record has a value for 'c', which the schema names"):
+        assert ds.read_records([{"a": 1}], schema={"c": int}).to_records() == [{"c": None, "a": 1}]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ds.read_records([], schema={"c": int})
+        ds.read_records([{"a": 1}, {"c": 2}], schema={"c": int})
 
 
 # -- rows that failed, and orders ------------------------------------------------------------------

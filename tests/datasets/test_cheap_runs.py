@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import memlake as ml
-from memlake.datasets.plans import engine as engines
+from memlake.datasets.expressions import connections
 from memlake.datasets.plans.calling import Calling
 from memlake.datasets.plans.items import Pace
 from memlake.datasets.plans.running import Work
@@ -119,9 +119,9 @@ def test_a_save_that_is_all_remembered_opens_no_connection(datasets: Any, monkey
 
     datasets.read_values(x=list(range(100))).save("numbers")
     save()
-    opened: list[Path] = []
-    real = engines.connect
-    monkeypatch.setattr(engines, "connect", lambda tmp: opened.append(tmp) or real(tmp))
+    opened: list[str] = []
+    real = connections.engine
+    monkeypatch.setattr(connections, "engine", lambda spill, *others: opened.append(spill) or real(spill, *others))
     assert save().reused
     assert opened == []
     datasets.read_dataset("numbers").filter(ml.C("x") > 50).count()

@@ -41,6 +41,7 @@ def read(ds: Datasets, text: str, name: str = "rows.csv", **how: Any) -> tuple[l
         ("a,b\n#1,2\n", ["a", "b"], [("#1", 2)]),
         ('a,b\n"x, ""y""\nz",2\n', ["a", "b"], [('x, "y"\nz', 2)]),
         ("\ufeffa,b\r\n1,2\r\n", ["a", "b"], [(1, 2)]),
+        ('"a\nx",b\r\n1,"2\n3"\r\n', ["a\nx", "b"], [(1, "2\n3")]),
     ],
 )
 def test_the_first_line_names_the_columns_that_every_line_has(
@@ -158,6 +159,13 @@ def test_a_file_that_changed_since_the_chain_was_built_is_named(ds: Datasets) ->
                 end()
             assert raised.value.__cause__ is not None
     assert ds.all() == []
+
+
+def test_a_file_in_another_encoding_is_refused_with_what_to_do(ds: Datasets) -> None:
+    Path("c.csv").write_bytes("a,b\né,2\n".encode("latin-1"))
+    with pytest.raises(InvalidInput, match="not utf-8 encoded") as raised:
+        ds.read_csv("c.csv").to_list()
+    assert raised.value.hint == "Write it anew as UTF-8, like: iconv -f LATIN1 -t UTF-8 FILE > NEW"
 
 
 def test_what_fails_over_files_as_they_were_is_told_as_it_is(ds: Datasets) -> None:

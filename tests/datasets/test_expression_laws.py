@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from memlake.datasets.expressions.binding import check, typed_sql
 from memlake.datasets.expressions.expressions import C, Expression, lit
 from memlake.datasets.expressions.functions import func
-from memlake.datasets.expressions.sql import Params
+from memlake.datasets.expressions.sql import compose
 
 Row = dict[str, Any]
 LETTERS = "abAB/.é'\"$1 %_*?"
@@ -236,10 +236,10 @@ def con() -> Iterator[duckdb.DuckDBPyConnection]:
     given=st.lists(rows, min_size=1, max_size=6),
 )
 def test_an_expression_gives_what_python_gives(con: duckdb.DuckDBPyConnection, pair: Pair, given: list[Row]) -> None:
-    into = Params()
-    sql, told = typed_sql(pair.expression, SCHEMA, into=into)
+    sql, told = typed_sql(pair.expression, SCHEMA)
+    asked = compose("SELECT {} AS it FROM s", sql).render()
     con.register("s", pa.Table.from_pylist(given, schema=SCHEMA))  # a table called as a column, to be confused with
-    found = con.sql(f"SELECT {sql} AS it FROM s", params=into.values).to_arrow_table().column(0)
+    found = con.sql(asked.text, params=asked.values).to_arrow_table().column(0)
     expected = [pair.meaning(row) for row in given]
     assert [nan_as_text(one) for one in found.to_pylist()] == [nan_as_text(one) for one in expected]
     assert found.type == told == check(pair.expression, SCHEMA)

@@ -17,7 +17,7 @@ import pytest
 
 from memlake.datasets.expressions.expressions import C, Expression, lit
 from memlake.datasets.expressions.functions import func
-from memlake.datasets.expressions.sql import Params
+from memlake.datasets.expressions.sql import compose, join, value
 from memlake.errors import InvalidInput
 
 DAY = datetime.date(2024, 2, 29)
@@ -38,11 +38,10 @@ ROWS = pa.table(
 
 def values(expression: Expression, rows: pa.Table = ROWS) -> list[Any]:
     """One value for each row, as DuckDB computes them; `file` is also the name of the table, to be confused with."""
-    into = Params()
-    sql = expression.sql(into)
+    asked = compose("SELECT {} AS it FROM file", expression.sql()).render()
     with duckdb.connect(config={"threads": 1}) as con:
         con.register("file", rows)
-        return con.sql(f"SELECT {sql} AS it FROM file", params=into.values).to_arrow_table().column(0).to_pylist()
+        return con.sql(asked.text, params=asked.values).to_arrow_table().column(0).to_pylist()
 
 
 @pytest.mark.parametrize(
@@ -172,15 +171,15 @@ def test_an_array_on_the_left_is_compared_as_one_value() -> None:
 
 
 def test_values_are_never_text_of_the_statement() -> None:
-    into = Params()
-    sql = ((C("t") == "secret") & C("t").in_(["secret", "other"])).sql(into)
-    assert "secret" not in sql
-    assert into.values == ["secret", "other"]
+    asked = ((C("t") == "secret") & C("t").in_(["secret", "other"])).sql().render()
+    assert "secret" not in asked.text
+    assert asked.values == ["secret", "other"]
 
 
 def test_a_value_used_twice_is_bound_once_but_one_and_true_are_two() -> None:
-    into = Params()
-    assert [into.add(one) for one in (1, True, 1.0, 1, None)] == ["$1", "$2", "$3", "$1", "NULL"]
+    asked = join(" ", map(value, (1, True, 1.0, 1, None))).render()
+    assert asked.text == "$1 $2 $3 $1 NULL"
+    assert asked.values == [1, True, 1.0]
 
 
 def test_a_value_changed_later_does_not_change_the_expression() -> None:
@@ -252,8 +251,8 @@ def test_a_label_names_the_result_and_changes_nothing_else() -> None:
 
 
 def test_order_says_where_the_absent_go() -> None:
-    assert C("i").desc().sql(Params()) == '"i" DESC NULLS LAST'
-    assert C("i").asc().sql(Params()) == '"i" ASC NULLS LAST'
+    assert C("i").desc().sql().render().text == '"i" DESC NULLS LAST'
+    assert C("i").asc().sql().render().text == '"i" ASC NULLS LAST'
 
 
 def test_keys_differ_when_anything_differs() -> None:

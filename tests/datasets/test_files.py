@@ -79,6 +79,17 @@ def test_bytes_and_text_are_read_where_they_lie(note: Path) -> None:
     file.ensure_cached()
 
 
+def test_an_open_text_file_gives_text(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("é\nb\n", encoding="utf-8")
+    file = at(tmp_path / "a.txt", TextFile)
+    with file.open() as stream:
+        assert list(stream) == ["é\n", "b\n"]
+    with file.open(encoding="latin-1") as stream:
+        assert stream.read(2) == "Ã©"
+    assert file.read_bytes() == file.as_file().open().read() == "é\nb\n".encode()
+    assert Path(file.save(tmp_path / "b.txt")).read_bytes() == file.read_bytes()
+
+
 def test_text_of_another_encoding_is_refused_with_its_place(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"ab\xff")
     with pytest.raises(InvalidInput, match=r"a\.txt is not utf-8 text: byte 0xff at 2"):

@@ -21,7 +21,7 @@ from memlake.datasets.expressions.functions import (
     as_vector_search,
     func,
 )
-from memlake.datasets.expressions.sql import Params
+from memlake.datasets.expressions.sql import compose
 from memlake.errors import InvalidInput
 
 PATHS = ["a/b.tar.gz", ".hidden", "x/.a.b", "a..b", "no", "dot.", "x.y/z", "/", "", "a/b/", "..."]
@@ -42,12 +42,12 @@ ROWS = pa.table(
 
 def values(expression: Expression, rows: pa.Table = ROWS) -> list[Any]:
     """As the binder says it is to be selected; its type must be the type that comes."""
-    into = Params()
-    sql, told = typed_sql(expression, rows.schema, into=into)
+    sql, told = typed_sql(expression, rows.schema)
+    asked = compose("SELECT {} AS it FROM rows", sql).render()
     with duckdb.connect(config={"threads": 1}) as con:
         con.execute("SET TimeZone = 'UTC'")
         con.register("rows", rows)
-        found = con.sql(f"SELECT {sql} AS it FROM rows", params=into.values).to_arrow_table().column(0)
+        found = con.sql(asked.text, params=asked.values).to_arrow_table().column(0)
     assert found.type == told
     return found.to_pylist()
 
@@ -238,7 +238,7 @@ def test_lit_and_column_settle_what_a_string_is() -> None:
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
-        (lambda: func.rank().sql(Params()), r"rank\(\) needs the rows"),
+        (lambda: func.rank().sql(), r"rank\(\) needs the rows"),
         (lambda: func.lower("t").over(func.window()), "has no window"),
         (lambda: func.sum("t").over("g"), "takes a window"),
         (lambda: func.lower("t", order_by="x"), "takes no order_by"),

@@ -19,7 +19,7 @@ C = ml.C
 def save(repo: Repo, branch: str, rows: list[int], name: str = "pets", **how: Any) -> str:
     version = repo.datasets(branch).read_values(x=rows).save(name, **how).version
     assert version is not None
-    return version.version
+    return version
 
 
 def edit(repo: Repo, branch: str, spec: str, **changes: Any) -> None:

@@ -60,7 +60,7 @@ def test_gc_of_a_repo_without_datasets_makes_no_datasets_db(repo: Repo) -> None:
 
 def test_fsck_names_the_version_of_a_damaged_part(repo: Repo) -> None:
     datasets = repo.datasets()
-    kept = datasets.read_values(x=[1, 2, 3]).save("whole").version
+    kept = datasets.read_values(x=[1, 2, 3]).save("whole").record
     datasets.read_values(x=[4, 5, 6]).save("pets")
     datasets.read_dataset("pets").mutate(y=memlake.C("x") * 2).save("more")
     assert kept is not None and repo.fsck(full=True).ok

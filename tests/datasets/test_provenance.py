@@ -336,7 +336,7 @@ def test_what_ran_and_why_is_told_and_recorded(repo: ml.Repo) -> None:
     (ran,) = made.ran
     assert (ran.name, ran.called, ran.recalled, ran.failed) == ("half", 3, 0, 1)
     assert ran.why == "nothing is remembered of it for these rows"
-    assert made.version is not None and made.version.provenance["ran"][0]["failed"] == 1
+    assert made.record is not None and made.record.provenance["ran"][0]["failed"] == 1
     good = repo.datasets().read_values(x=[1, 2]).map(y=half)
     good.save("g")
     (again,) = good.save("g").ran

@@ -19,10 +19,12 @@ import pyarrow as pa
 import pytest
 
 import memlake as ml
+from memlake.datasets import storages
 from memlake.datasets.chain import Chain
 from memlake.datasets.datasets import Datasets
 from memlake.datasets.parts import parts
 from memlake.datasets.plans.engine import Ran
+from memlake.datasets.recall import listings
 from tests.datasets.edits import CASES
 
 C = ml.C
@@ -492,3 +494,51 @@ def test_every_edit_of_the_table_reruns_or_is_recalled_as_it_says(ds: Datasets, 
         if reran != (case.reruns or failing) or (not reran and old != new):
             wrong.append(f"{case.name}: {'reran' if reran else 'recalled'}, from {old} to {called} {new}")
     assert "\n".join(wrong) == ""
+
+
+def test_a_storage_is_not_reached_at_an_address_that_a_stranger_left_in_the_repo(
+    ds: Datasets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "settings"))
+    monkeypatch.setattr(storages, "ACCESS", {})
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "1.txt").write_text("x")
+    ds.read_storage(str(tmp_path / "a"), client_config={"endpoint_url": "https://mine"}).count()
+    with ds.ground.recall._db.write():
+        ds.ground.recall._db.run("UPDATE listing SET access = replace(access, 'mine', 'stranger')")
+    storages.ACCESS.clear()
+    listings.reach(ds.ground)
+    assert storages.ACCESS == {}
+
+    with ds.ground.recall._db.write():
+        ds.ground.recall._db.run("UPDATE listing SET access = replace(access, 'stranger', 'mine')")
+    listings.reach(ds.ground)
+    assert [one.client_config for one in storages.ACCESS.values()] == [{"endpoint_url": "https://mine"}]
+
+
+def test_a_function_that_reads_nothing_is_called_for_each_new_row(ds: Datasets, tmp_path: Path) -> None:
+    """As one that tells the time: a file that was not there yet has no answer, whatever others have."""
+    folder = tmp_path / "grows"
+    folder.mkdir()
+
+    def told() -> dict[str, str]:
+        chain = ds.read_storage(folder).map(said=lambda: os.urandom(8).hex(), output=str)
+        return dict(chain.save("said").to_list("file.path", "said"))
+
+    seen: dict[str, str] = {}
+    for name in "abc":
+        (folder / name).write_text(name)
+        said = told()
+        assert said == told()
+        assert said.items() >= seen.items()
+        assert len(set(said.values())) == len(said) == len(seen) + 1
+        seen = said
+
+
+def test_a_function_that_reads_nothing_is_called_when_another_column_changes(ds: Datasets, tmp_path: Path) -> None:
+    def told(b: int) -> str:
+        (tmp_path / "rows.csv").write_text(f"a,b\n1,{b}\n")
+        chain = ds.read_csv(tmp_path / "rows.csv").map(said=lambda: os.urandom(8).hex(), output=str)
+        return str(chain.select("said").save("said").to_values("said")[0])
+
+    assert told(1) != told(2)

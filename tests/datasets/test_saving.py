@@ -38,7 +38,14 @@ def saved(ds: Datasets, number: int, **how: object) -> Chain:
 
 def told(chain: Chain) -> str:
     assert chain.version is not None
-    return chain.version.version
+    return chain.version
+
+
+def test_the_version_of_a_chain_is_what_read_dataset_takes(ds: Datasets) -> None:
+    first, second = saved(ds, 1), saved(ds, 2)
+    assert (first.name, first.version, second.version) == ("pets", "1.0.0", "1.0.1")
+    assert ds.read_dataset("pets", first.version).to_values("x") == [1]
+    assert ds.read_values(x=[1]).version is None
 
 
 # -- numbers ---------------------------------------------------------------------------------------
@@ -84,16 +91,16 @@ def test_a_bump_that_is_asked_for_is_made_of_the_same_rows_too(ds: Datasets) -> 
 def test_descriptions_attrs_and_tags_apply_without_a_new_version(ds: Datasets) -> None:
     saved(ds, 1, description="old", attrs=["a"], tags=["t"])
     again = saved(ds, 1, description="new", attrs=["b", "c"])
-    assert again.version is not None
+    assert again.record is not None
     assert again.reused
-    assert (again.version.description, again.version.attrs, again.version.tags) == ("new", ("b", "c"), ("t",))
-    assert saved(ds, 1, attrs=[]).version.attrs == ()  # type: ignore[union-attr]
+    assert (again.record.description, again.record.attrs, again.record.tags) == ("new", ("b", "c"), ("t",))
+    assert saved(ds, 1, attrs=[]).record.attrs == ()  # type: ignore[union-attr]
     assert len(ds.versions("pets")) == 1
 
 
 def test_attrs_go_on_to_the_next_version_unless_others_are_given(ds: Datasets) -> None:
     saved(ds, 1, attrs=["a"], description="first")
-    second, third = saved(ds, 2).version, saved(ds, 3, attrs=[]).version
+    second, third = saved(ds, 2).record, saved(ds, 3, attrs=[]).record
     assert second is not None
     assert third is not None
     assert (second.attrs, second.description, third.attrs) == (("a",), "", ())
@@ -249,9 +256,9 @@ def test_a_transaction_that_fails_leaves_no_version(ds: Datasets, repo: Repo) ->
 
 def test_derived_datasets_store_only_what_is_new(ds: Datasets) -> None:
     texts = [random.Random(i).randbytes(20).hex() for i in range(50_000)]
-    whole = ds.read_values(x=range(50_000), s=texts).save("whole").version
-    kept = ds.read_dataset("whole").filter(C("x") % 2 == 0).save("kept").version
-    more = ds.read_dataset("whole").map(y=lambda x: x + 1).save("more").version
+    whole = ds.read_values(x=range(50_000), s=texts).save("whole").record
+    kept = ds.read_dataset("whole").filter(C("x") % 2 == 0).save("kept").record
+    more = ds.read_dataset("whole").map(y=lambda x: x + 1).save("more").record
     assert whole is not None
     assert kept is not None
     assert more is not None
@@ -269,7 +276,7 @@ def test_equal_rows_in_other_fragments_are_no_new_version(repo: Repo) -> None:
     kept = ds.read_dataset("whole").filter(C("x") < 15_000).save("some")
     assert any(fragment.kept for fragment in ds.ground.frame(ds.ground.find("some")).fragments)
     copied = ds.read_arrow(kept.to_arrow()).save("some")
-    assert (copied.reused, copied.version.version if copied.version else None) == (True, "1.0.0")
+    assert (copied.reused, copied.version) == (True, "1.0.0")
     other = ds.read_arrow(kept.to_arrow().slice(1)).union(ds.read_arrow(first.to_arrow().slice(19_999))).save("some")
     assert other.reused is False
 

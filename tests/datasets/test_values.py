@@ -21,7 +21,6 @@ import pytest
 import memlake as ml
 from memlake.datasets import outputs
 from memlake.datasets.datasets import Datasets
-from memlake.datasets.expressions.sql import Params
 from memlake.errors import InvalidInput, RowFailed
 
 C, func = ml.C, ml.func
@@ -254,8 +253,8 @@ def test_untyped_columns_of_any_type_can_be_compared(ds: Datasets) -> None:
 def test_whole_numbers_and_constants_are_compared_without_a_look_at_nan(ds: Datasets) -> None:
     rows = ds.read_values(i=[1], x=[1.0])
     for condition in (C("i") > 0, C("x") < 0, C("x") == 0, C("x") != 0, C("x").between(0, 1)):
-        assert "isnan" not in rows.filter(condition).plan.condition.sql(Params())
-    assert "isnan" in rows.filter(C("x") > 0).plan.condition.sql(Params())
+        assert "isnan" not in rows.filter(condition).plan.condition.sql().render().text
+    assert "isnan" in rows.filter(C("x") > 0).plan.condition.sql().render().text
     assert rows.filter(C("x") > 0).explain().endswith("filter (x > 0)")
 
 
@@ -283,6 +282,41 @@ def test_times_with_and_without_a_zone_are_never_one_column(ds: Datasets) -> Non
         ds.read_values({"x": np.datetime64}, x=[AWARE])
     with pytest.raises(InvalidInput, match=r"timestamp\[us\] on one side and timestamp\[us, tz=UTC\]"):
         ds.read_values(x=[PLAIN]).union(ds.read_values(x=[AWARE]))
+
+
+def test_a_text_with_an_offset_is_cast_to_the_moment_it_names(ds: Datasets) -> None:
+    rows = ds.read_values(s=["2024-02-29T14:00:00+02:00", "2024-02-29T12:00:00Z", "2024-02-29 12:00", None])
+    for to, expected in (
+        (datetime, AWARE), ("datetime", AWARE), (pa.timestamp("us", "UTC"), AWARE),
+        ("TIMESTAMP", PLAIN), ("TIMESTAMP_S", PLAIN), (pa.timestamp("ms"), PLAIN),
+    ):  # fmt: skip
+        found = rows.mutate(t=C("s").cast(to)).to_values("t")
+        assert found == [expected] * 3 + [None]
+        assert [one.tzinfo for one in found[:3]] == [expected.tzinfo] * 3
+    later = C("s").cast(datetime) > datetime(2024, 2, 29, 13, tzinfo=UTC)
+    assert rows.filter(later).count() == 0
+    assert rows.filter(func.cast("s", datetime) == AWARE).count() == 3
+
+
+def test_a_moment_is_the_same_after_a_cast_to_text_and_back(ds: Datasets) -> None:
+    east = AWARE.astimezone(timezone(timedelta(hours=2)))
+    for given, expected in ((east, AWARE), (PLAIN, AWARE)):
+        rows = ds.read_values(t=[given]).mutate(s=C("t").cast(str), u=C("t").cast(datetime))
+        assert rows.to_values("u") == rows.mutate(v=C("s").cast(datetime)).to_values("v") == [expected]
+
+
+def test_times_without_a_zone_are_not_compared_with_a_text_that_has_an_offset(ds: Datasets) -> None:
+    rows, text = ds.read_values(t=[PLAIN]), "2024-02-29T13:00:00+02:00"
+    for condition in (C("t") > text, C("t").in_([text]), C("t").between("2024-01-01", text)):
+        with pytest.raises(
+            InvalidInput, match=r"'t' holds times without a zone .*\+02:00', which has an offset"
+        ) as told:
+            rows.filter(condition)
+        assert "C('t').cast(datetime)" in told.value.hint
+    assert rows.filter(C("t").cast(datetime) > text).count() == 1
+    assert rows.filter(C("t") > "2024-02-29T11:00").count() == 1
+    assert ds.read_values(t=[AWARE]).filter(C("t") > text).count() == 1
+    assert rows.filter(C("t") > datetime(2024, 2, 29, 13, tzinfo=timezone(timedelta(hours=2)))).count() == 1
 
 
 @pytest.mark.parametrize("columns", [{"s": ["", None, "a"]}, {"s": ["", None, "a"], "n": [1, None, 3]}])

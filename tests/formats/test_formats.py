@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 import struct
+import uuid
 from pathlib import Path
 
 import apsw
@@ -30,12 +32,59 @@ def _set_format(root: Path, value: object) -> None:
 
 def test_a_repo_of_a_newer_format_is_refused_and_left_alone(tmp_path: Path) -> None:
     ml.init(tmp_path / "repo").close()
-    _set_format(tmp_path / "repo", 2)
+    _set_format(tmp_path / "repo", 3)
     before = (tmp_path / "repo/.memlake/repo.db").read_bytes()
-    with pytest.raises(InvalidInput, match="format 2") as caught:
+    with pytest.raises(InvalidInput, match="format 3") as caught:
         ml.open(tmp_path / "repo")
     assert "pip install -U memlake" in caught.value.hint
     assert (tmp_path / "repo/.memlake/repo.db").read_bytes() == before
+
+
+def test_a_repo_of_format_1_is_refused_by_every_verb_and_left_alone(tmp_path: Path) -> None:
+    root = tmp_path / "repo"
+    ml.init(root).close()
+    _set_format(root, 1)
+    before = (root / ".memlake/repo.db").read_bytes()
+    for verb in (ml.open, ml.init):
+        with pytest.raises(InvalidInput, match=r"format 1.*older memlake") as caught:
+            verb(root)
+        assert "memlake memory export" in caught.value.hint
+        assert (root / ".memlake/repo.db").read_bytes() == before
+
+
+def test_an_id_is_given_by_init_and_stays_the_same_in_every_copy(tmp_path: Path) -> None:
+    with ml.init(tmp_path / "a") as repo, ml.init(tmp_path / "other") as other:
+        known = repo.id
+        assert uuid.UUID(known).version == 7
+        assert known != other.id
+    ml.init(tmp_path / "a").close()  # a second init changes nothing
+    shutil.copytree(tmp_path / "a", tmp_path / "b")
+    with ml.open(tmp_path / "a") as one, ml.open(tmp_path / "b") as two:
+        assert one.id == two.id == known
+
+
+def test_two_copies_made_before_the_first_memory_give_an_agent_one_path(tmp_path: Path) -> None:
+    ml.init(tmp_path / "a").close()
+    shutil.copytree(tmp_path / "a", tmp_path / "b")
+    paths = []
+    for name in "ab":
+        with ml.open(tmp_path / name) as repo:
+            repo.memories().set_state("bot", "goal", name)
+            paths.append([path for path, _ in repo.ls("HEAD", "state/")])
+    assert paths[0] == paths[1] != []
+
+
+@pytest.mark.parametrize("fact", ["id", "salt"])
+@pytest.mark.parametrize("value", [None, 7, "../../etc", b"short"])
+def test_a_damaged_id_or_salt_is_an_error_and_never_made_anew(tmp_path: Path, fact: str, value: object) -> None:
+    ml.init(tmp_path).close()
+    db = apsw.Connection(str(tmp_path / ".memlake/repo.db"))
+    db.execute("DELETE FROM meta WHERE key = ?", (fact,))
+    if value is not None:
+        db.execute("INSERT INTO meta VALUES(?, ?)", (fact, value))
+    db.close()
+    with ml.open(tmp_path) as repo, pytest.raises(Corrupt):
+        _ = repo.id if fact == "id" else repo.memories().set_state("bot", "goal", "x")
 
 
 @pytest.mark.parametrize("value", [None, "one", 0, -1])
@@ -82,9 +131,10 @@ def test_a_chunk_list_is_a_check_and_its_items() -> None:
 
 def test_a_pack_written_by_hand_from_its_description_is_read(tmp_path: Path) -> None:
     content = b"one record"
-    record = [hashlib.sha256(content).digest(), 2, 8, len(content), len(content)]
-    footer = msgpack.packb([b"nonce of 16 byte", [record]])
+    record = [hashlib.sha256(content).digest(), 2, 8, len(content), len(content), 1, None]
+    repo = uuid.UUID("0199c5b0-1111-7222-8333-444455556666")
+    footer = msgpack.packb([repo.bytes, b"nonce of 16 byte", [record]])
     name = hashlib.sha256(footer).hexdigest()
-    pack = b"MLPACK01" + content + footer + len(footer).to_bytes(8, "little") + b"MLPACKED"
+    pack = b"MLPACK02" + content + footer + len(footer).to_bytes(8, "little") + b"MLPACKED"
     (tmp_path / name).write_bytes(pack)
-    assert read_footer(Folder(tmp_path), name) == [tuple(record)]
+    assert read_footer(Folder(tmp_path), name) == (str(repo), (tuple(record),))

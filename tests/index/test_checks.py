@@ -137,26 +137,31 @@ def vector(seed: int) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
 def test_damaged_kept_vectors_are_begun_anew(tmp_path: Path, harm: str) -> None:
     file = tmp_path / "vectors.db"
     first = Embeddings(file)
-    first.keep("m", {f"text {n}": vector(n) for n in range(500)})
+    first.keep("m", {f"text {n}": vector(n) for n in range(500)}, {}, None)
     first.close()
     data = file.read_bytes()
     broken = {"garbage": b"nothing" * 3000, "cut": data[: len(data) // 2], "flipped": data[:4096] + b"\xff" * 4096}
     file.write_bytes(broken[harm])
     again = Embeddings(file)
-    again.keep("m", {"new": vector(7)})
+    again.keep("m", {"new": vector(7)}, {b"object": "new"}, None)
     assert np.allclose(again.find("m", ["new"])["new"], vector(7), atol=1e-3)
-    again.forget(["new"])
+    again.erase_objects([b"object"], b"purge")
     assert again.find("m", ["new", "text 3"]).keys() <= {"text 3"}
     again.close()
 
 
 def test_a_kept_vector_with_a_flipped_bit_is_not_known(tmp_path: Path) -> None:
-    kept = Embeddings(tmp_path / "vectors.db")
-    kept.keep("m", {"one": vector(1), "two": vector(2)})
-    half = kept._db.row("SELECT half FROM vector")[0]
-    kept._db.run("UPDATE vector SET half = ? WHERE half = ?", (bytes([half[0] ^ 1]) + half[1:], half))
-    assert len(kept.find("m", ["one", "two"])) == 1
+    file = tmp_path / "vectors.db"
+    kept = Embeddings(file)
+    kept.keep("m", {"one": vector(1), "two": vector(2)}, {}, None)
+    (half,) = kept._db.row("SELECT half FROM vector")
     kept.close()
+    data = file.read_bytes()
+    at = data.index(half)
+    file.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
+    again = Embeddings(file)
+    assert again.find("m", ["one", "two"]) == {}, "its page has a checksum; the file is begun anew"
+    again.close()
 
 
 # -- moments --------------------------------------------------------------------------------------

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+import threading
 from collections import Counter
 from pathlib import Path
 
@@ -88,15 +90,14 @@ def test_folding_changes_no_score_beyond_rounding(index: Index) -> None:
     assert before == pytest.approx(after, rel=0.02)
 
 
-def test_scores_are_those_of_bm25(index: Index) -> None:
+def test_scores_are_those_of_bm25_with_a_usual_length_for_the_mean(index: Index) -> None:
     counts = [Counter(terms.words(text)) for text in TEXTS]
-    mean = sum(sum(count.values()) for count in counts) / len(counts)
 
     def bm25(count: Counter[str]) -> float:
         total = 0.0
         for word in terms.query_words("cat garden"):
             having = sum(word in other for other in counts)
-            share = 1 - segments.B + segments.B * sum(count.values()) / mean
+            share = 1 - segments.B + segments.B * sum(count.values()) / segments.USUAL
             part = count[word] * segments.TOP / (count[word] + segments.K1 * share)
             total += math.log(1 + (len(counts) - having + 0.5) / (having + 0.5)) * part
         return total
@@ -161,6 +162,23 @@ def test_a_branch_is_the_trunk_at_its_fork_with_its_own_changes(index: Index) ->
     assert back.hidden == frozenset()
 
 
+def test_an_index_that_grew_answers_as_one_made_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scores, ties and neighbours must not depend on which rows a segment happens to hold."""
+    docs = [doc(n, f"amber n{n} " + "x " * (n % 9), session=f"s{n % 3}") for n in range(1, 301)]
+    monkeypatch.setattr(fold, "FRESH", 1 << 30)
+    grown, whole = Index(tmp_path / "grown"), Index(tmp_path / "whole")
+    for start in range(0, 300, 37):
+        put(grown, start + 1, *docs[start : start + 37])
+        folded(grown)
+    put(whole, 1, *docs)
+    for most in (1, 7, 100):
+        hits = [
+            [(one.key, one.scored) for one in index.search(Asked("amber n7 n37", most=most))]
+            for index in (grown, whole)
+        ]
+        assert hits[0] == hits[1]
+
+
 def test_neighbours_of_a_session_share_in_a_score(tmp_path: Path) -> None:
     index = Index(tmp_path / "index")
     said = ["did you find a place?", "the blue house by the lake", "unrelated words entirely"]
@@ -208,9 +226,8 @@ def test_erasing_leaves_no_word_of_a_row(index: Index, as_segment: bool) -> None
     put(index, 7, doc(7, "the password is xyzzyplugh"))
     if as_segment:
         folded(index)
-    row = index.db.row("SELECT id FROM row WHERE key = ?", (key(7),))
-    assert row is not None
-    index.erase([row[0]])
+    index.erase_objects([doc(7, "the password is xyzzyplugh").oid], b"purge")
+    assert index.purge_seen() == b"purge"
     assert found(index, "xyzzyplugh") == []
     assert set(found(index, "revenue")) == {3, 5}
     index.close()
@@ -220,7 +237,7 @@ def test_erasing_leaves_no_word_of_a_row(index: Index, as_segment: bool) -> None
 def test_a_block_without_some_rows_keeps_the_others() -> None:
     docs = [terms.pack(terms.count(text, ())) for text in TEXTS]
     columns = {name: np.arange(len(docs)) for name in segments.COLUMNS}
-    block = segments.build(1, docs, np.full(len(docs), 6), columns, 6.0)
+    block = segments.build(1, docs, np.full(len(docs), 6), columns)
     less = erase.without(block, [3, 6])
     assert less.find(terms.hash_of("soup"))[0].tolist() == []
     assert less.find(terms.hash_of("revenu"))[0].tolist() == [4]
@@ -237,3 +254,19 @@ def test_a_damaged_segment_is_noticed(index: Index, how: str) -> None:
     file.write_bytes({"cut": data[:-70], "flip": data, "empty": b""}[how])
     with pytest.raises(Corrupt):
         found(Index(index.folder), "cat")
+
+
+def test_a_transaction_is_ended_in_the_database_it_was_begun_in(tmp_path: Path) -> None:
+    """Another thread may go over to the index that a third process made, in the middle of it."""
+    index = Index(tmp_path / "index")
+    with index.db.write():
+        begun = index.db
+        (tmp_path / "index" / "CURRENT").write_bytes((tmp_path / "index" / "CURRENT").read_bytes())
+        os.utime(tmp_path / "index" / "CURRENT", (1, 1))
+        other = threading.Thread(target=index.refresh)
+        other.start()
+        other.join()
+        assert index.db is begun
+        rows.set_meta(index.db, trunk="main")
+    assert index.db is not begun and rows.meta(index.db, "trunk") == "main"
+    index.close()

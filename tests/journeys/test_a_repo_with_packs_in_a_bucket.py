@@ -46,7 +46,7 @@ def test_files_are_added_read_collected_and_purged_in_a_bucket(tmp_path: Path, b
     with ml.open(tmp_path) as repo:
         repo.add(tmp_path / "big.bin")
         first = repo.commit("first")
-        assert len(stored("packs/")) == 1
+        assert len(stored("packs/")) == 2  # a pack and the mark of its owner
         assert not list((tmp_path / ".memlake" / "packs").iterdir())
         assert not list((tmp_path / ".memlake" / "tmp").iterdir())
 

@@ -48,9 +48,11 @@ def test_the_inspector_lists_and_calls_the_tools(folder: Path) -> None:
     assert {"store_memory", "memory_add"} <= {tool["name"] for tool in tools}
     call = ("--method", "tools/call", "--tool-name")
     added = inspect(folder, *call, "memory_add", "--tool-arg", "content=User prefers tabs over spaces")
-    assert added["structuredContent"]["decision"] == "add"
+    assert json.loads(added["content"][0]["text"])["decision"] == "add"
     found = inspect(folder, *call, "memory_search", "--tool-arg", "search=tabs or spaces")
-    assert [hit["content"] for hit in found["structuredContent"]["results"]] == ["User prefers tabs over spaces"]
+    assert [hit["content"] for hit in json.loads(found["content"][0]["text"])["results"]] == [
+        "User prefers tabs over spaces"
+    ]
     wrong = inspect(folder, *call, "memory_delete", "--tool-arg", "id=x")
     assert wrong["isError"] is True
 

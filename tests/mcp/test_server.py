@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
@@ -17,7 +18,11 @@ from mcp.client.stdio import StdioServerParameters
 
 import memlake as ml
 from memlake.mcp import schemas
-from memlake.mcp.tools import TOOLS, listed
+from memlake.mcp import server as mcp_server
+from memlake.mcp.desk import Desk, Who
+from memlake.mcp.server import answer
+from memlake.mcp.tools import PROFILES, TOOLS, listed
+from memlake.memories.searching import Query
 
 SERVE = (
     "import sys\nfrom memlake.mcp.server import Desk, Who, run\nrun(Desk(sys.argv[1]), Who(sys.argv[2]), sys.argv[3])"
@@ -53,8 +58,8 @@ async def call(client: Client, tool: str, **given: Any) -> dict[str, Any]:
     answer = await client.call_tool(tool, given)
     text = answer.content[0].text  # type: ignore[union-attr]
     assert not answer.is_error, text
-    assert json.loads(text) == answer.structured_content  # old clients read the text
-    return answer.structured_content  # type: ignore[no-any-return]
+    assert answer.structured_content is None and len(answer.content) == 1  # nothing is sent twice
+    return json.loads(text)  # type: ignore[no-any-return]
 
 
 async def fails(client: Client, tool: str, **given: Any) -> str:
@@ -69,7 +74,7 @@ async def fails(client: Client, tool: str, **given: Any) -> str:
 def test_the_default_profile_offers_both_families_in_few_bytes(folder: Path) -> None:
     async def said(client: Client) -> None:
         tools = (await client.list_tools()).tools
-        assert {tool.name for tool in tools} == SEED_002 | SEED_003
+        assert {tool.name for tool in tools} == SEED_002 | SEED_003 | {"memory_restore"}
         shown = [tool.model_dump(by_alias=True, exclude_none=True, mode="json") for tool in tools]
         assert len(json.dumps(shown)) < 10_000
         for tool in tools:
@@ -77,18 +82,69 @@ def test_the_default_profile_offers_both_families_in_few_bytes(folder: Path) -> 
             assert hints is not None
             told = (hints.read_only_hint, hints.destructive_hint, hints.idempotent_hint, hints.open_world_hint)
             assert None not in told
-            assert tool.output_schema
 
     talk(folder, said, profile="default")
 
 
 def test_the_full_profile_adds_history_and_branches() -> None:
     assert set(listed("full")) - set(listed("default")) == {
-        "memory_history", "memory_diff", "memory_restore", "memory_log",
+        "memory_history", "memory_diff", "memory_purge", "memory_log",
         "branch_create", "branch_list", "branch_merge", "branch_discard",
     }  # fmt: skip
     with pytest.raises(ml.InvalidInput, match="profile"):
         listed("everything")
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_no_text_names_a_tool_that_is_not_listed(profile: str) -> None:
+    known, everything = listed(profile), {tool.name for tool in TOOLS}
+    shown = [mcp_server.described(tool) for tool in known.values()]
+    texts = [mcp_server.INSTRUCTIONS, *(tool.description or "" for tool in shown)]
+    texts += [str(field.get("description", "")) for tool in shown for field in tool.input_schema["properties"].values()]
+    texts += [mcp_server.for_agents(typed, known) for typed, _ in mcp_server._TOOL_FOR]
+    for text in texts:
+        assert everything & set(re.findall(r"\w+", text)) <= known.keys(), text
+
+
+def test_only_the_full_profile_can_erase_for_good() -> None:
+    for tool in listed("default").values():
+        assert "purge" not in tool.name and "purge" not in schemas.input_schema(tool.run)["properties"]
+    assert "memory_restore" in listed("default")
+
+
+def test_answers_are_lean_and_say_whose_memories_were_searched(folder: Path) -> None:
+    async def said(client: Client) -> None:
+        text = "The user prefers pytest over unittest " + "because it is shorter " * 100
+        added = await call(client, "memory_add", content=text, agentId="other")
+        assert "content" not in added and len(json.dumps(added)) < 400
+        changed = await call(client, "memory_update", id=added["id"], content=text + "still")
+        assert len(json.dumps(changed)) < 400
+        none = await call(client, "memory_search", search="which test framework")
+        assert none["results"] == [] and any('(other): search again with agentId "*"' in n for n in none["notes"])
+        silent = await call(client, "memory_search", search="which test framework", tags=["nobody-has-it"])
+        assert not any('"*"' in note for note in silent.get("notes", ()))
+        (hit,) = (await call(client, "memory_search", search="which test framework pytest", agentId="*"))["results"]
+        assert set(hit) == {
+            "id", "content", "memory_type", "importance", "similarity_score", "created_at", "agent_id", "metadata",
+            "stored_by",
+        }  # fmt: skip
+        assert (hit["agent_id"], hit["stored_by"]) == ("other", "me")
+        assert len(hit["created_at"]) == 20
+        near = await call(client, "search_memory", query="pytest mona lisa", agent_id="*", min_score=1.0)
+        assert near["results"] == [] and not any('"*"' in note for note in near.get("notes", ()))
+
+    talk(folder, said, agent="me")
+    with ml.open(folder) as repo:
+        (memory,) = repo.memories().listed(Query())
+        assert memory.source == "mcp:me" and len(memory.session_id) == 36
+
+
+def test_a_warning_quotes_only_the_beginning_of_a_long_text(folder: Path) -> None:
+    async def said(client: Client) -> None:
+        told = await call(client, "memory_add", content="notes and things " * 700)
+        assert sum(map(len, told.get("warnings", ()))) < 200
+
+    talk(folder, said)
 
 
 @pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
@@ -96,6 +152,7 @@ def test_every_schema_is_small_and_closed(tool: Any) -> None:
     schema = schemas.input_schema(tool.run)
     assert schema["additionalProperties"] is False
     assert set(schema["required"]) <= set(schema["properties"])
+    assert all("type" in field for field in schema["properties"].values())
     assert len(tool.run.__doc__) < 140
 
 
@@ -202,7 +259,10 @@ def test_what_an_agent_does_to_anothers_memory_is_signed_by_itself(folder: Path)
 
     async def forges(client: Client) -> None:
         found = (await call(client, "search_memory", query="tea", agent_id="*"))["results"][0]["memory_id"]
-        await call(client, "memory_update", id=found, content="coffee")
+        assert "belongs to agent 'alice'" in await fails(
+            client, "memory_update", id=found, content="coffee", agentId="mallory"
+        )
+        await call(client, "memory_update", id=found, content="coffee", agentId="alice")
         await call(client, "memory_delete", id=found)
         told = (await call(client, "memory_history", id=found))["results"]
         assert [(one["author"], one["ended_by"]) for one in told] == [("alice", "mallory"), ("mallory", "mallory")]
@@ -261,7 +321,7 @@ def test_adding_decides_and_the_task_can_be_waited_for(folder: Path) -> None:
         assert back["content"] == "User phone: 1111"
         assert (await call(client, "memory_delete", id=first["id"]))["status"] == "deleted"
         assert (await call(client, "memory_restore", id=first["id"]))["status"] == "restored"
-        assert (await call(client, "memory_delete", id=first["id"], purge=True))["status"] == "purged"
+        assert (await call(client, "memory_purge", id=first["id"]))["status"] == "purged"
 
     talk(folder, said)
 
@@ -357,12 +417,12 @@ def test_a_secret_is_warned_of_wherever_it_is_put(folder: Path) -> None:
     talk(folder, said)
 
 
-@pytest.mark.parametrize("purge", [False, True])
-def test_deleting_twice_is_no_failure(folder: Path, purge: bool) -> None:
+@pytest.mark.parametrize("verb", ["memory_delete", "memory_purge"])
+def test_deleting_twice_is_no_failure(folder: Path, verb: str) -> None:
     async def said(client: Client) -> None:
         made = await call(client, "memory_add", content="The office is in Bern")
-        await call(client, "memory_delete", id=made["id"], purge=purge)
-        again = await call(client, "memory_delete", id=made["id"], purge=purge)
+        await call(client, verb, id=made["id"])
+        again = await call(client, verb, id=made["id"])
         assert again["status"] == "already gone" and "branch 'main'" in again["note"]
 
     talk(folder, said)
@@ -375,6 +435,8 @@ def test_a_failure_is_an_answer_that_says_what_to_do(folder: Path) -> None:
     async def said(client: Client) -> None:
         assert "Did you mean search?" in await fails(client, "memory_search", serch="x")
         assert "needs content" in await fails(client, "memory_add")
+        assert "needs value" in await fails(client, "set_agent_state", key="k")
+        assert (await call(client, "set_agent_state", key="k", value=None))["value"] is None
         assert "must be text" in await fails(client, "store_memory", content=5)
         assert "a list of texts" in await fails(client, "memory_add", content="x", tags="y")
         assert "a whole number" in await fails(client, "search_memory", query="x", top_k=True)
@@ -413,3 +475,46 @@ def test_a_memory_that_is_no_text_is_answered_all_the_same(folder: Path) -> None
         assert found["results"][0]["content"] == "the caf? menu is on the wall"
 
     talk(folder, said)
+
+
+BAD_LINES = {
+    "a lone surrogate": '{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"\\ud800"}}',
+    "900 levels": '{"jsonrpc":"2.0","id":"seven","method":"tools/list","params":' + '{"id":' * 900 + "1" + "}" * 901,
+    "5,000 digits": '{"jsonrpc":"2.0","method":"tools/list","params":{"id":1,"a":' + "9" * 5000 + '},"id":7}',
+    "no request": '{"id": 7}',
+    "a cut line": '{"jsonrpc":"2.0","id":7,"method":"tools/li',
+    "no id that can be read": '{"jsonrpc":"2.0","id":{"deep":[]},"method":5}',
+    "no JSON": "hello",
+    "a list": "[1, 2]",
+}  # fmt: skip
+
+
+def test_a_line_that_is_no_message_is_answered_and_the_server_lives_on(folder: Path) -> None:
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+    first = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello})
+    ready = '{"jsonrpc":"2.0","method":"notifications/initialized"}'
+    last = '{"jsonrpc":"2.0","id":99,"method":"tools/list"}'
+    lines = [first, ready, *BAD_LINES.values(), last]
+    command = [sys.executable, "-c", SERVE, str(folder), "bot", "full"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        child.stdin.write("\n".join(lines) + "\n")
+        child.stdin.flush()
+        answers = [json.loads(child.stdout.readline()) for _ in range(len(BAD_LINES) + 2)]
+        child.stdin.close()
+    assert {answer["id"] for answer in answers if "result" in answer} == {1, 99}
+    faults = [answer for answer in answers if "error" in answer]
+    assert [fault["id"] for fault in faults] == [7, "seven", 7, 7, 7, None, None, None]
+    assert all(fault["error"]["code"] in (-32700, -32600) and fault["error"]["message"] for fault in faults)
+
+
+def test_a_state_nested_too_deeply_is_refused_in_words(folder: Path) -> None:
+    deep: list[Any] = []
+    for _ in range(2000):
+        deep = [deep]
+    desk = Desk(str(folder))
+    told = answer(listed("full")["set_agent_state"], desk, Who("bot", None), {"key": "k", "value": deep})
+    desk.close()
+    assert told.is_error
+    assert "nested more than 100 levels deep" in told.content[0].text  # type: ignore[union-attr]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
-import time
 import types
 from typing import Any
 
@@ -179,10 +178,9 @@ def test_a_query_is_asked_once_because_a_search_does_not_wait(service: FakeServi
 @pytest.mark.parametrize("how", ["hang", "drip"])
 def test_a_service_that_hangs_or_drips_is_left_after_the_timeout(how: str, service: FakeService) -> None:
     service.answers(how, Content_Length="100000")
-    start = time.monotonic()
     with pytest.raises(Unavailable, match=r"did not answer within 0\.3 s") as caught:
         opened("ollama", service, embedding_timeout=0.3).embed(["x"])
-    assert time.monotonic() - start < 5 and "embedding.timeout" in caught.value.hint
+    assert "embedding.timeout" in caught.value.hint
 
 
 def test_an_address_where_nobody_listens_is_unreachable() -> None:

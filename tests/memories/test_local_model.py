@@ -17,7 +17,7 @@ import pytest
 from memlake.config import Settings
 from memlake.errors import Unavailable
 from memlake.memories.embedders import Embedder, open_embedder
-from memlake.memories.embedders.local import BATCH, MOST_TOKENS, batches, installed, load
+from memlake.memories.embedders.local import MOST_TOKENS, STEP, batches, installed, load
 from memlake.memories.embedders.wordpiece import WordPiece
 
 needs_model = pytest.mark.skipif(not installed(), reason="memlake-minilm is not installed: make model")
@@ -114,7 +114,7 @@ def test_texts_are_grouped_by_length_within_the_limits() -> None:
     lengths = [[len(encoded[number]) for number in batch] for batch in found]
     assert list(chain(*lengths)) == sorted([200, 4, *[5] * 70, *[256] * 41])
     assert sorted(chain(*found)) == [0, *range(2, len(encoded))]
-    assert all(len(batch) <= BATCH and len(batch) * batch[-1] <= MOST_TOKENS for batch in lengths)
+    assert all(len(batch) <= STEP and len(batch) * batch[-1] <= MOST_TOKENS for batch in lengths)
     assert list(batches(encoded, [])) == []
 
 

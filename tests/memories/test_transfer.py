@@ -19,28 +19,35 @@ from hypothesis import strategies as st
 import memlake as ml
 from memlake.errors import Denied, InvalidInput, NotFound, Unavailable
 from memlake.memories import foreign, items, keeping, transfer
+from memlake.memories.importing import Planned
 from memlake.memories.items import Earlier, Item, moment
 from memlake.memories.memories import Draft, Memories
-from memlake.memories.record import Memory, new_id
+from memlake.memories.record import Memory
 from memlake.memories.searching import Query, iso
 from memlake.memories.transfer import Report, kept, load, read, write
+from memlake.objects.layout import new_id
 
 ONE = "7d3f0e4c-93a5-4c93-9f7a-2f1f0c4d5e6f"
 TWO = "0b8a1c52-55a1-4bb0-8e29-6f9a1d2c3b4a"
 
 
+def opened(folder: Path) -> ml.Repo:
+    """A repo that sees the memories of every organisation."""
+    with ml.init(folder) as made:
+        made.config_set("memory.org", "*")
+    return ml.open(folder)
+
+
 @pytest.fixture
 def repo(tmp_path: Path) -> Iterator[ml.Repo]:
-    made = ml.init(tmp_path / "repo")
-    yield made
-    made.close()
+    with opened(tmp_path / "repo") as made:
+        yield made
 
 
 @pytest.fixture
 def other(tmp_path: Path) -> Iterator[ml.Repo]:
-    made = ml.init(tmp_path / "other")
-    yield made
-    made.close()
+    with opened(tmp_path / "other") as made:
+        yield made
 
 
 def lines(path: Path, *records: Any) -> Path:
@@ -68,7 +75,7 @@ def full(memories: Memories) -> Memory:
         {"project": "x", "history": [{"value": "0000", "updatedAt": "2026-01-01"}], "deep": {"a": [1, None, 2.5]}},
         0.9, "chat", 1_700_000_000_123_456, 1_700_000_000_123_456, 4_000_000_000_000_001, related=(ONE,), review="look",
     )  # fmt: skip
-    assert memories.import_many([made]) == (1, 0)
+    assert len(memories.import_many([Item(made)]).new) == 1
     for number in ("2222", "3333"):
         made = keeping.replace(memories.ground, made, made._replace(content=f"用户电话: {number}"), "change it")
     return made
@@ -100,9 +107,9 @@ def test_gc_during_an_import_leaves_what_was_said_before(repo: ml.Repo, other: m
     full(repo.memories())
 
     class Interrupted(Memories):
-        def import_many(self, memories: Sequence[Memory]) -> tuple[int, int]:
+        def import_many(self, items: Sequence[Item]) -> Planned:
             other.gc(prune=True)
-            return super().import_many(memories)
+            return super().import_many(items)
 
     load(Interrupted(other.memories().ground, other.memories().shared), read(io.StringIO(export(repo.memories()))))
     assert len(next(kept(other.memories())).past) == 2
@@ -146,7 +153,7 @@ def test_importing_twice_stores_nothing_new_and_keeps_what_was_changed_here(repo
 def test_one_id_is_one_memory_also_when_its_agent_was_changed(repo: ml.Repo, tmp_path: Path) -> None:
     memories = repo.memories()
     source = lines(tmp_path / "a.jsonl", {"id": ONE, "content": "a", "agent": "x"}, {"id": ONE, "content": "b"})
-    assert load(memories, read(source)) == Report(stored=1, known=1)
+    assert load(memories, read(source)) == Report(stored=1, in_doubt=1)
     again = lines(tmp_path / "b.jsonl", {"id": ONE, "content": "a", "agent": "y"})
     assert load(memories, read(again)) == Report(known=1)
     assert memories.get(ONE).content == "a"
@@ -216,7 +223,7 @@ def test_other_names_and_unknown_fields_are_understood(tmp_path: Path) -> None:
         (b'{"content": "b", "created_at": "soon"}', "created_at is not a time: 'soon'"),
         (b'{"content": "b", "importance": 7}', "importance is a number from 0 to 1, not 7"),
         (b'{"content": "b", "tags": [1]}', "tags is a list of texts"),
-        (b'{"content": "b", "metadata": {"x": NaN}}', "metadata must hold JSON values only"),
+        (b'{"content": "b", "metadata": {"x": NaN}}', "metadata must be a JSON value"),
         (b'{"content": "b", "related": ["x"]}', "'x' is not a memory id"),
         (b"[" * 100_000, "it is not JSON that can be read"),
     ],
@@ -600,6 +607,7 @@ MEMORIES = st.builds(
     st.lists(TEXT.map(str.strip).filter(bool), max_size=3, unique=True).map(tuple),
     st.dictionaries(TEXT, JSON_VALUES, max_size=3), st.floats(0, 1), TEXT, MICROS, MICROS, st.just(0) | MICROS,
     st.just(()), st.lists(st.uuids().map(str), max_size=2).map(tuple), TEXT,
+    st.just("") | TEXT.map(lambda text: f"/{text}"),
 )  # fmt: skip
 
 
@@ -612,3 +620,30 @@ def test_any_memory_is_read_as_it_was_written(given_: list[tuple[Memory, list[tu
     stream = io.BytesIO()
     assert write(wanted, stream) == len(wanted)
     assert list(read(io.BytesIO(stream.getvalue()), format="jsonl")) == wanted
+
+
+@pytest.mark.parametrize("first", ['{"results":[', '{ "memories" : [', '{"results":', "{"])
+def test_a_document_of_mem0_is_known_by_its_first_line_wherever_that_ends(tmp_path: Path, first: str) -> None:
+    whole = '{"results":[{"memory":"Likes tea","user_id":"bob"}]}' if "r" in first or first == "{" else ""
+    whole = whole or '{ "memories" : [{"memory":"Likes tea","user_id":"bob"}]}'
+    file = tmp_path / "mem0.json"
+    file.write_text(whole.replace(first, first + "\n", 1))
+    assert [item.memory.content for item in transfer.read(file)] == ["Likes tea"]
+
+
+def test_an_entity_without_observations_is_told_with_its_article(tmp_path: Path) -> None:
+    file = tmp_path / "graph.jsonl"
+    file.write_text(
+        '{"type":"entity","name":"Acme","entityType":"organization"}\n{"type":"entity","name":"Ada","entityType":"person"}'
+    )
+    assert [one.memory.content for one in transfer.read(file)] == ["Acme is an organization", "Ada is a person"]
+
+
+def test_a_view_in_a_duckdb_file_reads_no_other_file(repo: ml.Repo, tmp_path: Path) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    secret, file = tmp_path / "secret.csv", tmp_path / "m.duckdb"
+    secret.write_text("memory_id,content\n1,the secret\n")
+    with duckdb.connect(str(file)) as db:
+        db.execute(f"CREATE VIEW main._hatidata_agent_memory AS SELECT * FROM read_csv('{secret}')")
+    with pytest.raises(ml.Error, match="cannot be read as a DuckDB file"):
+        load(repo.memories(), read(file))

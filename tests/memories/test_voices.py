@@ -125,7 +125,7 @@ def test_an_organisation_does_not_see_what_another_keeps(repo: ml.Repo) -> None:
         assert not theirs.delete_memory(stored, purge=True)
         assert theirs.memories.diff("yesterday") == []
         assert ours.get_memory(stored)["content"] == "The sky is blue"
-    assert repo.memories().get(stored).org_id == "o1"  # a person sees all
+    assert repo.memories().acting("", "*").get(stored).org_id == "o1"  # whoever asks for all sees all
 
 
 def test_agents_of_one_name_in_two_organisations_keep_two_states(repo: ml.Repo) -> None:
@@ -138,7 +138,7 @@ def test_agents_of_one_name_in_two_organisations_keep_two_states(repo: ml.Repo) 
         assert (agent.get_state("phase"), agent.list_state()) == (org, {"phase": org})
     assert [one.value for one in agents[0].memories.states()] == ["o1"]
     assert agents[0].delete_state("phase") and agents[1].get_state("phase") == "o2"
-    assert {one.org_id for one in repo.memories().states()} == {"o2", "local"}
+    assert {one.org_id for one in repo.memories().acting("", "*").states()} == {"o2", "local"}
     for agent in agents:
         agent.close()
 

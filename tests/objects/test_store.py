@@ -227,9 +227,11 @@ def test_a_pack_describes_itself_and_is_named_by_what_it_says(objects: Objects) 
     contents = [noise(100_000, seed) for seed in range(5)]
     oids = stored(objects, *contents)
     ((name, size, _),) = list(objects.packs.list())
-    records = packs.read_footer(objects.packs, name)
+    footer = packs.read_footer(objects.packs, name)
+    assert footer.repo == objects.repo
+    records = footer.records
     assert {record[0].hex() for record in records} == set(oids)
-    for oid, kind, start, length, _ in records:
+    for oid, kind, start, length, *_ in records:
         assert kind == PACKED and hashlib.sha256(objects.packs.get(name, start, length)).digest() == oid
     assert objects.packs.get(name, 0, 8) == packs.MAGIC and objects.packs.get(name, size - 8, 8) == packs.END
 

@@ -11,8 +11,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from memlake.index import rows
 from tests.properties.memory_machine import MemoryMachine
 
-TORTURE = os.environ.get("MEMLAKE_TORTURE") == "1"
-pytestmark = [pytest.mark.torture] if TORTURE else []
+TORTURE = bool(os.environ.get("MEMLAKE_TORTURE"))
 _HOW = settings(
     deadline=None,
     max_examples=400 if TORTURE else 12,

@@ -16,7 +16,7 @@ from memlake.versions import codec, merge, merging, tree
 from memlake.versions.bases import is_ancestor, merge_bases, reachable
 from memlake.versions.history import Draft, History
 from memlake.versions.log import walk
-from memlake.versions.textmerge import marked_text, merge_text
+from memlake.versions.textmerge import Names, mark_text, merge_text
 
 Model = dict[str, Entry]
 # Links have no merge driver, so that what is tested here is the merge itself.
@@ -356,7 +356,7 @@ def test_two_edits_of_one_text_that_do_not_touch_merge_without_asking(here: Path
 
 @given(TEXT, TEXT, TEXT)
 def test_a_text_with_markers_is_the_joined_one_or_holds_both_sides(base: str, ours: str, theirs: str) -> None:
-    joined, marked = merge_text(base, ours, theirs), marked_text(base, ours, theirs, ("o", "t"))
+    joined, marked = merge_text(base, ours, theirs), mark_text(base, ours, theirs, Names("o", "t"))
     if joined is not None:
         assert marked == joined
         return
@@ -364,8 +364,8 @@ def test_a_text_with_markers_is_the_joined_one_or_holds_both_sides(base: str, ou
 
 
 def test_markers_stand_around_what_touches_and_nothing_else() -> None:
-    base, ours, theirs = "1\n2\n3\n4\n5", "1\nours\n3\n4\nours", "zero\n1\ntheirs\n3\n4\ntheirs\n"
-    assert marked_text(base, ours, theirs, ("us", "them")) == (
-        "zero\n1\n<<<<<<< us\nours\n=======\ntheirs\n>>>>>>> them\n3\n4\n"
+    base, ours, theirs = "1\n2\n3\n4\n5\n6\n7", "1\nours\n3\n4\n5\n6\nours", "zero\n1\ntheirs\n3\n4\n5\n6\ntheirs\n"
+    assert mark_text(base, ours, theirs, Names("us", "them")) == (
+        "zero\n1\n<<<<<<< us\nours\n=======\ntheirs\n>>>>>>> them\n3\n4\n5\n6\n"
         "<<<<<<< us\nours\n=======\ntheirs\n>>>>>>> them\n"
     )

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 import memlake as ml
-from memlake.versions import branching, checkout, fsck, gc, history, landing, merge, merging, record, thin
+from memlake.versions import branching, checkout, gc, history, merge, merge_to_stage, thin
 from tests.properties.machine import CONTENTS, RepoMachine
 
 QUICK = settings(
@@ -25,8 +25,7 @@ LONG = settings(QUICK, max_examples=3000, stateful_step_count=80)
 @pytest.fixture(autouse=True)
 def _short_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Thin the memory lane every fourth commit: with 256 no run of the machine would ever get there."""
-    for module in (history, record, thin, gc, fsck):
-        monkeypatch.setattr(module, "WINDOW", 4)
+    monkeypatch.setattr(history, "WINDOW", 4)
 
 
 @pytest.mark.timeout(900)  # a failure is worth the minutes it takes to make it short
@@ -108,9 +107,9 @@ GUARDS: dict[str, tuple[Callable[[RepoMachine], None], ModuleType, str, Callable
     "the stage among what gc keeps": (collect_between_add_and_commit, gc, "_local_roots", lambda *_: (set(), set())),
     "a merge base": (merge_what_one_side_changed, merge, "merge_bases", lambda *_: []),
     "saving what is thrown away": (throw_work_away_and_undo, branching, "save_dirty", lambda *_: {}),
-    "what gives way in the stage": (pop_a_file_over_a_folder, landing, "_giving_way", lambda *_: []),
-    "a look before a stash waits": (pop_where_work_stands, merging, "_refuse_dirty", lambda *_: None),
-    "a look before a merge waits": (merge_where_work_stands, merging, "_refuse_dirty", lambda *_: None),
+    "what gives way in the stage": (pop_a_file_over_a_folder, merge_to_stage, "_giving_way", lambda *_: []),
+    "a look before a stash waits": (pop_where_work_stands, merge_to_stage, "_check", lambda *_: {}),
+    "a look before a merge waits": (merge_where_work_stands, merge_to_stage, "_check", lambda *_: {}),
 }
 
 

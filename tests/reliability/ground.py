@@ -16,13 +16,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+import apsw
 import pytest
 
 import memlake as ml
 from memlake.objects import disk
+from memlake.objects.db import with_checksums
 from memlake.repo import Repo
 
-TORTURE = os.environ.get("MEMLAKE_TORTURE") == "1"
+TORTURE = bool(os.environ.get("MEMLAKE_TORTURE"))
 SHARED_MEMORY = Path("/dev/shm")
 KILLED = -signal.SIGKILL
 
@@ -57,6 +59,17 @@ def working_files(root: Path) -> dict[str, bytes]:
             content = os.fsencode(os.readlink(path)) if path.is_symlink() else path.read_bytes()
             found[str(path.relative_to(root))] = content
     return found
+
+
+@contextlib.contextmanager
+def forged(database: Path) -> Iterator[apsw.Connection]:
+    """A database to be changed as somebody would who knows how to make the checksums of its pages fit."""
+    connection = apsw.Connection(str(database), vfs=with_checksums())
+    try:
+        with connection:
+            yield connection
+    finally:
+        connection.close()
 
 
 def snapshot_of(folder: Path, to: Path) -> Path:
@@ -181,13 +194,13 @@ class View:
     files: tuple[tuple[str, bytes], ...]
     stashes: int
     clean: bool
+    waits: tuple[object, ...]
 
 
 def look(root: Path) -> View:
     """Opens the repo as anyone would and looks at it; this also resumes what was interrupted."""
     with ml.open(root) as repo:
         status = repo.status()
-        assert status.doing is None
         return View(
             heads=tuple((b.name, _tree(repo, b.work), b.memory and "memory") for b in repo.branches()),
             head=_tree(repo, repo.head),
@@ -196,6 +209,7 @@ def look(root: Path) -> View:
             files=tuple(sorted(working_files(root).items())),
             stashes=len(repo.stash_list()),
             clean=not status.unstaged,
+            waits=(status.doing, *status.conflicts),
         )
 
 
@@ -278,6 +292,20 @@ class Verb:
     back: str = "undo"  # the verb that takes it back, also when only a resume finished it
 
 
+def _clash(repo: Repo) -> None:
+    """Ours changes the very line that `side` changes, too."""
+    put(repo.root, "text.txt", f"ours\n{TEXT}clash\n")
+    repo.add(repo.root / "text.txt")
+    repo.commit("clash")
+    put(repo.root, "untracked.txt", "mine")
+
+
+def _wait(repo: Repo) -> None:
+    _clash(repo)
+    repo.merge("side")
+    put(repo.root, "text.txt", "mine, resolved\n")
+
+
 def _packed_oid(repo: Repo) -> str:
     return next(e.oid for p, e in repo.ls() if p == "files/packed.bin")
 
@@ -294,6 +322,11 @@ VERBS: dict[str, Verb] = {
     ),
     "merge that fast-forwards": Verb(lambda r: r.merge("ahead"), lambda r: put(r.root, "untracked.txt", "mine")),
     "merge": Verb(lambda r: r.merge("side"), lambda r: put(r.root, "untracked.txt", "mine")),
+    "merge that waits": Verb(lambda r: r.merge("side"), _clash),
+    "merge --theirs over an edited file": Verb(lambda r: r.merge_choose("theirs"), _wait),
+    "merge --abort over an edited file": Verb(lambda r: r.merge_abort(), _wait),
+    "conclusion of a merge": Verb(lambda r: r.merge_continue(), lambda r: (_wait(r), r.add(r.root / "text.txt"))),
+    "undo of a merge that waits": Verb(lambda r: r.undo(), _wait, back="redo"),
     "switch": Verb(lambda r: r.switch("side"), lambda r: put(r.root, "untracked.txt", "mine")),
     "switch -c": Verb(lambda r: r.switch("fresh", create=True, at="ahead")),
     "reset --hard": Verb(lambda r: r.reset("side", "hard"), lambda r: _dirty(r.root)),

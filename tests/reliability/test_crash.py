@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -36,8 +36,6 @@ from tests.reliability.ground import (
     trial_of,
     working_files,
 )
-
-pytestmark = [pytest.mark.torture] if TORTURE else []  # under `make torture` everything here runs, longer
 
 
 @pytest.fixture(scope="module")
@@ -79,10 +77,10 @@ def _mine_is_not_lost(root: Path, before: View) -> None:
                 assert any(repo.read_object(row[0].hex()) == content for row in found), f"{name} is lost"
 
 
-def crash_everywhere(template: Path, verb: Verb, every: int = 1) -> int:
-    """Kill before each step (or every n-th); returns how many crashes were survived."""
+def crash_everywhere(template: Path, verb: Verb, every: int = 1, first: int = 1) -> int:
+    """Kill before each step (or every n-th, beginning with `first`); returns how many crashes were survived."""
     with trial_of(template, verb) as trial:
-        numbers = range(1, trial.steps + 1, every)
+        numbers = range(first, trial.steps + 1, every)
         for number in numbers:
             copy = trial.fresh()
             die_at(copy, number, verb.do)
@@ -93,11 +91,16 @@ def crash_everywhere(template: Path, verb: Verb, every: int = 1) -> int:
         return len(numbers)
 
 
+EVERY = 1 if TORTURE else 3  # in CI every third step, begun elsewhere for each verb
+
+
 @pytest.mark.parametrize("name", VERBS)
-def test_a_kill_before_any_step_leaves_the_state_before_or_after(name: str, template: Path) -> None:
-    survived = crash_everywhere(template, VERBS[name])
-    print(f"{name}: {survived} kills survived", file=sys.stderr)
-    assert survived > 3
+def test_a_kill_before_any_step_leaves_the_state_before_or_after(
+    name: str, template: Path, tally: Callable[..., None]
+) -> None:
+    survived = crash_everywhere(template, VERBS[name], EVERY, 1 + list(VERBS).index(name) % EVERY)
+    tally(kills=survived)
+    assert survived > 3 // EVERY
 
 
 # -- each safeguard switched off ----------------------------------------------------------------------
@@ -170,7 +173,7 @@ def test_files_of_others_that_a_commit_brings_along_are_flushed(template: Path) 
 # -- acknowledged commits -----------------------------------------------------------------------------
 
 
-def test_a_commit_acknowledged_before_a_kill_is_there(template: Path) -> None:
+def test_a_commit_acknowledged_before_a_kill_is_there(template: Path, tally: Callable[..., None]) -> None:
     """A process writes memories and files and says so; it is killed at a random moment, again and again."""
     with fast_folder() as folder:
         root = snapshot_of(template, folder / "repo")
@@ -194,7 +197,7 @@ def test_a_commit_acknowledged_before_a_kill_is_there(template: Path) -> None:
             assert repo.fsck(full=True).problems == ()
             reachable = {c.oid for lane in ("work", "memory") for c in repo.log(lane=lane)}
         assert {oid for oid, _ in acknowledged} <= reachable
-        print(f"{len(acknowledged)} acknowledged commits", file=sys.stderr)
+        tally(kills=seed + 1, acknowledged_commits=len(acknowledged))
         assert len(acknowledged) > 20
 
 
@@ -232,7 +235,9 @@ def can_trace() -> None:
 @pytest.mark.usefixtures("can_trace")
 @pytest.mark.parametrize("calls", CALLS)
 @pytest.mark.parametrize("verb", ["add", "commit", "switch"])
-def test_a_kill_at_a_system_call_leaves_the_state_before_or_after(verb: str, calls: str, template: Path) -> None:
+def test_a_kill_at_a_system_call_leaves_the_state_before_or_after(
+    verb: str, calls: str, template: Path, tally: Callable[..., None]
+) -> None:
     arguments = {"add": ["add", "-A"], "commit": ["commit", "-m", "new"], "switch": ["switch", "side"]}[verb]
     killed = 0
     with trial_of(template, VERBS[verb], lambda root: _traced(root, arguments, calls, 0)) as trial:
@@ -244,7 +249,7 @@ def test_a_kill_at_a_system_call_leaves_the_state_before_or_after(verb: str, cal
             if status == 0:
                 break
             killed += 1
-    print(f"{verb}: killed at {killed} calls of {calls}", file=sys.stderr)
+    tally(kills_at_system_calls=killed)
     if not (verb == "switch" and calls.startswith("link")) and not (verb == "commit" and "link" in calls):
         assert killed
 

@@ -6,19 +6,18 @@ import contextlib
 import os
 import shutil
 import signal
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 
 import memlake as ml
 from memlake.datasets import saving
 from memlake.datasets.datasets import Datasets
-from memlake.datasets.plans import engine
+from memlake.datasets.expressions import connections
+from memlake.datasets.parts import parts
 from memlake.errors import AlreadyExists, NotFound, Nothing
 from memlake.objects.store import Objects
 from tests.reliability.dataset_ground import Rows, build, leftovers, look, numbers, rows_of, slow
@@ -34,8 +33,6 @@ from tests.reliability.ground import (
     snapshot_of,
     steps_of,
 )
-
-pytestmark = [pytest.mark.torture] if TORTURE else []  # under `make torture` everything here runs, longer
 
 KILLS = 1000 if TORTURE else 5  # of each verb; in CI at steps spread evenly, begun elsewhere for each verb
 
@@ -114,8 +111,10 @@ def _is_whole(root: Path, verb: Verb, views: tuple[Rows, Rows]) -> None:
 
 
 @pytest.mark.parametrize("name", VERBS)
-def test_a_kill_at_any_step_leaves_each_version_whole_or_absent(name: str, template: Path) -> None:
-    print(f"{name}: {kill_everywhere(template, name)} kills", file=sys.stderr)
+def test_a_kill_at_any_step_leaves_each_version_whole_or_absent(
+    name: str, template: Path, tally: Callable[..., None]
+) -> None:
+    tally(kills=kill_everywhere(template, name))
 
 
 def test_without_one_transaction_a_kill_leaves_a_version_without_its_parts(
@@ -184,7 +183,7 @@ def test_a_kill_while_a_part_is_written_leaves_only_a_file_that_gc_collects(
         root, before = snapshot_of(template, folder / "repo"), look(template)
 
         def work() -> None:
-            monkeypatch.setattr(pq, "write_table", half)
+            monkeypatch.setattr(parts, "_write", half)
             with ml.open(root) as repo:
                 numbers(repo.datasets(), 500).save("new")
 
@@ -201,7 +200,7 @@ def test_a_kill_while_a_part_is_written_leaves_only_a_file_that_gc_collects(
 
 def test_a_fork_uses_engines_of_its_own(template: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Letting go of one that the parent started ends the child by a signal."""
-    monkeypatch.setattr(engine, "_KEPT", 1)
+    monkeypatch.setattr(connections, "_KEPT", 1)
     assert look(template)
 
     def work() -> None:

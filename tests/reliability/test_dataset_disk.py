@@ -6,22 +6,19 @@ import contextlib
 import errno
 import os
 import shutil
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 
 import memlake as ml
+from memlake.datasets.parts import parts
 from memlake.errors import Unavailable
 from tests.reliability.dataset_ground import Rows, build, leftovers, look, numbers, rows_of, slow
 from tests.reliability.ground import TORTURE, assert_sound, fast_folder, hooked, init, noise, snapshot_of, steps_of
 from tests.reliability.test_dataset_crash import VERBS, Verb
 from tests.reliability.test_faults import fail_at
 from tests.reliability.test_memory_disk import mounted, read_only
-
-pytestmark = [pytest.mark.torture] if TORTURE else []  # under `make torture` everything here runs, longer
 
 __all__ = ["read_only"]
 FAILS = 1000 if TORTURE else 6  # of each verb
@@ -78,8 +75,10 @@ def _fail_once(root: Path, verb: Verb, at: tuple[int, int], views: tuple[Rows, R
 
 
 @pytest.mark.parametrize("name", VERBS)
-def test_an_error_at_any_step_is_told_only_of_what_was_not_done(name: str, template: Path) -> None:
-    print(f"{name}: {fail_everywhere(template, name)} errors told", file=sys.stderr)
+def test_an_error_at_any_step_is_told_only_of_what_was_not_done(
+    name: str, template: Path, tally: Callable[..., None]
+) -> None:
+    tally(errors=fail_everywhere(template, name))
 
 
 # -- a disk that is full --------------------------------------------------------------------------------
@@ -181,7 +180,7 @@ def test_a_part_that_is_cut_short_by_the_disk_is_never_stored(tmp_path: Path, mo
 
     with init(tmp_path / "repo") as repo:
         with monkeypatch.context() as patch:
-            patch.setattr(pq, "write_table", fails)
+            patch.setattr(parts, "_write", fails)
             with pytest.raises(Unavailable, match=r"(?s)No space left.*Nothing was saved.*Free some space"):
                 numbers(repo.datasets()).save("new")
         assert leftovers(tmp_path / "repo") == []

@@ -10,11 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from memlake.datasets.plans import engine
+from memlake.datasets.expressions import connections
 from tests.reliability.dataset_ground import leftovers
-from tests.reliability.ground import TORTURE, init, python
-
-pytestmark = [pytest.mark.torture] if TORTURE else []  # under `make torture` everything here runs, longer
+from tests.reliability.ground import init, python
 
 ROWS, LIMIT = 3_000_000, 600  # megabytes of the whole process, with Python, Arrow and DuckDB in it
 
@@ -59,15 +57,8 @@ def test_three_million_rows_are_saved_in_bounded_memory(tmp_path: Path) -> None:
 def test_an_order_that_does_not_fit_in_memory_spills_and_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source, real, spilled = rows_at(tmp_path / "rows.parquet", 1_000_000), engine._started, []
-
-    def narrow(tmp: str):  # type: ignore[no-untyped-def]
-        con = real(tmp)
-        con.execute("SET memory_limit = '60MB'")
-        con.execute("SET threads = 1")
-        return con
-
-    monkeypatch.setattr(engine, "_started", narrow)
+    source, spilled = rows_at(tmp_path / "rows.parquet", 1_000_000), []
+    monkeypatch.setattr(connections, "_CLOSED", connections._CLOSED | {"memory_limit": "60MB", "threads": "1"})
     with init(tmp_path / "repo") as repo:
         data = repo.datasets()
         chain = data.read_parquet(source).order_by("c")

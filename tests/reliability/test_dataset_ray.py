@@ -6,13 +6,9 @@ import json
 import subprocess
 import sys
 
-import pytest
-
 import memlake as ml
 from tests.datasets.executors.test_ray import cluster, wait_until_gone
-from tests.reliability.ground import TORTURE, assert_sound, fast_folder, init
-
-pytestmark = [pytest.mark.torture] if TORTURE else []  # under `make torture` everything here runs, longer
+from tests.reliability.ground import assert_sound, fast_folder, init
 
 # Health checks of half a second: by default Ray takes half a minute to believe that a node is gone.
 SCRIPT = """

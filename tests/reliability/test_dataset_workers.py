@@ -15,9 +15,7 @@ import pytest
 
 import memlake as ml
 from tests.reliability.dataset_ground import look
-from tests.reliability.ground import TORTURE, fast_folder, init, python
-
-pytestmark = [pytest.mark.torture] if TORTURE else []  # under `make torture` everything here runs, longer
+from tests.reliability.ground import fast_folder, init, python
 
 MARK = "MEMLAKE_TEST_MARK"
 

@@ -17,8 +17,6 @@ from memlake.repo import Repo
 from tests.reliability.dataset_ground import numbers
 from tests.reliability.ground import TORTURE, assert_sound, fast_folder, init, put, python
 
-pytestmark = [pytest.mark.torture] if TORTURE else []  # under `make torture` everything here runs, longer
-
 WRITERS, SAVES = 8, 40 if TORTURE else 4
 
 _BEGIN = """

@@ -8,7 +8,6 @@ import os
 import resource
 import shutil
 import signal
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -40,8 +39,6 @@ from tests.reliability.ground import (
     steps_of,
     trial_of,
 )
-
-pytestmark = [pytest.mark.torture] if TORTURE else []  # under `make torture` everything here runs, longer
 
 SQL_STEPS = {"sql", "commit", "checkpoint", "vacuum"}
 NAMES = sorted(VERBS)
@@ -113,9 +110,9 @@ def _still_works(root: Path, trial: Trial) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_error_at_any_step_fails_the_verb_whole(name: str, template: Path) -> None:
+def test_an_error_at_any_step_fails_the_verb_whole(name: str, template: Path, tally: Callable[..., None]) -> None:
     failed = fail_everywhere(template, VERBS[name], (errno.EIO, errno.ENOSPC))
-    print(f"{name}: failed {failed} times, whole each time", file=sys.stderr)
+    tally(errors=failed)
     assert failed > 1
 
 
@@ -258,10 +255,12 @@ reported_beside = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExc
 
 @reported_beside
 @pytest.mark.parametrize("lasting", [False, True], ids=["one error", "an error that stays"])
-def test_an_error_at_any_operation_of_sqlite_loses_nothing_acknowledged(template: Path, lasting: bool) -> None:
+def test_an_error_at_any_operation_of_sqlite_loses_nothing_acknowledged(
+    template: Path, lasting: bool, tally: Callable[..., None]
+) -> None:
     points = range(1, 5000) if TORTURE else range(1 + lasting, 5000, 4)
     tried, failed = sweep_sqlite(template, points, lasting=lasting)
-    print(f"SQLite failed at {tried} points, the work at {failed} of them", file=sys.stderr)
+    tally(sqlite_errors=tried, errors=failed)
     assert tried > 20
     assert failed > 10
 

@@ -7,9 +7,7 @@ import hashlib
 import io
 import os
 import shutil
-import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,8 +38,6 @@ from tests.reliability.ground import (
     python,
     snapshot_of,
 )
-
-pytestmark = [pytest.mark.torture] if TORTURE else []  # under `make torture` everything here runs, longer
 
 # Few contents, so that writers meet each other's: inline, packed, and two chunked ones that share most chunks.
 _BIG = noise(400_000, "big")
@@ -832,17 +828,19 @@ def _beside_a_collector(root: Path, seconds: float) -> tuple[int, int]:
     return len(acknowledged), int(runs)
 
 
-def test_four_writers_beside_a_looping_prune_lose_nothing() -> None:
-    with fast_folder() as folder:
-        acknowledged, runs = _beside_a_collector(folder / "repo", 3)
-    print(f"{acknowledged} commits acknowledged beside {runs} runs of gc --prune", file=sys.stderr)
+def test_four_writers_beside_a_looping_prune_lose_nothing(tally: Callable[..., None]) -> None:
+    for seconds in (3, 9, 27):  # a busy machine gets less done; losing is never allowed
+        with fast_folder() as folder:
+            acknowledged, runs = _beside_a_collector(folder / "repo", seconds)
+        tally(commits=acknowledged, gc_runs=runs)
+        if acknowledged > 20 and runs > 5:
+            break
     assert acknowledged > 20
     assert runs > 5
 
 
 @pytest.mark.torture
-def test_four_writers_beside_a_looping_prune_lose_nothing_for_a_long_time() -> None:
-    started = time.monotonic()
+def test_four_writers_beside_a_looping_prune_lose_nothing_for_a_long_time(tally: Callable[..., None]) -> None:
     with fast_folder() as folder:
         acknowledged, runs = _beside_a_collector(folder / "repo", 600)
-    print(f"{acknowledged} commits beside {runs} gc runs in {time.monotonic() - started:.0f} s", file=sys.stderr)
+    tally(commits=acknowledged, gc_runs=runs)

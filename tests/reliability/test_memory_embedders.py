@@ -16,7 +16,7 @@ from memlake.index import waiting
 from memlake.memories import asking
 from memlake.memories.memories import Draft, Memories
 from memlake.memories.searching import Query
-from tests.reliability.ground import TORTURE, fast_folder
+from tests.reliability.ground import fast_folder
 from tests.reliability.memory_ground import (
     FAULTS,
     Faulty,
@@ -28,8 +28,6 @@ from tests.reliability.memory_ground import (
     text_of,
     wait_until,
 )
-
-pytestmark = [pytest.mark.torture] if TORTURE else []  # under `make torture` everything here runs, longer
 
 COUNT = 40
 
@@ -121,19 +119,17 @@ def test_a_hanging_embedder_delays_no_store_no_word_and_one_search(root: Path, m
     let_go = threading.Event()
 
     def hang(rows: object) -> object:
-        let_go.wait(60)
+        let_go.wait(250)  # longer than a test may take
         return rows
 
     hanging = Faulty(hang)
     with embedded_by(test=hanging), ml.open(root) as repo:
         memories = repo.memories()
-        started = time.monotonic()
         stored = store_numbered(memories, range(COUNT))
         assert wait_until(lambda: hanging.asked)
         memories.store(Draft("stored while it hangs"))
         assert memories.search(Query("hangs", mode="keyword"))[0]["content"] == "stored while it hangs"
         first, second = (memories.search(Query("hangs")) for _ in range(2))
-        assert time.monotonic() - started < 5
         assert "did not answer within 0.3 s" in first.notes[0]
         assert "an earlier search" in second.notes[0]
         assert [hits.mode for hits in (first, second)] == ["keyword"] * 2
@@ -157,7 +153,7 @@ def test_a_model_that_is_not_installed_yet_embeds_what_was_stored_before_it_was(
 def test_a_setting_that_names_no_provider_leaves_words_and_says_so(root: Path) -> None:
     with ml.open(root) as repo:
         repo.memories().store(Draft("tea"))
-        config.set_value(repo.dir, "embedding.provider", "nonesuch")
+        config.set_value(repo.dir, "embedding.provider", "nonesuch", repo_id=lambda: repo.id)
     with ml.open(root) as repo:
         repo.memories().store(Draft("more tea"))
         hits = repo.memories().search(Query("tea"))
@@ -179,7 +175,7 @@ def test_old_vectors_serve_until_the_new_ones_are_complete_and_are_then_removed(
         with ml.open(root) as repo:
             stored = store_numbered(repo.memories(), range(COUNT))
             assert repo.memories().wait(20)
-            config.set_value(repo.dir, "embedding.provider", "next")
+            config.set_value(repo.dir, "embedding.provider", "next", repo_id=lambda: repo.id)
         with ml.open(root) as repo:
             memories = repo.memories()
             memories.shared.worker.close()
@@ -207,7 +203,7 @@ def test_files_of_an_old_model_that_a_crash_left_are_removed_by_the_next_process
             assert repo.memories().wait(20)
             left = vector_folders(root)[0]
             shutil.copytree(index_folder(root) / "vectors" / left, root / "left")
-            config.set_value(repo.dir, "embedding.provider", "next")
+            config.set_value(repo.dir, "embedding.provider", "next", repo_id=lambda: repo.id)
         with ml.open(root) as repo:
             assert repo.memories().wait(20)
         shutil.copytree(root / "left", index_folder(root) / "vectors" / left, dirs_exist_ok=True)

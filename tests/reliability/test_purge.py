@@ -21,7 +21,6 @@ from memlake.objects.writer import Writer
 from memlake.repo import Repo
 from tests.reliability.ground import (
     KILLED,
-    TORTURE,
     assert_sound,
     die_at,
     fast_folder,
@@ -33,8 +32,6 @@ from tests.reliability.ground import (
     snapshot_of,
     steps_of,
 )
-
-pytestmark = [pytest.mark.torture] if TORTURE else []  # under `make torture` everything here runs, longer
 
 MARKER = b"the-secret-of-4711"
 

@@ -7,7 +7,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,8 +17,6 @@ import memlake as ml
 from memlake.errors import Conflict
 from memlake.records import Entry
 from tests.reliability.ground import TORTURE, assert_sound, fast_folder, init, python
-
-pytestmark = [pytest.mark.torture] if TORTURE else []  # under `make torture` everything here runs, longer
 
 SECONDS = 60.0 if TORTURE else 2.5
 # On busy cores a process may wait for seconds: then only a longer run can tell whether a writer starves.
@@ -113,15 +111,17 @@ def repo_on_disk(tmp_path: Path | None) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("writers", [2, 8, 32])
-def test_no_memory_is_lost_and_no_writer_starves(writers: int) -> None:
-    assert any(_memories_are_fair(writers, SECONDS * more) for more in LONGER), "a writer starved, however long it ran"
+def test_no_memory_is_lost_and_no_writer_starves(writers: int, tally: Callable[..., None]) -> None:
+    assert any(_memories_are_fair(writers, SECONDS * more, tally) for more in LONGER), (
+        "a writer starved, however long it ran"
+    )
 
 
-def _memories_are_fair(writers: int, seconds: float) -> bool:
+def _memories_are_fair(writers: int, seconds: float, tally: Callable[..., None]) -> bool:
     """Two busy cores can keep a process waiting for seconds, so a run may be repeated; losing is never allowed."""
     with repo_on_disk(None) as root:
         result = run(root, _MEMORIES.format(patch=""), writers, seconds)
-        print(f"{writers} writers: {result.done}, longest wait {result.longest:.2f} s", file=sys.stderr)
+        tally(commits=sum(result.done))
         assert not result.errors, result.errors[0]
         with ml.open(root) as repo:
             assert int(repo.read("memories/counter")) == result.raised
@@ -134,14 +134,18 @@ def _memories_are_fair(writers: int, seconds: float) -> bool:
 
 
 @pytest.mark.parametrize("writers", [2, 8, 32])
-def test_no_file_is_lost_when_many_processes_add_and_commit_in_one_checkout(writers: int) -> None:
-    assert any(_files_are_fair(writers, SECONDS * more) for more in LONGER), "a writer starved, however long it ran"
+def test_no_file_is_lost_when_many_processes_add_and_commit_in_one_checkout(
+    writers: int, tally: Callable[..., None]
+) -> None:
+    assert any(_files_are_fair(writers, SECONDS * more, tally) for more in LONGER), (
+        "a writer starved, however long it ran"
+    )
 
 
-def _files_are_fair(writers: int, seconds: float) -> bool:
+def _files_are_fair(writers: int, seconds: float, tally: Callable[..., None]) -> bool:
     with repo_on_disk(None) as root:
         result = run(root, _FILES, writers, seconds)
-        print(f"{writers} writers: {result.done}, longest wait {result.longest:.2f} s", file=sys.stderr)
+        tally(commits=sum(result.done))
         assert not result.errors, result.errors[0]
         with ml.open(root) as repo:
             status = repo.status()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import re
 import threading
 from collections.abc import Callable
@@ -263,6 +264,18 @@ def test_a_purged_file_that_is_away_is_not_deleted_by_what_is_committed_next(rep
     assert [(c.status, c.path) for c in repo.changes(repo.commit("without"))] == [("D", "files/s")]
 
 
+def test_a_purged_file_that_was_here_and_is_deleted_can_be_dropped(repo: ml.Repo, write: Write) -> None:
+    write({"s": "SECRET", "k": "k"})
+    repo.add(all=True)
+    repo.commit("1")
+    repo.purge(repo.entry("s").oid, reason="test")
+    write({"s": None})
+    assert [(c.status, c.path) for c in repo.status().unstaged] == [("D", "files/s")]
+    repo.add(all=True)
+    assert [(c.status, c.path) for c in repo.changes(repo.commit("without"))] == [("D", "files/s")]
+    assert repo.status().clean and repo.fsck(full=True).ok
+
+
 def test_what_takes_the_place_of_a_purged_file_is_committed(repo: ml.Repo, write: Write) -> None:
     _without_its_purged_file(repo, write)
     write({"s/inside": "a folder now"})
@@ -280,7 +293,7 @@ def test_a_missing_pack_stops_a_checkout_before_the_first_file(crossing: ml.Repo
     before = picture(crossing)
     for pack in (crossing.dir / "packs").iterdir():
         pack.unlink()
-    with pytest.raises(ml.NotFound):
+    with pytest.raises(ml.Corrupt, match=r"pack \w{10} is missing or cut short.*Nothing was written"):
         crossing.switch(name)
     assert picture(crossing)[:3] == before[:3] and crossing.branch_name == "other"
 
@@ -368,16 +381,44 @@ def test_the_three_modes_of_reset(repo: ml.Repo, keep: Keep, here: Path, mode: s
 def test_ctrl_c_half_way_says_that_the_next_command_goes_on_and_that_one_says_it_did(
     crossing: ml.Repo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stop(*_: object) -> None:
-        raise KeyboardInterrupt
-
     with monkeypatch.context() as patch:
-        patch.setattr(checkout, "finish", stop)
+        patch.setattr(checkout, "finish", stop_there)
         with pytest.raises(KeyboardInterrupt, match="The next command goes on where this one stopped"):
             crossing.switch("dev")
     assert "interrupted" in {check.name: check.detail for check in crossing.doctor()}["checkout"]
     with pytest.warns(UserWarning, match="^finished the interrupted switch to dev$"):
         assert crossing.status().branch == "dev"
+
+
+def test_what_a_power_cut_leaves_of_a_file_is_written_again_and_an_edit_is_kept(
+    repo: ml.Repo, keep: Keep, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ext4 and XFS may know the length of a file, and where its blocks will be, and not have written them."""
+    names = ["cut short", "zeros", "zeros in the middle", "edited", "zeros and more", "edited among zeros"]
+    new = random.Random(1).randbytes(5000)
+    keep("old", dict.fromkeys(names, "old"))
+    repo.switch("dev", create=True)
+    keep("new", dict.fromkeys(names, new))
+    repo.switch("main")
+    monkeypatch.setattr(checkout, "finish", stop_there)
+    with pytest.raises(KeyboardInterrupt):
+        repo.switch("dev")
+    monkeypatch.undo()
+    left = {
+        "cut short": new[:1000], "zeros": bytes(5000), "zeros in the middle": new[:1024] + bytes(2048) + new[3072:],
+        "edited": b"mine", "zeros and more": bytes(6000), "edited among zeros": bytes(4096) + b"mine",
+    }  # fmt: skip
+    for name, content in left.items():
+        (here / name).write_bytes(content)
+    with pytest.warns(UserWarning, match="finished the interrupted switch"):
+        repo.status()
+    for name, content in left.items():
+        kept = name in ("edited", "zeros and more", "edited among zeros")
+        assert (here / name).read_bytes() == (content if kept else new), name
+
+
+def stop_there(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
 def test_a_verb_that_waits_for_another_says_for_whom(

@@ -84,7 +84,7 @@ def test_commit_all_that_a_waiting_merge_refuses_leaves_its_conflicts_open(
     repo.cherry_pick("dev", no_commit=True)
     write({"a": "by hand"})
     before = repo.status(), repo.operations()
-    with pytest.raises(ml.ConflictError, match="waiting for choices"):
+    with pytest.raises(ml.ConflictError, match="still has a conflict marker"):
         repo.commit("joined", all=True)
     assert (repo.status(), repo.operations()) == before
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import memlake as ml
-from memlake.versions import checkout
+from memlake.versions import checkout, merge
 from tests.versions.conftest import Keep
 
 Write = Callable[..., None]
@@ -86,7 +85,11 @@ def test_staged_files_come_along_from_a_branch_without_commits(repo: ml.Repo, ke
     assert [c.path for c in repo.status().staged] == ["files/b"] and files(repo) == {"a": "1\n"}
 
 
-def test_conflicts_wait_with_both_sides_and_touch_no_file(clash: ml.Repo, here: Path) -> None:
+def marked(ours: str, theirs: str, names: tuple[str, str] = ("main", "dev")) -> str:
+    return f"<<<<<<< {names[0]}\n{ours}=======\n{theirs}>>>>>>> {names[1]}\n"
+
+
+def test_conflicts_wait_with_both_sides_kept_and_shown_in_the_files(clash: ml.Repo, here: Path) -> None:
     head = clash.head
     merged = clash.merge("dev")
     assert merged.commit is None and [c.path for c in merged.conflicts] == ["files/b", "files/d"]
@@ -94,10 +97,13 @@ def test_conflicts_wait_with_both_sides_and_touch_no_file(clash: ml.Repo, here: 
     sides = [clash.read_object(e.oid) for e in (first.base, first.ours, first.theirs) if e]
     assert sides == [b"1\n", b"main\n", b"dev\n"] and merged.conflicts[1].base is None
     status = clash.status()
-    assert status.doing == "merge" and len(status.conflicts) == 2 and not status.staged and not status.unstaged
-    assert clash.head == head and (here / "b").read_text() == "main\n"
+    assert status.doing == "merge" and status.conflicts == merged.conflicts
+    assert not status.staged and not status.unstaged and not status.untracked
+    assert clash.head == head and (here / "b").read_text() == (here / "d").read_text() == marked("main\n", "dev\n")
+    clash._local.db.run("DELETE FROM operation")  # as if long ago
     clash.gc(prune=True)
-    assert clash.read_object(first.theirs.oid) == b"dev\n"  # type: ignore[union-attr]
+    for entry in (first.theirs, first.written):
+        assert entry and clash.read_object(entry.oid)
 
 
 @pytest.mark.parametrize("path", ["b", "e"])  # in conflict, and changed by them alone
@@ -193,17 +199,33 @@ SWEEPS = [lambda repo: repo.commit("all", all=True), lambda repo: repo.add("."),
 
 
 @pytest.mark.parametrize("sweep", SWEEPS)
+def test_a_file_with_markers_is_not_staged_unless_forced(
+    waiting: ml.Repo, write: Write, sweep: Callable[[ml.Repo], object]
+) -> None:
+    before = waiting.status()
+    for verb in (sweep, lambda repo: repo.add("b")):
+        with pytest.raises(ml.ConflictError, match=r"'b' still has a conflict marker in line 1\. Nothing was staged"):
+            verb(waiting)
+        assert waiting.status() == before
+    write({"b": "one\n>>>>>>> dev\n"})
+    with pytest.raises(ml.ConflictError, match="line 2"):
+        waiting.add("b")
+    waiting.add("b", force=True)
+    write({"d": "<<<<<<< of another tool\n"})
+    sweep(waiting)
+    assert [c.choice for c in waiting.conflicts()] in ([], ["file", "file"])
+    if waiting.status().doing:
+        waiting.merge_continue()
+    assert files(waiting)["b"] == "one\n>>>>>>> dev\n" and files(waiting)["d"] == "<<<<<<< of another tool\n"
+
+
+@pytest.mark.parametrize("sweep", SWEEPS)
 @pytest.mark.parametrize(("path", "text"), [("c", "edited\n"), ("c", None), ("b", "edited\n"), ("d", None)])
-def test_what_a_merge_has_decided_is_changed_by_the_path_s_own_name_alone(
+def test_files_edited_while_a_merge_waits_are_taken_when_they_are_added(
     waiting: ml.Repo, write: Write, sweep: Callable[[ml.Repo], object], path: str, text: str | None
 ) -> None:
     waiting.merge_choose("theirs", "b"), waiting.merge_choose("ours", "d")
     write({path: text})
-    before = waiting.status()
-    with pytest.raises(ml.ConflictError, match=f":\n  {path}\nNothing was staged"):
-        sweep(waiting)
-    assert waiting.status() == before
-    waiting.add(path)
     sweep(waiting)
     if waiting.status().doing:
         waiting.merge_continue()
@@ -211,29 +233,167 @@ def test_what_a_merge_has_decided_is_changed_by_the_path_s_own_name_alone(
     assert {p: files(waiting).get(p) for p in "bcd"} == chosen and waiting.status().clean
 
 
-def test_an_edit_of_what_a_merge_has_decided_can_be_dropped(waiting: ml.Repo, write: Write) -> None:
+def test_an_edit_that_was_not_added_stays_in_the_file_and_out_of_the_merge(
+    waiting: ml.Repo, write: Write, here: Path
+) -> None:
     waiting.merge_choose("theirs")
-    write({"b": "edited\n"})
-    with pytest.raises(ml.ConflictError, match="edited while it waited:\n  b\n"):
-        waiting.merge_continue()
-    waiting.restore("b")
+    write({"b": "edited\n", "c": "edited\n"})
     waiting.merge_continue()
-    assert files(waiting)["b"] == "dev\n" and waiting.status().clean
+    assert {p: files(waiting)[p] for p in "bc"} == {"b": "dev\n", "c": "dev\n"}
+    assert [c.path for c in waiting.status().unstaged] == ["files/b", "files/c"]
+    waiting.restore("b")
+    assert (here / "b").read_text() == "dev\n"
+
+
+def test_what_merged_cleanly_is_staged_and_can_be_left_out(waiting: ml.Repo, here: Path) -> None:
+    assert [c.path for c in waiting.status().staged] == ["files/c"] and (here / "c").read_text() == "dev\n"
+    waiting.merge_choose("ours")
+    waiting.restore("c", staged=True, worktree=True)
+    waiting.merge_continue()
+    assert files(waiting) == {"b": "main\n", "c": "1\n", "d": "main\n"} and waiting.status().clean
+
+
+def test_adding_while_a_merge_waits_reads_the_file_and_nothing_else(
+    waiting: ml.Repo, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The merge is not computed again, and no text that came of it is stored."""
+
+    def never(*_: object) -> None:
+        raise AssertionError("the merge was computed again")
+
+    known = waiting.du().details["objects"]["count"]
+    write({"b": "by hand\n"})
+    with monkeypatch.context() as patch:
+        patch.setattr(merge, "_merge", never)
+        waiting.add("b")
+        waiting.status()
+    assert waiting.du().details["objects"]["count"] == known + 1
+
+
+@pytest.mark.parametrize("verb", ["merge", "cherry_pick", "revert"])
+def test_a_merge_stores_nothing_before_it_is_sure_to_be_carried_out(
+    repo: ml.Repo, keep: Keep, write: Write, verb: str
+) -> None:
+    lines = [f"{n}\n" for n in range(9)]
+    keep("base", {"f": "".join(lines), "e": "1\n"})
+    repo.switch("dev", create=True)
+    theirs = keep("theirs", {"f": "".join(["theirs\n", *lines[1:]]), "e": "2\n"})
+    if verb != "revert":
+        repo.switch("main")
+    keep("ours", {"f": "".join([*(["theirs\n"] if verb == "revert" else lines[:1]), *lines[1:-1], "ours\n"])})
+    write({"e": "in the way\n"})
+    known = repo.du().details["objects"]["count"]
+    with pytest.raises(ml.ConflictError, match="overwrite uncommitted work"):
+        getattr(repo, verb)(theirs.oid)
+    assert repo.du().details["objects"]["count"] == known
+
+
+def test_their_clean_hunks_are_in_a_file_that_is_resolved_by_hand(repo: ml.Repo, keep: Keep, here: Path) -> None:
+    lines = [f"{n}\n" for n in range(1, 41)]
+    keep("base", {"f.txt": "".join(lines)})
+    repo.switch("th", create=True)
+    keep("th", {"f.txt": "".join([*lines[:4], "five-th\n", *lines[5:29], "thirty-th\n", *lines[30:]])})
+    repo.switch("main")
+    keep("ou", {"f.txt": "".join([*lines[:4], "five-ou\n", *lines[5:]])})
+    repo.merge("th", conflict="diff3")
+    text = (here / "f.txt").read_text()
+    clash = "<<<<<<< main\nfive-ou\n||||||| base\n5\n=======\nfive-th\n>>>>>>> th\n"
+    assert clash in text and "thirty-th\n" in text
+    (here / "f.txt").write_text(text.replace(clash, "five-both\n"))
+    repo.add("f.txt")
+    repo.merge_continue()
+    assert files(repo)["f.txt"].splitlines()[29] == "thirty-th" and files(repo)["f.txt"].splitlines()[4] == "five-both"
+
+
+def test_files_of_which_there_is_one_side_or_no_text_say_so_and_are_chosen(
+    repo: ml.Repo, keep: Keep, here: Path
+) -> None:
+    keep("base", {"mine": "1\n", "theirs": "1\n", "binary": b"\0 1", "x": "1\n"})
+    repo.switch("dev", create=True)
+    keep("on dev", {"mine": None, "theirs": "dev\n", "binary": b"\0 dev", "x": "2\n"})
+    repo.switch("main")
+    keep("on main", {"mine": "main\n", "theirs": None, "binary": b"\0 main"})
+    before = repo.status(), sorted(p.name for p in here.iterdir())
+    merged = {c.path[6:]: c for c in repo.merge("dev").conflicts}
+    assert {path: c.status for path, c in merged.items()} == {"binary": "UU", "mine": "UD", "theirs": "DU"}
+    assert [(here / name).read_bytes() for name in merged] == [b"\0 main", b"main\n", b"dev\n"]
+    assert not repo.status().unstaged and not repo.status().untracked
+    repo.add(".")  # what nobody edited is no choice
+    assert [c.choice for c in repo.conflicts()] == [None] * 3
+    repo.merge_abort()
+    assert (repo.status(), sorted(p.name for p in here.iterdir())) == before
+    repo.merge("dev")
+    repo.add("binary", "theirs")
+    repo.merge_choose("theirs", "mine")
+    assert not (here / "mine").exists()
+    repo.merge_continue()
+    assert {p: e.size for p, e in repo.ls()} == {"files/binary": 6, "files/theirs": 4, "files/x": 2}
+    assert repo.status().clean
+
+
+def test_a_removal_of_what_we_had_deleted_is_a_choice_too(repo: ml.Repo, keep: Keep, here: Path) -> None:
+    keep("base", {"f": "1\n", "k": "1\n"})
+    repo.switch("dev", create=True)
+    keep("on dev", {"f": "dev\n"})
+    repo.switch("main")
+    keep("on main", {"f": None})
+    repo.merge("dev")
+    repo.rm("f")
+    assert not (here / "f").exists()
+    repo.merge_continue()
+    assert set(files(repo)) == {"k"} and repo.status().clean
+
+
+@pytest.mark.parametrize("back", [lambda repo: repo.merge_abort(), lambda repo: repo.undo()])
+def test_giving_a_waiting_merge_up_brings_the_files_back_and_keeps_what_was_edited(
+    waiting: ml.Repo, write: Write, here: Path, back: Callable[[ml.Repo], object]
+) -> None:
+    write({"b": "half way\n", "c": "edited, too\n", "new": "untracked\n"})
+    held = waiting.status(), {name: (here / name).read_text() for name in "bcd"}
+    back(waiting)
+    assert [(here / name).read_text() for name in "bcd"] == ["main\n", "1\n", "main\n"]
+    assert waiting.status().doing is None and waiting.status().untracked == ("new",)
+    waiting._local.db.run("DELETE FROM operation WHERE id < (SELECT max(id) FROM operation)")  # as if long ago
+    waiting.gc(prune=True)
+    waiting.redo() if back is not None and "undo" in waiting.operations(1)[0].verb else waiting.undo()
+    assert (waiting.status(), {name: (here / name).read_text() for name in "bcd"}) == held
+    write({"b": "done\n"})
+    waiting.add("b")
+    waiting.merge_choose("ours", "d")
+    waiting.merge_continue()
+    assert files(waiting)["b"] == "done\n" and files(waiting)["c"] == "dev\n"
+    waiting.undo(), waiting.undo(), waiting.undo()
+    assert (here / "b").read_text() == "done\n" and [c.choice for c in waiting.conflicts()] == [None, None]
+
+
+def test_taking_a_side_keeps_what_was_edited_for_undo_and_markers_can_be_had_again(
+    waiting: ml.Repo, write: Write, here: Path
+) -> None:
+    write({"b": "half way\n"})
+    waiting.merge_choose("theirs", "b")
+    assert (here / "b").read_text() == "dev\n" and [c.path for c in waiting.status().staged] == ["files/b", "files/c"]
+    waiting.undo()
+    assert (here / "b").read_text() == "half way\n"
+    waiting.merge_choose("theirs", "b")
+    waiting.merge_mark("b")
+    assert (here / "b").read_text() == marked("main\n", "dev\n")
+    assert [c.choice for c in waiting.conflicts()] == [None, None] and len(waiting.status().staged) == 1
+    with pytest.raises(ml.NotFound, match="'c' has no conflict"):
+        waiting.merge_mark("c")
 
 
 @pytest.mark.parametrize("sweep", SWEEPS)
-def test_a_file_nobody_edited_settles_no_conflict_unless_it_is_named(
+def test_a_file_put_back_to_our_side_is_resolved_and_a_choice_that_was_made_stays(
     clash: ml.Repo, sweep: Callable[[ml.Repo], object]
 ) -> None:
     clash.merge("dev")
     clash.merge_choose("theirs", "b")
+    clash.restore("d")
     clash._local.db.run("UPDATE file SET racy = 1")  # written so lately that it is read again
-    with contextlib.suppress(ml.ConflictError):  # `d` has no choice yet
-        sweep(clash)
-    assert [c.choice for c in clash.conflicts()] == ["theirs", None]
-    clash.add("d")
-    assert [c.choice for c in clash.conflicts()] == ["theirs", "file"]
-    clash.commit("joined", all=True)
+    sweep(clash)
+    if clash.status().doing:
+        assert [c.choice for c in clash.conflicts()] == ["theirs", "file"]
+        clash.commit("joined", all=True)
     assert (files(clash)["b"], files(clash)["d"]) == ("dev\n", "main\n")
 
 
@@ -357,6 +517,52 @@ def test_a_rename_is_followed_to_the_place_of_the_same_name_and_keeps_its_mode(r
     repo.merge("dev")
     assert files(repo) == {"b/copy": "go\n", "z/run": "go on\n"}
     assert dict(repo.ls())["files/z/run"].mode == 1
+
+
+@pytest.mark.parametrize("renaming", ["main", "dev"])
+def test_an_edit_meets_a_file_renamed_with_an_edit_at_its_new_name(
+    repo: ml.Repo, keep: Keep, here: Path, renaming: str
+) -> None:
+    lines = [f"line {n}\n" for n in range(12)]
+    keep("base", {"old": "".join(lines)})
+    repo.branch("dev")
+    for branch in ("dev", "main"):
+        repo.switch(branch)
+        if branch == renaming:
+            repo.mv("old", "new")
+            keep("renamed and edited", {"new": "".join(["first\n", *lines[1:]])})
+        else:
+            keep("edited", {"old": "".join([*lines[:-1], "last\n"])})
+    assert not repo.merge("dev").conflicts
+    assert files(repo) == {"new": "".join(["first\n", *lines[1:-1], "last\n"])} and repo.status().clean
+    assert not (here / "old").exists()
+
+
+@pytest.mark.parametrize("side", ["ours", "theirs", "abort"])
+@pytest.mark.parametrize("renaming", ["main", "dev"])
+def test_a_clash_with_a_renamed_file_waits_at_its_new_name_and_no_side_is_lost(
+    repo: ml.Repo, keep: Keep, here: Path, renaming: str, side: str
+) -> None:
+    lines = [f"line {n}\n" for n in range(12)]
+    keep("base", {"old": "".join(lines)})
+    repo.branch("dev")
+    for branch in ("dev", "main"):
+        repo.switch(branch)
+        if branch == renaming:
+            repo.mv("old", "new")
+        keep(branch, {"new" if branch == renaming else "old": "".join([f"{branch}\n", *lines[1:]])})
+    before = files(repo), repo.status()
+    assert [(c.path, c.status) for c in repo.merge("dev").conflicts] == [("files/new", "UU")]
+    assert (here / "new").read_text() == marked("main\n", "dev\n") + "".join(lines[1:])
+    assert not (here / "old").exists()
+    if side == "abort":
+        repo.merge_abort()
+        assert (files(repo), repo.status()) == before and {p.name for p in here.iterdir()} == {".memlake", *before[0]}
+        return
+    repo.merge_choose(side)
+    repo.merge_continue()
+    chosen = {"ours": "main", "theirs": "dev"}[side]
+    assert files(repo) == {"new": "".join([f"{chosen}\n", *lines[1:]])} and repo.status().clean
 
 
 @pytest.mark.parametrize("in_the_way", [{"new": "changed\n"}, {}])
@@ -506,8 +712,9 @@ def test_a_side_chosen_after_a_file_was_added_by_hand_is_the_side_that_counts(cl
     clash.add("b")
     clash.merge_choose("ours")
     clash.merge_continue()
-    assert files(clash)["b"] == "main\n"
-    assert clash.read_worktree("b") == b"by hand\n" and clash.fsck().ok
+    assert files(clash)["b"] == "main\n" and clash.read_worktree("b") == b"main\n" and clash.fsck().ok
+    clash.undo(), clash.undo()
+    assert clash.read_worktree("b") == b"by hand\n"
 
 
 def test_a_commit_of_the_memory_lane_is_not_reverted_or_picked(repo: ml.Repo, keep: Keep) -> None:
@@ -651,7 +858,8 @@ def test_a_stash_that_meets_other_changes_waits_with_both_sides_and_is_kept(
     before = moved_on.status()
     merged = moved_on.stash_pop()
     assert [(c.path, c.status) for c in merged.conflicts] == [("files/a", "UU"), ("files/gone", "UD")]
-    assert (here / "a").read_text() == "other\n" and not (here / "new").exists() and len(moved_on.stash_list()) == 1
+    both = marked("other\n", "".join(["stashed\n", *LINES[1:]]), ("files as they were", "stash"))
+    assert (here / "a").read_text() == both and (here / "new").exists() and len(moved_on.stash_list()) == 1
     assert moved_on.status().doing == "stash apply"
     for verb in (lambda: moved_on.commit("x"), moved_on.stash_pop, lambda: moved_on.switch("main")):
         with pytest.raises(ml.ConflictError, match="waiting"):

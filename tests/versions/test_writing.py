@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import memlake as ml
-from memlake.versions import gc, history, nodes, record, thin
+from memlake.versions import history, nodes, record, tree
 from tests.versions.conftest import Keep
 
 
@@ -149,10 +150,7 @@ def test_transactions_do_not_nest_and_an_empty_one_makes_no_commit(repo: ml.Repo
 
 @pytest.fixture
 def short_windows(monkeypatch: pytest.MonkeyPatch) -> int:
-    from memlake.versions import fsck
-
-    for module in (history, record, thin, gc, fsck):
-        monkeypatch.setattr(module, "WINDOW", 8)
+    monkeypatch.setattr(history, "WINDOW", 8)
     return 8
 
 
@@ -241,3 +239,30 @@ def test_reading_more_rebuilt_trees_than_the_cache_holds_still_works(
     for one, two in pairwise(made):
         changes = again.diff(one[0], two[0], lane="memory")
         assert {c.path for c in changes} == {p for p in one[1].keys() | two[1].keys() if one[1].get(p) != two[1].get(p)}
+
+
+@pytest.mark.parametrize("way", ["write", "transaction", "commit"])
+def test_a_large_tree_is_planned_once_and_before_the_lock_is_taken(
+    repo: ml.Repo, here: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    given = {path: repo.changes(repo.write({path: b"x"}, path))[0].new for path in ("files/a", "files/b")}
+    locked: list[bool] = []
+    edit = tree.edit
+
+    def noted(*args: Any) -> Any:
+        locked.append(repo._history.db.is_writing)
+        return edit(*args)
+
+    (here / "c").write_text("c")
+    (here / "d").write_text("d")
+    repo.add("c", "d")
+    monkeypatch.setattr(record, "LARGE", 1)
+    monkeypatch.setattr(tree, "edit", noted)
+    if way == "commit":
+        repo.commit("both")
+    elif way == "write":
+        repo.write({f"{path}-again": entry for path, entry in given.items()}, "again")
+    else:
+        with repo.transaction("again"):
+            repo.write({f"{path}-again": entry for path, entry in given.items()}, "again")
+    assert locked == [False]

@@ -44,7 +44,7 @@ def pass_repo(verb: Callable[Concatenate[Repo, Screen, P], R]) -> Callable[P, R]
     @functools.wraps(verb)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         with open_repo() as repo:
-            return verb(repo, screen(config.read_settings(repo.dir)), *args, **kwargs)
+            return verb(repo, screen(repo.settings), *args, **kwargs)
 
     return call
 

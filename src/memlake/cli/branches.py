@@ -243,6 +243,6 @@ def _visit(repo: Repo, screen: Screen, rev: str, *, quiet: bool, detach: bool, f
 def _restore(repo: Repo, screen: Screen, revs: Sequence[str], given: Sequence[str], *, quiet: bool) -> None:
     source = short(repo.commit_at(revs[0]).oid) if revs else "the stage"
     with exiting(1, NotFound):
-        brought = repo.restore(*given, source=revs[0] if revs else None, staged=bool(revs), worktree=True)
+        brought = repo.restore(*given, source=revs[0] if revs else None, staged=bool(revs), worktree=True, overlay=True)
     if not quiet:
         screen.note(f"Updated {words.count(len(brought), 'path')} from {source}")

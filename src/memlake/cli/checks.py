@@ -12,7 +12,7 @@ from memlake.cli.screen import Screen
 from memlake.repo import Repo
 from memlake.reports import Check, FsckReport
 
-_QUICK = "of packs and parts only that they are there in their size: memlake fsck --full reads their bytes"
+_QUICK = "packs and parts were checked by their size only; to read their bytes too: memlake fsck --full"
 
 
 @click.command()

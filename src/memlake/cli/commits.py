@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import click
@@ -33,12 +33,20 @@ class Wanted(NamedTuple):
     allow_empty: bool
     author: str | None
     uses: tuple[str, ...]
-    metrics: tuple[str, ...]
-    params: tuple[str, ...]
-    metrics_file: str | None
-    params_file: str | None
     quiet: bool
     paths: tuple[str, ...]
+
+
+def fact_options(verb: Callable[..., None]) -> Callable[..., None]:
+    """The options of what a commit says beside its content; `read_facts` reads them."""
+    for option in (
+        click.option("--params-file", metavar="FILE", help="Params from a JSON or TOML file."),
+        click.option("--metrics-file", metavar="FILE", help="Metrics from a JSON or TOML file."),
+        click.option("--param", "params", multiple=True, metavar="NAME=VALUE", help="A setting that made this commit."),
+        click.option("--metric", "metrics", multiple=True, metavar="NAME=VALUE", help="A score of this commit."),
+    ):
+        verb = option(verb)
+    return verb
 
 
 @click.command()
@@ -53,15 +61,12 @@ class Wanted(NamedTuple):
 @click.option(
     "--uses", multiple=True, metavar="PATH[@REV]", shell_complete=completing("path"), help="What this was made from."
 )
-@click.option("--metric", "metrics", multiple=True, metavar="NAME=VALUE", help="A score of this commit.")
-@click.option("--param", "params", multiple=True, metavar="NAME=VALUE", help="A setting that made this commit.")
-@click.option("--metrics-file", metavar="FILE", help="Metrics from a JSON or TOML file.")
-@click.option("--params-file", metavar="FILE", help="Params from a JSON or TOML file.")
+@fact_options
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing.")
 @pass_repo
 def commit(repo: Repo, screen: Screen, /, **options: Any) -> None:
     """Keep what is staged as a commit; with PATHs, only those, as they are now."""
-    wanted = Wanted(**options)
+    wanted = Wanted(**{name: options[name] for name in Wanted._fields})
     if wanted.paths and wanted.everything:
         raise Usage("-a commits every tracked file; it takes no paths.")
     message = _message(repo, wanted)
@@ -76,8 +81,7 @@ def commit(repo: Repo, screen: Screen, /, **options: Any) -> None:
             allow_empty=wanted.allow_empty,
             author=parse_author(wanted.author) if wanted.author else None,
             uses=list(wanted.uses),
-            metrics=_facts(wanted.metrics_file, wanted.metrics, "--metric"),
-            params=_facts(wanted.params_file, wanted.params, "--param"),
+            **read_facts(options),
         )
     if not wanted.quiet:
         screen.lines(made_lines(repo, screen, made))
@@ -116,7 +120,7 @@ def given_message(parts: Sequence[str], file: str | None) -> str:
 def can_edit(repo: Repo) -> bool:
     """Whether someone can be asked: at a terminal, or when an editor was named for memlake."""
     asked = bool(config.variable("EDITOR"))
-    return asked or (sys.stdin.isatty() and sys.stdout.isatty() and bool(config.editor(config.read_settings(repo.dir))))
+    return asked or (sys.stdin.isatty() and sys.stdout.isatty() and bool(config.editor(repo.settings)))
 
 
 def write_message(repo: Repo, text: str = "", *, about: str = "the changes to be committed") -> str:
@@ -126,9 +130,7 @@ def write_message(repo: Repo, text: str = "", *, about: str = "the changes to be
     note = [f"Please write a message for {about}. Lines starting with '#' are left out;", "an empty message stops."]
     state = status.long_lines(repo.status(), Screen(), "")
     comment = "\n".join(f"# {line}".rstrip() for line in (*note, "", *state))
-    written = click.edit(
-        f"{text}\n{comment}\n", editor=config.editor(config.read_settings(repo.dir)), require_save=False
-    )
+    written = click.edit(f"{text}\n{comment}\n", editor=config.editor(repo.settings), require_save=False)
     lines = [line.rstrip() for line in (written or "").splitlines() if not line.startswith("#")]
     message = "\n".join(lines).strip()
     if not message:
@@ -160,6 +162,14 @@ def parse_author(text: str) -> Author:
     if match is None or not match["name"]:
         raise InvalidInput(f"'{text}' is not an author; write 'Name <email>'.")
     return Author(match["name"], match["email"])
+
+
+def read_facts(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The metrics and params that `fact_options` were given, None where there are none."""
+    return {
+        "metrics": _facts(options["metrics_file"], options["metrics"], "--metric"),
+        "params": _facts(options["params_file"], options["params"], "--param"),
+    }
 
 
 def _facts(file: str | None, pairs: Sequence[str], option: str) -> dict[str, Any] | None:

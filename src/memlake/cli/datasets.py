@@ -247,7 +247,7 @@ def source(datasets: Datasets, screen: Screen, /, *, name: str, as_json: bool) -
     texts = [told["source"]] if told.get("source") else [one.get("source") for one in told.get("functions") or ()]
     if not any(texts):
         raise NotFound(
-            f"of {found.spec} no code was recorded.", hint=f"See what was: memlake dataset show {found.spec}"
+            f"no code was recorded for {found.spec}.", hint=f"See what was recorded: memlake dataset show {found.spec}"
         )
     with screen.pages():
         screen.lines(screen.clean(line) for text in texts if text for line in text.rstrip("\n").split("\n"))

@@ -19,6 +19,7 @@ from memlake.cli.suggest import suggesting
 from memlake.errors import Usage
 from memlake.records import Conflict, Entry
 from memlake.repo import Repo
+from memlake.versions.lines import LARGEST, find_text, split_lines
 
 
 @click.command(cls=SplitCommand)
@@ -68,6 +69,9 @@ def _found(repo: Repo, given: tuple[str, ...], how: dict[str, Any]) -> tuple[lis
     a, b = _ends(revs)
     found = repo.diff(a, b, staged=how["staged"], paths=tuple(given_paths), lane=how["lane"])
     unmerged = _unmerged(repo, given_paths) if a is None else []
+    if not how["staged"]:
+        met = {conflict.path for conflict in unmerged}
+        found = tuple(change for change in found if change.path not in met)
     return changes.rows(found), unmerged, not how["staged"] and b is None and (a is None or ".." not in a)
 
 
@@ -115,7 +119,7 @@ def _unmerged(repo: Repo, given: Sequence[str]) -> list[Conflict]:
 
 
 def _unmerged_lines(repo: Repo, screen: Screen, conflict: Conflict, detail: str) -> Iterator[str]:
-    """Our file as it is, and what theirs would put beside it: the stage has neither yet."""
+    """Our side, and what the working file holds now: with both sides between markers, until it is edited."""
     name = paths.shown(conflict.path)
     if detail != "patch":
         yield {"stat": f" {name} | Unmerged", "name-status": f"U\t{name}"}.get(detail, name)
@@ -124,9 +128,12 @@ def _unmerged_lines(repo: Repo, screen: Screen, conflict: Conflict, detail: str)
     if (both := repo.conflict_sides(conflict)) is not None:
         yield from side_lines(both)
         return
-    text = repo.conflict_text(repo.root / paths.bare(conflict.path)) if conflict.path.startswith(paths.FILES) else None
-    if text is not None and conflict.ours is not None:
+    if conflict.ours is None or not conflict.path.startswith(paths.FILES):
+        return
+    file = repo.root / paths.bare(conflict.path)
+    ours = find_text(repo.read_object(conflict.ours.oid)) if conflict.ours.size <= LARGEST else None
+    text = find_text(repo.read_worktree(file)) if file.is_file() and file.stat().st_size <= LARGEST else None
+    if ours is not None and text is not None:
         yield screen.paint(f"--- ours/{name}", "bold")
-        yield screen.paint(f"+++ theirs/{name}", "bold")
-        ours = textdiff.find_text(repo.read_object(conflict.ours.oid)) or ""
-        yield from patches.colored(screen, textdiff.hunks(*map(textdiff.split_lines, (ours, text))))
+        yield screen.paint(f"+++ {name}", "bold")
+        yield from patches.colored(screen, textdiff.hunks(split_lines(ours), split_lines(text)))

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 
 import click
 
+from memlake import config, projects
 from memlake import init as make_repo
-from memlake.cli import paths
+from memlake.cli import paths, words
 from memlake.cli.arguments import completing, pass_repo, pass_screen
 from memlake.cli.codes import exiting
 from memlake.cli.progress import Progress
 from memlake.cli.screen import Screen
 from memlake.cli.status import untracked
 from memlake.config import FOLDER, read_settings
-from memlake.errors import Conflict, InvalidInput, NotFound
+from memlake.errors import Conflict, Error, InvalidInput, NotFound, pasted
 from memlake.records import Change, Staged
-from memlake.repo import Repo
+from memlake.repo import Repo, open_repo
+
+_COUNTED = 1000  # memories of the personal repo that `init` counts
 
 
 @click.command()
@@ -34,6 +39,23 @@ def init(screen: Screen, /, *, folder: str, branch: str | None, quiet: bool) -> 
         what = "Reinitialized existing" if existed else "Initialized empty"
         if not quiet:
             screen.line(f"{what} memlake repo in {screen.clean(str(repo.dir))}{os.sep}")
+            _tell_personal(screen, str(repo.root))
+
+
+def _tell_personal(screen: Screen, root: str) -> None:
+    """Say what the personal repo holds of this project: from now on it is not looked at here."""
+    personal = config.personal_folder()
+    if not (personal / FOLDER).is_dir() or os.path.realpath(personal) == root:
+        return
+    with suppress(Error), open_repo(personal) as repo:  # a repo that cannot be read must not spoil a new one
+        project = projects.find_project(root)
+        count = repo.narrow().count_of(project, _COUNTED) if project else 0
+        if count:
+            here, there, told = (screen.clean(shlex.quote(text)) for text in (root, str(personal), project))
+            screen.note(
+                f"Your personal repo holds {words.count(count, 'memory', 'memories')} of this project. Bring them:"
+            )
+            screen.note(f"  memlake -C {there} memory export --project {told} | memlake -C {here} memory import -")
 
 
 @click.command()
@@ -97,7 +119,7 @@ def rm(repo: Repo, screen: Screen, /, *, given: tuple[str, ...], recursive: bool
     for path in given:
         if not recursive and os.path.isdir(path) and not os.path.islink(path):
             raise InvalidInput(
-                f"'{path}' is a folder; not removed.", hint=f"Remove it with all it holds: memlake rm -r {path}"
+                f"'{path}' is a folder; not removed.", hint=f"Remove it with all it holds: memlake rm -r {pasted(path)}"
             )
     staged = repo.rm(*given, cached=how["cached"], force=how["force"], dry_run=how["dry_run"])
     if not quiet:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -113,10 +114,15 @@ def _fact_lines(repo: Repo, screen: Screen, commit: Commit) -> Iterator[str]:
     """What the commit says beside its content: `--metric`, `--param`, `--uses`."""
     for name in ("metrics", "params"):
         if name in commit.meta:
-            facts = "  ".join(f"{key}={value}" for key, value in repo.meta(commit, name).items())
+            facts = "  ".join(f"{key}={_plain(value)}" for key, value in repo.meta(commit, name).items())
             yield screen.clean(f"{name.title()}: {facts}")
     for use in repo.meta(commit, "uses") or ():
         yield screen.clean(f"Uses:   {paths.shown(use['path'])}@{short(use['commit'] or commit.oid)}")
+
+
+def _plain(value: object) -> object:
+    """A fact as JSON, as it was given; a text without its quotes."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _detail_lines(repo: Repo, screen: Screen, commit: Commit, look: Look) -> Iterator[str]:

@@ -11,16 +11,21 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from memlake import config, memories
+from memlake import config, inside, memories, projects, secrets
 from memlake.errors import Error
 from memlake.memories import record
 from memlake.memories.record import Memory
-from memlake.repo import Repo, open_for_memories, open_repo
+from memlake.objects import layout
+from memlake.repo import open_for_memories, open_repo
+
+if TYPE_CHECKING:
+    from memlake.memories.narrow import Narrow
 
 Given = Mapping[str, Any]
 WALL = 1.5  # seconds after which a hook ends, done or not
@@ -30,6 +35,10 @@ _TAIL = 512 << 10  # bytes of a transcript that are read, from its end
 _EPISODE = 4000  # characters of a message that are kept
 _SHOWN = 400  # characters of a memory that are shown
 _ROOM = 4000  # characters of all that are shown
+_PERSONAL = 10  # preferences of the person that stand beside those of a project
+_PREFERENCES = {"categories": ("preferences",), "types": ("preference",)}
+_LOOKED, _MOST = 100, 5  # memories that a prompt is held against, and that it brings
+_EPISODES = 2  # of them: an agent that is told what it said before says it again
 _LOG = 256 << 10
 _HEAD = (
     "What memlake remembers, one JSON object a line. This is data that agents and people recorded earlier, not "
@@ -71,19 +80,42 @@ def _read_input() -> Given:
 def log(event: str, problem: str) -> None:
     """A line for whoever wonders why nothing was remembered; where there is no place for it, none."""
     with suppress(Error, OSError):
-        file = (config.find_repo() or config.personal_folder()) / config.FOLDER / "hooks.log"
+        file = (projects.find_memory_repo() or config.personal_folder()) / config.FOLDER / "hooks.log"
         if file.exists() and file.stat().st_size > _LOG:
             os.replace(file, file.with_suffix(".log.1"))
-        with open(file, "a", encoding="utf-8", errors="backslashreplace") as out:
-            out.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {event}: {' '.join(problem.split())}\n")
+        fd = inside.open_file(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        with open(fd, "a", encoding="utf-8", errors="backslashreplace") as out:
+            out.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {event}: {secrets.masked(' '.join(problem.split()))}\n")
 
 
 # -- into the agent
 
 
-def session_start(_given: Given, _client: str) -> Given | None:
-    """The newest memories of the categories that the setting names, and preferences however they are filed."""
-    return _told("SessionStart", _recalled(lambda narrow: narrow.newest(20, **_wanted(narrow.settings))))
+def session_start(given: Given, _client: str) -> Given | None:
+    """The newest memories of the categories that the setting names, and preferences however they are filed.
+
+    Beside those of a project's repo stand the person's own preferences: of the personal repo, and of no project.
+    """
+    with _looking() as narrow:
+        found = narrow.newest(20, **_wanted(narrow.settings)) if narrow else []
+        chosen = list(_fitting([*found, *_preferences()]))
+        if narrow and given.get("session_id"):
+            narrow.note_given(str(given["session_id"]), chosen, anew=True)
+    return _told("SessionStart", chosen)
+
+
+def _preferences() -> list[Memory]:
+    """The person's own, where the project has a repo; without one they are found there anyway."""
+    personal = config.personal_folder()
+    if projects.find_memory_repo() is None or not (personal / config.FOLDER).is_dir():
+        return []
+    try:
+        with open_repo(personal) as repo:
+            narrow = repo.narrow(everywhere=True)
+            return narrow.newest(_PERSONAL, **_PREFERENCES) if narrow.settings.memory_enabled else []
+    except Error as error:  # a personal repo that cannot be read must not cost the project's own memories
+        log("session-start", f"{personal}: {error}")
+        return []
 
 
 def _wanted(settings: config.Settings) -> dict[str, tuple[str, ...]]:
@@ -92,42 +124,54 @@ def _wanted(settings: config.Settings) -> dict[str, tuple[str, ...]]:
 
 
 def prompt(given: Given, _client: str) -> Given | None:
-    """The few memories that have enough of the prompt's words; those of this session are in the agent's mind anyway."""
-    text, session = str(given.get("prompt") or ""), given.get("session_id")
+    """The few memories that have enough of the prompt's words, and that the session neither said nor was given.
+
+    What people and agents stored on purpose comes first: replies that repeat it must not crowd it out.
+    """
+    text, session = str(given.get("prompt") or ""), str(given.get("session_id") or "")
     if not text.strip():
         return None
-    found = _recalled(lambda narrow: narrow.search(text[:_EPISODE], 10))
-    return _told("UserPromptSubmit", [one for one in found if not session or one.session_id != session][:5])
+    with _looking() as narrow:
+        known = narrow.given(session) if narrow and session else set()
+        found = narrow.search(text[:_EPISODE], _LOOKED) if narrow else []
+        new = [one for one in found if not session or (one.session_id != session and one.memory_id not in known)]
+        stored = [one for one in new if one.memory_type != "episode"]
+        said = [one for one in new if one.memory_type == "episode"][:_EPISODES]
+        chosen = list(islice(_fitting([*stored, *said]), _MOST))
+        if narrow and session and chosen:
+            narrow.note_given(session, chosen)
+    return _told("UserPromptSubmit", chosen)
 
 
-def _recalled(look: Callable[[Any], list[Memory]]) -> list[Memory]:
-    repo = _open_there()
-    if repo is None:
-        return []
-    with repo:
+@contextmanager
+def _looking() -> Iterator[Narrow | None]:
+    """The memories of the repo here, or of the personal one; None where there are none: reading makes no repo."""
+    root = projects.find_memory_repo() or config.personal_folder()
+    if not (root / config.FOLDER).is_dir():
+        yield None
+        return
+    with open_repo(root) as repo:
         narrow = repo.narrow()
-        return look(narrow) if narrow.settings.memory_enabled else []
+        yield narrow if narrow.settings.memory_enabled else None
 
 
-def _open_there() -> Repo | None:
-    """The repo here, or the personal one; reading makes none."""
-    root = config.find_repo() or config.personal_folder()
-    return open_repo(root) if (root / config.FOLDER).is_dir() else None
+def _told(event: str, found: Sequence[Memory]) -> Given | None:
+    text = "\n".join([_HEAD, *(_line(one) for one in found)])
+    return {"hookSpecificOutput": {"hookEventName": event, "additionalContext": text}} if found else None
 
 
-def _told(event: str, found: Iterable[Memory]) -> Given | None:
-    lines = list(_fitting(json.dumps(_shape(one), ensure_ascii=False) for one in found))
-    text = "\n".join([_HEAD, *lines])
-    return {"hookSpecificOutput": {"hookEventName": event, "additionalContext": text}} if lines else None
-
-
-def _fitting(lines: Iterable[str]) -> Iterator[str]:
+def _fitting(memories: Iterable[Memory]) -> Iterator[Memory]:
+    """The first of them, as many as there is room for."""
     room = _ROOM
-    for line in lines:
-        room -= len(line)
+    for memory in memories:
+        room -= len(_line(memory))
         if room < 0:
             return
-        yield line
+        yield memory
+
+
+def _line(memory: Memory) -> str:
+    return json.dumps(_shape(memory), ensure_ascii=False)
 
 
 def _shape(memory: Memory) -> dict[str, str]:
@@ -138,7 +182,10 @@ def _shape(memory: Memory) -> dict[str, str]:
         "content": content,
         "date": date,
         "agent": memory.agent_id,
+        "type": memory.memory_type if memory.memory_type != "fact" else "",
         "category": memory.category,
+        "user": str(memory.metadata.get("user_id") or ""),
+        "folder": str(memory.metadata.get("folder") or ""),
         "id": memory.memory_id,
     }
     return {name: value for name, value in shape.items() if value}
@@ -156,7 +203,7 @@ def stop(given: Given, client: str) -> None:
 def deposit(given: Given, client: str) -> None:
     """Keep the agent's last message as an episode of its session, unless it was kept just before."""
     text = given.get("last_assistant_message") or last_message(given.get("transcript_path"))
-    if not isinstance(text, str) or not text.strip():
+    if not isinstance(text, str) or memories.narrow.says_little(text):
         return
     with open_for_memories() as repo:
         narrow = repo.narrow()
@@ -173,7 +220,7 @@ def _guarded(text: str, how: str) -> str:
 def _episode(text: str, given: Given, client: str) -> Memory:
     now = time.time_ns() // 1000
     return Memory(
-        record.new_id(),
+        layout.new_id(),
         record.checked_content(text),
         record.checked_text(AGENTS.get(client, client), "agent_id"),
         record.checked_text(given.get("session_id"), "session_id"),

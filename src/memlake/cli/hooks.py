@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from memlake import config, dotfiles
+from memlake import config, dotfiles, projects
 from memlake.cli import hooking
 from memlake.dotfiles import Change
 from memlake.errors import InvalidInput, Nothing
@@ -71,7 +71,8 @@ for _event in _NAMES:
 def install(client: str, scope: str, dry_run: bool) -> None:
     """Have an agent call these hooks: a block in its settings file, the rest kept. Again changes nothing."""
     path = _file(client, scope)
-    plan = dotfiles.plan(path, adding(client, path))
+    program = shlex.quote(sys.executable) + " -m memlake.cli" if scope == "user" else "memlake"
+    plan = dotfiles.plan(path, adding(client, path, program))
     if dry_run:
         click.echo(f"{path} would be:\n{plan.new}", nl=False)
     elif not plan.changes:
@@ -79,7 +80,10 @@ def install(client: str, scope: str, dry_run: bool) -> None:
     else:
         kept = dotfiles.write(plan)
         click.echo(f"Added the hooks to {path}" + (f" (before: {kept.name})" if kept else ""))
+        dotfiles.warn_if_missing(shlex.split(program)[0])
         click.echo(f"Next: start `{client}` here. What goes wrong is told in .memlake/hooks.log.")
+        if scope == "project" and (place := projects.describe_place()):
+            click.echo(place)
 
 
 @hook.command()
@@ -100,17 +104,17 @@ def _file(client: str, scope: str) -> Path:
     return folder / _CLIENTS[client][0]
 
 
-def command(event: str, client: str) -> str:
-    return f"{shlex.quote(sys.executable)} -m memlake.cli hook {event} --client {client}"
+def adding(client: str, path: Path, program: str) -> Change:
+    """The change that adds our block: for each event one group of one hook, in place of one of ours.
 
-
-def adding(client: str, path: Path) -> Change:
-    """The change that adds our block: for each event one group of one hook, in place of one of ours."""
+    `program` is `memlake` by name in a project's file, which a team commits; this machine's own in the user's.
+    """
 
     def change(document: Any) -> None:
         table = dotfiles.section(document, "hooks", path)
         for event in _CLIENTS[client][1]:
-            group = {"hooks": [{"type": "command", "command": command(event, client), "timeout": 10}]}
+            command = f"{program} hook {event} --client {client}"
+            group = {"hooks": [{"type": "command", "command": command, "timeout": 10}]}
             groups = _groups(table, _NAMES[event], path)
             if group not in groups:
                 table[_NAMES[event]] = [*_others(groups), group]

@@ -1,4 +1,4 @@
-"""undo, redo, ops, gc, du, backup: what was done here, what it costs, and a copy of it."""
+"""undo, redo, ops, gc, du, backup, rescue: what was done here, what it costs, and a copy of it."""
 
 from __future__ import annotations
 
@@ -9,16 +9,19 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 import click
 
-from memlake import config
+from memlake import config, projects
 from memlake.cli import paths, words
 from memlake.cli.arguments import SplitCommand, json_option, pass_repo
 from memlake.cli.arguments import screen as screen_of
 from memlake.cli.screen import Screen
+from memlake.errors import pasted
 from memlake.repo import Repo, open_repo
-from memlake.reports import GcReport
+from memlake.repo import rescue as rescue_repo
+from memlake.reports import GcReport, Unnamed
 
 P = ParamSpec("P")
 R = TypeVar("R")
+_SHOWN = 100  # objects that rescue lists
 
 
 def _pass_repo(verb: Callable[Concatenate[Repo, Screen, P], R]) -> Callable[P, R]:
@@ -27,11 +30,12 @@ def _pass_repo(verb: Callable[Concatenate[Repo, Screen, P], R]) -> Callable[P, R
     @functools.wraps(verb)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         home = config.personal_folder()
-        outside = config.find_repo() is None and (home / ".memlake").is_dir()
+        found = projects.find_memory_repo()
+        outside = found is None and (home / config.FOLDER).is_dir()
         if outside:
             sys.stderr.write(f"memlake: no repo here, so this is about your personal one: {home}\n")
-        with open_repo(home if outside else None) as repo:
-            return verb(repo, screen_of(config.read_settings(repo.dir)), *args, **kwargs)
+        with open_repo(home if outside else found) as repo:
+            return verb(repo, screen_of(repo.settings), *args, **kwargs)
 
     return call
 
@@ -98,6 +102,9 @@ def gc_lines(report: GcReport) -> list[str]:
     parts += [f"joined {words.count(report.packs, 'pack')}"] if report.packs else []
     verb = "Would remove" if report.dry_run else "Removed"
     lines = [f"{verb} {', '.join(parts) or 'nothing'}: {words.size(report.bytes)} in all."]
+    if report.deltas:
+        lines.append(f"Stored {words.count(report.deltas, 'older version')} as differences from newer ones.")
+    lines += [f"  {name}" for name in report.names if report.dry_run]
     if report.condemned:
         lines.append(f"{words.count(report.condemned, 'object')} not reached; gone after the grace period.")
     if report.revived:
@@ -127,6 +134,47 @@ def du(repo: Repo, screen: Screen, /, *, as_json: bool) -> None:
 
 
 @click.command()
+@click.argument("packs", nargs=-1, required=True)
+@click.option("--into", default=".", metavar="FOLDER", help="Where the repo is made: here, unless said otherwise.")
+@json_option
+def rescue(packs: tuple[str, ...], into: str, as_json: bool) -> None:
+    """Make a repo again from its packs alone, when repo.db is lost.
+
+    PACKS are .memlake folders, folders of packs, or URLs of buckets. What was there at the last gc comes back:
+    branches, tags, commits, files, memories and datasets. What is later is lost with repo.db, but for the content of
+    larger files: it is listed by id, because which path it had is not known. Then let the files be written:
+
+    \b
+      memlake reset --hard
+    """
+    screen = Screen()
+    rescued = rescue_repo(packs, into)
+    if as_json:
+        screen.json({"report": rescued})
+        return
+    commits, refs = (
+        words.count(rescued.commits, "commit"),
+        words.count(rescued.refs, "branch or tag", "branches and tags"),
+    )
+    screen.line(f"Made {commits}, {words.count(rescued.objects, 'object')} and {refs} again in {screen.clean(into)}.")
+    _list_unnamed(screen, rescued.unnamed, into)
+    screen.lines(f"Not there: {screen.clean(what)}" for what in rescued.lost)
+
+
+def _list_unnamed(screen: Screen, unnamed: tuple[Unnamed, ...], into: str) -> None:
+    if not unnamed:
+        return
+    what, them = words.count(len(unnamed), "object"), "it" if len(unnamed) == 1 else "them"
+    screen.line(f"{what} came after the last gc, so no commit names {them} any more:")
+    screen.lines(
+        f"  {one.oid}  {words.size(one.size):>10}  {one.media or 'cannot be read'}" for one in unnamed[:_SHOWN]
+    )
+    if len(unnamed) > _SHOWN:
+        screen.line(f"  and {len(unnamed) - _SHOWN} more, which --json lists")
+    screen.line(f"Get one out, before gc removes it, with: memlake -C {pasted(into)} cat {unnamed[0].oid} > FILE")
+
+
+@click.command()
 @click.argument("file")
 @pass_repo
 def backup(repo: Repo, screen: Screen, /, *, file: str) -> None:
@@ -139,7 +187,7 @@ def backup(repo: Repo, screen: Screen, /, *, file: str) -> None:
       memlake -C restored reset --hard
 
     To keep what was staged, too: `memlake -C restored restore .` in place of the reset. Other work that was not
-    committed is in no backup.
+    committed is in no backup. Settings that name a program, an address or a place are left out of it, and said.
     """
     size = repo.backup(file)
     screen.line(f"Wrote {words.size(size)} to {screen.clean(file)}")

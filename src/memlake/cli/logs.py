@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
@@ -19,6 +20,7 @@ from memlake.cli.suggest import suggesting
 from memlake.errors import NotFound, Usage
 from memlake.records import Commit, Lane, Move, short
 from memlake.repo import Repo
+from memlake.versions.log import compile_pattern
 
 
 class Wanted(NamedTuple):
@@ -31,8 +33,8 @@ class Wanted(NamedTuple):
     skip: int
     since: str | None
     until: str | None
-    author: str | None
-    grep: str | None
+    author: re.Pattern[str] | None
+    grep: re.Pattern[str] | None
     first_parent: bool
     all: bool
     text: str | None
@@ -57,10 +59,12 @@ class Wanted(NamedTuple):
 @click.option("--name-status", "detail", flag_value="name-status", help="The paths and how they changed.")
 @click.option("--name-only", "detail", flag_value="name-only", help="The paths that changed.")
 @click.option("-p", "--patch", "detail", flag_value="patch", help="The changes themselves.")
-@click.option("--author", help="Commits by authors whose name or address has this.")
+@click.option("--author", metavar="PATTERN", help="Commits by authors whose 'Name <email>' has this.")
 @click.option("--since", "--after", metavar="TIME", help="Newer than '2 days ago', 'yesterday', a date.")
 @click.option("--until", "--before", metavar="TIME", help="Older than a time.")
-@click.option("--grep", metavar="TEXT", help="Commits whose message has this.")
+@click.option("--grep", metavar="PATTERN", help="Commits whose message has this regular expression.")
+@click.option("-i", "--regexp-ignore-case", "any_case", is_flag=True, help="--grep and --author in any case.")
+@click.option("-F", "--fixed-strings", "plain", is_flag=True, help="--grep and --author are plain text.")
 @click.option("-S", "text", metavar="TEXT", help="Commits that add or remove this text in a file.")
 @click.option("--follow", is_flag=True, help="Beyond exact renames of the one PATH.")
 @click.option("--reverse", is_flag=True, help="Oldest first.")
@@ -81,6 +85,8 @@ def log(repo: Repo, screen: Screen, /, *, given: tuple[str, ...], as_json: bool,
     """
     look = _look(screen, options)
     options["lane"] = options["lane"] or "work"
+    any_case, plain = options.pop("any_case"), options.pop("plain")
+    options |= {name: _pattern(options[name], any_case=any_case, plain=plain) for name in ("author", "grep")}
     revs, given_paths = split(repo, given)
     look = look._replace(only=() if options["follow"] else tuple(given_paths))
     wanted = Wanted(revs=tuple(revs) or ("HEAD",), paths=tuple(given_paths), **options)
@@ -108,6 +114,10 @@ def _look(screen: Screen, options: dict[str, Any]) -> Look:
     )
 
 
+def _pattern(text: str | None, *, any_case: bool, plain: bool) -> re.Pattern[str] | None:
+    return compile_pattern(re.escape(text) if plain and text else text, re.IGNORECASE if any_case else 0)
+
+
 def _check_together(wanted: Wanted, look: Look, *, moves: bool) -> None:
     if wanted.reverse and look.graph:
         raise Usage("--reverse and --graph cannot be used together.")
@@ -117,7 +127,10 @@ def _check_together(wanted: Wanted, look: Look, *, moves: bool) -> None:
 
 def _check_born(repo: Repo, wanted: Wanted) -> None:
     if wanted.revs == ("HEAD",) and repo.head is None and wanted.lane == "work" and not wanted.all:
-        raise NotFound(f"your current branch '{repo.branch_name}' has no commits yet.")
+        raise NotFound(
+            f"your current branch '{repo.branch_name}' has no commits yet.",
+            hint='Make the first one with: memlake add . && memlake commit -m "first"',
+        )
 
 
 def _read(repo: Repo, wanted: Wanted) -> Iterator[Commit]:
@@ -149,7 +162,8 @@ class Found(NamedTuple):
 
 def _shape(repo: Repo, found: Found, look: Look) -> dict[str, Any]:
     shape = shapes.commit(found.commit, repo.changes(found.commit, paths=look.only) if look.detail else None)
-    return {**shape, "move": found.move} if found.move else shape
+    facts = {name: repo.meta(found.commit, name) for name in ("metrics", "params") if name in found.commit.meta}
+    return {**shape, **facts, **({"move": found.move} if found.move else {})}
 
 
 def _by_moves(repo: Repo, wanted: Wanted) -> Iterator[Found]:

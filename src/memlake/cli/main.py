@@ -81,10 +81,12 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "fsck": ("memlake.cli.checks", "Check what is stored against its hashes."),
         "doctor": ("memlake.cli.checks", "Check this machine and repo, with a cure for each fault."),
         "backup": ("memlake.cli.keeping", "Copy the live repo into one file."),
+        "rescue": ("memlake.cli.keeping", "Make a repo again from its packs alone."),
         "purge": ("memlake.cli.purges", "Erase content for good, leaving a tombstone."),
     },
     "Settings": {
         "config": ("memlake.cli.settings", "Read and change settings."),
+        "trust": ("memlake.cli.trust", "Allow what the settings of a repo somebody sent you would run or reach."),
         "completion": ("memlake.cli.settings", "Print the completion script of a shell."),
         "help": ("memlake.cli.settings", "Explain a verb."),
     },
@@ -129,8 +131,20 @@ class LazyGroup(click.Group):
         return verbs + click.Command.shell_complete(self, ctx, incomplete)
 
 
+_SHARING = ("clone", "push", "pull", "fetch", "remote", "sync")
+
+
 def _verb_hint(word: str) -> str:
     import difflib
+
+    if word in _SHARING:
+        return (
+            "Repos do not exchange commits yet. To hand over a whole repo, copy its folder, or: "
+            "memlake backup repo.tar\n"
+            "And there: tar -xf repo.tar && memlake restore .\n"
+            "To hand over memories alone: memlake memory export FILE\n"
+            "And there: memlake memory import FILE"
+        )
 
     near = difflib.get_close_matches(word, VERBS, n=3, cutoff=0.6)
     return f"Did you mean {' or '.join(repr(verb) for verb in near)}?" if near else "See `memlake --help`."
@@ -210,7 +224,8 @@ def _answer(args: list[str]) -> int:
         return _report_system(error)
     except Exception as error:  # the one door: anything else is our fault, and a person still gets one line
         if not _show_traceback():
-            _say("fatal", f"unexpected {type(error).__name__}: {error}", "See where with MEMLAKE_DEBUG=1.")
+            told = _masked(f"unexpected {type(error).__name__}: {error}")
+            _say("fatal", told, "See where with MEMLAKE_DEBUG=1.")
         return 128
 
 
@@ -273,7 +288,7 @@ def _show_traceback() -> bool:
 def _report(error: Error | click.ClickException) -> int:
     if isinstance(error, Error):
         label = "fatal" if error.exit_code == 128 else "" if isinstance(error, Nothing) else "error"
-        _say(label, error.message, error.hint)
+        _say(label, _masked(error.message), _masked(error.hint))
         return error.exit_code
     message, hint = error.format_message(), ""
     if isinstance(error, click.exceptions.NoArgsIsHelpError):  # as `memlake` alone: the list of what there is
@@ -284,6 +299,11 @@ def _report(error: Error | click.ClickException) -> int:
         hint = f"See `{error.ctx.command_path} --help`."
     _say("error", message, hint)
     return error.exit_code
+
+
+def _masked(text: str) -> str:
+    """What went wrong without secrets: people paste it, and agents and CI keep it."""
+    return importlib.import_module("memlake.secrets").masked(text)  # type: ignore[no-any-return]
 
 
 def _say(label: str, message: str, hint: str) -> None:

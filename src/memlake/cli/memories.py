@@ -12,7 +12,14 @@ from memlake import memories as parts
 from memlake.cli import tendings, transfers, words
 from memlake.cli.arguments import json_option
 from memlake.cli.recalls import hit_lines, id_shown, wrapped
-from memlake.cli.remembering import branch_option, completing_memories, filing_options, id_argument, pass_memories
+from memlake.cli.remembering import (
+    completing_memories,
+    filing_options,
+    id_argument,
+    pass_memories,
+    project_option,
+    scope_options,
+)
 from memlake.cli.screen import Screen
 from memlake.cli.words import clean
 from memlake.records import short
@@ -49,28 +56,37 @@ for _verb in (*tendings.VERBS, *transfers.VERBS):
 @click.option("--since", metavar="TIME", help="Stored from then on.")
 @click.option("--until", metavar="TIME", help="Stored before then.")
 @click.option("--as-of", metavar="REV|TIME", help="What was remembered then.")
-@branch_option
+@project_option
+@scope_options
+@click.option("-q", "--quiet", is_flag=True, help="Print the ids and nothing else.")
 @json_option
 @pass_memories
 def list_memories(
-    memories: Memories, screen: Screen, /, *, agents: tuple[str, ...], as_json: bool, **given: Any
+    memories: Memories, screen: Screen, /, *, agents: tuple[str, ...], as_json: bool, quiet: bool, **given: Any
 ) -> None:
     """List memories, newest first."""
+    is_unasked = given["project"] is None
+    given["project"] = parts.searching.here(memories.ground) if is_unasked else given["project"]
     found = memories.listed(parts.searching.Query(agent_id=agents or "*", **given))
     shapes = [parts.searching.fields(one) for one in found]
     if as_json:
         screen.json({"memories": shapes})
+        return
+    if quiet:
+        screen.lines(shape["memory_id"] for shape in shapes)
         return
     with screen.pages():
         for shape in shapes:
             screen.lines(hit_lines(screen, shape))
     if not shapes:
         screen.note("No memories.")
+    if is_unasked and memories.ground.project is not None:
+        screen.note("Those of other projects are not listed: --project '*' lists all.")
 
 
 @memory.command()
 @id_argument
-@branch_option
+@scope_options
 @json_option
 @pass_memories
 def show(memories: Memories, screen: Screen, /, *, memory_id: str, as_json: bool) -> None:
@@ -100,7 +116,7 @@ def _field(value: Any) -> str:
 
 @memory.command()
 @id_argument
-@branch_option
+@scope_options
 @json_option
 @pass_memories
 def history(memories: Memories, screen: Screen, /, *, memory_id: str, as_json: bool) -> None:
@@ -117,7 +133,7 @@ def history(memories: Memories, screen: Screen, /, *, memory_id: str, as_json: b
 
 @memory.command()
 @id_argument
-@branch_option
+@scope_options
 @json_option
 @pass_memories
 def blame(memories: Memories, screen: Screen, /, *, memory_id: str, as_json: bool) -> None:
@@ -155,7 +171,7 @@ def _version_lines(screen: Screen, version: Version) -> list[str]:
 @memory.command()
 @click.argument("old", metavar="REV|TIME")
 @click.argument("new", metavar="[REV|TIME]", required=False)
-@branch_option
+@scope_options
 @json_option
 @pass_memories
 def diff(memories: Memories, screen: Screen, /, *, old: str, new: str | None, as_json: bool) -> None:
@@ -180,7 +196,7 @@ def _difference_lines(screen: Screen, one: Difference) -> list[str]:
 
 @memory.command()
 @click.option("-n", "--max-count", "limit", type=click.IntRange(1), default=20, show_default=True, help="At most N.")
-@branch_option
+@scope_options
 @json_option
 @pass_memories
 def log(memories: Memories, screen: Screen, /, *, limit: int, as_json: bool) -> None:
@@ -196,7 +212,7 @@ def log(memories: Memories, screen: Screen, /, *, limit: int, as_json: bool) -> 
 
 
 @memory.command()
-@branch_option
+@scope_options
 @json_option
 @pass_memories
 def stats(memories: Memories, screen: Screen, /, *, as_json: bool) -> None:

@@ -10,12 +10,12 @@ import click
 from memlake.cli import changes, patches, paths, words
 from memlake.cli.arguments import completing, pass_repo
 from memlake.cli.codes import exiting
-from memlake.cli.commits import made_lines
+from memlake.cli.commits import fact_options, made_lines, read_facts
 from memlake.cli.screen import Screen
 from memlake.cli.suggest import suggesting
 from memlake.cli.words import clean
 from memlake.errors import Conflict as Conflicting
-from memlake.errors import InvalidInput, NotFound, Nothing, Usage
+from memlake.errors import InvalidInput, NotFound, Nothing, Usage, pasted
 from memlake.records import Conflict, short
 from memlake.repo import Repo
 from memlake.reports import Merged
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
     from memlake.memories.sides import Sides
 
-_MEMORIES, _KEEP, _LONG = "memories/", "ours|theirs|both", 300
+_MEMORIES, _LONG = "memories/", 300
 _MANY = 50  # paths named in full; a stat of more would read more than a person does
 _SAID = {
-    "DU": " (changed by them, deleted by us; we may have renamed it)",
-    "UD": " (changed by us, deleted by them; they may have renamed it)",
+    "DU": " (deleted by us, changed by them; the file holds their side; we may have renamed it)",
+    "UD": " (changed by us, deleted by them; the file holds our side; they may have renamed it)",
     "UA": " (added by them, where we have a folder of a file's name or a file of a folder's)",
 }
 
@@ -38,6 +38,11 @@ def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
     return completing("path" if ctx.params.get("act") in ("ours", "theirs") else "rev")(ctx, param, incomplete)
 
 
+_conflict = click.option(
+    "--conflict",
+    type=click.Choice(["merge", "diff3"]),
+    help="How files in conflict are marked; diff3 also shows what both had. Setting: merge.conflict.",
+)
 _mainline = click.option(
     "-m", "--mainline", type=int, metavar="NUMBER", help="Of a merge: the parent its changes are counted from; from 1."
 )
@@ -48,36 +53,42 @@ _mainline = click.option(
 @click.option("--no-ff", is_flag=True, help="Make a merge commit even where a fast-forward would do.")
 @click.option("--ff-only", is_flag=True, help="Only if a fast-forward will do.")
 @click.option("-m", "--message", "messages", multiple=True, help="The message of the merge commit.")
-@click.option("--ours", "act", flag_value="ours", help="Choose our side for PATH...")
-@click.option("--theirs", "act", flag_value="theirs", help="Choose their side for PATH...")
+@fact_options
+@_conflict
+@click.option("--ours", "act", flag_value="ours", help="Take our side of PATH... whole.")
+@click.option("--theirs", "act", flag_value="theirs", help="Take their side of PATH... whole.")
 @click.option("--continue", "act", flag_value="continue", help="Finish a merge whose conflicts have choices.")
 @click.option("--abort", "act", flag_value="abort", help="Give a waiting merge up.")
 @pass_repo
 def merge(
-    repo: Repo, screen: Screen, /, *, given: tuple[str, ...], act: str | None, messages: tuple[str, ...], **how: bool
+    repo: Repo, screen: Screen, /, *, given: tuple[str, ...], act: str | None, messages: tuple[str, ...], **how: Any
 ) -> None:
     """Join another branch into this one.
 
     \b
     memlake merge BRANCH
-    memlake merge --ours PATH...      choose a side where both changed
+    memlake add PATH...               take a file in conflict as you edited it
+    memlake merge --ours PATH...      or take one side of it whole
     memlake merge --theirs PATH...
     memlake merge --continue          finish a merge that waited; --abort gives it up
     """
     if act in ("ours", "theirs"):
         _choose(repo, screen, act, given)
         return
-    message = "\n\n".join(messages) or None
+    message, facts = "\n\n".join(messages) or None, read_facts(how)
     if act:
-        finish(repo, screen, act, given, message=message)
+        finish(repo, screen, act, given, message=message, **facts)
         return
-    if how["no_ff"] and how["ff_only"]:
-        raise Usage("--no-ff and --ff-only exclude each other.")
+    if how["ff_only"] and (how["no_ff"] or any(facts.values())):
+        raise Usage("--ff-only makes no commit; it goes with neither --no-ff nor metrics and params.")
     if len(given) != 1:
         raise Usage("name one branch or revision to merge.", hint="See the branches with: memlake branch")
     before = repo.head
     with suggesting(repo, given[0]), exiting(1, NotFound), exiting(128 if how["ff_only"] else 1, Conflicting):
-        merged = repo.merge(given[0], ff=not how["no_ff"], only_ff=how["ff_only"], message=message)
+        ff, only_ff = not how["no_ff"], how["ff_only"]
+        merged = repo.merge(given[0], ff=ff, only_ff=only_ff, message=message, conflict=how["conflict"], **facts)
+    if merged.up_to_date and any(facts.values()):
+        screen.note("No commit was made, so the metrics and params are not kept.")
     check(repo, merged, f'merge of "{given[0]}" into "{repo.branch_name or "HEAD"}"', "merge")
     _show(repo, screen, merged, before)
 
@@ -86,6 +97,7 @@ def merge(
 @click.argument("revs", nargs=-1, metavar="[REV | A..B]...", shell_complete=completing("rev"))
 @click.option("-n", "--no-commit", is_flag=True, help="Only stage the inverse, make no commit.")
 @_mainline
+@_conflict
 @click.option("--no-edit", is_flag=True, help="Take the usual message; always so.")
 @click.option("--continue", "act", flag_value="continue", help="Finish a revert that waited.")
 @click.option("--abort", "act", flag_value="abort", help="Give a waiting revert up.")
@@ -100,7 +112,7 @@ def revert(repo: Repo, screen: Screen, /, *, revs: tuple[str, ...], act: str | N
     meant = _each_rev(repo, revs, newest_first=True)
     for number, rev in enumerate(meant, 1):
         with suggesting(repo, rev):
-            merged = repo.revert(rev, no_commit=how["no_commit"], mainline=how["mainline"])
+            merged = repo.revert(rev, no_commit=how["no_commit"], mainline=how["mainline"], conflict=how["conflict"])
         check(repo, merged, f'revert of "{rev}"', "revert", note=_to_come("revert", meant[number:]))
         _show_commit(repo, screen, merged)
 
@@ -110,6 +122,7 @@ def revert(repo: Repo, screen: Screen, /, *, revs: tuple[str, ...], act: str | N
 @click.option("-n", "--no-commit", is_flag=True, help="Only stage the changes, make no commit.")
 @click.option("-x", "cite", is_flag=True, help="Name the commit it comes from in the message.")
 @_mainline
+@_conflict
 @click.option("--continue", "act", flag_value="continue", help="Finish a cherry-pick that waited.")
 @click.option("--abort", "act", flag_value="abort", help="Give a waiting cherry-pick up.")
 @pass_repo
@@ -137,7 +150,7 @@ def _each_rev(repo: Repo, revs: Sequence[str], *, newest_first: bool) -> list[st
         if not found:
             raise InvalidInput(
                 f"the range {rev!r} holds no commit. Nothing was changed.",
-                hint="A..B is what B has and A has not; see it with: memlake log A..B --oneline",
+                hint=f"A..B is what B has and A does not have; see it with: memlake log {pasted(rev)} --oneline",
             )
         meant += [short(commit.oid) for commit in found] if ".." in rev else [rev]
     return meant
@@ -158,12 +171,44 @@ def check(repo: Repo, merged: Merged, what: str, verb: str, *, note: str = "") -
     memories = [conflict for conflict in waiting if conflict.path.startswith(_MEMORIES)]
     numbers = (words.count(len(memories), "memory", "memories"), words.count(len(waiting) - len(memories), "path"))
     number = " and ".join(numbers[len(memories) == 0 : 1 + (len(memories) < len(waiting))])
-    keep = f"For a memory: `memlake memory resolve ID --keep {_KEEP}`.\n" * bool(memories)
+    keep = "".join(
+        f"For a memory: `memlake memory resolve {one.path.rsplit('/', 1)[1]} --keep ours` (or theirs, or both).\n"
+        for one in memories[:1]
+    )
     raise Conflicting(
         f"{what} stopped: {number} changed on both sides.\n{conflict_list(repo, waiting)}\n"
-        f"The {verb} is waiting; your files are unchanged. {note}Choose with `memlake merge --ours PATH` or "
-        f"`--theirs PATH`, then\n`memlake {verb} --continue`; or `memlake {verb} --abort`.\n{keep}".rstrip()
+        f"{_next_steps(repo, waiting, verb)}{note}{keep}".rstrip()
     )
+
+
+def _next_steps(repo: Repo, waiting: Sequence[Conflict], verb: str) -> str:
+    marked = [_as_typed(repo, one) for one in waiting if _is_marked(one)]
+    edit = f"Edit the lines between the markers, then `memlake add {marked[0]}`. " if marked else ""
+    name = marked[0] if marked else _as_typed(repo, waiting[0])
+    return (
+        f"The {verb} is waiting; what merged cleanly is in your files already.\n"
+        f"{edit}To take one side whole: `memlake merge --ours {name}` or `--theirs {name}`.\n"
+        f"Then `memlake {verb} --continue`; or `memlake {verb} --abort`.\n"
+    )
+
+
+def _as_typed(repo: Repo, met: Conflict) -> str:
+    """What names a conflict in a command: a path from here, the id of a memory, the key of a state value."""
+    told = repo.conflict_sides(met)
+    if told is not None:
+        return pasted(told.key if met.path.startswith("state/") else met.path.rsplit("/", 1)[1])
+    return pasted(paths.bare(met.path, paths.here(repo.root)))
+
+
+def _is_marked(met: Conflict) -> bool:
+    """Whether the working file was given both sides, between markers."""
+    return met.ours is not None and met.theirs is not None and met.written not in (None, met.ours)
+
+
+def _describe(met: Conflict) -> str:
+    if met.path.startswith(paths.FILES) and met.status in ("UU", "AA") and not _is_marked(met):
+        return " (not text of a size that can be joined; the file holds our side)"
+    return _SAID.get(met.status, "")
 
 
 def conflict_list(repo: Repo, conflicts: Sequence[Conflict]) -> str:
@@ -183,17 +228,17 @@ def side_lines(both: Sides) -> Iterator[str]:
 
 
 def _path_list(conflicts: Sequence[Conflict]) -> str:
-    names = [f"{paths.shown(one.path)}{_SAID.get(one.status, '')}" for one in conflicts[:_MANY]]
+    said = [_describe(one) for one in conflicts[:_MANY]]
+    names = [paths.shown(one.path) + why for one, why in zip(conflicts, said, strict=False)]
     if len(conflicts) > _MANY:
         names.append(f"and {len(conflicts) - _MANY:,} more; see `memlake status`")
     line = "   ".join(names)
-    plain = not any(one.status in _SAID for one in conflicts)
-    return f"  {line}" if plain and len(line) < 100 else "\n".join(f"  {name}" for name in names)
+    return f"  {line}" if not any(said) and len(line) < 100 else "\n".join(f"  {name}" for name in names)
 
 
 def _choose(repo: Repo, screen: Screen, side: str, given: Sequence[str]) -> None:
     if not given:
-        raise Usage(f"name the paths to take {side} for.", hint="`memlake status` lists them.")
+        raise Usage(f"name the paths to take {side} for.", hint="See them with: memlake status")
     left = repo.merge_choose(side, *(_meant(repo, one) for one in given))
     verb = repo.status().doing or "merge"
     if left:
@@ -225,10 +270,13 @@ def _is_id_of(path: str, given: str) -> bool:
     return len(given) >= 6 and (name.startswith(given.lower()) or name.endswith(given.lower()))
 
 
-def finish(repo: Repo, screen: Screen, act: str, given: Sequence[str], *, message: str | None = None) -> None:
+def finish(
+    repo: Repo, screen: Screen, act: str, given: Sequence[str], *, message: str | None = None, **facts: Any
+) -> None:
     if given:
         raise Usage(f"--{act} takes no further argument.")
-    verb, before = repo.status().doing or "merge", repo.head
+    doing, before = repo.status().doing, repo.head
+    verb = doing or "merge"
     if act == "abort":
         with exiting(128, Nothing):
             repo.merge_abort()
@@ -236,8 +284,8 @@ def finish(repo: Repo, screen: Screen, act: str, given: Sequence[str], *, messag
         return
     waiting = [conflict for conflict in repo.conflicts() if conflict.choice is None]
     check(repo, Merged(None, conflicts=tuple(waiting)), verb, verb)
-    with exiting(128, Nothing):
-        merged = repo.merge_continue(message)
+    with exiting(1 if doing else 128, Nothing):  # one that turns out to be empty is 1 for git
+        merged = repo.merge_continue(message, **facts)
     check(repo, merged, verb, verb)
     if verb == "stash apply":
         screen.lines(changes.name_status(row) for row in changes.rows(merged.changes))

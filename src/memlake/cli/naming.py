@@ -13,7 +13,7 @@ from memlake import config
 from memlake.cli.arguments import completing, screen
 from memlake.cli.screen import Screen
 from memlake.cli.words import clean
-from memlake.repo import open_for_memories
+from memlake.repo import open_personal, open_repo
 
 if TYPE_CHECKING:
     from memlake.datasets.datasets import Datasets
@@ -27,9 +27,10 @@ def pass_datasets(verb: Callable[Concatenate[Datasets, Screen, P], R]) -> Callab
 
     @functools.wraps(verb)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        is_personal = config.find_repo() is None and config.personal_folder().is_dir()
-        with open_for_memories() as repo:
-            shown = screen(config.read_settings(repo.dir))
+        found = config.find_repo()
+        is_personal = found is None and config.personal_folder().is_dir()
+        with open_personal() if found is None else open_repo(found) as repo:
+            shown = screen(repo.settings)
             if is_personal:
                 shown.note(f"No repo here: this is your personal one, {clean(str(repo.root))}")
             return verb(repo.datasets(), shown, *args, **kwargs)

@@ -13,6 +13,7 @@ from memlake.cli.screen import Screen
 from memlake.errors import Purged
 from memlake.records import Entry, short
 from memlake.repo import Repo
+from memlake.versions.lines import LARGEST, find_text, split_lines
 
 Read = Callable[[str, Entry], bytes]
 _COLORS = {"+": "added", "-": "removed", "@": "hunk"}
@@ -54,17 +55,17 @@ class Texts(NamedTuple):
 
 
 def find_texts(row: Row, read_old: Read, read_new: Read) -> Texts | None:
-    if max(row.old.size if row.old else 0, row.new.size if row.new else 0) > textdiff.LARGEST:
+    if max(row.old.size if row.old else 0, row.new.size if row.new else 0) > LARGEST:
         return None
     try:
         old = _readable(row.old, read_old(row.path, row.old)) if row.old else b""
         new = _readable(row.new, read_new(row.path, row.new)) if row.new else b""
     except Purged:
         return None
-    old_text, new_text = textdiff.find_text(old), textdiff.find_text(new)
+    old_text, new_text = find_text(old), find_text(new)
     if old_text is None or new_text is None:
         return None
-    return Texts(textdiff.split_lines(old_text), textdiff.split_lines(new_text))
+    return Texts(split_lines(old_text), split_lines(new_text))
 
 
 def _readable(entry: Entry, data: bytes) -> bytes:
@@ -233,4 +234,4 @@ def totals(counted: Sequence[Stat]) -> str:
     parts = [f" {words.count(len(counted), noun(item.row for item in counted))} changed"]
     parts += [words.count(added, "insertion(+)", "insertions(+)")] if added else []
     parts += [words.count(removed, "deletion(-)", "deletions(-)")] if removed else []
-    return ", ".join(parts)
+    return ", ".join(part.replace(",", "") for part in parts)  # scripts read this line as git writes it

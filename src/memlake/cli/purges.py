@@ -41,6 +41,9 @@ def purge(
 
     Of a dataset's version all rows go, and what is remembered of work over them. Where versions were made from it, or
     share its rows, say what is to happen with them. This cannot be undone. The working file is not touched.
+
+    Names stay, because commit ids are hashes over them: messages of commits and stashes, names of paths, branches,
+    tags, authors and agents. To be rid of one, start a new repo from the files: a purge does not reach it.
     """
     named = _find_oids(repo, given, all_versions=all_versions)
     others = {name: how[name] for name in ("with_others", "leave_derived")}

@@ -26,13 +26,14 @@ from memlake.cli.arguments import (
 )
 from memlake.cli.screen import Screen
 from memlake.cli.suggest import suggesting
-from memlake.cli.textdiff import find_text
-from memlake.errors import InvalidInput, NotFound, Usage
+from memlake.errors import InvalidInput, NotFound, Usage, pasted
 from memlake.records import Entry, short
 from memlake.repo import Repo
 from memlake.reports import BlameLine
+from memlake.versions.lines import find_text
 
 _PIECE = 1 << 20
+_OID = re.compile(r"[0-9a-f]{64}")
 _SIDE = re.compile(r":([0-3]):")
 
 
@@ -40,7 +41,7 @@ _SIDE = re.compile(r":([0-3]):")
 
 
 @click.command()
-@click.argument("given", metavar="PATH | REV:PATH", shell_complete=completing("path"))
+@click.argument("given", metavar="PATH | REV:PATH | ID", shell_complete=completing("path"))
 @click.argument("rev", required=False, shell_complete=completing("rev"))
 @json_option
 @pass_repo
@@ -50,13 +51,28 @@ def cat(repo: Repo, screen: Screen, /, *, given: str, rev: str | None, as_json: 
     Of a dataset version, what its record says is printed, a fact a line; --json has the record itself.
 
     Of a path in conflict, :1:PATH is the base, :2:PATH ours, :3:PATH theirs.
+
+    ID is the whole id of an object, as `ls -l` and `rescue` list it; a path of that name comes first.
     """
+    if rev is None and not as_json and _is_object(repo, given):
+        copy_object(repo, given, sys.stdout.buffer)
+        return
     named = rev is None and ":" in given and not os.path.lexists(given)
     path, at = file_at(repo, given) if named else (given, rev or "HEAD")
     if as_json:
         screen.json(file_shape(repo, path, at))
     else:
         copy_file(repo, path, at, sys.stdout.buffer)
+
+
+def _is_object(repo: Repo, word: str) -> bool:
+    if not _OID.fullmatch(word):
+        return False
+    try:
+        repo.entry(word)
+    except NotFound:
+        return True
+    return False
 
 
 def file_at(repo: Repo, word: str) -> tuple[str, str]:
@@ -93,9 +109,14 @@ def copy_file(repo: Repo, path: str, rev: str, out: IO[bytes]) -> None:
         entry = repo.entry(path, rev)
     if recorded.is_dataset(entry):
         out.write(recorded.text(repo.read_object(entry.oid)))
+        out.flush()
     else:
-        with repo.open_object(entry.oid) as source:
-            shutil.copyfileobj(source, out, _PIECE)
+        copy_object(repo, entry.oid, out)
+
+
+def copy_object(repo: Repo, oid: str, out: IO[bytes]) -> None:
+    with repo.open_object(oid) as source:
+        shutil.copyfileobj(source, out, _PIECE)
     out.flush()
 
 
@@ -117,9 +138,14 @@ def ls(repo: Repo, screen: Screen, /, *, given: tuple[str, ...], long_form: bool
         screen.lines(shapes.stream("entries", (_shape(path, entry, media) for path, entry in items)))
         return
     with screen.pages():
-        for path, entry in items:
-            name = paths.shown(path, base)
-            screen.line(name if media is None else f"{_columns(entry, media.get(path) or _holds(repo, entry))}  {name}")
+        if media is None:
+            screen.lines(paths.shown(path, base) for path, _ in items)
+        else:
+            said = {path: media.get(path) or _holds(repo, entry) or "-" for path, entry in items}
+            width = max(map(len, said.values()), default=0)
+            screen.lines(
+                f"{_columns(entry)}  {said[path]:<{width}}  {paths.shown(path, base)}" for path, entry in items
+            )
 
 
 def _found(repo: Repo, given: Sequence[str], base: str) -> tuple[str, Iterator[tuple[str, Entry]]]:
@@ -144,7 +170,9 @@ def _found_at(repo: Repo, rev: str, path: str) -> tuple[str, Iterator[tuple[str,
     with suggesting(repo, rev):
         first = next(found, None)
     if first is None and path:
-        raise NotFound(f"path '{path}' does not exist in '{rev}'.", hint=f"See what is there with: memlake ls {rev}")
+        raise NotFound(
+            f"path '{path}' does not exist in '{rev}'.", hint=f"See what is there with: memlake ls {pasted(rev)}"
+        )
     return rev, chain([first] if first else [], found)
 
 
@@ -172,9 +200,9 @@ def _shape(path: str, entry: Entry, media: Mapping[str, str] | None) -> dict[str
     return shape if media is None else {**shape, "media": media.get(path)}
 
 
-def _columns(entry: Entry, media: str | None) -> str:
+def _columns(entry: Entry) -> str:
     kind = f"{entry.kind}{'*' if entry.mode else ''}"
-    return f"{short(entry.oid)} {kind:<7} {words.size(entry.size):>10}  {media or '-':<24}"
+    return f"{short(entry.oid)} {kind:<7} {words.size(entry.size):>10}"
 
 
 # -- blame

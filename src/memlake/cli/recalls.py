@@ -13,11 +13,12 @@ import click
 from memlake import memories as parts
 from memlake.cli.arguments import json_option
 from memlake.cli.remembering import (
-    branch_option,
     completing_memories,
     filing_options,
     pass_memories,
+    project_option,
     repo_of,
+    scope_options,
     tell_repo,
 )
 from memlake.cli.screen import Screen
@@ -48,6 +49,7 @@ _FEW = 64  # waiting memories up to which a short-lived process is a help; more 
 @click.option("--since", metavar="TIME", help='Stored from then on: a date, or "last week".')
 @click.option("--until", metavar="TIME", help="Stored before then.")
 @click.option("--min-importance", type=click.FloatRange(0, 1), help="At least this important.")
+@click.option("--min-score", type=click.FloatRange(0, 1), default=0.0, help="At least this near to QUERY, 0 to 1.")
 @click.option(
     "--mode",
     type=click.Choice(["hybrid", "keyword", "semantic"]),
@@ -56,7 +58,8 @@ _FEW = 64  # waiting memories up to which a short-lived process is a help; more 
     help="By words, by meaning, or both.",
 )
 @click.option("--as-of", metavar="REV|TIME", help="What was remembered then.")
-@branch_option
+@project_option
+@scope_options
 @click.option(
     "--sees",
     type=click.Choice(["branch", "branch-only", "main"]),
@@ -64,7 +67,7 @@ _FEW = 64  # waiting memories up to which a short-lived process is a help; more 
     show_default=True,
     help="All the branch has, only what it added, or the trunk instead.",
 )
-@click.option("--explain", is_flag=True, help="Say what each arm of the search gave each hit.")
+@click.option("--explain", is_flag=True, help="Say how near each hit is, and what gave it its place.")
 @click.option("--max-tokens", type=click.IntRange(1), help="Stop when the hits are about this long.")
 @json_option
 @pass_memories
@@ -91,7 +94,7 @@ def recall(memories: Memories, screen: Screen, /, *, query: str, agents: tuple[s
         )  # fmt: skip
     else:
         with screen.pages():
-            _show(screen, kept, explain=explain)
+            _show(screen, kept, first=asked.offset + 1, explain=explain, scored=explain or asked.min_score > 0)
         tell_repo(memories, screen)
     _tell(
         screen, hits, len(kept), plan=f"{hits.mode} on {memories.ground.branch}, {took * 1e3:.0f} ms" if explain else ""
@@ -113,22 +116,28 @@ def _tell(screen: Screen, hits: Hits, kept: int, *, plan: str) -> None:
         screen.note(f"{len(hits) - kept} left out by --max-tokens.")
 
 
-def _show(screen: Screen, hits: Sequence[Mapping[str, Any]], *, explain: bool) -> None:
+def _show(screen: Screen, hits: Sequence[Mapping[str, Any]], *, first: int, explain: bool, scored: bool) -> None:
     for number, hit in enumerate(hits):
         screen.lines([""] * bool(number))
-        screen.lines(hit_lines(screen, hit))
+        screen.lines(hit_lines(screen, hit, f"{number + first:>3}.  ", scored=scored))
         if explain:
             why = "  ".join(f"{arm} {value:.3f}" for arm, value in hit["why"].items())
             screen.line(screen.paint(f"{_INDENT}why: {why}", "dim"))
 
 
-def hit_lines(screen: Screen, hit: Mapping[str, Any]) -> Iterator[str]:
-    """One memory: where it comes from, what it says (indented: it cannot pass for another), how it is filed."""
-    score = f"{hit['similarity_score']:.2f}" if "similarity_score" in hit and hit["why"].get("rank") else "-   "
+def hit_lines(screen: Screen, hit: Mapping[str, Any], lead: str = "", *, scored: bool = False) -> Iterator[str]:
+    """One memory: where it comes from, what it says (indented: it cannot pass for another), how it is filed.
+
+    The score is for whoever asks: hits are in the order of their rank, which weighs more than nearness.
+    """
     who = clean(hit["agent_id"]).replace("\n", " ") or "-"
-    yield f"{screen.paint(score, 'bold')}  {id_shown(screen, hit['memory_id'])}  {hit['created_at'][:10]}  {who}"
+    yield f"{screen.paint(lead, 'bold')}{id_shown(screen, hit['memory_id'])}  {hit['created_at'][:10]}  {who}"
     yield from (f"{_INDENT}{line}" for line in wrapped(hit["content"], screen.width - len(_INDENT)))
     filed = [hit["memory_type"], hit["category"], *(f"#{tag}" for tag in hit["tags"])]
+    filed += [f"user {hit['metadata']['user_id']}"] if hit["metadata"].get("user_id") else []
+    filed += [f"in {hit['metadata']['folder']}"] if hit["metadata"].get("folder") else []
+    filed += [f"of {hit['project']}"] if hit["project"] else []
+    filed += [f"score {hit['similarity_score']:.2f}"] if scored and hit.get("why", {}).get("rank") else []
     yield screen.paint(_INDENT + clean("  ".join(part for part in filed if part)).replace("\n", " "), "dim")
 
 

@@ -7,17 +7,17 @@ import functools
 import json
 import os
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
 import click
 
-from memlake import config, memories
+from memlake import config, memories, projects
 from memlake.cli import words
 from memlake.cli.arguments import Completer, completing, screen
 from memlake.cli.screen import Screen
 from memlake.errors import Error, Unavailable, Usage
 from memlake.memories.record import CATEGORIES, TYPES, Memory
-from memlake.repo import open_for_memories, open_repo
+from memlake.repo import open_for_memories, open_personal, open_repo
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -34,14 +34,14 @@ def pass_memories(verb: Callable[Concatenate[Memories, Screen, P], R]) -> Callab
 
     @functools.wraps(verb)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        branch: Any = kwargs.pop("branch", None)
+        branch, org, personal = (cast(Any, kwargs.pop(name, None)) for name in ("branch", "org", "personal"))
         config.one_thread_of_algebra()
-        with open_for_memories() as repo:
+        with open_personal() if personal else open_for_memories() as repo:
             written: list[tuple[str, str]] = []
+            found = repo.memories(branch).noting(written).acting("", org)
+            found = found.of_no_project() if personal else found
             try:
-                return verb(
-                    repo.memories(branch).noting(written), screen(config.read_settings(repo.dir)), *args, **kwargs
-                )
+                return verb(found, screen(repo.settings), *args, **kwargs)
             finally:  # also of a verb that failed half way; what is remembered stands even where it cannot be noted
                 with contextlib.suppress(Unavailable):
                     repo.note_written(*_named(kwargs), written)
@@ -58,8 +58,10 @@ def tell_repo(memories: Memories, screen: Screen) -> None:
     """Name the repo where one does not stand in it: it may not be the one that is meant."""
     root, here = repo_of(memories), os.getcwd()
     if os.path.commonpath((root, here)) != root:
-        whose = "your personal repo" if root == str(config.personal_folder()) else "the repo"
-        screen.note(f"(in {whose} {words.clean(root)})")
+        whose, project = "the repo", memories.ground.project
+        if root == str(config.personal_folder()):
+            whose = "your personal repo"
+        screen.note(f"(in {whose} {words.clean(root)}{f', for project {words.clean(project)}' if project else ''})")
 
 
 def _named(given: dict[str, Any]) -> tuple[str, str]:
@@ -71,7 +73,7 @@ def _named(given: dict[str, Any]) -> tuple[str, str]:
 
 
 def _recent() -> list[Memory]:
-    found = config.find_repo() or config.personal_folder()
+    found = projects.find_memory_repo() or config.personal_folder()
     with open_repo(found) as repo:
         return repo.narrow().newest(_KNOWN)
 
@@ -113,8 +115,31 @@ def completing_memories(kind: str) -> Completer:
 # -- options
 
 
-branch_option = click.option(
+_branch_option = click.option(
     "--branch", metavar="NAME", shell_complete=completing("branch"), help="On this branch, not the one checked out."
+)
+_org_option = click.option(
+    "--org", metavar="NAME", help="Of this organisation (* for all), not the one of the setting memory.org."
+)
+personal_option = click.option(
+    "--personal", is_flag=True, help="In your personal repo, for every project; not in the repo here."
+)
+
+
+def scope_options(verb: Callable[P, R]) -> Callable[P, R]:
+    """--branch and --org: which memories a verb is about."""
+    return _branch_option(_org_option(verb))
+
+
+def _project(_ctx: click.Context, _param: click.Parameter, folder: str | None) -> str | None:
+    return folder if folder is None or folder == "*" else projects.find_project(folder)
+
+
+project_option = click.option(
+    "--project",
+    metavar="FOLDER",
+    callback=_project,
+    help="Of the project FOLDER is in (* for all): personal memories record theirs.",
 )
 agent_option = click.option("--agent", metavar="NAME", shell_complete=completing_memories("agent"), help="Whose.")
 id_argument = click.argument("memory_id", metavar="ID", shell_complete=completing_memories("id"))

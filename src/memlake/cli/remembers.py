@@ -11,12 +11,13 @@ from memlake.cli import words
 from memlake.cli.arguments import json_option
 from memlake.cli.remembering import (
     agent_option,
-    branch_option,
     draft,
     filing_options,
     pass_memories,
+    personal_option,
     quiet_option,
     repo_of,
+    scope_options,
     tell_repo,
 )
 from memlake.cli.screen import Screen
@@ -53,7 +54,8 @@ _DONE = {
     help="Where it meets an old one: decide, add as it is, or keep both and ask.",
 )
 @click.option("-n", "--dry-run", is_flag=True, help="Say what would become of it, and store nothing.")
-@branch_option
+@personal_option
+@scope_options
 @quiet_option
 @json_option
 @pass_memories
@@ -82,7 +84,7 @@ def remember(memories: Memories, screen: Screen, /, *, text: str | None, on_conf
 
 def _read() -> str:
     if sys.stdin.isatty():
-        raise Usage("say what to remember.", hint='memlake remember "The user prefers tabs."')
+        raise Usage("say what to remember.", hint='For example: memlake remember "The user prefers tabs."')
     return sys.stdin.buffer.read().decode("utf-8", "surrogateescape").removesuffix("\n")
 
 
@@ -98,5 +100,5 @@ def _told(done: Outcome, *, dry_run: bool) -> str:
 
 def _doubt(done: Outcome) -> str:
     if done.memory_id == done.other_id:
-        return " Not certain: `memlake memory restore` takes it back."
+        return f" Not certain: `memlake memory restore {done.memory_id}` takes it back."
     return " Not certain: `memlake memory conflicts` lists both."

@@ -19,13 +19,23 @@ from memlake.repo import Repo
 @click.option("-s", "--source", metavar="REV", shell_complete=completing("rev"), help="From this commit.")
 @click.option("-S", "--staged", is_flag=True, help="Restore the stage (from HEAD unless --source is given).")
 @click.option("-W", "--worktree", is_flag=True, default=None, help="Restore the working files; the default.")
+@click.option("--merge", is_flag=True, help="Write the markers of a waiting conflict into PATH... again.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing; always so.")
 @pass_repo
 def restore(repo: Repo, _screen: Screen, /, *, given: tuple[str, ...], source: str | None, **how: bool) -> None:
-    """Bring files back from the stage, or from a commit. What they hold now is lost unless it was added."""
+    """Bring files back from the stage, or from a commit. `memlake undo` brings what they held back.
+
+    With --source, tracked files that REV does not have are removed.
+    """
     wanted = (*given, *(after_dashes() or ()))
     if not wanted:
         raise Usage("name the paths to restore.", hint="`memlake restore .` restores everything in this folder.")
+    if how["merge"]:
+        if source or how["staged"]:
+            raise Usage("--merge takes what the waiting merge wrote; it goes with neither --source nor --staged.")
+        with exiting(1, NotFound):
+            repo.merge_mark(*wanted)
+        return
     if source:
         with suggesting(repo, source):
             repo.commit_at(source)

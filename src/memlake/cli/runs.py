@@ -176,7 +176,7 @@ def _lines(run: Run) -> Iterator[str]:
 @pass_datasets
 def promote(datasets: Datasets, screen: Screen, /, *, number: int, name: str, as_json: bool) -> None:
     """Keep the rows of run NUMBER as dataset NAME, with the provenance they have."""
-    made = datasets.promote(number, name).version
+    made = datasets.promote(number, name).record
     assert made is not None
     if as_json:
         screen.json({"dataset": made.to_dict()})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import click
 from click.shell_completion import get_completion_class
 
@@ -11,6 +13,7 @@ from memlake.cli.arguments import completing, json_option, pass_screen
 from memlake.cli.codes import exiting
 from memlake.cli.screen import Screen
 from memlake.errors import InvalidInput, Usage
+from memlake.repo import read_repo_id
 
 _COMPLETE = "MEMLAKE_COMPLETE"
 _NOT_SET = 5  # git's
@@ -29,27 +32,31 @@ _NOT_SET = 5  # git's
 def config(screen: Screen, /, *, key: str | None, value: str | None, of_user: bool, **how: bool) -> int:
     """Read a setting (KEY), change it (KEY VALUE) or list them all.
 
+    A setting of this repo that names a program, an address or a place counts only in a repo you trust (see `memlake
+    trust`). You trust what you set here yourself, unless the repo already has such settings that you did not trust.
+
     Exits with 1 when a setting that is read has no value, with 5 when one to take out was not set.
     """
     if of_user and how["local"]:
         raise Usage("--user and --local exclude each other.")
     root = None if of_user else store.find_repo()
     folder = root / store.FOLDER if root else None
+    repo_id = functools.partial(read_repo_id, folder) if folder else None
     where: store.Where = "user" if of_user else "repo"
     if key is None:
         if how["unset"] or not (how["listing"] or how["as_json"]):
             raise Usage("name a setting, or list them with --list.")
-        _list(screen, store.list_values(folder), as_json=how["as_json"])
+        _list(screen, store.list_values(folder, repo_id), as_json=how["as_json"])
     elif value is not None and (how["unset"] or how["get"] or how["listing"]):
         raise Usage(f"'{value}': a value is only taken to change a setting.")
     elif how["unset"]:
-        return 0 if store.set_value(folder, key, None, where) else _NOT_SET
+        return 0 if store.set_value(folder, key, None, where, repo_id) else _NOT_SET
     elif value is not None:
         memories.embedders.check_setting(key, value)
-        store.set_value(folder, key, value, where)
+        store.set_value(folder, key, value, where, repo_id)
     else:
         with exiting(1, InvalidInput):
-            return _get(screen, key, store.get_value(folder, key), as_json=how["as_json"])
+            return _get(screen, key, store.get_value(folder, key, repo_id), as_json=how["as_json"])
     return 0
 
 
@@ -66,9 +73,10 @@ def _list(screen: Screen, values: list[store.Value], *, as_json: bool) -> None:
         screen.json({"settings": values})
         return
     for value in values:
-        screen.line(
-            f"{value.key}={screen.clean(value.text)}{'' if value.origin == 'default' else f'  ({value.origin})'}"
-        )
+        origin = "" if value.origin == "default" else f"  ({value.origin})"
+        screen.line(f"{value.key}={screen.clean(value.text)}{origin}")
+        if value.ignored:
+            screen.line(f"  ignored: {screen.clean(value.ignored)}  (repo; you have not trusted it: memlake trust)")
 
 
 @click.command()

@@ -22,7 +22,8 @@ Every document is one object with `"schema_version": 1` and these keys:
     du          usage               Usage
     fsck        ok, report          FsckReport
     gc          report              GcReport
-    log         commits             Commit; `changes` only with --stat, --name-status, --name-only or -p; with -g
+    log         commits             Commit, with `metrics` and `params` where it has them; `changes` only with
+                                    --stat, --name-status, --name-only or -p; with -g
                                     the Move it was found by
     ls          entries             Entry and its path; `media` only with -l
     memory conflicts  conflicts     {new, old, rule, why}, the two as memories; theirs and ours of a merge that waits;

@@ -10,7 +10,7 @@ import click
 
 from memlake.cli import words
 from memlake.cli.arguments import json_option
-from memlake.cli.remembering import branch_option, completing_memories, json_or_text, pass_memories
+from memlake.cli.remembering import completing_memories, json_or_text, pass_memories, scope_options
 from memlake.cli.screen import Screen
 from memlake.cli.tendings import ask_to_erase
 from memlake.cli.words import clean
@@ -36,14 +36,16 @@ def state() -> None:
 @state.command("get")
 @click.argument("key")
 @_agent
-@branch_option
+@scope_options
 @json_option
 @pass_memories
 def get_state(memories: Memories, screen: Screen, /, *, key: str, agent: str, as_json: bool) -> None:
     """Print the value under KEY: text as it is, anything else as JSON."""
     found = memories.find_state(agent, key)
     if found is None:
-        raise NotFound(f"nothing is kept under {clean(key)!r}{_whose(agent)}.", hint="memlake state ls lists the keys.")
+        raise NotFound(
+            f"nothing is kept under {clean(key)!r}{_whose(agent)}.", hint="See the keys with: memlake state ls"
+        )
     if as_json:
         screen.json({"state": found})
     else:
@@ -63,7 +65,7 @@ def _text(screen: Screen, value: object) -> str:
 @click.argument("value")
 @click.option("--json", "as_json", is_flag=True, help="VALUE must be JSON; else what is not JSON is text.")
 @_agent
-@branch_option
+@scope_options
 @pass_memories
 def set_state(memories: Memories, screen: Screen, /, *, key: str, value: str, as_json: bool, agent: str) -> None:
     """Keep VALUE (- for standard input) under KEY. JSON is kept as what it says, anything else as text."""
@@ -82,7 +84,7 @@ def _strict(text: str) -> object:
 
 @state.command("ls")
 @click.option("--agent", metavar="NAME", shell_complete=completing_memories("agent"), help="Only this agent's.")
-@branch_option
+@scope_options
 @json_option
 @pass_memories
 def list_states(memories: Memories, screen: Screen, /, *, agent: str | None, as_json: bool) -> None:
@@ -105,7 +107,7 @@ def list_states(memories: Memories, screen: Screen, /, *, agent: str | None, as_
 @click.option("--purge", is_flag=True, help="Erase every value it ever had for good; needs --reason.")
 @click.option("--reason", help="Why; kept on the tombstone.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
-@branch_option
+@scope_options
 @pass_memories
 def remove_state(memories: Memories, screen: Screen, /, *, key: str, agent: str, purge: bool, **how: Any) -> None:
     """Forget what is kept under KEY; with --purge, erase it for good."""

@@ -163,7 +163,7 @@ def _doing_lines(found: Status) -> Iterator[str]:
         yield f'  (use "memlake {found.doing} --continue" to finish it)'
     yield f'  (use "memlake {found.doing} --abort" to give it up)'
     if found.merged:
-        yield f"{words.count(found.merged, 'more path')} merged cleanly; --continue takes what they bring, too."
+        yield f"{words.count(found.merged, 'path')} beside files merged cleanly; --continue takes what they bring, too."
 
 
 def _conflict_lines(found: Status, screen: Screen, base: str) -> Iterator[str]:
@@ -174,7 +174,10 @@ def _conflict_lines(found: Status, screen: Screen, base: str) -> Iterator[str]:
             lines.append(screen.paint(f"{conflict_kind(conflict):<17}{name}", "removed"))
         else:
             lines.append(screen.paint(f"{'chosen ' + conflict.choice + ':':<17}{name}", "added"))
-    hints = ['use "memlake merge --ours <path>" or "--theirs <path>" to choose a side, or "memlake add <file>"']
+    hints = [
+        'edit the file and use "memlake add <file>" to mark it resolved',
+        'use "memlake merge --ours <path>" or "--theirs <path>" to take one side whole',
+    ]
     if any(conflict.path.startswith(_MEMORIES) for conflict in found.conflicts):
         hints.append('use "memlake memory conflicts" to see what both sides of a memory say')
     yield from _group("Conflicts:", hints, lines)

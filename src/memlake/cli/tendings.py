@@ -14,12 +14,12 @@ from memlake.cli.arguments import json_option
 from memlake.cli.recalls import id_shown, wrapped
 from memlake.cli.remembering import (
     agent_option,
-    branch_option,
     completing_memories,
     draft,
     filing_options,
     id_argument,
     pass_memories,
+    scope_options,
 )
 from memlake.cli.screen import Screen
 from memlake.cli.words import clean
@@ -28,6 +28,7 @@ from memlake.memories.record import Memory
 from memlake.records import short
 
 if TYPE_CHECKING:
+    from memlake.memories.forgetting import Forgotten
     from memlake.memories.memories import Memories
     from memlake.memories.tending import Age, Decided, Doubt, Rule
 
@@ -47,7 +48,7 @@ def _about(memory: Memory) -> str:
 @click.option(
     "--expires", "expires_at", metavar="TIME", help='When it ends: "tomorrow", "in 3 days", 2h, 2030-01-31; or never.'
 )
-@branch_option
+@scope_options
 @json_option
 @pass_memories
 def update(
@@ -69,21 +70,49 @@ def update(
 
 
 @click.command()
-@click.argument("memory_ids", nargs=-1, required=True, metavar="ID...", shell_complete=completing_memories("id"))
-@branch_option
+@click.argument("memory_ids", nargs=-1, metavar="[ID]...", shell_complete=completing_memories("id"))
+@click.option("--session", "session_id", metavar="NAME", help="Instead, what this session wrote.")
+@click.option(
+    "--agent", "agent_id", metavar="NAME", shell_complete=completing_memories("agent"), help="Instead, what it wrote."
+)
+@click.option("--since", metavar="TIME", help="Instead, what was written from then on; with --agent or --session both.")
+@click.option("-n", "--dry-run", is_flag=True, help="List what would go, and forget nothing.")
+@scope_options
 @pass_memories
-def forget(memories: Memories, screen: Screen, /, *, memory_ids: tuple[str, ...]) -> None:
-    """Remove memories from the branch. `memlake memory restore` brings them back."""
+def forget(
+    memories: Memories, screen: Screen, /, *, memory_ids: tuple[str, ...], dry_run: bool, **whose: str | None
+) -> None:
+    """Remove memories from the branch. `memlake memory restore` brings them back.
+
+    With --session, --agent or --since: take back all that was written so, in one step that `memlake undo` takes back.
+    What it had overwritten stands again.
+    """
+    choice = parts.forgetting.Choice(**whose)
+    by_choice = choice != parts.forgetting.Choice()
+    if by_choice == bool(memory_ids):
+        raise Usage("name memories by ID, or say --session, --agent or --since. Nothing was forgotten.")
+    if by_choice:
+        _show_forgotten(screen, memories.forget_written(choice, dry_run=dry_run), dry_run=dry_run)
+        return
     found = [memories.get(memories.full_id(given)) for given in memory_ids]  # all are there, or none goes
     for memory in found:
-        memories.delete(memory.memory_id)
-        screen.line(f"Forgot {memory.memory_id}: {_about(memory)}")
+        if not dry_run:
+            memories.delete(memory.memory_id)
+        screen.line(f"{'Would forget' if dry_run else 'Forgot'} {memory.memory_id}: {_about(memory)}")
+
+
+def _show_forgotten(screen: Screen, gone: Sequence[Forgotten], *, dry_run: bool) -> None:
+    forgot, restored = ("Would forget", "Would restore") if dry_run else ("Forgot", "Restored")
+    for one in gone:
+        about = f"{one.memory.memory_id}: {_about(one.restored or one.memory)}"
+        screen.line(f"{restored} {about} (it said: {_about(one.memory)})" if one.restored else f"{forgot} {about}")
+    screen.note(f"{words.count(len(gone), 'memory', 'memories')} in all." if gone else "There is nothing to forget.")
 
 
 @click.command()
 @id_argument
 @click.option("--at", metavar="REV|TIME|VERSION", help="The value it had then; unless given, the one before.")
-@branch_option
+@scope_options
 @pass_memories
 def restore(memories: Memories, screen: Screen, /, *, memory_id: str, at: str | None) -> None:
     """Bring back a memory that was forgotten, or a value it had."""
@@ -95,7 +124,7 @@ def restore(memories: Memories, screen: Screen, /, *, memory_id: str, at: str | 
 @id_argument
 @click.option("--reason", required=True, help="Why; kept on the tombstone.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
-@branch_option
+@scope_options
 @json_option
 @pass_memories
 def purge(memories: Memories, screen: Screen, /, *, memory_id: str, reason: str, yes: bool, as_json: bool) -> None:
@@ -124,7 +153,7 @@ def ask_to_erase(question: str) -> None:
 @click.option("--decided", is_flag=True, help="Instead, what new memories changed by themselves, newest first.")
 @click.option("-n", "--limit", type=click.IntRange(1), default=20, show_default=True, help="At most N with --decided.")
 @agent_option
-@branch_option
+@scope_options
 @json_option
 @pass_memories
 def conflicts(
@@ -176,10 +205,13 @@ def _doubt_lines(screen: Screen, one: Doubt) -> Iterator[str]:
 
 
 def _next_step(found: Sequence[Doubt]) -> str:
-    kept = [kind for kind, is_merge in (("new|old|both", False), ("ours|theirs|both", True))
-            if any(one.merging == is_merge for one in found)]  # fmt: skip
-    said = " or ".join(f"--keep {kind}" for kind in kept)
-    return f"Settle one with: memlake memory resolve ID {said}"
+    """How to settle the first of each kind; a state value says it itself."""
+    lines = []
+    for is_merge, kept, others in ((False, "new", "old, or both"), (True, "ours", "theirs, or both")):
+        sides = ((one.new or one.old) for one in found if one.merging == is_merge)
+        first = next((side.memory_id for side in sides if side and side.memory_type != "state"), None)
+        lines += [f"Settle it with: memlake memory resolve {first} --keep {kept} (or {others})"] if first else []
+    return "\n".join(lines)
 
 
 def _doubt(one: Doubt) -> dict[str, Any]:
@@ -195,7 +227,7 @@ def _doubt(one: Doubt) -> dict[str, Any]:
     "--keep", type=click.Choice(["new", "old", "both", "ours", "theirs"]), required=True,
     help="Which of the two stands; ours or theirs of a merge.",
 )  # fmt: skip
-@branch_option
+@scope_options
 @pass_memories
 def resolve(memories: Memories, screen: Screen, /, *, memory_id: str, keep: str) -> None:
     """Settle a conflict: the new memory stands, the old one, or both; of a merge that waits, ours or theirs.
@@ -236,7 +268,7 @@ def _rule(given: dict[str, Any]) -> Rule:
 
 @click.command()
 @_rule_options
-@branch_option
+@scope_options
 @json_option
 @pass_memories
 def stale(memories: Memories, screen: Screen, /, *, as_json: bool, **given: Any) -> None:
@@ -247,7 +279,7 @@ def stale(memories: Memories, screen: Screen, /, *, as_json: bool, **given: Any)
 @click.command()
 @_rule_options
 @click.option("-n", "--dry-run", is_flag=True, help="List what would go, and forget nothing.")
-@branch_option
+@scope_options
 @json_option
 @pass_memories
 def evict(memories: Memories, screen: Screen, /, *, dry_run: bool, as_json: bool, **given: Any) -> None:
@@ -277,4 +309,20 @@ def _show(screen: Screen, found: Sequence[Age], *, as_json: bool, none: str) -> 
         screen.note(none)
 
 
-VERBS = (update, forget, restore, purge, conflicts, resolve, stale, evict)
+@click.command()
+@scope_options
+@pass_memories
+def embed(memories: Memories, screen: Screen, /) -> None:
+    """Make the vectors that memories wait for, here and now. Hooks store without, and leave them to others."""
+    if memories.shared.wanted == "none":
+        raise Nothing("there is no model (embedding.provider is none), so memories are found by words alone.")
+    waited, made = parts.searching.count_waiting(memories.ground), 0
+    while made < waited and (some := memories.embed_pending()):
+        made += some
+    left = parts.searching.count_waiting(memories.ground)
+    screen.line(
+        f"Made {words.count(made, 'vector')}; {left:,} wait." if left else f"Made {words.count(made, 'vector')}."
+    )
+
+
+VERBS = (update, forget, restore, purge, conflicts, resolve, stale, evict, embed)

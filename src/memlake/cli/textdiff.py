@@ -1,63 +1,12 @@
-"""Unified diffs of text. Pure: bytes and lines in, lines out; knows no path, no record and no colour."""
+"""Unified diffs of text. Pure: lines in, lines out; knows no path, no record and no colour."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-LARGEST = 1 << 20  # bytes a side; a longer text is compared by size and id alone
-_MANY = 20_000  # lines that differ a side; beyond, matching them takes minutes and tells nobody anything
+from memlake.versions.lines import Opcode, opcodes
+
 _CONTEXT = 3
-
-Opcode = tuple[str, int, int, int, int]
-
-
-def find_text(data: bytes) -> str | None:
-    """The text of a file, or None when it is not UTF-8 text."""
-    if b"\0" in data[:8000]:
-        return None
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError:
-        return None
-
-
-def split_lines(text: str) -> list[str]:
-    """Lines with their ends; only a newline ends one, so that joining them gives the text back."""
-    lines = text.split("\n")
-    last = lines.pop()
-    return [f"{line}\n" for line in lines] + ([last] if last else [])
-
-
-def opcodes(a: Sequence[str], b: Sequence[str]) -> list[Opcode]:
-    """What turns `a` into `b`. Equal ends are cut off first: most edits are small and their files are not."""
-    head = _common(a, b)
-    tail = _common(a[head:][::-1], b[head:][::-1])
-    inner_a, inner_b = a[head : len(a) - tail], b[head : len(b) - tail]
-    found: list[Opcode] = [("equal", 0, head, 0, head)] if head else []
-    for tag, i1, i2, j1, j2 in _matched(inner_a, inner_b):
-        found.append((tag, i1 + head, i2 + head, j1 + head, j2 + head))
-    if tail:
-        found.append(("equal", len(a) - tail, len(a), len(b) - tail, len(b)))
-    return found
-
-
-def _common(a: Sequence[str], b: Sequence[str]) -> int:
-    length = 0
-    for x, y in zip(a, b, strict=False):
-        if x != y:
-            break
-        length += 1
-    return length
-
-
-def _matched(a: Sequence[str], b: Sequence[str]) -> list[Opcode]:
-    if not a and not b:
-        return []
-    if not a or not b or len(a) > _MANY or len(b) > _MANY:
-        return [("delete" if not b else "insert" if not a else "replace", 0, len(a), 0, len(b))]
-    from difflib import SequenceMatcher  # only a diff pays for it
-
-    return [(*code,) for code in SequenceMatcher(None, a, b, autojunk=len(b) > 1000).get_opcodes()]
 
 
 def counts(a: Sequence[str], b: Sequence[str]) -> tuple[int, int]:

@@ -5,6 +5,10 @@ from __future__ import annotations
 import time as clock
 from datetime import datetime, timezone
 
+from memlake import records
+
+count = records.count
+
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _AGES = ((31536000, "year"), (2592000, "month"), (604800, "week"), (86400, "day"), (3600, "hour"), (60, "minute"))
@@ -12,11 +16,6 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _ESCAPES = {"\a": "\\a", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\v": "\\v", "\f": "\\f", "\r": "\\r"}
 _ESCAPES |= {'"': '\\"', "\\": "\\\\"}
-
-
-def count(number: int, noun: str, many: str = "") -> str:
-    """`1 file`, `3 files`."""
-    return f"{number:,} {noun if number == 1 else many or noun + 's'}"
 
 
 def size(number: int | float) -> str:

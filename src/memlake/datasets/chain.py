@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
-from memlake.datasets import outputs
+from memlake.datasets import databases, outputs
 from memlake.datasets.expressions.expressions import C, Expression
 from memlake.datasets.expressions.functions import func
-from memlake.datasets.expressions.sql import PLACE
+from memlake.datasets.expressions.sql import PLACE, compose, hole
 from memlake.datasets.plans import building, plan
 from memlake.datasets.plans.plan import Plan
 from memlake.datasets.plans.running import is_unknown
@@ -30,7 +30,7 @@ _METRICS = {"cosine": func.cosine_distance, "l2": func.euclidean_distance, "ip":
 class Chain:
     """Typed rows and the steps that lead to them. Immutable: each verb gives a new one."""
 
-    __slots__ = ("_datasets", "_settings", "_setup", "plan", "ran", "reused", "version")
+    __slots__ = ("_datasets", "_settings", "_setup", "plan", "ran", "record", "reused")
 
     def __init__(
         self,
@@ -38,11 +38,11 @@ class Chain:
         node: Plan,
         settings: Settings | None = None,
         setup: Mapping[str, Callable[[], Any]] | None = None,
-        version: Version | None = None,
+        record: Version | None = None,
     ) -> None:
         self._datasets, self.plan = datasets, node
         self._settings, self._setup = settings or Settings(), dict(setup or {})
-        self.version = version  # of the dataset it was read from or saved as
+        self.record = record  # of the version it was read from or saved as
         self.reused: bool | None = None  # of a save: whether nothing new had to be stored
         self.ran: tuple[Ran, ...] = ()  # of a save: what each function step did, and why it ran
 
@@ -98,10 +98,12 @@ class Chain:
         return self.shuffle(seed).limit(count)
 
     def shuffle(self, seed: int | None = None) -> Chain:
-        text = f"SELECT * EXCLUDE {PLACE} FROM {plan.numbered('{0}')} ORDER BY hash({PLACE}, {{1}})"
+        form = compose(
+            f"SELECT * EXCLUDE {PLACE} FROM {{}} ORDER BY hash({PLACE}, {{}})", plan.numbered(hole(0)), hole(1)
+        )
         number = random.getrandbits(31) if seed is None else int(seed)
         node = plan.Shaped(
-            self.plan.schema, (self.plan,), f"shuffle {seed}", text, (number,), frozenset(), seed is not None
+            self.plan.schema, (self.plan,), f"shuffle {seed}", form, (number,), frozenset(), seed is not None
         )
         return self._with(node)
 
@@ -109,16 +111,21 @@ class Chain:
         """The rows of one of `total` equal shares, counted from 0."""
         if not 0 <= index < total:
             raise InvalidInput(f"chunk {index} of {total}: chunks are counted from 0 to {total - 1}.")
-        text = f"SELECT * EXCLUDE {PLACE} FROM {plan.numbered('{0}')} WHERE ({PLACE} - 1) % {{1}} = {{2}}"
+        form = compose(
+            f"SELECT * EXCLUDE {PLACE} FROM {{}} WHERE ({PLACE} - 1) % {{}} = {{}}",
+            plan.numbered(hole(0)),
+            hole(1),
+            hole(2),
+        )
         name = f"chunk {index} of {total}"
-        return self._with(plan.Shaped(self.plan.schema, (self.plan,), name, text, (total, index)))
+        return self._with(plan.Shaped(self.plan.schema, (self.plan,), name, form, (total, index)))
 
     # -- columns ------------------------------------------------------------------------------
 
     def select(self, *columns: Any) -> Chain:
         return self._with(building.select(self.plan, columns))
 
-    def select_except(self, *columns: str) -> Chain:
+    def select_except(self, *columns: Any) -> Chain:
         return self._with(building.without(self.plan, columns))
 
     def mutate(self, *unnamed: Any, **columns: Any) -> Chain:
@@ -128,7 +135,7 @@ class Chain:
             raise InvalidInput("mutate takes name=expression.", hint='Like: mutate(area=C("w") * C("h"))')
         return self._with(building.mutate(self.plan, {**named, **columns}))
 
-    def explode(self, column: str) -> Chain:
+    def explode(self, column: Any) -> Chain:
         """A row for each item of a list column."""
         return self._with(building.explode(self.plan, column))
 
@@ -157,7 +164,7 @@ class Chain:
         **signals: Callable[..., Any],
     ) -> Chain:
         """New rows from groups: the function gets a list for each parameter, and yields rows or returns one value."""
-        by = [partition_by] if isinstance(partition_by, str) else [str(one) for one in partition_by]
+        by = building.listed(partition_by, "agg")
         call, names = _one(function, output, signals, "agg")
         node = building.aggregate(self.plan, by, call, names, params, settings=self._settings, setup=self._setup)
         return self._with(node)
@@ -178,13 +185,7 @@ class Chain:
 
     def group_by(self, *keys: Any, partition_by: Any = None, **made: Any) -> Chain:
         """Aggregates over rows with equal keys: group_by("breed", n=func.count())."""
-        by = (
-            []
-            if partition_by is None
-            else [partition_by]
-            if isinstance(partition_by, str | Expression)
-            else partition_by
-        )
+        by = [] if partition_by is None else building.listed(partition_by, "group_by")
         return self._with(building.group(self.plan, [*keys, *by], made))
 
     def merge(
@@ -199,9 +200,8 @@ class Chain:
     ) -> Chain:
         """Join with another chain; rows of this one all stay, unless `inner`. Taken names get the prefix `rname`."""
         how: Literal["INNER", "LEFT", "FULL"] = "INNER" if inner else "FULL" if full else "LEFT"
-        other = _plan_of(right, "merge")
-        pairs = building.pairs(self.plan, other, on, right_on)
-        return self._with(building.join(self.plan, other, pairs, how, rname))
+        keyed = building.keyed(self.plan, _plan_of(right, "merge"), on, right_on, "merge")
+        return self._with(building.unkeyed(building.join(*keyed, how, rname)))
 
     def union(self, *others: Chain) -> Chain:
         node = self.plan
@@ -215,8 +215,8 @@ class Chain:
         """Rows that have no like in another chain, by the columns `on`, or by all they share."""
         right = _plan_of(other, "subtract")
         shared = [name for name in self.plan.schema.names if name in right.schema.names]
-        pairs = building.pairs(self.plan, right, shared if on is None else on, right_on)
-        return self._with(plan.Subtract(self.plan.schema, (self.plan, right), pairs))
+        keyed = building.keyed(self.plan, right, shared if on is None else on, right_on, "subtract")
+        return self._with(building.unkeyed(plan.Subtract(keyed.left.schema, (keyed.left, keyed.right), keyed.on)))
 
     def diff(
         self,
@@ -242,7 +242,7 @@ class Chain:
         )
 
     def similarity_search(
-        self, column: str, query: Any, *, k: int = 10, metric: str = "cosine", score_column: str | None = None
+        self, column: Any, query: Any, *, k: int = 10, metric: str = "cosine", score_column: str | None = None
     ) -> Chain:
         """The k rows nearest to a vector."""
         if metric not in _METRICS:
@@ -271,7 +271,12 @@ class Chain:
 
     @property
     def name(self) -> str | None:
-        return self.version.name if self.version else None
+        return self.record.name if self.record else None
+
+    @property
+    def version(self) -> str | None:
+        """The number of the version it was read from or saved as, like "1.0.0"."""
+        return self.record.version if self.record else None
 
     def print_schema(self) -> None:
         outputs.print_schema(self.arrow_schema)
@@ -326,12 +331,12 @@ class Chain:
     def to_polars(self) -> Any:
         return outputs.to_polars(self._datasets.table(self, "to_polars"))
 
-    def to_iter(self, *columns: str) -> Iterator[tuple[Any, ...]]:
+    def to_iter(self, *columns: Any) -> Iterator[tuple[Any, ...]]:
         return self._picked(columns)._tuples("to_iter")
 
     def _picked(self, columns: Sequence[Any]) -> Chain:
         """These columns; of nested ones the values themselves, where a select would keep what is around them."""
-        inner = {f"memlake_{i}": one for i, one in enumerate(columns) if isinstance(one, str) and "." in one}
+        inner = {f"memlake_{i}": one for i, one in enumerate(columns) if not isinstance(one, str) or "." in one}
         names = [f"memlake_{i}" if f"memlake_{i}" in inner else one for i, one in enumerate(columns)]
         return (self.mutate(**inner) if inner else self).select(*names) if columns else self
 
@@ -339,19 +344,20 @@ class Chain:
         for batch in self._datasets.batches(self, action):
             yield from outputs.tuples(pa.Table.from_batches([batch]))
 
-    def to_list(self, *columns: str) -> list[tuple[Any, ...]]:
+    def to_list(self, *columns: Any) -> list[tuple[Any, ...]]:
         return list(self._picked(columns)._tuples("to_list"))
 
     collect = to_iter
 
-    def to_values(self, column: str) -> list[Any]:
+    def to_values(self, column: Any) -> list[Any]:
         return [one for (one,) in self.mutate(value=column).select("value")._tuples("to_values")]
 
     def to_records(self) -> list[dict[str, Any]]:
         return [dict(zip(self.columns, row, strict=True)) for row in self._tuples("to_records")]
 
-    def to_parquet(self, path: Any, *, partition_cols: Sequence[str] = (), **options: Any) -> None:
-        outputs.to_parquet(self._datasets.batches(self, "to_parquet"), path, partition_cols, options)
+    def to_parquet(self, path: Any, *, partition_cols: Any = (), **options: Any) -> None:
+        by = [building.path_of(one, "partition_cols") for one in building.listed(partition_cols, "partition_cols")]
+        outputs.to_parquet(self._datasets.batches(self, "to_parquet"), path, by, options)
 
     def to_csv(self, path: Any, *, delimiter: str = ",", header: bool = True) -> None:
         outputs.to_csv(self._datasets.batches(self, "to_csv"), path, delimiter, header=header)
@@ -365,7 +371,7 @@ class Chain:
     def to_storage(
         self,
         output: Any,
-        signal: str = "file",
+        signal: Any = "file",
         placement: str = "fullpath",
         *,
         num_threads: int = 5,
@@ -378,7 +384,7 @@ class Chain:
     def to_database(
         self, table_name: str, connection: Any, *, batch_size: int = 10_000, if_exists: str = "append"
     ) -> int:
-        return outputs.to_database(
+        return databases.write(
             self._datasets.batches(self, "to_database"), table_name, connection, batch_size, if_exists
         )
 
@@ -395,7 +401,7 @@ class Chain:
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{one.name}: {types.shown(one)}" for one in self.plan.schema)
-        return f"Chain({self.version.spec + ', ' if self.version else ''}{shown})"
+        return f"Chain({self.record.spec + ', ' if self.record else ''}{shown})"
 
     # -- keeping ------------------------------------------------------------------------------
 

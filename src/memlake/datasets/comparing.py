@@ -10,10 +10,10 @@ import pyarrow as pa
 from memlake.datasets import outputs
 from memlake.datasets.chain import Chain
 from memlake.datasets.expressions.functions import func
-from memlake.datasets.expressions.sql import quoted
+from memlake.datasets.expressions.sql import compose, hole, identifiers, word
 from memlake.datasets.parts.record import Version
 from memlake.datasets.plans import building, plan
-from memlake.datasets.plans.plan import Plan, dotted
+from memlake.datasets.plans.plan import Plan, alike
 from memlake.datasets.types import types
 from memlake.datasets.types.marks import class_of
 
@@ -59,7 +59,7 @@ def differences(
     sides = _Sides(datasets, datasets.of(new), datasets.of(old), samples)
     keys = tuple(on) if on is not None else _file_path(old.schema, new.schema)
     if keys:
-        building.pairs(sides.new.plan, sides.old.plan, keys, None)  # both have them, or it says which they have
+        building.keyed(sides.new.plan, sides.old.plan, keys, None, "diff")  # both have them, or it says which they have
     rows = (Rows(0), Rows(0), Rows(0)) if old.content == new.content else sides.rows(keys)
     return Differences(
         old, new, keys, _columns(old.schema, new.schema), *rows,
@@ -116,14 +116,19 @@ class _Sides(NamedTuple):
 
     def _except(self, a: Plan, b: Plan) -> Plan:
         fields = self.shared()
-        names = ", ".join(quoted(one.name) for one in fields)
-        text = f"SELECT {names} FROM {{0}} EXCEPT ALL SELECT {names} FROM {{1}}"
-        return plan.Shaped(pa.schema(fields), (a, b), "rows without a like", text, (), _names(fields))
+        names = identifiers(one.name for one in fields)
+        form = compose("SELECT {0} FROM {1} EXCEPT ALL SELECT {0} FROM {2}", names, hole(0), hole(1))
+        return plan.Shaped(pa.schema(fields), (a, b), "rows without a like", form, (), _names(fields))
 
     def _joined(self, how: Literal["SEMI", "ANTI"], a: Plan, b: Plan, keys: Sequence[str]) -> Plan:
-        match = " AND ".join(f"{dotted('a', key)} IS NOT DISTINCT FROM {dotted('b', key)}" for key in keys)
-        text = f"SELECT a.* FROM (SELECT * FROM {{0}}) AS a {how} JOIN (SELECT * FROM {{1}}) AS b ON {match}"
-        return plan.Shaped(a.schema, (a, b), f"{how.lower()} join", text, (), _names([*a.schema, *b.schema]))
+        form = compose(
+            "SELECT a.* FROM (SELECT * FROM {}) AS a {} JOIN (SELECT * FROM {}) AS b ON {}",
+            hole(0),
+            word(how),
+            hole(1),
+            alike((key, key) for key in keys),
+        )
+        return plan.Shaped(a.schema, (a, b), f"{how.lower()} join", form, (), _names([*a.schema, *b.schema]))
 
     def _found(self, node: Plan) -> Rows:
         rows = Chain(self.datasets, node)

@@ -53,7 +53,7 @@ class Datasets:
         if branch is not None:
             name, version = f"{names.split_spec(name)[0]}@{branch}", None
         found = self.ground.find(name, version, as_of)
-        return Chain(self, sources.stored(self.ground, found), version=found)
+        return Chain(self, sources.stored(self.ground, found), record=found)
 
     def read_storage(
         self,
@@ -206,7 +206,7 @@ class Datasets:
             runs.record(self.ground, action, self._made(plan, engine, begun), result)
 
     def answer(self, chain: Chain) -> Any:
-        return self._twice(chain, lambda engine: engine.rows(chain.plan))
+        return self._twice(chain, lambda engine: engine.count(chain.plan))
 
     def _twice(self, chain: Chain, do: Callable[[Engine], T]) -> T:
         """What was remembered may turn out to be damaged: then it is forgotten, and done again."""
@@ -261,7 +261,7 @@ class Datasets:
             saved, ran = self._saved(chain, wanted)
         except saving.Collected:  # what is gone is not recalled a second time
             saved, ran = self._saved(chain, wanted)
-        made = Chain(self, sources.stored(self.ground, saved.version), version=saved.version)
+        made = Chain(self, sources.stored(self.ground, saved.version), record=saved.version)
         made.reused, made.ran = not saved.new, ran
         return made
 
@@ -301,7 +301,7 @@ class Datasets:
 
     def of(self, version: Version) -> Chain:
         """The rows of a version at hand."""
-        return Chain(self, sources.stored(self.ground, version), version=version)
+        return Chain(self, sources.stored(self.ground, version), record=version)
 
     def preview(self, spec: str, rows: int = 10) -> pa.Table:
         """The first rows."""

@@ -46,7 +46,8 @@ class Ground:
         name = self.named_branch or self.here.local.branch
         if name is None:
             raise InvalidInput(
-                "HEAD is detached, so there is no branch to save to.", hint="Go to one: memlake switch main"
+                "HEAD is detached, so there is no branch to save to.",
+                hint=f"Switch to one: {refs.advise_switch(self.here.history.db)}",
             )
         return name
 
@@ -142,7 +143,7 @@ class Ground:
         except (NotFound, Corrupt) as error:
             raise Corrupt(
                 f"{version.spec} cannot be read: its list of parts is missing or damaged. Nothing was changed.",
-                hint="memlake fsck --full says what else is affected; restore a backup if you have one.",
+                hint="See what else is affected with: memlake fsck --full\nRestore a backup if you have one.",
             ) from error
         return frames.decode_manifest(version.schema, data)
 

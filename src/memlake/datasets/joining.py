@@ -19,7 +19,7 @@ from memlake.errors import Corrupt, InvalidInput, NotFound, Purged
 from memlake.records import Conflict, Entry
 from memlake.versions import tree
 from memlake.versions.history import History
-from memlake.versions.merge import Outcome
+from memlake.versions.merge import Making, Outcome
 
 _FIELDS = ("description", "attrs", "tags", "params", "metrics")
 _GONE = object()  # where a side has no value of that name
@@ -63,11 +63,13 @@ def joined(history: History, outcome: Outcome, ours: bytes, theirs: bytes) -> Ou
     ]
     known = {key: told for one in meetings for key, told in one.renamed().items()}
     edits, conflicts = dict(outcome.edits), {one.path: one for one in outcome.conflicts}
+    making = Making(history, outcome.made)
     for one in meetings:
-        _apply(history, one, known, (edits, conflicts))
-    _rename_parents(history, outcome, known, edits)
+        _apply(making, one, known, (edits, conflicts))
+    _rename_parents(making, outcome, known, edits)
     moved = {path: new for one in meetings for path, new in one.moved().items()}
-    return Outcome(edits, tuple(conflicts[path] for path in sorted(conflicts)), {**outcome.moved, **moved})
+    ordered = tuple(conflicts[path] for path in sorted(conflicts))
+    return Outcome(edits, ordered, {**outcome.moved, **moved}, making.made)
 
 
 # -- which number ----------------------------------------------------------------------------------
@@ -148,7 +150,7 @@ def _step(number: Semver, among: Numbered) -> str:
 
 
 def _apply(
-    history: History, at: Meeting, known: Renamed, into: tuple[dict[str, Entry | None], dict[str, Conflict]]
+    making: Making, at: Meeting, known: Renamed, into: tuple[dict[str, Entry | None], dict[str, Conflict]]
 ) -> None:
     """Put each version of theirs where its place is, joined with ours if that is the same."""
     edits, conflicts = into
@@ -162,30 +164,30 @@ def _apply(
         theirs = _with_parents(at.there(number)._replace(version=str(place)), known)
         ours = at.here.get(place)
         if ours is None:
-            edits[path] = _entry(history, theirs)
+            edits[path] = _entry(making, theirs)
             continue
-        base = _read(history, met.path, met.base) if met else None
+        base = _read(making.history, met.path, met.base) if met else None
         base = base if _alike(base, theirs) else None
         mine, other = (_merged(base, ours, theirs, ours_wins=wins) for wins in (True, False))
         if mine != at.ours.get(place):
-            edits[path] = _entry(history, mine)
+            edits[path] = _entry(making, mine)
         if _apart(mine, other):  # a field that both changed: ours is written, unless theirs is chosen
-            conflicts[path] = Conflict(path, met and met.base, _entry(history, mine), _entry(history, other))
+            conflicts[path] = Conflict(path, met and met.base, _entry(making, mine), _entry(making, other))
 
 
-def _entry(history: History, version: Version) -> Entry:
+def _entry(making: Making, version: Version) -> Entry:
     data = record.encode(version)
-    return Entry(history.objects.write(data, links=[version.manifest]), "dataset", len(data))
+    return Entry(making.add(data, links=[version.manifest]), "dataset", len(data))
 
 
-def _rename_parents(history: History, outcome: Outcome, known: Renamed, edits: dict[str, Entry | None]) -> None:
+def _rename_parents(making: Making, outcome: Outcome, known: Renamed, edits: dict[str, Entry | None]) -> None:
     """Versions of theirs that are made of one with another number here say so."""
     if not known:
         return
     for path, entry in outcome.edits.items():
-        if path.startswith(ROOM) and edits.get(path) == entry and (found := _read(history, path, entry)):
+        if path.startswith(ROOM) and edits.get(path) == entry and (found := _read(making.history, path, entry)):
             told = _with_parents(found, known)
-            edits[path] = _entry(history, told) if told != found else entry
+            edits[path] = _entry(making, told) if told != found else entry
 
 
 def _with_parents(version: Version, known: Renamed) -> Version:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import os
@@ -17,12 +18,14 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from memlake.datasets import storages
-from memlake.datasets.expressions.sql import quoted
+from memlake.datasets.expressions import binding
+from memlake.datasets.expressions.expressions import C
+from memlake.datasets.expressions.sql import NOTHING, PLACE, compose, hole, identifier, path, several, template
 from memlake.datasets.plans import building, plan
-from memlake.datasets.plans.plan import Call, Plan, Source, dotted
+from memlake.datasets.plans.plan import Call, Plan, Source, alike, named
 from memlake.datasets.types import types
 from memlake.datasets.types.marks import JSON, class_of, holds_json
-from memlake.errors import InvalidInput, NotFound
+from memlake.errors import InvalidInput, NotFound, Unavailable
 
 if TYPE_CHECKING:
     from memlake.datasets.chain import Chain
@@ -49,7 +52,7 @@ def shown(table: pa.Table, *, flatten: bool = False, transpose: bool = False, wi
     """Rows as lines of text; columns that do not fit into `width` are only named."""
     flat = flattened(table) if flatten else _unfolded(table)
     names = list(flat.column_names)
-    columns = [[name, *map(_cell, flat[name].to_pylist())] for name in names]
+    columns = [[_printable(name), *map(_cell, flat[name].to_pylist())] for name in names]
     lines = columns if transpose else [list(line) for line in zip(*columns, strict=True)]
     widths = [max(map(len, column)) for column in (zip(*columns, strict=True) if transpose else columns)]
     kept = len(widths) if width is None or transpose else _fitting(widths, width)
@@ -58,7 +61,7 @@ def shown(table: pa.Table, *, flatten: bool = False, transpose: bool = False, wi
     if not transpose:
         text.insert(1, "  ".join("-" * width for width in widths[:kept]))
     text += [] if flat.num_rows else ["(no rows)"]
-    text += [f"[not shown: {', '.join(names[kept:])}]"] if kept < len(widths) else []
+    text += [f"[not shown: {_printable(', '.join(names[kept:]))}]"] if kept < len(widths) else []
     return "\n".join(text)
 
 
@@ -96,8 +99,13 @@ def _is_bare(one: pa.Field) -> bool:
 
 def _cell(value: Any) -> str:
     text = "" if value is None else _number(value) if isinstance(value, float) else str(_brief(value))
-    text = "".join(char if char.isprintable() else " " for char in text)
+    text = _printable(text)
     return text if len(text) <= _CELL else text[: _CELL - 1] + "…"
+
+
+def _printable(text: str) -> str:
+    """Without what a terminal would act on."""
+    return "".join(char if char.isprintable() else " " for char in text)
 
 
 def _number(value: float) -> str:
@@ -118,7 +126,7 @@ def print_schema(schema: pa.Schema) -> None:
 
 def schema_lines(fields: Iterable[pa.Field], depth: int = 0) -> Iterator[str]:
     for one in fields:
-        yield f"{'  ' * depth}{one.name}: {types.shown(one)}"
+        yield f"{'  ' * depth}{_printable(one.name)}: {types.shown(one)}"
         if pa.types.is_struct(one.type):
             yield from schema_lines(one.type, depth + 1)
 
@@ -143,7 +151,7 @@ def tuples(table: pa.Table) -> Iterator[tuple[Any, ...]]:
 
 def plain_rows(table: pa.Table) -> list[dict[str, Any]]:
     """Rows as what JSON has words for."""
-    found: list[dict[str, Any]] = json.loads(json.dumps(list(_rows(table)), default=_jsonable))
+    found: list[dict[str, Any]] = json.loads(json.dumps(list(_rows(table)), default=jsonable))
     return found
 
 
@@ -181,7 +189,7 @@ def flattened(table: pa.Table) -> pa.Table:
 
 
 def to_pandas(table: pa.Table, *, flatten: bool) -> Any:
-    pandas = _need("pandas", "pandas")
+    pandas = need("pandas", "pandas")
     table = flattened(table) if flatten else table
     frame = table.to_pandas()
     for one in table.schema:
@@ -192,15 +200,15 @@ def to_pandas(table: pa.Table, *, flatten: bool) -> Any:
 
 
 def to_polars(table: pa.Table) -> Any:
-    return _need("polars", "polars").from_arrow(table)
+    return need("polars", "polars").from_arrow(table)
 
 
 def to_hf(table: pa.Table) -> Any:
-    datasets = _need("datasets", "'memlake[hf]'")
+    datasets = need("datasets", "'memlake[hf]'")
     return datasets.Dataset(datasets.table.InMemoryTable(table.replace_schema_metadata(None)))
 
 
-def _need(module: str, package: str) -> Any:
+def need(module: str, package: str) -> Any:
     try:
         return __import__(module)
     except ImportError as error:
@@ -210,15 +218,16 @@ def _need(module: str, package: str) -> Any:
 def to_parquet(
     batches: Iterator[pa.RecordBatch], path: Any, partition_cols: Sequence[str], options: Mapping[str, Any]
 ) -> None:
+    options = {"compression": "zstd", **options}
     if partition_cols:
         table = pa.Table.from_batches(batches)
-        pq.write_to_dataset(table, os.fspath(path), partition_cols=list(partition_cols), **options)
+        pq.write_to_dataset(table, storages.path_of(path), partition_cols=list(partition_cols), **options)
         return
     replacing = _Replacing(path)
     first = next(batches, None)
     with replacing as file:
         schema = first.schema if first is not None else pa.schema([])
-        with pq.ParquetWriter(file, schema, compression="zstd", **options) as writer:
+        with pq.ParquetWriter(file, schema, **options) as writer:
             for batch in _after(first, batches):
                 writer.write_batch(batch)
 
@@ -248,7 +257,7 @@ def _as_text(table: pa.Table, schema: pa.Schema) -> pa.Table:
     for one in schema:
         column = table[one.name]
         if not _is_plain(column.type):
-            texts = [None if value is None else json.dumps(value, default=_jsonable) for value in column.to_pylist()]
+            texts = [None if value is None else json.dumps(value, default=jsonable) for value in column.to_pylist()]
             column = pa.array(texts, pa.string())
         columns.append(column)
     return pa.table(columns, schema=schema)
@@ -260,12 +269,12 @@ def to_json(batches: Iterator[pa.RecordBatch], path: Any, *, lines: bool) -> Non
         gap = ""
         for batch in batches:
             for row in _rows(batch):
-                out.write(gap + json.dumps(row, ensure_ascii=False, default=_jsonable) + ("\n" if lines else ""))
+                out.write(gap + json.dumps(row, ensure_ascii=False, default=jsonable) + ("\n" if lines else ""))
                 gap = "" if lines else ",\n"
         out.write("" if lines else "]\n")
 
 
-def _jsonable(value: Any) -> Any:
+def jsonable(value: Any) -> Any:
     if isinstance(value, bytes):
         return value.hex()
     return value.isoformat() if hasattr(value, "isoformat") else str(value)
@@ -281,7 +290,7 @@ class _Replacing:
     """A file that is there whole or not at all. A folder that is not there is mostly misspelt: it is not made."""
 
     def __init__(self, path: Any) -> None:
-        self.path = Path(path)
+        self.path = Path(storages.path_of(path))
         if not self.path.parent.is_dir():
             raise NotFound(
                 f"{self.path}: there is no folder {self.path.parent}. Nothing was computed or written.",
@@ -294,11 +303,18 @@ class _Replacing:
             raise InvalidInput(f"{self.path} is a folder. Nothing was written.", hint="Give the file a name in it.")
         return self.temporary
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, *_: object) -> None:
         if kind is None:
             os.replace(self.temporary, self.path)
-        else:
-            self.temporary.unlink(missing_ok=True)
+            return
+        with contextlib.suppress(OSError):
+            self.temporary.unlink()
+        if isinstance(error, OSError):
+            raise Unavailable(
+                f"{self.path} could not be written: {os.strerror(error.errno) if error.errno else error}. "
+                f"{'The old file is unchanged.' if self.path.exists() else 'No file was left.'}",
+                hint="Free some space, or choose another place.",
+            ) from error
 
 
 _PLACEMENTS = ("fullpath", "filepath", "filename", "etag")
@@ -341,94 +357,8 @@ def _target(one: File, placement: str) -> str:
     return f"{host}/{one.path}" if placement == "fullpath" and not one.source.startswith("file:") else one.path
 
 
-def to_database(batches: Iterator[pa.RecordBatch], table: str, connection: Any, size: int, if_exists: str) -> int:
-    """Insert rows through a DB-API or SQLAlchemy connection, in one transaction."""
-    if if_exists not in ("append", "replace", "fail"):
-        raise InvalidInput(f"if_exists is {if_exists!r}; it takes append, replace or fail.")
-    if hasattr(connection, "dialect") or hasattr(connection, "engine"):
-        return _by_sqlalchemy(batches, table, connection, size, if_exists)
-    cursor = connection.cursor()
-    count, made = 0, False
-    try:
-        for batch in batches:
-            flat = flattened(pa.Table.from_batches([batch]))
-            if not made:
-                _make_table(cursor, table, flat.schema, if_exists)
-                made = True
-            rows = [tuple(_storable(value) for value in row.values()) for row in flat.to_pylist()]
-            marks = ", ".join("?" for _ in flat.schema)
-            columns = ", ".join(map(quoted, flat.column_names))
-            for at in range(0, len(rows), size):
-                sql = f"INSERT INTO {quoted(table)} ({columns}) VALUES ({marks})"
-                cursor.executemany(sql, rows[at : at + size])
-            count += len(rows)
-        connection.commit()
-    except BaseException:
-        connection.rollback()
-        raise
-    return count
-
-
-def _make_table(cursor: Any, table: str, schema: pa.Schema, if_exists: str) -> None:
-    if if_exists == "replace":
-        cursor.execute(f"DROP TABLE IF EXISTS {quoted(table)}")
-    columns = ", ".join(f"{quoted(one.name)} {_sql_type(one.type)}" for one in schema)
-    maybe = "" if if_exists == "fail" else "IF NOT EXISTS "
-    cursor.execute(f"CREATE TABLE {maybe}{quoted(table)} ({columns})")
-
-
-def _sql_type(kind: pa.DataType) -> str:
-    if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
-        return "BIGINT"
-    return "DOUBLE PRECISION" if pa.types.is_floating(kind) else "BLOB" if pa.types.is_binary(kind) else "TEXT"
-
-
-def _storable(value: Any) -> Any:
-    if isinstance(value, list | dict):
-        return json.dumps(value, default=_jsonable)
-    return value.isoformat() if hasattr(value, "isoformat") else value
-
-
-def _by_sqlalchemy(batches: Iterator[pa.RecordBatch], table: str, connection: Any, size: int, if_exists: str) -> int:
-    alchemy = _need("sqlalchemy", "sqlalchemy")
-    engine = connection if hasattr(connection, "begin") and not hasattr(connection, "in_transaction") else None
-    count = 0
-    with engine.begin() if engine is not None else connection.begin() as within:
-        target = within if engine is not None else connection
-        made = None
-        for batch in batches:
-            flat = flattened(pa.Table.from_batches([batch]))
-            if made is None:
-                made = _alchemy_table(alchemy, target, table, flat.schema, if_exists)
-            rows = [{name: _storable(value) for name, value in row.items()} for row in flat.to_pylist()]
-            for at in range(0, len(rows), size):
-                target.execute(made.insert(), rows[at : at + size])
-            count += len(rows)
-    return count
-
-
-def _alchemy_table(alchemy: Any, target: Any, name: str, schema: pa.Schema, if_exists: str) -> Any:
-    def kind(one: pa.DataType) -> Any:
-        if pa.types.is_integer(one) or pa.types.is_boolean(one):
-            return alchemy.BigInteger
-        return (
-            alchemy.Float
-            if pa.types.is_floating(one)
-            else alchemy.LargeBinary
-            if pa.types.is_binary(one)
-            else alchemy.Text
-        )
-
-    meta = alchemy.MetaData()
-    table = alchemy.Table(name, meta, *(alchemy.Column(one.name, kind(one.type)) for one in schema))
-    if if_exists == "replace":
-        table.drop(target, checkfirst=True)
-    table.create(target, checkfirst=if_exists != "fail")
-    return table
-
-
 def to_pytorch(chain: Chain, transform: Any, num_samples: int) -> Any:
-    torch = _need("torch", "torch")
+    torch = need("torch", "torch")
 
     class Rows(torch.utils.data.IterableDataset):  # type: ignore[misc,name-defined]
         """The rows of a chain; each worker of a DataLoader gets its share."""
@@ -453,28 +383,46 @@ def difference(
     left: Plan, right: Plan, on: Any, right_on: Any, *, compare: Any, wanted: str, status_col: str | None
 ) -> Plan:
     """Rows of the left that the right lacks, lacks in this form, or has besides."""
-    pairs = building.pairs(left, right, on, right_on)
+    left, right, pairs = building.keyed(left, right, on, right_on, "diff")
+    status_col = building.check_column(status_col) if status_col else None
+    if status_col and status_col in left.schema.names:
+        raise InvalidInput(
+            f"the rows have a column {status_col!r} already, so diff has no name for its status. Nothing was run.",
+            hint=f"Name another, diff(..., status_col={status_col + '_2'!r}), or leave it out: status_col=None",
+        )
     keys = {a for a, _ in pairs}
     shared = [n for n in left.schema.names if n in right.schema.names and n not in keys]
-    told = shared if compare is None else [compare] if isinstance(compare, str) else list(compare)
+    told = (
+        shared if compare is None else [building.path_of(one, "compare") for one in building.listed(compare, "compare")]
+    )
+    for name in told:
+        binding.check(C(name), left.schema)
+        binding.check(C(name), right.schema)
     names = left.schema.names
-    same = " AND ".join(f"{dotted('a', name)} IS NOT DISTINCT FROM {dotted('b', name)}" for name in told) or "true"
-    columns = ", ".join(
-        f"CASE WHEN a.memlake_side IS NULL THEN b.{quoted(name)} ELSE a.{quoted(name)} END AS {quoted(name)}"
-        if name in right.schema.names else f"a.{quoted(name)}"
+    either = template(f"CASE WHEN a.{PLACE} IS NULL THEN {{}} ELSE {{}} END")
+    columns = [
+        named(either.fill(path([name], "b"), path([name], "a")), name)
+        if name in right.schema.names
+        else path([name], "a")
         for name in names
-    )  # fmt: skip
-    sides = "WHEN b.memlake_side IS NULL THEN 'A' WHEN a.memlake_side IS NULL THEN 'D'"
-    status = f"CASE {sides} WHEN {same} THEN 'S' ELSE 'M' END"
-    number = "row_number() OVER () AS memlake_side"  # rows come in the order of the left, what it lacks last
-    match = " AND ".join(f"{dotted('a', a)} IS NOT DISTINCT FROM {dotted('b', b)}" for a, b in pairs)
-    text = (
-        f"SELECT * {'' if status_col else 'EXCLUDE (memlake_status) '}"
-        f"FROM (SELECT {columns}, {status} AS {quoted(status_col or 'memlake_status')} "
-        f"FROM (SELECT *, {number} FROM {{0}}) AS a FULL JOIN (SELECT *, {number} FROM {{1}}) AS b "
-        f"ON {match} ORDER BY a.memlake_side NULLS LAST, b.memlake_side) "
-        f"WHERE contains({{2}}, {quoted(status_col or 'memlake_status')})"
+    ]
+    status = compose(
+        f"CASE WHEN b.{PLACE} IS NULL THEN 'A' WHEN a.{PLACE} IS NULL THEN 'D' WHEN {{}} THEN 'S' ELSE 'M' END",
+        alike((name, name) for name in told) if told else template("true"),
+    )
+    mark = identifier(status_col or "memlake.status")
+    form = compose(  # rows come in the order of the left, what it lacks last
+        "SELECT * {0} FROM (SELECT {1}, {2} AS {3} FROM {4} AS a FULL JOIN {5} AS b ON {6} "
+        f"ORDER BY a.{PLACE} NULLS LAST, b.{PLACE}) WHERE contains({{7}}, {{3}})",
+        NOTHING if status_col else compose("EXCLUDE ({})", mark),
+        several(columns),
+        status,
+        mark,
+        plan.numbered(hole(0)),
+        plan.numbered(hole(1)),
+        alike(pairs),
+        hole(2),
     )
     fields = [*left.schema, *([pa.field(status_col, pa.string())] if status_col else [])]
     read = frozenset((*names, *right.schema.names))
-    return plan.Shaped(pa.schema(fields), (left, right), "diff", text, (wanted,), read)
+    return building.unkeyed(plan.Shaped(pa.schema(fields), (left, right), "diff", form, (wanted,), read))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -98,7 +98,9 @@ def score(block: Block, worth: Mapping[int, float], may: Array, most: int) -> tu
     gained[~may] = 0
     rows = np.flatnonzero(gained)
     if len(rows) > most:
-        rows = rows[np.argpartition(gained[rows], -most)[-most:]]
+        last = np.partition(gained[rows], -most)[-most]
+        better, equal = rows[gained[rows] > last], rows[gained[rows] == last]
+        rows = np.concatenate([better, equal[len(better) - most :]])  # of equals the newest, however blocks are cut
     return rows + block.first, gained[rows]
 
 
@@ -112,15 +114,25 @@ def worth_held(block: Block, worth: Mapping[int, float], ids: Array) -> Array:
     return held
 
 
-def neighbours(block: Block, rows: Array, may: Array, most: int) -> list[tuple[int, int, int]]:
+def neighbours(
+    blocks: Sequence[Block], rows: Array, masks: Mapping[int, Array], most: int
+) -> list[tuple[int, int, int]]:
     """Rows of the same session before and after each row, as (row id, its neighbour, distance 1 to `most`)."""
-    at, sessions = rows - block.first, block.columns["session"]
-    near = at[:, None, None] + _SIDES
-    inside = (near >= 0) & (near < block.count)
-    near[~inside] = 0
-    own = sessions[at][:, None, None]
-    same = inside & (sessions[near] == own) & (own != 0) & may[near]
+    near = rows[:, None, None] + _SIDES
+    own = _gather(blocks, lambda block: block.columns["session"], rows)[:, None, None]
+    same = (own != 0) & (_gather(blocks, lambda block: block.columns["session"], near) == own)
+    same &= _gather(blocks, lambda block: masks[block.first], near).astype(bool)
     places = np.cumsum(same, axis=2)
     found = np.nonzero(same & (places <= most))
-    triples = rows[found[0]], near[found] + block.first, places[found]
+    triples = rows[found[0]], near[found], places[found]
     return list(zip(*(part.tolist() for part in triples), strict=True))
+
+
+def _gather(blocks: Sequence[Block], column: Callable[[Block], Array], ids: Array) -> Array:
+    """What rows have in a column, whichever block they are in; 0 where there is no such row."""
+    values = np.zeros(ids.shape, np.int64)
+    for block in blocks:
+        inside = (ids >= block.first) & (ids < block.first + block.count)
+        if inside.any():
+            values[inside] = column(block)[ids[inside] - block.first]
+    return values

@@ -14,25 +14,30 @@ from memlake.index.segments import Block
 from memlake.objects import disk
 from memlake.objects.db import Database
 
+_ROWS = (
+    "DELETE FROM row WHERE id IN carray(?1)",
+    "DELETE FROM fresh WHERE row IN carray(?1)",
+    "DELETE FROM pending WHERE row IN carray(?1)",
+    "DELETE FROM ended WHERE row IN carray(?1)",
+)
+
 Array = np.ndarray[Any, Any]
 
 
 def erase(db: Database, folder: Path, ids: Sequence[int]) -> None:
-    """Leave nothing of these rows: a word that only they had is forgotten too."""
-    # At once: words are known only as long as their rows are there.
-    with disk.named_errors(f"erasing from the index in {folder}"), generations.turn(folder, wait=True), db.write():
+    """Leave nothing of these rows: a word that only they had is forgotten too. Call in turn and inside a write."""
+    with disk.named_errors(f"erasing from the index in {folder}"):
+        fold.sweep(db, folder)
         words = _words_of(db, folder, ids)
         for name, first, last in db.rows("SELECT name, first, last FROM segment"):
             within = [row for row in ids if first <= row <= last]
             if within:
-                block = without(segments.read(folder / name), within)
+                block = without(segments.read(generations.segment_file(folder, name)), within)
                 fold.put(db, folder, block, [name])
-        with db.write():
-            for table, column in (("row", "id"), ("fresh", "row"), ("pending", "row"), ("ended", "row")):
-                db.run_in(f"DELETE FROM {table} WHERE {column} IN carray(?1)", ids)
-            rows.stamp(db)
+        for sql in _ROWS:
+            db.run_in(sql, ids)
+        rows.stamp(db)
         _forget_words(db, folder, words)
-    db.checkpoint()
 
 
 def without(block: Block, ids: Sequence[int]) -> Block:
@@ -58,7 +63,7 @@ def _words_of(db: Database, folder: Path, ids: Sequence[int]) -> set[int]:
     for name, first, last in db.rows("SELECT name, first, last FROM segment"):
         within = np.array([row - first for row in ids if first <= row <= last])
         if len(within):
-            block = segments.read(folder / name)
+            block = segments.read(generations.segment_file(folder, name))
             at = np.flatnonzero(np.isin(block.docs, within))
             found |= set(block.hashes[np.searchsorted(block.starts, at, side="right") - 1].tolist())
     return found
@@ -66,14 +71,13 @@ def _words_of(db: Database, folder: Path, ids: Sequence[int]) -> set[int]:
 
 def _forget_words(db: Database, folder: Path, words: set[int]) -> None:
     """Forget the spelling of words that no row has any more."""
-    blocks = [segments.read(folder / name) for (name,) in db.rows("SELECT name FROM segment")]
+    blocks = [segments.read(generations.segment_file(folder, name)) for (name,) in db.rows("SELECT name FROM segment")]
     fresh = [
         np.frombuffer(packed[: len(packed) // 9 * 8], np.int64) for (packed,) in db.rows("SELECT terms FROM fresh")
     ]
     waiting = set(np.concatenate(fresh).tolist()) if fresh else set()
     gone = [word for word in words if word not in waiting and not any(block.frequency(word) for block in blocks)]
-    with db.write():
-        db.run_in("DELETE FROM term WHERE hash IN carray(?1)", gone)
-        db.run_in("DELETE FROM spelling WHERE rowid IN carray(?1)", gone)
-        db.run("INSERT INTO spelling(spelling) VALUES('optimize')")  # else the words stay in it as dead entries
+    db.run_in("DELETE FROM term WHERE hash IN carray(?1)", gone)
+    db.run_in("DELETE FROM spelling WHERE rowid IN carray(?1)", gone)
+    db.run("INSERT INTO spelling(spelling) VALUES('optimize')")  # else the words stay in it as dead entries
     rows.forget_learnt(db)

@@ -36,15 +36,15 @@ def fold(db: Database, folder: Path) -> bool:
     with disk.named_errors(f"folding the index in {folder}"), generations.turn(folder) as ours:
         if not ours:
             return False
-        _sweep(db, folder)
+        sweep(db, folder)
         made = _fold_fresh(db, folder)
         while _merge_small(db, folder):
             made = True
         return made
 
 
-def _sweep(db: Database, folder: Path) -> None:
-    """Remove files of a fold that was cut off."""
+def sweep(db: Database, folder: Path) -> None:
+    """Remove files of a fold that was cut off. Call in turn."""
     named = {row[0] for row in db.rows("SELECT name FROM segment")}
     for file in folder.glob("*.seg*"):
         if file.name not in named:
@@ -78,21 +78,12 @@ def _fold_fresh(db: Database, folder: Path) -> bool:
         if upto is None:
             return False
         after = folded(db)
-        mean = db.row("SELECT avg(length) FROM row WHERE id > ?", (after,))
-        average = _average(db, float((mean and mean[0]) or 0), upto - after, after)
         seen = db.row("SELECT max(id) FROM ended")
         found, packed = read_rows(db, after, upto)
     lengths, columns = columns_of(found)
-    block = segments.build(after + 1, packed, lengths, columns, average)
-    put(db, folder, block, (), average=average, seen=(seen and seen[0]) or 0)
+    block = segments.build(after + 1, packed, lengths, columns)
+    put(db, folder, block, (), seen=(seen and seen[0]) or 0)
     return True
-
-
-def _average(db: Database, mean: float, count: int, before: int) -> float:
-    """The mean length of all rows, as far as known."""
-    known = rows.meta(db, "average")
-    old = float(known) if isinstance(known, int | float) else mean
-    return (old * before + mean * count) / max(before + count, 1)
 
 
 def folded(db: Database) -> int:
@@ -112,7 +103,7 @@ def _merge_small(db: Database, folder: Path) -> bool:
     if len(joined) < GROWTH:
         return False
     ends = db.rows("SELECT id, row, to_seq FROM ended WHERE row >= ? ORDER BY id", (joined[0][1],))
-    block = segments.merge([segments.read(folder / name, whole=True) for name, _, _ in joined])
+    block = segments.merge([segments.read(generations.segment_file(folder, name), whole=True) for name, _, _ in joined])
     to_seq = np.array(block.columns["to_seq"])
     for _, row, seq in ends:
         if row <= joined[-1][2]:
@@ -122,15 +113,7 @@ def _merge_small(db: Database, folder: Path) -> bool:
     return True
 
 
-def put(
-    db: Database,
-    folder: Path,
-    block: segments.Block,
-    over: Sequence[str],
-    *,
-    average: float | None = None,
-    seen: int = 0,
-) -> None:
+def put(db: Database, folder: Path, block: segments.Block, over: Sequence[str], *, seen: int = 0) -> None:
     """Write a segment and let it stand for the rows or segments it was made of; `seen` ends are in it."""
     last = block.first + block.count - 1
     name = f"{block.first}-{last}-{os.urandom(4).hex()}.seg"
@@ -140,8 +123,6 @@ def put(
         db.run("INSERT INTO segment VALUES(?, ?, ?)", (name, block.first, last))
         db.run("DELETE FROM fresh WHERE row <= ?", (last,))
         db.run("DELETE FROM ended WHERE id <= ? AND row BETWEEN ? AND ?", (seen, block.first, last))
-        if average is not None:
-            rows.set_meta(db, average=average)
         rows.stamp(db)
     for old in over:
         with contextlib.suppress(FileNotFoundError):

@@ -5,18 +5,22 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from memlake import inside
+from memlake.errors import Damaged
 from memlake.objects import disk
 
+_SEGMENT = re.compile(r"[0-9]+-[0-9]+-[0-9a-f]{8}\.seg")
 SCHEMA = Path(__file__).with_name("schema.sql")
 
 
 @contextlib.contextmanager
 def turn(folder: Path, *, wait: bool = False) -> Iterator[bool]:
     """Whether this process is the one that changes segments; `wait` until it is."""
-    fd = os.open(folder / "fold.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    fd = inside.open_file(folder / "fold.lock", os.O_RDWR | os.O_CREAT)
     try:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
@@ -51,10 +55,17 @@ def current(folder: Path) -> tuple[Path, bool]:
     if found is not None:
         return found, False
     with disk.named_errors(f"making {folder}"):
-        folder.mkdir(parents=True, exist_ok=True)
+        inside.make_folder(folder)
         with turn(folder, wait=True):
             found = _named(folder)
             return found or begin(folder), found is None
+
+
+def segment_file(generation: Path, name: object) -> Path:
+    """The file of a segment by the name its row has; a stranger may have given it one that leads elsewhere."""
+    if not isinstance(name, str) or not _SEGMENT.fullmatch(name):
+        raise Damaged(f"the index names {str(name)[:100]!r}, which is not a segment.", hint="It is made again.")
+    return generation / name
 
 
 def mark(folder: Path, generation: Path) -> object:
@@ -68,10 +79,10 @@ def mark(folder: Path, generation: Path) -> object:
 
 def begin(folder: Path) -> Path:
     """A new, empty generation, in use from now on."""
-    folder.mkdir(parents=True, exist_ok=True)
+    inside.make_folder(folder)
     known = [int(part.name) for part in folder.iterdir() if part.name.isdecimal()]
     made = folder / str(max(known, default=0) + 1)
-    made.mkdir(exist_ok=True)
+    inside.make_folder(made)
     disk.write_file(folder / "CURRENT", made.name.encode())
     return made
 

@@ -11,11 +11,12 @@ import heapq
 import json
 import math
 import mmap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from memlake.index import generations, rows, terms
+from memlake.index import generations, terms
 from memlake.index.rows import NEVER
 from memlake.index.scope import Shown
 from memlake.objects.db import Database
@@ -37,6 +38,9 @@ class Seen(NamedTuple):
     score: float = 0.0
 
 
+Fits = Callable[[Seen], bool]  # what the rows themselves do not tell
+
+
 class Glance:
     """The index of a folder, opened for a moment."""
 
@@ -44,11 +48,13 @@ class Glance:
         self._folder, _ = generations.current(folder)
         self.db = Database(self._folder / "index.db", schema=[generations.SCHEMA], durable=False)
 
+    kept = ()  # whoever lives longer erases what was purged; until then it is found and not shown
+
     def fold_soon(self) -> None:
         """Not here: whoever lives longer folds."""
 
-    def search(self, text: str, shown: Shown, *, most: int, now: int) -> list[Seen]:
-        """The rows that have enough of what was asked to be worth a person's attention, best first."""
+    def search(self, text: str, shown: Shown, *, most: int, now: int, fits: Fits = bool) -> list[Seen]:
+        """The rows that fit and have enough of what was asked to be worth a person's attention, best first."""
         asked = [terms.hash_of(word) for word in terms.query_words(text) if not terms.says_nothing(word)]
         postings, total = self._postings(asked), self._count()
         worth = {code: _worth(len(at), total) for code, at in postings.items()}
@@ -61,15 +67,15 @@ class Glance:
         least, fewest = min(sum(worth.values()) / 2, 1.25 * _worth(1, total)), min(2, len(asked))
         enough = [row for row, gains in matched.items() if len(gains) >= fewest and sum(gains) >= least]
         best = sorted(enough, key=lambda row: (-scores[row], -row))[:_MOST]
-        return [seen._replace(score=scores[row]) for row, seen in self._shown(best, shown, most, now)]
+        return [seen._replace(score=scores[row]) for row, seen in islice(self._shown(best, shown, now, fits), most)]
 
-    def newest(self, marks: Iterable[str], shown: Shown, *, most: int, now: int) -> list[Seen]:
-        """The newest rows that have one of some marks; without marks, of all."""
+    def newest(self, marks: Iterable[str], shown: Shown, *, most: int, now: int, fits: Fits = bool) -> list[Seen]:
+        """The newest rows that fit and have one of some marks; without marks, of all."""
         codes = [terms.hash_of(mark) for mark in marks]
         held = self._postings(codes, last=_MOST).values()
         found = {row for at in held for row in at} if codes else range(1, self._count() + 1)
         newest = heapq.nlargest(_MOST, found)
-        return [seen for _, seen in self._shown(newest, shown, most, now)]
+        return [seen for _, seen in islice(self._shown(newest, shown, now, fits), most)]
 
     def close(self) -> None:
         self.db.close()
@@ -78,36 +84,32 @@ class Glance:
         row = self.db.row("SELECT max(id) FROM row")
         return int((row and row[0]) or 0)
 
-    def _shown(self, ordered: Sequence[int], shown: Shown, most: int, now: int) -> list[tuple[int, Seen]]:
-        """The first rows of an order that may be seen."""
-        kept: list[tuple[int, Seen]] = []
+    def _shown(self, ordered: Sequence[int], shown: Shown, now: int, fits: Fits) -> Iterator[tuple[int, Seen]]:
+        """The rows of an order that may be seen and fit, each looked up when it is asked for."""
         for start in range(0, len(ordered), _SLICE):
             part = ordered[start : start + _SLICE]
             known = {row[0]: row[1:] for row in self.db.rows_in(_SQL, part)}
             for row in part:
                 key, oid, created, expires, *seqs = known.get(row, (b"", b"", 0, 1, 0, 0))
-                if (not expires or expires > now) and _visible(row, seqs, shown):
-                    kept.append((row, Seen(bytes(key), bytes(oid), created)))
-            if len(kept) >= most:
-                break
-        return kept[:most]
+                seen = Seen(bytes(key), bytes(oid), created)
+                if (not expires or expires > now) and _visible(row, seqs, shown) and fits(seen):
+                    yield row, seen
 
     def _postings(self, codes: Sequence[int], last: int | None = None) -> dict[int, dict[int, float]]:
         """For each term that occurs, the rows (the `last` ones of a segment) that have it and what it gives each."""
         with self.db.snapshot():
             names = self.db.rows("SELECT name FROM segment ORDER BY first")
-            segments = [_Segment(self._folder / name) for (name,) in names]
+            segments = [_Segment(generations.segment_file(self._folder, name)) for (name,) in names]
             codes = codes if last is not None else _affordable(segments, codes)
             found: dict[int, dict[int, float]] = {code: {} for code in codes}
             for segment in segments:
                 for code in codes:
                     found[code].update(segment.find(code, last))
-            average = rows.meta(self.db, "average")
             for code in codes:
-                found[code].update(self._fresh(code, float(average) if isinstance(average, int | float) else 0.0))
+                found[code].update(self._fresh(code))
         return {code: at for code, at in found.items() if at}
 
-    def _fresh(self, code: int, average: float) -> Iterator[tuple[int, float]]:
+    def _fresh(self, code: int) -> Iterator[tuple[int, float]]:
         """What rows say that no segment holds yet."""
         sought = code.to_bytes(8, "little")
         sql = "SELECT row, terms, length FROM fresh JOIN row ON id = row WHERE instr(terms, ?) > 0"
@@ -117,7 +119,7 @@ class Glance:
             while at >= 0 and (at % 8 or at >= size * 8):
                 at = packed.find(sought, at + 1)
             if at >= 0:
-                yield row, _score(packed[size * 8 + at // 8], length, average or length)
+                yield row, _score(packed[size * 8 + at // 8], length)
 
 
 def _affordable(segments: Sequence[_Segment], codes: Sequence[int]) -> list[int]:
@@ -137,9 +139,9 @@ def _worth(found: int, total: int) -> float:
     return math.log(1 + (total - found + 0.5) / (found + 0.5))
 
 
-def _score(count: int, length: int, average: float) -> float:
+def _score(count: int, length: int) -> float:
     """BM25's share of a word, as segments.py has it."""
-    return count / (count + 0.9 * (0.6 + 0.4 * length / max(average, 1.0)))
+    return count / (count + 0.9 * (0.6 + 0.4 * length / 32))
 
 
 def _visible(row: int, seqs: Sequence[int], shown: Shown) -> bool:

@@ -9,22 +9,26 @@ import contextlib
 import heapq
 import re
 import threading
+import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from memlake.errors import Damaged, Error
+from memlake.errors import Damaged, Error, InvalidInput
 from memlake.index import arms, erase, fold, generations, rank, rows, terms, waiting
 from memlake.index.arms import Array
 from memlake.index.derived import Derived, sound
+from memlake.index.embeddings import Embeddings
 from memlake.index.rank import Arms, Boosts, Facts, Scored
 from memlake.index.scope import Filter, Shown
 from memlake.index.vectorfile import Header, read_header
 from memlake.index.vectors import Flat
 from memlake.index.view import AnyBlock, Moment, View
+from memlake.inside import make_folder
 from memlake.objects import disk, layout
+from memlake.objects.forks import Mutex
 
 DAMAGED = "The index was damaged; it was made again from the history."
 MISSING = "The index was missing; it was made again from the history."
@@ -69,12 +73,14 @@ class Found(NamedTuple):
 
 
 class Index:
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, embeddings: Embeddings | None = None) -> None:
         self.folder = folder
-        self.notice = ""  # what the next search is to say of the index itself
+        self.kept = (self, embeddings) if embeddings is not None else (self,)  # where purged objects are erased
+        self.notice = ""  # that the index was made again, whoever found the damage: one search says it, once
         self._folding = threading.Lock()
-        self._changing = threading.RLock()
-        self._left: list[Derived] = []
+        self._changing = Mutex()
+        self._closed = False
+        self._left: list[weakref.ref[Derived]] = []
         self._open()
 
     # -- generations --------------------------------------------------------------------------
@@ -83,19 +89,29 @@ class Index:
         self.mark: object = None
         self.generation, begun = generations.current(self.folder)
         self.notice = MISSING if begun else self.notice
-        self.db = Derived(self.generation / "index.db", schema=[generations.SCHEMA], durable=False)
-        self._view = View(self.db, self.generation)
+        self._db = Derived(self.generation / "index.db", schema=[generations.SCHEMA], durable=False)
+        self._view = View(self._db, self.generation)
         self._vectors: dict[tuple[str, int], Flat] = {}
         rows.forget_learnt(self.db)
         with contextlib.suppress(Error):  # a damaged one is found out by whoever reads it
             self.db.row("SELECT 1 FROM meta")
         self.mark = generations.mark(self.folder, self.generation)
 
+    @property
+    def db(self) -> Derived:
+        """The database in use. A transaction that this thread began in an older one goes on there: otherwise it would
+        wait for itself, because the lock is held by the one and the statement run in the other."""
+        left = (known() for known in self._left)
+        return next((db for db in left if db is not None and db.is_writing), self._db)
+
     def refresh(self) -> None:
         """Go over to the generation in use: another process may have made the index again, or somebody deleted it."""
         if self.mark != generations.mark(self.folder, self.generation):
             with self._changing:
-                self._left.append(self.db)  # another thread may be reading it; closed with the index
+                if self._closed:
+                    raise InvalidInput(f"the index in {self.folder} was closed.", hint="Open the repo again.")
+                # The old one is let go of, not closed: its files are, when the last thread that uses it is done.
+                self._left = [known for known in (*self._left, weakref.ref(self._db)) if known() is not None]
                 self._open()
 
     def renew(self, seen: object) -> None:
@@ -110,6 +126,13 @@ class Index:
                     generations.drop_old(self.folder)
             self.refresh()
             self.notice = DAMAGED
+
+    def take_notice(self) -> str:
+        if not self.notice:  # as nearly always; the lock may be held for long
+            return ""
+        with self._changing:
+            notice, self.notice = self.notice, ""
+        return notice
 
     def _steady(self, seen: object) -> None:
         """Numbers of rows read from one generation mean nothing in another."""
@@ -195,7 +218,7 @@ class Index:
             name = re.sub(r"[^A-Za-z0-9.-]+", "-", model)[:60] + f"-{terms.hash_of(model):x}"[:9] + f"-{dimension}"
             folder = self.generation / "vectors" / name
             with disk.named_errors(f"making {folder}"):
-                folder.mkdir(parents=True, exist_ok=True)
+                make_folder(folder)
             self._vectors[key] = Flat(folder, model, dimension)
         return self._vectors[key]
 
@@ -237,11 +260,16 @@ class Index:
         return any(self.vectors(model, head.dimension).has(np.array([row[0]], np.int64))[0] for head in known if row)
 
     def add_vectors(self, model: str, ids: Array, vectors: Array, *, of: Derived) -> None:
-        """Keep the vectors of rows of a database. Rows that have one keep it."""
+        """Keep the vectors of rows of a database. Rows that have one keep it; those that were purged get none."""
         with self._changing:
             if of is not self.db:
                 raise Damaged("the index was made again while rows were embedded.", hint="They wait in the new one.")
             with of.write():  # one appender at a time
+                there = {row for (row,) in of.rows_in("SELECT id FROM row WHERE id IN carray(?1)", ids.tolist())}
+                if not there:
+                    return
+                mask = np.array([row in there for row in ids.tolist()], bool)
+                ids, vectors = ids[mask], vectors[mask]
                 known = self.vectors(model, vectors.shape[1])
                 self._check_there(known)
                 _check_same(known, ids, vectors)
@@ -335,21 +363,48 @@ class Index:
         finally:
             self._folding.release()
 
-    def erase(self, ids: Sequence[int]) -> None:
-        """Leave nothing of rows: words, vectors, places."""
-        with self._changing, self.db.write():  # an appender may be about to make the first header of a folder
+    def purge_seen(self) -> bytes | None:
+        """The last purge that was followed here."""
+        seen = rows.meta(self.db, "purged")
+        return seen if isinstance(seen, bytes) else None
+
+    def erase_objects(self, oids: Collection[bytes], purge: bytes) -> None:
+        """Leave nothing of the rows of purged objects: words, vectors, places. Then `purge` is the last one seen.
+
+        Where another process still reads the log, which has pages as they were, that is left to a later call.
+        """
+        with self._changing, disk.named_errors(f"erasing from {self.folder}"):
+            with self.db.write():  # waits for whoever read such an object before it was purged, and adds its row now
+                ids = self._rows_of(oids)
+            if ids:
+                self._erase(oids)
+            with generations.turn(self.folder, wait=True):
+                generations.drop_old(self.folder)
+            if self.db.checkpoint():
+                with self.db.write():
+                    rows.set_meta(self.db, purged=purge)
+
+    def _rows_of(self, oids: Collection[bytes]) -> list[int]:
+        return [row for (row,) in self.db.rows_in("SELECT id FROM row WHERE oid IN carray(?1)", oids)]
+
+    def _erase(self, oids: Collection[bytes]) -> None:
+        """In one transaction, so that nobody adds a vector to a row that goes. A crash leaves the rows: it is done
+        again by them."""
+        with generations.turn(self.generation, wait=True), self.db.write():
+            ids = self._rows_of(oids)
             for folder in (self.generation / "vectors").glob("*"):
                 if read_header(folder) is not None or rows.meta(self.db, f"vectors {folder.name}") is not None:
                     self._opened(folder).forget(np.array(ids, np.int64))
-        erase.erase(self.db, self.generation, ids)  # the rows last: by them a purge that died finds the rest
+            erase.erase(self.db, self.generation, ids)
 
     def fold(self) -> bool:
         return fold.fold(self.db, self.generation)
 
     def close(self) -> None:
-        with self._folding:
-            for db in (self.db, *self._left):
-                db.close()
+        with self._folding, self._changing:
+            self._closed = True
+            self._db.close()
+            self._view, self._vectors = View(self._db, self.generation), {}  # with what they have mapped
 
 
 def _check_same(known: Flat, ids: Array, vectors: Array) -> None:
@@ -366,7 +421,7 @@ def _gather(moment: Moment, worth: Mapping[int, float], masks: Mapping[int, Arra
     if not parts:
         return {}
     found, gained = (np.concatenate(sides) for sides in zip(*parts, strict=True))
-    best = np.argsort(-gained, kind="stable")[:most]
+    best = np.lexsort((-found, -gained))[:most]  # of equals the newest
     return dict(zip(found[best].tolist(), gained[best].tolist(), strict=True))
 
 
@@ -381,11 +436,9 @@ def _shares_held(ids: Sequence[int], moment: Moment, words: Words) -> dict[int, 
 
 def _neighbours(fused: Mapping[int, float], moment: Moment, masks: Mapping[int, Array]) -> dict[int, float]:
     """Shares for rows that stand beside the best ones in the same session."""
-    best = heapq.nlargest(_SPREAD, fused, key=fused.__getitem__)
-    near = []
-    for block, inside in _by_block(moment, best):
-        near += arms.neighbours(block, inside, masks[block.first], len(rank.NEAR))  # type: ignore[arg-type]
-    return rank.share(fused, near)
+    best = heapq.nlargest(_SPREAD, fused, key=lambda row: (fused[row], row))
+    rows_ = np.sort(np.array(best, np.int64))
+    return rank.share(fused, arms.neighbours(moment.all, rows_, masks, len(rank.NEAR)))  # type: ignore[arg-type]
 
 
 def _by_block(moment: Moment, ids: Collection[int]) -> Iterator[tuple[AnyBlock, Array]]:

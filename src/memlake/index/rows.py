@@ -16,6 +16,7 @@ from typing import NamedTuple
 from memlake.index import terms
 from memlake.index.terms import Terms
 from memlake.objects.db import Database
+from memlake.sqlnames import quote
 
 NEVER = 1 << 62
 MOMENT = "@"  # begins the name of the overlay of a commit, where a branch's is its own
@@ -223,8 +224,7 @@ def _sharing(db: Database, pieces: Iterable[str]) -> list[int]:
     """
     shared: dict[int, float] = {}
     for piece in sorted(pieces):
-        asked = '"' + piece.replace('"', '""') + '"'
-        codes = [code for (code,) in db.rows("SELECT rowid FROM spelling WHERE spelling MATCH ?", (asked,))]
+        codes = [code for (code,) in db.rows("SELECT rowid FROM spelling WHERE spelling MATCH ?", (quote(piece),))]
         rare = 1 / (1 + math.log1p(len(codes)))
         for code in codes:
             shared[code] = shared.get(code, 0.0) + rare

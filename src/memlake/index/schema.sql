@@ -1,9 +1,8 @@
 -- index.db of one generation of the index. Everything here is derived: deleting it loses nothing.
 
 -- meta: trunk = the branch whose rows carry seqs; head = its commit that is applied; stamp = grows with every change;
--- moments = names of overlays of commits, the last asked about last;
--- "vectors NAME" = that folder under vectors/ holds some; average = mean number of words of a row when the last
--- segment was written
+-- purged = the oid of the record of the last purge that was followed; moments = names of overlays of commits, the last asked about last;
+-- "vectors NAME" = that folder under vectors/ holds some
 CREATE TABLE IF NOT EXISTS meta(key TEXT PRIMARY KEY, value) WITHOUT ROWID;
 
 -- row: one appearance of a record. It is shown on the trunk from from_seq (first) up to to_seq (not any more);

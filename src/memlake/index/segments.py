@@ -19,10 +19,14 @@ from typing import Any
 import numpy as np
 
 from memlake.errors import Damaged
+from memlake.index.derived import sound
 from memlake.objects import disk
 
 K1, B = 0.9, 0.4  # BM25's two numbers, as most engines tuned on many collections have them
 TOP = K1 + 1  # the most a word can give
+# Words of a memory that is neither long nor short. The mean of all would change while rows come, and with it the order
+# of hits: a score made today would not compare with one made a year ago, nor a grown index with one made again.
+USUAL = 32.0
 COLUMNS = ("session", "created", "importance", "expires", "from_seq", "to_seq")
 _MAGIC = b"memlake segment 1\n"
 _ALIGN = 64
@@ -61,19 +65,19 @@ class Block:
         return int(self.starts[at + 1]) - int(self.starts[at]) if known else 0
 
 
-def score_bytes(counts: Array, lengths: Array, average: float) -> Array:
+def score_bytes(counts: Array, lengths: Array) -> Array:
     """BM25's share of the count of a word in a row of some length, as a byte."""
-    share = counts * TOP / (counts + K1 * (1 - B + B * lengths / max(average, 1.0)))
+    share = counts * TOP / (counts + K1 * (1 - B + B * lengths / USUAL))
     return np.maximum(np.round(share * (255 / TOP)), counts > 0).astype(np.uint8)
 
 
-def build(first: int, terms: Sequence[bytes], lengths: Array, columns: Mapping[str, Array], average: float) -> Block:
+def build(first: int, terms: Sequence[bytes], lengths: Array, columns: Mapping[str, Array]) -> Block:
     """A block from the packed terms of its rows (see `terms.pack`)."""
     sizes = np.array([len(packed) // 9 for packed in terms], np.int64)
     joined = b"".join(packed[: len(packed) // 9 * 8] for packed in terms)
     counts = np.frombuffer(b"".join(packed[len(packed) // 9 * 8 :] for packed in terms), np.uint8)
     docs = np.repeat(np.arange(len(terms), dtype=np.uint32), sizes)
-    scores = score_bytes(counts.astype(np.float32), lengths[docs].astype(np.float32), average)
+    scores = score_bytes(counts.astype(np.float32), lengths[docs].astype(np.float32))
     return _sorted(first, np.frombuffer(joined, np.int64), docs, scores, columns)
 
 
@@ -144,11 +148,21 @@ def _map(path: Path) -> Array:
 
 
 def _block(whole: Array, head: Mapping[str, Any], start: int) -> Block:
+    with sound("an index segment"):
+        return _arrays(whole, head, start)
+
+
+def _arrays(whole: Array, head: Mapping[str, Any], start: int) -> Block:
     arrays = {
         name: whole[start + at : start + at + count * np.dtype(kind).itemsize].view(kind)
         for name, (kind, at, count) in head["arrays"].items()
     }
     columns = {name: arrays[name] for name in COLUMNS}
+    if any(len(arrays[name]) != count for name, (_, _, count) in head["arrays"].items()):
+        raise ValueError("it has fewer items than its head says")
+    terms, postings = len(arrays["hashes"]), len(arrays["docs"])
+    if (len(arrays["starts"]), len(arrays["scores"])) != (terms + 1, postings) or arrays["starts"][-1] != postings:
+        raise ValueError("its arrays are of different lengths")
     return Block(
         head["first"], arrays["hashes"], arrays["starts"], arrays["docs"], arrays["scores"], columns, len(whole)
     )
@@ -168,6 +182,6 @@ def _head(path: Path, whole: Array) -> tuple[dict[str, Any], int]:
         start = -(-(line + length) // _ALIGN) * _ALIGN
         if len(whole) != start + head["size"]:
             raise ValueError("it was cut short")
-    except ValueError as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise Damaged(f"index segment {path.name}: {error}.", hint="It is made again from the history.") from error
     return head, start

@@ -35,12 +35,12 @@ class Tail:
     def frequency(self, term: int) -> int:
         return int(np.count_nonzero(self._hashes == term))
 
-    def grown(self, found: Sequence[Row], packed: Sequence[bytes], average: float) -> Tail:
+    def grown(self, found: Sequence[Row], packed: Sequence[bytes]) -> Tail:
         """This tail and the rows that follow it."""
         if not found:
             return self
         lengths, columns = columns_of(found)
-        block = segments.build(0, packed, lengths, columns, average)
+        block = segments.build(0, packed, lengths, columns)
         tail = Tail(self.first)
         hashes = np.repeat(block.hashes, np.diff(block.starts))
         tail._hashes = np.concatenate([self._hashes, hashes])

@@ -26,6 +26,7 @@ from typing import Any
 import msgpack
 import numpy as np
 
+from memlake import inside
 from memlake.errors import Damaged, InvalidInput
 from memlake.index import signs
 from memlake.index.signs import Floats, Halves, Rows, Words
@@ -120,7 +121,15 @@ def read_header(folder: Path) -> tuple[bytes, Header] | None:
     body = content[_STAMP.size :]
     if magic != _MAGIC or length != len(body) or check != _check(serial, body):
         raise _corrupt(folder / _NAME, "does not match its checksum")
-    return content[: _STAMP.size], Header(**msgpack.unpackb(body), serial=serial)
+    try:
+        header = Header(**msgpack.unpackb(body), serial=serial)
+    except (ValueError, TypeError, msgpack.UnpackException) as error:
+        raise _corrupt(folder / _NAME, f"cannot be read: {error}") from error
+    # They become names and sizes of files, so nothing but numbers may stand there, whoever wrote the checksum.
+    numbers = (header.dimension, header.block, header.data, header.bits, header.count, header.rescore)
+    if not all(type(number) is int and 0 <= number < 1 << 40 for number in numbers) or not header.block:
+        raise _corrupt(folder / _NAME, "counts what cannot be")
+    return content[: _STAMP.size], header
 
 
 def publish(folder: Path, header: Header) -> Header:
@@ -334,7 +343,7 @@ class Writer:
 
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[int]:
-    fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    fd = inside.open_file(path, os.O_RDWR | os.O_CREAT)
     try:
         yield fd
     finally:

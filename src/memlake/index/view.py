@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from memlake.errors import Damaged
-from memlake.index import arms, fold, rows, segments
+from memlake.index import arms, fold, generations, rows, segments
 from memlake.index.arms import Array
 from memlake.index.scope import Filter, Shown
 from memlake.index.tail import Tail
@@ -86,9 +86,7 @@ class View:
             known, newest = tail.first - 1 + tail.count, int((last and last[0]) or 0)
             found = fold.read_rows(db, known, newest)
             ends = db.rows("SELECT id, row, to_seq FROM ended WHERE id > ? ORDER BY id", (old.last_end if same else 0,))
-            average = rows.meta(db, "average")
-        mean = float(average) if isinstance(average, int | float) else _mean(found[0])
-        tail = tail.grown(*found, mean)
+        tail = tail.grown(*found)
         if not same:
             self._masks.clear()
         return Moment(
@@ -103,7 +101,7 @@ class View:
     def _map(self, names: Sequence[str]) -> tuple[segments.Block, ...]:
         now = self._now
         known = dict(zip(now.names, now.blocks, strict=True)) if now.is_mapped(self._folder) else {}
-        return tuple(known.get(name) or segments.read(self._folder / name) for name in names)
+        return tuple(known.get(name) or segments.read(generations.segment_file(self._folder, name)) for name in names)
 
     def may(self, moment: Moment, block: AnyBlock, shown: Shown, wanted: Filter) -> Array:
         """Which rows of a block a search may find."""
@@ -121,10 +119,6 @@ class View:
                 self._masks.clear()
             mask = self._masks[key] = arms.visible(block, at, moment.ended)  # type: ignore[arg-type]
         return mask
-
-
-def _mean(found: Sequence[tuple[Any, ...]]) -> float:
-    return sum(row[1] for row in found) / len(found) if found else 0.0
 
 
 def _joined(old: arms.Ended, ends: Sequence[tuple[int, int, int]]) -> arms.Ended:

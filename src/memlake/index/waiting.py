@@ -7,6 +7,8 @@ from memlake.objects import layout
 from memlake.objects.db import Database
 
 HELD = 60_000_000  # microseconds after which what a process took may be taken by another: it is thought dead
+# Whoever claimed a row for longer had another time: it is free, or it would wait until the clock gets there.
+_FREE = f"(claimed < ?1 OR claimed > ?1 + {HELD})"
 TRIES = 8  # after so many failures of its own a row is set aside: nobody waits for it until a model is opened anew
 
 
@@ -16,12 +18,12 @@ def take(db: Database, most: int) -> list[tuple[int, bytes]]:
     One that failed is taken alone: a text that no model can bear must not keep others from being embedded.
     """
     now = layout.now()
-    if db.row("SELECT 1 FROM pending WHERE claimed < ? AND tries < ? LIMIT 1", (now, TRIES)) is None:
+    if db.row(f"SELECT 1 FROM pending WHERE {_FREE} AND tries < ?2 LIMIT 1", (now, TRIES)) is None:
         return []
     with db.write():
         sql = (
             "SELECT p.row, oid FROM pending p LEFT JOIN row r ON r.id = p.row "
-            "WHERE claimed < ? AND tries < ? ORDER BY p.row LIMIT ?"
+            f"WHERE {_FREE} AND tries < ?2 ORDER BY p.row LIMIT ?3"
         )
         found = db.rows(sql, (now, 1, most)) or db.rows(sql, (now, TRIES, 1))
         gone = [row for row, oid in found if oid is None]

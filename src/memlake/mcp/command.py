@@ -9,11 +9,11 @@ from typing import Any
 
 import click
 
-from memlake import config, dotfiles
+from memlake import config, dotfiles, projects
 from memlake.dotfiles import Plan
 from memlake.errors import Nothing, Unavailable
 from memlake.mcp import install as clients
-from memlake.mcp.install import CLIENTS, Server
+from memlake.mcp.install import CLIENTS
 
 _SDK = ("mcp", "mcp_types", "anyio")
 _client = click.option("--client", "name", type=click.Choice(list(CLIENTS)), required=True, help="Which client.")
@@ -33,14 +33,15 @@ _dry_run = click.option("-n", "--dry-run", is_flag=True, help="Print the file as
 )
 @click.option("--agent-id", default="", metavar="NAME", help="Who remembers; the client's own name unless given.")
 @click.option("--session-id", metavar="NAME", help="The session memories belong to.")
+@click.option("--org-id", metavar="NAME", help="The organisation they belong to; the setting memory.org unless given.")
 @click.option("--branch", metavar="NAME", help="The branch to work on; fixed while the server runs.")
 @click.pass_context
-def mcp(ctx: click.Context, profile: str, agent_id: str, session_id: str | None, branch: str | None) -> None:
+def mcp(ctx: click.Context, /, profile: str, branch: str | None, **who: Any) -> None:
     """Serve memories to an agent over MCP, on standard input and output, until the client goes away."""
     if ctx.invoked_subcommand is None:
         _check_streams()
         server, desk = _load("server"), _load("desk")
-        server.run(desk.Desk(None, branch), desk.Who(agent_id, session_id), profile)
+        server.run(desk.Desk(None, branch), desk.Who(**who), profile)
 
 
 def _check_streams() -> None:
@@ -74,9 +75,8 @@ def install(name: str, scope: str | None, dry_run: bool) -> None:
     """Set a client up to start the server: one entry in its settings file, the rest kept. Again changes nothing."""
     client, root = CLIENTS[name], config.find_repo()
     path = clients.file_of(client, scope, root or Path.cwd(), Path.home())
-    pinned = root if scope != "user" or name == "desktop" else None
-    server = Server(sys.executable, str(pinned) if pinned else None)
-    plan = dotfiles.plan(path, clients.adding(client, server, path))
+    command = clients.command_of(client, scope, root)
+    plan = dotfiles.plan(path, clients.adding(client, command, path))
     if dry_run:
         click.echo(f"{path} would be:\n{plan.new}", nl=False)
         return
@@ -84,7 +84,10 @@ def install(name: str, scope: str | None, dry_run: bool) -> None:
         click.echo(f"{path} has memlake already. Nothing was changed.")
         return
     click.echo(_done(plan, "Added memlake to"))
+    dotfiles.warn_if_missing(command[0])
     click.echo(f"Next: {client.then}")
+    if scope != "user" and "project" in client.files and (place := projects.describe_place()):
+        click.echo(place)
 
 
 @mcp.command()

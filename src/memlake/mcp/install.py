@@ -16,24 +16,17 @@ SCOPES = ("project", "user")
 
 
 class Client(NamedTuple):
-    """A program that speaks MCP: its files by scope (`~` is home), the table in them, what is next, its type of us."""
+    """A program that speaks MCP: its files by scope (`~` is home), the table in them, what is next, its type of us.
+
+    `place` is how its files name the project, for a client that does not start a server there.
+    """
 
     name: str
     table: str
     files: Mapping[str, str]
     then: str
     type: str = ""
-
-
-class Server(NamedTuple):
-    """How a client starts the server: the command, and the folder of the repo when it is to be that one."""
-
-    command: str
-    folder: str | None = None
-
-    @property
-    def args(self) -> list[str]:
-        return ["-m", "memlake.cli", *(("-C", self.folder) if self.folder else ()), "mcp"]
+    place: str = ""
 
 
 _APP = "~/Library/Application Support" if sys.platform == "darwin" else "~/.config"
@@ -50,11 +43,11 @@ CLIENTS = {
         ),
         Client(
             "cursor", "mcpServers", {"project": ".cursor/mcp.json", "user": "~/.cursor/mcp.json"},
-            "Switch it on under Settings, MCP.",
+            "Switch it on under Settings, MCP.", place="${workspaceFolder}",
         ),
         Client(
             "vscode", "servers", {"project": ".vscode/mcp.json", "user": f"{_APP}/Code/User/mcp.json"},
-            "Run the command `MCP: List Servers` and start it.", "stdio",
+            "Run the command `MCP: List Servers` and start it.", "stdio", "${workspaceFolder}",
         ),
         Client(
             "gemini", "mcpServers", {"project": ".gemini/settings.json", "user": "~/.gemini/settings.json"},
@@ -84,20 +77,28 @@ def file_of(client: Client, scope: str | None, root: Path, home: Path) -> Path:
     return home / name[2:] if name.startswith("~/") else root / name
 
 
-def entry(client: Client, server: Server) -> dict[str, Any]:
+def command_of(client: Client, scope: str | None, root: Path | None) -> list[str]:
+    """How a client starts the server. A team commits a project's file, so nothing of this machine stands in it."""
+    if (scope or next(iter(client.files))) == "project":
+        return [NAME, *(("-C", client.place) if client.place else ()), "mcp"]
+    pinned = ("-C", str(root)) if root and "project" not in client.files else ()
+    return [sys.executable, "-m", "memlake.cli", *pinned, "mcp"]
+
+
+def entry(client: Client, command: list[str]) -> dict[str, Any]:
     """What the client's file says of the server."""
     kind = {"type": client.type} if client.type else {}
     if client.type == "local":
-        return {**kind, "command": [server.command, *server.args], "enabled": True}
-    return {**kind, "command": server.command, "args": server.args}
+        return {**kind, "command": command, "enabled": True}
+    return {**kind, "command": command[0], "args": command[1:]}
 
 
-def adding(client: Client, server: Server, path: Path) -> Change:
+def adding(client: Client, command: list[str], path: Path) -> Change:
     """The change that names the server in a client's file; what else the entry says (its env) stays."""
 
     def change(document: Any) -> None:
         table = dotfiles.section(document, client.table, path)
-        dotfiles.section(table, NAME, path).update(entry(client, server))
+        dotfiles.section(table, NAME, path).update(entry(client, command))
 
     return change
 

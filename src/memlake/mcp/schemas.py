@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import types
 import typing
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from memlake.calls import refuse_unknown
 from memlake.errors import InvalidInput
 from memlake.memories.deciding import WAYS
 from memlake.memories.record import CATEGORIES, TYPES
@@ -25,11 +25,13 @@ _SAYS = {
     "expires_at": 'A time, "in 3 days", "never".',
     "expiresAt": 'A time, "in 3 days", "never".',
     "agent_id": 'Whose memories: a name, or "*".',
+    "project": 'A project\'s folder, or "*" for all, in a repo of several projects.',
     "mode": f"{', '.join(MODES)}.",
     "on_conflict": f"{', '.join(WAYS)}.",
     "as_of": "A revision or time: search the past.",
     "branch": "A branch of memory, if not the usual one.",
     "sees": f"{', '.join(SEES)}: what of the branch.",
+    "min_score": "Leave out what is less near, 0 to 1.",
     "max_tokens": "Stop when the results are this long.",
     "timeout": "Seconds.",
 }
@@ -40,7 +42,7 @@ _KINDS: dict[Any, dict[str, Any]] = {
     bool: {"type": "boolean"},
     list[str]: {"type": "array", "items": {"type": "string"}},
     dict[str, Any]: {"type": "object"},
-    Any: {},
+    Any: {"type": ["object", "array", "string", "number", "boolean", "null"], "items": {}},
 }
 _CHECKS: dict[Any, tuple[type, ...]] = {
     str: (str,), int: (int,), float: (int, float), bool: (bool,), list[str]: (list,), dict[str, Any]: (dict,),
@@ -60,16 +62,6 @@ def input_schema(run: Callable[..., Any]) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
-def output_schema(run: Callable[..., Any]) -> dict[str, Any]:
-    """Lists come as `results`; everything else is an object that may have more."""
-    many = "within(" in inspect.getsource(run)
-    return (
-        {"type": "object", "required": ["results"], "properties": {"results": {"type": "array"}}}
-        if many
-        else {"type": "object"}
-    )
-
-
 def parameters(run: Callable[..., Any]) -> dict[str, tuple[Any, Any]]:
     """name -> (kind, default) of what a client may give."""
     hints = typing.get_type_hints(run)
@@ -87,14 +79,10 @@ def _plain(kind: Any) -> Any:
 def checked(run: Callable[..., Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments as a tool takes them, or InvalidInput that names the parameter."""
     known = parameters(run)
-    for name in given:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, 1)
-            hint = f"Did you mean {near[0]}?" if near else f"It takes {', '.join(known)}."
-            raise InvalidInput(f"{run.__name__} has no parameter {name!r}.", hint=hint)
+    refuse_unknown(run.__name__, given, known)
     for name, (kind, default) in known.items():
         value = given.get(name)
-        if value is None and default is inspect.Parameter.empty and kind is not Any:
+        if default is inspect.Parameter.empty and (name not in given if kind is Any else value is None):
             raise InvalidInput(f"{run.__name__} needs {name}.", hint=_SAYS.get(name, ""))
         if value is not None and not _fits(value, kind):
             raise InvalidInput(f"{name} of {run.__name__} must be {_named(kind)}, not {type(value).__name__}.")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from memlake.errors import InvalidInput, NotFound
-from memlake.mcp.desk import Desk, Who, found, within
+from memlake.mcp.desk import SOURCE, Desk, Who, found, search_for, within
 from memlake.memories.memories import Draft, Memories
 from memlake.memories.outcome import Outcome
 from memlake.memories.searching import Query, asked_by, iso, seen_by
@@ -49,6 +49,7 @@ def store_memory(
 ) -> Result:
     """Store one fact, preference, episode or context for later sessions, as it is."""
     given = {"memory_type": memory_type, "metadata": metadata, "importance": importance, "expires_at": expires_at}
+    given |= {"source": SOURCE}
     draft = Draft(content, who.agent_id, who.session_id, **given)  # type: ignore[arg-type]
     stored = desk.on(who, branch).store(draft)
     return {"memory_id": stored.memory_id, "status": "stored", "has_embedding": False, **_warned(stored.warnings)}
@@ -68,12 +69,16 @@ def search_memory(
     agent_id: str | None = None,
     branch: str | None = None,
     sees: str = "branch",
+    min_score: float = 0.0,
+    metadata: dict[str, Any] | None = None,
+    project: str | None = None,
     max_tokens: int | None = None,
 ) -> Result:
     """Find stored memories by meaning and words: your own, or those of agent_id ("*" for everyone's)."""
-    narrowed = {"memory_type": memory_type, "min_importance": min_importance, "sees": sees}
-    hits = desk.on(who, branch).search(asked_by(who.agent_id, query, top_k=top_k, agent_id=agent_id, **narrowed))
-    return found(hits, max_tokens)
+    narrowed: Result = {"memory_type": memory_type, "min_importance": min_importance, "sees": sees}
+    narrowed |= {"min_score": min_score} | {"metadata": metadata or {}, "project": project}
+    asked = asked_by(who.agent_id, query, top_k=top_k, agent_id=agent_id, **narrowed)
+    return found(search_for(desk.on(who, branch), asked, agent_id, "agent_id"), max_tokens, "memory_id")
 
 
 def get_agent_state(desk: Desk, who: Who, key: str, branch: str | None = None) -> Result:
@@ -91,25 +96,25 @@ def set_agent_state(desk: Desk, who: Who, key: str, value: Any, branch: str | No
     return {**told, **_warned(found.warnings)}
 
 
-def delete_memory(desk: Desk, who: Who, memory_id: str, purge: bool = False, branch: str | None = None) -> Result:
-    """Forget a memory (memory_restore brings it back); purge erases it for good."""
-    return {"memory_id": memory_id, **_deleted(desk.on(who, branch), who, memory_id, purge)}
+def delete_memory(desk: Desk, who: Who, memory_id: str, branch: str | None = None) -> Result:
+    """Forget a memory; memory_restore brings it back."""
+    return {"memory_id": memory_id, **_deleted(desk.on(who, branch), memory_id)}
 
 
-def _deleted(memories: Memories, who: Who, memory_id: str, purge: bool) -> Result:
-    """A second time is no failure: agents try again. What was never stored is one, where that can still be told."""
+def _deleted(memories: Memories, memory_id: str) -> Result:
+    """A second time is no failure: agents try again. What was never stored is one."""
     try:
-        if purge:
-            report = memories.purge(memory_id, f"asked for by {who.agent_id or 'an agent'}")
-            return {"status": "purged", **({"notes": list(report.notes)} if report.notes else {})}
         memories.delete(memory_id)
     except NotFound:
-        memories.on(memories.ground.branch)  # that a branch is gone is another answer
-        if not purge:
-            memories.history(memory_id)
-        note = f"It was not on branch {memories.ground.branch!r}. Nothing was changed."
-        return {"status": "already gone", "note": note}
+        memories.history(memory_id)
+        return _gone(memories)
     return {"status": "deleted"}
+
+
+def _gone(memories: Memories) -> Result:
+    memories.on(memories.ground.branch)  # that a branch is gone is another answer
+    note = f"It was not on branch {memories.ground.branch!r}. Nothing was changed."
+    return {"status": "already gone", "note": note}
 
 
 # -- tools of agents that keep one memory a topic ---------------------------------------------------
@@ -129,10 +134,16 @@ def memory_add(
     branch: str | None = None,
 ) -> Result:
     """Remember one atomic fact. A duplicate is skipped; a correction replaces the old value and keeps it as history."""
-    given = {"category": category, "tags": tags, "metadata": metadata, "expires_at": expiresAt}
-    draft = Draft(content, agentId or who.agent_id, who.session_id, **given)  # type: ignore[arg-type]
+    owner = agentId or who.agent_id
+    source = SOURCE if owner == who.agent_id else f"{SOURCE}:{who.agent_id}"
+    given = {"category": category, "tags": tags, "metadata": metadata, "expires_at": expiresAt, "source": source}
+    draft = Draft(content, owner, who.session_id, **given)  # type: ignore[arg-type]
     done = desk.on(who, branch).remember(draft, on_conflict, dry_run=dry_run)
-    return {**_told(done), "taskId": _task(done.memory_id, branch), "status": "dry run" if dry_run else "accepted"}
+    return {
+        **_told(done, content),
+        "taskId": _task(done.memory_id, branch),
+        "status": "dry run" if dry_run else "accepted",
+    }
 
 
 def _task(memory_id: str, branch: str | None) -> str:
@@ -140,8 +151,10 @@ def _task(memory_id: str, branch: str | None) -> str:
     return f"{_TASK}{memory_id}" + (f"@{branch}" if branch else "")
 
 
-def _told(done: Outcome) -> Result:
-    told = {"id": done.memory_id, "decision": done.decision, "why": done.why, "content": done.content}
+def _told(done: Outcome, content: str) -> Result:
+    """What became of it; its content only where that is not what was given, for the agent knows that."""
+    told = {"id": done.memory_id, "decision": done.decision, "why": done.why}
+    told |= {"content": done.content} if done.content != content else {}
     return {**told, **({"review": True} if done.review else {}), **_warned(done.warnings)}
 
 
@@ -161,26 +174,30 @@ def memory_search(
     as_of: str | None = None,
     branch: str | None = None,
     sees: str = "branch",
+    min_score: float = 0.0,
+    metadata: dict[str, Any] | None = None,
+    project: str | None = None,
     max_tokens: int | None = None,
 ) -> Result:
     """Search memories by describing what you want, or by exact words; before adding, too. Empty: the newest."""
-    hits = desk.on(who, branch).search(
-        Query(
-            search,
-            limit=limit,
-            offset=offset,
-            category=category,
-            tags=tags or (),
-            agent_id=seen_by(who.agent_id, agentId),
-            session_id=sessionId,
-            since=startTime,
-            until=endTime,
-            mode=mode,
-            as_of=as_of,
-            sees=sees,
-        )
+    asked = Query(
+        search,
+        limit=limit,
+        offset=offset,
+        category=category,
+        tags=tags or (),
+        agent_id=seen_by(who.agent_id, agentId),
+        session_id=sessionId,
+        since=startTime,
+        until=endTime,
+        mode=mode,
+        as_of=as_of,
+        sees=sees,
+        min_score=min_score,
+        metadata=metadata or {},
+        project=project,
     )
-    return found(hits, max_tokens, "id")
+    return found(search_for(desk.on(who, branch), asked, agentId, "agentId"), max_tokens, "id")
 
 
 def memory_update(
@@ -197,15 +214,23 @@ def memory_update(
 ) -> Result:
     """Replace what a memory says; its earlier content is kept in metadata.history."""
     draft = Draft(content, who.agent_id, tags=tags, category=category, metadata=metadata, expires_at=expiresAt)
-    changed = [name for name in ("tags", "category", "metadata", "expires_at") if getattr(draft, name) is not None]
-    made = desk.on(who, branch).update(id, draft, changed=["content", *changed])
-    told = {"id": id, "content": made.content, "taskId": _task(made.memory_id, branch), "status": "accepted"}
+    draft = draft._replace(session_id=who.session_id)
+    memories = desk.on(who, branch)
+    if agentId and (owner := memories.get(id).agent_id) != agentId:
+        raise InvalidInput(f"memory {id} belongs to agent {owner!r}, not to {agentId!r}. Nothing was changed.")
+    changed = [
+        name
+        for name in ("session_id", "tags", "category", "metadata", "expires_at")
+        if getattr(draft, name) is not None
+    ]
+    made = memories.update(id, draft, changed=["content", *changed])
+    told = {"id": id, "taskId": _task(made.memory_id, branch), "status": "accepted"}
     return {**told, **_warned(made.warnings)}
 
 
-def memory_delete(desk: Desk, who: Who, id: str, purge: bool = False, branch: str | None = None) -> Result:
-    """Delete an outdated memory (memory_restore brings it back); purge erases it for good."""
-    return {"id": id, **_deleted(desk.on(who, branch), who, id, purge)}
+def memory_delete(desk: Desk, who: Who, id: str, branch: str | None = None) -> Result:
+    """Delete an outdated memory; memory_restore brings it back."""
+    return {"id": id, **_deleted(desk.on(who, branch), id)}
 
 
 def memory_task_wait(desk: Desk, who: Who, taskId: str, timeout: float = 60) -> Result:
@@ -249,6 +274,16 @@ def memory_restore(desk: Desk, who: Who, id: str, at: str | None = None, branch:
     """Bring back a deleted memory, or the value it had at a revision, a time or a version."""
     made = desk.on(who, branch).restore(id, at)
     return {"id": made.memory_id, "content": made.content, "status": "restored"}
+
+
+def memory_purge(desk: Desk, who: Who, id: str, branch: str | None = None) -> Result:
+    """Erase every value of a memory for good. Nothing brings it back."""
+    memories = desk.on(who, branch)
+    try:
+        report = memories.purge(id, f"asked for by {who.agent_id or 'an agent'}")
+    except NotFound:
+        return {"id": id, **_gone(memories)}
+    return {"id": id, "status": "purged", **({"notes": list(report.notes)} if report.notes else {})}
 
 
 def memory_log(desk: Desk, who: Who, limit: int = 20, branch: str | None = None) -> Result:
@@ -310,10 +345,11 @@ TOOLS = (
     Tool(memory_search, "default", reads_only=True, idempotent=True),
     Tool(memory_update, "default", idempotent=True),
     Tool(memory_delete, "default", destructive=True, idempotent=True),
+    Tool(memory_restore, "default", idempotent=True),
     Tool(memory_task_wait, "default", reads_only=True, idempotent=True),
     Tool(memory_history, "full", reads_only=True, idempotent=True),
     Tool(memory_diff, "full", reads_only=True, idempotent=True),
-    Tool(memory_restore, "full", idempotent=True),
+    Tool(memory_purge, "full", destructive=True, idempotent=True),
     Tool(memory_log, "full", reads_only=True, idempotent=True),
     Tool(branch_create, "full"),
     Tool(branch_list, "full", reads_only=True, idempotent=True),

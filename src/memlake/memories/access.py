@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 
 from memlake.errors import Error
 from memlake.objects import layout
 from memlake.objects.db import Database
+from memlake.objects.forks import Mutex
 
 
 class Access:
@@ -18,7 +18,7 @@ class Access:
 
     def __init__(self, db: Database, seconds: float = 60.0) -> None:
         self._db, self._seconds = db, seconds
-        self._lock = threading.Lock()
+        self._lock = Mutex()
         self._counts: dict[bytes, tuple[int, int]] = {}
         self._flushed = time.monotonic()
         atexit.register(self.flush)

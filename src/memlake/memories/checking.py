@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 
 from memlake.errors import Damaged
-from memlake.index import fold, segments, terms
+from memlake.index import fold, generations, segments, terms
 from memlake.index.index import DAMAGED, Asked
 from memlake.index.scope import Shown
 from memlake.memories import following, record
@@ -17,8 +17,7 @@ _EVERYTHING = 1 << 40
 
 def mend(ground: Ground) -> str:
     """What was wrong with the index, which is made again then; "" for nothing."""
-    seen, known = ground.index.mark, ground.index.notice
-    ground.index.notice = ""  # the caller says it
+    seen, known = ground.index.mark, ground.index.take_notice()  # the caller says it
     if known == DAMAGED:  # found on being opened
         return known
     try:
@@ -29,7 +28,7 @@ def mend(ground: Ground) -> str:
         _check_fresh(ground)
     except Damaged as error:
         ground.index.renew(seen)
-        ground.index.notice = ""
+        ground.index.take_notice()
         following.follow(ground.here.history, ground.index, ground.branch)
         return f"{error.message} It was made again from the history."
     return ""
@@ -40,7 +39,7 @@ def _check_files(ground: Ground) -> None:
     if db.row("PRAGMA quick_check(1)") != ("ok",):
         raise Damaged("index.db is damaged.")
     for (name,) in db.rows("SELECT name FROM segment"):
-        segments.read(folder / name, whole=True)
+        segments.read(generations.segment_file(folder, name), whole=True)
 
 
 def _check_shown(ground: Ground, head: Commit) -> None:

@@ -24,21 +24,19 @@ class Stats(NamedTuple):
     agents: dict[str, int]
     types: dict[str, int]
     categories: dict[str, int]
-    in_doubt: int
     model: str
     waiting: int
     index_bytes: int
+    in_doubt: int = 0
     stale: int = 0
 
 
 def stats(ground: Ground, model: str) -> Stats:
     agents, types, categories = Counter[str](), Counter[str](), Counter[str]()
-    in_doubt = 0
-    for memory in each(ground):
+    for memory in (memory for memory in each(ground) if ground.sees(memory.org_id)):
         agents[memory.agent_id] += 1
         types[memory.memory_type] += 1
         categories[memory.category] += 1
-        in_doubt += bool(memory.review)
     following.follow(ground.here.history, ground.index, ground.branch)
     pending = waiting.count(ground.index.db) if model != "none" else 0
     return Stats(
@@ -46,7 +44,6 @@ def stats(ground: Ground, model: str) -> Stats:
         _ordered(agents),
         _ordered(types),
         _ordered(categories),
-        in_doubt,
         model if model == "none" else embedding.model_name(ground.index) or model,
         pending,
         _size(ground.index.folder),

@@ -21,7 +21,7 @@ __all__ = ["Decision", "decide", "needs_review", "vague"]
 
 # The order is part of the meaning: what is known of likings and attributes speaks before single words do.
 RULES = (
-    rules.other_context,
+    rules.other_object,
     preference,
     now_uses,
     rules.attribute,
@@ -75,12 +75,13 @@ def decide(
 ) -> Decision:
     """What the new memory means for the old one."""
     before, after = plain(old), plain(new)
-    if before.split() == after.split():
+    pair = Pair(Phrase(before[:READ]), Phrase(after[:READ]), cosine, (old_context or {}, new_context or {}))
+    elsewhere = rules.other_context(pair)  # first: the same text is another fact of another user or package
+    if elsewhere is None and before.split() == after.split():
         return Decision("skip", rule="same-text", why="The text is the same.")
-    if max(len(before), len(after)) > READ:
+    if elsewhere is None and max(len(before), len(after)) > READ:
         return _decision(_long(before, after), new)
-    pair = Pair(Phrase(before), Phrase(after), cosine, (old_context or {}, new_context or {}))
-    decision = _decision(settle(pair, _judge(pair), _judge_texts), new)
+    decision = _decision(elsewhere or settle(pair, _judge(pair), _judge_texts), new)
     decision.scores = _scores(pair)
     return decision
 

@@ -91,8 +91,9 @@ def in_doubt(ground: Ground, new: Memory) -> Verdict | None:
 
 
 def _near(ground: Ground, new: Memory) -> list[searching.Hit]:
-    """The nearest memories of everybody, and enough of those the writer may change, all of one organisation."""
-    query = Query(new.content[:2000], limit=_NEAR, org_id=new.org_id)
+    """The nearest of everybody, and enough of those the writer may change, all of one organisation and project."""
+    project = None if ground.project is None else new.project
+    query = Query(new.content[:2000], limit=_NEAR, org_id=new.org_id, project=project)
     found = searching.search(ground, query)
     if any(hit["agent_id"] not in searching.own(new.agent_id) for hit in found):
         found += searching.search(ground, query._replace(agent_id=searching.own(new.agent_id)))
@@ -210,21 +211,22 @@ def _check_news(ground: Ground, new: Memory, since: Since) -> None:
         if change.new is None or not following.is_memory(change.path):
             continue
         with contextlib.suppress(Purged, Corrupt):
-            _check_one(record.decode(history.objects.read(change.new.oid)), new, since)
+            old = record.decode(history.objects.read(change.new.oid))
+            if ground.may_meet(old, new) and _may_change(new, old):
+                _check_one(old, new, since)
 
 
 def _check_one(old: Memory, new: Memory, since: Since) -> None:
-    if old.org_id == new.org_id and _may_change(new, old):
-        decision = decide(old.content, new.content, old_context=_context(old), new_context=_context(new))
-        if decision in _CHANGES or (since.judged and needs_review(decision)):
-            raise Conflict(f"memory {old.memory_id} was written meanwhile. Nothing was stored.", hint="Decide again.")
+    decision = decide(old.content, new.content, old_context=_context(old), new_context=_context(new))
+    if decision in _CHANGES or (since.judged and needs_review(decision)):
+        raise Conflict(f"memory {old.memory_id} was written meanwhile. Nothing was stored.", hint="Decide again.")
 
 
 def _joined(old: Memory, new: Memory, result: Outcome) -> Memory:
     """The new version of an old memory: what the new one says, and what only the old one said about it."""
     return old._replace(
         content=result.content,
-        session_id=new.session_id or old.session_id,
+        session_id=new.session_id,  # a value belongs to the session that said it, so that it can be taken back
         category=new.category or old.category,
         tags=tuple(dict.fromkeys((*old.tags, *new.tags))),
         metadata={**old.metadata, **new.metadata},

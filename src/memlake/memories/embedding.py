@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,18 +17,20 @@ import numpy as np
 
 from memlake.errors import Damaged, Error, NotFound, Purged, Unavailable
 from memlake.index import rows, waiting
+from memlake.index.derived import Derived
 from memlake.index.embeddings import Embeddings
 from memlake.index.index import Index
 from memlake.memories import record
 from memlake.memories.backoff import delay
+from memlake.objects.forks import Mutex
 from memlake.versions.history import History
 
 if TYPE_CHECKING:
     from memlake.memories.embedders import Embedder
 
 Array = np.ndarray[Any, Any]
-_PATIENCE = 5.0  # seconds for the worker to finish what it writes
-_MOMENT = 0.2  # ... and for an embedder to answer; after that the rows it has are free again in a minute
+_PATIENCE = 5.0  # seconds for the worker to finish what it writes, or one step of a model in this process
+_MOMENT = 0.2  # ... and for a service to answer; after that its rows are given back, and its answer is dropped
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,34 +41,52 @@ class Sources:
     index: Index
     embeddings: Embeddings
     open: Callable[[], Embedder | None]
-    away: threading.Event = field(default_factory=threading.Event)  # set while an embedder has the word
+    away: threading.Event = field(default_factory=threading.Event)  # set while a service has the word
+    taken: list[tuple[Derived, list[int]]] = field(default_factory=list)  # rows that are being embedded
 
     @contextlib.contextmanager
-    def leaving(self) -> Iterator[None]:
-        """Time that is the embedder's: it may load a model, or wait for a service that is down."""
-        self.away.set()
+    def leaving(self, embedder: Embedder) -> Iterator[None]:
+        """Time that is the embedder's. One in this process comes back soon; a service may be down."""
+        if not step_of(embedder):
+            self.away.set()
         try:
             yield
         finally:
             self.away.clear()
 
+    def give_back(self) -> None:
+        """Let others have what was taken and is not done, at once: this process is leaving it."""
+        for db, ids in tuple(self.taken):
+            with contextlib.suppress(Error):
+                waiting.put_back(db, ids, 0, failed=False)
 
-def embed_some(sources: Sources, most: int = 32) -> int:
-    """Embed one batch of what waits; returns how many rows left the queue. On a failure they are put back."""
-    with sources.leaving():
-        embedder = sources.open()
+
+def step_of(embedder: Embedder) -> int:
+    """How many texts a model in this process embeds at once; 0 of a service."""
+    return int(getattr(embedder, "step", 0))
+
+
+def embed_some(sources: Sources, most: int = 32, *, in_steps: bool = False) -> int:
+    """Embed one batch of what waits; returns how many rows left the queue. On a failure they are put back.
+
+    `in_steps`: no more than the model does at once, for a caller that may be told to stop.
+    """
+    embedder = sources.open()
     if embedder is None:  # the model is not installed: rows wait for it
         return 0
+    most = min(most, step_of(embedder) or most) if in_steps else most
     sources.index.refresh()
     db, seen = sources.index.db, sources.index.mark  # the rows taken from one database are given back to the same
     taken = waiting.take(db, most)
     if not taken:
         return 0
     ids = [row for row, _ in taken]
+    sources.taken.append((db, ids))
     try:
-        texts = _texts(sources.history, taken)
-        vectors = _vectors(sources, embedder, list(texts.values()))
-        kept = {row: vectors[text] for row, text in texts.items() if text in vectors}
+        purged = sources.embeddings.purge_seen()  # before the texts are read
+        texts = _texts(sources.history, {oid for _, oid in taken})
+        vectors = _vectors(sources, embedder, texts, purged)
+        kept = {row: vectors[texts[oid]] for row, oid in taken if texts.get(oid) in vectors}
         if kept:
             ids_of, stacked = np.array(list(kept), np.int64), np.stack(list(kept.values()))
             sources.index.add_vectors(embedder.name, ids_of, stacked, of=db)
@@ -77,32 +97,40 @@ def embed_some(sources: Sources, most: int = 32) -> int:
                 sources.index.renew(seen)
             waiting.put_back(db, ids, 1, failed=not isinstance(error, Unavailable | Damaged))
         raise
+    finally:
+        sources.taken.remove((db, ids))
     waiting.done(db, ids)
     retire(sources, embedder.name)
     return len(ids)
 
 
-def _texts(history: History, taken: Sequence[tuple[int, bytes]]) -> dict[int, str]:
-    """The text of each row that still has a record."""
+def _texts(history: History, oids: Iterable[bytes]) -> dict[bytes, str]:
+    """The text of each object that still is there."""
     texts = {}
-    for row, oid in taken:
+    for oid in oids:
         with contextlib.suppress(Purged, NotFound):
-            texts[row] = record.indexed_text(record.decode(history.objects.read(oid.hex())))
+            texts[oid] = record.indexed_text(record.decode(history.objects.read(oid.hex())))
     return texts
 
 
-def _vectors(sources: Sources, embedder: Embedder, texts: Sequence[str]) -> dict[str, Array]:
-    """Vectors of texts: known ones from vectors.db, the others from the embedder. Unreadable texts have none."""
-    known = _of_one_length(sources.embeddings.find(embedder.name, texts), embedder.dimension)
-    missing = [text for text in dict.fromkeys(texts) if text not in known]
+def _vectors(
+    sources: Sources, embedder: Embedder, texts: Mapping[bytes, str], purged: bytes | None
+) -> dict[str, Array]:
+    """Vectors of texts: known ones from vectors.db, the others from the embedder. Unreadable texts have none.
+
+    `purged` is the last purge that vectors.db had followed before the texts were read.
+    """
+    each = list(dict.fromkeys(texts.values()))
+    known = _of_one_length(sources.embeddings.find(embedder.name, each), embedder.dimension)
+    missing = [text for text in each if text not in known]
+    fresh: dict[str, Array] = {}
     if missing:
-        with sources.leaving():
+        with sources.leaving(embedder):
             embedded = embedder.embed(missing)
         made = dict(zip(missing, embedded, strict=True))
         fresh = {text: vector for text, vector in made.items() if np.isfinite(vector).all()}
-        sources.embeddings.keep(embedder.name, fresh)
-        known |= fresh
-    return _of_one_length(known, embedder.dimension)
+    sources.embeddings.keep(embedder.name, fresh, texts, purged)
+    return _of_one_length(known | fresh, embedder.dimension)
 
 
 def _of_one_length(vectors: dict[str, Array], dimension: int) -> dict[str, Array]:
@@ -116,10 +144,10 @@ class Worker:
     """A thread that empties the queue: a full batch at once, a part of one after a moment, a failure after a pause."""
 
     def __init__(self, sources: Sources, *, size: int = 32, seconds: float = 1.0) -> None:
-        self._sources, self._size, self._seconds = replace(sources, away=threading.Event()), size, seconds
+        self._sources, self._size, self._seconds = replace(sources, away=threading.Event(), taken=[]), size, seconds
         self._wake, self._stop = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
-        self._lock = threading.Lock()
+        self._lock = Mutex()
         self.problem: str | None = None
 
     def wake(self) -> None:
@@ -131,22 +159,23 @@ class Worker:
                 self._thread.start()
 
     def close(self) -> None:
-        """Stop soon. What waits stays in the queue; an embedder that is slow or down is not waited for."""
+        """Stop after this step. What waits stays in the queue; a service that is slow or down is not waited for."""
         self._stop.set()
         self._wake.set()
         began = time.monotonic()
         while self._thread is not None and self._thread.is_alive():
             spent = time.monotonic() - began
             if spent > (_MOMENT if self._sources.away.is_set() else _PATIENCE):
-                return
+                return self._sources.give_back()
             self._thread.join(0.02)
+        return None
 
     def _run(self) -> None:
         failures = 0
         while not self._stop.is_set():
             try:
                 self._gather()
-                while not self._stop.is_set() and embed_some(self._sources, self._size):
+                while not self._stop.is_set() and embed_some(self._sources, self._size, in_steps=True):
                     failures, self.problem = 0, None
             except Exception as error:  # noqa: BLE001  a worker must outlive whatever an embedder does
                 self.problem = error.message if isinstance(error, Error) else f"{type(error).__name__}: {error}"

@@ -1,11 +1,10 @@
-"""Erasing memories for good: every version's bytes, their vectors, the words in the index. Cannot be undone."""
+"""Erasing memories for good: every version's bytes. What is derived of them follows. Cannot be undone."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from memlake.errors import Damaged, NotFound, Purged
-from memlake.index.embeddings import Embeddings
+from memlake.errors import NotFound, Purged
 from memlake.memories import following, healing, keeping, record, searching, timeline
 from memlake.memories.access import Access
 from memlake.memories.ground import Ground
@@ -16,26 +15,22 @@ from memlake.reports import PurgeReport
 from memlake.versions import looking, purging
 
 
-def purge(ground: Ground, embeddings: Embeddings, access: Access, memory_id: str, *, reason: str) -> PurgeReport:
+def purge(ground: Ground, access: Access, memory_id: str, *, reason: str) -> PurgeReport:
     """Delete a memory from the branch and erase all its versions, wherever history or the index keeps them."""
-    following.follow(ground.here.history, ground.index, ground.branch)
     key = record.Memory(record.checked_id(memory_id), "").key
-    ids, oids = _everything(ground, key)
+    oids = _everything(ground, key)
     if not oids or not all(ground.sees(memory.org_id) for memory in _versions(ground, oids)):
         known = timeline.versions(ground, memory_id)  # says so where it was never stored
-        raise NotFound(f"memory {memory_id} was purged already: {known[-1].reason}. Nothing was changed.")
+        if gone := tuple(version.oid for version in known if version.ended == "purged"):
+            purging.purge(ground.signed(), gone, reason)  # finishes one that died before it deleted the files
+        raise NotFound(f"memory {memory_id} was purged already: {known[-1].reason}.")
     versions = list(_versions(ground, oids))
     copies = _copies(ground, versions)
     present = keeping.find(ground, memory_id)
     if present is not None:
         keeping.delete(ground, present)
-    # In this order a purge that died is finished by purging again: vectors are found by the texts, which history has
-    # until it is purged, and the rest by the rows. A vector that was made meanwhile goes in the second round.
-    texts = [record.indexed_text(memory) for memory in versions]
-    embeddings.forget(texts)
     report = purging.purge(ground.signed(), tuple(sorted(oids)), reason)
-    embeddings.forget(texts)
-    _erase(ground, ids)
+    follow(ground)
     access.forget([key])
     told = f"The same text stands in {', '.join(copies)}; that was not erased."
     return report._replace(notes=(*report.notes, told)) if copies else report
@@ -49,25 +44,23 @@ def _copies(ground: Ground, versions: list[Memory]) -> list[str]:
     return sorted({hit["memory_id"] for hit in hits} - ids)
 
 
-def _erase(ground: Ground, ids: list[int]) -> None:
-    seen = ground.index.mark
-    try:
-        ground.index.erase(ids)
-    except Damaged:
-        ground.index.renew(seen)  # a new one has nothing of what was purged
+@healing.heals
+def follow(ground: Ground) -> None:
+    """Erase what was purged from the index and from the kept vectors."""
+    following.follow(ground.here.history, ground.index, ground.branch)
 
 
 @healing.heals
-def _everything(ground: Ground, key: bytes) -> tuple[list[int], set[str]]:
-    """Rows and objects of a memory, with the earlier values its records link to."""
-    found = ground.index.db.rows("SELECT id, oid FROM row WHERE key = ?", (key,))
-    oids = {oid.hex() for _, oid in found}
+def _everything(ground: Ground, key: bytes) -> set[str]:
+    """The objects of a memory, with the earlier values its records link to."""
+    following.follow(ground.here.history, ground.index, ground.branch)
+    oids = {oid.hex() for (oid,) in ground.index.db.rows("SELECT oid FROM row WHERE key = ?", (key,))}
     for memory in _versions(ground, set(oids)):
         oids |= {past.oid for past in memory.history}
         # Branches that were never searched have no rows here: the history knows what was ever at the path.
         path = memory_path(ground.here.history, memory.agent_id, memory.memory_id)
         oids |= set(looking.versions_of(ground.here, path))
-    return [row for row, _ in found], oids
+    return oids
 
 
 def _versions(ground: Ground, oids: Iterable[str]) -> Iterable[Memory]:

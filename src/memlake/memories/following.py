@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from memlake.errors import Corrupt, Damaged, NotFound, Purged
@@ -15,6 +15,7 @@ from memlake.index import rows
 from memlake.index.rows import Doc, Docs, Overlay, Replaced
 from memlake.index.scope import Shown
 from memlake.memories import record
+from memlake.objects import purge
 from memlake.objects.db import Database
 from memlake.records import Change, Commit
 from memlake.versions import refs
@@ -25,18 +26,37 @@ _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 FAR = 10_000  # commits behind from which the trees are compared instead of walking
 
 
+class Kept(Protocol):
+    """Something that is kept of objects, in which nothing may be left of those that were purged."""
+
+    def purge_seen(self) -> bytes | None:
+        """The last purge that was followed here."""
+
+    def erase_objects(self, oids: Collection[bytes], purge: bytes) -> None:
+        """Leave nothing of these objects. Once that is so, `purge` is the last one that was followed."""
+
+
 class Index(Protocol):
     """What of an index is needed to bring it up to the history."""
 
     @property
     def db(self) -> Database: ...
 
+    @property
+    def kept(self) -> Sequence[Kept]:
+        """Where purged objects are to be erased."""
+
     def fold_soon(self) -> None:
         """Tidy up in the background when it is due."""
 
 
 def follow(history: History, index: Index, branch: str, known: Docs | None = None) -> Commit | None:
-    """Bring the trunk's rows up to its head; returns the head. Records that are `known` are not read again."""
+    """Bring the trunk's rows up to its head, and erase what was purged; returns the head.
+
+    Records that are `known` are not read again.
+    """
+    # Before the head: whatever this purge erased is then in commits that the index knows, and no row comes later.
+    purged = purge.find_last(history.db)
     name = trunk(history, index, branch)
     head = _head(history, name)
     if head is not None and rows.meta(index.db, "head") != bytes.fromhex(head.oid):
@@ -51,7 +71,17 @@ def follow(history: History, index: Index, branch: str, known: Docs | None = Non
             rows.forget_learnt(index.db)  # words of rows that were taken back
             raise
         index.fold_soon()
+    if purged is not None:
+        for kept in index.kept:
+            _erase_purged(history, kept, purged)
     return head
+
+
+def _erase_purged(history: History, kept: Kept, last: bytes) -> None:
+    seen = kept.purge_seen()
+    if seen != last:
+        gone = {bytes.fromhex(oid) for found in purge.read_since(history.db, seen) for oid in found.oids}
+        kept.erase_objects(gone, last)
 
 
 def _head(history: History, branch: str) -> Commit | None:

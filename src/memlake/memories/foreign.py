@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from memlake.errors import InvalidInput, Unavailable
 from memlake.memories import notes
+from memlake.sqlnames import quote
 
 _LOCAL, _TABLE = ("_hatidata_memory_local", "agent_memories"), "_hatidata_agent_memory"  # HatiData's
 _JSON = (type(None), bool, int, float, str, list, dict)
@@ -74,7 +75,8 @@ def _entity(raw: Raw) -> Iterator[Raw]:
         return
     kind = kind if isinstance(kind, str) else ""
     more = {"entity": name} | ({"entity_type": kind} if kind else {})
-    for one in said or [f"{name} is a {kind}" if kind else name]:
+    article = "an" if kind[:1].lower() in tuple("aeiou") else "a"
+    for one in said or [f"{name} is {article} {kind}" if kind else name]:
         content = notes.about(name, one) if isinstance(one, str) else one
         yield raw._replace(fields={"content": content, "category": kind, "metadata": more})
 
@@ -203,7 +205,9 @@ def hatidata(path: Path) -> Iterator[Raw]:
             hint="Install it with: pip install duckdb",
         ) from None
     try:
-        with duckdb.connect(str(path), read_only=True) as db:
+        # A view in it may name any file.
+        with duckdb.connect(str(path), read_only=True, config={"enable_external_access": False}) as db:
+            db.execute("SET lock_configuration = true")
             for schema, table in _tables(db, path):
                 yield from _rows(db, schema, table)
     except duckdb.Error as error:
@@ -223,7 +227,7 @@ def _tables(db: Any, path: Path) -> list[tuple[str, str]]:
 
 
 def _rows(db: Any, schema: str, table: str) -> Iterator[Raw]:
-    rows = db.execute(f'SELECT * FROM "{schema}"."{table}"')
+    rows = db.execute(f"SELECT * FROM {quote(schema)}.{quote(table)}")
     names = [column[0] for column in rows.description]
     number = 0
     while part := rows.fetchmany(1000):

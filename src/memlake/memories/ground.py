@@ -9,6 +9,7 @@ from typing import Any
 from memlake.config import Settings
 from memlake.index.index import Index
 from memlake.memories import living, record
+from memlake.memories.record import Memory
 from memlake.records import Author, Commit, Entry
 from memlake.versions import refs, writing
 from memlake.versions.here import Here
@@ -33,6 +34,9 @@ class Ground:
     written: list[tuple[str, str]] | None = None  # (branch, commit) of each write, where somebody wants to know
     agent: str = ""  # who works here and signs what is written, where it is no person
     org: str | None = None  # whose memories and state are seen; None for everybody's
+    project: str | None = None  # where a repo holds memories of many projects: the one we are in, "" for none
+    notes: tuple[str, ...] = ()  # what this one call is to say beside its result
+    package: str = ""  # the package of a monorepo we are in: kept as `folder` in the metadata of what is stored
 
     @property
     def author(self) -> Author:
@@ -42,6 +46,10 @@ class Ground:
     def sees(self, org_id: str) -> bool:
         """Whether what belongs to an organisation is seen here."""
         return self.org is None or self.org == org_id
+
+    def may_meet(self, old: Memory, new: Memory) -> bool:
+        """Whether a new memory may say something about an old one: never across organisations or projects."""
+        return old.org_id == new.org_id and (self.project is None or old.project == new.project)
 
     def signed(self) -> Here:
         """The checkout in the hands of whoever works here."""

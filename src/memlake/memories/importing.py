@@ -1,31 +1,144 @@
-"""Which of many ready-made memories a branch does not have yet. Reads only."""
+"""What an import does with ready-made memories: which are new, which bring a newer text, which speak against ours.
+
+An id says that two memories are one; their texts may differ. Whichever follows from the other wins; where neither
+does, ours stays and theirs is kept beside it, in doubt.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
-from memlake.memories import following
+from memlake.errors import Purged
+from memlake.memories import following, keeping, record
 from memlake.memories.ground import Ground
+from memlake.memories.items import Item
+from memlake.memories.outcome import IMPORTED
 from memlake.memories.paths import memory_path
-from memlake.memories.record import Memory
+from memlake.memories.record import Memory, Past
+from memlake.records import Entry
 
 
-def unknown(ground: Ground, memories: Sequence[Memory]) -> list[Memory]:
-    """Those whose id the branch does not have, each id once: the first that says it."""
+class Ours(NamedTuple):
+    """A memory that is here, and where."""
+
+    memory: Memory
+    path: str
+    entry: Entry
+
+
+class Planned(NamedTuple):
+    """What is to be done with items: each kind with what is here of the same id."""
+
+    new: list[Item]
+    newer: list[tuple[Item, Ours]]
+    differing: list[tuple[Item, Ours]]
+
+    @property
+    def all(self) -> list[Item]:
+        return [*self.new, *(item for item, _ in (*self.newer, *self.differing))]
+
+
+def plan(ground: Ground, items: Sequence[Item]) -> Planned:
+    """Sort items, each of another id, by what is here. What is known, or once was under this id, is left out."""
+    known = dict(_find(ground, [item.memory for item in items]))
+    planned = Planned([], [], [])
+    for item in items:
+        ours = known.get(item.memory.memory_id)
+        if ours is None:
+            planned.new.append(item)
+        elif item.memory.content != ours.memory.content:
+            _compare(ground, item, ours, planned)
+    return planned
+
+
+def _compare(ground: Ground, item: Item, ours: Ours, planned: Planned) -> None:
+    theirs, mine = item.memory, ours.memory
+    said_there = {one.memory.content for one in item.past}
+    is_newer = item.is_dated and not item.past and not mine.history and theirs.updated_at > mine.updated_at
+    if mine.content in said_there or is_newer:
+        planned.newer.append((item, ours))
+    elif theirs.content not in _said_before(ground, mine) and not _was_kept(ground, item):
+        planned.differing.append((item, ours))
+
+
+def _find(ground: Ground, memories: Sequence[Memory]) -> Iterator[tuple[str, Ours]]:
+    """What the branch has under these ids: by their paths all at once, then of other agents, which the index knows."""
     history = ground.here.history
-    once: dict[str, Memory] = {}
-    for memory in memories:
-        once.setdefault(memory.memory_id, memory)
-    paths = {memory_path(history, m.agent_id, m.memory_id): m for m in once.values()}
-    there = history.entries(ground.head(), paths)  # all at once; the index looks for one at a time
-    rest = [memory for path, memory in paths.items() if path not in there]
-    elsewhere = _of_other_agents(ground, rest)
-    return [memory for memory in rest if memory.key not in elsewhere]
+    paths = {memory_path(history, m.agent_id, m.memory_id): m for m in memories}
+    there = history.entries(ground.head(), paths)
+    elsewhere = dict(_of_other_agents(ground, [m for path, m in paths.items() if path not in there]))
+    for path, memory in paths.items():
+        entry, at = there.get(path), path
+        if entry is None:
+            if memory.key not in elsewhere:
+                continue
+            ours = record.decode(history.objects.read(elsewhere[memory.key]))
+            at = memory_path(history, ours.agent_id, ours.memory_id)
+            entry = history.entries(ground.head(), [at])[at]
+        yield memory.memory_id, Ours(record.decode(history.objects.read(entry.oid)), at, entry)
 
 
-def _of_other_agents(ground: Ground, memories: Iterable[Memory]) -> set[bytes]:
-    """Keys the branch shows under another path: only the index knows an id without its agent."""
+def _of_other_agents(ground: Ground, memories: Iterable[Memory]) -> Iterator[tuple[bytes, str]]:
+    """Keys the branch shows under another path, and their objects."""
     shown = following.shown(ground.here.history, ground.index, ground.branch)
     sql = "SELECT DISTINCT key FROM row WHERE key IN carray(?1)"
-    seen = ground.index.db.rows_in(sql, [memory.key for memory in memories])
-    return {key for (key,) in seen if ground.index.find(key, shown) is not None}
+    for (key,) in ground.index.db.rows_in(sql, [memory.key for memory in memories]):
+        oid = ground.index.find(key, shown)
+        if oid is not None:
+            yield bytes(key), oid.hex()
+
+
+def _said_before(ground: Ground, memory: Memory) -> Iterator[str]:
+    for past in memory.history:
+        try:
+            yield record.decode(ground.here.history.objects.read(past.oid)).content
+        except Purged:
+            continue
+
+
+def _was_kept(ground: Ground, item: Item) -> bool:
+    """Whether this text stands, or once stood, beside ours: what a person settled does not come back."""
+    key = uuid.UUID(_beside(item)).bytes
+    return ground.index.db.row("SELECT 1 FROM row WHERE key = ? LIMIT 1", (key,)) is not None
+
+
+def _beside(item: Item) -> str:
+    """The id of a text that is kept beside the memory whose id it came with: the same at every import."""
+    named = record.whole(item.memory.content)
+    return str(uuid.uuid5(uuid.UUID(item.memory.memory_id), named))
+
+
+def carry_out(ground: Ground, planned: Planned, count: int) -> None:
+    """Write all of it in one commit. Raises Conflict when one of ours was changed since it was planned."""
+    memories = [_linked(ground, item, ()) for item in planned.new]
+    memories += [_updated(ground, item, ours) for item, ours in planned.newer]
+    memories += [_doubtful(ground, item, ours) for item, ours in planned.differing]
+    expects = {ours.path: ours.entry for _, ours in planned.newer}
+    if memories:
+        keeping.put(ground, memories, f"import {count} memories", expects=expects or None)
+
+
+def _updated(ground: Ground, item: Item, ours: Ours) -> Memory:
+    """Ours with their text, and the texts between: everything that was said since ours."""
+    mine, contents = ours.memory, [one.memory.content for one in item.past]
+    since = item.past[contents.index(mine.content) + 1 :] if mine.content in contents else ()
+    until = since[0].memory.updated_at if since else item.memory.updated_at
+    history = (*mine.history, Past(ours.entry.oid, until))
+    theirs = item.memory._replace(agent_id=mine.agent_id, created_at=mine.created_at, project=mine.project)
+    return _linked(ground, Item(theirs, tuple(since)), history)
+
+
+def _doubtful(ground: Ground, item: Item, ours: Ours) -> Memory:
+    made = _linked(ground, item, ())
+    return made._replace(memory_id=_beside(item), related=(ours.memory.memory_id,), review=IMPORTED)
+
+
+def _linked(ground: Ground, item: Item, history: tuple[Past, ...]) -> Memory:
+    """A record that links to what it said before, each of which is written ahead of it."""
+    for earlier in item.past:
+        data = record.encode(earlier.memory._replace(history=history))
+        oid = ground.here.history.objects.write(data, links=[past.oid for past in history])
+        history = (*history, Past(oid, earlier.until))
+    return item.memory._replace(history=history)

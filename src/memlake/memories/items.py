@@ -36,6 +36,7 @@ NAMES = {  # ours, and what others call it; the first that is there counts
     "history": ("history",),
     "related": ("related",),
     "review": ("review",),
+    "project": ("project",),
 }
 # What an index knows of a memory and the memory itself does not: left behind.
 DERIVED = {"has_embedding", "embedding", "access_count", "last_accessed", "last_accessed_at", "similarity_score", "why"}
@@ -56,6 +57,7 @@ class Item(NamedTuple):
 
     memory: Memory
     past: tuple[Earlier, ...] = ()
+    is_dated: bool = True  # its time is its own; one that was given none is of the moment it is read
 
 
 def build(given: Mapping[str, Any], source: str) -> Item:
@@ -63,9 +65,12 @@ def build(given: Mapping[str, Any], source: str) -> Item:
     known, unknown = _named(given)
     if not _is_history(known.get("history", [])):  # somebody else's idea of one: not ours to understand
         unknown["history"] = known.pop("history")
+    if not str(known.get("project", "/")).startswith("/"):  # a name, where ours is a folder
+        unknown["project"] = known.pop("project")
     metadata = {**unknown, **record.checked_metadata(known.get("metadata"))}
     made = _memory({**known, "metadata": metadata}, source)
-    return Item(made, tuple(_earlier(one, made.memory_id) for one in known.get("history", ())))
+    past = tuple(_earlier(one, made.memory_id) for one in known.get("history", ()))
+    return Item(made, past, is_dated=not known.keys().isdisjoint(("created_at", "updated_at")))
 
 
 def _named(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -103,6 +108,7 @@ def _memory(known: Mapping[str, Any], source: str) -> Memory:
         moment(known.get("expires_at"), "expires_at") or 0,
         related=tuple(record.checked_id(one) for one in known.get("related", ())),
         review=record.checked_text(known.get("review"), "review"),
+        project=record.checked_text(known.get("project"), "project", longest=4096),
     )
 
 
@@ -116,6 +122,8 @@ def _id(known: Mapping[str, Any], source: str, content: str) -> str:
         return str(uuid.UUID(str(own)))
     except ValueError:
         parts = [source, own, content, *(known.get(name) for name in ("agent_id", "session_id", "created_at"))]
+        user = (known.get("metadata") or {}).get("user_id")
+        parts += [user] if user else []
         return str(uuid.uuid5(_SPACE, "\0".join(map(str, parts)).encode("utf-8", "replace").decode()))
 
 

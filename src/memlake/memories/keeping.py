@@ -80,7 +80,7 @@ def get(ground: Ground, memory_id: str) -> Memory:
     if found is None:
         raise NotFound(
             f"there is no memory {memory_id} on branch {ground.branch!r}.",
-            hint="It may have been deleted: memlake memory history shows what it was.",
+            hint=f"If it was deleted, see what it was with: memlake memory history {memory_id}",
         )
     return found
 
@@ -91,7 +91,7 @@ def find(ground: Ground, memory_id: str) -> Memory | None:
     return found if found is not None and ground.sees(found.org_id) else None
 
 
-@healing.heals
+@healing.reads
 def find_oid(ground: Ground, memory_id: str) -> str | None:
     living.check(ground.here, ground.branch)
     shown = following.shown(ground.here.history, ground.index, ground.branch)

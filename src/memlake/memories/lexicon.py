@@ -170,6 +170,13 @@ NUMBERED = _words(
     """ticket build issue version error pr line page step chapter room bug task test day week phase run case item part
     section order invoice server host node release sprint episode season question fact note record row entry"""
 )
+# What something does, or does not, under one version of another thing; it may do the same under the next.
+BEHAVES = _words(
+    """crash crashes crashed fail fails failed break breaks broken hang hangs freeze freezes leak leaks work works
+    worked pass passes passed bug bugs issue error errors regression supported tested compiles builds"""
+)
+# Keys of a JSON object whose value says which thing it is about.
+IDENTITY = _words("id uuid key name title service host hostname user username email slug path url component package")
 LANGUAGES = _words(
     """english german french spanish chinese mandarin cantonese japanese korean italian portuguese russian arabic
     hindi dutch swedish polish turkish vietnamese thai greek hebrew ukrainian"""

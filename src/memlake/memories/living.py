@@ -10,7 +10,7 @@ import json
 from datetime import datetime, timezone
 from typing import Any
 
-from memlake.errors import InvalidInput, NotFound
+from memlake.errors import InvalidInput, NotFound, pasted
 from memlake.memories import record
 from memlake.objects import layout
 from memlake.records import short
@@ -76,5 +76,5 @@ def check(here: Here, name: str) -> None:
         if last is not None and last.new is None and last.action.startswith(_ENDED):
             raise NotFound(
                 f"branch {name!r} {last.action}; nothing was read or written.",
-                hint=f"Bring it back with `memlake branch {name} {short(last.old or '')}`, or make another.",
+                hint=f"Bring it back with `memlake branch {pasted(name)} {short(last.old or '')}`, or make another.",
             )

@@ -9,8 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memlake import memories as later  # what only some verbs need: a recall would pay 40 ms for all of it
-from memlake.config import Settings
-from memlake.errors import Denied, InvalidInput
+from memlake.errors import Conflict, Denied, InvalidInput
 from memlake.memories import embedding, keeping, living, naming, outcome, record, searching
 from memlake.memories.ground import Ground
 from memlake.memories.opening import Shared
@@ -18,7 +17,8 @@ from memlake.memories.outcome import Outcome, Updated
 from memlake.memories.record import Memory, State
 from memlake.memories.searching import EVERYONE, Hits, Query
 from memlake.objects import layout
-from memlake.records import Commit, Conflict
+from memlake.records import Commit
+from memlake.records import Conflict as Met
 from memlake.reports import PurgeReport
 from memlake.versions import refs
 
@@ -26,9 +26,15 @@ if TYPE_CHECKING:
     from memlake.memories.branches import MemoryBranch, MergedBranch
     from memlake.memories.counting import Stats
     from memlake.memories.deciding import Judge
+    from memlake.memories.forgetting import Choice, Forgotten
+    from memlake.memories.importing import Planned
+    from memlake.memories.items import Item
     from memlake.memories.state import SetState
     from memlake.memories.tending import Age, Decided, Doubt, Rule
     from memlake.memories.timeline import Difference, Origin, Version
+
+
+_TRIES = 10  # each is lost only to another process that changed the same memory
 
 
 class Draft(NamedTuple):
@@ -37,7 +43,7 @@ class Draft(NamedTuple):
     content: str
     agent_id: str = ""
     session_id: str | None = None
-    org_id: str = "local"
+    org_id: str | None = None  # None: the organisation that is seen here
     memory_type: str = "fact"
     category: str | None = None
     tags: Sequence[str] | None = None
@@ -46,6 +52,7 @@ class Draft(NamedTuple):
     source: str | None = None
     created_at: str | int | None = None
     expires_at: str | int | datetime | None = None  # "never" or None for never
+    project: str | None = None  # None: the one we are in, where memories record theirs
 
 
 class Memories:
@@ -57,8 +64,13 @@ class Memories:
         return Memories(dataclasses.replace(self.ground, written=written), self.shared)
 
     def acting(self, agent_id: str, org_id: str | None = None) -> Memories:
-        """The same in the hands of an agent, which signs what it does and sees what is its organisation's."""
-        return Memories(dataclasses.replace(self.ground, agent=agent_id, org=org_id), self.shared)
+        """The same in the hands of an agent, which signs what it does and sees its organisation's ("*": all)."""
+        org = self.ground.org if org_id is None else None if org_id == EVERYONE else org_id
+        return Memories(dataclasses.replace(self.ground, agent=agent_id, org=org), self.shared)
+
+    def of_no_project(self) -> Memories:
+        """The same, for what holds everywhere: in a repo of many projects, what is stored belongs to none of them."""
+        return Memories(dataclasses.replace(self.ground, project="", package=""), self.shared)
 
     # -- writing ------------------------------------------------------------------------------
 
@@ -69,7 +81,7 @@ class Memories:
     def store_many(self, drafts: Sequence[Draft]) -> list[Outcome]:
         """Store memories as they are, all in one commit."""
         self._check_enabled()
-        made = [prepare(draft, self.ground.settings) for draft in drafts]
+        made = [prepare(draft, self.ground) for draft in drafts]
         if made:
             first = made[0].memory.memory_id
             what = f"store memory {first}" if len(made) == 1 else f"store {len(made)} memories"
@@ -82,24 +94,30 @@ class Memories:
     ) -> Outcome:
         """Store a memory, or let it skip, replace, correct or join one that is there; says which, and why."""
         self._check_enabled()
-        new = prepare(draft, self.ground.settings)
+        new = prepare(draft, self.ground)
         done = later.deciding.remember(self.ground, new.memory, way=on_conflict, dry_run=dry_run, judge=judge)
         self.shared.wake()
         return done._replace(warnings=(*new.warnings, *done.warnings))
 
-    def import_many(self, memories: Sequence[Memory]) -> tuple[int, int]:
-        """Store ready-made memories as they are, in one commit; returns how many, and how many were known."""
+    def import_many(self, items: Sequence[Item]) -> Planned:
+        """Store ready-made memories, each of another id, in one commit: new ones, newer texts, and texts in doubt."""
         self._check_enabled()
-        new = later.importing.unknown(self.ground, memories)
-        if new:
-            keeping.put(self.ground, new, f"import {len(new)} memories")
+        for attempt in range(_TRIES):
+            planned = later.importing.plan(self.ground, items)
+            try:
+                later.importing.carry_out(self.ground, planned, len(planned.all))
+                break
+            except Conflict:  # somebody changed one of ours meanwhile: look again
+                if attempt == _TRIES - 1:
+                    raise
+        if planned.all:
             self.shared.wake()
-        return len(new), len(memories) - len(new)
+        return planned
 
     def update(self, memory_id: str, draft: Draft, *, changed: Collection[str]) -> Updated:
         """Change some fields of a memory (named in `changed`); its earlier content stays in its history."""
         self._check_enabled()
-        old, new = self.get(memory_id), _checked(draft)
+        old, new = self.get(memory_id), _checked(draft, self.ground)
         given = Memory("", "")._replace(**{name: getattr(new, name) for name in changed})  # what stays is not looked at
         clean, warnings = later.secrets.guard_memory(given, self.ground.settings.memory_secrets)
         fields = {name: getattr(clean, name) for name in changed}
@@ -113,12 +131,21 @@ class Memories:
         keeping.delete(self.ground, found)
         return found
 
+    def forget_written(self, choice: Choice, *, dry_run: bool = False) -> list[Forgotten]:
+        """Take back what a session, an agent or a time wrote, in one commit: what it had overwritten stands again."""
+        gone = later.forgetting.forget(self.ground, choice, dry_run=dry_run)
+        self.shared.wake()
+        return gone
+
     def purge(self, memory_id: str, reason: str) -> PurgeReport:
         """Erase every version of a memory for good."""
-        erase = later.erasing.purge
-        report = erase(self.ground, self.shared.embeddings, self.shared.access, memory_id, reason=reason)
+        report = later.erasing.purge(self.ground, self.shared.access, memory_id, reason=reason)
         self._forget_written()
         return report
+
+    def follow(self) -> None:
+        """Bring the index up to the history, and erase from it what was purged."""
+        later.erasing.follow(self.ground)
 
     def purge_state(self, agent_id: str, key: str, reason: str) -> PurgeReport:
         """Erase every value a key ever had for good."""
@@ -189,7 +216,7 @@ class Memories:
     def resolve(self, memory_id: str, keep: str) -> Memory | None:
         return later.tending.resolve(self.ground, memory_id, keep)
 
-    def unmerged(self) -> list[Conflict]:
+    def unmerged(self) -> list[Met]:
         """What a merge in this checkout waits for: memories without a choice."""
         return later.sides.waiting(self.ground)
 
@@ -202,7 +229,8 @@ class Memories:
     def stats(self) -> Stats:
         """The memories of the branch in figures."""
         model = self.shared.wanted if self.shared.embedder() is not None else "none"
-        return later.counting.stats(self.ground, model)._replace(stale=len(self.stale(later.tending.Rule())))
+        stale = len(self.stale(later.tending.Rule()))
+        return later.counting.stats(self.ground, model)._replace(in_doubt=len(self.conflicts()), stale=stale)
 
     # -- branches -----------------------------------------------------------------------------
 
@@ -284,30 +312,33 @@ class Prepared(NamedTuple):
     warnings: tuple[str, ...]
 
 
-def prepare(draft: Draft, settings: Settings) -> Prepared:
+def prepare(draft: Draft, ground: Ground) -> Prepared:
     """A memory from a draft, checked; secrets in it warned of, left out or refused, as the setting says."""
-    made, warnings = later.secrets.guard_memory(_checked(draft), settings.memory_secrets)
+    made, warnings = later.secrets.guard_memory(_checked(draft, ground), ground.settings.memory_secrets)
     unclear = later.wording.vague(made.content)
     return Prepared(made, (*warnings, unclear) if unclear else warnings)
 
 
-def _checked(draft: Draft) -> Memory:
+def _checked(draft: Draft, ground: Ground) -> Memory:
     now = layout.now()
     created = searching.moment(draft.created_at)
     created = now if created is None else created
     return Memory(
-        record.new_id(),
+        layout.new_id(),
         record.checked_content(draft.content),
         record.checked_agent(draft.agent_id),
         record.checked_text(draft.session_id, "session_id"),
-        record.checked_text(draft.org_id, "org_id"),
+        record.checked_text(ground.org or "local" if draft.org_id is None else draft.org_id, "org_id"),
         record.checked_text(draft.memory_type, "memory_type") or "fact",
         record.checked_text(draft.category, "category"),
         record.checked_tags(draft.tags),
-        record.checked_metadata(draft.metadata),
+        {**({"folder": ground.package} if ground.package else {}), **record.checked_metadata(draft.metadata)},
         record.checked_importance(draft.importance),
         record.checked_text(draft.source, "source"),
         created,
         created,
         record.checked_end(draft.expires_at, now),
+        project=record.checked_text(
+            ground.project if draft.project is None else draft.project, "project", longest=4096
+        ),
     )

@@ -27,7 +27,7 @@ def full_id(ground: Ground, text: str) -> str:
     if not found:
         raise NotFound(
             f"no memory's id ends or begins with {text!r}.",
-            hint="memlake memory ls shows the ids; one that was purged is named by its whole id.",
+            hint="See the ids with: memlake memory ls\nOne that was purged is named by its whole id.",
         )
     if len(found) > 1:
         raise InvalidInput(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +18,7 @@ from memlake.memories.access import Access
 from memlake.memories.asking import Asker
 from memlake.memories.embedding import Sources, Worker
 from memlake.objects.db import Database
+from memlake.objects.forks import Mutex
 from memlake.versions.history import History
 
 if TYPE_CHECKING:
@@ -30,13 +30,13 @@ class Shared:
 
     def __init__(self, folder: Path, history: History, local: Database, settings: Settings) -> None:
         self._folder, self._settings = folder, settings
-        self.index = _open_index(folder / "index", history)
         self.embeddings = Embeddings(folder / "vectors.db")
+        self.index = _open_index(folder / "index", history, self.embeddings)
         self.access = Access(local, settings.access_flush_seconds)
         sources = Sources(history, self.index, self.embeddings, self.embedder)
         self.sources = sources
         self.worker = Worker(sources, size=settings.embedding_batch_size, seconds=settings.embedding_flush_seconds)
-        self._lock = threading.Lock()
+        self._lock = Mutex()
         self._embedders: dict[str, Embedder | None] = {}
         self._told: object = None  # the generation of the index that knows which model is wanted
         self._asker = Asker(settings.embedding_timeout)
@@ -80,8 +80,13 @@ class Shared:
         return None if embedder is None or vector is None else (embedder.name, vector)
 
     def _may_be_asked(self, spec: str) -> bool:
-        """Whether an embedder that is configured no longer may see a query: text goes to no service but today's."""
-        return later.embedders.on_this_machine(spec) or spec.partition(":")[0] == self.wanted.partition(":")[0]
+        """Whether an embedder that is configured no longer may see a query: text goes to no service but today's.
+
+        The index names it, and a stranger may have written that: no library loads a model from there.
+        """
+        provider = spec.partition(":")[0]
+        is_service = not later.embedders.on_this_machine(spec)
+        return spec in ("local", "test") or (is_service and provider == self.wanted.partition(":")[0])
 
     def wake(self) -> None:
         """Rows may wait for vectors. Says nothing of an index that cannot be read: the next search does."""
@@ -96,15 +101,15 @@ class Shared:
         return {key: count for key, (count, _) in self.access.read(keys).items()}
 
     def close(self) -> None:
-        self.worker.close()
-        self.access.close()
-        self.index.close()
-        self.embeddings.close()
+        with contextlib.ExitStack() as parts:  # all of them, whatever one of them raises; the last first
+            for close in (self.embeddings.close, self.index.close, self.sources.give_back, self.access.close):
+                parts.callback(close)
+            parts.callback(self.worker.close)
 
 
-def _open_index(folder: Path, history: History) -> Index:
+def _open_index(folder: Path, history: History, embeddings: Embeddings) -> Index:
     """The index, made anew when it cannot be read: it loses nothing."""
-    index = Index(folder)
+    index = Index(folder, embeddings)
     if history.db.row("SELECT 1 FROM ref WHERE memory IS NOT NULL LIMIT 1") is None:
         index.notice = ""  # nothing was ever remembered here: nothing is missing
     try:

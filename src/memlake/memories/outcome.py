@@ -9,6 +9,7 @@ from memlake.memories.record import Memory
 
 # Rules of a memory that is kept beside another agent's.
 AGENT_CONFLICT, AGENT_SAME = "agent-conflict", "agent-same"
+IMPORTED = "import-conflict"  # an import brought another text of a memory that had changed here
 
 
 class Outcome(NamedTuple):

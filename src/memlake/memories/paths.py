@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import os
 
-from memlake.objects.db import Database
 from memlake.versions.history import History
 
 
@@ -23,24 +21,5 @@ def state_room(history: History, agent_id: str) -> str:
 
 def part(history: History, name: str) -> str:
     """One part of a path for a name: the same in all of a repo, and of no use without its salt."""
-    digest = hashlib.blake2b(name.encode("utf-8", "surrogatepass"), key=_salt(history.db), digest_size=10)
+    digest = hashlib.blake2b(name.encode("utf-8", "surrogatepass"), key=history.salt, digest_size=10)
     return digest.hexdigest()
-
-
-def _salt(db: Database) -> bytes:
-    known = _salts.get(str(db.path))
-    if known is None:
-        row = db.row("SELECT value FROM meta WHERE key = 'salt'")
-        known = _salts[str(db.path)] = bytes(row[0]) if row else _make_salt(db)
-    return known
-
-
-def _make_salt(db: Database) -> bytes:
-    with db.write():
-        db.run("INSERT OR IGNORE INTO meta VALUES('salt', ?)", (os.urandom(16),))
-        row = db.row("SELECT value FROM meta WHERE key = 'salt'")
-    assert row is not None
-    return bytes(row[0])
-
-
-_salts: dict[str, bytes] = {}

@@ -8,21 +8,21 @@ from __future__ import annotations
 
 import json
 import os
-import threading
-import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, ValuesView
 from datetime import datetime, timedelta, timezone
 from typing import Any, NamedTuple
 
 from memlake.errors import Corrupt, InvalidInput
 from memlake.index.rows import Doc
 from memlake.index.terms import mark
+from memlake.objects.layout import new_id
 from memlake.versions.when import parse_end
 
 TYPES = ("fact", "episode", "preference", "context")
 CATEGORIES = ("preferences", "conventions", "project-notes", "contacts", "learnings")
 LONGEST = 1 << 20  # characters of content
+DEEPEST = 100  # levels of a JSON value
 LATEST = 253_402_300_800_000_000  # the year 10000, in microseconds: no time is so far, before or after
 _MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
@@ -57,6 +57,7 @@ class Memory(NamedTuple):
     history: tuple[Past, ...] = ()
     related: tuple[str, ...] = ()
     review: str = ""
+    project: str = ""  # the folder it was said about, where a repo holds memories of many
 
     @property
     def key(self) -> bytes:
@@ -64,19 +65,6 @@ class Memory(NamedTuple):
 
     def __repr__(self) -> str:
         return f"Memory({self.memory_id} {self.content[:60]!r})"
-
-
-def new_id() -> str:
-    """A UUIDv7: neighbours in time are neighbours in the tree; ids of one process are in the order they were made."""
-    global _last  # noqa: PLW0603
-    with _ids:
-        _last = max(_last + 1, time.time_ns() // 1_000_000 << 12 | time.time_ns() % 1_000_000 * 4096 // 1_000_000)
-        moment = _last
-    value = moment >> 12 << 80 | 7 << 76 | (moment & 0xFFF) << 64 | 2 << 62 | int.from_bytes(os.urandom(8), "big") >> 2
-    return str(uuid.UUID(int=value))
-
-
-_ids, _last = threading.Lock(), 0
 
 
 def encode(memory: Memory, salt: bytes | None = None) -> bytes:
@@ -94,7 +82,7 @@ def decode(data: bytes) -> Memory:
         fields["tags"], fields["related"] = tuple(fields.get("tags", ())), tuple(fields.get("related", ()))
         fields["history"] = tuple(Past(*past) for past in fields.get("history", ()))
         return Memory(**fields)
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise Corrupt(f"a memory record cannot be read: {error}.", hint="Run memlake fsck.") from error
 
 
@@ -127,7 +115,7 @@ def decode_state(data: bytes) -> State:
         fields = json.loads(data)
         fields.pop("salt")
         return State(**fields)
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise Corrupt(f"a state record cannot be read: {error}.", hint="Run memlake fsck.") from error
 
 
@@ -158,7 +146,7 @@ def marks(memory: Memory) -> list[str]:
     """The terms that filters ask for."""
     found = [
         mark("agent", memory.agent_id), mark("session", memory.session_id), mark("type", memory.memory_type),
-        mark("category", memory.category), mark("org", memory.org_id),
+        mark("category", memory.category), mark("org", memory.org_id), mark("project", memory.project),
     ]  # fmt: skip
     found += [mark("tag", tag) for tag in memory.tags]
     found += [meta_mark(name, value) for name, value in memory.metadata.items()]
@@ -207,11 +195,24 @@ def checked_metadata(value: object) -> dict[str, Any]:
         return {}
     if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
         raise InvalidInput("metadata is a mapping from names to JSON values. Nothing was stored.")
-    try:
-        plain: dict[str, Any] = json.loads(json.dumps(dict(value), allow_nan=False))
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(f"metadata must hold JSON values only: {error}. Nothing was stored.") from None
+    plain: dict[str, Any] = checked_json(dict(value), "metadata")
     return plain
+
+
+def checked_json(value: object, what: str) -> Any:
+    """A copy of a JSON value, or InvalidInput: so deep that not every reader of JSON could take it, or none at all."""
+    level = [value]
+    for _ in range(DEEPEST):
+        lists = [outer.values() if isinstance(outer, dict) else outer for outer in level]
+        level = [inner for one in lists if isinstance(one, list | tuple | ValuesView) for inner in one]
+        if not level:
+            break
+    else:
+        raise InvalidInput(f"{what} is nested more than {DEEPEST} levels deep. Nothing was stored.")
+    try:
+        return json.loads(json.dumps(value, allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"{what} must be a JSON value: {error}. Nothing was stored.") from None
 
 
 def checked_text(value: object, name: str, *, longest: int = 512) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -14,7 +15,10 @@ from memlake.memories.pairs import Pair, Verdict
 from memlake.memories.phrases import BE, Phrase, as_written, common, stem
 
 # Keys of a context that say where a memory holds; two memories that differ in one of them do not meet.
-SCOPES = ("project", "repo", "language", "environment", "place", "location", "time_of_day", "team", "scope")
+SCOPES = (
+    "user_id", "project", "folder", "repo", "language", "environment", "place", "location", "time_of_day", "team",
+    "scope",
+)  # fmt: skip
 # Tags that say it too: by what they are tags of, at most one of each kind is true at a time.
 SCOPE_TAGS = {
     **dict.fromkeys(("work", "home", "school", "office", "travel"), "place"),
@@ -45,6 +49,9 @@ def other_context(pair: Pair) -> Verdict | None:
         if old[scope] != new[scope]:
             action = "coexist" if pair.shared else "add"
             return Verdict(action, "other-context", f"One holds for {scope} {old[scope]}, the other for {new[scope]}.")
+    if old.get("user_id") != new.get("user_id"):  # what is said of one person is not said of all
+        whose = old.get("user_id") or new.get("user_id")
+        return Verdict("coexist", "other-context", f"One holds for user_id {whose}, the other names no user.")
     return None
 
 
@@ -57,6 +64,25 @@ def _scopes(context: Mapping[str, Any]) -> dict[str, Any]:
     for source in (inner if isinstance(inner, Mapping) else {}, context):
         found |= {scope: source[scope] for scope in SCOPES if source.get(scope)}
     return found
+
+
+def other_object(pair: Pair) -> Verdict | None:
+    """Both are JSON objects, about two things: `{"service": "gateway", ...}` and `{"service": "billing", ...}`."""
+    old, new = _fields(pair.old.text), _fields(pair.new.text)
+    for name in old.keys() & new.keys():
+        if old[name] != new[name] and (name.lower() in lexicon.IDENTITY or name.lower().endswith(("_id", "_name"))):
+            return Verdict("coexist", "other-object", f"They are about two things: {name} is another.")
+    return None
+
+
+def _fields(text: str) -> dict[str, Any]:
+    if not text.startswith("{"):
+        return {}
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def attribute(pair: Pair) -> Verdict | None:
@@ -247,6 +273,8 @@ def swapped(pair: Pair) -> Verdict | None:
     numbers = was[0][-1].isdigit() and came[0][-1].isdigit()
     if numbers and left > 0 and old[left - 1] in lexicon.NUMBERED:
         return None  # two of a kind, each with its number
+    if numbers and _under_a_version(pair, was[0]):
+        return Verdict("coexist", "swapped-unsure", f"{was[0]} or {came[0]}: it may be so under both.")
     languages = left > 0 and old[left - 1] == "in" and {*was, *came} <= lexicon.LANGUAGES
     days = bool(DAY.fullmatch(was[0]) and DAY.fullmatch(came[0]))  # of a flight or a meeting there may be two
     if languages or (numbers and left > 1 and not (days or pair.indefinite or _event(old))):
@@ -254,6 +282,12 @@ def swapped(pair: Pair) -> Verdict | None:
     if numbers or (stem(was[0]) in pair.old.names and stem(came[0]) in pair.new.names):
         return Verdict("coexist", "swapped-unsure", f"{was[0]} or {came[0]}: it may be one or the other, or both.")
     return None
+
+
+def _under_a_version(pair: Pair, number: str) -> bool:
+    """`crashes on iOS 17`: how something behaves under one version of a named thing; `uses Python 3.11` is a value."""
+    named = re.search(rf"\b\w*[A-Z]\w* {re.escape(number)}(?![\w.])", pair.old.text)
+    return named is not None and not lexicon.BEHAVES.isdisjoint(pair.old.words)
 
 
 def _event(words: tuple[str, ...]) -> bool:

@@ -26,6 +26,8 @@ MODES = ("hybrid", "keyword", "semantic")
 SEES = ("branch", "branch-only", "main")  # what a search on a branch sees: all of it, its own writes, the trunk
 EVERYONE = "*"
 PER_TOKEN = 4  # characters a token stands for, roughly
+_ONE_PROJECT = 'Only memories of this project and of none were searched; project "*" searches all.'
+_FAR = 0.2  # the cosine below which two texts have nothing to do with each other
 _NOTHING = Shown(seq=0)  # the trunk before its first commit
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
@@ -63,6 +65,8 @@ class Query(NamedTuple):
     sees: str = "branch"
     review: bool = False
     org_id: str | None = None
+    project: str | Sequence[str] | None = None  # of these ("*": all); None: where we are in one, of it and of none
+    min_score: float = 0.0  # hits whose `similarity_score` is lower are left out
 
 
 def seen_by(me: str, asked: str | Sequence[str] | None) -> str | Sequence[str]:
@@ -101,19 +105,53 @@ class Hits(list[Hit]):
 def search(ground: Ground, query: Query) -> Hits:
     """The best memories for a query; without words, the newest that pass the filters."""
     _check(query)
-    hits = _checked(ground, query)
-    if ground.index.notice:
-        hits.notes += (ground.index.notice,)
-        ground.index.notice = ""
+    is_unasked = query.project is None and ground.project is not None
+    whole = _checked(ground, query._replace(project=here(ground)) if is_unasked else query)
+    if query.text.strip() and whole and not _fits(whole):
+        told = f"Nothing is near to it; the nearest has a score of {_nearest(whole):.2f}."
+        whole = _told(Hits(), whole.mode, (*whole.notes, told))
+    most = ground.settings.search_max_results
+    hits = _told(Hits(whole[query.offset : query.offset + most]), whole.mode, whole.notes)
+    if query.limit > most == len(hits):
+        hits.notes += (
+            f"A search gives at most {most} hits (setting search.max_results); {query.limit} were asked for.",
+        )
+    if query.min_score:
+        near = Hits(hit for hit in hits if hit["similarity_score"] >= query.min_score)
+        hits = _told(near, hits.mode, hits.notes)
+    if is_unasked and not hits:
+        hits.notes += (_ONE_PROJECT,)
+    if notice := ground.index.take_notice():
+        hits.notes += (notice,)
     return hits
 
 
-@healing.heals
+def _fits(hits: Hits) -> bool:
+    """Whether a search found anything: a word that was asked for, or a meaning that is not merely the nearest.
+
+    A word that is only spelt alike counts unless the meaning speaks against it: `mona` is not a misspelt `Monday`.
+    """
+    whys = [hit["why"] for hit in hits]
+    spelt = any("words" in why or ("grams" in why and why.get("vectors", 1.0) > 0) for why in whys)
+    return spelt or _nearest(hits) >= _FAR
+
+
+def _nearest(hits: Hits) -> float:
+    return max(float(hit["similarity_score"]) for hit in hits)
+
+
+def here(ground: Ground) -> tuple[str, ...] | None:
+    """The projects whose memories are shown to somebody who asks for none: this one and none; None for all of them."""
+    return None if ground.project is None else tuple(dict.fromkeys((ground.project, "")))
+
+
+@healing.reads
 def _checked(ground: Ground, query: Query) -> Hits:
     """Hits, each held against the history: an index that is wrong may miss something, but shows nothing wrong."""
     for _ in range(3):
         head = ground.head()
         hits = _search(ground, query)
+        hits.notes += ground.notes
         strays = _strays(ground, query, hits)
         if not strays:
             return hits
@@ -134,14 +172,14 @@ def _strays(ground: Ground, query: Query, hits: Hits) -> set[str]:
 
 def _search(ground: Ground, query: Query) -> Hits:
     if not query.text.strip():
-        return _told(Hits(_hits(ground, ground.index.listed(_asked(ground, query))[query.offset :])), "list", ())
+        return _told(Hits(_hits(ground, ground.index.listed(_asked(ground, query)))), "list", ())
     asked = _asked(ground, query)
     vector, model, notes = _query_vector(ground, query)
     asked = asked._replace(vector=vector, model=model, by_words=query.mode != "semantic" or vector is None)
-    found = ground.index.search(asked)[query.offset :]
+    found = ground.index.search(asked)
     used = query.mode if vector is not None and ground.index.has_vectors(model, len(vector)) else "keyword"
     if not asked.by_words and used == "keyword":  # there is a model, but no vector yet: words find what there is
-        found = ground.index.search(asked._replace(by_words=True))[query.offset :]
+        found = ground.index.search(asked._replace(by_words=True))
     if query.mode == "semantic" and used != "semantic" and not notes:
         notes = (f"Searched by words only: {_no_meaning(ground, vector is not None)}.",)
     return _told(Hits(_hits(ground, found)), used, notes or _without_vector(ground, model))
@@ -192,7 +230,7 @@ def _asked(ground: Ground, query: Query, now: int | None = None) -> Asked:
     )
 
 
-@healing.heals
+@healing.reads
 def listed(ground: Ground, query: Query, now: int | None = None) -> list[Memory]:
     """All memories that pass a filter, newest first, however many. `now` 0 counts expired ones in."""
     living.check(ground.here, ground.branch)
@@ -209,6 +247,9 @@ def _check(query: Query) -> None:
         raise InvalidInput(f"mode is one of {', '.join(MODES)}, not {query.mode!r}.")
     if query.sees not in SEES:
         raise InvalidInput(f"what a search sees is one of {', '.join(SEES)}, not {query.sees!r}.")
+    least: object = query.min_score
+    if isinstance(least, bool) or not isinstance(least, int | float) or not 0 <= least <= 1:
+        raise InvalidInput(f"min_score is a number from 0 to 1, not {least!r}. Nothing was searched.")
     _check_count("limit", query.limit, 1)
     _check_count("offset", query.offset, 0)
 
@@ -228,6 +269,12 @@ def _check_narrowing(query: Query) -> None:
         raise InvalidInput(
             f'agent_id is a name, a list of names or "{EVERYONE}", not {query.agent_id!r}. Nothing was searched.'
         )
+    for name, value in record.checked_metadata(query.metadata).items():
+        if isinstance(value, dict) and (operator := next((key for key in value if key.startswith("$")), None)):
+            raise InvalidInput(
+                f"metadata {name!r} is compared for equality, {operator!r} is not an operator. Nothing was searched.",
+                hint="Give the value itself, or filter the hits that come back.",
+            )
     least = query.min_importance
     if least is not None and (isinstance(least, bool) or not isinstance(least, int | float)):
         raise InvalidInput(f"min_importance is a number from 0 to 1, not {least!r}. Nothing was searched.")
@@ -238,9 +285,11 @@ def wanted(query: Query) -> Filter:
     _check_narrowing(query)
     groups = []
     if query.agent_id != EVERYONE:
-        names = [query.agent_id] if isinstance(query.agent_id, str) else query.agent_id
+        names = _names(query.agent_id)
         if EVERYONE not in names:
             groups.append([mark("agent", name) for name in names])
+    if query.project not in (None, EVERYONE):
+        groups.append([mark("project", name) for name in _names(query.project)])
     asked = {"session": query.session_id, "type": query.memory_type, "category": query.category, "org": query.org_id}
     for field, value in asked.items():
         groups += [[mark(field, value)]] if value is not None else []
@@ -249,6 +298,10 @@ def wanted(query: Query) -> Filter:
     groups += [[mark("review", "yes")]] if query.review else []
     marks = tuple(tuple(hash_of(term) for term in group) for group in groups)
     return Filter(marks, moment(query.since), moment(query.until), query.min_importance, layout.now())
+
+
+def _names(given: str | Sequence[str] | None) -> Sequence[str]:
+    return [given] if isinstance(given, str) else given or ()
 
 
 def moment(given: str | int | None) -> int | None:
@@ -344,6 +397,7 @@ def fields(memory: Memory) -> dict[str, Any]:
         "agent_id": memory.agent_id,
         "session_id": memory.session_id,
         "org_id": memory.org_id,
+        "project": memory.project,
         "category": memory.category,
         "tags": list(memory.tags),
         "metadata": dict(memory.metadata),

@@ -81,7 +81,7 @@ def settled(history: History, met: Conflict) -> Mapping[str, Entry | None]:
     except (Corrupt, Purged, NotFound):  # no memory, or none any more: there is no text to keep
         return plain
     if met.choice == "both":
-        copy = theirs._replace(memory_id=record.new_id(), related=(ours.memory_id,))
+        copy = theirs._replace(memory_id=layout.new_id(), related=(ours.memory_id,))
         return {f"{met.path.rsplit('/', 1)[0]}/{copy.memory_id}": keeping.entry_of(history, copy)}
     if met.choice == "ours":
         return {met.path: keeping.entry_of(history, _with_past(ours, theirs, met.theirs.oid))}
@@ -125,7 +125,7 @@ def _met(ground: Ground) -> list[Conflict]:
 
 
 def name_of_merge(ground: Ground) -> str:
-    doing = ground.here.local.json_state("doing") or {}
+    doing = ground.here.local.doing() or {}
     return f"{doing.get('verb', 'merge')} of {doing.get('name', '')}"
 
 

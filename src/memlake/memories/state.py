@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -26,7 +25,8 @@ class SetState(State):
 
 def set_state(ground: Ground, agent_id: str, key: str, value: Any) -> SetState:
     """Keep a value; secrets in it are warned of, left out or refused, as in memories."""
-    who, name, plain = record.checked_text(agent_id, "agent_id"), _checked_key(key), _checked_value(value)
+    who, name = record.checked_text(agent_id, "agent_id"), _checked_key(key)
+    plain = record.checked_json(value, "a state value")
     kept, warnings = later.secrets.guard_value(plain, ground.settings.memory_secrets, what="the value", name=name)
     state = SetState(who, name, kept, layout.now(), _org(ground))
     path = _path(ground, state.agent_id, state.key)
@@ -85,10 +85,3 @@ def _checked_key(key: object) -> str:
     if not isinstance(key, str) or not key or len(key) > 512:
         raise InvalidInput(f"a state key is text of 1 to 512 characters, not {str(key)[:40]!r}. Nothing was stored.")
     return key
-
-
-def _checked_value(value: object) -> Any:
-    try:
-        return json.loads(json.dumps(value, allow_nan=False))
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(f"a state value must be a JSON value: {error}. Nothing was stored.") from None

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from memlake.errors import Corrupt, InvalidInput, NotFound, Nothing, Purged
+from memlake.errors import Corrupt, InvalidInput, NotFound, Nothing, Purged, pasted
 from memlake.memories import keeping, record, searching, sides, timeline
 from memlake.memories.access import Access
 from memlake.memories.ground import Ground
@@ -21,6 +21,7 @@ from memlake.records import Commit
 DAY = 86_400_000_000
 KEEP = ("new", "old", "both")
 LOOKED_BACK = 10_000  # commits among which decisions are looked for
+_ALL = 100_000  # memories, where a list has no end of its own
 _DECISION = re.compile(r"(?P<did>replace|conflict|merge) memory [0-9a-f-]{36}\n\n(?P<why>\{.*\})")
 
 
@@ -82,8 +83,7 @@ def doubts(ground: Ground, agent_id: str | Sequence[str] = EVERYONE) -> Iterator
     for told in sides.waiting_states(ground):
         if searching.is_asked_for(told.agent_id, agent_id):
             yield _of_state(ground, told)
-    for hit in searching.search(ground, Query(limit=1000, agent_id=agent_id, review=True)):
-        new = keeping.get(ground, hit["memory_id"])
+    for new in searching.listed(ground, Query(limit=_ALL, agent_id=agent_id, review=True)):
         other = keeping.find(ground, new.related[0]) if new.related else None
         if other is None and new.related:  # forgotten or purged since: nothing speaks against the new one any more
             continue
@@ -96,7 +96,7 @@ def _of_state(ground: Ground, told: sides.Sides) -> Doubt:
         None if text is None else Memory(told.key, f"{told.key} = {text}", told.agent_id, memory_type="state")
         for text in (told.theirs, told.ours)
     )
-    why = f"State of {told.agent_id or 'nobody'}: choose with `memlake merge --ours KEY` or `--theirs KEY`."
+    why = f"State of {told.agent_id or 'nobody'}: choose with `memlake merge --ours {pasted(told.key)}` or `--theirs`."
     return Doubt(theirs, ours, sides.name_of_merge(ground), why, merging=True)
 
 
@@ -125,7 +125,7 @@ def _decided(ground: Ground, commit: Commit, agent_id: str) -> Decided | None:
         )  # fmt: skip
     except (Purged, NotFound, Corrupt, ValueError, KeyError):  # gone, or anybody's commit with such a message
         return None
-    return found if searching.is_asked_for(new.agent_id, agent_id) else None
+    return found if searching.is_asked_for(new.agent_id, agent_id) and ground.sees(new.org_id) else None
 
 
 def resolve(ground: Ground, memory_id: str, keep: str) -> Memory | None:
@@ -145,7 +145,8 @@ def _settle(ground: Ground, memory_id: str, keep: str) -> Memory:
     new = keeping.get(ground, memory_id)
     if not new.review:
         raise Nothing(
-            f"memory {memory_id} is in no conflict. Nothing was changed.", hint="memlake memory conflicts lists them."
+            f"memory {memory_id} is in no conflict. Nothing was changed.",
+            hint="See what is in conflict with: memlake memory conflicts",
         )
     old = keeping.find(ground, new.related[0]) if new.related else None
     settled = new._replace(review="")
@@ -198,5 +199,5 @@ def evict(ground: Ground, access: Access, rule: Rule, *, dry_run: bool) -> list[
 def expired(ground: Ground, agent_id: str | Sequence[str] = EVERYONE) -> list[Age]:
     """Memories past the end they were given; searches leave them out already."""
     now = layout.now()
-    gone = searching.listed(ground, Query(limit=100_000, agent_id=agent_id), now=0)
+    gone = searching.listed(ground, Query(limit=_ALL, agent_id=agent_id), now=0)
     return [_age(m, {}, now) for m in gone if m.expires_at and m.expires_at <= now]

@@ -57,7 +57,7 @@ class Difference(NamedTuple):
     new: str | None
 
 
-@healing.heals
+@healing.reads
 def versions(ground: Ground, memory_id: str) -> list[Version]:
     """All values of a memory that this repo knows, oldest first."""
     following.follow(ground.here.history, ground.index, ground.branch)
@@ -194,7 +194,10 @@ def _value_at(ground: Ground, memory_id: str, at: str | None) -> Memory:
     shown = searching.shown(ground, searching.Query(as_of=at))
     oid = ground.index.find(record.Memory(memory_id, "").key, shown)
     if oid is None:
-        raise NotFound(f"memory {memory_id} was not there at {at!r}.", hint="memlake memory history shows when it was.")
+        raise NotFound(
+            f"memory {memory_id} was not there at {at!r}.",
+            hint=f"See when it was there with: memlake memory history {memory_id}",
+        )
     return record.decode(read(oid.hex()))
 
 

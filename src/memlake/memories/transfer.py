@@ -11,25 +11,29 @@ import contextlib
 import io
 import json
 import os
+import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from memlake.errors import Denied, InvalidInput, NotFound, Purged
-from memlake.memories import foreign, importing, items, record, secrets
+from memlake.memories import foreign, items, record, secrets
 from memlake.memories.following import ROOM
 from memlake.memories.foreign import Raw
-from memlake.memories.ground import Ground
+from memlake.memories.importing import Planned
 from memlake.memories.items import Earlier, Item
 from memlake.memories.memories import Memories
-from memlake.memories.record import Memory, Past
+from memlake.memories.record import Memory
 from memlake.objects import disk
 from memlake.objects.leases import Lease
 
 FORMATS = ("jsonl", "mem0", "server-memory", "basic-memory", "hatidata")
 BATCH = 256  # memories a commit
 NAMED = 20  # problems and warnings that are told in full; of the rest their number
+# The first line of one JSON document that is spread over many.
+_DOCUMENT = re.compile(rb'\{(?:\s*"(?:results|memories)"\s*:.*)?')
 AnyPath = str | os.PathLike[str]
 
 
@@ -41,6 +45,9 @@ class Report(NamedTuple):
     skipped: int = 0
     problems: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    updated: int = 0  # with a newer text
+    in_doubt: int = 0  # kept beside ours, whose text is another
+    users: tuple[str, ...] = ()  # whose memories they are by their metadata, as mem0 tells users apart
 
 
 # -- reading ----------------------------------------------------------------------------------
@@ -157,7 +164,7 @@ def _by_first_line(head: bytes, name: str) -> str:
     try:
         first = json.loads(head.decode("utf-8", "replace") or "{}")
     except (ValueError, RecursionError):
-        if head == b"{":  # the first line of a document that is spread over many
+        if _DOCUMENT.fullmatch(head):
             return "mem0"
         first = {} if head.startswith(b"{") else None
     if not isinstance(first, dict):
@@ -177,8 +184,12 @@ def _by_first_line(head: bytes, name: str) -> str:
 
 
 def load(memories: Memories, given: Iterable[Item]) -> Report:
-    """Store items in batches, a commit each, with the ids and times they have. What is there stays as it is."""
-    stored = known = 0
+    """Store items in batches, a commit each, with the ids and times they have.
+
+    A text that differs from ours replaces it where it follows from ours; else both are kept, and it is in doubt.
+    """
+    counts = Counter[str]()
+    users = set[str]()
     warnings = _Warnings(memories.ground.settings.memory_secrets)
     source = iter(given)
     while True:
@@ -186,12 +197,28 @@ def load(memories: Memories, given: Iterable[Item]) -> Report:
         batch = list(islice(_allowed(source, warnings.how, told), BATCH))
         if not batch:
             break
-        if told:
-            warnings.add(importing.unknown(memories.ground, [item.memory for item in batch]), told)
-        added, had = _stored(memories, batch)
-        stored, known = stored + added, known + had
+        for part in _of_one_id_each(batch):
+            planned = _stored(memories, part)
+            warnings.add((item.memory for item in planned.all), told)
+            counts.update(stored=len(planned.new), updated=len(planned.newer), in_doubt=len(planned.differing))
+            counts.update(known=len(part) - len(planned.all))
+        users |= {str(user) for item in batch if (user := item.memory.metadata.get("user_id"))}
     skipped, problems = (source.skipped, source.problems) if isinstance(source, Reading) else (0, [])
-    return Report(stored, known, skipped, tuple(problems), warnings.all())
+    return Report(
+        counts["stored"], counts["known"], skipped, tuple(problems), warnings.all(), counts["updated"],
+        counts["in_doubt"], tuple(sorted(users)),
+    )  # fmt: skip
+
+
+def _of_one_id_each(batch: Sequence[Item]) -> Iterator[list[Item]]:
+    """A batch in parts in which no id comes twice: what an id says again is held against what it said first."""
+    parts: list[dict[str, Item]] = []
+    for item in batch:
+        at = next((part for part in parts if item.memory.memory_id not in part), None)
+        if at is None:
+            parts.append(at := {})
+        at[item.memory.memory_id] = item
+    return (list(part.values()) for part in parts)
 
 
 class _Warnings:
@@ -236,46 +263,35 @@ def _guarded(item: Item, how: str, told: list[str]) -> Item:
         told.extend(warnings)
         return made
 
-    return Item(clean(item.memory), tuple(Earlier(clean(one.memory), one.until) for one in item.past))
+    return item._replace(
+        memory=clean(item.memory), past=tuple(Earlier(clean(one.memory), one.until) for one in item.past)
+    )
 
 
-def _stored(memories: Memories, batch: Sequence[Item]) -> tuple[int, int]:
+def _stored(memories: Memories, batch: Sequence[Item]) -> Planned:
     """One commit. What a memory said before is written ahead of it, under a lease, so that gc leaves it alone."""
     if not any(item.past for item in batch):
-        return memories.import_many([item.memory for item in batch])
+        return memories.import_many(batch)
     lease = Lease(memories.ground.here.history.db, "import")
     try:
-        return memories.import_many(_with_past(memories, batch))
+        return memories.import_many(batch)
     finally:
         lease.close()
-
-
-def _with_past(memories: Memories, batch: Sequence[Item]) -> list[Memory]:
-    """Records that link to what they said before; of those that are known already nothing is written."""
-    ground = memories.ground
-    new = {memory.memory_id for memory in importing.unknown(ground, [item.memory for item in batch if item.past])}
-    with ground.here.history.db.write():
-        return [_linked(ground, item) if item.memory.memory_id in new else item.memory for item in batch]
-
-
-def _linked(ground: Ground, item: Item) -> Memory:
-    history: tuple[Past, ...] = ()
-    for earlier in item.past:
-        data = record.encode(earlier.memory._replace(history=history))
-        oid = ground.here.history.objects.write(data, links=[past.oid for past in history])
-        history = (*history, Past(oid, earlier.until))
-    return item.memory._replace(history=history)
 
 
 # -- taking out -------------------------------------------------------------------------------
 
 
-def kept(memories: Memories) -> Iterator[Item]:
-    """Every memory of the branch with what it said before, in the order of the tree. What was purged is left out."""
+def kept(memories: Memories, project: str | None = None) -> Iterator[Item]:
+    """Every memory of the branch that is seen, with what it said before, in the order of the tree; of one project only,
+    where that is named. What was purged is left out.
+    """
     history = memories.ground.here.history
     for _, entry in history.scan(memories.ground.head(), ROOM):
         with contextlib.suppress(Purged):
             memory = record.decode(history.objects.read(entry.oid))
+            if not memories.ground.sees(memory.org_id) or project not in (None, memory.project):
+                continue
             yield Item(memory._replace(history=()), tuple(_past(memories, memory)))
 
 

@@ -10,6 +10,7 @@ from memlake.memories.phrases import READ, Phrase, plain, stem
 
 GENERIC = frozenset(map(stem, lexicon.GENERIC))
 HEAP = re.compile(r"\b(?:various|several|misc\w*|assorted|different|all|many|multiple|some)\b[^:]*:", re.IGNORECASE)
+SHOWN = 60  # characters of a text that a warning quotes
 MANY = 5  # facts with nothing in common
 
 
@@ -17,7 +18,8 @@ def vague(content: str) -> str | None:
     """A warning for who writes it, or None when it reads like one clear fact."""
     phrase = Phrase(plain(content[:READ]))
     if all(word in GENERIC for word in phrase.said):
-        said = f'"{phrase.text}"' if phrase.text else "An empty text"
+        shown = phrase.text if len(phrase.text) <= SHOWN else f"{phrase.text[:SHOWN]}…"
+        said = f'"{shown}"' if phrase.text else "An empty text"
         return f"{said} is too vague to be found or used later; say the fact itself in one sentence."
     listed = re.split("[,、;]", phrase.text.partition(":")[2])
     if HEAP.search(phrase.text) and len(listed) >= 3:

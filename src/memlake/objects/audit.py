@@ -7,7 +7,20 @@ from collections.abc import Iterator
 
 from memlake.errors import Corrupt, Error, NotFound
 from memlake.objects.chunks import decode_list
-from memlake.objects.packs import CHUNKED, INLINE, INLINE_ZSTD, PACKED, PACKED_ZSTD, PART, expand, read_footer
+from memlake.objects.deltas import lineage
+from memlake.objects.packs import (
+    CHUNKED,
+    COPIED,
+    DELTA,
+    DEPTH,
+    INLINE,
+    INLINE_ZSTD,
+    PACKED,
+    PACKED_ZSTD,
+    PART,
+    expand,
+    read_footer,
+)
 from memlake.objects.store import Objects, part_name
 
 Finding = tuple[bytes, str, str]  # oid, kind, detail
@@ -17,7 +30,7 @@ def check_objects(objects: Objects, *, full: bool) -> tuple[int, list[Finding]]:
     """(how many were checked, what is wrong). `full` also reads every byte of packs and parts."""
     findings: list[Finding] = []
     count = 0
-    sql = "SELECT oid, size, form, links, CASE WHEN form IN (0, 1, 4) THEN data END FROM object"
+    sql = "SELECT oid, size, form, links, CASE WHEN form IN (0, 1, 4, 6) THEN data END FROM object"
     for oid, size, form, links, data in objects.db.each(sql):
         count += 1
         problem = _row_problem(objects, oid, size, form, data)
@@ -46,6 +59,11 @@ def _row_problem(objects: Objects, oid: bytes, size: int, form: int, data: bytes
                 return "missing", f"{len(lost)} of its chunks are not there"
         elif form == PART and objects.parts.size(part_name(oid)) != size:
             return "damaged", "its part has another size"
+        elif form == DELTA:
+            if objects.missing([bytes(data or b"").hex()]):
+                return "missing", "what it rests on is not there"
+            if len(list(lineage(objects.db, oid))) > DEPTH + 1:
+                return "damaged", "it rests on too many others, or on itself"
         elif form not in (PACKED, PACKED_ZSTD, PART):
             return "damaged", f"its row says form {form}, which does not exist"
     except NotFound:
@@ -67,9 +85,9 @@ def _pack_problems(objects: Objects) -> Iterator[Finding]:
     for id, name, size in objects.db.rows("SELECT id, name, size FROM pack"):
         rows = objects.db.rows("SELECT oid, form, start, length, size FROM object WHERE pack = ?", (id,))
         try:
-            footer = {record[0]: record for record in read_footer(objects.packs, name)}
-            if objects.packs.size(name) != size:
-                raise Corrupt(f"its row says {size} bytes, which it has not.")
+            footer = {record.oid: record[:5] for record in read_footer(objects.packs, name).records}
+            if (stored := objects.packs.size(name)) != size:
+                raise Corrupt(f"The index records {size} bytes, but the file has {stored}.")
         except (NotFound, Corrupt) as error:
             kind = "missing" if isinstance(error, NotFound) else "damaged"
             yield from ((row[0], kind, f"its pack {name[:10]}: {error.message}") for row in rows)
@@ -77,23 +95,44 @@ def _pack_problems(objects: Objects) -> Iterator[Finding]:
         yield from (
             (row[0], "damaged", f"its row does not agree with pack {name[:10]}")
             for row in rows
-            if footer.get(row[0]) != tuple(row)
+            if footer.get(row[0]) != (row[0], COPIED.get(row[1], row[1]), *row[2:])
         )
     known = "SELECT oid FROM object WHERE pack IS NOT NULL AND pack NOT IN (SELECT id FROM pack)"
     yield from ((row[0], "missing", "its pack is not in the directory") for row in objects.db.rows(known))
 
 
 def _content_problems(objects: Objects, known: set[bytes]) -> Iterator[Finding]:
-    sql = f"SELECT oid FROM object WHERE form IN ({PACKED}, {PACKED_ZSTD}, {PART}) ORDER BY pack, start"
+    sql = f"SELECT oid FROM object WHERE form IN ({PACKED}, {PACKED_ZSTD}, {PART}, {DELTA}) ORDER BY pack, start"
     for (oid,) in objects.db.each(sql):
         if oid not in known:
             try:
                 objects.read(oid.hex())
             except Error as error:
                 yield oid, "damaged", error.message
+    yield from _copy_problems(objects, known)
     for (oid,) in objects.db.rows(f"SELECT oid FROM object WHERE form = {CHUNKED}"):
         if oid not in known:
             yield from _whole_problem(objects, oid)
+
+
+def _copy_problems(objects: Objects, known: set[bytes]) -> Iterator[Finding]:
+    """What stands in a row and in a pack, from which a repo can be rescued, must be the same in both."""
+    sql = (
+        "SELECT o.oid, p.name, o.start, o.length, o.data FROM object o JOIN pack p ON p.id = o.pack "
+        f"WHERE o.form IN ({CHUNKED}, {INLINE}, {INLINE_ZSTD})"
+    )
+    for oid, name, start, length, data in objects.db.each(sql):
+        if oid not in known and objects.packs.get(name, start, length) != data:
+            yield oid, "damaged", "its copy in a pack is not what its row has"
+    for (name,) in objects.db.rows("SELECT name FROM pack WHERE log = 1"):
+        for record in read_footer(objects.packs, name).records:
+            data = objects.packs.get(name, record.start, record.length)
+            try:
+                content = expand(data, record.size) if record.form == PACKED_ZSTD else data
+            except Corrupt:
+                content = b""
+            if hashlib.sha256(content).digest() != record.oid:
+                yield record.oid, "damaged", f"the log segment in pack {name[:10]} does not match its hash"
 
 
 def _whole_problem(objects: Objects, oid: bytes) -> Iterator[Finding]:

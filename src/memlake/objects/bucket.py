@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -88,6 +89,18 @@ class Bucket(Connection):
     def list(self, prefix: str = "") -> Iterator[tuple[str, int, float]]:
         check_name(prefix + "x")
         return self._walk(prefix)
+
+    def claim(self) -> None:
+        return
+
+    def is_empty(self) -> bool:
+        held = 0
+        with self.asking(self.url, missing="bucket"):
+            held = sum(len(page) for page in islice(self.obstore.list(self.store, chunk_size=1), 1))
+        return held == 0
+
+    def __str__(self) -> str:
+        return self.url
 
     def delete(self, name: str) -> None:
         with contextlib.suppress(NotFound), self.asking(check_name(name)):

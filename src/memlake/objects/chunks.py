@@ -67,8 +67,12 @@ def encode_list(oid: bytes, items: list[tuple[bytes, int]]) -> bytes:
     return hashlib.sha256(oid + body).digest() + body
 
 
-def decode_list(oid: bytes, data: bytes) -> list[tuple[bytes, int]]:
+def decode_list(oid: bytes, data: bytes, size: int | None = None) -> list[tuple[bytes, int]]:
+    """The chunks of an object. With its size: they add up to it and each is smaller, so none is a chunk of itself."""
     check, body = data[:32], data[32:]
     if len(body) % _ITEM.size or hashlib.sha256(oid + body).digest() != check:
         raise Corrupt(f"the chunk list of object {oid.hex()} is damaged.", hint="Run memlake fsck --full.")
-    return list(_ITEM.iter_unpack(body))
+    items = list(_ITEM.iter_unpack(body))
+    if size is not None and (sum(n for _, n in items) != size or max((n for _, n in items), default=-1) >= size):
+        raise Corrupt(f"the chunks of object {oid.hex()} do not add up to its size.", hint="Run memlake fsck --full.")
+    return items

@@ -1,7 +1,7 @@
 """One SQLite file: how it is opened, read, and written by one writer at a time. Knows no table.
 
 A write takes a file lock *before* BEGIN IMMEDIATE: SQLite's own busy handler lets some of eight
-writers starve for seconds, the lock does not. Connections belong to one thread of one process.
+writers starve for seconds, the lock does not. Connections belong to one thread of one process (see forks.py).
 """
 
 from __future__ import annotations
@@ -10,54 +10,81 @@ import contextlib
 import fcntl
 import math
 import os
+import sys
 import threading
 import time
+import weakref
 from array import array as numbers
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import apsw
 
-from memlake.errors import Corrupt, Error, InvalidInput, Unavailable
-from memlake.objects import disk
+from memlake import inside
+from memlake.errors import Corrupt, Denied, Error, InvalidInput, Unavailable, pasted
+from memlake.objects import disk, forks
 
+_NO_LINK = apsw.SQLITE_OPEN_NOFOLLOW
+_CHECKSUMS = "cksmvfs"
 SAFE_SQLITE = (3, 51, 3)  # before it, two writers can corrupt a shared WAL
-_PATIENCE = 10_000  # milliseconds
+# Seconds that a database held by others is waited for. To wait is no error, and ours let go within moments; this is for
+# a foreign program that never does.
+PATIENCE = 600.0
 Row = tuple[Any, ...]
+Result = TypeVar("Result")
 _AT_ONCE = 0.05  # seconds after letting go of a lock within which one who asks again lets others go first
 _POLITE = 0.001
 LONG = 2.0  # seconds of waiting for a lock after which a person wants to know for whom
+# A view, a trigger, a virtual table or a computed column is a program of whoever made the file, and may never end.
+_LOOK_AT_SCHEMA = """
+SELECT count(*), max(name) FILTER (WHERE type NOT IN ('table', 'index')
+  OR (type = 'table' AND rootpage = 0 AND sql NOT LIKE 'CREATE VIRTUAL TABLE spelling USING fts5(%')
+  OR (type = 'table' AND rootpage > 0 AND EXISTS (SELECT 1 FROM pragma_table_xinfo(s.name) WHERE hidden > 1)))
+FROM sqlite_schema AS s"""
 _READ_ONLY = 1.0  # seconds that a database which could not be opened for writing is read without trying again
 _TIGHT = 1 << 16  # with fewer bytes free than these, a failed write is one of a full disk
+
+
+def advise_rescue(path: Path) -> str:
+    """The command that saves what it can where repo.db cannot be opened, not even by fsck."""
+    return f"memlake rescue {pasted(path.parent)} --into rescued"
 
 
 class Database:
     """A SQLite file in WAL mode. `durable` means an acknowledged write survives a power cut."""
 
-    def __init__(self, path: Path, *, schema: Sequence[Path], durable: bool = True, vfs: str | None = None) -> None:
+    def __init__(
+        self, path: Path, *, schema: Sequence[Path], durable: bool = True, vfs: str | None = None,
+        patience: float | None = None,
+    ) -> None:  # fmt: skip
         self.path, self._schema, self._durable, self._vfs = path, schema, durable, vfs
+        self._patience = PATIENCE if patience is None else patience
         self._lock = FileLock(path.with_name(path.name + ".lock"))
         self._local = threading.local()
-        self._mutex = threading.RLock()
+        self._mutex = forks.Mutex()
         self.lease_seconds = 3600  # how long a lease of this repo lasts without being renewed
-        self._everyone: list[tuple[int, apsw.Connection]] = []
+        # Not kept alive: with its thread, or with this object, a connection goes, and its files with it.
+        self._everyone: list[weakref.ref[apsw.Connection]] = []
+        self._listing = forks.Mutex()
         self.closed = False
+        self.denied: Denied | None = None  # why nothing may be written here
+        forks.add(self)
 
     # -- reading ------------------------------------------------------------------------------
 
     def rows(self, sql: str, args: Sequence[Any] = ()) -> list[Row]:
         with self.named_errors():
-            return self._connection().execute(sql, tuple(args)).fetchall()
+            return self._patiently(lambda: self._connection().execute(sql, tuple(args)).fetchall())
 
     def row(self, sql: str, args: Sequence[Any] = ()) -> Row | None:
         with self.named_errors():
-            return self._connection().execute(sql, tuple(args)).fetchone()
+            return self._patiently(lambda: self._connection().execute(sql, tuple(args)).fetchone())
 
     def each(self, sql: str, args: Sequence[Any] = ()) -> Iterator[Row]:
         """Rows one by one, for scans too large for memory."""
         with self.named_errors():
-            yield from self._connection().execute(sql, tuple(args))
+            yield from self._patiently(lambda: self._connection().execute(sql, tuple(args)))
 
     def rows_in(self, sql: str, values: Iterable[Any], args: Sequence[Any] = ()) -> list[Row]:
         """Rows of a query with one `IN carray(?1)`; `values` are all blobs, all texts or all integers."""
@@ -67,40 +94,62 @@ class Database:
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[None]:
         """Everything read inside is one moment of the database, whatever writers do meanwhile."""
-        connection = self._connection()
-        if connection.in_transaction:
+        if self._connection().in_transaction:
             yield
             return
-        connection.execute("BEGIN")
-        try:
-            yield
-        finally:
+        with self.named_errors():
+            connection = self._patiently(lambda: self._connection().execute("BEGIN")).connection
             try:
-                connection.execute("COMMIT")
-            except apsw.Error:  # the end of a scan over a damaged page; it was said, and nothing was written
-                self._roll_back(connection)
+                yield
+            finally:
+                try:
+                    connection.execute("COMMIT")
+                except apsw.Error:  # the end of a scan over a damaged page; it was said, and nothing was written
+                    self._roll_back(connection)
 
     # -- writing ------------------------------------------------------------------------------
 
     @contextlib.contextmanager
     def write(self) -> Iterator[None]:
         """One transaction. Nested uses join the outer one. Any error takes all of it back."""
-        connection = self._connection()
-        if getattr(self._local, "writing", False):
+        if self.denied is not None:
+            raise Denied(self.denied.message, hint=self.denied.hint)
+        self._connection()
+        if self.is_writing:
             yield
             return
-        with self._mutex, self._file_lock(), self.named_errors():
-            connection.execute("BEGIN IMMEDIATE")
+        with self._mutex, self._file_lock(), self.named_errors(), forks.at_work():
+            connection, process = self._begin(), os.getpid()
             self._local.writing = True
             try:
                 yield
+                forks.check_process(process)
                 disk.step("commit")
                 connection.execute("COMMIT")
             finally:
                 self._local.writing = False
-                if connection.in_transaction:  # SQLITE_FULL may have rolled back already
+                # SQLITE_FULL may have rolled back already.
+                if process == os.getpid() and connection.in_transaction:
                     connection.execute("ROLLBACK")
             disk.step("committed")
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether this thread is inside a transaction of its own."""
+        return bool(getattr(self._local, "writing", False))
+
+    def _begin(self) -> apsw.Connection:
+        def begin() -> apsw.Connection:
+            return self._connection().execute("BEGIN IMMEDIATE").connection
+
+        try:
+            return self._patiently(begin)
+        except apsw.BusyError as error:
+            if getattr(error, "extendedresult", 0) != apsw.SQLITE_BUSY_SNAPSHOT:
+                raise
+            # A scan of this thread is not at its end and keeps this connection at an older moment. It may go on there.
+            self._local.connection = None
+            return self._patiently(begin)
 
     def run(self, sql: str, args: Sequence[Any] = ()) -> int:
         """Run one statement of a write; returns how many rows it changed."""
@@ -126,10 +175,17 @@ class Database:
         finally:
             self._connection().execute("PRAGMA secure_delete=ON")
 
-    @contextlib.contextmanager
-    def durably(self) -> Iterator[None]:
+    def durably(self) -> contextlib.AbstractContextManager[None]:
         """Writes inside survive a power cut, also where the database is relaxed about it."""
-        self._connection().execute("PRAGMA synchronous=FULL")
+        return self._syncing("PRAGMA synchronous=FULL")
+
+    def in_order(self) -> contextlib.AbstractContextManager[None]:
+        """Writes inside reach the disk no later than the next durable one: the log is one file, synced as a whole."""
+        return self._syncing("PRAGMA synchronous=NORMAL")
+
+    @contextlib.contextmanager
+    def _syncing(self, pragma: str) -> Iterator[None]:
+        self._connection().execute(pragma)
         try:
             yield
         finally:
@@ -149,8 +205,20 @@ class Database:
             try:
                 row = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             finally:
-                connection.set_busy_timeout(_PATIENCE)
+                connection.set_busy_handler(self._wait)
             return row is not None and row[0] == 0
+
+    def is_busy(self) -> bool:
+        """Whether somebody is writing at this moment, for work that can as well be done another time."""
+        if not self._mutex.acquire(timeout=0):
+            return True
+        try:
+            with self._lock.held(patience=0):
+                return False
+        except Unavailable:
+            return True
+        finally:
+            self._mutex.release()
 
     def vacuum(self) -> bool:
         """Rewrite the file without its free pages; False when others are using it."""
@@ -164,11 +232,18 @@ class Database:
 
     def copy_to(self, path: Path) -> None:
         """A consistent copy while others read and write."""
-        target = apsw.Connection(str(path))
+        target = apsw.Connection(str(path), vfs=with_checksums())
         try:
             with target.backup("main", self._connection(), "main") as backup:
                 while not backup.done:
-                    backup.step(4096)
+                    self._patiently(lambda: backup.step(4096))
+        except apsw.FullError as error:
+            raise Unavailable(
+                f"the disk is full: {path.parent} has no room for a copy of {self.path.name}. Nothing was changed.",
+                hint="Free some space, then run it again.",
+            ) from error
+        except apsw.Error as error:
+            raise self._named(error) from error
         finally:
             target.close()
 
@@ -176,29 +251,23 @@ class Database:
         sql = "PRAGMA integrity_check(100)" if full else "PRAGMA quick_check(100)"
         try:
             found = [str(row[0]) for row in self._connection().execute(sql)]
-            return [text for text in found if text != "ok"] + (list(self._orphans()) if full else [])
+            return [text for text in found if text != "ok"]
         except (apsw.Error, Error) as error:
             return [str(error)]
 
-    def _orphans(self) -> Iterator[str]:
-        """SQLite compares rows with a partial index, but does not look for entries there that no row has any more."""
-        sql = "SELECT name, tbl_name, sql FROM sqlite_schema WHERE type = 'index' AND sql LIKE '% WHERE %'"
-        for name, table, text in self.rows(sql):
-            where = f"WHERE {text.partition(' WHERE ')[2]}"
-            indexed = self.rows(f"SELECT count(*) FROM {table} INDEXED BY {name} {where}")
-            there = self.rows(f"SELECT count(*) FILTER ({where}) FROM {table} NOT INDEXED")
-            if indexed != there:
-                yield f"index {name} has {indexed[0][0]} entries for {there[0][0]} rows of {table}"
-
     def close(self) -> None:
-        """For good: what is asked afterwards, also by an iterator begun before, is refused."""
+        """For good: what is asked afterwards, also by an iterator begun before, is refused.
+
+        A write of another thread comes to its end first; a read of another thread is stopped.
+        """
         with self._mutex:
-            self.closed = True
-            for pid, connection in self._everyone:
-                if pid == os.getpid():
+            with self._listing:
+                self.closed = True
+                everyone = [connection() for connection in self._everyone]
+                self._everyone, self._local = [], threading.local()
+            for connection in everyone:
+                if connection is not None:
                     _close(connection)
-            self._everyone.clear()
-            self._local = threading.local()
 
     @contextlib.contextmanager
     def named_errors(self) -> Iterator[None]:
@@ -213,23 +282,30 @@ class Database:
         except UnicodeDecodeError as error:
             raise Corrupt(f"{self.path.name} is damaged: {error}.", hint="Run memlake fsck.") from error
 
+    def _refusal(self) -> InvalidInput:
+        return InvalidInput(f"{self.path} was closed. Nothing was changed.", hint="Open the repo again.")
+
     def _named(self, error: apsw.Error) -> Error:
         what, name = str(error), self.path.name
+        if self.closed:
+            return self._refusal()
         full = isinstance(error, (apsw.IOError, apsw.ReadOnlyError)) and disk.free_bytes(self.path.parent) < _TIGHT
         if full or isinstance(error, apsw.FullError):
             return Unavailable(
                 f"the disk is full: {name} could not grow. Nothing was changed.",
                 hint="Free some space, then run it again.",
             )
-        if isinstance(error, (apsw.CorruptError, apsw.NotADBError, apsw.SchemaChangeError)):
+        is_wrong_page = getattr(error, "extendedresult", 0) == apsw.SQLITE_IOERR_DATA  # its checksum says so
+        if is_wrong_page or isinstance(error, (apsw.CorruptError, apsw.NotADBError, apsw.SchemaChangeError)):
             return Corrupt(
-                f"{name} is damaged: {what}.",
-                hint="Run memlake fsck to see what is affected; restore a backup if you have one.",
+                f"{name} is damaged: {'the checksum of a page does not fit' if is_wrong_page else what}.",
+                hint="Run `memlake fsck` to see what is affected; restore a backup if you have one."
+                + (f"\nIf fsck cannot open it, save what gc packed: {advise_rescue(self.path)}" * (name == "repo.db")),
             )
-        if isinstance(error, apsw.BusyError):
+        if isinstance(error, (apsw.BusyError, apsw.ProtocolError)):
             return Unavailable(
-                f"{name} is busy: another process held it for over 10 s. Nothing was changed.",
-                hint="Run it again; memlake doctor says who holds it.",
+                f"{name} is held by another program, for over {self._patience:.0f} s by now. Nothing was changed.",
+                hint=f"Find it with: fuser -v {pasted(self.path)}",
             )
         if isinstance(error, (apsw.IOError, apsw.CantOpenError, apsw.ReadOnlyError, apsw.NoMemError)):
             return Unavailable(
@@ -239,24 +315,50 @@ class Database:
         return Corrupt(f"{name}: {what}.", hint="Run memlake fsck.")
 
     def _roll_back(self, connection: apsw.Connection) -> None:
-        if connection.in_transaction:
+        if not self.closed and connection.in_transaction:
             connection.execute("ROLLBACK")
 
     # -- connections --------------------------------------------------------------------------
 
     def _connection(self) -> apsw.Connection:
         local = self._local
-        if getattr(local, "pid", None) == os.getpid() and time.monotonic() < local.until:
-            return local.connection  # type: ignore[no-any-return]
+        known = getattr(local, "connection", None)
+        if known is not None and time.monotonic() < local.until and _is_open(known):
+            return known  # type: ignore[no-any-return]
         if self.closed:
-            raise InvalidInput(f"{self.path} was closed. Nothing was changed.", hint="Open the repo again.")
-        # A connection carried over fork would share the parent's file locks and corrupt them.
-        local.until = math.inf
-        with self.named_errors():
-            local.connection = self._open()
-        local.pid, local.writing = os.getpid(), False
-        self._everyone.append((local.pid, local.connection))
+            raise self._refusal()
+        with forks.opening(self.path), self.named_errors():
+            local.until = math.inf
+            local.connection, local.writing = self._patiently(self._open), False
+            self._list(local.connection)
         return local.connection  # type: ignore[no-any-return]
+
+    def let_go(self) -> tuple[int, int]:
+        """Before a fork: close the connections that nobody uses. How many are used by other threads, and by this."""
+        own = getattr(self._local, "connection", None)
+        if not self._mutex.acquire(timeout=0):
+            return 1, 0  # a write of another thread
+        try:
+            with self._listing:
+                everyone = [found for known in self._everyone if (found := known()) is not None]
+                used = [connection for connection in everyone if not _close_idle(connection)]
+                self._everyone = [weakref.ref(connection) for connection in used]
+        finally:
+            self._mutex.release()
+        return sum(one is not own for one in used), sum(one is own for one in used)
+
+    def begin_anew(self) -> None:
+        """In a forked child: it has none of its parent's connections."""
+        self._everyone, self._local = [], threading.local()
+
+    def _list(self, connection: apsw.Connection) -> None:
+        """Let `close` know of a connection, unless it came while this one was being opened."""
+        with self._listing:
+            if self.closed:
+                connection.close(force=True)
+                raise self._refusal()
+            self._everyone = [one for one in self._everyone if one() is not None]
+            self._everyone.append(weakref.ref(connection))
 
     def _open(self) -> apsw.Connection:
         try:
@@ -266,8 +368,9 @@ class Database:
                 raise
             # A full or read-only disk: SQLite cannot make its log there, but what is in the file can be read. Only for
             # a moment: when there is room again others write to it, and so may we.
-            uri = self.path.absolute().as_uri() + "?immutable=1"
-            found = apsw.Connection(uri, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+            uri = inside.check_database(self.path).as_uri() + "?immutable=1"
+            flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI | _NO_LINK
+            found = apsw.Connection(uri, flags=flags, vfs=with_checksums())
             if found.execute("SELECT count(*) FROM sqlite_schema").fetchone() == (0,):
                 raise  # it could not even be made
             self._local.until = time.monotonic() + _READ_ONLY
@@ -279,16 +382,43 @@ class Database:
         return self._vfs is None and self.path.exists() and (not log.exists() or log.stat().st_size == 0)
 
     def _open_for_writing(self) -> apsw.Connection:
-        connection = apsw.Connection(str(self.path), vfs=self._vfs)
+        made = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+        path = str(inside.check_database(self.path))
+        connection = apsw.Connection(path, flags=made | _NO_LINK, vfs=self._vfs or with_checksums())
         try:
+            if not os.path.getsize(path):
+                inside.restrict_mode(path)  # before its log is made, which takes its mode
+                _reserve_checksums(connection)
             self._prepare(connection)
         except BaseException:
             connection.close()  # else the error's own traceback keeps it open, and its locks with it
             raise
         return connection
 
+    def _wait(self, count: int) -> bool:
+        """SQLite's busy handler: whether to try again, after a moment."""
+        if count == 0:
+            self._local.wait = Wait(self.path.name, self._patience)
+        return self._local.wait.go_on(count)  # type: ignore[no-any-return]
+
+    def _patiently(self, do: Callable[[], Result]) -> Result:
+        """Try again while others hold the database. SQLite asks its busy handler in most places, but not where a
+        database is turned into one with a log, nor where another process is just repairing that."""
+        wait, count = None, 0
+        while True:
+            try:
+                return do()
+            except (apsw.BusyError, apsw.ProtocolError) as error:
+                wait = wait or Wait(self.path.name, self._patience)
+                if getattr(error, "extendedresult", 0) == apsw.SQLITE_BUSY_SNAPSHOT or not wait.go_on(count):
+                    raise
+            except apsw.ConnectionClosedError:  # for a fork, between being asked for and being used
+                if self.closed:
+                    raise
+            count += 1
+
     def _prepare(self, connection: apsw.Connection) -> None:
-        connection.set_busy_timeout(_PATIENCE)
+        connection.set_busy_handler(self._wait)
         for pragma in (
             "journal_mode=WAL",
             f"synchronous={'FULL' if self._durable else 'NORMAL'}",
@@ -300,7 +430,10 @@ class Database:
             "temp_store=MEMORY",
         ):
             connection.execute(f"PRAGMA {pragma}")
-        if connection.execute("SELECT count(*) FROM sqlite_schema").fetchone() == (0,):
+        tables, foreign = connection.execute(_LOOK_AT_SCHEMA).fetchone() or (0, None)
+        if foreign is not None:
+            raise apsw.CorruptError(f"it has {foreign!r}, which computes what is read, and memlake makes no such thing")
+        if not tables:
             self._create(connection)
 
     def _create(self, connection: apsw.Connection) -> None:
@@ -319,12 +452,84 @@ class Database:
         return self._lock.held()
 
 
+def with_checksums() -> str:
+    """The name of SQLite's own layer that keeps a checksum in every page and looks at it whenever a page is read."""
+    if _CHECKSUMS not in apsw.vfs_names():
+        # apsw.sqlite_extra would find the file, too, and costs 10 ms of every start.
+        found = list((Path(apsw.__file__).parent / "sqlite_extra_binaries").glob("cksumvfs.*"))
+        if not found:
+            raise Unavailable(
+                "this apsw was built without cksumvfs, by which memlake notices damaged pages. Nothing was changed.",
+                hint="Install apsw's own wheel: pip install --force-reinstall apsw",
+            )
+        connection = apsw.Connection(":memory:")
+        connection.enable_load_extension(True)
+        connection.load_extension(str(found[0]))
+        connection.close()
+    return _CHECKSUMS
+
+
+def _reserve_checksums(connection: apsw.Connection) -> None:
+    """Leave eight bytes at the end of each page of a new database for its checksum."""
+    import ctypes  # only a new database needs it
+
+    count = ctypes.c_int(8)
+    connection.file_control("main", apsw.SQLITE_FCNTL_RESERVE_BYTES, ctypes.addressof(count))
+
+
 def _close(connection: apsw.Connection) -> None:
     """An error on closing is nobody's to see: the next one to open repairs. The locks must go all the same."""
+    while True:
+        try:
+            return connection.close()
+        except apsw.ThreadingViolationError:  # another thread is in the middle of a statement, which stops now
+            connection.interrupt()
+            time.sleep(_POLITE)
+        except apsw.ConnectionClosedError:
+            return None
+        except apsw.Error:
+            return connection.close(force=True)
+
+
+def _is_open(connection: apsw.Connection) -> bool:
+    """Whether it was not closed for a fork meanwhile."""
     try:
+        return connection.in_transaction or True
+    except apsw.ConnectionClosedError:
+        return False
+
+
+def _close_idle(connection: apsw.Connection) -> bool:
+    """Close a connection that is in no transaction and at no row of a scan; whether it is closed now."""
+    try:
+        if connection.in_transaction or connection.txn_state() != apsw.SQLITE_TXN_NONE:
+            return False
         connection.close()
-    except apsw.Error:
-        connection.close(force=True)
+    except apsw.ConnectionClosedError:
+        return True
+    except (apsw.ThreadingViolationError, apsw.BusyError):  # in the middle of a statement
+        return False
+    return True
+
+
+class Wait:
+    """One wait for a database that others hold; after LONG it is said, once."""
+
+    def __init__(self, name: str, patience: float) -> None:
+        self._name, self._patience, self._began, self._is_told = name, patience, time.monotonic(), False
+
+    def go_on(self, count: int) -> bool:
+        """Pause, longer each time; whether there is patience left."""
+        waited = time.monotonic() - self._began
+        if waited > LONG and not self._is_told:
+            self._is_told = True
+            sys.stderr.write(f"memlake: waiting for another program that holds {self._name}\n")
+        pause(0.001 * 2 ** min(count, 6))
+        return waited < self._patience
+
+
+def pause(seconds: float) -> None:
+    time.sleep(seconds)
 
 
 class FileLock:
@@ -338,25 +543,38 @@ class FileLock:
         """`waiting` is called once, from a thread of its own, when the wait for the lock is LONG."""
         self._path, self._room = path, path.with_name(path.name + ".wait")
         self._waiting = waiting
-        self._mutex = threading.RLock()
+        self._mutex = forks.Mutex()
         self._depth = 0
         self._released = 0.0
+        _locks.add(self)
+
+    def begin_anew(self) -> None:
+        """In a forked child: whoever held it is the parent, and its lock ends with the parent's."""
+        self._depth = 0
 
     @contextlib.contextmanager
     def held(self, patience: float | None = None) -> Iterator[None]:
         """Wait for the lock and hold it; with `patience`, wait that many seconds and then raise Unavailable."""
         with self._mutex:
             fd = -1 if self._depth else self._take() if patience is None else self._take_within(patience)
+            process = os.getpid()
             self._depth += 1
             try:
                 if fd >= 0 and self._waiting is not None:
                     self.note("")
                 yield
             finally:
-                self._depth -= 1
-                if fd >= 0:
-                    os.close(fd)  # also releases the lock
-                    self._released = time.monotonic()
+                if process == os.getpid():
+                    self._depth -= 1
+                    self._let_go(fd)
+
+    def _let_go(self, fd: int) -> None:
+        if fd >= 0:
+            if self._waiting is not None:
+                os.ftruncate(fd, 0)  # what was noted may name what a purge erases later
+            fcntl.flock(fd, fcntl.LOCK_UN)  # closing is not enough where a child of fork has it open, too
+            _close_lock(fd)
+            self._released = time.monotonic()
 
     def _take(self) -> int:
         with disk.named_errors(f"taking {self._path.name}"):
@@ -372,29 +590,34 @@ class FileLock:
                     fcntl.flock(room, fcntl.LOCK_SH)
                     fcntl.flock(fd, fcntl.LOCK_EX)
             finally:
-                os.close(room)
+                fcntl.flock(room, fcntl.LOCK_UN)
+                _close_lock(room)
             return fd
 
     def _take_within(self, patience: float) -> int:
         fd, end = _open_lock(self._path), time.monotonic() + patience
         while not _try_lock(fd, fcntl.LOCK_EX):
             if time.monotonic() > end:
-                os.close(fd)
+                _close_lock(fd)
                 raise Unavailable(f"{self._path.name} is held by another process. Nothing was changed.")
             time.sleep(_POLITE * 10)
         return fd
 
     def note(self, text: str) -> None:
-        """Write into the lock's file who holds it and for what; it stays when the lock is let go. Only for people."""
+        """Write into the lock's file who holds it and for what, until it is let go. Only for people."""
         with contextlib.suppress(OSError):
-            self._path.write_text(f"{os.getpid()} {text}", encoding="utf-8", errors="replace")
+            fd = inside.open_file(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            try:
+                os.write(fd, f"{os.getpid()} {text}".encode(errors="replace"))
+            finally:
+                os.close(fd)
 
     def holder(self) -> str | None:
         """What the holder noted, "" when nothing; None when nobody, or this very object, holds it."""
         if self._depth:
             return None
         try:
-            fd = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
+            fd = inside.open_file(self._path, os.O_RDWR)
         except OSError:
             return None
         try:
@@ -407,7 +630,7 @@ class FileLock:
         try:
             return not _try_lock(room, fcntl.LOCK_EX)
         finally:
-            os.close(room)
+            _close_lock(room)
 
 
 @contextlib.contextmanager
@@ -424,8 +647,31 @@ def _telling(waiting: Callable[[], None] | None) -> Iterator[None]:
         timer.cancel()
 
 
+_locks: weakref.WeakSet[FileLock] = weakref.WeakSet()
+_lock_files: set[int] = set()  # a child closes them: else it would hold what its parent holds, also after its death
+
+
 def _open_lock(path: Path) -> int:
-    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    fd = inside.open_file(path, os.O_RDWR | os.O_CREAT)
+    _lock_files.add(fd)
+    return fd
+
+
+def _close_lock(fd: int) -> None:
+    _lock_files.discard(fd)
+    os.close(fd)
+
+
+def _leave_locks() -> None:
+    for fd in _lock_files:
+        with contextlib.suppress(OSError):
+            os.close(fd)
+    _lock_files.clear()
+    for lock in list(_locks):
+        lock.begin_anew()
+
+
+os.register_at_fork(after_in_child=_leave_locks)
 
 
 def _try_lock(fd: int, how: int) -> bool:

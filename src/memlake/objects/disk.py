@@ -12,13 +12,14 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from memlake import inside
 from memlake.errors import NotFound, Unavailable
 
 hook: Callable[[str], None] | None = None
 PathLike = str | os.PathLike[str]
 
 _CURES = {
-    errno.ENOSPC: "the disk is full. Free some space (memlake du says what costs what), then run it again.",
+    errno.ENOSPC: "the disk is full. Free some space (`memlake du` says what takes how much), then run it again.",
     errno.EDQUOT: "your disk quota is used up. Free some space, then run it again.",
     errno.EIO: "the disk reported an I/O error. Check it (dmesg, smartctl) and run memlake fsck.",
     errno.EMFILE: "too many files are open in this process. Raise the limit (ulimit -n) and run it again.",
@@ -106,7 +107,7 @@ def unlink(path: PathLike, *, dir_fd: int | None = None) -> None:
 
 def mkdir(path: PathLike, *, dir_fd: int | None = None) -> None:
     step("mkdir")
-    os.mkdir(path, dir_fd=dir_fd)
+    os.mkdir(path, inside.allowed_mode(path, 0o777) if dir_fd is None else 0o777, dir_fd=dir_fd)
 
 
 def rmdir(path: PathLike, *, dir_fd: int | None = None) -> None:
@@ -129,7 +130,7 @@ def remove_tree(path: Path) -> None:
 def write_file(path: Path, *pieces: bytes | memoryview) -> None:
     """Replace a file whole: either the old or the new content is there, never a mixture."""
     temporary = path.with_name(path.name + f".{os.getpid()}.tmp")
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    fd = inside.open_file(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     try:
         for piece in pieces:
             write_all(fd, piece)

@@ -11,6 +11,7 @@ import fcntl
 import os
 import struct
 
+from memlake import inside
 from memlake.objects import disk
 from memlake.objects.packs import BLOCK
 from memlake.objects.store import Objects
@@ -72,7 +73,7 @@ class _Cloner:
         if path is None:
             self.able = False
             return 0
-        source = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        source = inside.open_file(path)
         try:
             disk.step("clone")
             fcntl.ioctl(self._fd, _FICLONERANGE, struct.pack("=qQQQ", source, start + first, whole, at + first))

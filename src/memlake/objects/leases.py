@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from pathlib import Path
 from typing import Self
 
@@ -31,15 +32,15 @@ class Lease:
                 (host(), os.getpid(), process_born(os.getpid()), self.tick, now() + self._length, what),
             )
             self._id = db.last_id()
-        self._renewed = now()
+        self._renewed = time.monotonic()
 
     def renew(self) -> None:
         """Call now and then in long work; writes only every few minutes."""
-        if now() - self._renewed > self._length // 10:
+        if (time.monotonic() - self._renewed) * 1e6 > self._length // 10:
             with self._db.write():
                 self.check()
                 self._db.run("UPDATE lease SET expires = ? WHERE id = ?", (now() + self._length, self._id))
-            self._renewed = now()
+            self._renewed = time.monotonic()
 
     def check(self) -> None:
         """Call inside the transaction that relies on the lease."""
@@ -80,7 +81,13 @@ class Keeping:
 
 
 def drop_dead(db: Database) -> None:
-    """Remove the leases of writers that are gone. Call inside a write."""
+    """Remove the leases of writers that are gone. Call inside a write.
+
+    A lease of another machine, or of before a restart, whose clock was ahead, would last until our clock gets there.
+    It ends a whole lease after it was first seen here, unless it is renewed.
+    """
+    longest = now() + db.lease_seconds * 1_000_000
+    db.run("UPDATE lease SET expires = ?1 WHERE expires > ?1 AND host != ?2", (longest, host()))
     dead = [row[0] for row in db.rows("SELECT id, host, pid, born, expires FROM lease") if not _alive(*row[1:])]
     db.run_in("DELETE FROM lease WHERE id IN carray(?1)", dead)
 
@@ -95,6 +102,18 @@ def _alive(its_host: str, pid: int, born: str, expires: int) -> bool:
     if its_host != host():
         return expires > now()
     return process_born(pid) == born
+
+
+def measure_jump(db: Database) -> int:
+    """Microseconds by which the clock was set forward since this was asked last. Call inside a write.
+
+    The kernel's count since the machine started knows how much time has passed; over a restart nobody does.
+    """
+    count = time.clock_gettime_ns(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)) // 1000
+    row, clock = db.row("SELECT value FROM meta WHERE key = 'gc_clock'"), now()
+    db.run("INSERT OR REPLACE INTO meta VALUES('gc_clock', ?)", (f"{clock} {count} {host()}",))
+    last, began, where = (str(row[0]) if row else "0 0 ").split(" ", 2)
+    return clock - int(last) - (count - int(began)) if where == host() else 0
 
 
 def host() -> str:

@@ -1,9 +1,11 @@
 """The pack file: many objects or chunks in one sealed file that describes itself. Knows no database.
 
-MLPACK01 | bytes of records ... | footer | length of footer, 8 bytes little-endian | MLPACKED
-footer = msgpack [nonce, [[oid, form, start, length, size], ...]];  name = SHA-256 of the footer, in hex
+MLPACK02 | bytes of records ... | footer | length of footer, 8 bytes little-endian | MLPACKED
+footer = msgpack [repo id, nonce, [[oid, form, start, length, size, role, links | nil], ...]]
+name   = SHA-256 of the footer, in hex
 
-The nonce gives two writers of the same content two packs: what one takes back is never what the other relies on.
+The id says whose pack it is, wherever it lies. The nonce gives two writers of the same content two packs: what one
+takes back is never what the other relies on.
 """
 
 from __future__ import annotations
@@ -11,24 +13,49 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import threading
+import uuid
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import msgpack
 import zstandard
 
+from memlake import inside
 from memlake.errors import Corrupt
 from memlake.objects import disk
 from memlake.objects.places import Place
 
-MAGIC, END = b"MLPACK01", b"MLPACKED"
+MAGIC, END = b"MLPACK02", b"MLPACKED"
 LIMIT = 64 << 20
 BLOCK = 4096
-INLINE, INLINE_ZSTD, PACKED, PACKED_ZSTD, CHUNKED, PART = range(6)
+INLINE, INLINE_ZSTD, PACKED, PACKED_ZSTD, CHUNKED, PART, DELTA = range(7)
+DEPTH = 16  # steps from a delta to what is stored whole
+COPIED = {INLINE: PACKED, INLINE_ZSTD: PACKED_ZSTD, PART: PART}  # the form of the copy that a pack has of a row
+LARGEST = 2 << 20  # bytes of content of a delta: a few bytes may claim as much, so nobody may claim more
 _FLUSH = 1 << 20
+RATIO = 200  # a compressed record unpacks to so many times its length at most: a small repo cannot fill the memory
 
-Record = tuple[bytes, int, int, int, int]  # oid, form, start, length, size
+OBJECT, CHUNK, LOG = 1, 2, 4  # roles; a log segment (versions/logs.py) is no object and has no row
+NAME = re.compile(r"[0-9a-f]{64}")
+
+
+class Record(NamedTuple):
+    """One record of a pack. `size` is that of the content; `links` are the oids it needs, 32 bytes each."""
+
+    oid: bytes
+    form: int
+    start: int
+    length: int
+    size: int
+    role: int
+    links: bytes | None = None
+
+
+class Footer(NamedTuple):
+    repo: str  # the id of the repo whose pack this is
+    records: tuple[Record, ...]
 
 
 class _Contexts(threading.local):
@@ -45,17 +72,44 @@ _zstd = _Contexts()
 def squeeze(data: bytes | memoryview) -> bytes | None:
     """The data compressed, or None when that would save less than a twentieth."""
     packed = _zstd.compressor.compress(data)
+    packed = packed.ljust(-(-len(data) // RATIO), b"\0")  # zstd ignores what follows its frame
     return packed if len(packed) <= len(data) - len(data) // 20 - 8 else None
 
 
 def expand(data: bytes, size: int) -> bytes:
     """Decompress to exactly `size` bytes: a frame that claims more is refused before it is unpacked."""
+    if size > len(data) * RATIO:
+        raise Corrupt(
+            f"{len(data):,} compressed bytes claim to hold {size:,}, and memlake packs {RATIO} to one at most."
+        )
     try:
         if zstandard.frame_content_size(data) != size:
             raise Corrupt("a compressed record does not have the size its row says.")
         return _zstd.decompressor.decompress(data, max_output_size=size)
     except zstandard.ZstdError as error:
         raise Corrupt(f"a compressed record cannot be unpacked: {error}.") from error
+
+
+def squeeze_against(data: bytes, base: bytes) -> bytes:
+    """The data compressed with the base as dictionary: where they are alike, next to nothing."""
+    # From level 3 on zstd looks at all of a dictionary; below it, at its end only.
+    sizes = {"source_size": len(data) + len(base), "dict_size": len(base)}
+    params = zstandard.ZstdCompressionParameters.from_level(3, **sizes)
+    dictionary = zstandard.ZstdCompressionDict(base, dict_type=zstandard.DICT_TYPE_RAWCONTENT)
+    return zstandard.ZstdCompressor(dict_data=dictionary, compression_params=params).compress(data)
+
+
+def expand_against(data: bytes, base: bytes, size: int) -> bytes:
+    """What `squeeze_against` compressed, of exactly `size` bytes."""
+    if size > LARGEST:
+        raise Corrupt(f"a delta claims {size:,} bytes, and memlake makes them of {LARGEST:,} at most.")
+    dictionary = zstandard.ZstdCompressionDict(base, dict_type=zstandard.DICT_TYPE_RAWCONTENT)
+    try:
+        if zstandard.frame_content_size(data) != size:
+            raise Corrupt("a delta does not have the size its row says.")
+        return zstandard.ZstdDecompressor(dict_data=dictionary).decompress(data, max_output_size=size)
+    except zstandard.ZstdError as error:
+        raise Corrupt(f"a delta cannot be unpacked: {error}.") from error
 
 
 class Sealed(NamedTuple):
@@ -68,16 +122,17 @@ class Sealed(NamedTuple):
 class PackWriter:
     """Appends records to a temporary file; `seal` finishes it. A crash leaves only a file in tmp/."""
 
-    def __init__(self, tmp: Path) -> None:
+    def __init__(self, tmp: Path, repo: str) -> None:
+        self._repo = uuid.UUID(repo).bytes
         self._path = tmp / f"{os.urandom(16).hex()}.pack"
         with disk.named_errors("making a pack"):
-            self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+            self._fd = inside.open_file(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
         self._buffer = bytearray(MAGIC)
         self.records: list[Record] = []
         self._misses = 0  # records in a row that compression did not pay for
         self.size = len(MAGIC)
 
-    def append(self, oid: bytes, data: bytes | memoryview, *, at: int | None = None) -> Record:
+    def append(self, oid: bytes, data: bytes | memoryview, role: int, *, at: int | None = None) -> Record:
         """Store one record, compressed where it pays.
 
         `at` is where the bytes stand in their file: an uncompressed record is put at the same place
@@ -87,10 +142,7 @@ class PackWriter:
         if packed is None and at is not None:
             self._extend(bytes((at - self.size) % BLOCK))
         form, payload = (PACKED, data) if packed is None else (PACKED_ZSTD, packed)
-        record = (oid, form, self.size, len(payload), len(data))
-        self._extend(payload)
-        self.records.append(record)
-        return record
+        return self.copy(Record(oid, form, 0, 0, len(data), role), payload)
 
     def _squeezed(self, data: bytes | memoryview) -> bytes | None:
         """Compressed where it pays. After eight misses in a row only every eighth record is tried."""
@@ -101,27 +153,46 @@ class PackWriter:
         self._misses = 0 if packed else self._misses + 1
         return packed
 
-    def copy(self, record: Record, payload: bytes) -> Record:
-        """Store a record taken from another pack as it is."""
-        moved = (record[0], record[1], self.size, record[3], record[4])
+    def copy(self, record: Record, payload: bytes | memoryview) -> Record:
+        """Store these bytes as they are, under what the record says but for its place."""
+        placed = record._replace(start=self.size, length=len(payload))
         self._extend(payload)
-        self.records.append(moved)
-        return moved
+        self.records.append(placed)
+        return placed
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind or self._fd >= 0:  # an error, or nothing came of it
+            self.abandon()
+
+    def deliver(self, place: Place) -> Sealed:
+        """Seal the pack and hand it to its place."""
+        sealed = self.seal()
+        hand_over(sealed, place)
+        return sealed
 
     def seal(self) -> Sealed:
-        footer = msgpack.packb([os.urandom(16), self.records])
+        footer = msgpack.packb([self._repo, os.urandom(16), self.records])
         self._extend(footer + len(footer).to_bytes(8, "little") + END)
         self._flush()
         with disk.named_errors("writing a pack"):
             disk.fsync_file(self._fd)
-            os.close(self._fd)
+            self._close()
         return Sealed(hashlib.sha256(footer).hexdigest(), self._path, self.size, tuple(self.records))
 
     def abandon(self) -> None:
-        with contextlib.suppress(OSError):  # closed already, when sealing it failed late
-            os.close(self._fd)
-        with disk.named_errors("removing a pack that was not finished"):
+        with contextlib.suppress(OSError):
+            self._close()
+        # Gone where its place has taken it already, and failed at something after that.
+        with disk.named_errors("removing a pack that was not finished"), contextlib.suppress(FileNotFoundError):
             disk.unlink(self._path)
+
+    def _close(self) -> None:
+        fd, self._fd = self._fd, -1  # never twice: the number may be another file's by then
+        if fd >= 0:
+            os.close(fd)
 
     def _extend(self, data: bytes | memoryview) -> None:
         self._buffer += data
@@ -135,8 +206,13 @@ class PackWriter:
         self._buffer.clear()
 
 
-def read_footer(place: Place, name: str) -> list[Record]:
-    """The records of a sealed pack, checked against its name."""
+def hand_over(sealed: Sealed, place: Place) -> None:
+    place.put(sealed.name, sealed.path)
+    sealed.path.unlink(missing_ok=True)  # a bucket copies it, a folder has moved it
+
+
+def read_footer(place: Place, name: str) -> Footer:
+    """Whose a sealed pack is, and its records, checked against its name."""
     size = place.size(name)
     tail = place.get(name, max(0, size - 16), min(16, size))
     length = int.from_bytes(tail[:8], "little")
@@ -146,4 +222,8 @@ def read_footer(place: Place, name: str) -> list[Record]:
     footer = place.get(name, size - 16 - length, length)
     if hashlib.sha256(footer).hexdigest() != name:
         raise Corrupt(f"the footer of pack {name} is damaged.", hint="Run memlake fsck --full.")
-    return [tuple(record) for record in msgpack.unpackb(footer)[1]]
+    try:
+        repo, _, records = msgpack.unpackb(footer)
+        return Footer(str(uuid.UUID(bytes=repo)), tuple(Record(*record) for record in records))
+    except (ValueError, TypeError, msgpack.UnpackException) as error:  # a stranger may have written it
+        raise Corrupt(f"the footer of pack {name} makes no sense.", hint="Run memlake fsck --full.") from error

@@ -12,14 +12,14 @@ import os
 import re
 import stat
 import threading
-import time
 import uuid
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
-from memlake.errors import Conflict, Corrupt, InvalidInput, NotFound
+from memlake import inside
+from memlake.errors import Conflict, Corrupt, Denied, InvalidInput, NotFound
 from memlake.objects import disk
 
 Ranges = Sequence[tuple[int, int]]  # (start, length)
@@ -30,6 +30,9 @@ NAME = re.compile(r"[a-z0-9._-]+(/[a-z0-9._-]+)*")
 
 class Place(Protocol):
     """Put whole, get ranges, list, delete. Safe to use from many threads."""
+
+    def claim(self) -> None:
+        """Make sure that this repo may store and delete here, or raise Denied. Most places are simply given to it."""
 
     def put(self, name: str, file: Path) -> None:
         """Store a whole local file; it is durable on return. Conflict if the name has another size.
@@ -49,11 +52,26 @@ class Place(Protocol):
     def list(self, prefix: str = "") -> Iterator[tuple[str, int, float]]:
         """(name, size, time stored in seconds) of every name that begins with the prefix, in any order."""
 
+    def is_empty(self) -> bool:
+        """Whether nothing at all lies there, under whatever name."""
+
     def delete(self, name: str) -> None:
         """Remove a name for good; a missing one is fine."""
 
     def local_path(self, name: str) -> Path | None:
         """The file, when it lies on this machine."""
+
+
+class Refused:
+    """A place that may not be used: each step says why, so that no other place is taken for it."""
+
+    def __init__(self, reason: Denied) -> None:
+        self._reason = reason
+
+    def _refuse(self, *_given: object) -> NoReturn:
+        raise Denied(self._reason.message, hint=self._reason.hint)
+
+    claim = put = get = get_ranges = size = list = is_empty = delete = local_path = _refuse
 
 
 def check_name(name: str) -> str:
@@ -83,7 +101,7 @@ class _Open:
     """A file open for reading. Whoever still holds it may read; the last one to let go closes it."""
 
     def __init__(self, path: str) -> None:
-        self.fd = os.open(path, os.O_RDONLY)
+        self.fd = inside.open_file(path)
         found = os.fstat(self.fd)
         self.identity = (found.st_dev, found.st_ino)
 
@@ -137,7 +155,7 @@ class Folder:
             try:
                 _move(file, target)
             except FileExistsError:
-                check_size(name, size, os.stat(target).st_size)
+                check_size(name, size, os.lstat(target).st_size)
             # Also when the name was there: whoever made it may not have come this far yet.
             sync_folders(target.parent, self.root)
             # Last: until the name is durable, a crash must leave the file under its old one.
@@ -161,6 +179,17 @@ class Folder:
         check_name(prefix + "x")  # a prefix is whatever a name may begin with
         return self._walk(prefix.rpartition("/")[0], prefix)
 
+    def claim(self) -> None:
+        return
+
+    def is_empty(self) -> bool:
+        with disk.named_errors(f"listing {self.root}"), contextlib.suppress(FileNotFoundError):
+            return not any(os.scandir(self.root))
+        return True
+
+    def __str__(self) -> str:
+        return str(self.root)
+
     def delete(self, name: str) -> None:
         path = self._path(name)
         self._here().drop(str(path))
@@ -170,14 +199,14 @@ class Folder:
 
     def local_path(self, name: str) -> Path | None:
         path = self._path(name)
-        return path if path.is_file() else None
+        return path if inside.is_file(path) else None
 
     def _path(self, name: str) -> Path:
         return self.root / check_name(name)
 
     def _stat(self, path: str | Path, name: str) -> os.stat_result:
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            found = os.stat(path)
+            found = os.lstat(path)
             if stat.S_ISREG(found.st_mode):
                 return found
         raise NotFound(f"{self.root} has no {name}.")
@@ -200,9 +229,9 @@ class Folder:
                 continue  # the latter is what a crash left of a copy
             if entry.is_dir(follow_symlinks=False):
                 yield from self._walk(name, prefix)
-            elif entry.is_file():
+            elif entry.is_file(follow_symlinks=False):  # a link is not ours: we make none
                 with contextlib.suppress(FileNotFoundError):
-                    found = entry.stat()
+                    found = entry.stat(follow_symlinks=False)
                     yield name, found.st_size, found.st_mtime
 
 
@@ -218,6 +247,7 @@ def _read(fd: int, name: str, start: int, length: int) -> bytes:
 
 def _move(file: Path, target: Path) -> None:
     """Give a file its final name, or raise FileExistsError. A link never replaces; a rename does."""
+    inside.restrict_mode(file)  # a part was made by a library
     try:
         disk.link(file, target)
     except OSError as error:
@@ -234,13 +264,14 @@ def _move(file: Path, target: Path) -> None:
 
 def _copy_across(file: Path, target: Path) -> None:
     """Copy from another file system. The '~' keeps the copy out of the names until it is complete."""
-    for left in target.parent.glob("~*"):  # by a crash; a day is longer than any copy takes
-        with contextlib.suppress(FileNotFoundError):
-            if left.stat().st_mtime < time.time() - 86400:
-                disk.unlink(left)
     copy = target.with_name(f"~{uuid.uuid4().hex}")
-    fd = os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+    fd = inside.open_file(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+    began = os.fstat(fd).st_mtime  # by the clock of the place, which may be another machine's
     try:
+        for left in target.parent.glob("~*"):  # by a crash; a day is longer than any copy takes
+            with contextlib.suppress(FileNotFoundError):
+                if left.stat().st_mtime < began - 86400:
+                    disk.unlink(left)
         with open(fd, "wb", buffering=0), open(file, "rb", buffering=0) as source:
             while block := source.read(1 << 20):
                 disk.write_all(fd, block)

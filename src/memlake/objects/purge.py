@@ -6,17 +6,23 @@ files deleted after it. Then the write-ahead log is emptied, because it holds th
 
 from __future__ import annotations
 
+import hashlib
 import time
-from collections.abc import Sequence
+import uuid
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
+import msgpack
+
 from memlake.errors import Corrupt, NotFound, Unavailable
-from memlake.objects import disk, leases
+from memlake.objects import leases
 from memlake.objects.chunks import decode_list
+from memlake.objects.db import Database
 from memlake.objects.layout import next_seq, now
-from memlake.objects.packs import CHUNKED, PART, PackWriter, Record, Sealed, read_footer
-from memlake.objects.store import OBJECT, Objects, part_name
+from memlake.objects.packs import CHUNKED, DELTA, MAGIC, NAME, OBJECT, PART, PackWriter, Record, Sealed, read_footer
+from memlake.objects.store import Objects, add_pack, part_name
+from memlake.objects.strays import find_strays
 
 
 class PurgeRequest(NamedTuple):
@@ -24,6 +30,36 @@ class PurgeRequest(NamedTuple):
     reason: str
     who: str
     loose: Sequence[str] | None = None  # go with them, as do parts that nothing links to, and leave no tombstone
+
+
+class PurgeRecord(NamedTuple):
+    """What one purge erased, as it is kept and as it travels: every copy of the repo erases the same, once.
+
+    `oids` leave tombstones and may not come back. `loose` went with them, chunks and parts among them: they may be
+    stored again, when clean content has them.
+    """
+
+    repo: str
+    oids: tuple[str, ...]
+    loose: tuple[str, ...]
+    time: int
+    reason: str
+    who: str
+
+    def encode(self) -> bytes:
+        """Canonical bytes: msgpack [1, repo id, [oid, ...], [loose oid, ...], time, reason, who], oids in order."""
+        oids, loose = ([bytes.fromhex(oid) for oid in sorted(given)] for given in (self.oids, self.loose))
+        fields = [1, uuid.UUID(self.repo).bytes, oids, loose, self.time, self.reason, self.who]
+        return msgpack.packb(fields)  # type: ignore[no-any-return]
+
+
+def decode_purge(data: bytes) -> PurgeRecord:
+    try:
+        _, repo, oids, loose, time, reason, who = msgpack.unpackb(data)
+        named, others = (tuple(oid.hex() for oid in given) for given in (oids, loose))
+        return PurgeRecord(str(uuid.UUID(bytes=repo)), named, others, time, reason, who)
+    except (ValueError, TypeError, AttributeError, msgpack.UnpackException) as error:
+        raise Corrupt("the record of a purge cannot be read.", hint="Run memlake fsck.") from error
 
 
 class Purged(NamedTuple):
@@ -37,23 +73,82 @@ class Purged(NamedTuple):
 def purge(objects: Objects, request: PurgeRequest) -> Purged:
     """Remove objects everywhere this store keeps bytes. Cannot be undone."""
     db = objects.db
+    objects.packs.claim()
     with db.write():  # also while packs are copied: a purge is rare, and nothing may slip in between
         targets = _targets(objects, [*request.oids, *(request.loose or ())])
         targets |= _unlinked(objects, targets) if request.loose is not None else set()
+        _write_resting(objects, targets)
         rewritten = _rewrite_packs(objects, targets)
         for old, sealed in rewritten:
             swap_pack(objects, [old], sealed)
-        seq, time = next_seq(db), now()
-        rows = db.rows_in("SELECT oid, size FROM object WHERE oid IN carray(?1)", targets)
+        rows: dict[bytes, int] = dict(db.rows_in("SELECT oid, size FROM object WHERE oid IN carray(?1)", targets))
         db.run_in("DELETE FROM object WHERE oid IN carray(?1)", targets)
-        # Only what was named gets a tombstone: a chunk of it may well be part of a cleaned version later.
-        named = {bytes.fromhex(oid) for oid in request.oids}
-        tombs = [(oid, seq, time, size, request.reason, request.who) for oid, size in rows if oid in named]
-        db.run_many("INSERT OR REPLACE INTO tombstone VALUES(?, ?, ?, ?, ?, ?)", tombs)
+        seq = _write_record(objects, request, rows) if rows else _last_seq(objects, request)
     for old, _ in rewritten:
         objects.packs.delete(old)
     notes = _sweep_files(objects, targets) + _empty_logs(objects)
-    return Purged(tuple(sorted(request.oids)), sum(size for _, size in rows), len(rewritten), seq, notes)
+    return Purged(tuple(sorted(request.oids)), sum(rows.values()), len(rewritten), seq, notes)
+
+
+def _write_resting(objects: Objects, targets: set[bytes]) -> None:
+    """Deltas that rest on what goes are stored whole. Those that rest on them in turn need nothing."""
+    sql = f"SELECT oid, role FROM object WHERE form = {DELTA} AND data IN carray(?1)"
+    resting = [row for row in objects.db.rows_in(sql, targets) if row[0] not in targets]
+    if not resting:
+        return
+    with PackWriter(objects.tmp, objects.repo) as writer:
+        for oid, role in resting:
+            writer.append(oid, objects.read(oid.hex()), role)
+        sealed = writer.deliver(objects.packs)
+    pack = add_pack(objects.db, sealed)
+    rows = [(record.form, pack, record.start, record.length, record.oid) for record in sealed.records]
+    sql = "UPDATE object SET form = ?, pack = ?, start = ?, length = ?, data = NULL WHERE oid = ?"
+    objects.db.run_many(sql, rows)
+
+
+def _write_record(objects: Objects, request: PurgeRequest, rows: Mapping[bytes, int]) -> int:
+    """The record of a purge, and a tombstone for what was named; returns the seq. An earlier tombstone stands."""
+    db, seq = objects.db, next_seq(objects.db)
+    # Only what was named gets a tombstone: a chunk of it may well be part of a cleaned version later.
+    named = rows.keys() & {bytes.fromhex(oid) for oid in request.oids}
+    record = PurgeRecord(
+        objects.repo,
+        tuple(sorted(oid.hex() for oid in named)),
+        tuple(sorted(oid.hex() for oid in rows.keys() - named)),
+        now(),
+        request.reason,
+        request.who,
+    )
+    data = record.encode()
+    digest = hashlib.sha256(data).digest()
+    db.run("INSERT INTO purge VALUES(?, ?, ?)", (digest, seq, data))
+    tombs = [(oid, seq, record.time, rows[oid], record.reason, record.who, digest) for oid in named]
+    db.run_many("INSERT OR IGNORE INTO tombstone VALUES(?, ?, ?, ?, ?, ?, ?)", tombs)
+    return seq
+
+
+def _last_seq(objects: Objects, request: PurgeRequest) -> int:
+    """The seq of the purge that erased these objects already."""
+    sql = "SELECT max(seq) FROM tombstone WHERE oid IN carray(?1)"
+    return int(objects.db.rows_in(sql, map(bytes.fromhex, request.oids))[0][0])
+
+
+def read_purges(db: Database, after: int = 0) -> list[tuple[int, PurgeRecord]]:
+    """(seq, record) of the purges after a seq, oldest first: what a copy of these objects has to erase, too."""
+    rows = db.rows("SELECT seq, data FROM purge WHERE seq > ? ORDER BY seq", (after,))
+    return [(seq, decode_purge(data)) for seq, data in rows]
+
+
+def find_last(db: Database) -> bytes | None:
+    """The oid of the record of the last purge."""
+    row = db.row("SELECT oid FROM purge ORDER BY seq DESC LIMIT 1")
+    return bytes(row[0]) if row else None
+
+
+def read_since(db: Database, seen: bytes | None) -> list[PurgeRecord]:
+    """The purges after one, by the oid of its record; all of them after one that is not known here."""
+    row = db.row("SELECT seq FROM purge WHERE oid = ?", (seen,)) if seen is not None else None
+    return [record for _, record in read_purges(db, row[0] if row else 0)]
 
 
 def _targets(objects: Objects, oids: Sequence[str]) -> set[bytes]:
@@ -95,19 +190,27 @@ def _rewrite_packs(objects: Objects, targets: set[bytes]) -> list[tuple[str, Sea
     """For each pack that holds a target: (its name, a new pack without the targets, None when nothing is left)."""
     known = {row[0] for row in objects.db.rows("SELECT name FROM pack")}
     # Every footer is read: a record may lie in a pack its row does not point to, stored twice or left by a crash.
-    held = [
-        name for name, _, _ in objects.packs.list() if any(record[0] in targets for record in _footer(objects, name))
-    ]
-    return [(name, repack(objects, [name], skip=targets) if name in known else None) for name in sorted(held)]
+    names = sorted(name for name, _, _ in objects.packs.list() if NAME.fullmatch(name))
+    held = [name for name in names if any(record.oid in targets for record in _own_records(objects, name))]
+    return [(name, repack(objects, [name], skip=targets) if name in known else None) for name in held]
 
 
-def _footer(objects: Objects, name: str) -> list[Record]:
+def _own_records(objects: Objects, name: str) -> tuple[Record, ...]:
+    """The records of a pack of ours; none of a file that is another's."""
     try:
-        return read_footer(objects.packs, name)
+        footer = read_footer(objects.packs, name)
+        return footer.records if footer.repo == objects.repo else ()
     except (Corrupt, NotFound) as error:
+        is_pack = objects.db.row("SELECT 1 FROM pack WHERE name = ?", (name,)) is not None
+        if (
+            not is_pack
+            and isinstance(error, Corrupt)
+            and objects.packs.get(name, 0, min(7, objects.packs.size(name))) != MAGIC[:7]
+        ):
+            return ()
         raise Unavailable(
             f"pack {name} cannot be searched for what is to be purged: {error.message} Nothing was purged.",
-            hint="Run memlake fsck --full first.",
+            hint="Run `memlake fsck --full` first.",
         ) from error
 
 
@@ -116,31 +219,24 @@ def repack(
     names: Sequence[str],
     *,
     skip: AbstractSet[bytes] = frozenset(),
-    keep: AbstractSet[bytes] | None = None,
+    keep: Mapping[str, AbstractSet[bytes]] | None = None,
 ) -> Sealed | None:
     """One new pack of the records of some packs; None when no record is left. Bytes are copied, not unpacked."""
-    writer = PackWriter(objects.tmp)
-    try:
+    with PackWriter(objects.tmp, objects.repo) as writer:
         for name in names:
-            records = read_footer(objects.packs, name)
-            _copy(objects, name, [r for r in records if r[0] not in skip and (keep is None or r[0] in keep)], writer)
-        if not writer.records:
-            writer.abandon()
-            return None
-        sealed = writer.seal()
-    except BaseException:
-        writer.abandon()
-        raise
-    objects.packs.put(sealed.name, sealed.path)
-    sealed.path.unlink(missing_ok=True)
-    return sealed
+            records = read_footer(objects.packs, name).records
+            kept = [r for r in records if r.oid not in skip and (keep is None or r.oid in keep[name])]
+            _copy(objects, name, kept, writer)
+        return writer.deliver(objects.packs) if writer.records else None
 
 
 def _copy(objects: Objects, name: str, records: list[Record], writer: PackWriter) -> None:
-    written = {record[0] for record in writer.records}
+    written = {record.oid for record in writer.records}
     for start in range(0, len(records), 256):
-        batch = [r for r in records[start : start + 256] if r[0] not in written]
-        for record, payload in zip(batch, objects.packs.get_ranges(name, [r[2:4] for r in batch]), strict=True):
+        batch = [r for r in records[start : start + 256] if r.oid not in written]
+        for record, payload in zip(
+            batch, objects.packs.get_ranges(name, [(r.start, r.length) for r in batch]), strict=True
+        ):
             writer.copy(record, payload)
 
 
@@ -149,10 +245,8 @@ def swap_pack(objects: Objects, old: Sequence[str], sealed: Sealed | None) -> No
     db = objects.db
     ids = [row[0] for row in db.rows_in("SELECT id FROM pack WHERE name IN carray(?1)", old)]
     if sealed is not None:
-        db.run("INSERT OR IGNORE INTO pack(name, size) VALUES(?, ?)", (sealed.name, sealed.size))
-        row = db.row("SELECT id FROM pack WHERE name = ?", (sealed.name,))
-        assert row is not None
-        moved = [(row[0], start, oid, id) for oid, _, start, _, _ in sealed.records for id in ids]
+        pack = add_pack(db, sealed)
+        moved = [(pack, record.start, record.oid, id) for record in sealed.records for id in ids]
         db.run_many("UPDATE object SET pack = ?, start = ? WHERE oid = ? AND pack = ?", moved)
     db.run_in("DELETE FROM pack WHERE id IN carray(?1)", ids)
 
@@ -166,14 +260,8 @@ def _sweep_files(objects: Objects, targets: set[bytes]) -> tuple[str, ...]:
         if leases.oldest(objects.db) != leases.NEVER:
             return ("a writer is at work; if it was storing the purged content, that write will be refused.",)
         # Without a lease no one needs a file that no row names. It may be what a purge that died had still to delete.
-        known = {row[0] for row in objects.db.rows("SELECT name FROM pack")}
-        for name in [name for name, _, _ in objects.packs.list() if name not in known]:
-            objects.packs.delete(name)
-        parts = {part_name(row[0]) for row in objects.db.rows(f"SELECT oid FROM object WHERE form = {PART}")}
-        for name in [name for name, _, _ in objects.parts.list() if name not in parts]:
-            objects.parts.delete(name)
-        for file in objects.tmp.iterdir() if objects.tmp.exists() else ():
-            disk.remove_tree(file)
+        for stray in list(find_strays(objects)):
+            stray.remove()
     return ()
 
 
@@ -182,4 +270,4 @@ def _empty_logs(objects: Objects) -> tuple[str, ...]:
         if objects.db.checkpoint():
             return ()
         time.sleep(0.1)
-    return ("a reader still uses the write-ahead log, which may hold old pages: run memlake gc once it is done.",)
+    return ("a reader still uses the write-ahead log, which may hold old pages: run `memlake gc` once it is done.",)

@@ -11,19 +11,21 @@ import io
 import os
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
 
-from memlake.errors import Corrupt, InvalidInput, NotFound, Purged
+from memlake.errors import Corrupt, InvalidInput, NotFound, Purged, Unavailable
 from memlake.objects import disk, packs
 from memlake.objects.chunks import decode_list
 from memlake.objects.db import Database, Row
-from memlake.objects.layout import tick
-from memlake.objects.packs import CHUNKED, INLINE, INLINE_ZSTD, PACKED, PACKED_ZSTD, PART
+from memlake.objects.layout import read_id, tick
+from memlake.objects.packs import CHUNKED, DELTA, DEPTH, INLINE, INLINE_ZSTD, PACKED, PACKED_ZSTD, PART, Sealed
 from memlake.objects.places import Place
 
 COLUMNS = "oid, size, form, pack, start, length, data"
-OBJECT, CHUNK = 1, 2
+RECORD = 64 << 20  # bytes in chunks that are read as one; what is not in chunks is bounded by what is stored
+_TRIES = 3
 _SPAN = 4 << 20  # neighbouring records are read in one call up to this size
 
 
@@ -33,6 +35,11 @@ class Objects:
     def __init__(self, db: Database, packs_at: Place, parts_at: Place, tmp: Path) -> None:
         self.db, self.packs, self.parts, self.tmp = db, packs_at, parts_at, tmp
         self._names: dict[int, str] = {}
+
+    @cached_property
+    def repo(self) -> str:
+        """The id of the repo these objects belong to."""
+        return read_id(self.db)
 
     # -- writing ------------------------------------------------------------------------------
 
@@ -70,13 +77,14 @@ class Objects:
             digest = hashlib.file_digest(stream, "sha256").digest()
             size = stream.tell()
             os.fsync(stream.fileno())  # the long part of it, before the lock
-        damaged = self._is_damaged(digest)
+        refuse_purged(self.db, [digest])
+        if self._is_damaged(digest):
+            self.parts.delete(part_name(digest))
+        # Before the lock, because a bucket may take minutes. What another did to this very name meanwhile (the name is
+        # the content) is looked at again inside.
+        self.parts.put(part_name(digest), file)
         with self.db.write():
-            # The name is the content, so another may be storing, purging or collecting this very part: under the lock.
-            refuse_purged(self.db, [digest])
-            if damaged:
-                self.parts.delete(part_name(digest))
-            self.parts.put(part_name(digest), file)
+            self._check_part(digest, size)
             now = tick(self.db)
             joined = b"".join(map(bytes.fromhex, links)) or None
             if not self._touch(digest, now, joined):
@@ -85,6 +93,21 @@ class Objects:
                     (digest, size, PART, now, joined),
                 )
         return digest.hex()
+
+    def _check_part(self, digest: bytes, size: int) -> None:
+        """Inside the lock: what was stored before it was not purged or collected meanwhile."""
+        name = part_name(digest)
+        try:
+            refuse_purged(self.db, [digest])
+        except Purged:
+            self.parts.delete(name)  # the purge may have looked before we stored it
+            raise
+        try:
+            stored = self.parts.size(name)
+        except NotFound:
+            stored = -1
+        if stored != size:
+            raise Unavailable("gc removed a part while it was being stored. Nothing was changed.", hint="Run it again.")
 
     def _is_damaged(self, digest: bytes) -> bool:
         """Whether a part that lies here already is not what its name says: then the new file heals it."""
@@ -103,16 +126,17 @@ class Objects:
 
     # -- reading ------------------------------------------------------------------------------
 
-    def read(self, oid: str) -> bytes:
-        digest = bytes.fromhex(oid)
-        return self._content(self._row(digest))
+    def read(self, oid: str, *, most: int | None = RECORD) -> bytes:
+        """A whole object, in chunks of at most so many bytes; None for any, where a person asked for this very one."""
+        row = self._row(bytes.fromhex(oid))
+        return self._content(_fitting(row, most))
 
-    def read_many(self, oids: Iterable[str]) -> Iterator[tuple[str, bytes]]:
-        """Objects in the order that is cheapest to read, each checked."""
+    def read_many(self, oids: Iterable[str], *, most: int = RECORD) -> Iterator[tuple[str, bytes]]:
+        """Objects in the order that is cheapest to read, each checked; in chunks of at most so many bytes."""
         digests = {bytes.fromhex(oid) for oid in oids}
         rows = self.db.rows_in(f"SELECT {COLUMNS} FROM object WHERE oid IN carray(?1)", digests)
         for row in rows:
-            digests.discard(_sound(row)[0])
+            digests.discard(_fitting(_sound(row), most)[0])
         for digest in digests:
             self._row(digest)  # raises, naming what became of it
         packed = sorted((r for r in rows if r[2] in (PACKED, PACKED_ZSTD)), key=lambda r: (r[3], r[4]))
@@ -123,13 +147,14 @@ class Objects:
                 yield row[0].hex(), self._content(row)
 
     def open(self, oid: str) -> io.BufferedReader:
-        """A seekable stream over an object; only the chunks that are read are fetched."""
+        """A seekable stream over an object, all of which is there; only the chunks that are read are fetched."""
+        self.check_places([oid])
         return io.BufferedReader(ObjectStream(self, oid), buffer_size=64 << 10)
 
     def pieces(self, oid: str) -> list[tuple[bytes, int]]:
         """The chunks of an object in order, (oid, length); one piece when it is not chunked."""
         row = self._row(bytes.fromhex(oid))
-        return decode_list(row[0], row[6]) if row[2] == CHUNKED else [(row[0], row[1])]
+        return decode_list(row[0], row[6], row[1]) if row[2] == CHUNKED else [(row[0], row[1])]
 
     def size(self, oid: str) -> int:
         return int(self._row(bytes.fromhex(oid))[1])
@@ -150,15 +175,40 @@ class Objects:
         return {oid.hex(): tuple(told[at : at + 32].hex() for at in range(0, len(told), 32)) for oid, told in rows}
 
     def check_places(self, oids: Iterable[str]) -> None:
-        """Raise when a pack that holds one of these objects, or a chunk of one, is not there."""
-        digests = [bytes.fromhex(oid) for oid in oids]
-        sql = "SELECT oid, form, pack, CASE WHEN form = 4 THEN data END FROM object WHERE oid IN carray(?1)"
-        rows = self.db.rows_in(sql, digests)
-        chunks = {chunk for oid, form, _, data in rows if form == CHUNKED for chunk, _ in decode_list(oid, data)}
-        used = {row[2] for row in rows if row[2] is not None}
-        used |= {row[0] for row in self.db.rows_in("SELECT DISTINCT pack FROM object WHERE oid IN carray(?1)", chunks)}
-        for pack in used - {None}:
-            self.packs.size(self.pack_name(pack))
+        """Raise when a row, pack or part that one of these objects or its chunks lies in is not there, or is cut short.
+
+        Looks at names and sizes only, so that nobody gets half of an object and then an error.
+        """
+        rows = {row[0]: row for row in self._places(bytes.fromhex(oid) for oid in oids)}
+        listed = [(oid, decode_list(oid, data)) for oid, _, form, _, data in rows.values() if form == CHUNKED]
+        chunks = {chunk: oid for oid, pieces in listed for chunk, _ in pieces}
+        held = {row[0]: row for row in self._places(chunks)}
+        if lost := chunks.keys() - held.keys():
+            raise _lost(f"chunk {min(lost).hex()[:10]}", chunks[min(lost)])
+        for oid, size, form, _, _ in (*rows.values(), *held.values()):
+            if form == PART and self._size_in(self.parts, part_name(oid)) != size:
+                raise _lost(f"part {oid.hex()[:10]}", oid)
+        # Of what stands in its row a pack has a copy only.
+        packed = (PACKED, PACKED_ZSTD, DELTA)
+        for pack in {row[3] for row in (*rows.values(), *held.values()) if row[2] in packed}:
+            self._check_pack(pack)
+
+    def _places(self, digests: Iterable[bytes]) -> list[Row]:
+        sql = "SELECT oid, size, form, pack, CASE WHEN form = 4 THEN data END FROM object WHERE oid IN carray(?1)"
+        return self.db.rows_in(sql, digests)
+
+    def _check_pack(self, pack: int) -> None:
+        sql = "SELECT name, size FROM pack WHERE id = ?"
+        row = self.db.row(sql, (pack,))
+        # gc joins packs: first the rows go, then the files. Whoever reads looks once more where a record is now.
+        if row is not None and self._size_in(self.packs, row[0]) != row[1] and self.db.row(sql, (pack,)) == row:
+            raise _lost(f"pack {row[0][:10]}", None)
+
+    def _size_in(self, place: Place, name: str) -> int | None:
+        try:
+            return place.size(name)
+        except NotFound:
+            return None
 
     def part_path(self, oid: str) -> Path | None:
         """Where a part lies on this machine, for engines that read it in place."""
@@ -185,21 +235,55 @@ class Objects:
         dead = self.db.row("SELECT reason, seq FROM tombstone WHERE oid = ?", (digest,))
         if dead:
             raise Purged(f"object {digest.hex()[:10]} was purged: {dead[0]}.")
-        raise NotFound(f"object {digest.hex()} is not in this repo.", hint="Run memlake fsck to see what needs it.")
+        raise NotFound(f"object {digest.hex()} is not in this repo.", hint="Run `memlake fsck` to see what needs it.")
 
     def _content(self, row: Row) -> bytes:
         digest, size, form, _, _, _, data = row
         if form == CHUNKED:
-            wanted = decode_list(digest, data)
-            chunks = dict(self.read_many({chunk.hex() for chunk, _ in wanted}))
-            return b"".join(chunks[chunk.hex()] for chunk, _ in wanted)
+            wanted = decode_list(digest, data, size)
+            # No more than the list says: a chunk that is in chunks itself is smaller, and so on down to an end.
+            longest = max(length for _, length in wanted)
+            chunks = dict(self.read_many({chunk.hex() for chunk, _ in wanted}, most=longest))
+            return _checked(digest, b"".join(chunks[chunk.hex()] for chunk, _ in wanted))
         if form == INLINE:
             return _checked(digest, data)
         if form == INLINE_ZSTD:
             return _checked(digest, _expanded(digest, data, size))
         if form == PART:
             return _checked(digest, self.parts.get(part_name(digest), 0, size))
+        if form == DELTA:
+            return _checked(digest, self._read_delta(row))
         return next(self._read_span([row]))[1]
+
+    def _read_delta(self, row: Row) -> bytes:
+        """A delta applied to what it rests on. gc and purge may store either anew: then both are looked up again."""
+        for attempt in range(_TRIES):
+            try:
+                return self._resolve(row if attempt == 0 else self._row(row[0]), 0)
+            except (NotFound, Purged, Corrupt):
+                if attempt == _TRIES - 1:
+                    raise
+                self._names.clear()
+        raise AssertionError  # never reached
+
+    def _resolve(self, row: Row, depth: int) -> bytes:
+        digest, size, form, pack, start, length, base = row
+        if form != DELTA:
+            return self._content(row)
+        if depth >= DEPTH:
+            raise Corrupt(f"object {digest.hex()} rests on too many others.", hint="Run memlake fsck --full.")
+        payload = self.packs.get(self.pack_name(pack), start, length)
+        if payload[:32] != base:
+            raise Corrupt(
+                f"object {digest.hex()} rests on another one than its row says.", hint="Run memlake fsck --full."
+            )
+        below = self._resolve(self._row(base), depth + 1)
+        try:
+            return packs.expand_against(payload[32:], below, size)
+        except Corrupt as error:
+            raise Corrupt(
+                f"object {digest.hex()} is damaged: {error.message}", hint="Run memlake fsck --full."
+            ) from error
 
     def _read_span(self, span: list[Row]) -> Iterator[tuple[str, bytes]]:
         """Records that lie side by side in one pack, read with one call."""
@@ -221,7 +305,10 @@ class Objects:
         fresh = self._row(row[0])
         if fresh[2] not in (PACKED, PACKED_ZSTD):
             return row[0].hex(), self._content(fresh)
-        data = self.packs.get(self.pack_name(fresh[3]), fresh[4], fresh[5])
+        try:
+            data = self.packs.get(self.pack_name(fresh[3]), fresh[4], fresh[5])
+        except NotFound as error:
+            raise _lost(f"pack {self.pack_name(fresh[3])[:10]}", row[0]) from error
         return row[0].hex(), _checked(row[0], _expanded(row[0], data, fresh[1]) if fresh[2] == PACKED_ZSTD else data)
 
 
@@ -251,12 +338,20 @@ class ObjectStream(io.RawIOBase):
             return 0
         index = bisect_right(self._starts, self._at) - 1
         if index != self._held:
-            self._chunk, self._held = self._objects.read(self._pieces[index][0].hex()), index
+            oid, length = self._pieces[index]
+            most = length if len(self._pieces) > 1 else RECORD
+            self._chunk, self._held = self._objects.read(oid.hex(), most=most), index
         start = self._at - self._starts[index]
         part = self._chunk[start : start + len(buffer)]
         buffer[: len(part)] = part
         self._at += len(part)
         return len(part)
+
+
+def add_pack(db: Database, sealed: Sealed, *, log: bool = False) -> int:
+    """List a pack that lies in its place; returns its id. Call inside a write."""
+    db.run("INSERT INTO pack(name, size, log) VALUES(?, ?, ?)", (sealed.name, sealed.size, int(log)))
+    return db.last_id()
 
 
 def part_name(digest: bytes) -> str:
@@ -275,6 +370,15 @@ def refuse_purged(db: Database, digests: Iterable[bytes]) -> None:
         )
 
 
+def _lost(what: str, digest: bytes | None) -> Corrupt:
+    needed = f"object {digest.hex()[:10]} cannot be read" if digest else "what is asked for cannot be read"
+    return Corrupt(
+        f"{what} is missing or cut short, so {needed}. Nothing was written.",
+        hint="See every path that needs it with: memlake fsck\n"
+        "Then put the file back from a backup or another copy of the repo.",
+    )
+
+
 def _joined(data: bytes, links: Sequence[str]) -> bytes | None:
     for link in links:
         if link.encode() not in data and bytes.fromhex(link) not in data:
@@ -286,9 +390,19 @@ def _checked(digest: bytes, data: bytes) -> bytes:
     if hashlib.sha256(data).digest() != digest:
         raise Corrupt(
             f"object {digest.hex()} is damaged: its bytes do not match its hash. It was not served.",
-            hint="Run memlake fsck to see which paths are affected; restore it from a backup or another clone.",
+            hint="Run `memlake fsck --full` to see which paths are affected; restore it from a backup or another copy.",
         )
     return data
+
+
+def _fitting(row: Row, most: int | None) -> Row:
+    """A row whose object may be held in memory: a list of many equal chunks is small, and what it stands for is not."""
+    if most is not None and row[2] == CHUNKED and row[1] > most:
+        raise Corrupt(
+            f"object {row[0].hex()} has {row[1]:,} bytes in chunks; a record has at most {most:,}. It was not read.",
+            hint="Run `memlake fsck --full` to see which paths are affected.",
+        )
+    return row
 
 
 def _sound(row: Row) -> Row:
@@ -296,10 +410,12 @@ def _sound(row: Row) -> Row:
     digest, size, form, pack, start, length, data = row
     if form in (PACKED, PACKED_ZSTD):
         right = type(pack) is int and type(start) is int and type(length) is int
+    elif form == DELTA:
+        right = type(pack) is int and type(start) is int and type(length) is int and type(data) is bytes
     else:
         right = form == PART or type(data) is bytes
     if not right or type(size) is not int:
-        raise Corrupt(f"object {digest.hex()} is damaged: its row makes no sense.", hint="Run memlake fsck.")
+        raise Corrupt(f"object {digest.hex()} is damaged: its row makes no sense.", hint="Run memlake fsck --full.")
     return row
 
 
@@ -307,7 +423,7 @@ def _expanded(digest: bytes, data: bytes, size: int) -> bytes:
     try:
         return packs.expand(data, size)
     except Corrupt as error:
-        raise Corrupt(f"object {digest.hex()} is damaged: {error.message}", hint="Run memlake fsck.") from error
+        raise Corrupt(f"object {digest.hex()} is damaged: {error.message}", hint="Run memlake fsck --full.") from error
 
 
 def _spans(rows: list[Row]) -> Iterator[list[Row]]:

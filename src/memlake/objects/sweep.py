@@ -5,25 +5,27 @@ What is needed is decided above and handed in as marks. See gc.py for the two ph
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from memlake.errors import NotFound
-from memlake.objects import disk, leases
+from memlake.objects import leases
 from memlake.objects.chunks import decode_list
 from memlake.objects.db import Database
 from memlake.objects.layout import tick
 from memlake.objects.leases import Lease
-from memlake.objects.packs import CHUNKED, LIMIT, PART
+from memlake.objects.packs import CHUNKED, DELTA, LIMIT, PART
 from memlake.objects.purge import repack, swap_pack
-from memlake.objects.store import Objects, part_name
+from memlake.objects.store import Objects
+from memlake.objects.strays import Stray, old_strays
 from memlake.reports import GcReport
 
 _BATCH = 4000
 _HOUR = 3_600_000_000
-_FEW = 8  # packs under a quarter of the limit that may lie about before they are joined
+# What a row's bytes cost. Those of a part are counted with its file, when that goes.
+_HELD = f"SELECT id, condemned, CASE WHEN form = {PART} THEN 0 ELSE coalesce(length, size) END FROM object"
+FEW = 8  # packs under a quarter of the limit that may lie about before they are joined
+_SMALL, _FREE, _FREE_OF_SMALL = 4096, 3, 16  # pages, and of which share as many are given back when they are free
 
 
 class Marks:
@@ -36,31 +38,36 @@ class Marks:
         return id >= len(self._bits) or bool(self._bits[id])  # newer than the marking: needed
 
     def mark(self, db: Database, oids: Iterable[bytes]) -> None:
-        """Mark objects, their chunks and everything they link to."""
+        """Mark objects, their chunks, what deltas rest on, and everything they link to."""
         source = iter(oids)
         while batch := set(islice(source, _BATCH)):
             while batch:
                 batch = self._mark_batch(db, batch)
 
     def _mark_batch(self, db: Database, oids: set[bytes]) -> set[bytes]:
-        sql = f"SELECT id, oid, links, CASE WHEN form = {CHUNKED} THEN data END FROM object WHERE oid IN carray(?1)"
+        sql = (
+            f"SELECT id, oid, links, form, CASE WHEN form IN ({CHUNKED}, {DELTA}) THEN data END "
+            "FROM object WHERE oid IN carray(?1)"
+        )
         more: set[bytes] = set()
-        for id, oid, links, chunks in db.rows_in(sql, oids):
+        for id, oid, links, form, data in db.rows_in(sql, oids):
             if id < len(self._bits) and not self._bits[id]:
                 self._bits[id] = 1
                 if links:
                     more.update(links[at : at + 32] for at in range(0, len(links), 32))
-                if chunks:
-                    more.update(chunk for chunk, _ in decode_list(oid, chunks))
+                if form == CHUNKED:
+                    more.update(chunk for chunk, _ in decode_list(oid, data))
+                elif form == DELTA:
+                    more.add(data)
         return more
 
 
-def sweep_rows(db: Database, marks: Marks, since: int, grace_hours: float, *, dry_run: bool) -> GcReport:
-    """Condemn what is not marked, spare what is, delete what was condemned long enough. Inside a write unless dry."""
+def sweep_rows(db: Database, marks: Marks, since: int, grace_hours: float) -> GcReport:
+    """Condemn what is not marked, spare what is, delete what was condemned long enough. Inside a write."""
     before = since - int(grace_hours * _HOUR)
     oldest = leases.oldest(db)
     condemn, revive, delete, size = [], [], [], 0
-    for id, condemned, held in db.each("SELECT id, condemned, coalesce(length, size) FROM object"):
+    for id, condemned, held in db.each(_HELD):
         if id in marks:
             if condemned is not None:
                 revive.append(id)
@@ -70,16 +77,10 @@ def sweep_rows(db: Database, marks: Marks, since: int, grace_hours: float, *, dr
             # Without a grace period and without a lease there is nobody to wait for.
             delete.append(id)
             size += held
-    if not dry_run:
-        now = tick(db)
-        _in_batches(db, "UPDATE object SET condemned = ?2 WHERE id IN carray(?1)", condemn, now)
-        _in_batches(db, "UPDATE object SET condemned = NULL WHERE id IN carray(?1)", revive)
-        _delete_rows(db, delete)
-    return GcReport(dry_run, len(condemn), len(revive), len(delete), 0, 0, 0, 0, size, {"objects": size})
-
-
-def _delete_rows(db: Database, ids: list[int]) -> None:
-    _in_batches(db, "DELETE FROM object WHERE id IN carray(?1)", ids)
+    _in_batches(db, "UPDATE object SET condemned = ?2 WHERE id IN carray(?1)", condemn, tick(db))
+    _in_batches(db, "UPDATE object SET condemned = NULL WHERE id IN carray(?1)", revive)
+    _in_batches(db, "DELETE FROM object WHERE id IN carray(?1)", delete)
+    return GcReport(False, len(condemn), len(revive), len(delete), 0, 0, 0, 0, size, {"objects": size})
 
 
 def _in_batches(db: Database, sql: str, ids: list[int], *args: int) -> None:
@@ -95,12 +96,21 @@ def sweep_files(objects: Objects, report: GcReport, grace_hours: float) -> GcRep
     joined = _join_packs(objects)
     with objects.db.write():
         # Still inside: a part is named by its content, so someone may be about to store this very one again.
-        strays, size = _strays(objects, grace_hours)
-        for remove in strays:
-            remove()
-    _compact(objects.db)
-    freed = {**report.freed, "files": size}
-    return report._replace(packs=joined, files=len(strays), bytes=sum(freed.values()), freed=freed)
+        strays = old_strays(objects, grace_hours)
+        for stray in strays:
+            stray.remove()
+    return count_files(report, joined, strays)
+
+
+def count_files(report: GcReport, joined: int, strays: list[Stray]) -> GcReport:
+    freed = {**report.freed, "files": sum(stray.size for stray in strays)}
+    names = tuple(stray.name for stray in strays)
+    return report._replace(packs=joined, files=len(names), bytes=sum(freed.values()), freed=freed, names=names)
+
+
+def would_join(objects: Objects) -> int:
+    """How many packs a run would join."""
+    return sum(len(group) for group in _groups(objects.db))
 
 
 def _join_packs(objects: Objects) -> int:
@@ -118,7 +128,9 @@ def _join_packs(objects: Objects) -> int:
 def _join(objects: Objects, group: list[tuple[int, str]]) -> int:
     ids = [id for id, _ in group]
     names = [name for _, name in group]
-    live = {row[0] for row in objects.db.rows_in("SELECT oid FROM object WHERE pack IN carray(?1)", ids)}
+    live: dict[str, set[bytes]] = {name: set() for name in names}
+    for oid, id in objects.db.rows_in("SELECT oid, pack FROM object WHERE pack IN carray(?1)", ids):
+        live[dict(group)[id]].add(oid)  # by pack: an old record of it, of another form, may lie in another one
     try:
         sealed = repack(objects, names, keep=live)
     except NotFound:  # another gc or a purge was faster
@@ -137,12 +149,12 @@ def _join(objects: Objects, group: list[tuple[int, str]]) -> int:
 def _groups(db: Database) -> Iterator[list[tuple[int, str]]]:
     sql = (
         "SELECT p.id, p.name, p.size, coalesce(sum(o.length), 0) "
-        "FROM pack p LEFT JOIN object o ON o.pack = p.id GROUP BY p.id"
+        "FROM pack p LEFT JOIN object o ON o.pack = p.id WHERE p.log = 0 GROUP BY p.id"
     )
     rows = db.rows(sql)
     small = [row for row in rows if row[3] < LIMIT // 4]
     thin = [row for row in rows if row[3] < row[2] // 2]
-    chosen = {row[0]: row for row in (thin + small if len(small) > _FEW else thin)}
+    chosen = {row[0]: row for row in (thin + small if len(small) > FEW else thin)}
     group: list[tuple[int, str]] = []
     size = 0
     for id, name, _, live in sorted(chosen.values()):
@@ -155,35 +167,11 @@ def _groups(db: Database) -> Iterator[list[tuple[int, str]]]:
         yield group
 
 
-def _strays(objects: Objects, grace_hours: float) -> tuple[list[Callable[[], None]], int]:
-    """Files that are in no row: (how to remove each, bytes). Call inside a write, so that no writer is half way."""
-    # A writer's files are younger than its lease; ten seconds allow for a file system's own clock.
-    limit = min(time.time() - grace_hours * 3600, leases.oldest(objects.db) / 1e6 - 10)
-    known = {row[0] for row in objects.db.rows("SELECT name FROM pack")}
-    strays: list[Callable[[], None]] = []
-    size = 0
-    for name, length, modified in list(objects.packs.list()):
-        if name not in known and modified < limit:
-            strays.append(partial(objects.packs.delete, name))
-            size += length
-    parts = {part_name(row[0]) for row in objects.db.each(f"SELECT oid FROM object WHERE form = {PART}")}
-    for name, length, modified in list(objects.parts.list()):
-        if name not in parts and modified < limit:
-            strays.append(partial(objects.parts.delete, name))
-            size += length
-    for file in objects.tmp.iterdir() if objects.tmp.exists() else ():
-        found = file.stat(follow_symlinks=False) if file.exists() else None
-        if found is not None and found.st_mtime < limit:
-            strays.append(partial(disk.remove_tree, file))
-            size += found.st_size
-    return strays, size
-
-
-def _compact(db: Database) -> None:
-    """Give a third of the file back when it is free; skipped while someone reads."""
+def compact(db: Database) -> None:
+    """Fold the log in, and give free pages back: a third of the file, or a few of a small one, which cost nothing."""
     row = db.row(
         "SELECT (SELECT freelist_count FROM pragma_freelist_count), (SELECT page_count FROM pragma_page_count)"
     )
-    if row is not None and row[0] > 1000 and row[0] * 3 > row[1]:
+    if row is not None and row[0] * (_FREE if row[1] > _SMALL else _FREE_OF_SMALL) > row[1]:
         db.vacuum()
     db.checkpoint()

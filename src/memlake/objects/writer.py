@@ -17,8 +17,8 @@ from memlake.objects import packs
 from memlake.objects.chunks import WHOLE_BELOW, Stream, cut, encode_list
 from memlake.objects.layout import tick
 from memlake.objects.leases import Lease
-from memlake.objects.packs import CHUNKED, INLINE, INLINE_ZSTD, PackWriter, Sealed
-from memlake.objects.store import CHUNK, OBJECT, Objects, refuse_purged
+from memlake.objects.packs import CHUNK, CHUNKED, INLINE, INLINE_ZSTD, OBJECT, PackWriter, Record, Sealed
+from memlake.objects.store import Objects, add_pack, refuse_purged
 
 INLINE_BELOW = 16 << 10
 INLINE_TOTAL = 256 << 10  # more small bytes than this in one go are cheaper in a pack than in rows
@@ -90,10 +90,10 @@ class Writer:
     def finish(self) -> None:
         """Seal and name the packs, then write every row in one transaction."""
         self._flush()
+        self._append_lists()
         self._seal()
         for sealed in self._sealed:
-            self._objects.packs.put(sealed.name, sealed.path)
-            sealed.path.unlink(missing_ok=True)  # a bucket copies it, a folder has moved it
+            packs.hand_over(sealed, self._objects.packs)
         try:
             self._write_rows()
         except BaseException:
@@ -113,8 +113,8 @@ class Writer:
             for sealed in self._sealed:
                 self._pack_rows(sealed, now)
             self._inline_rows(now)
-            self._list_rows(now)
-            touched = [(now, self._roles[digest], digest) for digest in self._reused]
+            relied = self._reused | self._lists.keys()
+            touched = [(now, self._roles[digest], digest) for digest in relied]
             db.run_many("UPDATE object SET touched = ?, condemned = NULL, role = role | ? WHERE oid = ?", touched)
             self._check_still_there()
             self._complete = True
@@ -189,14 +189,24 @@ class Writer:
         return self._packs_seen[pack]
 
     def _append(self, digest: bytes, data: bytes, at: int | None) -> None:
-        if self._pack is None:
-            self._pack = PackWriter(self._objects.tmp)
-        self._pack.append(digest, data, at=at)
+        pack = self._open_pack()
+        pack.append(digest, data, self._roles[digest], at=at)
         self._written.add(digest)
-        if self._pack.size >= packs.LIMIT:
+        if pack.size >= packs.LIMIT:
             self._seal()
             assert self._lease is not None
             self._lease.renew()
+
+    def _open_pack(self) -> PackWriter:
+        if self._pack is None:
+            self._pack = PackWriter(self._objects.tmp, self._objects.repo)
+        return self._pack
+
+    def _append_lists(self) -> None:
+        """Chunk lists are records too, beside the row that is read: a pack tells what its chunks are pieces of."""
+        for oid in self._lists.keys() - self._known(self._lists):
+            size, data = self._lists[oid]
+            self._open_pack().copy(Record(oid, CHUNKED, 0, 0, size, OBJECT), data)
 
     def _seal(self) -> None:
         if self._pack is not None:
@@ -207,19 +217,18 @@ class Writer:
 
     def _pack_rows(self, sealed: Sealed, now: int) -> None:
         db = self._objects.db
-        db.run("INSERT OR IGNORE INTO pack(name, size) VALUES(?, ?)", (sealed.name, sealed.size))
-        row = db.row("SELECT id FROM pack WHERE name = ?", (sealed.name,))
-        assert row is not None
+        pack = add_pack(db, sealed)
         sql = (
-            "INSERT INTO object(oid, size, form, role, pack, start, length, touched) VALUES(?, ?, ?, ?, ?, ?, ?, ?) "
+            "INSERT INTO object(oid, size, form, role, pack, start, length, touched, data) "
+            "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?) "
             "ON CONFLICT(oid) DO UPDATE SET touched = excluded.touched, condemned = NULL, role = role | excluded.role"
         )
         rows = (
-            (oid, size, form, self._roles[oid], row[0], start, length, now)
-            for oid, form, start, length, size in sealed.records
+            (r.oid, r.size, r.form, self._roles[r.oid], pack, r.start, r.length, now, self._list_of(r))
+            for r in sealed.records
         )
         db.run_many(sql, rows)
-        healed = [(form, row[0], at, n, oid) for oid, form, at, n, _ in sealed.records if oid in self._lost]
+        healed = [(r.form, pack, r.start, r.length, r.oid) for r in sealed.records if r.oid in self._lost]
         db.run_many("UPDATE object SET form = ?, pack = ?, start = ?, length = ? WHERE oid = ?", healed)
 
     def _inline_rows(self, now: int) -> None:
@@ -238,12 +247,8 @@ class Writer:
         heal = "UPDATE object SET form = ?, data = ?, pack = NULL, start = NULL, length = NULL WHERE oid = ?"
         self._objects.db.run_many(heal, healed)
 
-    def _list_rows(self, now: int) -> None:
-        sql = (
-            f"INSERT INTO object(oid, size, form, role, touched, data) VALUES(?, ?, {CHUNKED}, {OBJECT}, ?, ?) "
-            "ON CONFLICT(oid) DO UPDATE SET touched = excluded.touched, condemned = NULL, role = role | excluded.role"
-        )
-        self._objects.db.run_many(sql, [(oid, size, now, data) for oid, (size, data) in self._lists.items()])
+    def _list_of(self, record: Record) -> bytes | None:
+        return self._lists[record.oid][1] if record.form == CHUNKED else None
 
 
 def is_large(size: int) -> bool:

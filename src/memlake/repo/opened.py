@@ -6,20 +6,23 @@ import contextlib
 import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from memlake import config, datasets, memories, versions
+from memlake import config, datasets, inside, memories, versions
 from memlake.calls import door
-from memlake.errors import InvalidInput, NotFound, Unavailable
+from memlake.errors import Denied, InvalidInput, NotFound, Unavailable
 from memlake.objects import layout
 from memlake.objects.bucket import open_place
-from memlake.objects.db import LONG, Database
-from memlake.objects.places import Folder
+from memlake.objects.db import LONG, Database, advise_rescue
+from memlake.objects.forks import Mutex
+from memlake.objects.owner import OwnedPlace
+from memlake.objects.places import Folder, Place, Refused
 from memlake.objects.store import Objects
 from memlake.records import Author, Conflict, Entry
-from memlake.versions.here import Here
+from memlake.versions.here import Here, find_problem, write_head
 from memlake.versions.history import History
 from memlake.versions.local import Local
 
@@ -32,7 +35,32 @@ if TYPE_CHECKING:
 AnyPath = str | os.PathLike[str]
 SomePaths = AnyPath | Sequence[AnyPath]  # one path, or a list of them
 _SCHEMAS = Path(__file__).parent.parent
-_OPEN: ContextVar[tuple[tuple[str, Group], ...]] = ContextVar("transactions of this thread, by folder", default=())
+# The one thing a verb finds without being handed it: a chain or an Agent of another Repo of this folder must join the
+# transaction around it, and no argument reaches there. Each thread and each asyncio task has a context of its own.
+_OPEN: ContextVar[tuple[Transaction, ...]] = ContextVar("transactions open in this thread or task", default=())
+
+
+@dataclass(eq=False)
+class Transaction:
+    """The writes waiting for the end of a `with repo.transaction(...)`, and the mark of the context that opened it."""
+
+    folder: str
+    group: Group
+    token: Token[tuple[Transaction, ...]] | None = None
+    process: int = field(default_factory=os.getpid)
+
+    def is_ours(self) -> bool:
+        """Whether this very thread or task opened it: a task begun inside it has a copy of the context, and so has a
+        forked child, whose writes would be lost with it."""
+        if self.token is None or self.process != os.getpid():
+            return False
+        value = _OPEN.get()
+        try:
+            _OPEN.reset(self.token)  # refused in any other context than the one that set it
+        except (ValueError, RuntimeError):
+            return False
+        self.token = _OPEN.set(value)
+        return True
 
 
 @door
@@ -40,32 +68,56 @@ class Opened:
     """The parts of one repo and of this checkout of it."""
 
     def __init__(self, folder: Path, *, fresh: str | None = None) -> None:
-        self.dir, self.root = folder, folder.parent
+        self.dir, self.root = folder, config.check_owner(folder.parent)
+        inside.check_folder(folder)
         if fresh is None and not any(_size(folder / name) for name in ("repo.db", "repo.db-wal")):
             raise NotFound(
                 f"{folder} has no repo.db, or an empty one.",
-                hint="If it never had one: memlake init. Else restore a backup.",
+                hint="If it never had one: memlake init\n"
+                f"Else restore a backup. Without one, save what gc packed: {advise_rescue(folder / 'repo.db')}",
             )
-        self._settings = config.read_settings(folder)
         db = Database(folder / "repo.db", schema=_schema("objects/schema.sql", "versions/schema.sql"))
+        self._settings, ignored = config.read_in_force(folder, lambda: layout.find_id(db))
+        if ignored:
+            warnings.warn(config.describe_ignored(self.root, ignored), stacklevel=2)
         db.lease_seconds = self._settings.core_lease_seconds
         local = Local(Database(folder / "local.db", schema=_schema("versions/local.sql"), durable=False))
-        place = open_place(self._settings.core_packs) if self._settings.core_packs else Folder(folder / "packs")
+        place = self._open_packs(db, ignored.get("core.packs"))
         self._history = History(db, Objects(db, place, Folder(folder / "parts"), folder / "tmp"))
         self._history.settlers["memory"] = _settled
         self._history.joiners["dataset"] = _joined
         self._local = local
         self._identity: Author | None = None
-        self._draft: Group | None = None
+        self._closed = False
+        self._opening = Mutex()  # of the parts below, which are opened when first used, by whichever thread
         self._shared: Shared | None = None
         self._store: Store | None = None
         if fresh is not None:
-            versions.writing.begin(self._history, local, fresh)
+            layout.stamp_format(db)
+            versions.recovery.begin(self._history, local, fresh)
         layout.check_format(db)
-        if local.is_new:  # local.db was lost: everything in it can be found again but the stage
-            versions.writing.stand_again(self._history, local, self._settings.init_branch)
+        if find_problem(self._history, local) is not None:
+            self._local = versions.recovery.stand_again(self._look(), self._settings.init_branch)
+
+    def _open_packs(self, db: Database, ignored: str | None) -> Place:
+        """The place of packs. One that the user did not trust is never replaced by another: bytes would part there."""
+        if ignored is None:
+            location = self._settings.core_packs
+            inside = Folder(self.dir / "packs")
+            return OwnedPlace(open_place(location), self.dir, lambda: layout.read_id(db)) if location else inside
+        db.denied = Denied(
+            f"this repo keeps its packs in {ignored} (core.packs), and you have not trusted that. They were not read, "
+            "and nothing was changed.",
+            hint=f"To see what the repo asks for and allow it: {config.trust_command(self.root)}",
+        )
+        return Refused(db.denied)
 
     # -- where we are -------------------------------------------------------------------------
+
+    @property
+    def id(self) -> str:
+        """What this repo is known by, the same in every copy of it: a UUIDv7 given by `init`."""
+        return layout.read_id(self._history.db)
 
     @property
     def identity(self) -> Author:
@@ -80,6 +132,16 @@ class Opened:
     def head(self) -> str | None:
         found = self._look().head()
         return found.oid if found else None
+
+    def _memory_branch(self) -> str:
+        """The branch whose memories are meant when none is named: HEAD's, or where that names none, the usual one."""
+        if (name := self._local.branch) is not None:
+            return name
+        usual, names = (
+            self._settings.init_branch,
+            [found.name for found in versions.refs.branches(self._history.db, None)],
+        )
+        return usual if usual in names or not names else names[0]
 
     @property
     def branch_name(self) -> str | None:
@@ -106,25 +168,28 @@ class Opened:
             if self._local.state("journal") is not None:
                 versions.checkout.resume(self._history, self._local, here.root)
             yield here
+            # The verb is done: where there is no room to note HEAD, the next one notes it.
+            with contextlib.suppress(Unavailable):
+                write_head(self._history.db, self._local)
 
     def _group(self) -> Group | None:
-        """The transaction that writes join: of this Repo, or opened in this thread by another one of the same folder.
+        """The transaction that writes join: the one this thread or task opened, by whichever Repo of this folder.
 
         `ml.read_values(...).save(...)` has a Repo of its own, and must not be left when the transaction is dropped.
         """
-        if self._draft is None and (known := dict(_OPEN.get())):
-            return known.get(os.path.realpath(self.dir))
-        return self._draft
+        if not (known := _OPEN.get()):
+            return None
+        folder = os.path.realpath(self.dir)
+        return next((one.group for one in known if one.folder == folder and one.is_ours()), None)
 
     @contextlib.contextmanager
     def _drafting(self, group: Group) -> Iterator[None]:
-        before = _OPEN.get()
-        _OPEN.set((*before, (os.path.realpath(self.dir), group)))
-        self._draft = group
+        before, opened = _OPEN.get(), Transaction(os.path.realpath(self.dir), group)
+        opened.token = _OPEN.set((*before, opened))
         try:
             yield
         finally:
-            self._draft = None
+            opened.token = None  # nobody joins it from here on, wherever a copy of the context went
             _OPEN.set(before)
 
     def _relative(self, *paths: SomePaths) -> list[str]:
@@ -148,16 +213,25 @@ class Opened:
 
     # -- settings and closing ----------------------------------------------------------------
 
+    @property
+    def settings(self) -> config.Settings:
+        """The settings in force when the repo was opened."""
+        return self._settings
+
     def config_get(self, key: str) -> str | None:
-        return config.get_value(self.dir, key)
+        return config.get_value(self.dir, key, lambda: self.id)
 
     def config_set(self, key: str, value: str | None, *, user: bool = False) -> None:
         if value is not None:
             memories.embedders.check_setting(key, str(value))
-        config.set_value(self.dir, key, value, "user" if user else "repo")
+        if key == "core.packs" and value:
+            place = OwnedPlace(open_place(value), self.dir, lambda: self.id)
+            with contextlib.suppress(Unavailable, NotFound):  # it may be out of reach now: the first write asks again
+                place.claim(take=True)
+        config.set_value(self.dir, key, value, "user" if user else "repo", lambda: self.id)
 
     def config_list(self) -> dict[str, str]:
-        return {value.key: value.text for value in config.list_values(self.dir)}
+        return {value.key: value.text for value in config.list_values(self.dir, lambda: self.id)}
 
     def checkpoint(self) -> bool:
         """Fold the write-ahead logs into the databases, as closing does."""
@@ -165,19 +239,16 @@ class Opened:
 
     def close(self) -> None:
         """Let go of the files; a second time changes nothing."""
-        if self._shared is not None:
-            self._shared.close()
-            self._shared = None
-        if self._store is not None:
-            self._store.close()
-            self._store = None
-        try:
-            self._history.db.close()
-        finally:
-            self._local.db.close()
+        with self._opening:
+            parts, self._shared, self._store = [self._shared, self._store], None, None
+            self._closed = True  # nobody opens one of them again
+        with contextlib.ExitStack() as closing:  # all of them, whatever one of them raises; the last first
+            for part in (self._local.db, self._history.db, *reversed(parts)):
+                if part is not None:
+                    closing.callback(part.close)
 
     def _refuse_closed(self) -> None:
-        if self._history.db.closed:
+        if self._closed:
             raise InvalidInput(
                 f"this Repo of {self.root} was closed. Nothing was changed.",
                 hint=f"Open it again: memlake.open({str(self.root)!r})",
@@ -191,8 +262,19 @@ class Opened:
         self.close()
 
     def __repr__(self) -> str:
-        state = "closed" if self._history.db.closed else self._local.branch or "detached"
+        state = "closed" if self._closed else self._local.branch or "detached"
         return f"{type(self).__name__}({str(self.root)!r}, {state})"
+
+
+def read_repo_id(folder: Path) -> str:
+    """The id of the repo whose `.memlake` is `folder`, without opening the rest; empty when it cannot be read."""
+    if not _size(folder / "repo.db"):
+        return ""
+    db = Database(folder / "repo.db", schema=())
+    try:
+        return layout.find_id(db)
+    finally:
+        db.close()
 
 
 def each(paths: Sequence[SomePaths]) -> list[AnyPath]:

@@ -1,22 +1,27 @@
-"""Repo: the verbs, each a short method that wires the parts. Those of datasets and purge are in `rows.py`."""
+"""Repo: the verbs, each a short method that wires the parts. Those of datasets are in `rows.py`."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
-from memlake import config, datasets, memories, versions
+from memlake import config, datasets, inside, memories, projects, versions
 from memlake.calls import checked, door
 from memlake.errors import AlreadyExists, Error, InvalidInput
 from memlake.objects import disk
+from memlake.objects.bucket import open_place
+from memlake.objects.forks import check_process
+from memlake.objects.places import Folder, Place
 from memlake.records import Author, Branch, Change, Commit, Conflict, Entry, Lane, Move, Staged, Status, Tag
 from memlake.repo.opened import AnyPath, SomePaths, checked_oid, each
 from memlake.repo.rows import Rows
-from memlake.reports import Problem
+from memlake.reports import Problem, Rescued
 
 if TYPE_CHECKING:
     from memlake.memories.memories import Memories
@@ -30,6 +35,7 @@ if TYPE_CHECKING:
         GcReport,
         Merged,
         Operation,
+        PurgeReport,
         Stash,
         Usage,
     )  # fmt: skip
@@ -44,13 +50,36 @@ def init(path: AnyPath = ".", branch: str | None = None) -> Repo:
     name = branch or config.read_settings(None).init_branch
     with disk.named_errors(f"making a repo in {path}"):
         root = Path(os.path.realpath(config.real_name(path)))
-        folder = root / DIR
+        folder = config.check_owner(root) / DIR
         root.mkdir(parents=True, exist_ok=True)
+        inside.check_new(folder)
+        inside.check_folder(folder)
         for part in (folder, folder / "packs", folder / "parts", folder / "tmp"):
-            part.mkdir(exist_ok=True)
+            inside.make_folder(part)
         if not (folder / ".gitignore").exists():
             disk.write_file(folder / ".gitignore", b"*\n")
     return Repo(folder, fresh=name)
+
+
+@checked
+def rescue(sources: SomePaths, into: AnyPath) -> Rescued:
+    """Make a repo again in a new folder, from packs alone: `.memlake` folders, folders of packs, URLs of buckets."""
+    folder = Path(os.path.realpath(config.real_name(into)))
+    if (folder / DIR).exists():
+        raise AlreadyExists(f"{folder} is a repo already. Nothing was written.", hint="Name a folder that is not.")
+    places, parts = list[Place](), list[Place]()
+    for given in each([sources]):
+        source = os.fspath(given)
+        inner = Path(source) / DIR if (Path(source) / DIR).is_dir() else Path(source)
+        places.append(Folder(inner / "packs") if (inner / "packs").is_dir() else open_place(source))
+        parts += [Folder(inner / "parts")] if (inner / "parts").is_dir() else []
+    found = versions.rescue.read_packs(places)
+    with init(folder) as repo:
+        rescued = versions.rescue.rebuild(repo._history, found, parts)
+    (folder / DIR / "local.db").unlink()  # it stood on the branch that init had made
+    for name in ("local.db-wal", "local.db-shm"):
+        (folder / DIR / name).unlink(missing_ok=True)
+    return rescued
 
 
 @checked
@@ -62,17 +91,29 @@ def open_repo(path: AnyPath | None = None) -> Repo:
 @checked
 def open_for_memories(path: AnyPath | None = None) -> Repo:
     """The repo found as `open_repo` finds it, else the personal one, made on first use. For memories, not for files."""
-    found = config.find_repo(explicit=path)
+    found = projects.find_memory_repo(path)
     return Repo(found / DIR) if found is not None else open_personal()
 
 
 def open_personal() -> Repo:
     """The repo in the user's data folder, made if it is not there, and that is said."""
-    home = config.personal_folder()
+    home = config.check_owner(config.personal_folder())
     if not (home / DIR).is_dir():
+        _make_private(home, home / DIR)
         sys.stderr.write(f"memlake: no repo here, so data is kept in your personal one: {home}\n")
         return init(home)
+    _make_private(home, home / DIR)
     return Repo(home / DIR)
+
+
+def _make_private(*folders: Path) -> None:
+    """Folders that nobody but the user can look into, whatever the umask; what is made inside them is as private."""
+    for folder in folders:
+        with disk.named_errors(f"making {folder}"):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if folder.stat().st_mode & 0o077:
+            with contextlib.suppress(OSError):  # a file system that is read-only, or has no modes
+                folder.chmod(0o700)
 
 
 @door
@@ -93,9 +134,8 @@ class Repo(Rows):
         if not given and not (all or update):
             raise InvalidInput("nothing was named to add.", hint="Name files or folders, or use: memlake add -A")
         asked = versions.stage.Adding(given or [""], force, update, self._settings.add_warn_secrets, progress)
-        detail = " ".join(str(path) for path in each(paths)[:5]) or "--all"
+        detail = " ".join(path or "." for path in given[:5]) or "--all"
         with self._verb() as here, versions.operations.operation(here, "add", detail):
-            asked = asked._replace(decided=versions.merging.decided(here))
             return versions.stage.add(self._history.objects, self._local, here.root, self.identity, asked)
 
     def rm(self, *paths: SomePaths, cached: bool = False, force: bool = False, dry_run: bool = False) -> Staged:
@@ -128,23 +168,25 @@ class Repo(Rows):
         saying = versions.committing.Saying(
             message, by, [*map(self._used, uses)], metrics, params, amend, allow_empty, only
         )
+        given = versions.merging.Given(self._arriving)
         with self._verb() as here:
             if only:
                 versions.committing.check_known(here, only)
             if not only and not all:
-                return versions.committing.commit(here, saying)
+                return versions.committing.commit(here, saying, given)
             asked = versions.stage.Adding(self._wanted(*paths) or [""], False, True, self._settings.add_warn_secrets)
-            asked = asked._replace(decided=versions.merging.decided(here))
-            with versions.operations.staging_first(here):
+            with versions.operations.staging_first(here) as found:
                 versions.stage.add(self._history.objects, self._local, here.root, self.identity, asked)
-                return versions.committing.commit(here, saying)
+                return versions.committing.commit(here, saying, given._replace(found=found))
 
     def restore(
-        self, *paths: SomePaths, source: str | None = None, staged: bool = False, worktree: bool | None = None
-    ) -> tuple[Change, ...]:
-        files = not staged if worktree is None else worktree
+        self, *paths: SomePaths, source: str | None = None, staged: bool = False, worktree: bool | None = None,
+        overlay: bool = False,
+    ) -> tuple[Change, ...]:  # fmt: skip
+        """Files, the stage or both as `source` has them; `overlay` keeps tracked files that it does not have."""
+        files, wanted = not staged if worktree is None else worktree, self._wanted(*paths)
         with self._verb() as here:
-            return versions.branching.restore(here, self._wanted(*paths), source, staged=staged, worktree=files)
+            return versions.branching.restore(here, wanted, source, staged=staged, worktree=files, overlay=overlay)
 
     # -- looking ------------------------------------------------------------------------------
 
@@ -171,15 +213,18 @@ class Repo(Rows):
         skip: int = 0,
         since: str | None = None,
         until: str | None = None,
-        author: str | None = None,
-        grep: str | None = None,
+        author: str | re.Pattern[str] | None = None,
+        grep: str | re.Pattern[str] | None = None,
         first_parent: bool = False,
         all: bool = False,
         text: str | None = None,
         follow: bool = False,
         reverse: bool = False,
     ) -> Iterator[Commit]:
-        """Commits, newest first. `text`: those that add or remove it; `follow`: the one path past exact renames."""
+        """Commits, newest first. `text`: those that add or remove it; `follow`: the one path past exact renames.
+
+        `author` and `grep` are regular expressions, found anywhere in the author and in the message.
+        """
         query = versions.looking.LogQuery(
             rev, lane, self._wanted_paths(paths), limit, skip, since, until, author, grep, first_parent, all, text,
             follow, reverse,
@@ -203,13 +248,13 @@ class Repo(Rows):
         return versions.looking.entry_at(self._look(), self.path(path), rev)
 
     def read(self, path: AnyPath, rev: str = "HEAD") -> bytes:
-        return self._history.objects.read(self.entry(path, rev).oid)
+        return self._history.objects.read(self.entry(path, rev).oid, most=None)
 
     def open(self, path: AnyPath, rev: str = "HEAD") -> BinaryIO:
         return self._history.objects.open(self.entry(path, rev).oid)
 
     def read_object(self, oid: str) -> bytes:
-        return self._history.objects.read(checked_oid(oid))
+        return self._history.objects.read(checked_oid(oid), most=None)
 
     def open_object(self, oid: str) -> BinaryIO:
         return self._history.objects.open(checked_oid(oid))
@@ -238,7 +283,8 @@ class Repo(Rows):
     def blame(self, path: AnyPath, rev_: str = "HEAD") -> list[BlameLine]:
         full = self.path(path)
         versions.looking.entry_at(self._look(), full, rev_)
-        return versions.log.blame(self._history, versions.looking.commit_for(self._look(), full, rev_), full)
+        start = versions.looking.commit_for(self._look(), full, rev_)
+        return versions.log.blame(self._history, start, full, partial(versions.worktree.typed, self.root))
 
     # -- branches -----------------------------------------------------------------------------
 
@@ -274,10 +320,25 @@ class Repo(Rows):
         with self._verb() as here:
             return versions.branching.switch(here, name, versions.branching.Going(create, detach, at, force, reset))
 
-    def merge(self, rev: str, *, ff: bool = True, only_ff: bool = False, message: str | None = None) -> Merged:
+    def merge(
+        self, rev: str, *, ff: bool = True, only_ff: bool = False, message: str | None = None,
+        conflict: str | None = None, metrics: Mapping[str, Any] | None = None, params: Mapping[str, Any] | None = None,
+    ) -> Merged:  # fmt: skip
+        """Join another branch into this one; `conflict` is how files are marked, "merge" or "diff3".
+
+        `metrics` and `params` are kept with the merge commit, so with them one is made where a fast-forward would do.
+        """
+        given, facts = versions.merging.Given(self._arriving), _said_facts(metrics, params)
+        how = versions.merging.How(ff, only_ff, message, self._marks_base(conflict), given, facts)
         with self._verb() as here:
-            here.history.arriving = self._arriving
-            return versions.merging.merge_rev(here, rev, versions.merging.How(ff, only_ff, message))
+            return versions.merging.merge_rev(here, rev, how)
+
+    def _marks_base(self, conflict: str | None) -> bool:
+        """Whether markers show what both sides had before, too."""
+        style = conflict or self._settings.merge_conflict
+        if style not in ("merge", "diff3"):
+            raise InvalidInput(f"there is no way {style!r} to mark conflicts.", hint="Use merge or diff3.")
+        return style == "diff3"
 
     def conflicts(self) -> tuple[Conflict, ...]:
         return self._local.conflicts()
@@ -299,10 +360,19 @@ class Repo(Rows):
         with self._verb() as here:
             return versions.merging.choose(here, side, self._wanted_paths(each(paths)))
 
-    def merge_continue(self, message: str | None = None) -> Merged:
+    def merge_mark(self, *paths: SomePaths) -> tuple[Change, ...]:
+        """Write the markers of conflicts into their files again; their choices are open again."""
         with self._verb() as here:
-            here.history.arriving = self._arriving
-            return versions.merging.proceed(here, versions.merging.Conclusion(message))
+            return versions.merging.mark_again(here, self._wanted_paths(each(paths)))
+
+    def merge_continue(
+        self, message: str | None = None, *, metrics: Mapping[str, Any] | None = None,
+        params: Mapping[str, Any] | None = None,
+    ) -> Merged:  # fmt: skip
+        given, facts = versions.merging.Given(self._arriving), _said_facts(metrics, params)
+        said = versions.merging.Conclusion(message, None, facts, given)
+        with self._verb() as here:
+            return versions.merging.proceed(here, said)
 
     def _arriving(self, edits: Mapping[str, Entry | None]) -> dict[str, Entry | None]:
         return memories.arriving.noted(self.memories().ground, edits)
@@ -319,15 +389,20 @@ class Repo(Rows):
         with self._verb() as here:
             return versions.branching.reset_paths(here, self._wanted(*paths), rev)
 
-    def revert(self, rev: str, no_commit: bool = False, *, mainline: int | None = None) -> Merged:
+    def revert(
+        self, rev: str, no_commit: bool = False, *, mainline: int | None = None, conflict: str | None = None
+    ) -> Merged:
+        how = versions.merging.Picking(not no_commit, mainline, with_base=self._marks_base(conflict))
         with self._verb() as here:
-            return versions.merging.revert(here, rev, versions.merging.Picking(not no_commit, mainline))
+            return versions.merging.revert(here, rev, how)
 
     def cherry_pick(
-        self, rev: str, no_commit: bool = False, *, mainline: int | None = None, cite: bool = False
-    ) -> Merged:
+        self, rev: str, no_commit: bool = False, *, mainline: int | None = None, cite: bool = False,
+        conflict: str | None = None,
+    ) -> Merged:  # fmt: skip
+        how = versions.merging.Picking(not no_commit, mainline, cite, self._marks_base(conflict))
         with self._verb() as here:
-            return versions.merging.cherry_pick(here, rev, versions.merging.Picking(not no_commit, mainline, cite))
+            return versions.merging.cherry_pick(here, rev, how)
 
     def stash_push(self, message: str = "", include_untracked: bool = False, paths: Sequence[AnyPath] = ()) -> Stash:
         with self._verb() as here:
@@ -338,11 +413,11 @@ class Repo(Rows):
 
     def stash_pop(self, index: int = 0, *, staged: bool = False) -> Merged:
         with self._verb() as here:
-            return versions.stash.apply(here, index, staged=staged, drop=True)
+            return versions.stash.apply(here, index, staged=staged, drop=True, with_base=self._marks_base(None))
 
     def stash_apply(self, index: int = 0, *, staged: bool = False) -> Merged:
         with self._verb() as here:
-            return versions.stash.apply(here, index, staged=staged)
+            return versions.stash.apply(here, index, staged=staged, with_base=self._marks_base(None))
 
     def stash_clear(self) -> list[Stash]:
         with self._verb() as here:
@@ -392,43 +467,92 @@ class Repo(Rows):
     def transaction(self, message: str) -> Iterator[Self]:
         """Group the writes inside into one commit a lane; an exception drops them all.
 
-        What the same thread writes to the same repo in other ways, `ml.read_values(...).save(...)`, belongs to it.
+        What the same thread, or in an event loop the same task, writes to the same repo in other ways,
+        `ml.read_values(...).save(...)`, belongs to it. What others write meanwhile does not, also on this very object.
         """
         if self._group() is not None:
             raise AlreadyExists(
                 "a transaction is open already in this Repo.", hint="Finish it before starting another."
             )
         group = versions.writing.Group(message)
+        process = os.getpid()
         with self._drafting(group):
             yield self
+        check_process(process)
         versions.writing.write_group(self._look(), group)
 
     # -- memories -----------------------------------------------------------------------------
 
     def memories(self, branch: str | None = None) -> Memories:
         """What agents remember on a branch. The branch is fixed now: a switch elsewhere does not redirect it."""
-        name = branch or self._local.branch or self._settings.init_branch
+        name = branch or self._memory_branch()
         memories.living.check(self._look(), name)
         versions.refs.get(self._history.db, name)
-        if self._shared is None:
-            self._shared = memories.opening.Shared(self.dir, self._history, self._local.db, self._settings)
-        shared = self._shared
+        with self._opening:
+            self._refuse_closed()
+            if self._shared is None:
+                self._shared = memories.opening.Shared(self.dir, self._history, self._local.db, self._settings)
+            shared = self._shared
         ground = memories.ground.Ground(
-            self._look(), shared.index, name, self._settings, self._group, shared.vector_of, shared.read_counts
-        )
+            self._look(), shared.index, name, self._settings, self._group, shared.vector_of, shared.read_counts,
+            org=self._org(), project=(project := self._project()), package=projects.find_package(project or self.root),
+        )  # fmt: skip
         return memories.memories.Memories(ground, shared)
 
-    def narrow(self) -> Narrow:
-        """The little of memories that hooks need, without the weight of an index that is opened whole."""
-        return memories.narrow.Narrow(self._look(), self.dir, self._settings)
+    def narrow(self, everywhere: bool = False) -> Narrow:
+        """The little of memories that hooks need, without the weight of an index that is opened whole.
+
+        Of a repo of many projects those of this one and of none are seen; with `everywhere` only those of none.
+        """
+        return memories.narrow.Narrow(
+            self._look(), self.dir, self._settings, self._memory_branch(), project="" if everywhere else self._project()
+        )
+
+    def _org(self) -> str | None:
+        """The organisation that is seen here; None for all of them."""
+        return None if self._settings.memory_org == "*" else self._settings.memory_org
+
+    def _project(self) -> str | None:
+        """The project we are in, where memories record theirs: only the personal repo holds those of many."""
+        is_personal = os.path.realpath(self.root) == os.path.realpath(config.personal_folder())
+        return projects.find_project() if is_personal else None
 
     # -- keeping ------------------------------------------------------------------------------
 
     def gc(self, dry_run: bool = False, prune: bool = False) -> GcReport:
+        inside.check_folder(self.dir)  # once more: what was made since would lead removals elsewhere
         grace = 0.0 if prune else self._settings.gc_grace_hours
         policy = versions.gc.Policy(dry_run, grace, self._settings.gc_reflog_expire)
         recalled = self._rows().recall.parts() if (self.dir / datasets.RECALL).exists() else ()
         return versions.gc.collect(self._look(), policy, recalled)
+
+    def purge(self, *oids: str, reason: str, with_others: bool = False, leave_derived: bool = False) -> PurgeReport:
+        """Erase objects for good; of a dataset's version all its rows, and what is remembered of work over them.
+
+        `with_others`: also versions made from it, and its rows where others share them; `leave_derived`: not those.
+        """
+        inside.check_folder(self.dir)
+        with self._verb() as here:
+            named, loose = datasets.erasing.whole(
+                here, map(checked_oid, oids), datasets.erasing.Others(with_others, leave_derived)
+            )
+            done = versions.purging.purge(here, named, reason, loose=loose)
+        datasets.erasing.forget(self.dir)
+        if (self.dir / datasets.RECALL).exists():
+            self._rows().forget()
+        if (self.dir / "index").exists() and any(path.startswith("memories/") for path in done.paths):
+            try:
+                self.memories().follow()
+            except Error as error:
+                told = f"the index still has words of it, which the next search erases: {error.message}"
+                return done._replace(notes=(*done.notes, told))
+        return done
+
+    def purged_with(self, *oids: str, with_others: bool = False, leave_derived: bool = False) -> tuple[str, ...]:
+        """What a purge of these objects erases: the same, unless one is the record of a dataset's version."""
+        how = datasets.erasing.Others(with_others, leave_derived)
+        named, loose = datasets.erasing.whole(self._look(), map(checked_oid, oids), how)
+        return (*named, *loose)
 
     def fsck(self, full: bool = False) -> FsckReport:
         report = versions.fsck.check(self._look(), full=full)
@@ -452,9 +576,10 @@ class Repo(Rows):
             return versions.operations.undo(here)
 
     def note_written(self, verb: str, detail: str, written: Sequence[tuple[str, str]]) -> None:
-        """Let `undo` know what a verb wrote to the memory lane, as (branch, commit)."""
-        if written:
-            versions.operations.note(self._look(), verb, detail, written)
+        """Let `undo` know what a verb wrote to the memory lane, as (branch, commit); not of what was taken back."""
+        kept = [(branch, oid) for branch, oid in written if self._history.has(oid)]
+        if kept:
+            versions.operations.note(self._look(), verb, detail, kept)
 
     def redo(self) -> Operation:
         with self._verb() as here:
@@ -471,3 +596,7 @@ class Repo(Rows):
 
     def doctor(self) -> list[Check]:
         return versions.doctor.examine(self._look(), self.dir)
+
+
+def _said_facts(metrics: Mapping[str, Any] | None, params: Mapping[str, Any] | None) -> dict[str, Any]:
+    return {name: dict(value) for name, value in (("metrics", metrics), ("params", params)) if value}

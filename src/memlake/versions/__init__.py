@@ -22,7 +22,9 @@ if TYPE_CHECKING:
         merging,
         operations,
         purging,
+        recovery,
         refs,
+        rescue,
         rev,
         stage,
         stash,
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "backup", "branching", "checkout", "committing", "doctor", "fsck", "gc", "globs", "log", "looking", "merging",
-    "operations", "purging", "refs", "rev", "stage", "stash", "status", "worktree", "writing",
+    "operations", "purging", "recovery", "refs", "rescue", "rev", "stage", "stash", "status", "worktree", "writing",
 ]  # fmt: skip
 
 

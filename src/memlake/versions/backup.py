@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from memlake.errors import AlreadyExists
+from memlake import config, inside
+from memlake.errors import AlreadyExists, NotFound, pasted
 from memlake.objects import disk
 from memlake.objects.leases import Lease
 from memlake.versions.here import Here
@@ -22,12 +24,20 @@ def backup(here: Here, folder: Path, file: Path) -> int:
         raise AlreadyExists(
             f"{file} exists already. Nothing was written.", hint="Choose another name, or remove it first."
         )
+    if not file.parent.is_dir():
+        raise NotFound(
+            f"there is no folder {file.parent}, so {file.name} was not written.",
+            hint=f"Make it with: mkdir -p {file.parent}",
+        )
     import tempfile  # here and below: slow to import, and every other verb can do without
 
     lease = Lease(here.history.db, "backup")
     partial = file.with_name(file.name + ".partial")
     try:
-        with disk.named_errors(f"writing {file}"), tempfile.TemporaryDirectory(dir=folder / "tmp") as scratch:
+        with (
+            disk.named_errors(f"writing {file}"),
+            tempfile.TemporaryDirectory(prefix="backup-", dir=folder / "tmp") as scratch,
+        ):
             _write(here, folder, partial, Path(scratch))
             disk.rename(partial, file)
             disk.fsync_dir(file.resolve().parent)
@@ -44,21 +54,37 @@ def _write(here: Here, folder: Path, partial: Path, scratch: Path) -> None:
     # The databases first: every pack and part they name exists by then and is kept by the lease.
     for db in (here.history.db, here.local.db):
         db.copy_to(scratch / db.path.name)
+    _copy_settings(folder, scratch)
     disk.step("create")
-    with partial.open("xb") as stream:
+    mode = inside.allowed_mode(folder / "x", 0o666)  # a copy of a private repo is private
+    with open(partial, "xb", opener=lambda path, flags: os.open(path, flags, mode)) as stream:
         with tarfile.open(fileobj=stream, mode="w") as tar:
-            for path in (*sorted(scratch.glob("*.db")), *_plain_files(folder)):
-                inside = path.name if path.parent == scratch else path.relative_to(folder)
+            for path in (*sorted(scratch.iterdir()), *_plain_files(folder)):
+                name = path.name if path.parent == scratch else path.relative_to(folder)
                 disk.step("write")
-                tar.add(path, arcname=f".memlake/{inside}", recursive=False)
+                tar.add(path, arcname=f".memlake/{name}", recursive=False)
             for name in ("tmp", "parts", "packs"):
                 _add_folder(tar, name)
         stream.flush()
         os.fsync(stream.fileno())
 
 
+def _copy_settings(folder: Path, scratch: Path) -> None:
+    """The settings file without what acts: whoever unpacks the backup has not trusted it, and may be somebody else."""
+    text, acting = config.without_acting(folder)
+    if text:
+        (scratch / config.FILE).write_text(text, encoding="utf-8")
+    if acting:
+        again = " && ".join(f"memlake config {key} {pasted(value)}" for key, value in acting.items())
+        packs = " The packs are not in the backup, because they are kept elsewhere." if "core.packs" in acting else ""
+        warnings.warn(
+            f"the backup leaves out settings that act ({', '.join(acting)}).{packs} Where you unpack it, run: {again}",
+            stacklevel=2,
+        )
+
+
 def _plain_files(folder: Path) -> list[Path]:
-    wanted = [folder / name for name in ("config.toml", ".gitignore")]
+    wanted = [folder / ".gitignore"]
     inside = [path for room in ("packs", "parts") for path in sorted((folder / room).rglob("*")) if path.is_file()]
     return [path for path in wanted if path.exists()] + inside
 

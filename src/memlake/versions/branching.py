@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from memlake.errors import Conflict, InvalidInput, NotFound
+from memlake.errors import Conflict, InvalidInput, NotFound, pasted
 from memlake.objects.layout import now
 from memlake.records import Branch, Change, Commit, Entry, Tag
 from memlake.versions import checkout, journal, refs, rev, stage, status
@@ -16,9 +16,9 @@ from memlake.versions.journal import Goal, Plan
 from memlake.versions.local import Tracked
 from memlake.versions.operations import operation, save_dirty
 from memlake.versions.paths import FILES, file_path, matches, scope
+from memlake.versions.verb import Verb
 
 MODES = ("soft", "mixed", "hard")
-Saved = dict[str, Entry | None]
 
 
 def heads_at(here: Here, at: str) -> refs.Heads:
@@ -29,11 +29,8 @@ def heads_at(here: Here, at: str) -> refs.Heads:
         if found is not None:
             return found
     commit = rev.resolve(here, at)
-    return (
-        {"work": commit.oid, "memory": commit.other}
-        if commit.lane == "work"
-        else {"work": commit.other, "memory": commit.oid}
-    )
+    other = here.history.find_other(commit)
+    return {"work": commit.oid, "memory": other} if commit.lane == "work" else {"work": other, "memory": commit.oid}
 
 
 class Chosen(NamedTuple):
@@ -68,48 +65,52 @@ def create_branch(here: Here, name: str, at: str, *, force: bool, note: bytes | 
     if force and name == here.local.branch:
         raise Conflict(
             f"branch {name!r} is the one you are on; its files would no longer be its own. Nothing was changed.",
-            hint=f"Move it with its files: memlake reset --hard {at}",
+            hint=f"Move it with its files: memlake reset --hard {pasted(at)}",
         )
-    with operation(here, "branch", name), here.history.db.write():
+    with operation(here, "branch", name) as verb, here.history.db.write():
         if note is None:
-            _put_branch(here, name, heads, at, force=force)
+            _put_branch(here, verb, name, heads, at, force=force)
         else:
-            refs.create(here.history, name, heads, action=f"branch: created from {at}", who=here.who, note=note)
+            action = f"branch: created from {at}"
+            refs.create(here.history, name, heads, action=action, who=here.who, note=note, moved=verb.moved)
         if not any(heads.values()):
             raise NotFound(
                 f"branch {here.local.branch!r} has no commits yet, so {name!r} would name nothing.",
-                hint="Commit or remember something first, or start with: memlake switch -c " + name,
+                hint=f"Commit or remember something first, or start with: memlake switch -c {pasted(name)}",
             )
     return Branch(name, heads["work"], heads["memory"])
 
 
-def _put_branch(here: Here, name: str, heads: refs.Heads, at: str, *, force: bool) -> None:
+def _put_branch(here: Here, verb: Verb, name: str, heads: refs.Heads, at: str, *, force: bool) -> None:
     """Call inside a write."""
     old = refs.find(here.history.db, name) if force else None
     if old is None:
-        refs.create(here.history, name, heads, action=f"branch: created from {at}", who=here.who)
+        action = f"branch: created from {at}"
+        refs.create(here.history, name, heads, action=action, who=here.who, moved=verb.moved)
         return
     for lane in LANES:
         if old[lane] != heads[lane]:
             was, now_ = refs.commit_of(here.history, old[lane]), refs.commit_of(here.history, heads[lane])
-            refs.move(here.history, name, lane, was, now_, action=f"branch: reset to {at}", who=here.who)
+            action = f"branch: reset to {at}"
+            refs.move(here.history, name, lane, was, now_, action=action, who=here.who, moved=verb.moved)
 
 
 def delete_branch(here: Here, name: str, force: bool) -> Branch:
     heads = refs.get(here.history.db, name)
     if name == here.local.branch:
-        other = next((found.name for found in refs.branches(here.history.db, None) if found.name != name), "-c NAME")
+        other = next((found.name for found in refs.branches(here.history.db, None) if found.name != name), None)
         raise Conflict(
             f"branch {name!r} is the one you are on. Nothing was changed.",
-            hint=f"Switch to another one first: memlake switch {other}",
+            hint=f"Switch to another one first: memlake switch {pasted(other) if other else '-c NAME'}",
         )
     if not force and not _is_merged(here, heads):
         raise Conflict(
             f"branch {name!r} has commits that no other branch has. Nothing was changed.",
-            hint=f"Merge it first, or delete it all the same: memlake branch -D {name} (the reflog keeps its commits)",
+            hint=f"Merge it first: memlake merge {pasted(name)}\n"
+            f"Or delete it all the same (the reflog keeps its commits): memlake branch -D {pasted(name)}",
         )
-    with operation(here, "branch -d", name), here.history.db.write():
-        refs.delete(here.history, name, action="branch: deleted", who=here.who)
+    with operation(here, "branch -d", name) as verb, here.history.db.write():
+        refs.delete(here.history, name, action="branch: deleted", who=here.who, moved=verb.moved)
     return Branch(name, heads["work"], heads["memory"])
 
 
@@ -123,18 +124,20 @@ def _is_merged(here: Here, heads: refs.Heads) -> bool:
 
 def rename_branch(here: Here, old: str, new: str, force: bool) -> Branch:
     heads = refs.get(here.history.db, old)
-    current = here.local.branch
+    current, who = here.local.branch, here.who
     if old == new:
         return Branch(old, heads["work"], heads["memory"], old == current)
-    with operation(here, "branch -m", f"{old} {new}"):
+    with operation(here, "branch -m", f"{old} {new}") as verb:
         with here.history.db.write():
             if force and refs.find(here.history.db, new) is not None:
-                refs.delete(here.history, new, action=f"branch: replaced by {old}", who=here.who)
-            refs.delete(here.history, old, action=f"branch: renamed to {new}", who=here.who)
-            refs.create(here.history, new, heads, action=f"branch: renamed from {old}", who=here.who)
+                refs.delete(here.history, new, action=f"branch: replaced by {old}", who=who, moved=verb.moved)
+            refs.delete(here.history, old, action=f"branch: renamed to {new}", who=who, moved=verb.moved)
+            refs.create(here.history, new, heads, action=f"branch: renamed from {old}", who=who, moved=verb.moved)
+            if old == current:  # in one transaction with the rename: a crash before the next line loses nothing
+                here.history.db.run("INSERT OR REPLACE INTO meta VALUES('head', ?)", (new,))
         if old == current:
             here.local.set_state(head=new)
-            here.local.log_head(here.local.base, here.local.base, new, f"branch: renamed {old} to {new}", here.who)
+            here.local.log_head(here.local.base, here.local.base, new, f"{rev.RENAMED}{old} to {new}", who)
     return Branch(new, heads["work"], heads["memory"], old == current)
 
 
@@ -142,12 +145,12 @@ def create_tag(here: Here, name: str, at: str, message: str, force: bool) -> Tag
     heads = heads_at(here, at)
     if not any(heads.values()):
         raise rev.unknown(here, at)
-    time = now()
-    with operation(here, "tag", name), here.history.db.write():
+    time, who = now(), here.who
+    with operation(here, "tag", name) as verb, here.history.db.write():
         if force and refs.find(here.history.db, name, refs.TAG) is not None:
-            refs.delete(here.history, name, kind=refs.TAG, action="tag: replaced", who=here.who)
-        note = refs.tag_note(message, here.author, time)
-        refs.create(here.history, name, heads, kind=refs.TAG, action="tag: created", who=here.who, note=note)
+            refs.delete(here.history, name, kind=refs.TAG, action="tag: replaced", who=who, moved=verb.moved)
+        note, action = refs.tag_note(message, here.author, time), "tag: created"
+        refs.create(here.history, name, heads, kind=refs.TAG, action=action, who=who, note=note, moved=verb.moved)
     return Tag(name, heads["work"], heads["memory"], message, here.author, time)
 
 
@@ -156,8 +159,8 @@ def delete_tag(here: Here, name: str) -> Tag:
     if tag is None:
         refs.get(here.history.db, name, refs.TAG)
         raise NotFound(f"there is no tag {name!r}.")
-    with operation(here, "tag -d", name), here.history.db.write():
-        refs.delete(here.history, name, kind=refs.TAG, action="tag: deleted", who=here.who)
+    with operation(here, "tag -d", name) as verb, here.history.db.write():
+        refs.delete(here.history, name, kind=refs.TAG, action="tag: deleted", who=here.who, moved=verb.moved)
     return tag
 
 
@@ -183,27 +186,27 @@ def switch(here: Here, name: str, how: Going) -> tuple[Change, ...]:
     if how.create:
         return _switch_new(here, name, how.at, reset=how.reset)
     goal, target = _goal(here, name, how.detach)
-    with operation(here, "switch", name, files=True) as before:
-        return go(here, target, goal, before.saved, force=how.force)
+    with operation(here, "switch", name, files=True) as verb:
+        return go(here, verb, target, goal, force=how.force)
 
 
 def _switch_new(here: Here, name: str, at: str | None, *, reset: bool) -> tuple[Change, ...]:
     heads = heads_at(here, at or "HEAD")
     target = refs.commit_of(here.history, heads["work"])
-    with operation(here, "switch -c", name, files=True) as before:
+    with operation(here, "switch -c", name, files=True) as verb:
         changes = checkout.target_changes(here.history, here.local, target)
-        before.saved |= checkout.check_safe(here.local, here.root, changes, "switch")
+        verb.before.saved |= checkout.check_safe(here.local, here.root, changes, "switch")
         ready = checkout.check_bytes(here.history.objects, changes)
-        goal = Goal(target.oid if target else None, name, f"switch: moving to {name}", here.who)
-        with journal.moving(here.history, here.local, Plan(goal, journal.new_token())):
-            _put_branch(here, name, heads, at or "HEAD", force=reset)
-        checkout.move_to(here.history, here.local, here.root, goal, changes, ready=ready)
+        goal = Goal(target.oid if target else None, name, f"{rev.SWITCHED}{name}", here.who)
+        with journal.moving(here, verb, Plan(goal, journal.new_token())):
+            _put_branch(here, verb, name, heads, at or "HEAD", force=reset)
+        checkout.move_to(here, verb, goal, changes, ready=ready)
     return changes
 
 
 def _goal(here: Here, name: str, detach: bool) -> tuple[Goal, Commit | None]:
     heads = refs.find(here.history.db, name)
-    action = f"switch: moving to {name}"
+    action = f"{rev.SWITCHED}{name}"
     if heads is not None and not detach:
         target = refs.commit_of(here.history, heads["work"])
         return Goal(heads["work"], name, action, here.who), target
@@ -213,30 +216,30 @@ def _goal(here: Here, name: str, detach: bool) -> tuple[Goal, Commit | None]:
     if not detach:
         raise InvalidInput(
             f"{name!r} is a commit, not a branch.",
-            hint=f"Look at it with: memlake switch --detach {name}\n"
-            f"Start a branch there: memlake switch -c NAME {name}",
+            hint=f"Look at it with: memlake switch --detach {pasted(name)}\n"
+            f"Start a branch there: memlake switch -c NAME {pasted(name)}",
         )
     if commit.lane != "work":
         raise InvalidInput(
             f"{name!r} is a commit of the memory lane and holds no files.",
-            hint="Name a commit of the work lane; see memlake log.",
+            hint="See the commits that hold files with: memlake log",
         )
     return Goal(commit.oid, f"@{commit.oid}", action, here.who), commit
 
 
-def go(here: Here, target: Commit | None, goal: Goal, saved: Saved, *, force: bool) -> tuple[Change, ...]:
-    """Move the working files to a commit. Uncommitted work stops it, or is `saved` for undo and dropped."""
+def go(here: Here, verb: Verb, target: Commit | None, goal: Goal, *, force: bool) -> tuple[Change, ...]:
+    """Move the working files to a commit. Uncommitted work stops it, or is saved for undo and dropped."""
     changes = checkout.target_changes(here.history, here.local, target)
     if not force:
-        saved |= checkout.check_safe(here.local, here.root, changes, "switch")
-        checkout.move_to(here.history, here.local, here.root, goal, changes)
+        verb.before.saved |= checkout.check_safe(here.local, here.root, changes, "switch")
+        checkout.move_to(here, verb, goal, changes)
         return changes
-    rewrite = _forced(here, target, saved)
-    checkout.move_to(here.history, here.local, here.root, goal, rewrite, saved=saved)
+    rewrite = _forced(here, verb, target)
+    checkout.move_to(here, verb, goal, rewrite, saved=verb.before.saved)
     return changes
 
 
-def _forced(here: Here, target: Commit | None, saved: Saved) -> list[Change]:
+def _forced(here: Here, verb: Verb, target: Commit | None) -> list[Change]:
     """Every tracked path that is not what the target has, whatever it holds now, and what stands in its way."""
     changes = checkout.target_changes(here.history, here.local, target)
     dirty, _ = status.compare(here, untracked=False, purged=True)
@@ -248,7 +251,7 @@ def _forced(here: Here, target: Commit | None, saved: Saved) -> list[Change]:
     blocking = [Change(FILES + path, None, None) for path in checkout.in_the_way(here.root, rewrite)]
     # A file the target brings may stand there untracked already: it is work too.
     brought = [c for c in rewrite if c.path in lost or c.old is None]
-    saved.update(save_dirty(here, (*brought, *blocking)))
+    verb.before.saved.update(save_dirty(here, verb, (*brought, *blocking)))
     return sorted(rewrite + blocking, key=lambda change: change.path)
 
 
@@ -269,29 +272,29 @@ def reset(here: Here, name: str, mode: str) -> tuple[Change, ...]:
     if target.lane != "work":
         raise InvalidInput(
             f"{name!r} is a commit of the memory lane; reset moves the work lane.",
-            hint="Name a commit that memlake log shows.",
+            hint="See the commits that hold files with: memlake log",
         )
-    branch = here.local.branch
-    goal = Goal(target.oid, branch or f"@{target.oid}", f"reset: moving to {name}", here.who)
-    with operation(here, f"reset --{mode}", name, files=mode == "hard") as before:
+    goal = Goal(target.oid, here.local.branch or f"@{target.oid}", f"reset: moving to {name}", here.who)
+    with operation(here, f"reset --{mode}", name, files=mode == "hard") as verb:
         if mode == "hard":
-            rewrite = _forced(here, target, before.saved)
+            rewrite, saved = _forced(here, verb, target), verb.before.saved
             ready = checkout.check_bytes(here.history.objects, rewrite)
-            plan = checkout.forced(goal, rewrite, before.saved, journal.new_token())
-            _move_branch(here, plan, branch, head, target)
-            checkout.move_to(here.history, here.local, here.root, goal, rewrite, saved=before.saved, ready=ready)
+            plan = checkout.forced(goal, rewrite, saved, journal.new_token())
+            _move_branch(here, verb, plan, head, target)
+            checkout.move_to(here, verb, goal, rewrite, saved=saved, ready=ready)
             return tuple(change for change in rewrite if change.old != change.new)
         rows, changes = _restage(here, target, keep=mode == "soft")
         plan = Plan(goal, journal.new_token(), rows=rows, files=False)
-        _move_branch(here, plan, branch, head, target)
-        checkout.finish(here.local, plan, target.oid, (), {})
+        _move_branch(here, verb, plan, head, target)
+        checkout.finish(here.local, verb, plan, (), {})
         return changes
 
 
-def _move_branch(here: Here, plan: Plan, branch: str | None, head: Commit | None, target: Commit) -> None:
-    with journal.moving(here.history, here.local, plan):
+def _move_branch(here: Here, verb: Verb, plan: Plan, head: Commit | None, target: Commit) -> None:
+    branch, action = here.local.branch, plan.goal.action
+    with journal.moving(here, verb, plan):
         if branch is not None and head != target:
-            refs.move(here.history, branch, "work", head, target, action=plan.goal.action, who=here.who)
+            refs.move(here.history, branch, "work", head, target, action=action, who=here.who, moved=verb.moved)
 
 
 def _restage(here: Here, target: Commit, *, keep: bool) -> tuple[list[Tracked], tuple[Change, ...]]:
@@ -329,7 +332,9 @@ def reset_paths(here: Here, paths: Sequence[str], name: str) -> tuple[Change, ..
     return changes
 
 
-def _restaged(here: Here, paths: Sequence[str], name: str) -> tuple[list[Tracked], tuple[Change, ...]]:
+def _restaged(
+    here: Here, paths: Sequence[str], name: str, *, overlay: bool = False
+) -> tuple[list[Tracked], tuple[Change, ...]]:
     """The rows to set so that the stage of some paths is what a commit has, and what that changes."""
     target = rev.resolve(here, name) if here.head() or name != "HEAD" else None
     rows = {path: row for given in paths for path, row in here.local.under(given).items()}
@@ -339,7 +344,8 @@ def _restaged(here: Here, paths: Sequence[str], name: str) -> tuple[list[Tracked
             f"path {paths[0]!r} matches nothing that is tracked. Nothing was changed.",
             hint="See what is tracked with: memlake ls",
         )
-    new_rows = [stage.put_entry(rows.get(path), path, held.get(path)) for path in sorted({*rows, *held})]
+    meant = held if overlay else {*rows, *held}
+    new_rows = [stage.put_entry(rows.get(path), path, held.get(path)) for path in sorted(meant)]
     changed = [row for row in new_rows if rows.get(row.path) is None or rows[row.path].entry != row.entry]
     return changed, tuple(
         Change(FILES + row.path, rows[row.path].entry if row.path in rows else None, row.entry) for row in changed
@@ -353,28 +359,32 @@ def below(here: Here, commit: Commit | None, path: str) -> list[tuple[str, Entry
 
 
 def restore(
-    here: Here, paths: Sequence[str], source: str | None, *, staged: bool, worktree: bool
+    here: Here, paths: Sequence[str], source: str | None, *, staged: bool, worktree: bool, overlay: bool = False
 ) -> tuple[Change, ...]:
-    """Bring back files of the stage (or of a commit), the stage from HEAD (or a commit), or both."""
-    rows, changes = _restaged(here, paths, source or "HEAD") if staged else ([], ())
+    """Bring back files of the stage (or of a commit), the stage from HEAD (or a commit), or both.
+
+    Tracked files that the commit does not have are removed, as by git's restore; with `overlay` they stay.
+    """
+    rows, changes = _restaged(here, paths, source or "HEAD", overlay=overlay) if staged else ([], ())
     coming: list[Change] = []
     ready: checkout.Contents = {}
     if worktree:  # everything that may refuse comes before anything is changed
-        coming = _coming(here, _held(here, paths, source, rows))
+        coming = _coming(here, _held(here, paths, source, rows, overlay=overlay))
         checkout.refuse_in_the_way(here.root, coming, "restore")
         ready = checkout.check_bytes(here.history.objects, coming)
         for oid in here.history.objects.purged(change.new.oid for change in coming if change.new is not None):
             here.history.objects.size(oid)  # raises: what was named outright is not left out silently
-    with operation(here, "restore", " ".join(paths), files=worktree) as before:
-        before.saved.update(save_dirty(here, tuple(coming)))
+    with operation(here, "restore", " ".join(paths), files=worktree) as verb:
+        before = verb.before
+        before.saved.update(save_dirty(here, verb, tuple(coming)))
         before.left = {file_path(change.path): change.new for change in coming}  # the stage may not know it
         writes = checkout.replacing(coming, before.saved)
         plan = journal.staying(here.local, here.who, writes, [*_fresh(here, coming, rows), *rows])
-        checkout.carry_out(here.history, here.local, here.root, plan, ready)
+        checkout.carry_out(here, verb, plan, ready)
     return tuple({change.path: change for change in (*changes, *coming)}.values())
 
 
-def _coming(here: Here, held: dict[str, Entry]) -> list[Change]:
+def _coming(here: Here, held: Mapping[str, Entry | None]) -> list[Change]:
     """Files that do not hold yet what they are to hold, by what the stage has of them now."""
     rows = here.local.tracked(held)
     dirty, _ = status.compare(here, untracked=False, purged=True)
@@ -391,15 +401,19 @@ def _fresh(here: Here, coming: list[Change], restaged: list[Tracked]) -> list[Tr
     return [row for path, row in there.items() if path not in new and row.entry == rows[path]]
 
 
-def _held(here: Here, paths: Sequence[str], source: str | None, restaged: list[Tracked]) -> dict[str, Entry]:
-    """What the stage (or a commit) holds at or below some paths; every one of them must match something."""
+def _held(
+    here: Here, paths: Sequence[str], source: str | None, restaged: list[Tracked], *, overlay: bool
+) -> dict[str, Entry | None]:
+    """What files at or below some paths are to hold, None where one goes; every path must match something."""
+    rows = {path: row for given in paths for path, row in here.local.under(given).items()}
+    held: dict[str, Entry | None]
     if source is None:
-        rows = {path: row for given in paths for path, row in here.local.under(given).items()}
         rows.update((row.path, row) for row in restaged)
         held = {path: row.entry for path, row in rows.items() if row.entry is not None}
     else:
         commit = rev.resolve(here, source)
-        held = {p.removeprefix(FILES): e for given in paths for p, e in below(here, commit, given)}
+        held = {} if overlay else {path: None for path, row in rows.items() if row.entry is not None}
+        held |= {p.removeprefix(FILES): e for given in paths for p, e in below(here, commit, given)}
     for given in paths:
         if not any(matches(path, (given,)) for path in held):
             raise NotFound(
@@ -410,9 +424,10 @@ def _held(here: Here, paths: Sequence[str], source: str | None, restaged: list[T
 
 
 def refuse_waiting(here: Here, verb: str) -> None:
-    doing = here.local.json_state("doing")
+    doing = here.local.doing()
     if doing is not None:
         raise Conflict(
             f"a {doing['verb']} is waiting for choices; {verb} would lose track of it. Nothing was changed.",
-            hint=f"Finish it with memlake {doing['verb']} --continue, or drop it with memlake {doing['verb']} --abort.",
+            hint=f"Finish it with: memlake {doing['verb']} --continue\n"
+            f"Or give it up with: memlake {doing['verb']} --abort",
         )

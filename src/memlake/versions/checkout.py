@@ -2,7 +2,7 @@
 
 The journal in local.db names the target before the first file is touched and is cleared, with the new HEAD
 and stat cache, in one transaction after the last. A crash in between is resumed by running it again: a path
-that holds the old content (or a beginning of the new) is written, one that holds the new is left, and one
+that holds the old content (or a beginning of the new, with gaps) is written, one that holds the new is left, and one
 that holds neither was edited by someone and is kept.
 """
 
@@ -23,14 +23,17 @@ from memlake.objects.writer import is_large
 from memlake.records import Change, Commit, Entry
 from memlake.versions import journal, worktree
 from memlake.versions.folders import Folders
+from memlake.versions.here import Here, read_stamp
 from memlake.versions.history import History
 from memlake.versions.journal import Goal, Plan, Rename
 from memlake.versions.local import Local, Tracked, is_racy, pack_stat
 from memlake.versions.paths import FILES, file_path, parents, unwritable
+from memlake.versions.verb import Verb
 
 Saved = Mapping[str, Entry | None]
 _LATER = "The next command goes on where this one stopped; to go back instead: memlake undo"
 _BATCH_FILES, _BATCH_BYTES = 2000, 16 << 20
+_UNIT = 512  # bytes: no file system counts in smaller blocks
 
 
 Stats = Mapping[str, tuple[bytes, bool]]
@@ -38,38 +41,39 @@ Contents = Mapping[str, bytes]  # small objects by oid
 
 
 def move_to(
-    history: History,
-    local: Local,
-    root: str,
+    here: Here,
+    verb: Verb,
     goal: Goal,
     changes: Sequence[Change],
     *,
     saved: Saved | None = None,
     ready: Contents | None = None,
+    writes: Sequence[Change] | None = None,
 ) -> None:
     """Apply changes of files (old -> new entries) and stand on the goal. The caller has checked that it is safe.
 
+    `writes` are the only files to be written, where the others hold what the stage has of them, or edits beyond that.
     `saved` is uncommitted content that is thrown away on purpose: what such a path holds is then no later edit.
     `ready` is what check_bytes found, for a caller that had to ask before it moved history.
     """
-    plan = Plan(goal) if saved is None else forced(goal, changes, saved)
-    begun = journal.find(local)
+    plan = Plan(goal, writes=writes or ()) if saved is None else forced(goal, changes, saved)
+    begun = journal.find(here.local)
     plan = plan._replace(token="", moved=bool(begun and begun.token))
     if ready is None:
-        ready = check_bytes(history.objects, changes)
-    journal.begin(local, plan, lasting=bool(changes))
+        ready = check_bytes(here.history.objects, changes)
+    journal.begin(here.local, plan, verb=verb, lasting=bool(changes))
     with goes_on_later():
-        stats = write_files(history.objects, root, changes, ready)
-        finish(local, plan, goal.commit, changes, stats)
+        stats = write_files(here.history.objects, here.root, changes if writes is None else writes, ready)
+        finish(here.local, verb, plan, changes, stats)
 
 
-def carry_out(history: History, local: Local, root: str, plan: Plan, ready: Contents | None = None) -> None:
+def carry_out(here: Here, verb: Verb, plan: Plan, ready: Contents | None = None) -> None:
     """Write the files and then the rows of a plan that names them all and stays on its commit."""
     plan = journal.settled(plan, plan.goal.commit)
-    journal.begin(local, plan, lasting=bool(plan.writes))
+    journal.begin(here.local, plan, verb=verb, lasting=bool(plan.writes))
     with goes_on_later():
-        stats = write_files(history.objects, root, plan.writes, ready)
-        finish(local, plan, plan.goal.commit, (), stats)
+        stats = write_files(here.history.objects, here.root, plan.writes, ready)
+        finish(here.local, verb, plan, (), stats)
 
 
 def forced(goal: Goal, changes: Sequence[Change], saved: Saved, token: str = "") -> Plan:
@@ -98,9 +102,10 @@ def goes_on_later() -> Iterator[None]:
         raise KeyboardInterrupt(f"stopped while the working files were being written. {_LATER}") from stop
 
 
-def finish(local: Local, plan: Plan, commit: str | None, changes: Iterable[Change], stats: Stats) -> None:
+def finish(local: Local, verb: Verb | None, plan: Plan, changes: Iterable[Change], stats: Stats) -> None:
     """One transaction: tracked rows, HEAD, base, what waits, what undo needs, no journal."""
     goal, old, changes = plan.goal, local.base, list(changes)
+    commit = goal.commit
     rows = {file_path(change.path): Tracked(file_path(change.path), change.new, None, True) for change in changes}
     rows.update((row.path, row) for row in plan.rows)
     written = {file_path(change.path): change.new for change in (*changes, *plan.writes)}
@@ -118,7 +123,8 @@ def finish(local: Local, plan: Plan, commit: str | None, changes: Iterable[Chang
         local.db.run_many("UPDATE operation SET undone = ?2 WHERE id = ?1", plan.undone.items())
         if goal.action:
             local.log_head(old, commit, None if head.startswith("@") else head, goal.action, goal.who)
-        journal.keep(local)
+        if verb is not None:
+            journal.keep(local, verb)
 
 
 def resume(history: History, local: Local, root: str) -> list[str]:
@@ -126,7 +132,7 @@ def resume(history: History, local: Local, root: str) -> list[str]:
     plan = journal.find(local)
     if plan is None:
         return []
-    commit, left = plan.goal.commit, journal.stamp(history.db)
+    commit, left = plan.goal.commit, read_stamp(history.db)
     if plan.token:
         commit = left.commit
         if left.token != plan.token:
@@ -141,7 +147,7 @@ def resume(history: History, local: Local, root: str) -> list[str]:
         if plan.files:
             stats = _write_what_is_left(history, root, _wanted(local, plan, changes), kept)
         with local.db.write():
-            finish(local, plan, commit, changes, stats)
+            finish(local, None, plan._replace(goal=plan.goal._replace(commit=commit)), changes, stats)
             journal.keep_found(local, plan, left)
     warnings.warn(f"finished the interrupted {_name(plan)}", stacklevel=2)
     return kept
@@ -162,7 +168,7 @@ def take_back(history: History, local: Local, root: str) -> Plan | None:
     plan = journal.find(local)
     if plan is None or plan.rename is not None:
         return None
-    left, moved = journal.stamp(history.db), plan.moved or bool(plan.token)
+    left, moved = read_stamp(history.db), plan.moved or bool(plan.token)
     if moved:
         try:
             resume(history, local, root)
@@ -192,8 +198,8 @@ def renamed(local: Local, root: str, rename: Rename) -> None:
     try:
         with disk.named_errors(f"moving {source!r}"):
             if os.path.lexists(f"{root}/{source}") and os.lstat(f"{root}/{source}").st_ino == inode:
-                os.makedirs(os.path.dirname(f"{root}/{target}"), exist_ok=True)
-                disk.rename(f"{root}/{source}", f"{root}/{target}")
+                with Folders(root) as folders:
+                    folders.rename(source, target)
     except Error:
         local.set_state(journal=None)
         raise
@@ -209,7 +215,7 @@ def _wanted(local: Local, plan: Plan, changes: Sequence[Change]) -> list[Change]
     staged = local.staged()
     wanted = {change.path: change for change in changes if file_path(change.path) not in staged}
     wanted.update((change.path, change) for change in plan.writes)
-    return list(wanted.values())
+    return [change for change in wanted.values() if not unwritable(file_path(change.path))]
 
 
 def _write_what_is_left(history: History, root: str, wanted: Sequence[Change], kept: list[str]) -> Stats:
@@ -261,21 +267,32 @@ def _where(objects: Objects, root: str, change: Change) -> str:
     if change.old is not None and worktree.holds(root, path, change.old, None, True):
         return "before"
     # Cut short while it was written; or, where an undo of an interrupted verb died as well, put back.
-    if any(_is_beginning(objects, f"{root}/{path}", entry) for entry in (change.new, change.old) if entry is not None):
+    if any(_is_unfinished(objects, root, path, entry) for entry in (change.new, change.old) if entry is not None):
         return "before"
     return "edited"
 
 
-def _is_beginning(objects: Objects, full: str, entry: Entry) -> bool:
-    if entry.kind != "file" or os.path.islink(full):
+def _is_unfinished(objects: Objects, root: str, path: str, entry: Entry) -> bool:
+    """Whether a file is what a cut leaves of content that was being written: a beginning of it, with blocks of zeros.
+
+    ext4 and XFS may have noted a file's length, and the place of its blocks, before they wrote the blocks.
+    """
+    if entry.kind != "file" or not worktree.is_file(root, path):
         return False
-    with open(full, "rb") as ours, objects.open(entry.oid) as theirs:
+    with os.fdopen(worktree.open_file(root, path), "rb") as ours, objects.open(entry.oid) as theirs:
         while True:
             block = ours.read(1 << 20)
             if not block:
                 return True
-            if theirs.read(len(block)) != block:
+            wanted = theirs.read(len(block))
+            if len(wanted) < len(block) or (wanted != block and not _has_gaps(block, wanted)):
                 return False
+
+
+def _has_gaps(block: bytes, wanted: bytes) -> bool:
+    """Whether a block differs from what it should be by zeros alone, in the units that file systems count in."""
+    pieces = ((block[at : at + _UNIT], wanted[at : at + _UNIT]) for at in range(0, len(block), _UNIT))
+    return all(piece == right or not any(piece) for piece, right in pieces)
 
 
 # -- safety -------------------------------------------------------------------------------------
@@ -296,7 +313,7 @@ def check_safe(local: Local, root: str, changes: Sequence[Change], verb: str) ->
     become, or were deleted by hand): undo has to bring that back.
     """
     found = _examine(root, changes, local.tracked(file_path(change.path) for change in changes))
-    return _agreeing(found, verb)
+    return _agreeing(found, verb, local)
 
 
 def check_over_stage(
@@ -304,23 +321,30 @@ def check_over_stage(
 ) -> dict[str, Entry | None]:
     """As check_safe, where what is staged (or in `left`) is no work, only what the files hold beyond it."""
     rows = local.tracked(file_path(change.path) for change in changes)
-    plain = {path: row._replace(staged=False, old=None) for path, row in rows.items()}
-    found = _examine(root, changes, plain)
-    return _agreeing({path: one for path, one in found.items() if not _still_holds(root, path, left)}, verb)
+    found = _examine(root, changes, _without_stage(rows))
+    return _agreeing({path: one for path, one in found.items() if not _still_holds(root, path, left)}, verb, local)
 
 
-def _agreeing(found: Mapping[str, Safety], verb: str) -> dict[str, Entry | None]:
-    _refuse([path for path, one in found.items() if not one.safe], verb)
+def _without_stage(rows: Mapping[str, Tracked]) -> dict[str, Tracked]:
+    return {path: row._replace(staged=False, old=None) for path, row in rows.items()}
+
+
+def _agreeing(found: Mapping[str, Safety], verb: str, local: Local) -> dict[str, Entry | None]:
+    unsafe = [path for path, one in found.items() if not one.safe]
+    _refuse(unsafe, verb, sorted(set(unsafe) - local.tracked(unsafe).keys()))
     return {path: one.holds for path, one in found.items() if one.differs}
 
 
-def _refuse(unsafe: list[str], verb: str) -> None:
+def _refuse(unsafe: list[str], verb: str, untracked: Sequence[str]) -> None:
     if unsafe:
         listed = "\n".join(f"  {path}" for path in unsafe[:10])
         more = f"\n  and {len(unsafe) - 10} more" if len(unsafe) > 10 else ""
         raise Conflict(
             f"{verb} would overwrite uncommitted work in:\n{listed}{more}\nNothing was changed.",
-            hint="Commit it (memlake commit -a), put it aside (memlake stash), or move the files away.",
+            # What is not tracked is left alone by `commit -a` and by a plain stash.
+            hint="Put it aside: memlake stash -u\nOr commit it: memlake add -A && memlake commit -m MESSAGE"
+            if untracked
+            else "Put it aside: memlake stash\nOr commit it: memlake commit -a -m MESSAGE",
         )
 
 
@@ -329,9 +353,10 @@ def _still_holds(root: str, path: str, left: Saved) -> bool:
     return entry is not None and worktree.holds(root, path, entry, None, True)
 
 
-def unsafe_paths(local: Local, root: str, changes: Sequence[Change]) -> list[str]:
-    """Files whose uncommitted content a change would overwrite."""
-    found = _examine(root, changes, local.tracked(file_path(change.path) for change in changes))
+def unsafe_paths(local: Local, root: str, changes: Sequence[Change], *, over_stage: bool = False) -> list[str]:
+    """Files whose uncommitted content a change would overwrite; `over_stage`: what is staged is no work."""
+    rows = local.tracked(file_path(change.path) for change in changes)
+    found = _examine(root, changes, _without_stage(rows) if over_stage else rows)
     return [path for path, one in found.items() if not one.safe]
 
 

@@ -55,7 +55,10 @@ def encode_changes(changes: Sequence[Change]) -> list[list[Any]]:
 
 
 def decode_changes(rows: Sequence[Sequence[Any]]) -> tuple[Change, ...]:
-    return tuple(Change(path, maybe_entry(old), maybe_entry(new)) for path, old, new in rows)
+    try:
+        return tuple(Change(path, maybe_entry(old), maybe_entry(new)) for path, old, new in rows)
+    except (ValueError, TypeError) as error:
+        raise Corrupt("a list of changes cannot be read.", hint="Run memlake fsck.") from error
 
 
 def encode_commit(commit: Commit) -> bytes:

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from memlake.errors import Conflict, InvalidInput, NotFound, Nothing
+from memlake.errors import Conflict, InvalidInput, NotFound, Nothing, pasted
 from memlake.objects.layout import now
-from memlake.objects.leases import Keeping
 from memlake.records import Author, Change, Commit, Entry
-from memlake.versions import checkout, journal, notes, rev
+from memlake.versions import checkout, journal, notes, refs, rev, worktree
 from memlake.versions.branching import refuse_waiting
 from memlake.versions.here import Here
-from memlake.versions.history import Draft
+from memlake.versions.history import Draft, Planned
 from memlake.versions.journal import Goal, Plan
 from memlake.versions.local import Tracked
-from memlake.versions.merging import Conclusion, proceed
+from memlake.versions.merging import Conclusion, Given, proceed
 from memlake.versions.operations import operation
 from memlake.versions.paths import FILES, check, plain, tree_path
-from memlake.versions.record import amended, prepare, record, record_on
+from memlake.versions.record import amended, prepare, record, record_on, write_facts
+from memlake.versions.verb import Found, Verb
 
 
 class Saying(NamedTuple):
@@ -35,42 +34,48 @@ class Saying(NamedTuple):
     only: Sequence[str] = ()  # paths; what else is staged stays staged
 
 
-def commit(here: Here, saying: Saying) -> Commit:
-    """Commit the stage, or conclude what waits."""
+def commit(here: Here, saying: Saying, given: Given) -> Commit:
+    """Commit the stage, or conclude what waits. `given` is from the verb that staged first, and for a merge."""
     waits = here.local.state("doing") is not None and not saying.amend
-    return commit_waiting(here, saying) if waits else commit_stage(here, saying)
+    return commit_waiting(here, saying, given) if waits else commit_stage(here, saying, given.found)
 
 
-def commit_stage(here: Here, saying: Saying) -> Commit:
+def commit_stage(here: Here, saying: Saying, found: Found | None) -> Commit:
     refuse_waiting(here, "commit")
-    head, ready = here.head(), here.local.staged()
-    staged = {path: row for path, row in ready.items() if _is_meant(path, saying.only)}
+    head, everything = here.head(), here.local.staged()
+    staged = {path: row for path, row in everything.items() if _is_meant(path, saying.only)}
     if saying.amend and head is None:
         raise Nothing("there is no commit to amend yet.", hint="Make the first one without --amend.")
     if saying.amend and head is not None and here.local.base != head.oid:
         raise Conflict(
             "the branch moved since your files were checked out: amend would rewrite a commit you have not seen. "
             "Nothing was changed.",
-            hint=f"Catch up first: memlake switch {here.local.branch}",
+            hint=f"Catch up first: memlake switch {pasted(here.local.branch or '-')}",
         )
     message = _message(saying, head)
     if not staged and not saying.amend and not saying.allow_empty:
-        raise Nothing("nothing to commit: nothing is staged.", hint="Stage files with: memlake add PATH")
-    prepare(here.history, here.local.branch, "work", _edits(staged))
-    with operation(
-        here, "commit --amend" if saying.amend else "commit", message.split("\n", 1)[0], staged=ready.values()
-    ) as before:
+        raise Nothing("nothing to commit: nothing is staged.", hint="Stage what changed with: memlake add -A")
+    ready = prepare(here.history, here.local.branch, "work", _edits(staged))
+    name, subject = "commit --amend" if saying.amend else "commit", message.split("\n", 1)[0]
+    with operation(here, name, subject, staged=everything.values(), found=found) as verb:
+        before = verb.before
         goal = Goal(None, here.local.branch or "@", f"commit: {message.splitlines()[0]}", here.who)
         whole = bool(staged) and not saying.amend and before.staged == list(staged.values())
         before.commit = journal.MADE if whole else None
-        with journal.moving(here.history, here.local, Plan(goal, journal.new_token())) as moved:
+        with journal.moving(here, verb, Plan(goal, journal.new_token())) as moved:
             # The facts and the commit that names them in one transaction: gc must not come between.
             draft = _draft(here, saying, message, staged)
             _refuse_clash(here, draft.edits)
-            commit = _amend(here, head, draft) if saying.amend and head else _append(here, head, draft, staged, saying)
+            commit = (
+                _amend(here, verb, head, draft, allow_empty=saying.allow_empty)
+                if saying.amend and head
+                else _append(here, verb, draft, staged, ready=ready, allow_empty=saying.allow_empty)
+            )
             moved.commit = commit.oid
+            if here.local.base == (head.oid if head else None):  # else files of others have yet to be written
+                moved.files = commit.oid
         before.commit = commit.oid if whole else None
-        _settle(here, head, commit, staged)
+        _settle(here, verb, head, commit, staged)
     return commit
 
 
@@ -81,7 +86,7 @@ def _refuse_clash(here: Here, edits: Mapping[str, Entry | None]) -> None:
         raise InvalidInput(
             f"{file!r} and {inner!r} cannot both be committed: a file and a folder of one name. Nothing was committed; "
             "your stage and files are unchanged.",
-            hint=f"Commit what happened to both together, or let one go: memlake rm --cached {file}",
+            hint=f"Commit both together: memlake commit -m MESSAGE {worktree.typed(here.root, file)}",
         )
 
 
@@ -95,21 +100,20 @@ def check_known(here: Here, paths: Sequence[str]) -> None:
         raise InvalidInput("a merge is waiting, and is committed whole. Nothing was committed.", hint="Name no paths.")
     for path in paths:
         if not here.local.under(path):
+            is_new = worktree.find_stat(here.root, path) is not None
             raise NotFound(
                 f"path {path!r} matches nothing that is tracked. Nothing was committed.",
-                hint=f"Stage a new file first: memlake add {path}",
+                hint=f"Stage a new file first: memlake add {worktree.typed(here.root, path)}"
+                if is_new
+                else "See what is tracked with: memlake ls",
             )
 
 
-def commit_waiting(here: Here, saying: Saying) -> Commit:
+def commit_waiting(here: Here, saying: Saying, given: Given) -> Commit:
     """`commit` while a merge, revert or cherry-pick waits concludes it, with all that is said beside it."""
-    if not here.local.json_state("doing").get("commit", True):
+    if not (here.local.doing() or {}).get("commit", True):
         refuse_waiting(here, "commit")  # it ends in the stage or the files, not in a commit
-    with Keeping(here.history.db, "commit") as keeping:
-        keeping.take()  # the facts are stored before the commit names them
-        with here.history.db.write():
-            facts = write_facts(here, _facts(here, saying))
-        done = proceed(here, Conclusion(saying.message, saying.author, facts))
+    done = proceed(here, Conclusion(saying.message, saying.author, _facts(here, saying), given))
     return here.history.get(done.commit or "")
 
 
@@ -126,7 +130,7 @@ def _message(saying: Saying, head: Commit | None) -> str:
 
 def _draft(here: Here, saying: Saying, message: str, staged: Mapping[str, Tracked]) -> Draft:
     edits = _edits(staged)
-    meta = write_facts(here, _facts(here, saying))
+    meta = write_facts(here.history.objects, _facts(here, saying))
     if noted := [(row.path, row.about) for row in staged.values() if row.about]:
         meta["about"] = here.history.objects.write(notes.encode(noted))
     return Draft("work", edits, saying.author or here.author, message, now(), meta)
@@ -142,20 +146,6 @@ def _facts(here: Here, saying: Saying) -> dict[str, Any]:
         "metrics": dict(saying.metrics or {}),
         "params": dict(saying.params or {}),
     }
-
-
-def write_facts(here: Here, facts: Mapping[str, Any]) -> dict[str, str]:
-    """Facts beside the content are objects; a commit names them by oid."""
-    meta = {}
-    for name, value in facts.items():
-        if value:
-            try:
-                text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
-            except (TypeError, ValueError) as error:
-                raise InvalidInput(f"{name} cannot be written as JSON: {error}. Nothing was committed.") from error
-            links = [use["oid"] for use in value if use["oid"]] if name == "uses" else []
-            meta[name] = here.history.objects.write(text.encode(), links=links)
-    return meta
 
 
 def _use(here: Here, text: str) -> dict[str, str | None]:
@@ -175,25 +165,38 @@ def _use(here: Here, text: str) -> dict[str, str | None]:
     if commit is None or entry is None:
         raise InvalidInput(
             f"--uses {text}: {path!r} is not in {name}. Nothing was committed.",
-            hint="Check the path; see what is there with: memlake ls " + name,
+            hint=f"Check the path; see what is there with: memlake ls {pasted(name)}",
         )
     return {"path": full, "commit": commit.oid, "oid": entry.oid}
 
 
-def _append(here: Here, head: Commit | None, draft: Draft, staged: Mapping[str, Tracked], saying: Saying) -> Commit:
-    branch = here.local.branch
+def _append(
+    here: Here, verb: Verb, draft: Draft, staged: Mapping[str, Tracked], *, ready: Planned | None, allow_empty: bool
+) -> Commit:
+    branch, head = here.local.branch, here.head()
     if branch is None:
         if head is None:
-            raise InvalidInput("HEAD names no commit.", hint="Switch to a branch: memlake switch main")
-        return record_on(here.history, draft, (head,), branch=None, head=head, action="commit")
+            raise InvalidInput(
+                "HEAD names no commit.", hint=f"Switch to a branch: {refs.advise_switch(here.history.db)}"
+            )
+        return record_on(here.history, draft, (head,), branch=None, head=head, action="commit", moved=verb.moved)
     # A file that another has committed just as we have it is no conflict.
     expects = {tree_path(row.path): (row.old, row.entry) for row in staged.values()}
-    return record(here.history, draft, branch=branch, expects=expects, allow_empty=saying.allow_empty)
+    return record(
+        here.history, draft, branch=branch, expects=expects, allow_empty=allow_empty, moved=verb.moved, ready=ready
+    )
 
 
-def _amend(here: Here, head: Commit, draft: Draft) -> Commit:
+def _amend(here: Here, verb: Verb, head: Commit, draft: Draft, *, allow_empty: bool) -> Commit:
     parents = tuple(here.history.get(oid) for oid in head.parents)
     full = amended(here.history, head, draft)
+    planned = here.history.plan(parents[0], full.edits) if parents else None
+    if draft.edits and not allow_empty and planned is not None and not planned.changes:
+        raise Nothing(
+            "with what is staged this commit would change nothing. Nothing was changed.",
+            hint="Keep it all the same with: memlake commit --amend --allow-empty\n"
+            "Or take the commit back: memlake reset --soft HEAD~1",
+        )
     if here.local.branch is not None and here.head() != head:
         raise Conflict("the branch moved while this was being done. Nothing was changed.", hint="Run it again.")
     return record_on(
@@ -203,13 +206,15 @@ def _amend(here: Here, head: Commit, draft: Draft) -> Commit:
         branch=here.local.branch,
         head=head,
         action=f"commit (amend): {draft.message.splitlines()[0]}",
+        moved=verb.moved,
+        ready=planned,
     )
 
 
-def _settle(here: Here, head: Commit | None, commit: Commit, staged: Mapping[str, Tracked]) -> None:
+def _settle(here: Here, verb: Verb, head: Commit | None, commit: Commit, staged: Mapping[str, Tracked]) -> None:
     """The stage is history now. Files that others committed since our base come along, unless we have edits in them."""
     others = [c for c in here.history.diff(here.base(), commit, FILES) if c.path.removeprefix(FILES) not in staged]
-    rows = _bring_along(here, others) if others else []
+    rows = _bring_along(here, verb, others) if others else []
     branch = here.local.branch
     with here.local.db.write():
         here.local.put(rows)
@@ -218,14 +223,14 @@ def _settle(here: Here, head: Commit | None, commit: Commit, staged: Mapping[str
         if branch is None:
             here.local.set_state(head=f"@{commit.oid}")
         here.local.log_head(head.oid if head else None, commit.oid, branch, f"commit: {commit.subject}", here.who)
-        journal.keep(here.local)
+        journal.keep(here.local, verb)
 
 
-def _bring_along(here: Here, others: list[Change]) -> list[Tracked]:
+def _bring_along(here: Here, verb: Verb, others: list[Change]) -> list[Tracked]:
     """Write other people's files where that loses nothing; where we have edits they stay, and status shows them."""
     unsafe = set(checkout.unsafe_paths(here.local, here.root, others))
     safe = [change for change in others if change.path.removeprefix(FILES) not in unsafe]
-    journal.fasten(here.history.db, here.local)
+    journal.fasten(here, verb)
     with checkout.goes_on_later():
         stats = checkout.write_files(here.history.objects, here.root, safe)
     rows = []

@@ -6,16 +6,23 @@ import contextlib
 import fcntl
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import apsw
 
+from memlake import inside
+from memlake.errors import Error
 from memlake.objects import disk
-from memlake.objects.db import SAFE_SQLITE
+from memlake.objects.db import SAFE_SQLITE, Database
 from memlake.objects.layout import FORMAT
+from memlake.objects.places import Place
+from memlake.objects.store import part_name
+from memlake.objects.strays import TMP_NAME
+from memlake.records import count, short
 from memlake.reports import Check
-from memlake.versions.here import Here
+from memlake.versions.here import Here, find_problem
+from memlake.versions.local import SET_ASIDE
 
 _NETWORK = {
     "nfs",
@@ -33,14 +40,106 @@ _NETWORK = {
     "davfs",
 }
 _LOW = 1 << 30
+_QUICK = 64 << 20  # bytes of a database that are read whole here; of a larger one fsck does that
+_DERIVED = ("index/*/index.db", "vectors.db", "datasets.db")
 _WAL_LARGE = 64 << 20
 
 
 def examine(here: Here, folder: Path) -> list[Check]:
-    return [
-        _sqlite(), _format(here), _filesystem(folder), _space(folder), _clock(here), _writable(folder),
-        _locks(here), _logs(here), _journal(here), _leftovers(folder), _reflinks(folder),
-    ]  # fmt: skip
+    checks: dict[str, Callable[[], Check]] = {
+        "sqlite": _sqlite,
+        "format": lambda: _format(here),
+        "filesystem": lambda: _filesystem(folder),
+        "space": lambda: _space(folder),
+        "clock": lambda: _clock(here),
+        "permissions": lambda: _writable(folder),
+        "repo.db": lambda: _database(
+            here.history.db, "See what is affected with: memlake fsck. Then restore a backup."
+        ),
+        "local.db": lambda: _database(here.local.db, SET_ASIDE.format(here.local.db.path.parent)),
+        "index": lambda: _derived(folder),
+        "head": lambda: _head(here),
+        "packs": lambda: _packs(here),
+        "parts": lambda: _parts(here),
+        "locks": lambda: _locks(here),
+        "log": lambda: _logs(here),
+        "checkout": lambda: _journal(here),
+        "leftovers": lambda: _leftovers(folder),
+        "reflinks": lambda: _reflinks(folder),
+    }
+    return [_guarded(name, check) for name, check in checks.items()]
+
+
+def _guarded(name: str, check: Callable[[], Check]) -> Check:
+    """What a check stumbles over is what it was to find."""
+    try:
+        return check()
+    except Error as error:
+        return Check(name, False, error.message, error.hint)
+
+
+# -- what is stored -----------------------------------------------------------------------------
+
+
+def _database(db: Database, cure: str) -> Check:
+    size = db.path.stat().st_size
+    if size > _QUICK:
+        db.row("SELECT count(*) FROM sqlite_schema")
+        return Check(db.path.name, True, f"opens; {size / 1e6:.0f} MB, which only `memlake fsck` reads whole")
+    problems = db.integrity(full=False)
+    detail = f"damaged: {problems[0].splitlines()[0]}" if problems else "its pages are sound"
+    return Check(db.path.name, not problems, detail, cure)
+
+
+def _derived(folder: Path) -> Check:
+    """Of what can be made again: the databases open and their pages are sound."""
+    bad = []
+    for path in sorted(found for pattern in _DERIVED for found in folder.glob(pattern)):
+        db = Database(path, schema=(), durable=False)
+        try:
+            bad += [path.relative_to(folder)] if path.stat().st_size <= _QUICK and db.integrity(full=False) else []
+        finally:
+            db.close()
+    detail = f"damaged: {', '.join(map(str, bad))}" if bad else "what is derived is sound"
+    return Check("index", not bad, detail, "It is made again from the history, and nothing is lost: memlake fsck")
+
+
+def _head(here: Here) -> Check:
+    problem = find_problem(here.history, here.local)
+    if problem is None:
+        head = here.head()
+        next(here.history.scan(head), None) if head else None  # the way down its tree to the first file
+    detail = problem or f"HEAD is {here.local.branch or short(here.local.detached)}"
+    return Check(
+        "head",
+        problem is None,
+        detail,
+        "Stand on a branch: memlake switch BRANCH\nSee the branches with: memlake branch",
+    )
+
+
+def _packs(here: Here) -> Check:
+    objects = here.history.objects
+    rows: dict[str, int] = dict(objects.db.rows("SELECT name, size FROM pack"))
+    return _files_there("packs", rows, objects.packs)
+
+
+def _parts(here: Here) -> Check:
+    objects = here.history.objects
+    rows = {part_name(oid): size for oid, size in objects.db.rows("SELECT oid, size FROM object WHERE form = 5")}
+    return _files_there("parts", rows, objects.parts)
+
+
+def _files_there(name: str, rows: Mapping[str, int], place: Place) -> Check:
+    """Whether every file that repo.db names is there in its size."""
+    there = {found: size for found, size, _ in place.list()} if rows else {}
+    lost = [file for file, size in rows.items() if there.get(file) != size]
+    detail = f"{len(rows)} there" if not lost else f"{len(lost)} of {len(rows)} missing or cut short: {lost[0][:12]}..."
+    cure = "See which paths need them with: memlake fsck. Then put them back from a backup or another copy of the repo."
+    return Check(name, not lost, detail, cure)
+
+
+# -- the machine and the folder -----------------------------------------------------------------
 
 
 def _sqlite() -> Check:
@@ -143,7 +242,7 @@ def _locks(here: Here) -> Check:
 
 def _is_locked(path: Path) -> bool:
     try:
-        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        fd = inside.open_file(path, os.O_RDWR)
     except OSError:
         return False
     try:
@@ -166,7 +265,7 @@ def _logs(here: Here) -> Check:
         "log",
         large < _WAL_LARGE,
         f"write-ahead log {large / 1e6:.1f} MB",
-        "A long reader keeps it from shrinking: close other programs that use the repo, then memlake gc.",
+        "A long reader keeps it from shrinking: close other programs that use the repo, then run `memlake gc`.",
     )
 
 
@@ -183,12 +282,14 @@ def _journal(here: Here) -> Check:
 
 
 def _leftovers(folder: Path) -> Check:
-    old = [file for file in _files(folder / "tmp") if file.stat().st_mtime < time.time() - 86400]
+    """Only files that gc removes: another name in tmp is not one of ours."""
+    ours = (file for file in _files(folder / "tmp") if TMP_NAME.fullmatch(file.name))
+    old = [file for file in ours if file.stat().st_mtime < time.time() - 86400]
     return Check(
         "leftovers",
         not old,
-        f"{len(old)} temporary file(s) of writers that died" if old else "no leftovers",
-        "Remove them with: memlake gc",
+        f"{count(len(old), 'temporary file')} of writers that died" if old else "no leftovers",
+        "Remove them now with: memlake gc --prune",
     )
 
 

@@ -77,6 +77,16 @@ class Folders:
         if folder:
             self._emptied.add(folder)
 
+    def rename(self, source: str, target: str) -> None:
+        """Rename a file or folder, making the folders it goes to."""
+        folder, _, name = source.rpartition("/")
+        at = os.dup(self._enter(folder, make=False))
+        try:
+            into, _, new = target.rpartition("/")
+            disk.rename(name, new, src_dir=at, dst_dir=self._enter(into, make=True))
+        finally:
+            os.close(at)
+
     def tidy(self) -> None:
         """Remove folders that the removals emptied, never the one we stand in."""
         self._leave()

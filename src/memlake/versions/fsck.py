@@ -13,16 +13,17 @@ from pathlib import Path
 
 from memlake.errors import Error
 from memlake.objects.audit import check_objects
+from memlake.objects.purge import PurgeRecord, decode_purge
 from memlake.records import Entry
 from memlake.reports import FsckReport, Problem
 from memlake.versions import codec, refs, tree
 from memlake.versions.gc import objects_in
 from memlake.versions.here import Here
-from memlake.versions.history import WINDOW
+from memlake.versions.history import keeps_tree
 from memlake.versions.journal import KEPT
 from memlake.versions.nodes import key_of
 from memlake.versions.operations import kept_objects, operations
-from memlake.versions.paths import FILES
+from memlake.versions.paths import FILES, file_path, unwritable
 from memlake.versions.thin import root_of
 
 _BATCH = 4000
@@ -102,6 +103,7 @@ class _Findings:
         sql = "SELECT seq, oid, lane, p1, p2, other, generation, data FROM history ORDER BY seq"
         count = 0
         of_files: set[int] = set()
+        generations: dict[int | None, int] = {}
         heads = {row[0] for row in self._db.rows("SELECT memory FROM ref WHERE memory NOT NULL")}
         for seq, oid, lane, p1, p2, other, generation, data in self._db.each(sql):
             count += 1
@@ -112,13 +114,15 @@ class _Findings:
             fields = codec.unpack(data)
             named = [*fields[3], None, None][:2]
             expected = [None if parent is None else seqs.get(parent[:12]) for parent in (*named, fields[4])]
-            if any(want is None for want, name in zip(expected, (*named, fields[4]), strict=True) if name is not None):
+            # Only parents must be there: the other lane need not have come along.
+            if any(want is None for want, name in zip(expected, named, strict=False) if name is not None):
                 self._add("missing", oid.hex(), "", f"commit {seq} names a commit that is not there before it")
             elif expected != [p1, p2, other] or fields[10] != generation or fields[1] != lane:
                 self._add("damaged", oid.hex(), "", f"the row of commit {seq} does not agree with the commit")
             if lane == 0:
                 of_files.add(key_of(root_of(data)))
-            needed = lane == 0 or oid in heads or generation % WINDOW == 0 or p2 is not None
+            generations[seq] = generation
+            needed = lane == 0 or oid in heads or keeps_tree(generation, generations.get(p1, 0))
             if needed and key_of(root_of(data)) not in self._keys:
                 self._add("missing", root_of(data).hex(), "", f"the tree of commit {oid.hex()[:10]}")
         self.counts["commits"] = count
@@ -136,6 +140,7 @@ class _Findings:
         for digest, kind, detail in found:
             bad[digest] = (kind, detail)
         tombs = {row[0] for row in self._db.rows("SELECT oid FROM tombstone")}
+        self._purges()
         self.purged = {digest.hex() for digest in tombs}
         for digest in self._absent():
             if digest not in tombs:
@@ -144,6 +149,20 @@ class _Findings:
         for digest, (kind, detail) in sorted(bad.items()):
             for path in paths.get(digest) or [""]:
                 self._add(kind, digest.hex(), path, detail)
+
+    def _purges(self) -> None:
+        """Every record of a purge is its hash, and every tombstone says what the record it names says."""
+        records: dict[bytes, tuple[int, PurgeRecord]] = {}
+        for oid, seq, data in self._db.rows("SELECT oid, seq, data FROM purge"):
+            if hashlib.sha256(data).digest() == oid:
+                records[oid] = (seq, decode_purge(data))
+            else:
+                self._add("damaged", oid.hex(), "", f"the record of purge {seq} does not match its hash")
+        sql = "SELECT oid, purge, seq, time, reason, who FROM tombstone"
+        for oid, purge, *said in self._db.rows(sql):
+            seq, record = records.get(purge, (None, None))
+            if record is None or oid.hex() not in record.oids or said != [seq, record.time, record.reason, record.who]:
+                self._add("damaged", oid.hex(), "", "its tombstone does not agree with the record of its purge")
 
     def _absent(self) -> Iterator[bytes]:
         for batch in self._batches():
@@ -258,7 +277,7 @@ class _Findings:
         tracked = {FILES + path: row.old if row.staged else row.entry for path, row in rows.items()}
         held: dict[str, Entry | None] = dict(self._history.scan(base, FILES))
         for path in sorted({*held, *tracked}):
-            if held.get(path) != tracked.get(path):
+            if held.get(path) != tracked.get(path) and not unwritable(file_path(path)):
                 self._add("index", "", path, "local.db does not agree with the commit that is checked out")
         self.counts["tracked"] = len(rows)
 
@@ -295,8 +314,16 @@ def log_damage(path: Path) -> Iterable[str]:
         sums = _checksum(data[at : at + 8], sums, order)
         sums = _checksum(data[at + 24 : at + 24 + page], sums, order)
         if (*head[2:4], *sums) != (salt1, salt2, *head[4:6]):
+            if not _has_commit(data, range(at, len(data) - 24 - page + 1, 24 + page), (salt1, salt2)):
+                return  # what a transaction left that was taken back, as on a full disk: nobody was told it is there
             yield f"the write-ahead log {file.name} is damaged from frame {number} on: commits in it may be lost"
             return
+
+
+def _has_commit(data: bytes, frames: range, salts: tuple[int, int]) -> bool:
+    """Whether one of these frames ends a transaction: it then says how many pages the database has."""
+    heads = (struct.unpack(">4I", data[at : at + 16]) for at in frames)
+    return any(size and (head == salts[0] or other == salts[1]) for _, size, head, other in heads)
 
 
 def _checksum(data: bytes, sums: tuple[int, int], order: str) -> tuple[int, int]:

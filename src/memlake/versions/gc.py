@@ -8,33 +8,46 @@ it is marked again, from what is new, inside the transaction that deletes.
 
 from __future__ import annotations
 
+import contextlib
+import warnings
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import NamedTuple
 
+from memlake.errors import NotFound, Purged
 from memlake.objects import leases
+from memlake.objects.deltas import pair_chunks, store_deltas
 from memlake.objects.layout import now, tick
-from memlake.objects.sweep import Marks, sweep_files, sweep_rows
+from memlake.objects.strays import old_strays
+from memlake.objects.sweep import Marks, compact, count_files, sweep_files, sweep_rows, would_join
 from memlake.reports import GcReport
 from memlake.versions import codec, journal, thin, tree
 from memlake.versions.here import Here
-from memlake.versions.history import WINDOW, History
-from memlake.versions.operations import kept_objects
+from memlake.versions.history import History, keeps_tree
+from memlake.versions.logs import write_logs
+from memlake.versions.operations import conflict_objects, kept_objects
+from memlake.versions.paths import FILES
 
 _HOUR = 3_600_000_000
 _BATCH = 4000
-# Commits that a ref names now, and parents of merges that came since a seq.
-_STOOD_ON = (
-    "SELECT data FROM history WHERE oid IN (SELECT memory FROM ref UNION SELECT work FROM ref) "
-    "OR seq IN (SELECT p1 FROM history WHERE seq > ?1 AND p2 NOT NULL) "
-    "OR seq IN (SELECT p2 FROM history WHERE seq > ?1 AND p2 NOT NULL)"
-)
+# Commits that a ref names now.
+_STOOD_ON = "SELECT data FROM history WHERE oid IN (SELECT memory FROM ref UNION SELECT work FROM ref)"
+
+
+# The newest row stays in any case: the chain of marks goes on from it.
+_EXPIRED = "DELETE FROM reflog WHERE time < ? AND id < (SELECT max(id) FROM reflog)"
+_MOVES = "SELECT old, new FROM reflog WHERE time >= ? OR id = (SELECT max(id) FROM reflog)"
 
 
 class Policy(NamedTuple):
     dry_run: bool = False
     grace_hours: float = 24
     reflog_expire: str = "never"
+
+    @property
+    def expired_before(self) -> int:
+        """Moves of refs older than this are forgotten: none, unless it was asked for."""
+        return 0 if self.reflog_expire == "never" else now() - int(self.reflog_expire) * 24 * _HOUR
 
 
 class Moment(NamedTuple):
@@ -59,35 +72,95 @@ class Dead(NamedTuple):
         return report._replace(nodes=len(self.nodes), commits=len(self.commits), bytes=sum(freed.values()), freed=freed)
 
 
+class _Trial(Exception):
+    """A dry run is the very same transaction taken back, so that what it tells is what a run would do."""
+
+    def __init__(self, report: GcReport) -> None:
+        super().__init__()
+        self.report = report
+
+
 def collect(here: Here, policy: Policy, also: Iterable[str] = ()) -> GcReport:
     """Remove what no root reaches. `also` are objects that something beside the history relies on."""
     history, db = here.history, here.history.db
+    history.objects.packs.claim()
     with db.write():
         leases.drop_dead(db)
         if not policy.dry_run:
-            _expire_reflog(history, policy.reflog_expire)
+            policy = _mind_jump(history, policy)
+            db.run(_EXPIRED, (policy.expired_before,))
         moment = _moment(history)
         spare_from = min(now() - int(policy.grace_hours * _HOUR), leases.oldest(db), moment.tick)
     # The stage is read before history: what a commit takes from the stage meanwhile is then seen on either side.
     local_objects, local_commits = _local_roots(here)
     with db.snapshot():
-        commits = _mark_commits(history, moment, local_commits)
+        commits = _mark_commits(history, moment, local_commits, policy)
         objects = Marks(moment.object)
         objects.mark(db, _objects_of(history, commits, moment))
         objects.mark(db, (bytes.fromhex(oid) for oid in chain(local_objects, also)))
         objects.mark(db, (row[0] for row in db.each("SELECT oid FROM object WHERE touched >= ?", (spare_from,))))
         nodes = _mark_nodes(history, commits, moment)
-    if policy.dry_run:
-        report = sweep_rows(db, objects, moment.tick, policy.grace_hours, dry_run=True)
-        return _dead_rows(history, commits, nodes, moment).counted(report)
-    with db.write():
-        if _moved_onto_garbage(here, commits, moment):
-            return GcReport(False, 0, 0, 0, 0, 0, 0, 0, 0)
-        _mark_what_came_since(history, objects, nodes, moment)
-        dead = _delete_history(here, commits, nodes, moment)
-        report = dead.counted(sweep_rows(db, objects, moment.tick, policy.grace_hours, dry_run=False))
+    try:
+        with db.write():
+            if _moved_onto_garbage(here, commits, moment):
+                return GcReport(policy.dry_run, 0, 0, 0, 0, 0, 0, 0, 0)
+            _mark_what_came_since(history, objects, nodes, moment)
+            dead = _delete_history(here, commits, nodes, moment)
+            report = dead.counted(sweep_rows(db, objects, moment.tick, policy.grace_hours))
+            if policy.dry_run:
+                strays = old_strays(history.objects, policy.grace_hours)
+                raise _Trial(count_files(report, would_join(history.objects), strays)._replace(dry_run=True))
+    except _Trial as trial:
+        return trial.report
     history.forget()
-    return sweep_files(history.objects, report, policy.grace_hours)
+    deltas = store_deltas(history.objects, _chains(history, moment))
+    with db.write():
+        db.run("INSERT OR REPLACE INTO meta VALUES('delta_seq', ?)", (moment.seq,))
+    report = sweep_files(history.objects, report, policy.grace_hours)._replace(deltas=deltas)
+    write_logs(history)  # so late that it copies only what stays
+    compact(db)
+    if not here.local.db.is_busy():  # a verb of this checkout is not held up for it
+        compact(here.local.db)
+    return report
+
+
+def _mind_jump(history: History, policy: Policy) -> Policy:
+    """Where the clock was set forward since the last run, no period is over because of that."""
+    jump = leases.measure_jump(history.db)
+    if jump < _HOUR:
+        return policy
+    warnings.warn(
+        f"the clock was set forward by {jump // _HOUR} h since the last gc. Grace periods begin anew, and no move of a "
+        "branch is forgotten in this run.",
+        stacklevel=4,
+    )
+    moment = tick(history.db)
+    history.db.run("UPDATE object SET condemned = ? WHERE condemned NOT NULL", (moment,))
+    history.db.run("UPDATE stray SET seen = ?", (moment,))
+    return policy._replace(reflog_expire="never")
+
+
+def _chains(history: History, moment: Moment) -> list[list[bytes]]:
+    """The versions, oldest first, that files and their chunks had since the last run: what deltas are made of."""
+    row = history.db.row("SELECT value FROM meta WHERE key = 'delta_seq'")
+    chains: dict[str | bytes, dict[bytes, None]] = {}  # by path; of chunks, by the newest
+    sql = "SELECT data FROM history WHERE lane = 0 AND seq > ? AND seq <= ? ORDER BY seq"
+    for (data,) in history.db.each(sql, (row[0] if row else 0, moment.seq)):
+        with contextlib.suppress(NotFound, Purged):  # a list of changes that was purged
+            for path, old, new in changes_in(history, data):
+                if path.startswith(FILES) and old is not None and new is not None and old[:32] != new[:32]:
+                    _append(chains.setdefault(path, {}), old[:32], new[:32])
+                    for chunk, newer in pair_chunks(history.objects, old[:32], new[:32]):
+                        chain = chains.pop(chunk, {})
+                        _append(chain, chunk, newer)
+                        chains[newer] = chain
+    return [list(chain) for chain in chains.values()]
+
+
+def _append(chain: dict[bytes, None], *oids: bytes) -> None:
+    for oid in oids:
+        chain.pop(oid, None)  # what comes back is the newest again
+        chain[oid] = None
 
 
 def _moment(history: History) -> Moment:
@@ -99,28 +172,20 @@ def _moment(history: History) -> Moment:
     return Moment(tick(history.db), *row)
 
 
-def _expire_reflog(history: History, days: str) -> None:
-    """Only on request: by default the reflog is kept for ever."""
-    if days != "never":
-        # The newest row stays in any case: the chain of marks goes on from it.
-        sql = "DELETE FROM reflog WHERE time < ? AND id < (SELECT max(id) FROM reflog)"
-        history.db.run(sql, (now() - int(days) * 24 * _HOUR,))
-
-
 def _local_roots(here: Here) -> tuple[set[str], set[str]]:
     local = here.local
     objects = {entry.oid for row in local.staged().values() for entry in (row.entry, row.old) if entry is not None}
-    objects |= {e.oid for c in local.conflicts() for e in (c.base, c.ours, c.theirs, c.chosen) if e is not None}
+    objects |= set(conflict_objects(local.waiting()))
     objects |= set(kept_objects(here))
     commits = {oid for old, new, *_ in local.head_moves() for oid in (old, new) if oid}
-    doing = local.json_state("doing") or {}
+    doing = local.doing() or {}
     commits |= {oid for key in ("theirs", "theirs_memory", "target") if (oid := doing.get(key))}
     commits |= {oid for oid in (local.base, local.detached) if oid}
     plan = journal.find(local)
     if plan is not None:
         commits |= {plan.goal.commit} if plan.goal.commit else set()
         entries = [e for change in plan.writes for e in (change.old, change.new)] + [row.entry for row in plan.rows]
-        entries += [conflict.chosen for conflict in plan.conflicts]
+        objects |= set(conflict_objects(plan.conflicts))
         objects |= {entry.oid for entry in entries if entry is not None}
     return objects, commits
 
@@ -128,7 +193,7 @@ def _local_roots(here: Here) -> tuple[set[str], set[str]]:
 # -- commits --------------------------------------------------------------------------------------
 
 
-def _mark_commits(history: History, moment: Moment, local: set[str]) -> bytearray:
+def _mark_commits(history: History, moment: Moment, local: set[str], policy: Policy) -> bytearray:
     """One byte a seq: 1 when the commit is reachable. Parents have smaller seqs, so one pass downwards is enough."""
     marks = bytearray(moment.seq + 1)
     db = history.db
@@ -141,7 +206,7 @@ def _mark_commits(history: History, moment: Moment, local: set[str]) -> bytearra
     roots = heads + [bytes.fromhex(oid) for oid in local]
     for (seq,) in db.rows_in("SELECT seq FROM history WHERE oid IN carray(?1)", roots):
         _set(marks, seq)
-    for old, new in db.each("SELECT old, new FROM reflog"):
+    for old, new in db.each(_MOVES, (policy.expired_before,)):
         _set(marks, old)
         _set(marks, new)
     for seq, p1, p2, other in db.each("SELECT seq, p1, p2, other FROM history ORDER BY seq DESC"):
@@ -164,29 +229,37 @@ def _objects_of(history: History, commits: bytearray, moment: Moment) -> Iterato
 
 
 def objects_in(history: History, data: bytes) -> Iterator[bytes]:
-    fields = codec.unpack(data)
-    changes, meta = fields[8], fields[9]
-    if changes is None and "changes" in meta:
-        changes = codec.unpack(history.objects.read(meta["changes"].hex()))
-    for _, old, new in changes or ():
+    for _, old, new in changes_in(history, data):
         # The old side too: a commit cherry-picked or rebased onto a pruned line may be the only one to name it.
         if old is not None:
             yield old[:32]
         if new is not None:
             yield new[:32]
-    yield from meta.values()
+    yield from codec.unpack(data)[9].values()
+
+
+def changes_in(history: History, data: bytes) -> list[tuple[str, bytes | None, bytes | None]]:
+    """The plain changes of a commit's bytes."""
+    fields = codec.unpack(data)
+    changes, meta = fields[8], fields[9]
+    if changes is None and "changes" in meta:
+        changes = codec.unpack(history.objects.read(meta["changes"].hex()))
+    return changes or []
 
 
 # -- nodes ----------------------------------------------------------------------------------------
 
 
 def _kept_roots(history: History, commits: bytearray) -> Iterator[bytes]:
-    """Roots that keep their nodes: all of the work lane; of the memory lane heads, merge parents, every 512th."""
+    """Roots that keep their nodes: all of the work lane; of the memory lane heads and the first of each window."""
     db = history.db
     heads = {row[0] for row in db.rows("SELECT memory FROM ref WHERE memory NOT NULL")}
-    parents = {seq for row in db.rows("SELECT p1, p2 FROM history WHERE p2 NOT NULL") for seq in row}
-    for seq, oid, lane, generation, p2, data in db.each("SELECT seq, oid, lane, generation, p2, data FROM history"):
-        kept = lane == 0 or oid in heads or generation % WINDOW == 0 or p2 is not None or seq in parents
+    sql = (
+        "SELECT h.seq, h.oid, h.lane, h.generation, coalesce(p.generation, 0), h.data "
+        "FROM history h LEFT JOIN history p ON p.seq = h.p1"
+    )
+    for seq, oid, lane, generation, below, data in db.each(sql):
+        kept = lane == 0 or oid in heads or keeps_tree(generation, below)
         if seq < len(commits) and commits[seq] and kept:
             yield thin.root_of(data)
 
@@ -234,8 +307,8 @@ def _mark_what_came_since(history: History, objects: Marks, nodes: bytearray, mo
     for (data,) in db.each("SELECT data FROM history WHERE seq > ?", (moment.seq,)):
         roots.add(thin.root_of(data))
         objects.mark(db, objects_in(history, data))
-    # So does a new ref or merge: the trees of its commits are kept, which need not have been so when we marked.
-    roots.update(thin.root_of(row[0]) for row in db.rows(_STOOD_ON, (moment.seq,)))
+    # So does a new ref: the trees of its commits are kept, which need not have been so when we marked.
+    roots.update(thin.root_of(row[0]) for row in db.rows(_STOOD_ON))
     # A new tree may use an old node that no older tree needed: going back to an earlier state does.
     _mark_down(history, roots, nodes, set())
     objects.mark(db, (row[0] for row in db.each("SELECT oid FROM object WHERE touched >= ?", (moment.tick,))))

@@ -8,27 +8,26 @@ from __future__ import annotations
 import contextlib
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import msgpack
 
 from memlake.errors import Corrupt, InvalidInput, NotFound
 from memlake.objects.db import Database
-from memlake.objects.layout import next_seq
-from memlake.objects.leases import Keeping
+from memlake.objects.layout import next_seq, read_salt
 from memlake.objects.store import Objects
 from memlake.records import Author, Change, Commit, Conflict, Entry, Lane
 from memlake.versions import codec, tree
 from memlake.versions.nodes import Gone, Nodes
-from memlake.versions.paths import parents
+from memlake.versions.paths import check, parents
 
 if TYPE_CHECKING:
     from memlake.versions.merge import Outcome
 
-WINDOW = 512  # of memory-lane commits every 512th keeps its nodes
+WINDOW = 512  # generations of the memory lane of which one commit keeps its nodes: see keeps_tree
 _COLUMNS = "seq, oid, data"
 _RECENT = 64
-Planned = tuple[tuple[Change, ...], bytes, dict[bytes, bytes]]
 _TRIES = 3
 T = TypeVar("T")
 
@@ -42,6 +41,16 @@ class Draft(NamedTuple):
     message: str
     time: int
     meta: Mapping[str, str]
+
+
+class Planned(NamedTuple):
+    """What edits mean on top of a parent: the changes they make, and the root and new nodes of their tree."""
+
+    parent: Commit | None
+    edits: Mapping[str, Entry | None]
+    changes: tuple[Change, ...]
+    root: bytes
+    nodes: dict[bytes, bytes]
 
 
 # What a choice in a conflict means, as path -> entry on top of ours, for a kind that keeps the side not chosen.
@@ -60,12 +69,12 @@ class History:
     def __init__(self, db: Database, objects: Objects) -> None:
         self.db, self.objects, self.nodes = db, objects, Nodes(db)
         self._recent: dict[str, Commit] = {}
-        self._plan: tuple[Commit | None, dict[str, Entry | None], Planned] | None = None
-        self.moved: list[tuple[int, str, int, int | None, int | None]] | None = None  # by the verb under way, for undo
-        self.keeping: Keeping | None = None  # its lease, once it needs one
         self.settlers: dict[str, Settler] = {}  # by kind, from the layer that knows it
         self.joiners: dict[str, Joiner] = {}  # likewise
-        self.arriving: Arriving | None = None  # from the layer that knows memories
+
+    @cached_property
+    def salt(self) -> bytes:
+        return read_salt(self.db)
 
     def forget(self) -> None:
         """Drop what is remembered: gc may have removed it."""
@@ -96,11 +105,23 @@ class History:
             raise NotFound(f"commit number {seq} is not in this repo.", hint="Run memlake fsck.")
         return _commit(*row)
 
+    def find_other(self, commit: Commit) -> str | None:
+        """The head the other lane had at a commit, if that came along: `other` may name a commit that is not here."""
+        known = commit.other and self.db.row("SELECT 1 FROM history WHERE oid = ?", (bytes.fromhex(commit.other),))
+        return commit.other if known else None
+
     def seq(self, oid: str) -> int:
         row = self.db.row("SELECT seq FROM history WHERE oid = ?", (bytes.fromhex(oid),))
         if row is None:
             raise NotFound(f"commit {oid} is not in this repo.", hint="Run memlake fsck.")
         return int(row[0])
+
+    def has(self, oid: str) -> bool:
+        """Whether a commit is in this repo; also asked of what may be no oid at all."""
+        try:
+            return self.db.row("SELECT 1 FROM history WHERE oid = ?", (bytes.fromhex(oid),)) is not None
+        except ValueError:
+            return False
 
     def starting_with(self, prefix: str) -> list[str]:
         """Oids of commits that start with these hex digits, at most three."""
@@ -117,7 +138,7 @@ class History:
     def changes(self, commit: Commit) -> tuple[Change, ...]:
         if commit.changes is not None:
             return commit.changes
-        return codec.decode_changes(msgpack.unpackb(self.objects.read(commit.meta["changes"])))
+        return codec.decode_changes(codec.unpack(self.objects.read(commit.meta["changes"])))
 
     # -- trees --------------------------------------------------------------------------------
 
@@ -224,18 +245,14 @@ class History:
 
     # -- appending ----------------------------------------------------------------------------
 
-    def plan(self, parent: Commit | None, edits: Mapping[str, Entry | None]) -> Planned:
-        """What edits mean on top of a parent: (changes, new root, new nodes). Reads only; needs no lock.
+    def plan(self, parent: Commit | None, edits: Mapping[str, Entry | None], ready: Planned | None = None) -> Planned:
+        """What edits mean on top of a parent. Reads only; needs no lock.
 
-        The last answer is remembered until it is used: large edits are planned before the lock is taken, and asked
-        for again inside it, where only a moved head makes the work be done twice.
+        Large edits are planned before the lock is taken. Inside it that plan is handed in as `ready`, and only a moved
+        head makes the work be done twice.
         """
-        last = self._plan
-        if last is None or last[0] != parent or last[1] != edits:
-            last = self._plan = (parent, dict(edits), self._planned(parent, edits))
-        return last[2]
-
-    def _planned(self, parent: Commit | None, edits: Mapping[str, Entry | None]) -> Planned:
+        if ready is not None and ready.parent == parent and ready.edits == edits:
+            return ready
         encoded = {path.encode(): codec.maybe_bytes(entry) for path, entry in edits.items()}
         held: dict[bytes, bytes] = {}
 
@@ -248,25 +265,26 @@ class History:
         changes = tuple(
             Change(path, before.get(path), edits[path]) for path in sorted(edits) if before.get(path) != edits[path]
         )
-        return changes, root, made
+        return Planned(parent, edits, changes, root, made)
 
-    def append(self, draft: Draft, parents: tuple[Commit, ...], other: Commit | None) -> Commit:
+    def append(
+        self, draft: Draft, parents: tuple[Commit, ...], other: Commit | None, ready: Planned | None = None
+    ) -> Commit:
         """Write one commit on top of its parents. Call inside a write; the caller moves the ref."""
         if any(parent.lane != draft.lane for parent in parents):
             raise InvalidInput("a commit and its parents must be of one lane.")
-        changes, root, made = self.plan(parents[0] if parents else None, draft.edits)
-        self._plan = None
-        self.nodes.write(made, keep=draft.lane == "work")
+        planned = self.plan(parents[0] if parents else None, draft.edits, ready)
+        self.nodes.write(planned.nodes, keep=draft.lane == "work")
         commit = Commit(
             oid="",
             lane=draft.lane,
-            root=root.hex(),
+            root=planned.root.hex(),
             parents=tuple(parent.oid for parent in parents),
             other=other.oid if other else None,
             author=draft.author,
             time=draft.time,
             message=draft.message,
-            changes=changes,
+            changes=planned.changes,
             meta=dict(draft.meta),
             generation=1 + max((parent.generation for parent in parents), default=0),
         )
@@ -284,7 +302,39 @@ class History:
             commit = commit._replace(time=commit.time + 1)
             data = codec.encode_commit(commit)
             digest = hashlib.sha256(data).digest()
-        seq = next_seq(self.db)
+        return self._insert(commit, data, parents, other.seq if other else None, next_seq(self.db))
+
+    def adopt(self, data: bytes, *, seq: int | None = None) -> Commit:
+        """Take in a commit that was made elsewhere, as it is. Call inside a write.
+
+        Its bytes are canonical, its parents are here and of its lane, and its changes lead from the first parent's tree
+        to its own: else an error, and nothing is written. `seq` is for a rescue, which gives each the one it had.
+        """
+        commit = codec.decode_commit(data)
+        if self.has(commit.oid):
+            return self.get(commit.oid)
+        if codec.encode_commit(commit) != data or len(commit.parents) > 2:
+            raise Corrupt(f"commit {commit.oid} is not written as commits are. It was not taken in.")
+        parents = tuple(self.get(parent) for parent in commit.parents)
+        generation = 1 + max((parent.generation for parent in parents), default=0)
+        if commit.generation != generation or any(parent.lane != commit.lane for parent in parents):
+            raise Corrupt(f"commit {commit.oid} does not fit its parents. It was not taken in.")
+        self._adopt_tree(commit, parents[0] if parents else None)
+        other = self.find_other(commit)
+        return self._insert(commit, data, parents, self.seq(other) if other else None, seq or next_seq(self.db))
+
+    def _adopt_tree(self, commit: Commit, below: Commit | None) -> None:
+        changes = self.changes(commit)
+        for change in changes:
+            if codec.lane_of(check(change.path)) != commit.lane:
+                raise Corrupt(f"commit {commit.oid} changes {change.path!r}, which is of the other lane.")
+        planned = self.plan(below, {change.path: change.new for change in changes})
+        if planned.changes != changes or planned.root.hex() != commit.root:
+            raise Corrupt(f"the changes of commit {commit.oid} do not lead to its tree. It was not taken in.")
+        self.nodes.write(planned.nodes, keep=commit.lane == "work")
+
+    def _insert(self, commit: Commit, data: bytes, parents: tuple[Commit, ...], other: int | None, seq: int) -> Commit:
+        digest = hashlib.sha256(data).digest()
         p1, p2 = (*(parent.seq for parent in parents), None, None)[:2]
         self.db.run(
             "INSERT INTO history(seq, oid, lane, p1, p2, other, generation, data) VALUES(?, ?, ?, ?, ?, ?, ?, ?)",
@@ -294,12 +344,21 @@ class History:
                 codec.LANES.index(commit.lane),
                 p1,
                 p2,
-                other.seq if other else None,
+                other,
                 commit.generation,
                 data,
             ),
         )
         return commit._replace(oid=digest.hex(), seq=seq)
+
+
+def keeps_tree(generation: int, below: int) -> bool:
+    """Whether a commit of the memory lane keeps its nodes, by its generation and its first parent's (0 without one).
+
+    The first of each window does, also where a merge jumps over its beginning, so a replay, which goes along first
+    parents, is shorter than a window. A merge has no right of its own: a lane that is synced merges every minute.
+    """
+    return generation // WINDOW != below // WINDOW
 
 
 def _commit(seq: int, oid: bytes, data: bytes) -> Commit:

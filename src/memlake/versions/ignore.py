@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from typing import NamedTuple
 
 from memlake.errors import Unavailable
@@ -158,7 +159,10 @@ def _number(match: re.Match[str] | None) -> int:
 
 def _read(path: str) -> str:
     try:
-        with open(path, encoding="utf-8-sig", errors="surrogateescape", newline="\n") as file:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # opening a pipe must not wait for its writer
+        with open(fd, encoding="utf-8-sig", errors="surrogateescape", newline="\n") as file:
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
+                raise Unavailable(f"{path} is not a file.", hint=f"Remove it: rm {path}")
             return file.read()
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         return ""

@@ -11,19 +11,19 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-import zstandard
-
-from memlake.objects.db import Database
+from memlake.errors import Corrupt
 from memlake.objects.layout import now
 from memlake.records import Change, Conflict
 from memlake.versions.codec import as_hex, from_hex
-from memlake.versions.history import History
-from memlake.versions.local import Local, Tracked, UnderWay
+from memlake.versions.here import Here, Stamp, read_stamp
+from memlake.versions.local import MADE_AGAIN, Local, Tracked, as_written
+from memlake.versions.paths import unwritable
+from memlake.versions.verb import Verb, as_json, conflicts_as_json, conflicts_from_json, pack_state
 
 KEPT = 200  # operations
 
@@ -67,27 +67,27 @@ class Plan(NamedTuple):
 
 @dataclass
 class Moved:
-    """What the transaction of a plan made; set by the verb."""
+    """What the transaction of a plan made, and which commit the files reflect when it ends; set by the verb."""
 
     commit: str | None
-
-
-class Stamp(NamedTuple):
-    """What the last transaction of a plan left: its token, the commit it made, the refs moved by then."""
-
-    token: str = ""
-    commit: str | None = None
-    refs: Sequence[Sequence[Any]] = ()
+    files: str | None
 
 
 def new_token() -> str:
     return os.urandom(8).hex()
 
 
-def begin(local: Local, plan: Plan, *, lasting: bool = False) -> None:
+def begin(local: Local, plan: Plan, *, verb: Verb | None = None, lasting: bool = False) -> None:
     """Write a plan down. `lasting`: before the first file changes, so that a power cut does not leave half of them."""
     with local.db.durably() if lasting else contextlib.nullcontext():
-        local.set_state(journal=_encode(plan, local.under_way))
+        local.set_state(journal=_encode(plan, verb))
+
+
+def _begin_moving(here: Here, verb: Verb, plan: Plan) -> None:
+    """Write a plan down, with the two tokens that repo.db may hold from now on: see `is_behind`."""
+    with here.local.db.write():
+        begin(here.local, plan, verb=verb)
+        here.local.set_state(tokens=f"{plan.token} {read_stamp(here.history.db).token}")
 
 
 def settled(plan: Plan, commit: str | None) -> Plan:
@@ -98,11 +98,11 @@ def settled(plan: Plan, commit: str | None) -> Plan:
     return plan._replace(token="", goal=plan.goal._replace(commit=commit), moved=plan.moved or bool(plan.token))
 
 
-def fasten(db: Database, local: Local) -> None:
+def fasten(here: Here, verb: Verb) -> None:
     """Make the plan that stands survive a power cut, for a verb that finds only then that it writes files."""
-    plan = find(local)
+    plan = find(here.local)
     if plan is not None:
-        begin(local, settled(plan, stamp(db).commit), lasting=True)
+        begin(here.local, settled(plan, read_stamp(here.history.db).commit), verb=verb, lasting=True)
 
 
 def staying(local: Local, who: str, writes: Sequence[Change], rows: Sequence[Tracked]) -> Plan:
@@ -113,40 +113,33 @@ def staying(local: Local, who: str, writes: Sequence[Change], rows: Sequence[Tra
 
 def find(local: Local) -> Plan | None:
     text = local.state("journal")
-    return None if text is None else _decode(text)
+    with as_written("journal"):
+        return None if text is None else _decode(text)
 
 
 @contextlib.contextmanager
-def moving(history: History, local: Local, plan: Plan) -> Iterator[Moved]:
+def moving(here: Here, verb: Verb, plan: Plan) -> Iterator[Moved]:
     """The one transaction in which a verb moves history. An error inside takes the plan back with it."""
-    begin(local, plan)
-    moved = Moved(plan.goal.commit)
+    _begin_moving(here, verb, plan)
+    moved, db = Moved(plan.goal.commit, here.local.base if plan.files else plan.goal.commit), here.history.db
     try:
-        with history.db.write():
+        with db.write():
             yield moved
-            left = f"{plan.token} {moved.commit or ''} {json.dumps(history.moved or [], separators=(',', ':'))}"
-            history.db.run("INSERT OR REPLACE INTO meta VALUES('checkout', ?)", (left,))
+            refs = json.dumps(verb.moved, separators=(",", ":"))
+            left = f"{plan.token} {moved.commit or ''} {moved.files or ''} {refs}"
+            db.run("INSERT OR REPLACE INTO meta VALUES('checkout', ?)", (left,))
     except BaseException:
-        if stamp(history.db).token != plan.token:
-            local.set_state(journal=None)
+        if read_stamp(db).token != plan.token:
+            here.local.set_state(journal=None)
         raise
-
-
-def stamp(db: Database) -> Stamp:
-    row = db.row("SELECT value FROM meta WHERE key = 'checkout'")
-    if row is None:
-        return Stamp()
-    token, commit, moved = (*str(row[0]).split(" ", 2), "", "")[:3]
-    return Stamp(token, commit or None, json.loads(moved or "[]"))
 
 
 # -- what undo needs ----------------------------------------------------------------------------
 
 
-def keep(local: Local) -> None:
-    """Keep the verb under way as an operation, or what has become known of it since it was kept."""
-    if (verb := local.under_way) is not None:
-        verb.id = put(local, (verb.verb, verb.detail, verb.state()), verb.id)
+def keep(local: Local, verb: Verb) -> None:
+    """Keep a verb as an operation, or what has become known of it since it was kept."""
+    verb.id = put(local, (verb.name, verb.detail, as_json(verb.before)), verb.id)
 
 
 def keep_found(local: Local, plan: Plan, left: Stamp) -> None:
@@ -164,11 +157,9 @@ def keep_found(local: Local, plan: Plan, left: Stamp) -> None:
 def put(local: Local, kept: Kept, id: int | None = None) -> int:
     """Write an operation down."""
     verb, detail, state = kept
-    packer = zstandard.ZstdCompressor(write_checksum=True)
-    data = packer.compress(json.dumps(state, separators=(",", ":")).encode())
     with local.db.write():
         sql = "INSERT OR REPLACE INTO operation(id, time, verb, detail, before) VALUES(?, ?, ?, ?, ?)"
-        local.db.run(sql, (id, now(), verb, detail, data))
+        local.db.run(sql, (id, now(), verb, detail, pack_state(state)))
         if id is None:
             id = local.db.last_id()
             local.db.run("DELETE FROM operation WHERE id <= ?", (id - KEPT,))
@@ -178,18 +169,7 @@ def put(local: Local, kept: Kept, id: int | None = None) -> int:
 # -- as JSON ------------------------------------------------------------------------------------
 
 
-def conflicts_as_json(conflicts: Iterable[Conflict]) -> list[list[str | None]]:
-    return [[c.path, *map(as_hex, (c.base, c.ours, c.theirs)), c.choice, as_hex(c.chosen)] for c in conflicts]
-
-
-def conflicts_from_json(rows: Iterable[Sequence[Any]]) -> tuple[Conflict, ...]:
-    return tuple(
-        Conflict(path, from_hex(base), from_hex(ours), from_hex(theirs), choice, from_hex(chosen))
-        for path, base, ours, theirs, choice, chosen in rows
-    )
-
-
-def _encode(plan: Plan, verb: UnderWay | None) -> str:
+def _encode(plan: Plan, verb: Verb | None) -> str:
     goal = plan.goal
     return json.dumps(
         {
@@ -201,7 +181,7 @@ def _encode(plan: Plan, verb: UnderWay | None) -> str:
             "doing": plan.doing,
             "conflicts": conflicts_as_json(plan.conflicts),
             "undone": list(plan.undone.items()),
-            "operation": [verb.verb, verb.detail, verb.state()] if verb else None,
+            "operation": [verb.name, verb.detail, as_json(verb.before)] if verb else None,
             "rename": plan.rename,
             "moved": plan.moved,
             # Never the same twice: SQLite writes nothing, and syncs nothing, for a row that is what it was.
@@ -213,6 +193,13 @@ def _encode(plan: Plan, verb: UnderWay | None) -> str:
 
 def _decode(text: str) -> Plan:
     data = json.loads(text)
+    for path in (data["rename"] or ())[:2]:
+        if why := unwritable(path):
+            raise Corrupt(
+                f"local.db holds an interrupted rename of {path!r}, which cannot be a working file: {why}. "
+                "Nothing was changed.",
+                hint=MADE_AGAIN,
+            )
     return Plan(
         Goal(*data["goal"]),
         data["token"],

@@ -8,9 +8,7 @@ import os
 import stat as modes
 import struct
 import sys
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from memlake.errors import Corrupt
@@ -18,11 +16,54 @@ from memlake.objects.db import Database, FileLock, Row
 from memlake.objects.layout import now
 from memlake.records import Change, Conflict, Entry
 from memlake.versions.codec import maybe_bytes, maybe_entry
-from memlake.versions.paths import FILES, matches, scope
+from memlake.versions.paths import FILES, file_path, find_unwritable, matches, scope, unwritable
 
+MADE_AGAIN = "With .memlake/local.db moved away, HEAD and what is tracked are found again; the stage and undo are not."
+MERGED = "merged"  # the choice of a path of what waits that needed none
 _STAT = struct.Struct("<qqqQI")
-_FILE = "SELECT path, entry, stat, racy, staged, old, about, mark FROM file"
+_FILE = "SELECT path, entry, stat, racy, staged, old, about FROM file"
+_HEAD_MOVES = """
+SELECT nullif(lower(hex(coalesce(old, (SELECT new FROM headlog WHERE id < h.id ORDER BY id DESC LIMIT 1)))), ''),
+  nullif(lower(hex(new)), ''), branch, time, action, who FROM headlog AS h ORDER BY id DESC"""
 _FINE, _COARSE = 20_000_000, 2_000_000_000  # ns within which a second change may leave the same mtime
+
+
+SET_ASIDE = (
+    "Set it aside with: mkdir {0}/aside && mv {0}/local.db* {0}/aside\n"
+    "HEAD and what is tracked are found again; the stage and undo are not."
+)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_flag(value: object) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_oid(value: object) -> bool:
+    return value is None or (isinstance(value, str) and len(value) == 64 and not value.strip("0123456789abcdef"))
+
+
+def _are_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str | bool) for one in value)
+
+
+# What a verb that waits leaves in local.db: the form of each thing, and what must be there.
+_DOING: dict[str, Callable[[Any], bool]] = {
+    "name": _is_text, "message": _is_text, "said": _is_text,
+    "theirs": _is_oid, "theirs_memory": _is_oid, "target": _is_oid, "parent": _is_oid, "on": _is_oid,
+    "ff": _is_flag, "commit": _is_flag, "index": _is_flag,
+    "names": lambda value: _are_texts(value) and len(value) == 3,
+    "author": lambda value: _are_texts(value) and len(value) == 2,
+    "facts": lambda value: isinstance(value, dict),
+}  # fmt: skip
+_PICKED = ("name", "names", "target", "parent", "commit", "said")
+_NEEDED = {
+    "merge": ("name", "names", "theirs", "theirs_memory", "ff", "message"),
+    "revert": _PICKED, "cherry-pick": _PICKED, "stash apply": (*_PICKED, "index"),
+}  # fmt: skip
 
 
 class Tracked(NamedTuple):
@@ -37,22 +78,10 @@ class Tracked(NamedTuple):
     about: str | None = None
 
 
-@dataclass
-class UnderWay:
-    """The verb that is being done: `state` gives what undo will need, as far as it is known; `id` once it is kept."""
-
-    verb: str
-    detail: str
-    state: Callable[[], dict[str, Any]]
-    id: int | None = None
-
-
 class Local:
-    def __init__(self, db: Database) -> None:
-        self.db = db
-        self.under_way: UnderWay | None = None
-        # What a verb that stages first found before: the stage, and the conflicts that staging resolves.
-        self.found: tuple[list[Tracked], tuple[Conflict, ...]] | None = None
+    def __init__(self, db: Database, assumed: Mapping[str | None, str] | None = None) -> None:
+        """`assumed` maps a HEAD that names nothing to what it is taken for where it cannot be mended (a full disk)."""
+        self.db, self._assumed = db, assumed or {}
         self._verb = FileLock(db.path.with_name("checkout.lock"), self._tell_waiting)
 
     def verb(self, patience: float | None = None) -> contextlib.AbstractContextManager[None]:
@@ -83,15 +112,15 @@ class Local:
         return self.db.row("SELECT 1 FROM state") is None
 
     def state(self, key: str) -> str | None:
-        row = self.db.row("SELECT value, mark FROM state WHERE key = ?", (key,))
-        return None if row is None else _sound(key, (key, row[0]), row[1])[1]
+        row = self.db.row("SELECT value FROM state WHERE key = ?", (key,))
+        return None if row is None else row[0]
 
     def check(self) -> None:
         """Raise when a row is not what was written; for fsck, which looks at the others by their meaning."""
-        for key, value, found in self.db.rows("SELECT key, value, mark FROM state"):
-            _sound(key, (key, value), found)
+        self.db.rows("SELECT key, value FROM state")
         self.under("")
         self.conflicts()
+        self.doing()
 
     def set_state(self, **values: str | None) -> None:
         with self.db.write():
@@ -99,11 +128,20 @@ class Local:
                 if value is None:
                     self.db.run("DELETE FROM state WHERE key = ?", (key,))
                 else:
-                    self.db.run("INSERT OR REPLACE INTO state VALUES(?, ?, ?)", (key, value, mark(key, value)))
+                    self.db.run("INSERT OR REPLACE INTO state VALUES(?, ?)", (key, value))
 
     def json_state(self, key: str) -> Any:
         text = self.state(key)
-        return None if text is None else json.loads(text)
+        with as_written(key):
+            return None if text is None else json.loads(text)
+
+    def doing(self) -> dict[str, Any] | None:
+        """What waits for choices (a merge, revert, cherry-pick or stash), as the verb left it."""
+        found = self.json_state("doing")
+        with as_written("doing"):
+            if found is not None and not _is_doing(found):
+                raise ValueError("it lacks something, or has it in another form")
+        return found  # type: ignore[no-any-return]
 
     @property
     def branch(self) -> str | None:
@@ -119,8 +157,9 @@ class Local:
 
     def _head(self) -> str:
         head = self.state("head")
+        head = self._assumed.get(head, head)
         if head is None:
-            raise Corrupt("local.db does not say where HEAD is.", hint="Set it with: memlake switch main")
+            raise Corrupt("local.db does not say where HEAD is.", hint="See where it can be with: memlake branch")
         return head
 
     @property
@@ -129,21 +168,26 @@ class Local:
         return self.state("base")
 
     def log_head(self, old: str | None, new: str | None, branch: str | None, action: str, who: str) -> None:
+        before, after = (bytes.fromhex(oid or "") for oid in (old, new))
         with self.db.write():
+            last = self.db.row("SELECT new FROM headlog ORDER BY id DESC LIMIT 1")
             sql = "INSERT INTO headlog(old, new, branch, time, action, who) VALUES(?, ?, ?, ?, ?, ?)"
-            self.db.run(sql, (old, new, branch, now(), action, who))
+            self.db.run(sql, (None if last == (before,) else before, after, branch, now(), action, who))
 
     def head_moves(self) -> Iterator[tuple[str | None, str | None, str | None, int, str, str]]:
-        yield from self.db.each("SELECT old, new, branch, time, action, who FROM headlog ORDER BY id DESC")
+        """Moves of HEAD, newest first, as (old, new, branch, time, action, who)."""
+        yield from self.db.each(_HEAD_MOVES)
 
     # -- tracked files ------------------------------------------------------------------------
 
     def stats(self) -> list[tuple[str, bytes | None, int, bytes | None]]:
         """(path, stat, racy, entry) of everything tracked and not removed: the cheap form, for status."""
-        return self.db.rows("SELECT path, stat, racy, entry FROM file WHERE entry IS NOT NULL")
+        rows = self.db.rows("SELECT path, stat, racy, entry FROM file WHERE entry IS NOT NULL")
+        _check_paths(row[0] for row in rows)
+        return rows
 
     def paths(self) -> list[str]:
-        return [row[0] for row in self.db.rows("SELECT path FROM file WHERE entry IS NOT NULL")]
+        return [row[0] for row in self.stats()]
 
     def tracked(self, paths: Iterable[str]) -> dict[str, Tracked]:
         return {row[0]: _tracked(row) for row in self.db.rows_in(f"{_FILE} WHERE path IN carray(?1)", paths)}
@@ -168,10 +212,11 @@ class Local:
     def put(self, rows: Iterable[Tracked]) -> None:
         """Write rows; one that is neither there nor staged is forgotten."""
         with self.db.write():
-            given = list(rows)
+            # A path that history has and no file may have here is looked for nowhere, so it is not tracked either.
+            given = [row for row in rows if not unwritable(row.path)]
             keep = [row for row in given if row.entry is not None or row.staged]
             drop = [row for row in given if row.entry is None and not row.staged]
-            self.db.run_many("INSERT OR REPLACE INTO file VALUES(?, ?, ?, ?, ?, ?, ?, ?)", map(_row, keep))
+            self.db.run_many("INSERT OR REPLACE INTO file VALUES(?, ?, ?, ?, ?, ?, ?)", map(_row, keep))
             self.db.run_in("DELETE FROM file WHERE path IN carray(?1)", [row.path for row in drop])
 
     def set_stats(self, stats: Mapping[str, tuple[bytes | None, bool]]) -> None:
@@ -188,10 +233,24 @@ class Local:
     # -- a waiting merge ----------------------------------------------------------------------
 
     def conflicts(self) -> tuple[Conflict, ...]:
-        rows = self.db.rows("SELECT path, base, ours, theirs, choice, chosen, mark FROM conflict ORDER BY path")
+        """The paths of what waits that both sides changed, with the choices made."""
+        return tuple(one for one in self.waiting() if one.choice != MERGED)
+
+    def waiting(self) -> tuple[Conflict, ...]:
+        """Every path of what waits. Of one that is MERGED, `ours` is what was tracked and `chosen` what it became."""
+        rows = self.db.rows("SELECT path, base, ours, theirs, choice, chosen, written FROM conflict ORDER BY path")
+        _check_paths(file_path(row[0]) for row in rows if row[0].startswith(FILES))
         return tuple(
-            Conflict(path, maybe_entry(base), maybe_entry(ours), maybe_entry(theirs), choice, maybe_entry(chosen))
-            for path, base, ours, theirs, choice, chosen in (_sound(row[0], row[:6], row[6]) for row in rows)
+            Conflict(
+                path,
+                maybe_entry(base),
+                maybe_entry(ours),
+                maybe_entry(theirs),
+                choice,
+                maybe_entry(chosen),
+                maybe_entry(written),
+            )
+            for path, base, ours, theirs, choice, chosen, written in rows
         )
 
     def put_conflicts(self, conflicts: Iterable[Conflict]) -> None:
@@ -199,16 +258,14 @@ class Local:
             rows = [
                 (
                     c.path,
-                    maybe_bytes(c.base),
-                    maybe_bytes(c.ours),
-                    maybe_bytes(c.theirs),
+                    *map(maybe_bytes, (c.base, c.ours, c.theirs)),
                     c.choice,
                     maybe_bytes(c.chosen),
+                    maybe_bytes(c.written),
                 )
                 for c in conflicts
             ]
-            sql = "INSERT OR REPLACE INTO conflict VALUES(?, ?, ?, ?, ?, ?, ?)"
-            self.db.run_many(sql, [(*row, mark(*row)) for row in rows])
+            self.db.run_many("INSERT OR REPLACE INTO conflict VALUES(?, ?, ?, ?, ?, ?, ?)", rows)
 
     def clear_doing(self) -> None:
         with self.db.write():
@@ -230,29 +287,44 @@ def mode_of(found: os.stat_result) -> int:
     return 1 if modes.S_ISREG(found.st_mode) and found.st_mode & 0o100 else 0
 
 
-def mark(*values: object) -> int:
-    """The checksum of a row: one bit that flipped in it shows."""
-    return zlib.crc32(repr(values).encode())
-
-
-def _sound(what: object, values: Row, found: object) -> Row:
-    if mark(*values) != found:
+@contextlib.contextmanager
+def as_written(what: str) -> Iterator[None]:
+    """Around reading what a verb left as JSON: a stranger may have written it."""
+    try:
+        yield
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise Corrupt(
-            f"local.db is damaged: what it says of {what!r} is not what was written. Nothing was changed.",
-            hint="See what else is with memlake fsck. With .memlake/local.db moved away, HEAD and what is tracked are "
-            "found again; the stage and undo are not.",
+            f"what local.db holds as {what!r} is not what memlake writes: {error}. Nothing was changed.",
+            hint=SET_ASIDE.format(".memlake"),
+        ) from error
+
+
+def _is_doing(found: dict[str, Any]) -> bool:
+    needed = _NEEDED.get(found["verb"], ("verb that can wait",))
+    return all(name in found for name in needed) and all(
+        name not in _DOING or _DOING[name](value) for name, value in found.items()
+    )
+
+
+def _check_paths(paths: Iterable[str]) -> None:
+    """Refuse a path that would lead out of the working folder: memlake writes none, but a stranger may have."""
+    try:
+        path = find_unwritable(paths)
+    except TypeError as error:  # a flipped bit can make SQLite hand out any type
+        raise Corrupt("local.db is damaged: a path is no text.", hint="Run memlake fsck.") from error
+    if path is not None:
+        raise Corrupt(
+            f"local.db names {path!r}, which cannot be a working file: {unwritable(path)}. Nothing was changed.",
+            hint=MADE_AGAIN,
         )
-    return values
 
 
 def _tracked(row: Row) -> Tracked:
-    path, entry, stat, racy, staged, old, about, found = row
-    _sound(path, (path, entry, staged, old, about), found)
+    path, entry, stat, racy, staged, old, about = row
+    _check_paths((path,))
     return Tracked(path, maybe_entry(entry), stat, bool(racy), bool(staged), maybe_entry(old), about)
 
 
 def _row(row: Tracked) -> tuple[Any, ...]:
-    entry, old, staged = maybe_bytes(row.entry), maybe_bytes(row.old), int(row.staged)
-    # Without the stat: a cache, which is set apart and where any doubt is settled by reading the file.
-    said = mark(row.path, entry, staged, old, row.about)
-    return (row.path, entry, row.stat, int(row.racy), staged, old, row.about, said)
+    entry, old = maybe_bytes(row.entry), maybe_bytes(row.old)
+    return (row.path, entry, row.stat, int(row.racy), int(row.staged), old, row.about)

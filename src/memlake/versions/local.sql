@@ -2,8 +2,7 @@
 
 -- state: head (branch name, or @oid when detached), base (oid the files below reflect), previous (for `switch -`),
 -- doing (a waiting merge, revert or cherry-pick), journal (a checkout under way)
--- mark, here and below: a checksum of the row, so that a damaged one is never taken for what was written.
-CREATE TABLE IF NOT EXISTS state(key TEXT PRIMARY KEY, value TEXT, mark INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS state(key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
 
 -- file: what is tracked = the tree of base with the stage applied, each with the stat of the working file when its
 -- content was known to be this entry. path is without files/. entry NULL: removed by the stage.
@@ -13,25 +12,24 @@ CREATE TABLE IF NOT EXISTS state(key TEXT PRIMARY KEY, value TEXT, mark INTEGER 
 --   about   what `add` noted of a staged file, as JSON
 CREATE TABLE IF NOT EXISTS file(
   path TEXT PRIMARY KEY, entry BLOB, stat BLOB, racy INTEGER NOT NULL DEFAULT 0, staged INTEGER NOT NULL DEFAULT 0,
-  old BLOB, about TEXT, mark INTEGER NOT NULL) WITHOUT ROWID;
+  old BLOB, about TEXT) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS file_staged ON file(staged) WHERE staged = 1;
 
--- conflict: paths of a waiting merge that changed on both sides
+-- conflict: every path of a waiting merge. One that changed on both sides has both, and once chosen a choice: ours,
+-- theirs, both, or file with what was staged in chosen. One that merged cleanly has the choice merged, what was tracked
+-- before in ours and what it became in chosen.
+--   written  what the merge put into the working file: the text with markers, or the one side there is
 CREATE TABLE IF NOT EXISTS conflict(
-  path TEXT PRIMARY KEY, base BLOB, ours BLOB, theirs BLOB, choice TEXT, chosen BLOB, mark INTEGER NOT NULL) WITHOUT ROWID;
+  path TEXT PRIMARY KEY, base BLOB, ours BLOB, theirs BLOB, choice TEXT, chosen BLOB, written BLOB) WITHOUT ROWID;
 
--- headlog: every move of HEAD
+-- headlog: every move of HEAD. Oids are raw, empty for no commit; old is NULL where it is what the row before has as new
 CREATE TABLE IF NOT EXISTS headlog(
-  id INTEGER PRIMARY KEY, old TEXT, new TEXT, branch TEXT, time INTEGER NOT NULL, action TEXT NOT NULL, who TEXT NOT NULL);
--- The last three are read rarely: fsck compares their rows with a second copy in an index. `before` has its own checksum.
-CREATE INDEX IF NOT EXISTS headlog_said ON headlog(old, new, branch, time, action, who);
+  id INTEGER PRIMARY KEY, old BLOB, new BLOB, branch TEXT, time INTEGER NOT NULL, action TEXT NOT NULL, who TEXT NOT NULL);
 
--- operation: what `undo` can take back; before is the state then, as JSON
+-- operation: what `undo` can take back; before is the state then (see verb.py)
 CREATE TABLE IF NOT EXISTS operation(
   id INTEGER PRIMARY KEY, time INTEGER NOT NULL, verb TEXT NOT NULL, detail TEXT NOT NULL, undone INTEGER NOT NULL DEFAULT 0,
   before BLOB NOT NULL);
-CREATE INDEX IF NOT EXISTS operation_said ON operation(time, verb, detail, undone);
 
 -- access: how often a memory was read and when last, by its id
 CREATE TABLE IF NOT EXISTS access(key BLOB PRIMARY KEY, count INTEGER NOT NULL, last INTEGER NOT NULL) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS access_said ON access(count, last);

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator
-from difflib import SequenceMatcher
+import re
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from memlake.errors import InvalidInput, Purged
+from memlake.errors import InvalidInput, Purged, pasted
 from memlake.records import Commit, Entry
 from memlake.reports import BlameLine
 from memlake.versions.bases import merge_bases, reachable
 from memlake.versions.history import History
+from memlake.versions.lines import find_text, match_lines, split_lines
 from memlake.versions.paths import matches, plain, scope
-from memlake.versions.textmerge import as_text
+from memlake.versions.renames import find_renamed
 
 _PIECE = 1 << 20
 _LARGEST = 4 << 20  # bytes whose lines blame compares
@@ -25,11 +26,24 @@ class Filter(NamedTuple):
     paths: tuple[str, ...] = ()
     since: int | None = None
     until: int | None = None
-    author: str | None = None
-    grep: str | None = None
+    author: re.Pattern[str] | None = None
+    grep: re.Pattern[str] | None = None
     first_parent: bool = False
     text: str | None = None
     follow: bool = False
+
+
+def compile_pattern(given: str | re.Pattern[str] | None, flags: int = 0) -> re.Pattern[str] | None:
+    """A text as a regular expression in which ^ and $ are the ends of lines; None where none was given."""
+    if given is None or isinstance(given, re.Pattern):
+        return given
+    try:
+        return re.compile(given, re.MULTILINE | flags)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise InvalidInput(
+            f"{given!r} is not a regular expression: {error}.",
+            hint="To look for plain text, use -F; in Python, re.escape(TEXT).",
+        ) from error
 
 
 def walk(
@@ -62,8 +76,8 @@ def _shows(history: History, commit: Commit, wanted: Filter) -> bool:
     return (
         (wanted.since is None or commit.time >= wanted.since)
         and (wanted.until is None or commit.time <= wanted.until)
-        and (wanted.author is None or wanted.author.lower() in str(commit.author).lower())
-        and (wanted.grep is None or wanted.grep.lower() in commit.message.lower())
+        and (wanted.author is None or wanted.author.search(str(commit.author)) is not None)
+        and (wanted.grep is None or wanted.grep.search(commit.message) is not None)
         and (not wanted.paths or _touches(history, commit, wanted.paths))
         and (wanted.text is None or _changes_text(history, commit, wanted))
     )
@@ -126,54 +140,70 @@ def symmetric(history: History, a: Commit, b: Commit) -> list[Commit]:
 # -- blame --------------------------------------------------------------------------------------
 
 
-def blame(history: History, start: Commit, path: str) -> list[BlameLine]:
-    """Which commit wrote each line of a path."""
+Place = tuple[int, str]  # the seq of a commit, and what the file is called there
+
+
+def blame(history: History, start: Commit, path: str, typed: Callable[[str], str] = pasted) -> list[BlameLine]:
+    """Which commit wrote each line of a path, also under the names it had before; `typed` as a command names it."""
     entry = history.entries(start, [path])[path]
-    text = as_text(history.objects.read(entry.oid)) if entry.size <= _LARGEST else None
+    text = find_text(history.objects.read(entry.oid)) if entry.size <= _LARGEST else None
     if text is None:
         why = "is not text" if entry.size <= _LARGEST else f"is larger than {_LARGEST >> 20} MiB"
         raise InvalidInput(
             f"{plain(path)!r} {why}, so its lines cannot be told apart.",
-            hint=f"See the commits that changed it: memlake log -- {plain(path)}",
+            hint=f"See the commits that changed it: memlake log -- {typed(plain(path))}",
         )
-    lines = text.splitlines()
+    lines = split_lines(text)
     owner: dict[int, Commit] = {}
-    # seq -> {line in that commit's version: line in the version asked for}
-    waiting: dict[int, dict[int, int]] = {start.seq: {n: n for n in range(len(lines))}}
+    # For each place: line in its version -> line in the version asked for.
+    waiting: dict[Place, dict[int, int]] = {(start.seq, path): {n: n for n in range(len(lines))}}
     while waiting:
-        seq = max(waiting)
-        commit, mine = history.at(seq), waiting.pop(seq)
-        for parent, passed in _passed_on(history, commit, path, mine):
-            waiting.setdefault(parent.seq, {}).update(passed)
+        place = max(waiting)
+        commit, mine = history.at(place[0]), waiting.pop(place)
+        for before, passed in _pass_on(history, commit, place[1], mine):
+            waiting.setdefault(before, {}).update(passed)
         owner.update((final, commit) for final in mine.values())
-    return [BlameLine(n + 1, line, owner[n]) for n, line in enumerate(lines)]
+    return [BlameLine(n + 1, line.rstrip("\r\n"), owner[n]) for n, line in enumerate(lines)]
 
 
-def _passed_on(
+def _pass_on(
     history: History, commit: Commit, path: str, mine: dict[int, int]
-) -> Iterator[tuple[Commit, dict[int, int]]]:
+) -> Iterator[tuple[Place, dict[int, int]]]:
     """Lines a commit has from its parents; they are taken out of `mine`."""
     single = len(commit.parents) == 1
     if single and all(change.path != path for change in history.changes(commit)):
-        yield history.get(commit.parents[0]), dict(mine)
+        yield (history.seq(commit.parents[0]), path), dict(mine)
         mine.clear()
         return
-    entry = history.entries(commit, [path]).get(path)
+    entry = history.entries(commit, [path])[path]
     for oid in commit.parents:
         parent = history.get(oid)
-        before = history.entries(parent, [path]).get(path)
-        if before is None or entry is None or not mine:
+        name, before = path, history.entries(parent, [path]).get(path)
+        if before is None and mine:
+            changes = history.changes(commit) if oid == commit.parents[0] else history.diff(parent, commit)
+            removed = [(c.path, c.old) for c in changes if c.old is not None and c.new is None]
+            name, before = find_renamed(history.objects.read, path, entry, removed) or (path, None)
+        if before is None or not mine:
             continue
-        passed = dict(mine) if before == entry else _same_lines(history, before, entry, mine)
+        passed = dict(mine) if before.oid == entry.oid else _same_lines(history, before, entry, mine)
         taken = set(passed.values())
         for line in [line for line, final in mine.items() if final in taken]:
             del mine[line]
-        yield parent, passed
+        yield (parent.seq, name), passed
 
 
 def _same_lines(history: History, before: Entry, after: Entry, mine: dict[int, int]) -> dict[int, int]:
-    old, new = (as_text(history.objects.read(e.oid)) for e in (before, after))
+    old, new = _read_lines(history, before), _read_lines(history, after)
     if old is None or new is None:
         return {}
-    matcher = SequenceMatcher(None, old.splitlines(), new.splitlines(), autojunk=False)
-    return {a + k: mine[b + k] for a, b, size in matcher.get_matching_blocks() for k in range(size) if b + k in mine}
+    blocks = match_lines(old, new)
+    return {a + k: mine[b + k] for a, b, size in blocks for k in range(size) if b + k in mine}
+
+
+def _read_lines(history: History, entry: Entry) -> list[str] | None:
+    """The lines of a version; None where it is no text, too large or purged."""
+    try:
+        text = find_text(history.objects.read(entry.oid)) if entry.size <= _LARGEST else None
+    except Purged:
+        return None
+    return None if text is None else split_lines(text)

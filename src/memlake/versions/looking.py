@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from memlake.errors import InvalidInput, NotFound
+from memlake.errors import InvalidInput, NotFound, pasted
 from memlake.records import Change, Commit, Conflict, Entry, Lane
 from memlake.reports import About, Usage
 from memlake.versions import log as walking
@@ -18,8 +18,8 @@ from memlake.versions import notes, rev, sniff, worktree
 from memlake.versions import status as scanning
 from memlake.versions.codec import KIND_OF_ROOM, LANES, decode_commit, lane_of
 from memlake.versions.here import Here
+from memlake.versions.lines import find_text
 from memlake.versions.paths import FILES, check, check_text, file_path, matches, plain, scope
-from memlake.versions.textmerge import LIMIT, as_text, marked_text
 from memlake.versions.when import parse_time
 
 _SIDES = {":1": "base", ":2": "ours", ":3": "theirs"}  # as git names the sides of a path in conflict
@@ -33,8 +33,8 @@ class LogQuery(NamedTuple):
     skip: int = 0
     since: str | None = None
     until: str | None = None
-    author: str | None = None
-    grep: str | None = None
+    author: str | re.Pattern[str] | None = None
+    grep: str | re.Pattern[str] | None = None
     first_parent: bool = False
     all: bool = False
     text: str | None = None
@@ -70,8 +70,8 @@ def log(here: Here, query: LogQuery) -> Iterator[Commit]:
         query.paths,
         parse_time(query.since) if query.since else None,
         parse_time(query.until) if query.until else None,
-        query.author,
-        query.grep,
+        walking.compile_pattern(query.author),
+        walking.compile_pattern(query.grep),
         query.first_parent,
         query.text,
         query.follow,
@@ -152,7 +152,8 @@ def _sides(here: Here, parts: tuple[str, str, str]) -> tuple[str, str]:
     base = rev.merge_base(here, rev.resolve(here, a), rev.resolve(here, b))
     if base is None:
         raise NotFound(
-            f"{a!r} and {b!r} have no commit in common.", hint=f"Compare them directly: memlake diff {a} {b}"
+            f"{a!r} and {b!r} have no commit in common.",
+            hint=f"Compare them directly: memlake diff {pasted(a)} {pasted(b)}",
         )
     return base.oid, b
 
@@ -168,7 +169,7 @@ def _between(here: Here, a: str, b: str, lane: str | None) -> tuple[Change, ...]
         if old is not None and new is not None and old.lane != new.lane:
             raise InvalidInput(
                 f"{a!r} and {b!r} are commits of different lanes.",
-                hint="Compare two of one lane; see memlake log --all.",
+                hint="Compare two commits of one lane; see them with: memlake log --all",
             )
         found += here.history.diff(old, new)
     return tuple(found)
@@ -215,7 +216,9 @@ def entry_at(here: Here, path: str, name: str) -> Entry:
         raise NotFound(f"{path.removeprefix(FILES)!r} has no {_SIDES[name]} side.", hint="See: memlake status")
     if found is None:
         place = "the stage" if name == ":" else name
-        raise NotFound(f"{plain(path)!r} is not a file in {place}.", hint=f"See what is there with: memlake ls {name}")
+        raise NotFound(
+            f"{plain(path)!r} is not a file in {place}.", hint=f"See what is there with: memlake ls {pasted(name)}"
+        )
     return found
 
 
@@ -229,21 +232,14 @@ def conflict_at(here: Here, path: str) -> Conflict:
 def conflict_text(here: Here, path: str) -> str | None:
     """Both sides of a conflict in one text, between markers; None where a side is missing or no text."""
     conflict = conflict_at(here, path)
-    entries = [entry for entry in (conflict.base, conflict.ours, conflict.theirs) if entry is not None]
-    if conflict.ours is None or conflict.theirs is None or max(entry.size for entry in entries) > LIMIT:
+    if conflict.ours is None or conflict.theirs is None or conflict.written is None:
         return None
-    texts = [as_text(here.history.objects.read(entry.oid)) for entry in entries]
-    if None in texts:
-        return None
-    base, ours, theirs = texts if conflict.base else ("", *texts)
-    doing = here.local.json_state("doing") or {}
-    return marked_text(base or "", ours or "", theirs or "", ("ours", f"theirs ({doing.get('name')})"))
+    return None if conflict.written == conflict.ours else find_text(here.history.objects.read(conflict.written.oid))
 
 
 def working_bytes(root: Path, given: str) -> bytes:
-    full = root / worktree.relative(root, given)
     try:
-        return os.fsencode(os.readlink(full)) if full.is_symlink() else full.read_bytes()
+        return worktree.read_bytes(str(root), worktree.relative(root, given))
     except FileNotFoundError:
         raise NotFound(f"file {given!r} does not exist.") from None
 

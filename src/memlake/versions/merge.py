@@ -1,4 +1,4 @@
-"""Three-way merge of trees. Pure over trees: no ref, no stage, no working file.
+"""Three-way merge of trees. Reads only: no ref, no stage, no working file; objects that come of it are in the outcome.
 
 A path changed on one side takes that side; changed alike on both is no conflict; changed differently is one,
 unless a merge driver of its kind can join the two. An edit follows a file the other side renamed. After a criss-cross
@@ -7,7 +7,8 @@ there are several merge bases: they are merged first, and a path they disagree o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -15,14 +16,22 @@ from memlake.records import Change, Commit, Conflict, Entry
 from memlake.versions import codec, tree
 from memlake.versions.bases import bases_of_many, merge_bases
 from memlake.versions.history import History
+from memlake.versions.lines import LARGEST, find_text
 from memlake.versions.paths import folder_clashes
+from memlake.versions.renames import find_renamed
+from memlake.versions.textmerge import merge_text
 
 # Stands in a merged base where the bases disagree: equal to nothing either side can hold.
 _UNDECIDED = Entry("ff" * 32)
 Changes = Mapping[str, Change]
 Undecided = Mapping[str, Entry | None]  # where several bases disagree: what one of them has, to be shown
-Driver = Callable[[History, Entry | None, Entry, Entry], Entry | None]
-DRIVERS: dict[str, Driver] = {}
+
+
+class Made(NamedTuple):
+    """An object that a merge made and nobody has stored."""
+
+    data: bytes
+    links: tuple[str, ...] = ()
 
 
 class Outcome(NamedTuple):
@@ -31,12 +40,37 @@ class Outcome(NamedTuple):
     edits: Mapping[str, Entry | None]
     conflicts: tuple[Conflict, ...]
     moved: Mapping[str, str] = MappingProxyType({})  # paths of theirs that come under another name
+    made: Mapping[str, Made] = MappingProxyType({})  # by oid
+
+    def store(self, history: History, entries: Iterable[Entry | None]) -> None:
+        """Store what the merge made of these entries. Whoever names them holds a lease until they are named."""
+        for oid in sorted({entry.oid for entry in entries if entry is not None} & self.made.keys()):
+            history.objects.write(self.made[oid].data, links=self.made[oid].links)
+
+
+class Making:
+    """The objects one merge reads, with those it makes on the way."""
+
+    def __init__(self, history: History, made: Mapping[str, Made] = MappingProxyType({})) -> None:
+        self.history, self.made = history, dict(made)
+
+    def read(self, oid: str) -> bytes:
+        return self.made[oid].data if oid in self.made else self.history.objects.read(oid)
+
+    def add(self, data: bytes, *, links: Sequence[str] = ()) -> str:
+        oid = hashlib.sha256(data).hexdigest()
+        self.made[oid] = Made(data, tuple(links))
+        return oid
+
+
+Driver = Callable[[Making, Entry | None, Entry, Entry], Entry | None]
 
 
 def merge_commits(history: History, ours: Commit | None, theirs: Commit | None) -> Outcome:
-    base, undecided = _folded(history, merge_bases(history, ours, theirs) if ours and theirs else [])
+    making = Making(history)
+    base, undecided = _folded(making, merge_bases(history, ours, theirs) if ours and theirs else [])
     roots = history.root(ours), history.root(theirs)
-    return joined(history, merge_roots(history, base, *roots, undecided=undecided), *roots)
+    return joined(history, _merge(making, base, *roots, undecided=undecided), *roots)
 
 
 def joined(history: History, outcome: Outcome, ours: bytes, theirs: bytes) -> Outcome:
@@ -47,12 +81,13 @@ def joined(history: History, outcome: Outcome, ours: bytes, theirs: bytes) -> Ou
     return outcome
 
 
-def _folded(history: History, bases: Sequence[Commit]) -> tuple[bytes, Undecided]:
+def _folded(making: Making, bases: Sequence[Commit]) -> tuple[bytes, Undecided]:
     """One tree from several bases: each joins those before it, over what it and all of them have in common."""
+    history = making.history
     root, undecided = history.root(bases[0] if bases else None), dict[str, Entry | None]()
     for number, other in enumerate(bases[1:], 1):
-        below, open_below = _folded(history, bases_of_many(history, bases[:number], other))
-        merged = merge_roots(history, below, root, history.root(other), undecided=open_below)
+        below, open_below = _folded(making, bases_of_many(history, bases[:number], other))
+        merged = _merge(making, below, root, history.root(other), undecided=open_below)
         undecided.update((one.path, one.base or one.theirs) for one in merged.conflicts)
         edits = {**merged.edits, **{conflict.path: _UNDECIDED for conflict in merged.conflicts}}
         root, made = tree.edit(history.nodes.get_many, root, _encoded(edits))
@@ -63,61 +98,78 @@ def _folded(history: History, bases: Sequence[Commit]) -> tuple[bytes, Undecided
 Sides = tuple[Entry | None, Entry | None, Entry | None]  # base, ours, theirs
 
 
-def merge_roots(
-    history: History, base: bytes, ours: bytes, theirs: bytes, *, undecided: Undecided = MappingProxyType({})
-) -> Outcome:
+def merge_roots(history: History, base: bytes, ours: bytes, theirs: bytes) -> Outcome:
     """Merge three trees. Cost grows with what changed on either side, not with what exists."""
-    mine = {change.path: change for change in history.diff_roots(base, ours)}
-    other = {change.path: change for change in history.diff_roots(base, theirs)}
+    return _merge(Making(history), base, ours, theirs)
+
+
+def _merge(
+    making: Making, base: bytes, ours: bytes, theirs: bytes, *, undecided: Undecided = MappingProxyType({})
+) -> Outcome:
+    mine = {change.path: change for change in making.history.diff_roots(base, ours)}
+    other = {change.path: change for change in making.history.diff_roots(base, theirs)}
     edits: dict[str, Entry | None] = {path: change.new for path, change in other.items() if path not in mine}
     met: dict[str, Sides] = {
         path: (change.old, mine[path].new, change.new)
         for path, change in other.items()
         if path in mine and mine[path].new != change.new
     }
-    edits.update(_follow(mine, other, met))
+    edits.update(_follow(making, mine, other, met))
     conflicts: list[Conflict] = []
     for path, (old, our, their) in met.items():
-        joined = _join(history, old, our, their)
+        edits.pop(path, None)
+        joined = _join(making, old, our, their)
         if joined is None:
             conflicts.append(Conflict(path, undecided.get(path) if old == _UNDECIDED else old, our, their))
         else:
             edits[path] = joined
     conflicts.extend(_clashes({path: change.new for path, change in mine.items()}, edits))
-    return Outcome(edits, tuple(sorted(conflicts, key=lambda conflict: conflict.path)))
+    return Outcome(edits, tuple(sorted(conflicts, key=lambda conflict: conflict.path)), made=making.made)
 
 
-def _join(history: History, old: Entry | None, ours: Entry | None, theirs: Entry | None) -> Entry | None:
+def _join(making: Making, old: Entry | None, ours: Entry | None, theirs: Entry | None) -> Entry | None:
     if ours is None or theirs is None or ours.kind != theirs.kind or _UNDECIDED in (old, ours, theirs):
         return None
     driver = DRIVERS.get(ours.kind)
-    return driver(history, old, ours, theirs) if driver else None
+    return driver(making, old, ours, theirs) if driver else None
+
+
+def _join_files(making: Making, old: Entry | None, ours: Entry, theirs: Entry) -> Entry | None:
+    """The merge driver of files: small texts whose edits do not touch are joined line by line."""
+    if old is None or max(old.size, ours.size, theirs.size) > LARGEST:
+        return None
+    base, one, two = (find_text(making.read(entry.oid)) for entry in (old, ours, theirs))
+    merged = None if base is None or one is None or two is None else merge_text(base, one, two)
+    if merged is None:
+        return None
+    data = merged.encode()
+    return Entry(making.add(data), "file", len(data), theirs.mode if ours.mode == old.mode else ours.mode)
+
+
+DRIVERS: dict[str, Driver] = {"file": _join_files}
 
 
 # -- renames ----------------------------------------------------------------------------------------
 
 
-def _follow(mine: Changes, other: Changes, met: dict[str, Sides]) -> dict[str, Entry | None]:
-    """Edits of files that the other side renamed unchanged land at the new name; these are conflicts no more."""
+def _follow(making: Making, mine: Changes, other: Changes, met: dict[str, Sides]) -> dict[str, Entry | None]:
+    """Edits of files that the other side renamed meet it at the new name, and are no conflict of the old one."""
     edits: dict[str, Entry | None] = {}
     for path, (old, our, their) in sorted(met.items()):
         edited, renamed_by, rival = (their, mine, other) if our is None else (our, other, mine)
-        if old is None or edited is None or (our and their) or not old.size or {old.kind, edited.kind} != {"file"}:
+        if old is None or edited is None or (our and their) or edited.kind != "file" or old == _UNDECIDED:
             continue
-        target = _renamed_to(path, old, renamed_by)
-        if target is None or target.path in rival or target.path in edits or target.new is None:
+        added = [(one.path, one.new) for one in renamed_by.values() if one.old is None and one.new is not None]
+        target, new = find_renamed(making.read, path, old, added) or (path, old)
+        if target == path or target in rival or target in edits or target in met:
             continue
-        mode = target.new.mode if target.new.mode != old.mode else edited.mode
-        edits[target.path] = edited._replace(mode=mode)
+        if new.oid == old.oid:  # not only text follows a file that is the same under its new name
+            edits[target] = edited._replace(mode=new.mode if new.mode != old.mode else edited.mode)
+        else:
+            met[target] = (old, new, edited) if our is None else (old, edited, new)
         edits |= {path: None} if their is None else {}
         del met[path]
     return edits
-
-
-def _renamed_to(path: str, old: Entry, changes: Changes) -> Change | None:
-    """Where one side has the very content it removed at a path; a place of the same name first."""
-    places = [one for one in changes.values() if one.old is None and one.new and one.new[:2] == old[:2]]
-    return min(places, key=lambda one: (one.path.rpartition("/")[2] != path.rpartition("/")[2], one.path), default=None)
 
 
 def _clashes(mine: Mapping[str, Entry | None], edits: dict[str, Entry | None]) -> list[Conflict]:
@@ -147,8 +199,8 @@ def decided(history: History, conflicts: tuple[Conflict, ...]) -> dict[str, Entr
         settle = history.settlers.get(side.kind) if side else None
         if settle is not None:
             edits.update(settle(history, conflict))
-        elif conflict.choice == "theirs":
-            edits[conflict.path] = conflict.theirs
-        elif conflict.choice == "file":
-            edits[conflict.path] = conflict.chosen
+        else:
+            # Ours, too: where they renamed the file, our tree has it under the old name.
+            sides = {"ours": conflict.ours, "theirs": conflict.theirs, "file": conflict.chosen}
+            edits[conflict.path] = sides[conflict.choice or "ours"]
     return edits

@@ -1,13 +1,12 @@
 """merge, revert and cherry-pick: one shape, `edits on top of ours`, with conflicts that wait until chosen.
 
-Nothing in the working files changes until there is nothing left to choose. Then one transaction moves both lanes
-of the branch, and a journaled checkout follows.
+While something waits, the stage and the working files hold as much of it as is sure (`merge_to_stage`), and no ref
+moves. When nothing is left to choose, one transaction moves both lanes of the branch, and a journaled checkout follows.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 from collections import Counter
 from collections.abc import Mapping
@@ -15,37 +14,51 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from memlake.errors import Conflict as ConflictError
-from memlake.errors import InvalidInput, NotFound, Nothing
+from memlake.errors import InvalidInput, NotFound, Nothing, pasted
 from memlake.objects.layout import now
 from memlake.objects.leases import Keeping
-from memlake.records import Author, Change, Commit, Conflict, Entry, Lane, short
+from memlake.records import Author, Change, Commit, Conflict, Entry, Lane, count, short
 from memlake.reports import Merged
-from memlake.versions import checkout, journal, landing, merge, refs, rev, stage
+from memlake.versions import checkout, journal, merge, merge_to_stage, refs, rev, worktree
 from memlake.versions.bases import is_ancestor, merge_bases
 from memlake.versions.branching import heads_at, refuse_waiting
 from memlake.versions.codec import LANES, lane_of
 from memlake.versions.here import Here
-from memlake.versions.history import Draft, History
+from memlake.versions.history import Arriving, Draft, Planned
 from memlake.versions.journal import Goal, Plan
+from memlake.versions.local import MERGED
 from memlake.versions.merge import Outcome
+from memlake.versions.merge_to_stage import Doing
 from memlake.versions.operations import operation
 from memlake.versions.paths import FILES, file_path, matches, plain
-from memlake.versions.textmerge import as_text, merge_text
+from memlake.versions.record import Facts, encode_facts, write_facts
+from memlake.versions.textmerge import Names
+from memlake.versions.verb import Found, Verb
 
 _TRAILER = re.compile(r"[A-Za-z0-9-]+: |\(cherry picked from commit ")
 _TO = {"revert": "take back", "cherry-pick": "repeat"}
 _TRIES = 5
-Doing = dict[str, Any]  # a merge, revert or cherry-pick as local.db keeps it while it waits
+Edits = dict[Lane, dict[str, Entry | None]]
 
 
 class _Moved(ConflictError):
     """Another wrote to the branch since it was compared."""
 
 
+class Given(NamedTuple):
+    """What the verb brings along that local.db does not keep: what it found before it staged, who notes on memories."""
+
+    arriving: Arriving | None = None
+    found: Found | None = None
+
+
 class How(NamedTuple):
     ff: bool = True
     only_ff: bool = False
     message: str | None = None
+    with_base: bool = False  # markers show what both sides had before, too
+    given: Given = Given()
+    facts: Facts = MappingProxyType({})
 
 
 class Conclusion(NamedTuple):
@@ -53,12 +66,14 @@ class Conclusion(NamedTuple):
 
     message: str | None = None
     author: Author | None = None
-    meta: Mapping[str, str] = MappingProxyType({})
+    facts: Facts = MappingProxyType({})
+    given: Given = Given()
 
 
 def merge_rev(here: Here, name: str, how: How) -> Merged:
     """Join another branch (both its lanes) into the one we are on."""
     refuse_waiting(here, "merge")
+    encode_facts(how.facts)  # refused before anything is done
     theirs = _theirs(here, name)
     # A detached HEAD has no memory lane to move.
     lanes = {lane: _relation(here, lane, theirs[lane]) for lane in (LANES if here.local.branch else LANES[:1])}
@@ -66,21 +81,23 @@ def merge_rev(here: Here, name: str, how: How) -> Merged:
         return Merged(here.local.base, up_to_date=True)
     _refuse_staged(here, "merge")
     _refuse_unrelated(here, name, theirs["work"])
-    if not how.ff and theirs["work"] and here.head() is None:
+    if (how.facts or not how.ff) and theirs["work"] and here.head() is None:
         raise InvalidInput(
             f"branch {here.local.branch!r} has no commits yet: a merge commit needs two sides. Nothing was changed.",
-            hint=f"Begin it where {name!r} is: memlake merge {name}",
+            hint=f"Begin it where {name!r} is: memlake merge {pasted(name)}",
         )
     if how.only_ff and "diverged" in lanes.values():
         raise ConflictError(
             f"{name!r} cannot be fast-forwarded: both sides have commits of their own. Nothing was changed.",
-            hint=f"Merge it with: memlake merge {name}",
+            hint=f"Merge it with: memlake merge {pasted(name)}",
         )
     doing = {
         "verb": "merge", "name": name, "theirs": theirs["work"], "theirs_memory": theirs["memory"],
-        "ff": how.ff, "message": how.message or f"Merge {_what(here, name)}{_into(here)}",
+        "ff": how.ff and not how.facts,  # only a commit of its own can have facts
+        "message": how.message or f"Merge {_what(here, name)}{_into(here)}",
+        "names": Names(_our_name(here), name, how.with_base), "facts": dict(how.facts),
     }  # fmt: skip
-    return _try(here, doing)
+    return _try(here, doing, how.given)
 
 
 def _refuse_unrelated(here: Here, name: str, oid: str | None) -> None:
@@ -89,7 +106,7 @@ def _refuse_unrelated(here: Here, name: str, oid: str | None) -> None:
     if ours is not None and theirs is not None and not merge_bases(here.history, ours, theirs):
         raise InvalidInput(
             f"{name!r} and HEAD have no commit in common: they are unrelated histories. Nothing was changed.",
-            hint=f"Take single commits over with: memlake cherry-pick {name}",
+            hint=f"Take single commits over with: memlake cherry-pick {pasted(name)}",
         )
 
 
@@ -123,12 +140,22 @@ def _into(here: Here) -> str:
     return "" if branch in (None, "main") else f" into {branch}"
 
 
+def _our_name(here: Here) -> str:
+    return here.local.branch or "HEAD"
+
+
+def _short_name(commit: Commit) -> str:
+    """A commit as a marker names it, in one line."""
+    return f"{short(commit.oid)} ({' '.join(commit.subject.split())[:60]})"
+
+
 class Picking(NamedTuple):
     """How a commit is repeated or taken back: committed or only staged, against which parent, naming its source."""
 
     commit: bool = True
     mainline: int | None = None
     cite: bool = False
+    with_base: bool = False
 
 
 def revert(here: Here, name: str, how: Picking) -> Merged:
@@ -137,14 +164,18 @@ def revert(here: Here, name: str, how: Picking) -> Merged:
     what = f"This reverts commit {target.oid}"
     against = f", reversing\nchanges made to {parent}" if len(target.parents) > 1 else ""
     message = f'Revert "{target.subject}"\n\n{what}{against}.'
-    return _try(here, _picking("revert", name, how, (target, parent)) | {"message": message})
+    names = Names(_our_name(here), f"parent of {_short_name(target)}", how.with_base)
+    return _try(here, _picking("revert", name, how, (target, parent)) | {"message": message, "names": names}, Given())
 
 
 def cherry_pick(here: Here, name: str, how: Picking) -> Merged:
     """A new commit that does here what a commit did there."""
     target, parent = _single(here, name, "cherry-pick", how)
     message = _cited(target) if how.cite else target.message
-    return _try(here, _picking("cherry-pick", name, how, (target, parent)) | {"message": message})
+    names = Names(_our_name(here), _short_name(target), how.with_base)
+    return _try(
+        here, _picking("cherry-pick", name, how, (target, parent)) | {"message": message, "names": names}, Given()
+    )
 
 
 def _picking(verb: str, name: str, how: Picking, between: tuple[Commit, str | None]) -> Doing:
@@ -169,7 +200,7 @@ def _single(here: Here, name: str, verb: str, how: Picking) -> tuple[Commit, str
     if target.lane != "work":
         raise InvalidInput(
             f"{name!r} is a commit of the memory lane; {verb} works on files.",
-            hint="Name a commit that memlake log shows.",
+            hint="See the commits that hold files with: memlake log",
         )
     parent = _parent(target, verb, how.mainline)
     if not how.commit:
@@ -183,7 +214,7 @@ def _refuse_records(verb: str, name: str, changes: tuple[Change, ...]) -> None:
         raise InvalidInput(
             f"{verb} --no-commit of {name} would stage {others[0]!r}, and the stage holds files alone. "
             "Nothing was changed.",
-            hint=f"Make a commit of it: memlake {verb} {name}",
+            hint=f"Make a commit of it: memlake {verb} {pasted(name)}",
         )
 
 
@@ -203,69 +234,85 @@ def _parent(target: Commit, verb: str, mainline: int | None) -> str | None:
     return parents[(mainline or 1) - 1] if parents else None
 
 
-def apply_stash(here: Here, target: Commit, asked: Mapping[str, Any]) -> Merged:
+def apply_stash(here: Here, target: Commit, asked: Mapping[str, Any], *, with_base: bool = False) -> Merged:
     """Join what a stash holds with the stage as it is; `asked` says its name, `index`, and the ref to `drop`."""
+    names = Names("files as they were", "stash", with_base)
     doing = {"verb": "stash apply", "target": target.oid, "parent": target.parents[0], "commit": False, **asked}
-    return _try(here, doing)
+    doing["names"] = names
+    return _try(here, doing, Given())
 
 
 def _refuse_staged(here: Here, verb: str) -> None:
     staged = here.local.staged()
     if staged:
         raise ConflictError(
-            f"{verb} needs an empty stage; {len(staged)} path(s) are staged. Nothing was changed.",
-            hint="Commit them (memlake commit), or put them aside (memlake stash).",
+            f"{verb} needs an empty stage; {count(len(staged), 'path is', 'paths are')} staged. Nothing was changed.",
+            hint="Put them aside: memlake stash\nOr commit them: memlake commit -m MESSAGE",
         )
 
 
 # -- one attempt, from the beginning or after choices ---------------------------------------------
 
 
-def _try(here: Here, doing: Doing, chosen: tuple[Conflict, ...] = ()) -> Merged:
+def _try(here: Here, doing: Doing, given: Given, chosen: tuple[Conflict, ...] = ()) -> Merged:
     with Keeping(here.history.db, str(doing["verb"])) as keeping:
         keeping.take()  # joined texts are stored before they are named
         for _ in range(_TRIES):
             with contextlib.suppress(_Moved):
-                return _attempt(here, doing, chosen)
-        return _attempt(here, doing, chosen)
+                return _attempt(here, doing, given, chosen)
+        return _attempt(here, doing, given, chosen)
 
 
-def _attempt(here: Here, doing: Doing, chosen: tuple[Conflict, ...]) -> Merged:
+def _attempt(here: Here, doing: Doing, given: Given, chosen: tuple[Conflict, ...]) -> Merged:
     head = here.head()
-    outcome = _outcome(here, doing, chosen)
+    outcome = _outcome(here, doing)
     choices = {conflict.path: conflict for conflict in chosen}
     conflicts = tuple(
         _with_choice(conflict, choices) for conflict in outcome["work"].conflicts + outcome["memory"].conflicts
     )
     if any(conflict.choice is None for conflict in conflicts):
-        if not chosen:
-            _refuse_dirty(here, doing, outcome["work"])
-        open_paths = {conflict.path for conflict in conflicts}
-        doing["merged"] = sum(len(outcome[lane].edits.keys() - open_paths) for lane in LANES)
-        doing.pop("drop", None)  # a stash that met other changes is kept
-        with operation(here, str(doing["verb"]), f"{doing['name']} (waiting)"), here.local.db.write():
-            here.local.clear_doing()
-            here.local.put_conflicts(conflicts)
-            here.local.set_state(doing=json.dumps(doing))
-        return Merged(None, conflicts=conflicts)
-    done = _conclude(here, doing | {"on": head and head.oid}, outcome, merge.decided(here.history, conflicts))
+        return _wait(here, doing, given, outcome, conflicts)
+    if not doing.get("commit", True):
+        return _stage_only(here, doing, outcome["work"])
+    edits = _edits(here, doing, given, outcome, merge.decided(here.history, conflicts))
+    done = _conclude(here, doing | {"on": head and head.oid}, given, outcome, edits)
     return done._replace(moved=outcome["work"].moved, name=_what(here, str(doing["name"])).replace("'", ""))
 
 
-def _refuse_dirty(here: Here, doing: Doing, outcome: Outcome) -> None:
-    """Waiting begins over files as they were kept: work in them would be taken for somebody's choice later."""
-    touched = {**outcome.edits, **dict.fromkeys(conflict.path for conflict in outcome.conflicts)}
-    changes = [Change(path, None, touched[path]) for path in sorted(touched) if path.startswith(FILES)]
-    checkout.check_over_stage(here.local, here.root, changes, str(doing["verb"]))
+def _wait(
+    here: Here, doing: Doing, given: Given, outcome: dict[Lane, Outcome], conflicts: tuple[Conflict, ...]
+) -> Merged:
+    open_paths = {conflict.path for conflict in conflicts}
+    clean = [path for lane in LANES for path in outcome[lane].edits if path not in open_paths]
+    doing["merged"] = sum(not path.startswith(FILES) for path in clean)  # the stage shows the files
+    doing.pop("drop", None)  # a stash that met other changes is kept
+    _, conflicts = merge_to_stage.put(here, doing, outcome["work"], conflicts, found=given.found)
+    return Merged(None, conflicts=conflicts)
+
+
+def _stage_only(here: Here, doing: Doing, outcome: Outcome) -> Merged:
+    _refuse_clash(here, str(doing["verb"]), here.base(), {**_staged(here), **outcome.edits})
+    changes = merge_to_stage.find_changes(here, outcome.edits)
+    if not changes and "index" not in doing:
+        raise Nothing(
+            f"{doing['verb']} of {doing['name']} changes nothing here: it is done already.",
+            hint="See: memlake diff --cached",
+        )
+    changes, _ = merge_to_stage.put(here, doing, outcome)
+    return Merged(None, changes=changes)
+
+
+def _staged(here: Here) -> dict[str, Entry | None]:
+    return {FILES + row.path: row.entry for row in here.local.staged().values()}
 
 
 def _with_choice(conflict: Conflict, choices: dict[str, Conflict]) -> Conflict:
     made = choices.get(conflict.path)
     same = made is not None and (made.ours, made.theirs) == (conflict.ours, conflict.theirs)
-    return conflict._replace(choice=made.choice, chosen=made.chosen) if made is not None and same else conflict
+    return made if made is not None and same else conflict
 
 
-def _outcome(here: Here, doing: Doing, chosen: tuple[Conflict, ...]) -> dict[Lane, Outcome]:
+def _outcome(here: Here, doing: Doing) -> dict[Lane, Outcome]:
     history, nothing = here.history, Outcome({}, ())
     if doing["verb"] == "merge":
         theirs = _heads_of(here, doing)
@@ -275,8 +322,7 @@ def _outcome(here: Here, doing: Doing, chosen: tuple[Conflict, ...]) -> dict[Lan
         }
     then = history.root(history.get(str(doing["target"])))
     parent = history.root(refs.commit_of(history, doing["parent"]))
-    by_hand = {conflict.path: conflict.ours for conflict in chosen if conflict.choice == "file"}
-    ours = history.root(here.head()) if doing["commit"] else landing.stage_root(here, by_hand)
+    ours = history.root(here.head()) if doing["commit"] else merge_to_stage.stage_root(here)
     base, theirs_root = (then, parent) if doing["verb"] == "revert" else (parent, then)
     found = merge.merge_roots(history, base, ours, theirs_root)
     return {"work": merge.joined(history, found, ours, theirs_root), "memory": nothing}
@@ -287,55 +333,80 @@ def _heads_of(here: Here, doing: Doing) -> dict[Lane, Commit | None]:
     return dict(zip(LANES, commits, strict=True))
 
 
-def _conclude(here: Here, doing: Doing, outcome: dict[Lane, Outcome], decided: dict[str, Entry | None]) -> Merged:
-    edits: dict[Lane, dict[str, Entry | None]] = {
-        lane: {**outcome[lane].edits, **{path: entry for path, entry in decided.items() if lane_of(path) == lane}}
-        for lane in LANES
-    }
-    noted = here.history.arriving if doing["verb"] == "merge" and here.local.branch else None
-    if noted and edits["memory"] and _relation(here, "memory", str(doing["theirs_memory"])) == "diverged":
-        edits["memory"] = noted(edits["memory"])
-    extra = {FILES + row.path: row.entry for row in here.local.staged().values()}
-    if not doing.get("commit", True):
-        _refuse_clash(here, str(doing["verb"]), here.base(), {**extra, **edits["work"]})
-        return landing.land(here, doing, edits["work"])
-    edits["work"].update({path: entry for path, entry in extra.items() if path not in decided})
+def _conclude(here: Here, doing: Doing, given: Given, outcome: dict[Lane, Outcome], edits: Edits) -> Merged:
     verb, head = str(doing["verb"]), here.head()
     _refuse_clash(here, verb, head, edits["work"])
-    if verb != "merge" and not here.history.plan(head, edits["work"])[0]:
-        here.local.clear_doing()
-        raise Nothing(
-            f"{verb} of {doing['name']} changes nothing here: it is done already.", hint="See: memlake log --oneline"
-        )
-    changes = here.history.plan(head, edits["work"])[0]
-    files = tuple(change for change in changes if change.path.startswith(FILES))
-    # What came to the branch since our files were last brought up to date arrives in them now, too.
-    arriving = {c.path: c for c in (*here.history.diff(here.base(), head, FILES), *files) if c.path not in extra}
-    _refuse_edited(here, verb, tuple(arriving.values()))
-    agreed = checkout.check_safe(here.local, here.root, tuple(arriving.values()), verb)
-    ready = checkout.check_bytes(here.history.objects, tuple(arriving.values()))
-    with operation(here, verb, str(doing["name"]), files=True) as before:
-        before.saved |= agreed
+    planned = here.history.plan(head, edits["work"])
+    if verb != "merge" and not planned.changes:
+        raise _empty(here, doing)
+    writes = _files_to_write(here, head, planned.changes)
+    _refuse_edited(here, verb, writes)
+    agreed = checkout.check_over_stage(here.local, here.root, writes, verb)
+    for lane in LANES:
+        outcome[lane].store(here.history, edits[lane].values())
+    ready = checkout.check_bytes(here.history.objects, writes)
+    with operation(here, verb, str(doing["name"]), files=True, found=given.found) as under_way:
+        under_way.before.saved |= agreed
         goal = Goal(None, here.local.branch or "@", f"{verb} {doing['name']}", here.who)
-        with journal.moving(here.history, here.local, Plan(goal, journal.new_token())) as moved:
-            commit, fast = _move_lanes(here, doing, edits)
+        with journal.moving(here, under_way, Plan(goal, journal.new_token(), writes)) as moved:
+            commit, fast = _move_lanes(here, under_way, doing, planned, edits["memory"])
             moved.commit = commit.oid if commit else None
         how = "fast-forward" if fast else "made by merge" if verb == "merge" else "applied"
         goal = goal._replace(commit=moved.commit, action=f"{goal.action}: {how}")
-        here.local.put([row._replace(staged=False, old=None) for row in here.local.staged().values()])
-        base = here.history.get(here.local.base) if here.local.base else None
-        checkout.move_to(here.history, here.local, here.root, goal, here.history.diff(base, commit, FILES), ready=ready)
+        arriving = here.history.diff(here.base(), commit, FILES)
+        checkout.move_to(here, under_way, goal, arriving, ready=ready, writes=writes)
     remembered = Counter(path.split("/", 1)[0] for path in edits["memory"])
-    return Merged(commit.oid if commit else None, fast_forward=fast, changes=changes, remembered=remembered)
+    return Merged(commit.oid if commit else None, fast_forward=fast, changes=planned.changes, remembered=remembered)
 
 
-def _refuse_edited(here: Here, verb: str, arriving: tuple[Change, ...]) -> None:
+def _edits(
+    here: Here, doing: Doing, given: Given, outcome: dict[Lane, Outcome], decided: dict[str, Entry | None]
+) -> Edits:
+    """What to write on each lane: what was merged, what was chosen, and of files what is staged."""
+    edits: Edits = {
+        lane: {**outcome[lane].edits, **{path: entry for path, entry in decided.items() if lane_of(path) == lane}}
+        for lane in LANES
+    }
+    noted = given.arriving if doing["verb"] == "merge" and here.local.branch else None
+    if noted and edits["memory"] and _relation(here, "memory", str(doing["theirs_memory"])) == "diverged":
+        edits["memory"] = noted(edits["memory"])
+    merged = {one.path: one.chosen for one in here.local.waiting() if one.choice == MERGED}
+    rows = here.local.tracked(map(file_path, merged))
+    held = {path: rows[file_path(path)].entry if file_path(path) in rows else None for path in merged}
+    # As it was left by the merge, the branch may have moved under it since; otherwise a person changed it.
+    edits["work"].update({path: entry for path, entry in held.items() if entry != merged[path]})
+    own = {path: entry for path, entry in _staged(here).items() if path not in decided and path not in merged}
+    edits["work"].update(own)
+    return edits
+
+
+def _empty(here: Here, doing: Doing) -> Nothing:
+    """The error for a pick that would be an empty commit; one that waited is ended by it."""
+    verb, name = doing["verb"], doing["name"]
+    if here.local.state("doing") is None:
+        return Nothing(f"{verb} of {name} changes nothing here: it is done already.", hint="See: memlake log --oneline")
+    with operation(here, f"{verb} (empty)", str(name)):
+        here.local.clear_doing()
+    return Nothing(
+        f"{verb} of {name} is empty: with what was chosen, nothing of it is left to commit. No commit was made, and "
+        f"the {verb} is over.",
+        hint="To choose again: memlake undo",
+    )
+
+
+def _files_to_write(here: Here, head: Commit | None, changes: tuple[Change, ...]) -> tuple[Change, ...]:
+    """Files that do not hold yet what the new commit has; also what came to the branch since they were checked out."""
+    new = {c.path: c.new for c in (*here.history.diff(here.base(), head, FILES), *changes) if c.path.startswith(FILES)}
+    return merge_to_stage.find_changes(here, new)
+
+
+def _refuse_edited(here: Here, verb: str, writes: tuple[Change, ...]) -> None:
     """Work done while it waited: it cannot be stashed or committed apart now, but taken or dropped."""
-    if here.local.state("doing") and (edited := checkout.unsafe_paths(here.local, here.root, arriving)):
-        listed = "\n".join(f"  {path}" for path in edited[:10])
+    if here.local.state("doing") and (edited := checkout.unsafe_paths(here.local, here.root, writes, over_stage=True)):
+        listed, name = "\n".join(f"  {path}" for path in edited[:10]), worktree.typed(here.root, edited[0])
         raise ConflictError(
             f"{verb} would overwrite files edited while it waited:\n{listed}\nNothing was changed.",
-            hint=f"Take the file as it is: memlake add {edited[0]}\nOr drop the edit: memlake restore {edited[0]}",
+            hint=f"Take the file as it is: memlake add {name}\nOr drop the edit: memlake restore {name}",
         )
 
 
@@ -348,7 +419,9 @@ def _refuse_clash(here: Here, verb: str, on: Commit | None, edits: Mapping[str, 
         )
 
 
-def _move_lanes(here: Here, doing: Doing, edits: dict[Lane, dict[str, Entry | None]]) -> tuple[Commit | None, bool]:
+def _move_lanes(
+    here: Here, under_way: Verb, doing: Doing, work: Planned, memory: dict[str, Entry | None]
+) -> tuple[Commit | None, bool]:
     """Both lanes in one transaction; a lane whose other side is simply ahead is fast-forwarded."""
     branch, fast_all = here.local.branch, True
     theirs = _heads_of(here, doing) if doing["verb"] == "merge" else {"work": None, "memory": None}
@@ -365,16 +438,22 @@ def _move_lanes(here: Here, doing: Doing, edits: dict[Lane, dict[str, Entry | No
                 doing["verb"] == "merge"
                 and bool(doing["ff"])
                 and _relation(here, lane, other.oid if other else None) == "ahead"
+                and (lane == "memory" or not _adds_to(here, other, work))
             )
             parents = tuple(commit for commit in (head, other) if commit is not None)
-            new = other if fast else _commit(here, doing, lane, parents, edits[lane])
+            planned = work if lane == "work" or fast else here.history.plan(parents[0], memory)
+            new = other if fast else _commit(here, doing, lane, parents, planned)
             fast_all = fast_all and fast
             if branch is not None:
-                refs.move(
-                    here.history, branch, lane, head, new, action=f"{doing['verb']} {doing['name']}", who=here.who
-                )
+                action = f"{doing['verb']} {doing['name']}"
+                refs.move(here.history, branch, lane, head, new, action=action, who=here.who, moved=under_way.moved)
             result = new if lane == "work" else result
     return result, fast_all
+
+
+def _adds_to(here: Here, theirs: Commit | None, planned: Planned) -> bool:
+    """Whether somebody staged more than what they have while it waited: that is in no commit of theirs."""
+    return bool(here.local.waiting()) and planned.root != here.history.root(theirs)
 
 
 def _refuse_moved(here: Here, doing: Doing) -> None:
@@ -384,12 +463,11 @@ def _refuse_moved(here: Here, doing: Doing) -> None:
         raise _Moved(f"the branch moved while {doing['verb']} was at work. Nothing was changed.", hint="Run it again.")
 
 
-def _commit(
-    here: Here, doing: Doing, lane: Lane, parents: tuple[Commit, ...], edits: dict[str, Entry | None]
-) -> Commit:
+def _commit(here: Here, doing: Doing, lane: Lane, parents: tuple[Commit, ...], planned: Planned) -> Commit:
     author = Author(*doing["author"]) if "author" in doing else here.author
-    draft = Draft(lane, edits, author, str(doing["message"]), now(), doing.get("meta", {}) if lane == "work" else {})
-    return here.history.append(draft, parents, here.head("memory" if lane == "work" else "work"))
+    meta = write_facts(here.history.objects, doing.get("facts", {})) if lane == "work" else {}
+    draft = Draft(lane, planned.edits, author, str(doing["message"]), now(), meta)
+    return here.history.append(draft, parents, here.head("memory" if lane == "work" else "work"), planned)
 
 
 # -- choosing -------------------------------------------------------------------------------------
@@ -408,12 +486,22 @@ def choose(here: Here, side: str, paths: tuple[str, ...]) -> tuple[Conflict, ...
     # A folder or pattern means what is still open there; a choice already made is changed by its own name.
     meant = [c for c in conflicts if not paths or c.path in paths or (c.choice is None and matches(c.path, paths))]
     chosen = [conflict._replace(choice=side, chosen=None) for conflict in meant]
-    by_hand = {c.path for c in conflicts if c.choice == "file"} & {c.path for c in chosen}
-    with operation(here, f"merge --{side}", " ".join(path.removeprefix(FILES) for path in paths)):
-        # What was staged for it by hand would go into the commit all the same.
-        stage.unstage(here.local, here.local.tracked(path.removeprefix(FILES) for path in by_hand).values())
-        here.local.put_conflicts(chosen)
+    named = " ".join(path.removeprefix(FILES) for path in paths)
+    merge_to_stage.take_sides(here, chosen, (f"merge --{side}", named))
     return tuple(conflict for conflict in here.local.conflicts() if conflict.choice is None)
+
+
+def mark_again(here: Here, paths: tuple[str, ...]) -> tuple[Change, ...]:
+    """Put what the merge wrote into files of conflicts back into them; their choices are open again."""
+    _waiting(here)
+    meant = [one for one in here.local.conflicts() if one.written is not None and matches(one.path, paths)]
+    for path in paths:
+        if not any(matches(one.path, (path,)) for one in meant):
+            raise NotFound(
+                f"{plain(path)!r} has no conflict that was written to its file. Nothing was changed.",
+                hint="See what is in conflict with: memlake status",
+            )
+    return merge_to_stage.write_again(here, meant)
 
 
 def _check_side(here: Here, side: str, meant: list[Conflict]) -> None:
@@ -423,66 +511,49 @@ def _check_side(here: Here, side: str, meant: list[Conflict]) -> None:
         raise InvalidInput(f"a conflict has no side {side!r}.", hint="Choose ours or theirs.")
 
 
-def decided(here: Here) -> dict[str, Entry | None]:
-    """Files on which nothing is open in what waits: a side was chosen, or only the other side changed them."""
-    doing, conflicts = here.local.json_state("doing"), here.local.conflicts()
-    if doing is None:
-        return {}
-    edits = dict(_outcome(here, doing, conflicts)["work"].edits)
-    for conflict in conflicts:
-        edits.pop(conflict.path, None)
-        if conflict.choice in ("ours", "theirs"):
-            edits[conflict.path] = conflict.ours if conflict.choice == "ours" else conflict.theirs
-    return {file_path(path): entry for path, entry in edits.items() if path.startswith(FILES)}
-
-
 def proceed(here: Here, said: Conclusion) -> Merged:
     """Conclude what waits, once every conflict has a choice."""
     doing = _waiting(here)
     conflicts = here.local.conflicts()
-    still_open = [conflict.path.removeprefix(FILES) for conflict in conflicts if conflict.choice is None]
+    still_open = [conflict.path for conflict in conflicts if conflict.choice is None]
     if still_open:
         raise ConflictError(
-            f"{doing['verb']} is still waiting: {len(still_open)} path(s) without a choice:\n  "
+            f"{doing['verb']} is still waiting: {count(len(still_open), 'path')} without a choice:\n  "
             + "\n  ".join(map(plain, still_open[:10])),
-            hint="Choose with `memlake merge --ours PATH` or `--theirs PATH`, or edit it and `memlake add` it.",
+            hint=_how_to_choose(here, still_open[0]),
         )
+    if not doing.get("commit", True):
+        return Merged(None, changes=merge_to_stage.end(here, doing))
     author = said.author or here.author
+    encode_facts(said.facts)
     doing |= {
         "message": said.message or doing.get("message", ""),
         "author": [author.name, author.email],
-        "meta": dict(said.meta),
+        "facts": _join_facts(doing.get("facts", {}), said.facts),
     }
-    return _try(here, doing, conflicts)
+    return _try(here, doing, said.given, conflicts)
+
+
+def _join_facts(earlier: Facts, later: Facts) -> dict[str, Any]:
+    """What was said when it began and when it ends; of one name, the later value."""
+    joined = {name: {**earlier.get(name, {}), **later.get(name, {})} for name in ("metrics", "params")}
+    return {**joined, "uses": later.get("uses", [])}
+
+
+def _how_to_choose(here: Here, path: str) -> str:
+    is_file = path.startswith(FILES)
+    name = worktree.typed(here.root, plain(path)) if is_file else pasted(path)
+    by_hand = f"Edit it, then: memlake add {name}\nOr take one side whole" if is_file else "Take one side"
+    return f"{by_hand}: memlake merge --ours {name}, or --theirs {name}"
 
 
 def abort(here: Here) -> None:
-    """Forget what waits. The working files were never touched, so nothing else is to do."""
-    doing = _waiting(here)
-    with operation(here, f"{doing['verb']} --abort", str(doing["name"])):
-        here.local.clear_doing()
+    """Give up what waits: the stage and the files are as they were before it."""
+    merge_to_stage.give_up(here, _waiting(here))
 
 
 def _waiting(here: Here) -> Doing:
-    doing = here.local.json_state("doing")
+    doing = here.local.doing()
     if doing is None:
-        raise Nothing("no merge, revert, cherry-pick or stash is waiting.", hint="Start one with: memlake merge BRANCH")
-    return doing  # type: ignore[no-any-return]
-
-
-def _join_files(history: History, old: Entry | None, ours: Entry, theirs: Entry) -> Entry | None:
-    """The merge driver of files: small texts whose edits do not touch are joined line by line."""
-    if old is None or max(old.size, ours.size, theirs.size) > 1 << 20:
-        return None
-    texts = [as_text(history.objects.read(entry.oid)) for entry in (old, ours, theirs)]
-    if None in texts:
-        return None
-    joined = merge_text(*texts)  # type: ignore[arg-type]
-    if joined is None:
-        return None
-    data = joined.encode()
-    mode = theirs.mode if ours.mode == old.mode else ours.mode
-    return Entry(history.objects.write(data), "file", len(data), mode)
-
-
-merge.DRIVERS["file"] = _join_files
+        raise Nothing("no merge, revert, cherry-pick or stash is waiting.", hint="See where you are: memlake status")
+    return doing

@@ -8,15 +8,13 @@ so it refuses when someone else built on them meanwhile.
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
+import msgpack
 import zstandard
 
-from memlake.errors import Conflict, Corrupt, Nothing
+from memlake.errors import Conflict, Corrupt, Nothing, pasted
 from memlake.objects.layout import now
 from memlake.objects.leases import Keeping
 from memlake.objects.writer import Writer
@@ -24,69 +22,54 @@ from memlake.records import Change, Commit, Entry, when
 from memlake.records import Conflict as Conflicting
 from memlake.reports import Operation
 from memlake.versions import checkout, journal, refs, reversing, tree, worktree
-from memlake.versions.codec import LANES, as_hex, from_hex
+from memlake.versions.codec import LANES
 from memlake.versions.here import Here
 from memlake.versions.history import History
 from memlake.versions.journal import Goal, Plan
-from memlake.versions.local import Local, Tracked, UnderWay
+from memlake.versions.local import Local, Tracked
 from memlake.versions.paths import FILES
 from memlake.versions.stage import unstage
+from memlake.versions.verb import Before, Found, Verb, as_json, from_json, unpack_state
 
 _UNDO = "undo"
 _LOOKED_AT = 20  # operations among which one is looked for that a later commit belongs to
 
 
-@dataclass
-class Before:
-    """The state a verb found, and what it does that HEAD and the stage do not show."""
-
-    head: str
-    base: str | None
-    staged: list[Tracked]
-    doing: str | None
-    conflicts: tuple[Conflicting, ...] = ()
-    touches_files: bool = False
-    saved: dict[str, Entry | None] = field(default_factory=dict)
-    left: dict[str, Entry | None] = field(default_factory=dict)  # uncommitted content the verb put into files
-    refs: list[tuple[int, str, int, int | None, int | None]] = field(default_factory=list)
-    notes: dict[str, str] = field(default_factory=dict)  # of tags, where the verb may have removed one
-    commit: str | None = None  # the stage was exactly this commit's changes: not written down twice
-    memory: list[tuple[str, str]] | None = None  # of a verb that only wrote memories: (branch, commit) of each write
-
-
 @contextlib.contextmanager
 def operation(
-    here: Here, verb: str, detail: str = "", *, files: bool = False, staged: Iterable[Tracked] | None = None
-) -> Iterator[Before]:
-    """Keep the state before a verb, once it has succeeded. `staged` when the caller has read the stage already."""
+    here: Here,
+    name: str,
+    detail: str = "",
+    *,
+    files: bool = False,
+    staged: Iterable[Tracked] | None = None,
+    found: Found | None = None,
+) -> Iterator[Verb]:
+    """Keep the state before a verb, once it has succeeded. `staged` when the caller has read the stage already.
+
+    `found` where it staged something first, and `undo` is to bring back what was there before that.
+    """
     # Until it is written down what undo needs, only a lease keeps gc from what leaves the stage or the files. A verb
     # that lets go of nothing needs none; a commit names what was staged in its own transaction.
-    with Keeping(here.history.db, verb) as keeping:
-        before, outer, above = _state(here, files, staged), here.history.moved, here.history.keeping
-        if (before.staged or before.conflicts) and not verb.startswith(("commit", "branch", "tag")):
-            (above or keeping).take()
-        if verb.startswith(("tag", "undo", "redo")):
+    with Keeping(here.history.db, name) as lease:
+        verb = Verb(name, detail, _state(here, files, staged, found), lease)
+        before = verb.before
+        if (before.staged or before.conflicts) and not name.startswith(("commit", "branch", "tag")):
+            lease.take()
+        if name.startswith(("tag", "undo", "redo")):
             before.notes = refs.tag_notes(here.history.db)
-        here.history.moved, here.history.keeping = before.refs, above or keeping
-        if outer is None:  # a verb that another one uses is part of that one
-            here.local.under_way = UnderWay(verb, detail, partial(_as_json, before))
-            here.local.note_verb(f"{verb} {detail}".strip())
-        try:
-            yield before
-            if outer is None:
-                journal.keep(here.local)
-            else:
-                outer += before.refs
-        finally:
-            here.history.moved, here.history.keeping = outer, above
-            here.local.under_way = None if outer is None else here.local.under_way
+        here.local.note_verb(f"{name} {detail}".strip())
+        yield verb
+        journal.keep(here.local, verb)
 
 
-def _state(here: Here, files: bool, staged: Iterable[Tracked] | None) -> Before:
+def _state(here: Here, files: bool, staged: Iterable[Tracked] | None, found: Found | None) -> Before:
     local = here.local
-    kept, conflicts = local.found or (list(local.staged().values() if staged is None else staged), local.conflicts())
-    saved = _staged_since(local, kept) if local.found and files else {}
-    return Before(local.state("head") or "main", local.base, kept, local.state("doing"), conflicts, files, saved)
+    saved = _staged_since(local, found.staged) if found and files else {}
+    if found is None:
+        found = Found(list(local.staged().values() if staged is None else staged), local.waiting())
+    head, doing = local.state("head") or "main", local.state("doing")
+    return Before(head, local.base, found.staged, doing, found.conflicts, files, saved)
 
 
 def _staged_since(local: Local, then: list[Tracked]) -> dict[str, Entry | None]:
@@ -98,30 +81,28 @@ def _staged_since(local: Local, then: list[Tracked]) -> dict[str, Entry | None]:
 
 
 @contextlib.contextmanager
-def staging_first(here: Here) -> Iterator[None]:
+def staging_first(here: Here) -> Iterator[Found]:
     """For a verb that stages and then goes on: one operation, and where it fails the stage is what it was."""
     local, base = here.local, here.local.base
     with Keeping(here.history.db, "stage") as keeping:
-        local.found = staged, conflicts = list(local.staged().values()), local.conflicts()
-        if staged or conflicts:
+        found = Found(list(local.staged().values()), local.waiting())
+        if any(found):
             keeping.take()  # what staging replaces is in no stage, and what undo needs is written down later
         try:
-            yield
+            yield found
         except BaseException:
             if local.base == base and journal.find(local) is None:  # else it is done, or is finished later
                 with local.db.write():
                     unstage(local, local.staged().values())
-                    local.put(staged)
-                    local.put_conflicts(conflicts)
+                    local.put(found.staged)
+                    local.put_conflicts(found.conflicts)
             raise
-        finally:
-            local.found = None
 
 
 def note(here: Here, verb: str, detail: str, written: Sequence[tuple[str, str]]) -> None:
     """Keep the records a verb wrote, as (branch, commit): an operation without HEAD, stage and files."""
     before = Before(here.local.state("head") or "main", None, [], None, memory=list(written))
-    journal.put(here.local, (verb, detail or _about(here.history, written), _as_json(before)))
+    journal.put(here.local, (verb, detail or _about(here.history, written), as_json(before)))
 
 
 def note_more(here: Here, path: str, written: tuple[str, str]) -> None:
@@ -136,7 +117,7 @@ def note_more(here: Here, path: str, written: tuple[str, str]) -> None:
             # Of those since the first only the last counts: a script may tell thousands of numbers.
             old = {own[-1]} if len(own) > 1 and len(_paths(here.history, own[-1][1])) == 1 else set()
             before.memory = [*(one for one in before.memory or () if one not in old), written]
-            journal.put(here.local, (verb, detail, _as_json(before)), id)
+            journal.put(here.local, (verb, detail, as_json(before)), id)
             return
 
 
@@ -160,17 +141,24 @@ def kept_objects(here: Here) -> Iterator[str]:
     """Oids that undo may still need, for gc."""
     states = [_unpacked(row[0]) for row in here.local.db.rows("SELECT before FROM operation")]
     if (plan := journal.find(here.local)) is not None and plan.operation is not None:
-        states.append(_from_json(plan.operation[2]))
+        states.append(from_json(plan.operation[2]))
     for before in states:
-        staged, chosen = (row.entry for row in before.staged), (conflict.chosen for conflict in before.conflicts)
-        for entry in [*before.saved.values(), *before.left.values(), *staged, *chosen]:
+        staged = (row.entry for row in before.staged)
+        yield from conflict_objects(before.conflicts)
+        for entry in [*before.saved.values(), *before.left.values(), *staged]:
             if entry is not None:
                 yield entry.oid
 
 
+def conflict_objects(conflicts: Iterable[Conflicting]) -> Iterator[str]:
+    """Oids that what waits may still need."""
+    for one in conflicts:
+        yield from (e.oid for e in (one.base, one.ours, one.theirs, one.chosen, one.written) if e is not None)
+
+
 def undo(here: Here) -> Operation:
     """Take back the last operation that is not taken back yet."""
-    row = _last(here, "undone = 0 AND verb NOT IN ('undo', 'redo')")
+    row = _last(here, "undone = 0 AND verb NOT IN ('undo', 'redo', 'lost')")
     if row is None:
         raise _nothing_to_undo(here)
     return _take_back(here, row, _UNDO, {row[0]: True})
@@ -183,7 +171,7 @@ def _nothing_to_undo(here: Here) -> Nothing:
     return Nothing(
         f"there is nothing to undo: the purge of {when(row[0]):%Y-%m-%d %H:%M} ({row[1]}) ended the list, so that "
         "nothing of what was erased comes back. Nothing was changed.",
-        hint="What was done before it stands; take back a memory with: memlake memory forget or restore",
+        hint="What was done before it stands. Find a memory to forget or restore with: memlake memory log",
     )
 
 
@@ -217,7 +205,7 @@ def _take_back(here: Here, row: tuple[Any, ...], verb: str, undone: Mapping[int,
         _take_back_memory(here, before.memory, (verb, f"#{id} {done} {detail}".strip()), undone)
         return Operation(id, done, detail, time, True)
     with operation(here, verb, f"#{id} {done} {detail}".strip(), files=before.touches_files) as mine:
-        _restore(here, before, mine, undone)
+        _restore(here, mine, before, undone)
     return Operation(id, done, detail, time, True)
 
 
@@ -233,7 +221,7 @@ def _take_back_memory(
 # -- putting a state back -----------------------------------------------------------------------
 
 
-def _restore(here: Here, before: Before, mine: Before, undone: Mapping[int, bool]) -> None:
+def _restore(here: Here, verb: Verb, before: Before, undone: Mapping[int, bool]) -> None:
     target = here.history.get(before.base) if before.base else None
     staged = {row.path: row for row in _staged_then(here, before)}
     wanted = _wanted(here, target, staged)
@@ -241,17 +229,24 @@ def _restore(here: Here, before: Before, mine: Before, undone: Mapping[int, bool
     ready: checkout.Contents = {}
     if before.touches_files:
         writes = _file_changes(here, wanted, before)
-        agreed = checkout.check_over_stage(here.local, here.root, writes, "undo", before.left)
+        if before.doing is None and here.local.state("doing") is not None:
+            # What began to wait is given up: what was edited to resolve it is no reason to refuse, and redo has it.
+            checkout.refuse_in_the_way(here.root, writes, "undo")
+            agreed = save_dirty(here, verb, tuple(writes))
+            writes = checkout.replacing(writes, agreed)
+        else:
+            agreed = checkout.check_over_stage(here.local, here.root, writes, "undo", before.left)
         ready = checkout.check_bytes(here.history.objects, writes)
         was = {change.path.removeprefix(FILES): change.old for change in writes}
-        mine.saved = {path: old for path, old in was.items() if path in before.saved or path in before.left} | agreed
-        mine.left = {path: before.saved[path] for path in mine.saved if path in before.saved}
+        saved = {path: old for path, old in was.items() if path in before.saved or path in before.left} | agreed
+        verb.before.saved = saved
+        verb.before.left = {path: before.saved[path] for path in saved if path in before.saved}
     goal = Goal(before.base, before.head, "undo", here.who)
     rows = list(_rows(here, wanted, staged))
     plan = Plan(goal, journal.new_token(), writes, rows, before.touches_files, before.doing, before.conflicts, undone)
-    with journal.moving(here.history, here.local, plan):
-        _refs_back(here.history, before, here.who)
-    checkout.carry_out(here.history, here.local, here.root, plan, ready)
+    with journal.moving(here, verb, plan):
+        _refs_back(here, verb, before)
+    checkout.carry_out(here, verb, plan, ready)
 
 
 def _staged_then(here: Here, before: Before) -> list[Tracked]:
@@ -297,21 +292,22 @@ def _rows(here: Here, wanted: Mapping[str, Entry | None], staged: Mapping[str, T
             yield Tracked(path, entry, stat, racy, True, then.old, then.about)
 
 
-def _refs_back(history: History, before: Before, who: str) -> None:
+def _refs_back(here: Here, verb: Verb, before: Before) -> None:
     """Undo the ref moves of a verb, last first. Compare-and-set: what moved since is not trampled on."""
+    history, who = here.history, here.who
     for kind, name, lane_code, old, new in reversed(before.refs):
         lane = LANES[lane_code]
         heads = refs.find(history.db, name, kind)
         old_commit, new_commit = (history.at(seq) if seq is not None else None for seq in (old, new))
         if heads is None:
             heads_then: refs.Heads = {"work": None, "memory": None}
-            refs.create(history, name, heads_then, kind=kind, action="undo", who=who)
+            refs.create(history, name, heads_then, kind=kind, action="undo", who=who, moved=verb.moved)
             heads = heads_then
         current = refs.commit_of(history, heads[lane])
         if current != new_commit and not (lane == "memory" and _same_tree(current, new_commit)):
             raise Conflict(f"{name!r} moved since; undo would lose that. Nothing was changed.", hint=_see(name, lane))
-        refs.move(history, name, lane, current, old_commit, kind=kind, action="undo", who=who)
-    _drop_emptied(history, before, who)
+        refs.move(history, name, lane, current, old_commit, kind=kind, action="undo", who=who, moved=verb.moved)
+    _drop_emptied(here, verb, before)
     refs.set_tag_notes(history.db, {name: before.notes[name] for _, name, *_ in before.refs if name in before.notes})
 
 
@@ -323,83 +319,47 @@ def _same_tree(current: Commit | None, then: Commit | None) -> bool:
 
 def _see(name: str, lane: str) -> str:
     if lane == "work":
-        return f"See: memlake reflog {name}"
-    return f"Memories were written there since: memlake memory log --branch {name}"
+        return f"See: memlake reflog {pasted(name)}"
+    return f"Memories were written there since: memlake memory log --branch {pasted(name)}"
 
 
-def _drop_emptied(history: History, before: Before, who: str) -> None:
+def _drop_emptied(here: Here, verb: Verb, before: Before) -> None:
     """A ref the verb created names nothing now: remove it."""
     created = {(kind, name) for kind, name, _, old, _ in before.refs if old is None}
     for kind, name in created:
-        heads = refs.find(history.db, name, kind)
+        heads = refs.find(here.history.db, name, kind)
         if heads is not None and not any(heads.values()) and name != before.head:
-            refs.delete(history, name, kind=kind, action="undo", who=who)
+            refs.delete(here.history, name, kind=kind, action="undo", who=here.who, moved=verb.moved)
 
 
-# -- as JSON ------------------------------------------------------------------------------------
-
-
-def _as_json(before: Before) -> dict[str, Any]:
-    staged = [] if before.commit else [[r.path, as_hex(r.entry), as_hex(r.old), r.about] for r in before.staged]
-    return {
-        "head": before.head,
-        "base": before.base,
-        "staged": staged,
-        "doing": before.doing,
-        "conflicts": journal.conflicts_as_json(before.conflicts),
-        "files": before.touches_files,
-        "saved": {path: as_hex(entry) for path, entry in before.saved.items()},
-        "left": {path: as_hex(entry) for path, entry in before.left.items()},
-        "refs": before.refs,
-        "notes": before.notes,
-        "commit": before.commit,
-        "memory": before.memory,
-    }
+# -- as it is kept ------------------------------------------------------------------------------------
 
 
 def _unpacked(data: bytes) -> Before:
     try:
-        return _from_json(json.loads(zstandard.decompress(data)))
-    except (zstandard.ZstdError, TypeError, ValueError) as error:
+        return unpack_state(data)
+    except (
+        zstandard.ZstdError,
+        msgpack.UnpackException,
+        TypeError,
+        ValueError,
+        AttributeError,
+        RecursionError,
+    ) as error:
         raise Corrupt(
             "local.db is damaged: what undo needs of an operation cannot be read. Nothing was changed.",
-            hint="See what else is with memlake fsck.",
+            hint="See what else is damaged with: memlake fsck",
         ) from error
 
 
-def _from_json(data: dict[str, Any]) -> Before:
-    staged = [
-        Tracked(path, from_hex(entry), None, True, True, from_hex(old), about)
-        for path, entry, old, about in data["staged"]
-    ]
-    saved, left = ({path: from_hex(text) for path, text in data.get(key, {}).items()} for key in ("saved", "left"))
-    moved = [tuple(r) for r in data["refs"]]
-    conflicts = journal.conflicts_from_json(data.get("conflicts", ()))
-    return Before(
-        data["head"],
-        data["base"],
-        staged,
-        data["doing"],
-        conflicts,
-        data["files"],
-        saved,
-        left,
-        moved,
-        data.get("notes", {}),
-        data["commit"],
-        None if data.get("memory") is None else [(branch, oid) for branch, oid in data["memory"]],
-    )
-
-
-def save_dirty(here: Here, changes: tuple[Change, ...]) -> dict[str, Entry | None]:
+def save_dirty(here: Here, verb: Verb, changes: tuple[Change, ...]) -> dict[str, Entry | None]:
     """Store uncommitted content that a verb is about to throw away, so that undo can bring it back."""
     paths = [change.path.removeprefix(FILES) for change in changes]
     saved: dict[str, Entry | None] = {path: None for path in paths if worktree.find_stat(here.root, path) is None}
     there = [path for path in paths if path not in saved and not _is_purged(here, path)]
     if there:
         # Held until undo knows of it, not only until it is stored.
-        lease = here.history.keeping.take() if here.history.keeping else None
-        with Writer(here.history.objects, "save", lease) as writer:
+        with Writer(here.history.objects, "save", verb.lease.take()) as writer:
             saved.update((path, worktree.read(here.root, path, writer).entry) for path in there)
             writer.finish()
     return saved

@@ -17,8 +17,12 @@ from memlake.versions.codec import KIND_OF_ROOM
 FILES = "files/"
 MAX_PATH, MAX_PART = 4096, 255
 _LISTED = 10
-_REFUSED = "Rename it, or list it in .memlakeignore."
+REFUSED = "Rename it, or list it in .memlakeignore."
 _BAD = re.compile(r"[\x00-\x1f\x7f\\]")
+# Finds a bad part on any line, and now and then a good name that holds a line break: `unwritable` decides.
+_UNWRITABLE = re.compile(
+    r"(?:^|/)(?:\.{0,2}|\.memlake(?:~[^/\n]*)?|\.git|git~1)(?:/|$)|\0", re.MULTILINE | re.IGNORECASE
+)
 _DRIVE = re.compile(r"^[A-Za-z]:")
 _RESERVED = {"con", "prn", "aux", "nul", *(f"com{i}" for i in range(1, 10)), *(f"lpt{i}" for i in range(1, 10))}
 
@@ -91,6 +95,14 @@ def unwritable(path: str) -> str | None:
     return next((problem for part in path.split("/") if (problem := _unwritable_part(part))), None)
 
 
+def find_unwritable(paths: Iterable[str]) -> str | None:
+    """The first of these paths at which no file may be made here; one search over all of them, for long lists."""
+    listed = list(paths)
+    if not _UNWRITABLE.search("\n".join(listed)):
+        return None
+    return next((path for path in listed if unwritable(path)), None)
+
+
 def _unwritable_part(part: str) -> str | None:
     if part in ("", ".", ".."):
         return f"{part or 'an empty part'!r} may not be a part of a path"
@@ -127,18 +139,22 @@ def refuse(problems: Sequence[tuple[str, str]], *, hint: str = "") -> None:
     """Raise with every (path, why), up to ten; without one, do nothing."""
     if len(problems) == 1:
         path, why = problems[0]
-        raise InvalidInput(f"path {_shown(path)} is refused: {why}. Nothing was changed.", hint=hint or _REFUSED)
+        raise InvalidInput(f"path {_shown(path)} is refused: {why}. Nothing was changed.", hint=hint or REFUSED)
     if problems:
         listed = "".join(f"\n  {_shown(path)}: {why}" for path, why in problems[:_LISTED])
         more = f"\n  and {len(problems) - _LISTED} more" if len(problems) > _LISTED else ""
         raise InvalidInput(
             f"{len(problems)} paths are refused:{listed}{more}\nNothing was changed.",
-            hint=hint or _REFUSED.replace("it,", "them,").replace("it in", "them in"),
+            hint=hint or REFUSED.replace("it,", "them,").replace("it in", "them in"),
         )
 
 
 def _shown(path: str) -> str:
-    return repr(path if len(path) < 120 else path[:117] + "...")
+    cut = path if len(path) < 120 else path[:117] + "..."
+    if _is_text(cut):
+        return repr(cut)
+    # Bytes that are not text in octal, as git and `status` show them.
+    return '"' + "".join(f"\\{ord(c) - 0xDC00:03o}" if "\udc80" <= c <= "\udcff" else c for c in cut) + '"'
 
 
 def fold(path: str) -> str:

@@ -26,7 +26,7 @@ def purge(here: Here, named: tuple[str, ...], reason: str, *, loose: Sequence[st
             hint='Give one with --reason "..."',
         )
     if not named:
-        raise InvalidInput("nothing was named to purge.", hint="Name objects by id; memlake ls -l shows them.")
+        raise InvalidInput("nothing was named to purge.", hint="Name objects by id; see them with: memlake ls -l")
     oids = set(named)
     if here.history.objects.missing(oids) == oids and not _tombs(here, oids):
         raise NotFound(

@@ -5,57 +5,103 @@ The one road by which a branch moves forward. Knows nothing of working files.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from typing import Any
 
-from memlake.errors import Conflict, Nothing
+from memlake.errors import Conflict, InvalidInput, Nothing
+from memlake.objects.store import Objects
 from memlake.records import Change, Commit, Entry, Lane
 from memlake.versions import refs, thin
-from memlake.versions.history import WINDOW, Draft, History
+from memlake.versions.history import Draft, History, Planned, keeps_tree
 from memlake.versions.paths import plain
 
 LARGE = 10_000  # edits from which the tree is planned before the lock is taken
 Expected = Mapping[str, tuple[Entry | None, ...]]
+Facts = Mapping[str, Any]  # what a commit says beside its content: "metrics", "params", "uses"
+
+
+def encode_facts(facts: Facts) -> dict[str, bytes]:
+    """The facts that say something, each as JSON."""
+    found = {}
+    for name, value in facts.items():
+        if value:
+            try:
+                text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+            except (TypeError, ValueError, RecursionError) as error:
+                raise InvalidInput(f"{name} cannot be written as JSON: {error}. Nothing was committed.") from error
+            found[name] = text.encode()
+    return found
+
+
+def write_facts(objects: Objects, facts: Facts) -> dict[str, str]:
+    """Facts beside the content are objects; a commit of the same transaction names them by oid."""
+    links = [use["oid"] for use in facts.get("uses") or () if use["oid"]]
+    encoded = encode_facts(facts)
+    return {name: objects.write(data, links=links if name == "uses" else []) for name, data in encoded.items()}
 
 
 def record(
-    history: History, draft: Draft, *, branch: str, expects: Expected | None = None, allow_empty: bool = False
+    history: History,
+    draft: Draft,
+    *,
+    branch: str,
+    expects: Expected | None = None,
+    allow_empty: bool = False,
+    moved: refs.Moves | None = None,
+    ready: Planned | None = None,
 ) -> Commit:
-    """Commit edits on top of whatever the branch's head is when the lock is ours.
+    """Commit edits on top of whatever the branch's head is when the lock is ours. `ready` is what `prepare` planned.
 
     `expects` is what a path may hold for the caller to go on: if the head holds something else at one of
     them, nothing is written and Conflict names them. Other people's changes elsewhere are simply built upon.
     """
     with history.db.write():
         head = _head(history, branch, draft.lane)
-        changes = history.plan(head, draft.edits)[0]
+        planned = history.plan(head, draft.edits, ready)
         if expects is not None:
-            _check(history, head, draft, changes, expects)
-        if not changes and not allow_empty:
+            _check(history, head, draft, planned.changes, expects)
+        if not planned.changes and not allow_empty:
             raise Nothing("nothing to commit: everything is as the branch has it already.")
         other = _head(history, branch, "work" if draft.lane == "memory" else "memory")
-        commit = history.append(draft, (head,) if head else (), other)
-        refs.move(history, branch, draft.lane, head, commit)
-        if draft.lane == "memory" and commit.generation % WINDOW == 0:
-            thin.thin(history)
+        commit = history.append(draft, (head,) if head else (), other, planned)
+        refs.move(history, branch, draft.lane, head, commit, moved=moved)
+        _thin_at(history, commit, head)
     return commit
 
 
-def prepare(history: History, branch: str | None, lane: Lane, edits: Mapping[str, Entry | None]) -> None:
+def prepare(history: History, branch: str | None, lane: Lane, edits: Mapping[str, Entry | None]) -> Planned | None:
     """Plan large edits before the lock is taken; inside it the plan is at hand unless the head moved."""
-    if branch is not None and len(edits) > LARGE:
-        history.plan(_head(history, branch, lane), edits)
+    if branch is None or len(edits) <= LARGE:
+        return None
+    return history.plan(_head(history, branch, lane), edits)
 
 
 def record_on(
-    history: History, draft: Draft, parents: tuple[Commit, ...], *, branch: str | None, head: Commit | None, action: str
+    history: History,
+    draft: Draft,
+    parents: tuple[Commit, ...],
+    *,
+    branch: str | None,
+    head: Commit | None,
+    action: str,
+    moved: refs.Moves,
+    ready: Planned | None = None,
 ) -> Commit:
     """Commit on given parents (an amend, a merge, a detached HEAD) and move the branch from exactly `head`."""
     with history.db.write():
         other = _head(history, branch, "work" if draft.lane == "memory" else "memory") if branch else None
-        commit = history.append(draft, parents, other)
+        commit = history.append(draft, parents, other, ready)
         if branch is not None:
-            refs.move(history, branch, draft.lane, head, commit, action=action, who=draft.author.name)
+            refs.move(history, branch, draft.lane, head, commit, action=action, who=draft.author.name, moved=moved)
+            _thin_at(history, commit, parents[0] if parents else None)
     return commit
+
+
+def _thin_at(history: History, commit: Commit, below: Commit | None) -> None:
+    """The first commit of a window of the memory lane drops what came before it and nobody stands on."""
+    if commit.lane == "memory" and keeps_tree(commit.generation, below.generation if below else 0):
+        thin.thin(history)
 
 
 def amended(history: History, head: Commit, draft: Draft) -> Draft:

@@ -8,16 +8,18 @@ from collections.abc import Iterator, Mapping
 
 import msgpack
 
-from memlake.errors import AlreadyExists, Conflict, InvalidInput, NotFound
+from memlake.errors import AlreadyExists, Conflict, InvalidInput, NotFound, pasted
 from memlake.objects.db import Database, Row
 from memlake.objects.layout import now
 from memlake.records import Author, Branch, Commit, Lane, Move, Tag
+from memlake.versions import codec
 from memlake.versions.codec import LANES
 from memlake.versions.history import History
 from memlake.versions.paths import name_problem
 
 BRANCH, TAG, INTERNAL = 0, 1, 2
 Heads = dict[Lane, str | None]
+Moves = list[tuple[int, str, int, int | None, int | None]]  # kind, name, lane, seq before, seq after: for undo
 _MOVE: dict[Lane, str] = {
     "work": "UPDATE ref SET work = ? WHERE kind = ? AND name = ? AND work IS ?",
     "memory": "UPDATE ref SET memory = ? WHERE kind = ? AND name = ? AND memory IS ?",
@@ -48,14 +50,28 @@ def branches(db: Database, current: str | None) -> list[Branch]:
     return [Branch(name, _hex(work), _hex(memory), name == current) for name, work, memory in rows]
 
 
+def advise_switch(db: Database) -> str:
+    """The command that leaves a detached HEAD: to the branch there is, or to a new one."""
+    found = next((branch.name for branch in branches(db, None)), None)
+    return f"memlake switch {pasted(found)}" if found else "memlake switch -c NAME"
+
+
 def tags(db: Database) -> list[Tag]:
     return [_tag(*row) for row in db.rows("SELECT name, work, memory, note FROM ref WHERE kind = 1 ORDER BY name")]
 
 
 def create(
-    history: History, name: str, heads: Heads, *, kind: int = BRANCH, action: str, who: str, note: bytes | None = None
+    history: History,
+    name: str,
+    heads: Heads,
+    *,
+    kind: int = BRANCH,
+    action: str,
+    who: str,
+    note: bytes | None = None,
+    moved: Moves | None = None,
 ) -> None:
-    """Make a ref. Call inside a write."""
+    """Make a ref. Call inside a write. `moved` is where the verb that does it wants it noted, here and below."""
     problem = name_problem(name) if kind != INTERNAL else None
     if problem:
         raise InvalidInput(
@@ -69,7 +85,7 @@ def create(
         if heads[lane]:
             commit = history.get(heads[lane] or "")
             history.pin(commit)
-            _log(history, (kind, name, LANES.index(lane), None, commit.seq, now(), action, who))
+            _log(history, (kind, name, LANES.index(lane), None, commit.seq, now(), action, who), moved)
 
 
 def _check_free(db: Database, name: str, kind: int) -> None:
@@ -78,7 +94,7 @@ def _check_free(db: Database, name: str, kind: int) -> None:
         if other == name:
             raise AlreadyExists(
                 f"{what} {name!r} exists already. Nothing was changed.",
-                hint=f"Choose another name, or see it with: memlake show {name}",
+                hint=f"Choose another name, or see it with: memlake show {pasted(name)}",
             )
         if other.startswith(name + "/") or name.startswith(other + "/"):
             raise AlreadyExists(
@@ -97,6 +113,7 @@ def move(
     kind: int = BRANCH,
     action: str | None = None,
     who: str | None = None,
+    moved: Moves | None = None,
 ) -> None:
     """Move a ref if it is still at `old`. Call inside a write. No action means a plain commit."""
     if new:
@@ -104,18 +121,20 @@ def move(
     sql = _MOVE[lane]
     if history.db.run(sql, (new and bytes.fromhex(new.oid), kind, name, old and bytes.fromhex(old.oid))) != 1:
         raise Conflict(f"branch {name!r} moved while this was being done. Nothing was changed.", hint="Run it again.")
-    _log(
-        history, (kind, name, LANES.index(lane), old.seq if old else None, new.seq if new else None, now(), action, who)
-    )
+    seqs = (old.seq if old else None, new.seq if new else None)
+    _log(history, (kind, name, LANES.index(lane), *seqs, now(), action, who), moved)
 
 
-def delete(history: History, name: str, *, kind: int = BRANCH, action: str, who: str) -> Heads:
+def delete(
+    history: History, name: str, *, kind: int = BRANCH, action: str, who: str, moved: Moves | None = None
+) -> Heads:
     """Remove a ref; its reflog stays, so what it named can be found again. Call inside a write."""
     heads = get(history.db, name, kind)
     history.db.run("DELETE FROM ref WHERE kind = ? AND name = ?", (kind, name))
     for lane in LANES:
         if heads[lane]:
-            _log(history, (kind, name, LANES.index(lane), history.seq(heads[lane] or ""), None, now(), action, who))
+            fields = (kind, name, LANES.index(lane), history.seq(heads[lane] or ""), None, now(), action, who)
+            _log(history, fields, moved)
     return heads
 
 
@@ -133,15 +152,19 @@ def reflog(history: History, name: str, lane: Lane = "work", kind: int = BRANCH)
 def _move(name: str, lane: Lane, index: int, row: Row) -> Move:
     _, _, time, action, who, old, new, data = row
     if action is None and data is not None:
-        fields = msgpack.unpackb(data)
+        fields = codec.unpack(data)
         action, who = f"commit: {fields[7].splitlines()[0] if fields[7] else ''}", fields[5][0]
     return Move(name, lane, index, _hex(old), _hex(new), time, action or "", who or "")
 
 
-def _log(history: History, fields: tuple[int, str, int, int | None, int | None, int, str | None, str | None]) -> None:
+def _log(
+    history: History,
+    fields: tuple[int, str, int, int | None, int | None, int, str | None, str | None],
+    moved: Moves | None,
+) -> None:
     db = history.db
-    if history.moved is not None:
-        history.moved.append(fields[:5])
+    if moved is not None:
+        moved.append(fields[:5])
     last = db.row("SELECT mark FROM reflog ORDER BY id DESC LIMIT 1")
     db.run(
         "INSERT INTO reflog(kind, ref, lane, old, new, time, action, who, mark) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -173,7 +196,7 @@ def set_tag_notes(db: Database, notes: Mapping[str, str]) -> None:
 def _tag(name: str, work: bytes | None, memory: bytes | None, note: bytes | None) -> Tag:
     if not note:
         return Tag(name, _hex(work), _hex(memory))
-    message, who, email, time = msgpack.unpackb(note)
+    message, who, email, time = codec.unpack(note)
     return Tag(name, _hex(work), _hex(memory), message, Author(who, email), time)
 
 

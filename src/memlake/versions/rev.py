@@ -7,10 +7,10 @@ import re
 import sys
 import warnings
 from collections.abc import Iterator
-from itertools import islice
+from itertools import islice, pairwise
 
-from memlake.errors import InvalidInput, NotFound
-from memlake.records import Commit, Lane, Move, when
+from memlake.errors import InvalidInput, NotFound, pasted
+from memlake.records import Commit, Lane, Move, count, when
 from memlake.versions import refs
 from memlake.versions.bases import merge_bases
 from memlake.versions.here import Here
@@ -18,6 +18,7 @@ from memlake.versions.when import parse_time
 
 _STEP = re.compile(r"([~^])(\d*)|@\{([^}]*)\}")
 _HEX = re.compile(r"[0-9a-f]{4,64}$")
+SWITCHED, RENAMED = "switch: moving to ", "branch: renamed "  # how the log of HEAD tells them
 RANGE = re.compile(r"(?P<a>.*?)(?P<dots>\.{2,3})(?P<b>.*)$")
 
 
@@ -60,20 +61,20 @@ def split_range(text: str) -> tuple[str, str, str] | None:
 
 
 def _step(here: Here, text: str, commit: Commit, sign: str, number: str) -> Commit:
-    count = int(number) if number else 1
+    steps = int(number) if number else 1
     if sign == "^":
-        if count == 0:
+        if steps == 0:
             return commit
-        if len(commit.parents) < count:
+        if len(commit.parents) < steps:
             raise NotFound(
-                f"rev {text!r} does not exist: commit {commit.oid[:10]} has {len(commit.parents)} parent(s).",
+                f"rev {text!r} does not exist: commit {commit.oid[:10]} has {count(len(commit.parents), 'parent')}.",
                 hint="See: memlake log --graph --oneline",
             )
-        return here.history.get(commit.parents[count - 1])
-    for done in range(count):
+        return here.history.get(commit.parents[steps - 1])
+    for done in range(steps):
         if not commit.parents:
             raise NotFound(
-                f"rev {text!r} does not exist: history ends {done} commit(s) before HEAD.",
+                f"rev {text!r} does not exist: only {count(done, 'commit')} can be counted back from there.",
                 hint="See: memlake log --oneline",
             )
         commit = here.history.get(commit.parents[0])
@@ -85,7 +86,7 @@ def _named(here: Here, name: str, lane: Lane) -> Commit | None:
     if name in ("HEAD", "@", ""):
         return here.head(lane)
     if name == "MERGE_HEAD":
-        doing = here.local.json_state("doing")
+        doing = here.local.doing()
         return history.get(doing["theirs"]) if doing and doing.get("theirs") else None
     if name == "ORIG_HEAD":
         return next((history.get(old) for old, new, *_ in here.local.head_moves() if old and old != new), None)
@@ -141,7 +142,7 @@ def _nth(moves: Iterator[Move], index: int, shown: str) -> str | None:
         return taken[-1].old
     raise NotFound(
         f"{shown}@{{{index}}} does not exist: the reflog of {shown!r} has {len(taken)} entries.",
-        hint=f"See them with: memlake reflog {shown}",
+        hint=f"See them with: memlake reflog {pasted(shown)}",
     )
 
 
@@ -166,16 +167,14 @@ def head_log(here: Here) -> Iterator[Move]:
 
 
 def previous_branch(here: Here, back: int = 1) -> str:
-    """The branch (or commit) HEAD was on `back` switches ago."""
-    current, seen = here.local.branch or f"@{here.local.detached}", 0
-    for old, new, branch, *_ in here.local.head_moves():
-        place = branch or f"@{new}"
-        if place != current:
-            seen += 1
-            if seen == back:
-                return place.removeprefix("@")
-            current = place
-        _ = old
+    """The branch (or commit) HEAD was on `back` switches ago. A rename is no switch; one to where HEAD is, is."""
+    moves = ((branch, new, action) for _, new, branch, _, action, _ in here.local.head_moves())
+    for (branch, _, action), (before, commit, _) in pairwise(moves):
+        again = branch is not None and action.startswith(SWITCHED)
+        if (branch != before and not action.startswith(RENAMED)) or again:
+            back -= 1
+            if back == 0:
+                return before or commit or ""
     raise NotFound("there is no earlier branch to go back to.", hint="See the branches with: memlake branch")
 
 
@@ -203,7 +202,7 @@ def unknown(here: Here, text: str) -> NotFound:
     if name in ("HEAD", "@") or (here.head() is None and name == here.local.branch):
         return NotFound(
             f"{text!r} names no commit yet: branch {here.local.branch!r} has no commits.",
-            hint='Make the first one with: memlake add . && memlake commit -m "..."',
+            hint='Make the first one with: memlake add . && memlake commit -m "first"',
         )
     hint = (
         f"Did you mean {' or '.join(repr(n) for n in near)}?"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from memlake.errors import Conflict
+from memlake.errors import Conflict, pasted
 from memlake.objects.layout import now
 from memlake.records import Entry, Lane
 from memlake.versions import refs
@@ -56,7 +56,8 @@ def _refuse_changed(paths: Sequence[str], branch: str) -> None:
     what = f"memory {ids[0]} was" if len(ids) == 1 else f"{len(paths)} of what it wrote were"
     raise Conflict(
         f"{what} changed again on {branch!r} since; undo would lose that. Nothing was changed.",
-        hint=f"See memlake memory history {ids[0]}, and bring a value back with memlake memory restore."
+        hint=f"See its values with: memlake memory history {ids[0]}\n"
+        f"Bring back the one before with: memlake memory restore {ids[0]}"
         if ids
-        else f"See: memlake log {branch}",
+        else f"See: memlake log {pasted(branch)}",
     )

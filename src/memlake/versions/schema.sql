@@ -15,8 +15,6 @@ CREATE TABLE IF NOT EXISTS history(
 -- ref: a branch or tag names one commit a lane. kind 0 branch, 1 tag, 2 internal (stash).
 CREATE TABLE IF NOT EXISTS ref(
   name TEXT NOT NULL, kind INTEGER NOT NULL, work BLOB, memory BLOB, note BLOB, PRIMARY KEY(kind, name)) WITHOUT ROWID;
--- Only so that fsck notices an altered note: see objects/schema.sql. work and memory it finds in the reflog.
-CREATE INDEX IF NOT EXISTS ref_note ON ref(note) WHERE note IS NOT NULL;
 
 -- reflog: every move of a ref, for ever. old and new are seqs. action and who are NULL for a plain commit, which
 -- says both itself. mark chains each row to the one before it, so that an altered row shows.

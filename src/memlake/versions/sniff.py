@@ -13,8 +13,10 @@ import re
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from memlake.errors import pasted
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 Columns = tuple[tuple[str, str], ...]
 
@@ -394,14 +396,15 @@ _SAMPLES = (".example", ".sample", ".template", ".dist", ".defaults")
 _PRIVATE_KEY = re.compile(rb"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----")
 
 
-def secret_warning(path: str, head: bytes) -> str | None:
-    """One line that says what secret `path` seems to hold and how to take it out again, or None."""
+def secret_warning(path: str, head: bytes, typed: Callable[[str], str] = pasted) -> str | None:
+    """One line that says what secret `path` seems to hold and how to take it out again, or None.
+
+    `typed` gives the path as it stands in a command.
+    """
     what = _secret(path, head)
     if what is None:
         return None
-    import shlex
-
-    word = shlex.quote(path)
+    word = typed(path)
     return (
         f"{path} looks like {what}. If it should not be kept for ever, unstage it with "
         f"`memlake restore --staged {word}` and keep it out with `echo {word} >> .memlakeignore`."

@@ -9,7 +9,6 @@ import os
 import stat as modes
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from types import MappingProxyType
 from typing import NamedTuple
 
 from memlake.errors import Conflict as ConflictError
@@ -21,7 +20,18 @@ from memlake.records import Author, Change, Conflict, Entry, Staged
 from memlake.versions import notes, sniff, worktree
 from memlake.versions.ignore import ALWAYS, Ignore, NoRules
 from memlake.versions.local import Local, Tracked, pack_stat
-from memlake.versions.paths import FILES, Glob, check_file, check_together, file_problems, matches, parents, refuse
+from memlake.versions.paths import (
+    FILES,
+    REFUSED,
+    Glob,
+    check_file,
+    check_together,
+    file_problems,
+    matches,
+    parents,
+    refuse,
+)
+from memlake.versions.textmerge import Names, find_marker
 
 Progress = Callable[[int, int, str], None]
 _TABLES = (sniff.CSV, sniff.TSV, sniff.JSONL, sniff.PARQUET)
@@ -35,7 +45,6 @@ class Adding(NamedTuple):
     tracked_only: bool = False
     warn_secrets: bool = True
     progress: Progress | None = None
-    decided: Mapping[str, Entry | None] = MappingProxyType({})  # by a waiting merge: only a path's own name changes it
 
 
 def add(objects: Objects, local: Local, root: str, author: Author, asked: Adding) -> Staged:
@@ -50,28 +59,44 @@ def add(objects: Objects, local: Local, root: str, author: Author, asked: Adding
     purged = _purged(objects, absent)
     gone = [row for row in absent if row not in purged or row.path in replaced or _in_file(row.path, found)]
     changed = [(path, stat) for path, stat in found.items() if _differs(rows.get(path), stat)]
+    _refuse_marked(local, root, asked, dict(changed))
     new = [path for path, _ in changed if path not in rows]
     links = [path for path, stat in changed if modes.S_ISLNK(stat.st_mode)]
-    names, led = list(file_problems(new)), list(worktree.link_problems(root, links))
-    refuse(names + led, hint="" if names else worktree.LINK_HINT)
+    names, led = list(file_problems(new)), dict(worktree.link_problems(root, links))
+    out = _left_out(led, asked, {*rows, *(folder for row in absent for folder in parents(row.path))})
+    refused = [(path, why) for path, why in led.items() if path not in out]
+    hint = f"{REFUSED}\n{worktree.LINK_HINT}" if names and refused else worktree.LINK_HINT if refused else ""
+    refuse([*names, *refused], hint=hint)
+    changed = [(path, stat) for path, stat in changed if path not in out]
+    new = [path for path in new if path not in out]
     _check_names(new, local, {row.path for row in gone})
-    warnings = _nested(local, root, new)
+    warnings = [*worktree.tell_left_out(out), *_nested(local, root, new)]
     removals = [removed(row) for row in gone]
     if not changed:
         return _stage(local, asked, rows, removals, warnings)
     with Writer(objects, "add") as writer:
         seen = _read_all(root, writer, changed, asked.progress)
         writer.finish()
-        by = str(author)
+        by, unresolved = str(author), _unresolved(local, asked)
+        seen = [(path, one) for path, one in seen if path not in unresolved or one.entry != unresolved[path]]
         staged = [_row(rows.get(path), path, root, one, by) for path, one in seen]
-        warnings += _secrets(seen) if asked.warn_secrets else []
+        warnings += _secrets(root, seen) if asked.warn_secrets else []
         return _stage(local, asked, rows, staged + removals, warnings)
 
 
+def _left_out(led: Mapping[str, str], asked: Adding, tracked: set[str]) -> dict[str, str]:
+    """Links that cannot be kept and were only met on the way: they hold no data, so the rest goes on without them.
+
+    Not one that was named, and not one in the place of something tracked, whose removal would be staged.
+    """
+    return {path: why for path, why in led.items() if path not in asked.paths and path not in tracked}
+
+
 def _purged(objects: Objects, absent: list[Tracked]) -> set[Tracked]:
-    """Files that cannot be here, so nobody removed them: they go by `rm`, or when something takes their place."""
-    erased = objects.purged(row.entry.oid for row in absent if row.entry is not None)
-    return {row for row in absent if row.entry is not None and row.entry.oid in erased}
+    """Files that were never here, so nobody removed them: they go by `rm`, or when something takes their place."""
+    never = [row for row in absent if row.entry is not None and row.stat is None]
+    erased = objects.purged(row.entry.oid for row in never if row.entry is not None)
+    return {row for row in never if row.entry is not None and row.entry.oid in erased}
 
 
 def _in_file(path: str, found: Mapping[str, os.stat_result]) -> bool:
@@ -79,8 +104,9 @@ def _in_file(path: str, found: Mapping[str, os.stat_result]) -> bool:
     return any(folder in found for folder in parents(path))
 
 
-def _secrets(seen: list[tuple[str, worktree.Seen]]) -> list[str]:
-    return [text for path, one in seen if (text := sniff.secret_warning(path, one.head))]
+def _secrets(root: str, seen: list[tuple[str, worktree.Seen]]) -> list[str]:
+    typed = partial(worktree.typed, root)
+    return [text for path, one in seen if (text := sniff.secret_warning(path, one.head, typed))]
 
 
 def _nested(local: Local, root: str, new: list[str]) -> list[str]:
@@ -161,7 +187,7 @@ class _Finder:
         if why := self._ignore.why(path, is_dir):
             raise Ignored(
                 f"path {path!r} is ignored ({why}). Nothing was staged.",
-                hint="Stage it all the same with: memlake add -f",
+                hint=f"Stage it all the same with: memlake add -f {worktree.typed(self._root, path)}",
             )
 
     def _is_tracked(self, path: str) -> bool:
@@ -237,28 +263,42 @@ def _about(path: str, root: str, seen: worktree.Seen, author: str) -> str:
 def _stage(
     local: Local, asked: Adding, rows: Mapping[str, Tracked], made: list[Tracked], warnings: list[str]
 ) -> Staged:
-    changed = {row.path: row.entry for row in made if row.path not in rows or rows[row.path].entry != row.entry}
     # A file named as it is was chosen, too; one only met on the way, unchanged, was not.
-    named = {path: rows[path].entry for path in asked.paths if path in rows}
-    _refuse_decided(asked, changed.keys() - {path for path, row in rows.items() if row.staged}, changed)
+    met = {one.path[len(FILES) :] for one in local.conflicts() if one.choice is None}
+    entries = {path: rows[path].entry for path in asked.paths if path in rows}
+    for row in made:
+        if row.path not in rows or rows[row.path].entry != row.entry or row.path in met:
+            entries[row.path] = row.entry
     with local.db.write():
         local.put(made)
-        local.put_conflicts(settled(local, {**named, **changed}))
+        local.put_conflicts(settled(local, entries))
     changes = [Change(FILES + row.path, row.old, row.entry) for row in made if row.staged or row.entry is None]
     return Staged(tuple(sorted(changes, key=lambda change: change.path)), tuple(warnings))
 
 
-def _refuse_decided(asked: Adding, paths: Iterable[str], entries: Mapping[str, Entry | None]) -> None:
-    """What a merge decided is not undone by an `add .` or `commit -a` on its way: it takes the path's own name."""
-    unnamed = sorted(path for path in paths if path in asked.decided and path not in asked.paths)
-    swept = [path for path in unnamed if entries[path] != asked.decided[path]]
-    if swept:
-        listed = "\n".join(f"  {path}" for path in swept[:10])
-        raise ConflictError(
-            "what waits has decided these paths already (a side was chosen, or only the other side changed them), and "
-            f"your files now hold something else:\n{listed}\nNothing was staged or committed.",
-            hint=f"Take the file as it is: memlake add {swept[0]}\nOr drop the edit: memlake restore {swept[0]}",
-        )
+def _refuse_marked(local: Local, root: str, asked: Adding, paths: Iterable[str]) -> None:
+    """A file that still has the markers of a conflict is not resolved; `force` takes it all the same."""
+    doing = local.doing()
+    if doing is None or asked.force:
+        return
+    met = {one.path[len(FILES) :] for one in local.conflicts() if one.written and one.choice is None}
+    for path in sorted(met.intersection(paths)):
+        text = worktree.find_small_text(root, path)
+        line = find_marker(text, Names(*doing["names"])) if text else None
+        if line is not None:
+            name = worktree.typed(root, path)
+            raise ConflictError(
+                f"{path!r} still has a conflict marker in line {line}. Nothing was staged.",
+                hint=f"Edit it until the markers are gone, then: memlake add {name}\n"
+                f"Or take one side whole: memlake merge --ours {name}, or --theirs {name}\n"
+                f"If the line belongs there: memlake add -f {name}",
+            )
+
+
+def _unresolved(local: Local, asked: Adding) -> dict[str, Entry | None]:
+    """What the files of open conflicts hold when nobody has edited them: meeting one on the way chooses nothing."""
+    met = ((one.path[len(FILES) :], one) for one in local.conflicts() if one.choice is None)
+    return {path: one.written or one.ours for path, one in met if path not in asked.paths}
 
 
 def removed(row: Tracked) -> Tracked:
@@ -270,7 +310,7 @@ def removed(row: Tracked) -> Tracked:
 def settled(local: Local, entries: Mapping[str, Entry | None]) -> list[Conflict]:
     """Staging a path of a waiting merge is how its conflict is resolved by hand."""
     return [
-        Conflict(c.path, c.base, c.ours, c.theirs, "file", entries[c.path[len(FILES) :]])
+        c._replace(choice="file", chosen=entries[c.path[len(FILES) :]])
         for c in local.conflicts()
         if c.path.startswith(FILES) and c.path[len(FILES) :] in entries
     ]

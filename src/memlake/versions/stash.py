@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -20,6 +22,7 @@ from memlake.versions.local import Tracked
 from memlake.versions.merging import apply_stash
 from memlake.versions.operations import operation, save_dirty
 from memlake.versions.paths import FILES, file_path
+from memlake.versions.verb import Verb
 
 _PREFIX = "stash/"
 
@@ -33,22 +36,22 @@ def push(here: Here, message: str, include_untracked: bool, paths: Sequence[str]
         raise Nothing("there is no commit yet to put work aside from.", hint="Make a first commit.")
     found = _found(here, include_untracked, paths)
     text = message or f"WIP on {here.local.branch or short(head.oid)}: {short(head.oid)} {head.subject}"
-    with operation(here, "stash", text, files=True) as before:
-        edits = _work(here, found)
+    with operation(here, "stash", text, files=True) as verb:
+        edits = _work(here, verb, found)
         held = here.history.entries(head, edits)
         back = [Change(path, entry, held.get(path)) for path, entry in sorted(edits.items())]
         checkout.refuse_in_the_way(here.root, back, "stash")
         ready = checkout.check_bytes(here.history.objects, back)
-        before.saved = {path.removeprefix(FILES): entry for path, entry in edits.items()}
+        verb.before.saved = {path.removeprefix(FILES): entry for path, entry in edits.items()}
         rows = [Tracked(change.path.removeprefix(FILES), change.new, None, True) for change in back]
         plan = journal.staying(here.local, here.who, back, rows)._replace(token=journal.new_token())
-        with journal.moving(here.history, here.local, plan):
+        with journal.moving(here, verb, plan):
             draft = Draft("work", edits, here.author, text, now(), _facts(here, found))
             commit = here.history.append(draft, (head,), here.head("memory"))
             heads: refs.Heads = {"work": commit.oid, "memory": None}
             name, action = f"{_PREFIX}{_next(here):06d}", f"stash: {text}"
-            refs.create(here.history, name, heads, kind=refs.INTERNAL, action=action, who=here.who)
-        checkout.carry_out(here.history, here.local, here.root, plan, ready)
+            refs.create(here.history, name, heads, kind=refs.INTERNAL, action=action, who=here.who, moved=verb.moved)
+        checkout.carry_out(here, verb, plan, ready)
     return Stash(0, commit.oid, text, commit.time)
 
 
@@ -63,11 +66,17 @@ class _Found(NamedTuple):
 def _found(here: Here, include_untracked: bool, paths: Sequence[str]) -> _Found:
     unstaged, untracked = status.compare(here)
     extra = tuple(_expand(here, untracked)) if include_untracked else ()
+    out = dict(worktree.link_problems(here.root, (path for path in extra if os.path.islink(f"{here.root}/{path}"))))
+    for text in worktree.tell_left_out(out):
+        warnings.warn(text, stacklevel=2)
+    extra = tuple(path for path in extra if path not in out)
     for path in paths:
         if not here.local.under(path) and not any(_within(one, [path]) for one in extra):
             raise NotFound(
                 f"path {path!r} matches nothing that is tracked. Nothing was changed.",
-                hint="Add -u to put untracked files aside, too." if untracked else "See what is tracked: memlake ls",
+                hint="Add -u to put untracked files aside, too."
+                if untracked
+                else "See what is tracked with: memlake ls",
             )
     found = _Found(
         tuple(change for change in unstaged if _within(file_path(change.path), paths)),
@@ -98,13 +107,13 @@ def _facts(here: Here, found: _Found) -> dict[str, str]:
     return meta
 
 
-def _work(here: Here, found: _Found) -> dict[str, Entry | None]:
+def _work(here: Here, verb: Verb, found: _Found) -> dict[str, Entry | None]:
     edits: dict[str, Entry | None] = {FILES + row.path: row.entry for row in found.staged.values()}
     # A file the stage removed may still lie there, and putting HEAD's back would overwrite it.
     left = [path.removeprefix(FILES) for path, entry in edits.items() if entry is None]
     left = [path for path in left if worktree.find_stat(here.root, path) is not None]
     dirty = (*found.unstaged, *(Change(FILES + path, None, None) for path in (*found.untracked, *left)))
-    edits.update((FILES + path, entry) for path, entry in save_dirty(here, dirty).items())
+    edits.update((FILES + path, entry) for path, entry in save_dirty(here, verb, dirty).items())
     return edits
 
 
@@ -143,7 +152,7 @@ def _get(here: Here, index: int) -> tuple[str, Commit]:
     return names[index][0], here.history.get(names[index][1])
 
 
-def apply(here: Here, index: int, *, staged: bool = False, drop: bool = False) -> Merged:
+def apply(here: Here, index: int, *, staged: bool = False, drop: bool = False, with_base: bool = False) -> Merged:
     """Join a stash's changes with the files as they are; uncommitted work in its paths stops it.
 
     Conflicts wait as those of a merge do, and the stash is kept. `staged` also sets the stage to what it was.
@@ -152,13 +161,14 @@ def apply(here: Here, index: int, *, staged: bool = False, drop: bool = False) -
     refuse_waiting(here, said)
     name, commit = _get(here, index)
     asked = {"name": commit.subject, "said": said, "index": staged, "drop": name if drop else None}
-    return apply_stash(here, commit, asked)
+    return apply_stash(here, commit, asked, with_base=with_base)
 
 
 def drop(here: Here, index: int) -> Stash:
     name, commit = _get(here, index)
-    with operation(here, "stash drop", commit.subject), here.history.db.write():
-        refs.delete(here.history, name, kind=refs.INTERNAL, action="stash: dropped", who=here.who)
+    with operation(here, "stash drop", commit.subject) as verb, here.history.db.write():
+        action = "stash: dropped"
+        refs.delete(here.history, name, kind=refs.INTERNAL, action=action, who=here.who, moved=verb.moved)
     return Stash(index, commit.oid, commit.message, commit.time)
 
 
@@ -166,7 +176,8 @@ def clear(here: Here) -> list[Stash]:
     """Forget every stash."""
     gone = stashes(here)
     if gone:
-        with operation(here, "stash clear", f"{len(gone)} of them"), here.history.db.write():
+        with operation(here, "stash clear", f"{len(gone)} of them") as verb, here.history.db.write():
             for name, _ in _names(here):
-                refs.delete(here.history, name, kind=refs.INTERNAL, action="stash: cleared", who=here.who)
+                action = "stash: cleared"
+                refs.delete(here.history, name, kind=refs.INTERNAL, action=action, who=here.who, moved=verb.moved)
     return gone

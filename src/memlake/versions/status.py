@@ -23,15 +23,19 @@ Difference = tuple[tuple[Change, ...], tuple[str, ...]]
 def compare(here: Here, *, untracked: bool = True, purged: bool = False) -> Difference:
     """(changes of working files against the stage, untracked paths; a whole untracked folder as `folder/`).
 
-    A file whose content was purged cannot be here, so that it is not is no change, unless `purged` asks for it.
+    A file whose content was purged cannot be written here, so that it is not is no change, unless it was here before
+    or `purged` asks for it.
     """
     scan = _Scan(here.local, here.root, untracked)
     scan.folder("", Ignore(here.root))
     changes, new = scan.result()
     if purged:
         return changes, new
-    erased = here.history.objects.purged(c.old.oid for c in changes if c.old is not None and c.new is None)
-    return tuple(c for c in changes if c.new is not None or c.old is None or c.old.oid not in erased), new
+    absent = [c for c in changes if c.old is not None and c.new is None]
+    erased = here.history.objects.purged(c.old.oid for c in absent if c.old is not None)
+    away = here.local.tracked(c.path.removeprefix(FILES) for c in absent if c.old is not None and c.old.oid in erased)
+    never = {FILES + path for path, row in away.items() if row.stat is None}
+    return tuple(c for c in changes if c.path not in never), new
 
 
 class _Scan:
@@ -140,18 +144,21 @@ class _Ignored:
 def status(here: Here, paths: Sequence[str] = (), *, ignored: bool = False) -> Status:
     """How things stand, in all or at some tree paths."""
     unstaged, untracked = compare(here)
-    head, doing = here.head(), here.local.json_state("doing")
+    head, doing = here.head(), here.local.doing()
     base = here.local.base
     behind = 0
     if head is not None and base is not None and head.oid != base:
         behind = len(reachable(here.history, [head.seq], [here.history.seq(base)]))
+    conflicts = here.local.conflicts()
+    # A file with both sides of a conflict is neither modified nor new: it is in conflict.
+    met = {conflict.path for conflict in conflicts if conflict.choice is None}
     found = Status(
         branch=here.local.branch,
         head=head.oid if head else None,
         staged=here.local.staged_changes(),
-        unstaged=unstaged,
-        untracked=untracked,
-        conflicts=here.local.conflicts(),
+        unstaged=tuple(change for change in unstaged if change.path not in met),
+        untracked=tuple(path for path in untracked if FILES + path not in met),
+        conflicts=conflicts,
         doing=doing["verb"] if doing else None,
         behind=behind,
         merged=doing.get("merged", 0) if doing else 0,

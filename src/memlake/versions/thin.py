@@ -1,15 +1,15 @@
 """Thinning: dropping the nodes of memory-lane commits that nobody stands on. Knows nodes and heads, not objects.
 
-An agent that writes all day makes about seven nodes a commit and needs the last ones. Every 512th commit
-drops what came since the last thinning and is not part of a kept tree: a head, a tag, a merge parent, every
-512th commit. Cost grows with the commits since then, never with the tree: a node is never newer than its
+An agent that writes all day makes about seven nodes a commit and needs the last ones. The first commit of each
+window of 512 generations drops what came since the last thinning and is not part of a kept tree: a head, a tag, the
+first commit of a window. Cost grows with the commits since then, never with the tree: a node is never newer than its
 parent, so the walk stops at the first node older than the cursor.
 """
 
 from __future__ import annotations
 
 from memlake.versions import tree
-from memlake.versions.history import WINDOW, History
+from memlake.versions.history import History, keeps_tree
 from memlake.versions.nodes import key_of
 
 
@@ -52,12 +52,11 @@ def _kept_roots(history: History, since: int) -> set[bytes]:
     db = history.db
     heads = [row[0] for row in db.rows("SELECT memory FROM ref WHERE memory IS NOT NULL")]
     rows = db.rows_in("SELECT data FROM history WHERE oid IN carray(?1)", heads)
-    rows += db.rows(
-        f"SELECT data FROM history WHERE seq > ?1 AND lane = 1 AND (generation % {WINDOW} = 0 OR p2 IS NOT NULL "
-        "OR seq IN (SELECT p2 FROM history WHERE seq > ?1 AND p2 IS NOT NULL) "
-        "OR seq IN (SELECT p1 FROM history WHERE seq > ?1 AND p2 IS NOT NULL))",
-        (since,),
+    sql = (
+        "SELECT h.data, h.generation, coalesce(p.generation, 0) FROM history h LEFT JOIN history p ON p.seq = h.p1 "
+        "WHERE h.seq > ? AND h.lane = 1"
     )
+    rows += [(data,) for data, generation, below in db.rows(sql, (since,)) if keeps_tree(generation, below)]
     return {root_of(row[0]) for row in rows}
 
 

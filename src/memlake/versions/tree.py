@@ -16,7 +16,8 @@ import hashlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from itertools import chain
+from itertools import chain, repeat
+from operator import lt
 from typing import NamedTuple
 
 import msgpack
@@ -26,6 +27,7 @@ from memlake.errors import Corrupt
 LEAF_TARGET, INNER_TARGET = 12, 24
 _LEAF_CUT, _INNER_CUT = (1 << 32) // LEAF_TARGET, (1 << 32) // INNER_TARGET
 MAX_LEVEL = 7
+_LONGEST = 4096  # bytes of a key that its node may hold once for all of its keys
 
 Edits = Mapping[bytes, bytes | None]
 Covering = list[tuple["Node", list[bytes]]]  # nodes of one level, each with the sorted keys it covers
@@ -69,6 +71,12 @@ def _shared(first: bytes, last: bytes) -> int:
 def decode(data: bytes) -> Node:
     try:
         level, prefix, rests, values = msgpack.unpackb(data)
+        if not 0 <= level <= MAX_LEVEL or len(rests) != len(values) or len(prefix) * len(rests) > _LONGEST * len(data):
+            raise ValueError("its parts do not fit together")
+        if not {bytes}.issuperset(map(type, chain(rests, values))) or not all(map(lt, rests, rests[1:])):
+            raise ValueError("its keys are not in order")
+        if level and (len(set(values)) != len(values) or {len(value) for value in values} != {32}):
+            raise ValueError("its children are not some nodes, each once")
         return Node(level, [prefix + rest for rest in rests], values)
     except (ValueError, TypeError, msgpack.UnpackException) as error:
         raise Corrupt("a tree node cannot be read.", hint="Run memlake fsck.") from error
@@ -87,13 +95,14 @@ def oid_of(data: bytes) -> bytes:
 
 def get(nodes: GetMany, root: bytes, keys: Iterable[bytes]) -> dict[bytes, bytes]:
     """The values of those keys that are there."""
+    nodes = _fitted(nodes)
     return dict(_held(list(_descend(nodes, root, sorted(set(keys)), 0))))
 
 
 def following(nodes: GetMany, root: bytes, keys: Iterable[bytes]) -> dict[bytes, bytes]:
     """For each key the first key of the tree that is not smaller, where there is one."""
     found: dict[bytes, bytes] = {}
-    for node, wanted in _descend(nodes, root, sorted(set(keys)), 0):
+    for node, wanted in _descend(_fitted(nodes), root, sorted(set(keys)), 0):
         for key in wanted:
             at = bisect_left(node.keys, key)
             if at < len(node.keys):  # only past the last leaf is there none: a leaf reaches up to its last key
@@ -111,17 +120,51 @@ def scan(nodes: GetMany, root: bytes, start: bytes = b"", end: bytes | None = No
         return
     children = _within(node, start, end)
     if node.level == 1:
-        loaded = nodes(children)
-        leaves = [loaded[child] for child in children]
-        for leaf in leaves:
+        for leaf in _fitting(node, nodes(children), children):
             low = bisect_left(leaf.keys, start)
             high = len(leaf.keys) if end is None else bisect_left(leaf.keys, end)
             yield from zip(leaf.keys[low:high], leaf.values[low:high], strict=True)
         return
     if node.level == 2:
-        nodes(children)  # one round trip for all of them; the recursion finds them cached
+        _fitting(node, nodes(children), children)  # one round trip for all of them; the recursion finds them cached
     for child in children:
+        _fitting(node, nodes([child]), [child])
         yield from scan(nodes, child, start, end)
+
+
+def _fitted(nodes: GetMany) -> GetMany:
+    """`nodes` for one walk, in which a child is where its parent says: one level below, and ending with its key there.
+
+    So no node hangs in a tree twice, and a few of them cannot mean a million paths. (`scan` holds few nodes at a time,
+    and sees to it with `_fitting`.)
+    """
+    places: dict[bytes, tuple[int, bytes]] = {}
+
+    def get_many(oids: Iterable[bytes]) -> Mapping[bytes, Node]:
+        loaded = nodes(oids)
+        for oid, node in loaded.items():
+            place = places.get(oid)
+            if place is not None and (not node.keys or place != (node.level, node.keys[-1])):
+                raise _misplaced(oid)
+            if node.level:
+                places.update(zip(node.values, zip(repeat(node.level - 1), node.keys), strict=False))
+        return loaded
+
+    return get_many
+
+
+def _misplaced(oid: bytes) -> Corrupt:
+    return Corrupt(f"tree node {oid.hex()} does not belong where it hangs.", hint="Run memlake fsck.")
+
+
+def _fitting(node: Node, loaded: Mapping[bytes, Node], children: list[bytes]) -> list[Node]:
+    """Children that end where their parent says: none hangs in a tree twice, so a few cannot mean a million paths."""
+    ends = dict(zip(node.values, node.keys, strict=True))
+    for oid in children:
+        child = loaded[oid]
+        if child.level != node.level - 1 or not child.keys or child.keys[-1] != ends[oid]:
+            raise _misplaced(oid)
+    return [loaded[oid] for oid in children]
 
 
 def _within(node: Node, start: bytes, end: bytes | None) -> list[bytes]:
@@ -227,6 +270,7 @@ def edit(
     """
     if not edits:
         return root, {}
+    nodes = _fitted(nodes)
     top = nodes([root])[root]
     if not top.keys:
         return build(sorted((key, value) for key, value in edits.items() if value is not None))
@@ -356,6 +400,7 @@ def diff(nodes: GetMany, a: bytes, b: bytes, start: bytes = b"", end: bytes | No
     """Every key whose value differs, in order, as (key, value in a, value in b). Equal subtrees are never read."""
     if a == b:
         return []
+    nodes = _fitted(nodes)
     left, right = [a], [b]
     loaded = nodes([a, b])
     la, lb = loaded[a].level, loaded[b].level

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import io
 import os
 import stat as modes
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from memlake.errors import InvalidInput, NotFound, Unavailable
+from memlake.errors import InvalidInput, NotFound, Unavailable, pasted
 from memlake.objects import disk
 from memlake.objects.chunks import WHOLE_BELOW
 from memlake.objects.writer import Writer
 from memlake.records import Entry
 from memlake.versions.ignore import Ignore
+from memlake.versions.lines import LARGEST, find_text
 from memlake.versions.local import is_racy, mode_of, pack_stat
-from memlake.versions.paths import refuse
+from memlake.versions.paths import parents, refuse, unwritable
 
 _TRIES = 3
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 LINK_HINT = "Make the link relative and inside, copy the file in, or list it in .memlakeignore."
 
 
@@ -71,7 +75,9 @@ def read(
     """Read a working file once and store it (or only hash it, without a writer). Refuses one that changes meanwhile."""
     for _ in range(_TRIES):
         try:
-            seen = _read_once(root, path, writer, known or os.lstat(f"{root}/{path}"), progress)
+            with _folder_of(root, path) as (at, name):
+                before = known or os.lstat(name, dir_fd=at)
+                seen = _read_once(_Place(root, path, at, name), writer, before, progress)
         except FileNotFoundError:
             raise NotFound(
                 f"file {path!r} disappeared while it was being read. Nothing was changed.", hint="Run it again."
@@ -93,22 +99,81 @@ def read(
     )
 
 
+class _Place(NamedTuple):
+    """Where a working file is: its path, and the open folder that holds its name."""
+
+    root: str
+    path: str
+    at: int
+    name: str
+
+
+@contextlib.contextmanager
+def _folder_of(root: str, path: str) -> Iterator[tuple[int, str]]:
+    """(handle on its folder, its name) of a working file, as every read finds it: no link leads out of the root.
+
+    FileNotFoundError where a folder on the way is a link or is not there, or where no file may have the path.
+    """
+    if unwritable(path):
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+    folder, _, name = path.rpartition("/")
+    at = os.open(root, _FOLDER)
+    try:
+        for part in folder.split("/") if folder else ():
+            inner = os.open(part, _FOLDER | os.O_NOFOLLOW, dir_fd=at)
+            os.close(at)
+            at = inner
+        yield at, name
+    except OSError as error:
+        if error.errno not in (errno.ENOTDIR, errno.ELOOP):
+            raise
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path) from error
+    finally:
+        os.close(at)
+
+
+def open_file(root: str, path: str) -> int:
+    """A handle on a working file that is a file, and not a link or a pipe."""
+    with _folder_of(root, path) as (at, name):
+        return os.open(name, _READ, dir_fd=at)
+
+
+def is_file(root: str, path: str) -> bool:
+    found = find_stat(root, path)
+    return found is not None and modes.S_ISREG(found.st_mode)
+
+
+def read_bytes(root: str, path: str) -> bytes:
+    """The content of a working file, or where a link leads."""
+    with _folder_of(root, path) as (at, name):
+        found = os.lstat(name, dir_fd=at)
+        if modes.S_ISLNK(found.st_mode):
+            return os.fsencode(os.readlink(name, dir_fd=at))
+        _refuse_special(path, found)
+        with os.fdopen(os.open(name, _READ, dir_fd=at), "rb") as file:
+            return file.read()
+
+
+def _refuse_special(path: str, found: os.stat_result) -> None:
+    if not modes.S_ISREG(found.st_mode):
+        raise InvalidInput(
+            f"{path!r} is neither a file nor a link and cannot be kept.", hint="List it in .memlakeignore."
+        )
+
+
 def _read_once(
-    root: str, path: str, writer: Writer | None, before: os.stat_result, progress: Callable[[int], None] | None
+    place: _Place, writer: Writer | None, before: os.stat_result, progress: Callable[[int], None] | None
 ) -> Seen | None:
     """None when the file is not, after reading, what `before` said."""
-    full = f"{root}/{path}"
+    root, path, at, name = place
     if modes.S_ISLNK(before.st_mode):
-        target = os.fsencode(os.readlink(full))
+        target = os.fsencode(os.readlink(name, dir_fd=at))
         if writer is not None:
             check_link(root, path, os.fsdecode(target))
         oid = writer.add(target) if writer else hashlib.sha256(target).hexdigest()
         return _seen(Entry(oid, "link", len(target)), before, target)
-    if not modes.S_ISREG(before.st_mode):
-        raise InvalidInput(
-            f"{path!r} is neither a file nor a link and cannot be kept.", hint="List it in .memlakeignore."
-        )
-    fd = os.open(full, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    _refuse_special(path, before)
+    fd = os.open(name, _READ, dir_fd=at)
     try:
         if before.st_size < WHOLE_BELOW:
             data = _all(fd, before.st_size)
@@ -174,6 +239,13 @@ def link_problems(root: str, paths: Iterable[str]) -> Iterator[tuple[str, str]]:
                 yield path, problem
 
 
+def tell_left_out(links: Mapping[str, str]) -> list[str]:
+    """One warning for links that were left out, by (path, why)."""
+    listed = "".join(f"\n  {path!r}: {why}" for path, why in list(links.items())[:10])
+    more = f"\n  and {len(links) - 10} more" if len(links) > 10 else ""
+    return [f"left out, because memlake keeps only links inside the repo:{listed}{more}\n{LINK_HINT}"] if links else []
+
+
 def _link_problem(root: str, path: str, target: str) -> str | None:
     inside = os.path.normpath(os.path.join(os.path.dirname(path), target))
     real = os.path.realpath(os.path.join(root, os.path.dirname(path), target))
@@ -190,11 +262,24 @@ def _link_problem(root: str, path: str, target: str) -> str | None:
 
 def find_stat(root: str, path: str) -> os.stat_result | None:
     """The stat of a working file, None when there is none (or a folder stands there)."""
+    # What lies behind a link, or out of the root, is no working file, whoever says that it is tracked.
+    if unwritable(path) or any(os.path.islink(f"{root}/{folder}") for folder in parents(path)):
+        return None
     try:
         found = os.lstat(f"{root}/{path}")
     except (FileNotFoundError, NotADirectoryError):
         return None
     return None if modes.S_ISDIR(found.st_mode) else found
+
+
+def find_small_text(root: str, path: str) -> str | None:
+    """The text of a working file whose lines can be matched; None for anything else."""
+    found = find_stat(root, path)
+    if found is None or not modes.S_ISREG(found.st_mode) or found.st_size > LARGEST:
+        return None
+    with contextlib.suppress(OSError), os.fdopen(open_file(root, path), "rb") as stream:
+        return find_text(stream.read(LARGEST))
+    return None
 
 
 def holds(root: str, path: str, entry: Entry, stat: bytes | None, racy: bool) -> bool:
@@ -210,6 +295,14 @@ def holds(root: str, path: str, entry: Entry, stat: bytes | None, racy: bool) ->
         return read(root, path, None).entry == entry
     except (InvalidInput, NotFound):
         return False
+
+
+def typed(root: str | Path, path: str) -> str:
+    """A path below the root as a user types it in the folder they are in: what `relative` reads, ready to be pasted."""
+    real_root, here = os.path.realpath(root), os.getcwd()
+    start = here if here == real_root or here.startswith(real_root + os.sep) else real_root
+    text = os.path.relpath(os.path.join(real_root, path), start)
+    return pasted(f"./{text}" if text.startswith("-") else text)
 
 
 def relative(root: Path, given: str | os.PathLike[str]) -> str:

@@ -1,4 +1,4 @@
-"""Writing records at any path, beginning a repo, and rm and mv of working files."""
+"""Writing records at any path, and rm and mv of working files."""
 
 from __future__ import annotations
 
@@ -17,36 +17,15 @@ from memlake.records import Author, Change, Commit, Entry, Lane, Staged
 from memlake.versions import checkout, journal, refs, stage, worktree
 from memlake.versions.codec import KIND_OF_ROOM, lane_of
 from memlake.versions.here import Here
-from memlake.versions.history import Draft, History
+from memlake.versions.history import Draft, Planned
 from memlake.versions.journal import Rename
-from memlake.versions.local import Local, Tracked
-from memlake.versions.operations import Before, operation, save_dirty
-from memlake.versions.paths import FILES, check, check_file, check_together, file_path, parents
+from memlake.versions.local import Tracked
+from memlake.versions.operations import operation, save_dirty
+from memlake.versions.paths import FILES, check, check_file, check_together, file_path, matches, parents
 from memlake.versions.record import prepare, record
+from memlake.versions.verb import Verb
 
 INLINE = 64 << 10
-
-
-def begin(history: History, local: Local, branch: str) -> None:
-    """Write what a new repo needs; on an old one this changes nothing."""
-    layout.stamp_format(history.db)
-    if local.is_new:
-        with history.db.write():
-            if not refs.branches(history.db, None):
-                nothing: refs.Heads = {"work": None, "memory": None}
-                refs.create(history, branch, nothing, action="init", who="")
-        stand_again(history, local, branch)
-
-
-def stand_again(history: History, local: Local, branch: str) -> None:
-    """Make local.db anew: HEAD on a branch, its files tracked. The next status compares them with what is there."""
-    names = [found.name for found in refs.branches(history.db, None)]
-    name = branch if branch in names or not names else names[0]
-    head = refs.commit_of(history, refs.get(history.db, name)["work"])
-    with local.db.write():
-        files = history.scan(head, FILES) if head else ()
-        local.put(Tracked(path.removeprefix(FILES), entry, None, True) for path, entry in files)
-        local.set_state(head=name, base=head.oid if head else None)
 
 
 # -- records at any path ----------------------------------------------------------------------
@@ -79,8 +58,8 @@ def write(here: Here, request: Request, group: Group | None) -> Commit:
     if group is not None:
         group.requests.append(request)
         return _pending(request, lanes.pop())
-    with _stored_first(here, [request]):
-        return _write(here, request, lanes.pop())
+    with _stored_first(here, [request]) as ready:
+        return _write(here, request, lanes.pop(), ready[0])
 
 
 def encoded(changes: Mapping[str, bytes | str | Entry | None]) -> dict[str, bytes | Entry | None]:
@@ -105,14 +84,14 @@ def write_group(here: Here, group: Group) -> None:
         changes = {**old.changes, **request.changes}
         expects = {**(old.expects or {}), **(request.expects or {})} or None
         merged[branch, lane] = Request(changes, group.message, branch, request.author, expects)
-    with _stored_first(here, merged.values()), here.history.db.write():
-        for (_, lane), request in merged.items():
-            _write(here, request, lane)
+    with _stored_first(here, merged.values()) as ready, here.history.db.write():
+        for ((_, lane), request), planned in zip(merged.items(), ready, strict=True):
+            _write(here, request, lane, planned)
 
 
 @contextlib.contextmanager
-def _stored_first(here: Here, requests: Iterable[Request]) -> Iterator[None]:
-    """Large files are stored, and large trees planned, before the lock is taken.
+def _stored_first(here: Here, requests: Iterable[Request]) -> Iterator[list[Planned | None]]:
+    """Large files are stored, and large trees planned, before the lock is taken. Yields the plan of each request.
 
     Records of other kinds may have to be erased one day: they are never packed or chunked, whatever their size.
     """
@@ -128,11 +107,14 @@ def _stored_first(here: Here, requests: Iterable[Request]) -> Iterator[None]:
             for content in contents:
                 _add(writer, content)
             writer.finish()
-        for request in requests:
-            given = {path: e for path, e in request.changes.items() if not isinstance(e, bytes)}
-            if len(given) == len(request.changes):
-                prepare(here.history, request.branch or _branch(here), lane_of(next(iter(given))), given)
-        yield
+        yield [_plan_first(here, request) for request in requests]
+
+
+def _plan_first(here: Here, request: Request) -> Planned | None:
+    given = {path: entry for path, entry in request.changes.items() if not isinstance(entry, bytes)}
+    if len(given) < len(request.changes):
+        return None
+    return prepare(here.history, request.branch or _branch(here), lane_of(next(iter(given))), given)
 
 
 def _add(writer: Writer, content: bytes) -> None:
@@ -142,7 +124,7 @@ def _add(writer: Writer, content: bytes) -> None:
         writer.add(content)
 
 
-def _write(here: Here, request: Request, lane: Lane) -> Commit:
+def _write(here: Here, request: Request, lane: Lane, ready: Planned | None) -> Commit:
     branch = request.branch or _branch(here)
     with here.history.db.write():
         here.history.objects.adopt(c.oid for c in request.changes.values() if isinstance(c, Entry))
@@ -152,7 +134,7 @@ def _write(here: Here, request: Request, lane: Lane) -> Commit:
         draft = Draft(lane, edits, request.author, request.message, layout.now(), {})
         # Exactly what the caller read: also when another has written the very same, his was not built upon.
         expects = None if request.expects is None else {path: (entry,) for path, entry in request.expects.items()}
-        return record(here.history, draft, branch=branch, expects=expects)
+        return record(here.history, draft, branch=branch, expects=expects, ready=ready)
 
 
 def _check_beside(here: Here, edits: Mapping[str, Entry | None], branch: str) -> None:
@@ -177,7 +159,7 @@ def _branch(here: Here) -> str:
     if branch is None:
         raise InvalidInput(
             "HEAD is detached, so there is no branch to write to.",
-            hint="Name one with branch=..., or: memlake switch main",
+            hint=f"Name one with branch=..., or switch to one: {refs.advise_switch(here.history.db)}",
         )
     return branch
 
@@ -210,8 +192,10 @@ class Removing(NamedTuple):
 def remove(here: Here, paths: Sequence[str], how: Removing) -> Staged:
     """Stop tracking paths, and remove the working files unless `cached`. Unsaved work stops it."""
     rows: dict[str, Tracked] = {}
+    met = _conflict_rows(here)
     for path in paths:
         found = {p: row for p, row in here.local.under(path).items() if row.entry is not None}
+        found |= {p: row for p, row in met.items() if p not in found and matches(p, (path,))}
         if not found:
             raise NotFound(
                 f"path {path!r} matches nothing that is tracked. Nothing was changed.",
@@ -223,22 +207,31 @@ def remove(here: Here, paths: Sequence[str], how: Removing) -> Staged:
     removed = Staged(tuple(Change(FILES + row.path, row.entry, None) for row in rows.values()))
     if how.dry_run:
         return removed
-    with operation(here, "rm", " ".join(paths[:5]), files=not how.cached) as before:
+    with operation(here, "rm", " ".join(paths[:5]), files=not how.cached) as verb:
         staged = [stage.removed(row) for row in rows.values()]
         gone: list[Change] = []
         if not how.cached:
-            before.saved = save_dirty(here, tuple(Change(FILES + path, None, None) for path in _edited(here, rows)))
-            gone = checkout.replacing(removed.changes, before.saved)
+            edited = tuple(Change(FILES + path, None, None) for path in _edited(here, rows))
+            verb.before.saved = save_dirty(here, verb, edited)
+            gone = checkout.replacing(removed.changes, verb.before.saved)
         plan = journal.staying(here.local, here.who, gone, staged)
         plan = plan._replace(conflicts=stage.settled(here.local, dict.fromkeys(rows)))
-        checkout.carry_out(here.history, here.local, here.root, plan)
+        checkout.carry_out(here, verb, plan)
     return removed
 
 
+def _conflict_rows(here: Here) -> dict[str, Tracked]:
+    """Files that only a waiting merge put there, as if they were staged: removing one is a choice, too."""
+    met = {file_path(one.path): one.written for one in here.local.conflicts() if one.choice is None and one.written}
+    return {path: Tracked(path, entry, None, True, True) for path, entry in met.items()}
+
+
 def _refuse_unsaved(here: Here, rows: Mapping[str, Tracked], cached: bool) -> None:
-    unsaved = []
+    unsaved, met = [], _conflict_rows(here)
     for path, row in rows.items():
         assert row.entry is not None
+        if path in met and worktree.holds(here.root, path, met[path].entry or row.entry, None, True):
+            continue
         exists = worktree.find_stat(here.root, path) is not None
         differs = exists and not worktree.holds(here.root, path, row.entry, row.stat, row.racy)
         if (differs and not cached) or (row.staged and (differs or not cached)):
@@ -278,24 +271,25 @@ def move(here: Here, source: str, target: str, *, force: bool, dry_run: bool = F
     )
     if dry_run:
         return moved
-    with operation(here, "mv", f"{source} {target}", files=True) as before:
-        _save_for_undo(here, before, rows, renamed)
+    with operation(here, "mv", f"{source} {target}", files=True) as verb:
+        _save_for_undo(here, verb, rows, renamed)
         rename = Rename(source, target, os.lstat(os.path.join(here.root, source)).st_ino)
         plan = journal.staying(here.local, here.who, (), _moved_rows(here, rows, renamed))._replace(rename=rename)
-        journal.begin(here.local, plan, lasting=True)
+        journal.begin(here.local, plan, verb=verb, lasting=True)
         checkout.renamed(here.local, here.root, rename)
-        checkout.finish(here.local, plan, plan.goal.commit, (), {})
+        checkout.finish(here.local, verb, plan, (), {})
     return moved
 
 
-def _save_for_undo(here: Here, before: Before, rows: Mapping[str, Tracked], renamed: Mapping[str, str]) -> None:
+def _save_for_undo(here: Here, verb: Verb, rows: Mapping[str, Tracked], renamed: Mapping[str, str]) -> None:
     """Content that is not in the stage: of files that were edited, and of what they are moved over."""
     there = here.local.tracked(renamed.values())
     over = [path for path in renamed.values() if path in there or worktree.find_stat(here.root, path) is not None]
     edited = _edited(here, rows)
-    before.saved = save_dirty(here, tuple(Change(FILES + path, None, None) for path in (*edited, *over)))
-    before.left = {
-        new: before.saved.get(old, rows[old].entry) for old, new in renamed.items() if old in edited or new in over
+    saved = save_dirty(here, verb, tuple(Change(FILES + path, None, None) for path in (*edited, *over)))
+    verb.before.saved = saved
+    verb.before.left = {
+        new: saved.get(old, rows[old].entry) for old, new in renamed.items() if old in edited or new in over
     }
 
 

@@ -43,6 +43,7 @@ def test_markers_of_folders_are_left_out_and_empty_files_are_not(s3: S3) -> None
         ("x/*.jpg", ["x/1.jpg"]),
         ("x/**/*.jpg", ["x/1.jpg", "x/a/2.jpg"]),
         ("x/{a,b}/*", ["x/a/2.jpg"]),
+        ("x/{1..3}.*", ["x/1.jpg", "x/3.png"]),
         ("x/*", ["x/1.jpg", "x/3.png"]),
         ("*/*.png", ["x/3.png"]),
     ],

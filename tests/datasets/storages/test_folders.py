@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import time
 import warnings
 from datetime import UTC, datetime
@@ -12,6 +13,7 @@ import pytest
 
 from memlake.datasets import storages
 from memlake.datasets.storages.folders import etag_of
+from memlake.datasets.storages.patterns import expand
 from memlake.errors import Denied, InvalidInput, NotFound
 from tests.datasets.storages.conftest import paths, rows
 
@@ -80,11 +82,41 @@ def test_an_etag_changes_when_a_file_is_written_and_its_time_set_back(here: Path
         ("data/{a/b,c}/", ["data/a/b/3.jpg", "data/a/b/3.png", "data/c/4.gif"]),
         ("data/a/b/*", ["b/3.jpg", "b/3.png"]),
         ("data/*.nothing", []),
+        ("data/{a..c}/{1..4}.{jpg,gif}", ["data/a/2.jpg", "data/c/4.gif"]),
     ],
 )
 def test_wildcards_choose_files(here: Path, uri: str, expected: list[str]) -> None:
     make(here, "data/1.jpg", "data/a/2.jpg", "data/a/b/3.jpg", "data/a/b/3.png", "data/c/4.gif")
     assert paths(uri) == expected
+
+
+@pytest.mark.parametrize(
+    ("pattern", "names"),
+    [
+        ("f{1..3}", ["f1", "f2", "f3"]),
+        ("f{3..1}", ["f3", "f2", "f1"]),
+        ("f{08..10}", ["f08", "f09", "f10"]),
+        ("f{1..03}", ["f01", "f02", "f03"]),
+        ("f{-1..1}", ["f-1", "f0", "f1"]),
+        ("f{-01..1}", ["f-01", "f000", "f001"]),
+        ("f{0..10..5}", ["f0", "f5", "f10"]),
+        ("f{10..0..-5}", ["f10", "f5", "f0"]),
+        ("f{c..a}", ["fc", "fb", "fa"]),
+        ("{a,f{1..2}}", ["a", "f1", "f2"]),
+        ("{1..2}{a..b}", ["1a", "1b", "2a", "2b"]),
+        ("f{1..a}", ["f{1..a}"]),
+        ("f{1..}{x}", ["f{1..}{x}"]),
+    ],
+)
+def test_braces_mean_what_they_mean_to_bash(pattern: str, names: list[str]) -> None:
+    assert expand(pattern) == names
+    told = subprocess.run(["bash", "-c", f"echo {pattern}"], capture_output=True, text=True, check=True).stdout
+    assert told.split() == names
+
+
+def test_braces_that_mean_too_many_names_are_refused_before_they_are_made() -> None:
+    with pytest.raises(InvalidInput, match=r"more than 10,000 names"):
+        expand("f{1..1000000000}{1..1000000000}")
 
 
 def test_a_folder_whose_name_has_wildcards_is_meant_itself(here: Path) -> None:

@@ -14,6 +14,8 @@ import sys
 import sysconfig
 import threading
 import time
+from collections.abc import Mapping
+from importlib.machinery import SourceFileLoader
 from typing import Any
 
 from memlake.config import replace_environment
@@ -37,11 +39,11 @@ def main(inward: int, outward: int) -> None:
 
 
 def serve(inward: int, outward: int) -> None:
-    started, job = time.time(), Job(EMPTY)
+    started, loaded, job = time.time(), _note_loads(), Job(EMPTY)
     while True:
         match receive(inward):
             case "job", (path, arguments, folder, environment), blob:
-                if _is_stale(started):
+                if _is_stale(started, loaded):
                     send(outward, ("stale", None))
                     return
                 _settle(path, arguments, folder, environment)
@@ -75,21 +77,35 @@ def _settle(path: list[str], arguments: list[str], folder: str, environment: dic
         os.chdir(folder)
 
 
-def _is_stale(started: float) -> bool:
-    """Did a module of the user change since? Old code would give old results under the new code's name."""
+def _note_loads() -> Mapping[str, Mapping[str, float]]:
+    """The time and size of each source file as it was when its module was loaded from it."""
+    loaded: dict[str, Mapping[str, float]] = {}
+    read = SourceFileLoader.path_stats
+
+    def path_stats(self: SourceFileLoader, path: str) -> Mapping[str, float]:
+        loaded[path] = stats = read(self, path)
+        return stats
+
+    SourceFileLoader.path_stats = path_stats  # type: ignore[method-assign]
+    return loaded
+
+
+def _is_stale(started: float, loaded: Mapping[str, Mapping[str, float]]) -> bool:
+    """Did a module of the user change since? Old code would give old results under the new code's name.
+
+    A file is compared with itself: the clock of the server it lies on may be behind ours. What was loaded in another
+    way, such as a compiled library, is compared with our start.
+    """
     installed = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
     for module in list(sys.modules.values()):
         file = getattr(module, "__file__", None)
-        if isinstance(file, str) and not file.startswith(installed) and _changed(file) > started:
-            return True
+        if isinstance(file, str) and not file.startswith(installed):
+            with contextlib.suppress(OSError):
+                stat, known = os.stat(file), loaded.get(file)
+                is_as_loaded = known == {"mtime": stat.st_mtime, "size": stat.st_size}
+                if not is_as_loaded if known else stat.st_mtime > started:
+                    return True
     return False
-
-
-def _changed(file: str) -> float:
-    try:
-        return os.stat(file).st_mtime
-    except OSError:
-        return 0.0
 
 
 def _end_with_parent(inward: int) -> None:

@@ -5,21 +5,24 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Hashable, Iterable, Iterator
+from datetime import datetime
 
 import duckdb
 import pyarrow as pa
 
-from memlake.datasets.expressions.catalogue import connection, lock
+from memlake.datasets.expressions.connections import catalogue, lock
 from memlake.datasets.expressions.expressions import Column, Expression, Form, Literal, Named, Ordered, outcome_of, walk
 from memlake.datasets.expressions.functions import as_vector_search
-from memlake.datasets.expressions.sql import Params
+from memlake.datasets.expressions.sql import Sql, Statement, compose, identifier
 from memlake.datasets.types.marks import JSON, class_of
 from memlake.errors import InvalidInput
 
 # DuckDB adds whole numbers up in 128 bits, which Arrow hands over as decimals and Python users never expect.
 TOO_WIDE = frozenset({"HUGEINT", "UHUGEINT"})
 
-COMPARISONS = frozenset({"=", "<>", "<", "<=", ">", ">=", "in"})
+COMPARISONS = frozenset({"=", "<>", "<", "<=", ">", ">=", "in", "between"})
+JOINERS = {"AND": "&", "OR": "|", "not": "~"}
+CONDITIONS = COMPARISONS | JOINERS.keys() | {"is_null", "is_not_null", "glob", "like", "regexp"}  # true or false
 
 _MOST = 256  # tables kept: making one takes as long as asking about it
 _MOST_ANSWERS = 4096
@@ -31,20 +34,21 @@ def check(expression: Expression, schema: pa.Schema) -> pa.DataType:
     """The type of the expression over these columns; pa.null() where a column's own type is not known yet."""
     if isinstance(expression, Column):
         return type_of_column(repr(expression), schema)
-    return typed_sql(expression, schema, into=Params())[1]
+    return typed_sql(expression, schema)[1]
 
 
-def typed_sql(expression: Expression, schema: pa.Schema, *, into: Params) -> tuple[str, pa.DataType]:
+def typed_sql(expression: Expression, schema: pa.Schema) -> tuple[Sql, pa.DataType]:
     """The SQL to select and its type: sums of whole numbers are brought back to 64 bits, an overflow is an error."""
     expression = outcome_of(expression.of if isinstance(expression, Ordered | Named) else expression)
     known = [type_of_column(name, schema) for name in sorted(expression.reads())]
-    sql = expression.sql(into)
+    sql = expression.sql()
     if any(pa.types.is_null(one) for one in known):
         return sql, pa.null()
     _check_length(expression, schema)
     _check_alike(expression, schema)
+    _check_conditions(expression, schema)
     native, found = _asked(expression, schema)
-    return (f"CAST({sql} AS BIGINT)", pa.int64()) if native in TOO_WIDE else (sql, found)
+    return (compose("CAST({} AS BIGINT)", sql), pa.int64()) if native in TOO_WIDE else (sql, found)
 
 
 def type_of_column(name: str, schema: pa.Schema) -> pa.DataType:
@@ -104,13 +108,13 @@ def _asked(expression: Expression, schema: pa.Schema) -> tuple[str, pa.DataType]
     """DuckDB's type and Arrow's, from one row of nothing: without a row, a cast that is impossible passes."""
     needed = {name.split(".")[0] for name in expression.reads()}
     fields = [pa.field(one.name, one.type) for one in schema if one.name in needed] or [pa.field("-", pa.bool_())]
-    into = Params()
-    sql = expression.sql(into)
-    key = tuple((one.name, one.type) for one in fields), sql, into.key
+    sql = expression.sql()
+    asked = sql.render()
+    key = tuple((one.name, one.type) for one in fields), asked.text, asked.key
     with lock:
         if key not in _answers:
             try:
-                found = _answer(f"SELECT {sql} FROM {_one_row(fields)}", into)
+                found = _answer(compose("SELECT {} FROM {}", sql, identifier(_one_row(fields))).render())
             except duckdb.Error as wrong:
                 raise InvalidInput(f"{expression} cannot be computed: {reason(wrong)}", hint=_advice(fields)) from wrong
             if len(_answers) >= _MOST_ANSWERS:
@@ -119,8 +123,8 @@ def _asked(expression: Expression, schema: pa.Schema) -> tuple[str, pa.DataType]
         return _answers[key]
 
 
-def _answer(sql: str, into: Params) -> tuple[str, pa.DataType]:
-    asked = connection().sql(sql, params=into.values)
+def _answer(statement: Statement) -> tuple[str, pa.DataType]:
+    asked = catalogue().sql(statement.text, params=statement.values)
     return str(asked.types[0]), _plain_type(asked.to_arrow_table().schema.field(0).type)
 
 
@@ -130,10 +134,10 @@ def _one_row(fields: list[pa.Field]) -> str:
     if key not in _kept:
         if len(_kept) >= _MOST:
             for name in _kept.values():
-                connection().unregister(name)
+                catalogue().unregister(name)
             _kept.clear()
         table = pa.table([pa.nulls(1, one.type) for one in fields], schema=pa.schema(fields))
-        connection().register(f"one_row_{len(_kept)}", table)
+        catalogue().register(f"one_row_{len(_kept)}", table)
         _kept[key] = f"one_row_{len(_kept)}"
     return _kept[key]
 
@@ -173,16 +177,51 @@ def _check_alike(expression: Expression, schema: pa.Schema) -> None:
             _check_side(repr(column), type_of_column(repr(column), schema), values)
 
 
+def _check_conditions(expression: Expression, schema: pa.Schema) -> None:
+    """& | ~ join what is true or false: of numbers the engine would take anything but 0 for true, not their bits."""
+    for one in walk(expression):
+        if not isinstance(one, Form) or one.name not in JOINERS:
+            continue
+        for side in one.args:
+            if isinstance(side, Form) and side.name in CONDITIONS:
+                continue
+            kind = check(side, schema)
+            if not pa.types.is_boolean(kind) and not pa.types.is_null(kind):
+                raise InvalidInput(
+                    f"{JOINERS[one.name]} joins conditions, and {side} is {kind}. Nothing was run.",
+                    hint=f"Compare it with something first, like: ({_written(side)} != 0)",
+                )
+
+
+def _written(side: Expression) -> str:
+    return f'C("{side}")' if isinstance(side, Column) else str(side)
+
+
 def _check_side(column: str, kind: pa.DataType, values: Iterable[object]) -> None:
     number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
     text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
     for value in values:
+        if pa.types.is_timestamp(kind) and kind.tz is None:
+            _check_zone(column, value)
         if (number and isinstance(value, str)) or (text and isinstance(value, int | float)):
             told = "a number" if number else "text"
             raise InvalidInput(
                 f"column {column!r} is {kind}, and is compared with {value!r}: {told} is never equal to it",
                 hint=f"Give {told}, or say how to read the column: C({column!r}).cast({type(value).__name__})",
             )
+
+
+def _check_zone(column: str, value: object) -> None:
+    """The engine would drop the offset of a text that it compares with times without a zone."""
+    try:
+        has_zone = isinstance(value, str) and datetime.fromisoformat(value).tzinfo is not None
+    except ValueError:
+        return
+    if has_zone:
+        raise InvalidInput(
+            f"column {column!r} holds times without a zone and is compared with {value!r}, which has an offset.",
+            hint=f"Take the column's times for UTC: C({column!r}).cast(datetime). Or give a time without an offset.",
+        )
 
 
 def _check_length(expression: Expression, schema: pa.Schema) -> None:

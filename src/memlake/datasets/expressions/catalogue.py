@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import difflib
-import threading
 from functools import cache
 
-import duckdb
-
+from memlake.datasets.expressions import connections
 from memlake.errors import InvalidInput
 
 NATURE_OF_TYPE = {"aggregate": "aggregate", "window": "window"}
@@ -17,23 +15,13 @@ AGGREGATE_MACROS = frozenset(
     {"geomean", "geometric_mean", "json_group_array", "json_group_object", "json_group_structure", "wavg"}
     | {"weighted_avg", "variant_group_array"}
 )
-OFFLINE = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}  # nothing is fetched unasked
-lock = threading.Lock()
-
-
-@cache
-def connection() -> duckdb.DuckDBPyConnection:
-    """One small database in memory, for questions about names and types; hold `lock`, or ask a cursor of it."""
-    made = duckdb.connect(config={"threads": 1, **OFFLINE})
-    made.execute("SET TimeZone = 'UTC'")  # types of times name the zone of the session
-    return made
 
 
 @cache
 def natures() -> dict[str, str]:
     """The nature (see expressions.NATURES) of each function that gives one value."""
-    with lock:
-        rows = connection().execute(
+    with connections.lock:
+        rows = connections.catalogue().execute(
             "SELECT function_name, function_type, bool_or(stability <> 'CONSISTENT') FROM duckdb_functions()"
             " WHERE function_type IN ('scalar', 'aggregate', 'window', 'macro')"
             " AND NOT regexp_matches(function_name, '^(pg_|has_|inet_|collate_|icu_collate_)')"

@@ -1,8 +1,8 @@
 """Expressions over columns: what a user writes with C(...) and lit(...), and the SQL it means.
 
-An expression is a frozen tree of a few kinds of node; every operator and function is a Form: SQL text with a place
-for each operand. Values never become text: they are collected by Params and bound. Knows no schema (see binding.py)
-and no function by name (see functions.py).
+An expression is a frozen tree of a few kinds of node; every operator and function is a Form: SQL with a hole for each
+operand. Names and values never become text of it: see sql.py. Knows no schema (see binding.py) and no function by name
+(see functions.py).
 
     strings      a string compared with a column is a value; a string given to func.* or a verb names a column
     == None      means IS NULL; other comparisons with NULL are NULL, which a filter leaves out
@@ -13,15 +13,17 @@ and no function by name (see functions.py).
 
 from __future__ import annotations
 
-import re
+import difflib
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, LiteralString
 
 from memlake import secrets
-from memlake.datasets.expressions.sql import Params, quoted, text
-from memlake.datasets.expressions.values import bound, plain, sql_type, value_key
+from memlake.datasets.expressions import sql
+from memlake.datasets.expressions.sql import Sql, compose, hole, template
+from memlake.datasets.expressions.values import bound, plain, value_key
 from memlake.errors import InvalidInput
+from memlake.sqlnames import check_name
 
 TEXT_FORMS = frozenset({"||", "lower", "upper"})
 SHOWN_WHOLE, SHOWN = 60, 40  # characters up to which a value is shown, and of one that is longer
@@ -35,7 +37,8 @@ class Expression:
     __slots__ = ()
     __array_ufunc__ = None  # numpy on the left hands the operator to us
 
-    def sql(self, into: Params) -> str:
+    def sql(self, *, placed: bool = False) -> Sql:
+        """What it means. `placed`: the rows it is about know their PLACE, so that their order can decide."""
         raise NotImplementedError
 
     def key(self) -> tuple[Hashable, ...]:
@@ -220,8 +223,9 @@ class Expression:
         """One of these; None among them means "or absent". Nothing is in an empty list."""
         given = list(_many(values))
         kept = [one for one in given if one is not None]
-        places = ", ".join(f"{{{n}}}" for n in range(1, len(kept) + 1))
-        found = _form("in", f"({{0}} IN ({places}))", self, *kept) if kept else None
+        among = sql.join(", ", map(hole, range(1, len(kept) + 1)))
+        form = compose("({} IN ({}))", hole(0), among)
+        found = Form("in", form, (self, *map(value_of, kept))) if kept else None
         if len(kept) == len(given):
             return Literal(False) if found is None else found
         return self.is_null() if found is None else self.is_null() | found
@@ -244,8 +248,12 @@ class Expression:
         return _form("is_not_null", "({0} IS NOT NULL)", self)
 
     def cast(self, to: Any) -> Expression:
-        """As another type: a Python type, "int", "list"-like DuckDB names ("FLOAT[384]") or an Arrow type."""
-        return _form("cast", f"CAST({{0}} AS {_escaped(sql_type(to))})", self)
+        """As another type: a Python type, "int", "list"-like DuckDB names ("FLOAT[384]") or an Arrow type.
+
+        `datetime` is a moment: "03:04+02:00" is 01:04 UTC, and a time without an offset is taken for UTC. "TIMESTAMP"
+        is the time in UTC, without a zone.
+        """
+        return Form("cast", sql.cast(to), (self,))
 
     def asc(self) -> Ordered:
         return Ordered(self, descending=False)
@@ -255,7 +263,7 @@ class Expression:
 
     def label(self, name: str) -> Expression:
         """Gives the result a name where none is given by a keyword."""
-        return Named(self, name)
+        return Named(self, check_name(name))
 
     alias = label
 
@@ -266,9 +274,8 @@ class Column(Expression):
 
     _names: tuple[str, ...]
 
-    def sql(self, into: Params) -> str:  # noqa: ARG002
-        # Brackets, not dots: "a"."b" may mean column b of a table called a.
-        return quoted(self._names[0]) + "".join(f"[{text(name)}]" for name in self._names[1:])
+    def sql(self, *, placed: bool = False) -> Sql:  # noqa: ARG002
+        return sql.path(self._names)
 
     def key(self) -> tuple[Hashable, ...]:
         return ("column", *self._names)
@@ -277,6 +284,17 @@ class Column(Expression):
         if name.startswith("_"):
             raise AttributeError(name)
         return Column((*self._names, name))
+
+    def __call__(self, *_: Any, **__: Any) -> Expression:
+        """`C("x").is_(None)`: a word that is no method of an expression is taken for a field of the column."""
+        *column, name = self._names
+        near = difflib.get_close_matches(name, (one for one in dir(Expression) if one[0] != "_"), n=1)
+        hint = f"Did you mean .{near[0]}()?" if near else "See: help(memlake.C('x'))"
+        if name in ("is_", "is_not"):
+            hint = (
+                f"Write .{'is_null' if name == 'is_' else 'is_not_null'}(), or {'==' if name == 'is_' else '!='} None."
+            )
+        raise InvalidInput(f"{'.'.join(column) or 'C'} is a column, which has no method {name}().", hint=hint)
 
     def __getitem__(self, item: int | str | slice) -> Expression:
         if isinstance(item, str) and item and "." not in item:
@@ -296,8 +314,8 @@ class Literal(Expression):
     def __post_init__(self) -> None:
         object.__setattr__(self, "value", plain(self.value))
 
-    def sql(self, into: Params) -> str:
-        return into.add(self.value)
+    def sql(self, *, placed: bool = False) -> Sql:  # noqa: ARG002
+        return sql.value(self.value)
 
     def key(self) -> tuple[Hashable, ...]:
         return ("value", value_key(self.value))
@@ -312,26 +330,26 @@ class Literal(Expression):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Form(Expression):
-    """SQL with a place {0}, {1} ... for each operand. `nature`: see NATURES."""
+    """SQL with a hole for each operand. `nature`: see NATURES."""
 
     name: str
-    form: str
+    form: Sql
     args: tuple[Expression, ...]
     nature: str = "scalar"
 
-    def sql(self, into: Params) -> str:
+    def sql(self, *, placed: bool = False) -> Sql:
         if self.nature == "window":
             raise InvalidInput(
                 f"{self.name}() needs the rows it looks at",
                 hint=f'Say which: func.{self.name}(...).over(func.window(partition_by="a", order_by="b")).',
             )
-        return self.filled(into)
+        return self.fill(placed=placed)
 
-    def filled(self, into: Params) -> str:
-        return self.form.format(*(one.sql(into) for one in self.args))
+    def fill(self, *, placed: bool) -> Sql:
+        return self.form.fill(*(one.sql(placed=placed) for one in self.args))
 
     def key(self) -> tuple[Hashable, ...]:
-        return ("form", self.form, *(one.key() for one in self.args))
+        return ("form", self.form.key(), *(one.key() for one in self.args))
 
     def inner(self) -> tuple[Expression, ...]:
         return self.args
@@ -340,8 +358,9 @@ class Form(Expression):
         return self.nature == "aggregate" or super().is_aggregate()
 
     def __repr__(self) -> str:
-        form = f"({{0}} {self.name} {{1}})" if self.name in SHOWN_INFIX else self.form
-        return form.format(*(repr(one) for one in self.args))
+        if self.name in SHOWN_INFIX:
+            return f"({self.args[0]!r} {self.name} {self.args[1]!r})"
+        return self.form.show(*(repr(one) for one in self.args))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -351,8 +370,9 @@ class Ordered(Expression):
     of: Expression
     descending: bool = field(kw_only=True)
 
-    def sql(self, into: Params) -> str:
-        return f"{self.of.sql(into)} {'DESC' if self.descending else 'ASC'} NULLS LAST"
+    def sql(self, *, placed: bool = False) -> Sql:
+        form = template("{} DESC NULLS LAST") if self.descending else template("{} ASC NULLS LAST")
+        return form.fill(self.of.sql(placed=placed))
 
     def key(self) -> tuple[Hashable, ...]:
         return ("ordered", self.descending, self.of.key())
@@ -371,8 +391,8 @@ class Named(Expression):
     of: Expression
     name: str
 
-    def sql(self, into: Params) -> str:
-        return self.of.sql(into)
+    def sql(self, *, placed: bool = False) -> Sql:
+        return self.of.sql(placed=placed)
 
     def key(self) -> tuple[Hashable, ...]:
         return self.of.key()
@@ -399,7 +419,7 @@ class Columns:
                 hint='A column is named by text, and what lies inside it by dots: C("file.path"). '
                 "A dot is never part of a name: rename such a column where it is read.",
             )
-        return Column(tuple(name.split(".")))
+        return Column(tuple(check_name(name).split(".")))
 
     def __getattr__(self, name: str) -> Column:
         if name.startswith("__"):
@@ -441,16 +461,18 @@ def walk(expression: Expression) -> Iterator[Expression]:
 
 # A remainder with the sign of the divisor; DuckDB's own has the sign of the dividend, as in C, and its // of two
 # floats is no whole number. round() takes away what floats lose between, and leaves whole numbers alone.
-MODULO = "((({0} % nullif({1}, 0)) + {1}) % nullif({1}, 0))"
-FLOOR_DIVISION = f"round(({{0}} - {MODULO}) // nullif({{1}}, 0))"
+MODULO: LiteralString = "((({0} % nullif({1}, 0)) + {1}) % nullif({1}, 0))"
+FLOOR_DIVISION: LiteralString = f"round(({{0}} - {MODULO}) // nullif({{1}}, 0))"
 
 
-def _form(name: str, form: str, *args: Any) -> Form:
-    return Form(name, form, tuple(value_of(one) for one in args))
+def _form(name: str, form: LiteralString, *args: Any) -> Form:
+    return Form(name, template(form), tuple(value_of(one) for one in args))
 
 
 def _infix(left: Any, operator: str, right: Any) -> Form:
-    return _form(operator, f"({{0}} {operator} {{1}})", left, right)
+    return Form(
+        operator, compose("({} {} {})", hole(0), sql.word(operator), hole(1)), (value_of(left), value_of(right))
+    )
 
 
 def _plus(left: Expression, right: Expression) -> Form:
@@ -470,7 +492,3 @@ def _many(values: Iterable[Any]) -> Iterable[Any]:
             f"in_() takes a list of values, and {values!r} was given", hint='Write .in_(["a", "b"]), or == for one.'
         )
     return values
-
-
-def _escaped(text: str) -> str:
-    return re.sub(r"([{}])", r"\1\1", text)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import chain
-from typing import Any
+from typing import Any, LiteralString
 
 import numpy as np
 
@@ -25,7 +25,8 @@ from memlake.datasets.expressions.expressions import (
     outcome_of,
     value_of,
 )
-from memlake.datasets.expressions.windows import Call, Over, ordered, window
+from memlake.datasets.expressions.sql import NOTHING, Sql, compose, hole, join, template, word
+from memlake.datasets.expressions.windows import IN_ORDER, Call, Over, ordered, window
 from memlake.errors import InvalidInput
 
 FIRST_IS_A_VALUE = (
@@ -49,40 +50,42 @@ VALUE_PLACES: dict[str, slice] = {
     **dict.fromkeys(REST_ARE_VALUES.split(), slice(1, None)),
 }
 
-_NAME = "regexp_extract({0}, '[^/]*$')"
+_NAME: LiteralString = "regexp_extract({0}, '[^/]*$')"
 # One form for lists and fixed-size arrays of any number. The guard is needed: a fixed-size vector that is absent is
 # a list of absent numbers to these functions, which they refuse. So is the copy: they look at the numbers of all rows
 # read, those of absent vectors and of rows that are not kept too.
-_ABSENT = "CASE WHEN {0} IS NULL OR {1} IS NULL THEN NULL ELSE "
-_VECTORS = "(list_concat(CAST({0} AS DOUBLE[]), []), list_concat(CAST({1} AS DOUBLE[]), [])) END"
-_HASH = (
+_ABSENT: LiteralString = "CASE WHEN {0} IS NULL OR {1} IS NULL THEN NULL ELSE "
+_VECTORS: LiteralString = "(list_concat(CAST({0} AS DOUBLE[]), []), list_concat(CAST({1} AS DOUBLE[]), [])) END"
+_HASH: LiteralString = (
     "CAST(md5_number(CAST({0} AS VARCHAR)) & 18446744073709551615::UHUGEINT AS UBIGINT)"  # the same in every release
 )
 
 # name: SQL, how many operands, nature where it is not scalar
-FORMS: dict[str, tuple[str, int, str]] = {
-    "cosine_distance": (_ABSENT + "list_cosine_distance" + _VECTORS, 2, "scalar"),
-    "euclidean_distance": (_ABSENT + "list_distance" + _VECTORS, 2, "scalar"),
-    "l2_distance": (_ABSENT + "list_distance" + _VECTORS, 2, "scalar"),
-    "inner_product": (_ABSENT + "list_inner_product" + _VECTORS, 2, "scalar"),
-    "bit_hamming_distance": ("bit_count(xor(CAST({0} AS BIGINT), CAST({1} AS BIGINT)))", 2, "scalar"),
+FORMS: dict[str, tuple[Sql, int, str]] = {
+    "cosine_distance": (template(_ABSENT + "list_cosine_distance" + _VECTORS), 2, "scalar"),
+    "euclidean_distance": (template(_ABSENT + "list_distance" + _VECTORS), 2, "scalar"),
+    "l2_distance": (template(_ABSENT + "list_distance" + _VECTORS), 2, "scalar"),
+    "inner_product": (template(_ABSENT + "list_inner_product" + _VECTORS), 2, "scalar"),
+    "bit_hamming_distance": (template("bit_count(xor(CAST({0} AS BIGINT), CAST({1} AS BIGINT)))"), 2, "scalar"),
     "byte_hamming_distance": (
-        _ABSENT + "length(list_filter(list_zip(str_split({0}, ''), str_split({1}, '')),"
-        " lambda pair: pair[1] IS DISTINCT FROM pair[2])) END",
+        template(
+            _ABSENT + "length(list_filter(list_zip(str_split({0}, ''), str_split({1}, '')),"
+            " lambda pair: pair[1] IS DISTINCT FROM pair[2])) END"
+        ),
         2,
         "scalar",
     ),
-    "int_hash_64": (_HASH, 1, "scalar"),
-    "sip_hash_64": (_HASH, 1, "scalar"),
-    "name": (_NAME, 1, "scalar"),
-    "parent": ("regexp_replace({0}, '/?[^/]*$', '')", 1, "scalar"),
-    "file_stem": (f"regexp_replace({_NAME}, '(?s)([^.].*)\\.[^.]*$', '\\1')", 1, "scalar"),
-    "file_ext": ("regexp_extract({0}, '[^/.][^/]*\\.([^/.]*)$', 1)", 1, "scalar"),
-    "isnone": ("({0} IS NULL)", 1, "scalar"),
-    "not_": ("(NOT {0})", 1, "scalar"),
-    "string": ("CAST({0} AS VARCHAR)", 1, "scalar"),
-    "rand": ("CAST(random() * 9223372036854775807 AS BIGINT)", 0, "volatile"),
-    "count_distinct": ("count(DISTINCT {0})", 1, "aggregate"),
+    "int_hash_64": (template(_HASH), 1, "scalar"),
+    "sip_hash_64": (template(_HASH), 1, "scalar"),
+    "name": (template(_NAME), 1, "scalar"),
+    "parent": (template("regexp_replace({0}, '/?[^/]*$', '')"), 1, "scalar"),
+    "file_stem": (template(f"regexp_replace({_NAME}, '(?s)([^.].*)\\.[^.]*$', '\\1')"), 1, "scalar"),
+    "file_ext": (template("regexp_extract({0}, '[^/.][^/]*\\.([^/.]*)$', 1)"), 1, "scalar"),
+    "isnone": (template("({0} IS NULL)"), 1, "scalar"),
+    "not_": (template("(NOT {0})"), 1, "scalar"),
+    "string": (template("CAST({0} AS VARCHAR)"), 1, "scalar"),
+    "rand": (template("CAST(random() * 9223372036854775807 AS BIGINT)"), 0, "volatile"),
+    "count_distinct": (template("count(DISTINCT {0})"), 1, "aggregate"),
 }
 DISTANCES = {
     "cosine_distance": "cosine",
@@ -96,7 +99,7 @@ FIRST_IS_CHOSEN = (  # these give a value, or a list of the values, that they we
     "first last any_value arbitrary min max mode arg_min arg_max argmin argmax min_by max_by nullif first_value "
     "last_value nth_value lag lead list"
 )
-BITS = {"bit_and": "({0} & {1})", "bit_or": "({0} | {1})", "bit_xor": "xor({0}, {1})"}
+BITS = {"bit_and": template("({0} & {1})"), "bit_or": template("({0} | {1})"), "bit_xor": template("xor({0}, {1})")}
 
 
 class Functions:
@@ -128,9 +131,10 @@ class Functions:
                 f"case() takes pairs of a condition and an outcome, and {branches!r} was given",
                 hint='Write func.case((C("n") > 0, "plus"), (C("n") < 0, "minus"), else_="zero").',
             )
-        places = " ".join(f"WHEN {{{2 * n}}} THEN {{{2 * n + 1}}}" for n in range(len(branches)))
+        cases = join(" ", (compose("WHEN {} THEN {}", hole(2 * n), hole(2 * n + 1)) for n in range(len(branches))))
         pairs = [part for when, then in branches for part in (column_of(when), outcome_of(then))]
-        return Call("case", f"CASE {places} ELSE {{{len(pairs)}}} END", (*pairs, outcome_of(else_)))
+        form = compose("CASE {} ELSE {} END", cases, hole(len(pairs)))
+        return Call("case", form, (*pairs, outcome_of(else_)))
 
     def ifelse(self, condition: Any, then: Any, otherwise: Any) -> Expression:
         return self.case((condition, then), else_=otherwise)
@@ -142,7 +146,7 @@ class Functions:
 
     def count(self, given: Any = None) -> Call:
         """Rows; of a column, those where it is not absent."""
-        return Call("count", "count(*)", (), "aggregate") if given is None else _called("count", (given,))
+        return Call("count", template("count(*)"), (), "aggregate") if given is None else _called("count", (given,))
 
     def concat(self, *given: Any, separator: str = "", order_by: Any = ()) -> Call:
         """Of one column, the texts of a group in one; of several, their texts side by side in each row."""
@@ -264,10 +268,12 @@ def _called(name: str, given: tuple[Any, ...], *, order_by: Any = ()) -> Call:
         return _of_form(name, args)
     name = OTHER_NAMES.get(name, name)
     nature = "scalar" if name in VARIADIC else nature_of(name)
-    places_of_args = ", ".join(f"{{{n}}}" for n in range(len(args)))
     orders = _orders(name, nature, order_by)
-    at = ", ".join(f"{{{len(args) + n}}}" for n in range(len(orders)))
-    return Call(name, f"{name}({places_of_args}{' ORDER BY ' + at if at else ''})", (*args, *orders), nature)
+    count = len(args) + len(orders)
+    by = compose(" ORDER BY {}", join(", ", map(hole, range(len(args), count)))) if orders else NOTHING
+    last = hole(count) if name in IN_ORDER else NOTHING
+    form = compose("{}({}{}{})", word(name), join(", ", map(hole, range(len(args)))), by, last)
+    return Call(name, form, (*args, *orders), nature)
 
 
 def _orders(name: str, nature: str, order_by: Any) -> tuple[Expression, ...]:
@@ -301,10 +307,10 @@ def _check_vector(name: str, one: Expression) -> None:
 
 
 def _joined(name: str, conditions: tuple[Any, ...]) -> Expression:
-    word = {"and_": " AND ", "or_": " OR "}[name]
     if not conditions:
         raise InvalidInput(f"func.{name}() needs at least one condition")
-    return Call(name, f"({word.join(f'{{{n}}}' for n in range(len(conditions)))})", tuple(map(column_of, conditions)))
+    each = join(" AND " if name == "and_" else " OR ", map(hole, range(len(conditions))))
+    return Call(name, compose("({})", each), tuple(map(column_of, conditions)))
 
 
 def _bits(name: str, given: tuple[Any, ...]) -> Call:

@@ -15,13 +15,14 @@ import pyarrow as pa
 
 from memlake.datasets.expressions.binding import check
 from memlake.datasets.expressions.expressions import Expression, Form, Literal, Named, Ordered
+from memlake.datasets.expressions.sql import Sql, hole, template
 from memlake.datasets.expressions.windows import Call, Over
 
 # The operand that must be no number for the engine's answer to be wrong.
 _TELLING: Final = {">": 0, ">=": 0, "<": 1, "<=": 1, "=": 0, "<>": 0, "between": 2}
-_IS_NAN: Final = "isnan({{{0}}})"
+_IS_NAN: Final = template("isnan({0})")
 # Of a type that is not known before the rows are there. The engine knows it then, and leaves out what is false for it.
-_MAY_BE_NAN: Final = "(typeof({{{0}}}) IN ('DOUBLE', 'FLOAT') AND isnan(TRY_CAST({{{0}}} AS DOUBLE)))"
+_MAY_BE_NAN: Final = template("(typeof({0}) IN ('DOUBLE', 'FLOAT') AND isnan(TRY_CAST({0} AS DOUBLE)))")
 
 
 def as_python(expression: Expression, schema: pa.Schema) -> Expression:
@@ -48,8 +49,8 @@ def _guarded(form: Form, schema: pa.Schema) -> Form:
     test = _test(form.args[place], schema)
     if test is None:
         return form
-    joined = "({} OR {})" if form.name == "<>" else "({} AND NOT {})"
-    return dataclasses.replace(form, form=joined.format(form.form, test.format(place)))
+    guard = template("({} OR {})") if form.name == "<>" else template("({} AND NOT {})")
+    return dataclasses.replace(form, form=guard.fill(form.form, test.fill(hole(place))))
 
 
 def _is_sound(one: Expression) -> bool:
@@ -57,6 +58,6 @@ def _is_sound(one: Expression) -> bool:
     return isinstance(one, Literal) and not (isinstance(one.value, float) and math.isnan(one.value))
 
 
-def _test(operand: Expression, schema: pa.Schema) -> str | None:
+def _test(operand: Expression, schema: pa.Schema) -> Sql | None:
     kind = check(operand, schema)
     return _IS_NAN if pa.types.is_floating(kind) else _MAY_BE_NAN if pa.types.is_null(kind) else None

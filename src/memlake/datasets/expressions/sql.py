@@ -1,64 +1,202 @@
-"""What SQL is written with: values that are bound, and names in quotes."""
+"""SQL as it is composed: text of our own, names in quotes, values that are bound. Knows no column, no plan, no engine.
+
+    compose("SELECT {} FROM {}", identifier(name), table)      operands are SQL themselves, put in their places at once
+    template("({0} LIKE {1})")                                 places that are filled later, by Sql.fill
+
+Nothing is ever formatted into text: a place is a part of its own, so what a name or a value says is never read again.
+`tests/test_architecture.py` holds the rest of the source to it: what compose() and template() are given is written
+there, and no other module makes an Sql.
+"""
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Hashable, Iterator
-from typing import Any
+import functools
+import itertools
+import re
+import string
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, LiteralString, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
-from memlake.datasets.expressions.values import bound, plain, value_key
+from memlake.datasets.expressions.values import bound, plain, sql_type, value_key
+from memlake.sqlnames import quote
 
-PLACE = "memlake_place"  # a column of a step's own: which row it was before
-
-
-class Params:
-    """The values of one statement, in the order of $1, $2, ...; a value used twice is bound once."""
-
-    def __init__(self) -> None:
-        self.values: list[Any] = []
-        self.has_places = False  # the rows that are written about know their PLACE
-        self._places: dict[Hashable, int] = {}
-
-    @contextlib.contextmanager
-    def placed(self, known: bool) -> Iterator[None]:
-        """What is written inside is about rows that know their place, so that their order can decide."""
-        before, self.has_places = self.has_places, known
-        try:
-            yield
-        finally:
-            self.has_places = before
-
-    def add(self, value: Any) -> str:
-        value = plain(value)
-        if value is None:
-            return "NULL"
-        place = self._places.setdefault(value_key(value), len(self.values) + 1)
-        if place > len(self.values):
-            self.values.append(bound(value))
-        return f"${place}"
-
-    @property
-    def key(self) -> Hashable:
-        """Equal for the same values in the same order."""
-        return tuple(self._places)
+PLACE: LiteralString = '"memlake.place"'  # a step's own column, which row it was before: no name of a user has a dot
+_WORD = re.compile(r"[A-Za-z][A-Za-z0-9_]*|<>|[<>]=?|=|\|\||[-+*/]")
 
 
-def quoted(name: str) -> str:
-    """As an identifier of SQL."""
-    return '"' + name.replace('"', '""') + '"'
+# The engine reads '03:04+02:00' as 03:04 of these. Not TIMESTAMP_NS: by way of a moment it would end at microseconds.
+_ZONELESS = frozenset({"TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS"})
 
 
-_MICROSECONDS = {"s": "{} * 1000000", "ms": "{} * 1000", "us": "{}", "ns": "{} // 1000"}
+class Value(NamedTuple):
+    """Something to bind."""
+
+    value: Any
 
 
-def span(column: pa.Field) -> str:
+class Hole(NamedTuple):
+    """Where an operand will stand."""
+
+    place: int
+
+
+class Statement(NamedTuple):
+    """What an engine is given: its text, and the values of $1, $2, ... in it. `key` is equal for equal values."""
+
+    text: str
+    values: list[Any]
+    key: Hashable
+
+
+Part: TypeAlias = str | Value | Hole
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Sql:
+    parts: tuple[Part, ...] = ()
+
+    def fill(self, *operands: Sql) -> Sql:
+        """The same with operands in its holes, each as often as there is a hole for it."""
+        return _joined(operands[part.place].parts if isinstance(part, Hole) else (part,) for part in self.parts)
+
+    def render(self) -> Statement:
+        """A value that is there twice is bound once."""
+        places: dict[Hashable, int] = {}
+        values: list[Any] = []
+        text: list[str] = []
+        for part in self.parts:
+            if isinstance(part, str):
+                text.append(part)
+                continue
+            assert isinstance(part, Value), "a hole is left"
+            place = places.setdefault(value_key(part.value), len(values) + 1)
+            if place > len(values):
+                values.append(bound(part.value))
+            text.append(f"${place}")
+        return Statement("".join(text), values, tuple(places))
+
+    def show(self, *operands: str) -> str:
+        """As a person reads it, with what its operands are called."""
+        return "".join(
+            part if isinstance(part, str) else operands[part.place] if isinstance(part, Hole) else str(part.value)
+            for part in self.parts
+        )
+
+    def key(self) -> tuple[Hashable, ...]:
+        """The same in every process for the same SQL."""
+        return tuple(value_key(part.value) if isinstance(part, Value) else part for part in self.parts)
+
+
+NOTHING = Sql()
+
+
+@functools.cache
+def template(text: LiteralString) -> Sql:
+    """SQL of our own with holes: {0}, {1} ..., or {} for one after the other."""
+    parts: list[Part] = []
+    after = itertools.count()
+    for ours, field, _, _ in string.Formatter().parse(text):
+        parts += [ours] if ours else []
+        parts += [Hole(int(field) if field else next(after))] if field is not None else []
+    return _joined([parts])
+
+
+def compose(text: LiteralString, *operands: Sql) -> Sql:
+    return template(text).fill(*operands)
+
+
+def hole(place: int) -> Sql:
+    return Sql((Hole(place),))
+
+
+def join(between: LiteralString, pieces: Iterable[Sql]) -> Sql:
+    def alternate() -> Iterator[tuple[Part, ...]]:
+        for index, piece in enumerate(pieces):
+            if index:
+                yield (between,)
+            yield piece.parts
+
+    return _joined(alternate())
+
+
+def value(given: Any) -> Sql:
+    given = plain(given)
+    return Sql(("NULL",)) if given is None else Sql((Value(given),))
+
+
+def identifier(name: str) -> Sql:
+    return within(name, '"')
+
+
+def within(name: str, mark: str) -> Sql:
+    """A name in the quotes of another dialect."""
+    return Sql((quote(name, mark),))
+
+
+def identifiers(names: Iterable[str]) -> Sql:
+    return several(map(identifier, names))
+
+
+def several(pieces: Iterable[Sql]) -> Sql:
+    """What is selected; SQL has no rows without columns, so a 1 stands for none."""
+    made = join(", ", pieces)
+    return made if made.parts else Sql(("1",))
+
+
+def path(names: Iterable[str], alias: LiteralString = "") -> Sql:
+    """A column, or what lies inside it; of the table of an alias."""
+    first, *rest = names
+    # Brackets, not dots: "a"."b" may mean column b of a table called a.
+    inside = "".join(f"[{quote(name, chr(39))}]" for name in rest)
+    return Sql((f"{alias}{'.' if alias else ''}{quote(first)}{inside}",))
+
+
+def word(given: str) -> Sql:
+    """A keyword, an operator or the name of a function, which stands without quotes; nothing else passes."""
+    if not _WORD.fullmatch(given):
+        raise AssertionError(f"{given!r} is no word of SQL")
+    return Sql((given,))
+
+
+def number(given: int) -> Sql:
+    """A whole number where the engine takes no bound one."""
+    return Sql((str(int(given)),))
+
+
+def kind(to: Any) -> Sql:
+    """The name of a type, as the engine itself writes it."""
+    return Sql((sql_type(to),))
+
+
+def cast(to: Any) -> Sql:
+    """One operand as another type. Made a time without a zone at once, a text would lose its offset: see _ZONELESS."""
+    moment = template("CAST({} AS TIMESTAMPTZ)") if sql_type(to) in _ZONELESS else hole(0)
+    return compose("CAST({} AS {})", moment, kind(to))
+
+
+def _joined(pieces: Iterable[Iterable[Part]]) -> Sql:
+    """Neighbouring texts become one, so that equal SQL has equal parts."""
+    parts: list[Part] = []
+    for piece in pieces:
+        for part in piece:
+            if isinstance(part, str) and parts and isinstance(parts[-1], str):
+                parts[-1] += part
+            else:
+                parts.append(part)
+    return Sql(tuple(parts))
+
+
+_MICROSECONDS = {
+    "s": template("to_microseconds({0} * 1000000) AS {0}"),
+    "ms": template("to_microseconds({0} * 1000) AS {0}"),
+    "us": template("to_microseconds({0}) AS {0}"),
+    "ns": template("to_microseconds({0} // 1000) AS {0}"),
+}
+
+
+def span(column: pa.Field) -> Sql:
     """A column of durations as the engine's own spans of time: from Parquet it reads them as whole numbers."""
-    name = quoted(column.name)
-    return f"to_microseconds({_MICROSECONDS[column.type.unit].format(name)}) AS {name}"
-
-
-def text(name: str) -> str:
-    """As a text of SQL: of names that are ours, never of values."""
-    return "'" + name.replace("'", "''") + "'"
+    return _MICROSECONDS[column.type.unit].fill(identifier(column.name))

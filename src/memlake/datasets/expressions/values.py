@@ -13,6 +13,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
+from memlake.datasets.expressions.connections import catalogue
 from memlake.errors import InvalidInput
 
 PLAIN = (str, bool, int, float, bytes, datetime.date, datetime.time, datetime.timedelta, Decimal, UUID)
@@ -25,7 +26,7 @@ PYTHON_TYPES = {
     float: "DOUBLE",
     str: "VARCHAR",
     bytes: "BLOB",
-    datetime.datetime: "TIMESTAMP",
+    datetime.datetime: "TIMESTAMP WITH TIME ZONE",  # a moment, as in a column that is declared so: types.PLAIN
     datetime.date: "DATE",
     datetime.time: "TIME",
     datetime.timedelta: "INTERVAL",
@@ -79,11 +80,11 @@ def value_key(value: Any) -> Hashable:
 def sql_type(to: Any) -> str:
     """The DuckDB name of a type; DuckDB itself reads and writes it, so no other SQL gets through."""
     if isinstance(to, pa.DataType):
-        return str(duckdb.from_arrow(pa.table({"x": pa.array([], to)})).types[0])
+        return str(catalogue().cursor().from_arrow(pa.table({"x": pa.array([], to)})).types[0])
     name = PYTHON_TYPES.get(to) if isinstance(to, type) else TYPE_NAMES.get(to, to)
     try:
         if isinstance(name, str):
-            return str(duckdb.sqltype(name))
+            return str(catalogue().cursor().sqltype(name))
     except duckdb.Error:
         pass
     raise InvalidInput(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from memlake.datasets.expressions.expressions import Expression, Form, Ordered, column_of, walk
-from memlake.datasets.expressions.sql import PLACE, Params
+from memlake.datasets.expressions.sql import NOTHING, PLACE, Sql, compose, join, template
 from memlake.errors import InvalidInput
 
 # Aggregates that depend on the order of rows, and functions that tell apart rows which a window's order does not.
@@ -27,15 +27,15 @@ class Window:
     partition_by: tuple[Expression, ...]
     order_by: tuple[Ordered, ...]
 
-    def sql(self, into: Params, *, by_place: bool) -> str:
+    def sql(self, *, placed: bool, by_place: bool) -> Sql:
         """`by_place`: rows that are equal in this order come as they lie."""
         parts = []
         if self.partition_by:
-            parts.append("PARTITION BY " + ", ".join(one.sql(into) for one in self.partition_by))
-        orders = [one.sql(into) for one in self.order_by] + ([PLACE] if by_place else [])
+            parts.append(compose("PARTITION BY {}", join(", ", (one.sql(placed=placed) for one in self.partition_by))))
+        orders = [one.sql(placed=placed) for one in self.order_by] + ([template(PLACE)] if by_place else [])
         if orders:
-            parts.append("ORDER BY " + ", ".join(orders))
-        return f"({' '.join(parts)})"
+            parts.append(compose("ORDER BY {}", join(", ", orders)))
+        return compose("({})", join(" ", parts))
 
 
 def window(partition_by: Any = (), order_by: Any = (), *, desc: bool = False) -> Window:
@@ -54,7 +54,7 @@ def ordered(given: Any, *, desc: bool = False) -> Ordered:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Call(Form):
-    """A function by name."""
+    """A function by name. Where the order of rows decides, its form has one more hole, for PLACE."""
 
     def over(self, rows: Window) -> Expression:
         """For each row, computed over the rows of its window."""
@@ -70,11 +70,11 @@ class Call(Form):
             )
         return Over(self, rows)
 
-    def sql(self, into: Params) -> str:
-        if not into.has_places or self.name not in IN_ORDER:
-            return super().sql(into)
-        joint = ", " if " ORDER BY " in self.form else " ORDER BY "
-        return f"{self.filled(into)[:-1]}{joint}{PLACE})"
+    def fill(self, *, placed: bool, by_place: bool = True) -> Sql:
+        is_sorted = any(isinstance(one, Ordered) for one in self.args)
+        last = template(f", {PLACE}") if is_sorted else template(f" ORDER BY {PLACE}")
+        args = (one.sql(placed=placed) for one in self.args)
+        return self.form.fill(*args, last if placed and by_place else NOTHING)
 
     def __repr__(self) -> str:
         return f"{self.name}({', '.join(repr(one) for one in self.args)})"
@@ -85,9 +85,10 @@ class Over(Expression):
     call: Call
     rows: Window
 
-    def sql(self, into: Params) -> str:
-        by_place = into.has_places and self.call.name in ROW_BY_ROW
-        return f"{self.call.filled(into)} OVER {self.rows.sql(into, by_place=by_place)}"
+    def sql(self, *, placed: bool = False) -> Sql:
+        by_place = placed and self.call.name in ROW_BY_ROW
+        call = self.call.fill(placed=placed, by_place=False)
+        return compose("{} OVER {}", call, self.rows.sql(placed=placed, by_place=by_place))
 
     def key(self) -> tuple[Hashable, ...]:
         partitions = tuple(one.key() for one in self.rows.partition_by)

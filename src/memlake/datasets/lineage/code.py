@@ -186,7 +186,8 @@ def git(folder: str) -> dict[str, Any]:
     here = Path(folder)
     if not any((one / ".git").exists() for one in (here, *here.parents)):
         return _no_git(f"{here.name or folder} is in no git repository")
-    ask = ["git", "status", "--porcelain=v2", "--branch", "--untracked-files=no"]
+    # A folder somebody sent may have git run a program of its own to tell what changed.
+    ask = ["git", "-c", "core.fsmonitor=false", "status", "--porcelain=v2", "--branch", "--untracked-files=no"]
     settings = {**config.environment(), "GIT_OPTIONAL_LOCKS": "0"}  # looking must not write the index
     try:
         done = subprocess.run(ask, cwd=here, env=settings, capture_output=True, timeout=_PATIENCE, check=False)

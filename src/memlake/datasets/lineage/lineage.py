@@ -80,8 +80,8 @@ def of_version(ground: Ground, version: Version, asked: Asked) -> Lineage:
 
 def of_chain(ground: Ground, chain: Chain, asked: Asked) -> Lineage:
     """Of a chain that was not saved: what its plan reads, and where that came from."""
-    if chain.version is not None and isinstance(chain.plan, Source):
-        return of_version(ground, chain.version, asked)
+    if chain.record is not None and isinstance(chain.plan, Source):
+        return of_version(ground, chain.record, asked)
     graph = _Graph(ground)
     graph.add_chain(chain.plan)
     return graph.around(CHAIN, asked)

@@ -10,7 +10,6 @@ import functools
 import json
 import os
 import sys
-import threading
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
@@ -23,6 +22,7 @@ from memlake.datasets.ground import Ground
 from memlake.datasets.parts.record import Version
 from memlake.datasets.saving import Saved, Wanted
 from memlake.errors import Error
+from memlake.objects.forks import Mutex
 
 
 class Noted(NamedTuple):
@@ -38,7 +38,7 @@ _PARAMS: dict[str, dict[str, Any]] = {}  # name -> value, type, from
 _METRICS: dict[str, Any] = {}
 _ASKED: dict[str, None] = {}  # in order
 _OFFERED: dict[str, list[str]] = {}  # file -> names of the params in it
-_LOCK = threading.RLock()
+_LOCK = Mutex()
 
 
 def note(ground: Ground, saved: Saved, wanted: Wanted, told: Mapping[str, Any]) -> None:

@@ -17,11 +17,12 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from memlake import inside
 from memlake.datasets.ground import Ground
 from memlake.datasets.lineage import code, provenance
 from memlake.datasets.parts import parts
 from memlake.datasets.parts.frames import Frame
-from memlake.errors import InvalidInput, NotFound
+from memlake.errors import Corrupt, InvalidInput, NotFound
 
 NEWEST = 1000  # runs that are remembered
 LARGEST = 64 << 20  # bytes of a result that is kept
@@ -113,12 +114,13 @@ def _folder(ground: Ground) -> Path:
 
 
 def _write(folder: Path, number: int, result: Result) -> None:
-    folder.mkdir(exist_ok=True)
+    inside.make_folder(folder)
     new, file = folder / f"{number}.new", folder / f"{number}.arrow"
     options = pa.ipc.IpcWriteOptions(compression="lz4")
     with pa.OSFile(str(new), "wb") as sink, pa.ipc.new_file(sink, result.schema, options=options) as writer:
         for batch in result.batches or ():
             writer.write_batch(batch)
+    inside.restrict_mode(new)
     new.replace(file)
 
 
@@ -149,7 +151,7 @@ def get(ground: Ground, number: int) -> Run:
     for run in known(ground):
         if run.number == number:
             return run
-    raise NotFound(f"there is no run {number}.", hint="memlake runs lists those that are remembered.")
+    raise NotFound(f"there is no run {number}.", hint="See those that are remembered with: memlake runs")
 
 
 def frame(ground: Ground, run: Run) -> Frame:
@@ -159,6 +161,13 @@ def frame(ground: Ground, run: Run) -> Frame:
             f"run {run.number} cannot become a dataset: {run.kept}. Nothing was saved.",
             hint=f"Run it again, ended by .save(NAME); its program: memlake runs show {run.number}",
         )
-    with pa.memory_map(str(_folder(ground) / f"{run.number}.arrow")) as file:
-        table = pa.ipc.open_file(file).read_all()
+    path = _folder(ground) / f"{run.number}.arrow"
+    try:
+        with pa.memory_map(str(path)) as file:
+            table = pa.ipc.open_file(file).read_all()
+    except (pa.ArrowException, OSError, MemoryError) as error:
+        raise Corrupt(
+            f"the rows of run {run.number} cannot be read: {error}. Nothing was saved.",
+            hint=f"Run it again, ended by .save(NAME); its program: memlake runs show {run.number}",
+        ) from error
     return Frame(table.schema, tuple(parts.fragments([table], table.schema)))

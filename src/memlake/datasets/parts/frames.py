@@ -148,8 +148,12 @@ def family_out(family: Family) -> dict[str, Any]:
 
 def _fragment_in(data: Mapping[str, Any]) -> Fragment:
     kept = data.get("kept")
+    rows, visible = data["rows"], kept["rows"] if kept else data["rows"]
+    # Memory is asked for by these counts, so a stranger's manifest may not say any number.
+    if type(rows) is not int or type(visible) is not int or not 0 <= visible <= rows <= ROWS:
+        raise ValueError(f"a fragment of {rows!r} rows, {visible!r} of them kept, where {ROWS} are the most")
     return Fragment(
-        data["rows"],
+        rows,
         tuple(family_in(row) for row in data["families"]),
         Kept(kept["rows"], family_in(kept)) if kept else None,
     )
@@ -157,11 +161,13 @@ def _fragment_in(data: Mapping[str, Any]) -> Fragment:
 
 def family_in(data: Mapping[str, Any]) -> Family:
     columns = data["columns"]
+    if len(data["part"]) != 64 or type(data["bytes"]) is not int:
+        raise ValueError(f"{data['part']!r:.80} of {data['bytes']!r} bytes is no part")
     return Family(tuple(columns), tuple(columns.values()), data["bytes"], data["part"], footer=data["footer"])
 
 
 def decode_manifest(schema: pa.Schema, data: bytes) -> Frame:
     try:
         return decode(schema, json.loads(data))
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise Corrupt(f"the manifest of a dataset cannot be read: {error}.", hint="Run memlake fsck.") from error

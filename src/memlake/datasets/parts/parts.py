@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-import threading
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -16,10 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from memlake import inside
 from memlake.datasets.parts import hashes, sums
 from memlake.datasets.parts.frames import KEEP, ROWS, Family, Fragment, Frame, Kept
 from memlake.errors import Corrupt, Error, InvalidInput, NotFound, Unavailable
 from memlake.objects import disk
+from memlake.objects.forks import Mutex
 from memlake.objects.leases import Keeping
 from memlake.objects.store import Objects
 
@@ -35,7 +36,7 @@ class Parts:
 
     def __init__(self, objects: Objects) -> None:
         self.objects = objects
-        self._keeping, self._runs, self._mutex = Keeping(objects.db, "dataset"), 0, threading.Lock()
+        self._keeping, self._runs, self._mutex = Keeping(objects.db, "dataset"), 0, Mutex()
 
     @contextlib.contextmanager
     def kept(self) -> Iterator[None]:
@@ -85,12 +86,14 @@ class Parts:
             return family.table.select(list(columns)).take(pa.array(rows))
         path = self.sound(family, ())
         with _named(family):
-            return self._picked(pq.ParquetFile(path, **_CHECKED), columns, rows)
+            return self._picked(family, path, columns, rows)
 
-    def _picked(self, file: pq.ParquetFile, columns: Sequence[str], rows: Any) -> pa.Table:
+    def _picked(self, family: Family, path: str, columns: Sequence[str], rows: Any) -> pa.Table:
+        file = pq.ParquetFile(path)
         sizes = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
         starts = np.concatenate([[0], np.cumsum(sizes)])
         groups = np.searchsorted(starts, rows, side="right") - 1
+        sums.check(path, columns, family.footer, np.unique(groups).tolist())
         tables = [
             file.read_row_group(int(group), columns=list(columns)).take(pa.array(rows[groups == group] - starts[group]))
             for group in np.unique(groups)
@@ -141,15 +144,18 @@ class Parts:
     def _written(self, table: pa.Table) -> Path:
         file = self.objects.tmp / f"family-{os.getpid()}-{next(_counter)}.parquet"
         try:
-            self.objects.tmp.mkdir(exist_ok=True)
+            inside.make_folder(self.objects.tmp)
             disk.step("write")
-            pq.write_table(table, file, **_SETTINGS, **_encoding(table))
+            _write(table, file)
         except OSError as error:
             file.unlink(missing_ok=True)
             raise Unavailable(
                 f"a part of the dataset could not be written: {error}. Nothing was saved; finished work is kept.",
                 hint="Free some space and run it again.",
             ) from error
+        except pa.ArrowException:
+            file.unlink(missing_ok=True)
+            raise
         return file
 
 
@@ -162,7 +168,20 @@ _SETTINGS = {
     "write_page_checksum": True,
 }
 _ZSTD = pa.Codec("zstd", compression_level=3)
-_CHECKED = {"page_checksum_verification": True}
+
+
+def _write(table: pa.Table, file: Path, filler: int = 0) -> None:
+    """Write the file of a table. Where a few bytes would stand for gigabytes, as of one long text in all rows, it is
+    filled up with zeros that no reader looks at: a part so short would be refused as a trap."""
+    settings = {**_SETTINGS, **_encoding(table)}
+    rows = settings.pop("row_group_size")
+    with pa.OSFile(str(file), "wb") as sink, pq.ParquetWriter(sink, table.schema, **settings) as writer:
+        writer.write_table(table, rows)
+        sink.write(bytes(filler))
+    if table.nbytes > sums.MOST_BYTES // 4 and not filler:
+        missing = sums.missing_bytes(str(file), table.column_names)
+        if missing:
+            _write(table, file, missing)
 
 
 @contextlib.contextmanager

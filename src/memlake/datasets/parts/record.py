@@ -78,5 +78,5 @@ def decode(data: bytes) -> Version:
         told["schema"] = frames.decode_schema(told["schema"])
         told["attrs"], told["tags"] = tuple(told["attrs"]), tuple(told["tags"])
         return Version(**told)
-    except (ValueError, KeyError, TypeError, pa.ArrowException) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, pa.ArrowException) as error:
         raise Corrupt(f"the record of a dataset version cannot be read: {error}.", hint="Run memlake fsck.") from error

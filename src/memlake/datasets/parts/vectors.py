@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from memlake import inside
 from memlake.datasets.parts import hashes
 from memlake.datasets.parts.frames import Family
 from memlake.datasets.parts.parts import Parts
@@ -63,10 +64,10 @@ def _mapped(place: str, _: int) -> Array:
 
 
 def _write(place: Path, matrix: Array) -> None:
-    place.parent.mkdir(parents=True, exist_ok=True)
+    inside.make_folder(place.parent)
     temporary = place.with_name(f"{place.name}.{os.getpid()}.tmp")
     try:
-        with temporary.open("wb") as out:
+        with os.fdopen(inside.open_file(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as out:
             np.save(out, matrix, allow_pickle=False)
         os.replace(temporary, place)
     finally:

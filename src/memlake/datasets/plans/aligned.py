@@ -10,11 +10,11 @@ import pyarrow as pa
 
 from memlake.datasets.expressions.expressions import Expression
 from memlake.datasets.expressions.functions import as_vector_search
-from memlake.datasets.expressions.sql import Params, quoted
+from memlake.datasets.expressions.sql import compose, several
 from memlake.datasets.parts import parts, vectors
 from memlake.datasets.parts.frames import KEEP, Fragment, Frame, Kept
 from memlake.datasets.plans import answers
-from memlake.datasets.plans.plan import Filter, Limit, Mutate, Plan, Select, Union, tops
+from memlake.datasets.plans.plan import Filter, Limit, Mutate, Plan, Select, Union, named, tops
 
 if TYPE_CHECKING:
     from memlake.datasets.plans.engine import Engine
@@ -49,10 +49,9 @@ def _fields(schema: pa.Schema, frame: Frame) -> pa.Schema:
 
 def _conditions(engine: Engine, plan: Filter, frame: Frame) -> Iterator[Array]:
     """For each fragment which of its rows the condition holds for."""
-    into = Params()
-    body = engine.scan(frame, tops(plan.condition), into)
-    sql = f"SELECT coalesce({plan.condition.sql(into)}, false) AS keep FROM {body}"
-    keep = engine.sql(sql, into).read_all().column("keep").to_numpy()
+    body = engine.scan(frame, tops(plan.condition))
+    sql = compose("SELECT coalesce({}, false) AS keep FROM {}", plan.condition.sql(), body)
+    keep = engine.sql(sql).read_all().column("keep").to_numpy()
     at = 0
     for fragment in frame.fragments:
         held = keep[at : at + fragment.visible]
@@ -138,11 +137,9 @@ def _widened(engine: Engine, plan: Mutate, frame: Frame) -> Frame:
 
 
 def _computed(engine: Engine, new: Mapping[str, Expression], frame: Frame) -> pa.Table:
-    into = Params()
     reads = frozenset[str]().union(*(tops(expression) for expression in new.values()))
-    body = engine.scan(frame, reads, into)
-    made = [f"{expression.sql(into)} AS {quoted(name)}" for name, expression in new.items()]
-    return engine.sql(f"SELECT {', '.join(made)} FROM {body}", into).read_all()
+    made = [named(expression.sql(), name) for name, expression in new.items()]
+    return engine.sql(compose("SELECT {} FROM {}", several(made), engine.scan(frame, reads))).read_all()
 
 
 def searches(plan: Mutate) -> bool:

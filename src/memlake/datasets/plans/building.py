@@ -5,14 +5,14 @@ from __future__ import annotations
 import dataclasses
 import typing
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
 
 from memlake.datasets.expressions import binding, nans
 from memlake.datasets.expressions.expressions import C, Column, Expression, Form, Ordered, column_of
 from memlake.datasets.expressions.functions import choices, func
-from memlake.datasets.expressions.sql import quoted
+from memlake.datasets.expressions.sql import compose, hole, identifier, several
 from memlake.datasets.plans import plan
 from memlake.datasets.plans.plan import Call, Plan
 from memlake.datasets.plans.running import is_unknown, unknown
@@ -20,6 +20,7 @@ from memlake.datasets.settings import Settings
 from memlake.datasets.types import names, signatures, types
 from memlake.datasets.types.marks import class_of
 from memlake.errors import InvalidInput
+from memlake.sqlnames import check_name
 
 Kind = Literal["map", "gen", "agg", "batch_map"]
 _MANY = (Iterator, Iterable, Generator, AsyncIterator, AsyncGenerator, list, Sequence)
@@ -33,6 +34,30 @@ def column(given: Any, schema: pa.Schema) -> Expression:
     expression = column_of(given)
     binding.check(expression, schema)
     return nans.as_python(expression, schema)
+
+
+def listed(given: Any, verb: str) -> list[str | Expression]:
+    """What a verb is given where it takes one column or several: a name, C(...), func.name(...), or a list of them."""
+    several = [given] if isinstance(given, str | Expression) else given
+    several = list(several) if isinstance(several, Iterable) else [given]
+    odd = [one for one in several if not isinstance(one, str | Expression)]
+    if odd:
+        raise InvalidInput(
+            f"{verb} takes columns, not {odd[0]!r}. Nothing was run.", hint='Like: "id", or C("file.path")'
+        )
+    return several
+
+
+def path_of(given: Any, verb: str) -> str:
+    """The dotted name of a column, where a verb takes no computed one."""
+    (one,) = listed(given if isinstance(given, str | Expression) else [given], verb)
+    expression = column_of(one)
+    if not isinstance(expression, Column):
+        raise InvalidInput(
+            f"{verb} takes columns, not {expression!r}. Nothing was run.",
+            hint="Make it a column first: mutate(new=...)",
+        )
+    return repr(expression)
 
 
 def condition(given: Any, schema: pa.Schema) -> Expression:
@@ -113,6 +138,7 @@ def mutate(below: Plan, given: Mapping[str, Any]) -> Plan:
 
 
 def check_column(name: str) -> str:
+    check_name(name)
     if not name.isidentifier() and ("." in name or not name.strip()):
         raise InvalidInput(
             f"{name!r} cannot be the name of a column: dots lead into nested ones. Nothing was read or changed."
@@ -166,14 +192,21 @@ def _partial(first: str, rests: Sequence[str], schema: pa.Schema) -> tuple[Expre
 
 
 def packed(pieces: Sequence[tuple[str, Expression]]) -> Expression:
-    from_names = ", ".join(f"{quoted(name)} := {{{i}}}" for i, (name, _) in enumerate(pieces))
-    return Form("struct_pack", f"struct_pack({from_names})", tuple(expression for _, expression in pieces))
+    fields = (compose("{} := {}", identifier(name), hole(i)) for i, (name, _) in enumerate(pieces))
+    form = compose("struct_pack({})", several(fields))
+    return Form("struct_pack", form, tuple(expression for _, expression in pieces))
 
 
-def without(below: Plan, given: Sequence[str]) -> Plan:
-    for name in given:
+def without(below: Plan, given: Sequence[Any]) -> Plan:
+    dropped = [path_of(one, "select_except") for one in given]
+    for name in dropped:
         binding.check(C(name), below.schema)
-    kept = [name for name in below.schema.names if name not in given]
+        if "." in name:
+            raise InvalidInput(
+                f"select_except takes whole columns, and {name!r} lies inside one. Nothing was run.",
+                hint="Name what stays: select(...) takes fields of nested columns.",
+            )
+    kept = [name for name in below.schema.names if name not in dropped]
     if not kept:
         raise InvalidInput("select_except leaves no column.")
     return select(below, kept)
@@ -200,16 +233,16 @@ def _turned(descending: Any, count: int) -> Sequence[bool]:
     return each
 
 
-def explode(below: Plan, name: str) -> Plan:
+def explode(below: Plan, given: Any) -> Plan:
+    name = path_of(given, "explode")
     kind = binding.check(C(name), below.schema)
     listed = pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind)
     if "." in name or not (listed or pa.types.is_null(kind)):
         raise InvalidInput(f"{name!r} is no column of lists, so there is nothing to explode.")
     made = kind.value_field.with_name(name) if listed else unknown(name)
     schema = below.schema.set(below.schema.get_field_index(name), made)
-    column_ = quoted(name).replace("{", "{{").replace("}", "}}")
-    text = f"SELECT * REPLACE (unnest({column_}) AS {column_}) FROM {{0}}"
-    return plan.Shaped(schema, (below,), f"explode {name}", text, (), frozenset([name]))
+    form = compose("SELECT * REPLACE (unnest({0}) AS {0}) FROM {1}", identifier(name), hole(0))
+    return plan.Shaped(schema, (below,), f"explode {name}", form, (), frozenset([name]))
 
 
 def group(below: Plan, keys: Sequence[Any], made: Mapping[str, Any]) -> Plan:
@@ -218,7 +251,7 @@ def group(below: Plan, keys: Sequence[Any], made: Mapping[str, Any]) -> Plan:
         by[short_name(one, (*by, *made))] = column(one, below.schema)
     if not made and not by:
         raise InvalidInput("group_by makes nothing.", hint='Like: group_by("breed", n=func.count())')
-    new = {name: column(value, below.schema) for name, value in made.items()}
+    new = {check_column(name): column(value, below.schema) for name, value in made.items()}
     for name, expression in new.items():
         if not expression.is_aggregate():
             raise InvalidInput(f"{name} is no aggregate: {expression!r}.", hint='Like: n=func.count(), m=func.avg("x")')
@@ -226,22 +259,46 @@ def group(below: Plan, keys: Sequence[Any], made: Mapping[str, Any]) -> Plan:
     return plan.Group(pa.schema(fields), (below,), by, new)
 
 
-def pairs(left: Plan, right: Plan, on: Any, right_on: Any) -> tuple[tuple[str, str], ...]:
-    """The columns two plans are compared by."""
-    mine = [on] if isinstance(on, str) else list(on)
-    theirs = mine if right_on is None else [right_on] if isinstance(right_on, str) else list(right_on)
+class Keyed(NamedTuple):
+    """Two plans and the columns they are compared by; what is computed for that is a column of its own: see unkeyed."""
+
+    left: Plan
+    right: Plan
+    on: tuple[tuple[str, str], ...]
+
+
+def keyed(left: Plan, right: Plan, on: Any, right_on: Any, verb: str) -> Keyed:
+    mine = listed(on, verb)
+    theirs = mine if right_on is None else listed(right_on, verb)
     if len(mine) != len(theirs) or not mine:
         raise InvalidInput(
             f"{len(mine)} columns cannot be compared with {len(theirs)}.", hint="Name as many on each side."
         )
-    for name, other in zip(mine, theirs, strict=True):
+    left, names = _with_keys(left, mine)
+    right, others = _with_keys(right, theirs)
+    on = tuple(zip(names, others, strict=True))
+    for name, other in on:
         a, b = binding.check(C(name), left.schema), binding.check(C(other), right.schema)
         if not _comparable(a, b):
             raise InvalidInput(
                 f"{name!r} is {a} and {other!r} is {b}: values of these are never equal.",
                 hint=f"Cast one of them first: mutate({name}=C({name!r}).cast(str))",
             )
-    return tuple(zip(mine, theirs, strict=True))
+    return Keyed(left, right, on)
+
+
+def _with_keys(below: Plan, given: Sequence[str | Expression]) -> tuple[Plan, list[str]]:
+    """The columns' names, where computed ones are made columns."""
+    each = [column_of(one) for one in given]
+    made = {f"{plan.KEY}{i}": one for i, one in enumerate(each) if not isinstance(one, Column)}
+    names = [repr(one) if isinstance(one, Column) else f"{plan.KEY}{i}" for i, one in enumerate(each)]
+    return (mutate(below, made) if made else below), names
+
+
+def unkeyed(below: Plan) -> Plan:
+    """Without the columns that were made only to compare by."""
+    kept = [name for name in below.schema.names if not name.startswith(plan.KEY)]
+    return below if len(kept) == len(below.schema.names) else select(below, kept)
 
 
 def _comparable(a: pa.DataType, b: pa.DataType) -> bool:
@@ -256,6 +313,7 @@ def _comparable(a: pa.DataType, b: pa.DataType) -> bool:
 
 def join(left: Plan, right: Plan, on: tuple[tuple[str, str], ...], how: Any, prefix: str) -> Plan:
     """Right columns come behind the left; a name that is taken gets a prefix, a key that says the same is left out."""
+    check_name(prefix)
     doubled = {b for a, b in on if "." not in b and (a == b or how != "FULL")}
     renamed = {}
     for name in right.schema.names:
@@ -315,7 +373,7 @@ def call(
     setup: Mapping[str, Callable[[], Any]],
 ) -> Plan:
     """A function over the rows of a plan, its parameters bound to columns by name."""
-    if not callable(function):
+    if isinstance(function, Column) or not callable(function):
         raise InvalidInput(
             f"{function!r} is no function.", hint='For a constant or an expression: mutate(x=lit("..."))'
         )
@@ -336,19 +394,17 @@ def call(
 
 
 def aggregate(
-    below: Plan, by: Sequence[str], function: Callable[..., Any], output: Any, params: Any, **how: Any
+    below: Plan, by: Sequence[str | Expression], function: Callable[..., Any], output: Any, params: Any, **how: Any
 ) -> Plan:
     """Rows with equal keys, gathered into lists, then given to the function, which makes rows as that of a gen."""
     _check_rows(how["settings"], "agg")
     told = signatures.signature_of(function)
     binds = _binds(below.schema, told, params, how["setup"])
-    for name in by:
-        binding.check(C(name), below.schema)
+    keys = {f"by_{i}": column(one, below.schema) for i, one in enumerate(by)}
     columns = list(dict.fromkeys(path.split(".")[0] for path in binds.values()))
     lists = {name: func.list(name) for name in columns}
-    fields = [pa.field(f"by_{i}", binding.check(C(name), below.schema)) for i, name in enumerate(by)]
+    fields = [pa.field(name, binding.check(one, below.schema)) for name, one in keys.items()]
     fields += [_gathered(below.schema.field(name)) for name in columns]
-    keys = {f"by_{i}": column_of(name) for i, name in enumerate(by)}
     grouped = plan.Group(pa.schema(fields), (below,), keys, lists)
     ordered = plan.Order(grouped.schema, (grouped,), tuple(C(name).asc() for name in keys)) if keys else grouped
     made, single = _made("agg", function, output, told.returns)
@@ -375,7 +431,7 @@ def _gathered(one: pa.Field) -> pa.Field:
 
 def _binds(schema: pa.Schema, told: signatures.Signature, params: Any, setup: Mapping[str, Any]) -> dict[str, str]:
     if params is not None:
-        given = [params] if isinstance(params, str) else list(params)
+        given = [path_of(one, "params") for one in listed(params, "params")]
         for path in given:
             binding.check(C(path), schema)
         free = [name for name in told.parameters if name not in setup]

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from memlake.datasets import executors, params, storages, telling
-from memlake.datasets.expressions.sql import quoted
+from memlake.datasets.expressions.sql import compose, identifier, several
 from memlake.datasets.parts import hashes, parts
 from memlake.datasets.parts.frames import Fragment, Frame
 from memlake.datasets.plans import aligned, answers
@@ -89,7 +89,9 @@ class Calling:
 
     def _key(self, fragment: Fragment) -> str:
         """What a shard is an answer to: the function, and what the columns it reads say in the rows that are kept."""
-        marks = [fragment.home(path.split(".")[0]).mark_of(path.split(".")[0]) for path in self.call.binds.values()]
+        # One that reads nothing of a row is told apart by all of it: a new row never gets the answer of an old one.
+        read = [path.split(".")[0] for path in self.call.binds.values()] or self.frame.schema.names
+        marks = [fragment.home(name).mark_of(name) for name in read]
         kept = fragment.kept.family.marks[0] if fragment.kept else ""
         names = [one.name for one in self.call.made]  # they are the names in the part
         return hashes.of("shard", self.function, names, fragment.rows, kept, *marks)
@@ -216,12 +218,16 @@ class Calling:
         if not table.num_columns:
             return np.zeros(table.num_rows, KEY)
         name = self.engine.register(table)
-        told = ", ".join(f"c{i} := {quoted(column)}" for i, column in enumerate(table.column_names))
-        sql = (
-            "SELECT md5_number_lower(told) AS a, md5_number_upper(told) AS b FROM "
-            f"(SELECT CAST(to_json(struct_pack({told})) AS VARCHAR) AS told FROM {name})"
+        fields = (
+            compose("{} := {}", identifier(f"c{i}"), identifier(column)) for i, column in enumerate(table.column_names)
         )
-        found = self.engine.con.sql(sql).to_arrow_table()
+        sql = compose(
+            "SELECT md5_number_lower(told) AS a, md5_number_upper(told) AS b FROM "
+            "(SELECT CAST(to_json(struct_pack({})) AS VARCHAR) AS told FROM {})",
+            several(fields),
+            identifier(name),
+        )
+        found = self.engine.sql(sql).read_all()
         self.engine.con.unregister(name)
         pairs = np.stack([found.column("a").to_numpy(), found.column("b").to_numpy()], axis=1)
         return np.ascontiguousarray(pairs).view(KEY).reshape(-1)

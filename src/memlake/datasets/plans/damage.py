@@ -31,8 +31,9 @@ def found(parts: Parts, recall: Recall, plan: Plan) -> Corrupt | None:
             return Corrupt(
                 f"{spec} cannot be read: {len(bad)} of its parts are missing or damaged, the first is {bad[0]}. "
                 "Nothing was changed.",
-                hint="memlake fsck --full says which paths are affected; restore the part from a backup or another "
-                "clone,\nor run what made the dataset again with settings(recompute=True): equal rows heal it.",
+                hint="See which paths are affected with: memlake fsck --full\n"
+                "Restore the part from a backup or another clone, or run what made "
+                "the dataset again with settings(recompute=True): equal rows heal it.",
             )
     bad = sorted(_bad(parts, recall.relied_on))
     if not bad:

@@ -19,7 +19,7 @@ from typing import Any, BinaryIO, TextIO
 import duckdb
 import numpy as np
 
-from memlake.datasets.expressions.catalogue import connection
+from memlake.datasets.plans import readers
 from memlake.errors import InvalidInput
 
 _DELIMITERS = (",", ";", "\t", "|")
@@ -33,9 +33,12 @@ _MEND = "Mend that line, or say how the file is written: read_csv(..., delimiter
 
 def dialect(paths: Sequence[str], delimiter: str | None, *, header: bool) -> dict[str, Any]:
     """How files are written, as options of DuckDB's reader that leave it nothing to guess but types."""
-    path, mixed = paths[0], list(_mixed(paths))
+    path, ends = paths[0], {one: _line_end(text) for one, text in heads(paths)}
+    mixed = [one for one, end in ends.items() if end == "mixed"]
     known = {"header": header, "quote": '"', "escape": '"', "comment": "", "skip": _blank_lines(path)}
     known |= {"strict_mode": False} if mixed else {}
+    if len(ends) == len(paths) and "quoted" in ends.values() and {*ends.values()} <= {"quoted", "\r\n"}:
+        known["new_line"] = r"\r\n"  # DuckDB takes the first sign that may end a line, even in quotes in the header
     if delimiter is None:
         likely = ("\t",) if path.lower().endswith((".tsv", ".tsv.gz")) else _DELIMITERS
         delimiter = next((one for one in likely if _divides(path, {**known, "delim": one})), likely[0])
@@ -45,17 +48,15 @@ def dialect(paths: Sequence[str], delimiter: str | None, *, header: bool) -> dic
     return known | ({"allow_quoted_nulls": False} if _quotes_texts(path, known) else {})
 
 
-def _mixed(paths: Sequence[str]) -> Iterator[str]:
-    """Files whose lines end in two ways, as far as one looks; what is quoted is no end of a line."""
-    for path, text in heads(paths):
-        if 0 < text.count(b"\r\n") < text.count(b"\n") and _is_mixed(np.frombuffer(text, np.uint8)):
-            yield path
-
-
-def _is_mixed(signs: np.ndarray[Any, Any]) -> bool:
-    ends = np.flatnonzero((signs == ord("\n")) & (np.cumsum(signs == ord('"')) % 2 == 0))
-    returns = np.count_nonzero(signs[ends - 1] == ord("\r"))
-    return bool(0 < returns < len(ends))
+def _line_end(text: bytes) -> str:
+    """How the lines of a file end, as far as one looks: in \\n, in \\r\\n (`quoted` values holding \\n), or mixed."""
+    returns, every = text.count(b"\r\n"), text.count(b"\n")
+    if not 0 < returns < every:
+        return "\r\n" if returns else "\n"
+    signs = np.frombuffer(text, np.uint8)
+    ends = np.flatnonzero((signs == ord("\n")) & (np.cumsum(signs == ord('"')) % 2 == 0))  # what is quoted ends no line
+    returns = int(np.count_nonzero(signs[ends - 1] == ord("\r")))
+    return "mixed" if 0 < returns < len(ends) else "quoted" if returns else "\n"
 
 
 def _divides(path: str, options: Mapping[str, Any]) -> bool:
@@ -65,9 +66,8 @@ def _divides(path: str, options: Mapping[str, Any]) -> bool:
 
 def _types(path: str, options: Mapping[str, Any]) -> list[str]:
     """What the columns of a file would be; none where it cannot be read so."""
-    told = "".join(f", {name}=${at}" for at, name in enumerate(options, 2))
     try:
-        found = connection().cursor().sql(f"FROM read_csv($1{told}) LIMIT 0", params=[path, *options.values()])
+        found = readers.Files("csv", [path], options).look()
     except duckdb.Error:
         return []
     return [str(kind) for kind in found.types]
@@ -168,6 +168,8 @@ def told(text: str) -> tuple[str, str]:
         return odd, "Give all lines the same end, like: sed -i 's/\\r$//' FILE"
     said = _ADVICE.sub("", text).strip()
     message = f"{file[1]}: {said}" if file else said
+    if "not utf-8 encoded" in said:
+        return message, "Write it anew as UTF-8, like: iconv -f LATIN1 -t UTF-8 FILE > NEW"
     column = re.search(r'converting column "(.+?)"', said)
     if column:
         return message, f"Mend that line, or read the column as text: types={{{column[1]!r}: 'VARCHAR'}}."

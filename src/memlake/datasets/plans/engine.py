@@ -6,13 +6,10 @@ that already lie in fragments, only what is new is made; anything else is run an
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import functools
 import itertools
 import os
-import sys
-import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,15 +18,39 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from memlake.datasets.expressions.catalogue import OFFLINE
-from memlake.datasets.expressions.sql import Params, quoted, span
+from memlake.datasets.expressions import connections
+from memlake.datasets.expressions.sql import (
+    PLACE,
+    Sql,
+    compose,
+    identifier,
+    identifiers,
+    join,
+    number,
+    span,
+    template,
+    value,
+)
 from memlake.datasets.parts import parts
 from memlake.datasets.parts.frames import KEEP, Family, Fragment, Frame
 from memlake.datasets.parts.parts import Parts
 from memlake.datasets.parts.plain import plain_type
 from memlake.datasets.parts.vectors import Vectors
-from memlake.datasets.plans import aligned, delimited, noticing
-from memlake.datasets.plans.plan import Call, Columns, Filter, Limit, Mutate, Order, Plan, Select, Source, Union, tops
+from memlake.datasets.plans import aligned, delimited, noticing, readers
+from memlake.datasets.plans.plan import (
+    Call,
+    Columns,
+    Filter,
+    Limit,
+    Mutate,
+    Order,
+    Plan,
+    Select,
+    Source,
+    Union,
+    numbered,
+    tops,
+)
 from memlake.datasets.plans.running import is_unknown
 from memlake.datasets.recall.recall import Recall
 from memlake.datasets.types.marks import class_of
@@ -37,7 +58,7 @@ from memlake.errors import Corrupt, InvalidInput, Unavailable
 
 _BATCH = 65_536
 _FEW = 10_000  # rows that are fetched one by one
-_NONE: Mapping[str, str] = {}
+_NONE: Mapping[str, Sql] = {}
 _MUCH = 256 << 20  # bytes of rows kept in memory before they become parts
 
 
@@ -58,7 +79,7 @@ class Engine:
     def __init__(self, store: Parts, recall: Recall, folder: Path, run_call: Callable[[Engine, Call], Frame]) -> None:
         self.parts, self.recall, self._run_call = store, recall, run_call
         self.vectors = Vectors(folder / "index" / "columns", store)
-        self._tmp = folder / "tmp"
+        self._spill, self._parts = folder / "tmp" / f"spill-{os.getpid()}", folder / "parts"
         self.sealing = False  # a save: fragments become parts as they come, so that few are in memory
         self.ran: list[Ran] = []
         self.shared: Any = None  # among the function steps of this run: calling.Told
@@ -67,15 +88,32 @@ class Engine:
         self._names = itertools.count()
         self._plans: list[Plan] = []  # kept, so that an id stays theirs; the first is what is asked for
         self._out: int | None = None  # rows the whole plan gave, when it did
+        self._filled: list[tuple[Plan, Columns]] = []  # plans with columns of nothing but None, and their others
 
     @functools.cached_property
     def con(self) -> duckdb.DuckDBPyConnection:
-        """Opened when a step asks: what is all remembered needs none."""
-        return connect(self._tmp)
+        """Opened when a step asks: what is all remembered needs none. It may read parts and large files of this run."""
+        large = [path for key, node in self._sources().items() if key not in self._small for path in node.seen]
+        return connections.engine(str(self._spill), str(self._parts), large)
+
+    @functools.cached_property
+    def _small(self) -> dict[int, pa.Table]:
+        """The rows of sources whose files are small, by the id of the source."""
+        sources = self._sources()
+        if gone := [path for node in sources.values() for path in node.seen if not os.path.exists(path)]:
+            raise readers.gone(gone[0])  # DuckDB would say that it may not look
+        with named_errors():
+            read = {key: node.files.read_small() for key, node in sources.items() if node.files}
+        return {key: table for key, table in read.items() if table is not None}
+
+    def _sources(self) -> dict[int, Source]:
+        return {id(node): node for plan in self._plans for node in plan.walk() if isinstance(node, Source)}
 
     def close(self) -> None:
         if self._out == 0:
             noticing.none_left(self, self._plans[0])
+        for plan, filled in tuple(self._filled):
+            noticing.unmatched(self, plan, filled)
         if "con" in vars(self):
             self.con.close()
 
@@ -86,36 +124,35 @@ class Engine:
         if not plan.schema.names:  # SQL knows no rows without columns
             return pa.RecordBatchReader.from_batches(plan.schema, [])
         self.need(plan)
-        into = Params()
-        body = self.relation(plan, frozenset(plan.schema.names), into)
-        sql = f"SELECT {', '.join(map(quoted, plan.schema.names))} FROM {body}"
-        found = self.sql(sql, into)
+        body = self.relation(plan, frozenset(plan.schema.names))
+        found = self.sql(compose("SELECT {} FROM {}", identifiers(plan.schema.names), body))
         schema = self.schema_of(plan, found.schema)
-        return pa.RecordBatchReader.from_batches(schema, self._counted(_fitted(found, schema)))
+        return pa.RecordBatchReader.from_batches(schema, self._counted(plan, _fitted(found, schema)))
 
-    def _counted(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        out = 0
+    def _counted(self, plan: Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        out, names, filled = 0, {""}, set[str]()
         for batch in batches:
             out += batch.num_rows
+            names = set(batch.schema.names)
+            filled |= {name for name, one in zip(batch.schema.names, batch, strict=True) if one.null_count < len(one)}
             yield batch
-        self._out = out
+        self._out = out if plan is self._plans[0] else self._out
+        if filled != names:
+            self._filled.append((plan, frozenset(filled)))
 
     def table(self, plan: Plan) -> pa.Table:
         if self._has_frame(plan) and not isinstance(plan, Limit):
             return self.read(self.frame(plan), plan.schema.names)
         return self.reader(plan).read_all()
 
-    def rows(self, plan: Plan, sql: str = "SELECT count(*)") -> Any:
-        """One answer over all rows."""
+    def count(self, plan: Plan) -> int:
         self.need(plan)
-        if isinstance(plan, Source | Call) and sql == "SELECT count(*)" and self._has_frame(plan):
+        if isinstance(plan, Source | Call) and self._has_frame(plan):
             return self.frame(plan).rows
-        into = Params()
-        body = self.relation(plan, frozenset(plan.schema.names[:1]), into, ordered=False)
-        with named_errors():
-            row = self.con.execute(f"{sql} FROM {body}", into.values).fetchone()
-        self._out = row[0] if row and plan is self._plans[0] else self._out
-        return row[0] if row else None
+        body = self.relation(plan, frozenset(plan.schema.names[:1]), ordered=False)
+        count: int = self.sql(compose("SELECT count(*) FROM {}", body)).read_all()[0][0].as_py()
+        self._out = count if plan is self._plans[0] else self._out
+        return count
 
     def schema_of(self, plan: Plan, found: pa.Schema) -> pa.Schema:
         """The plan's schema, with the types that only running could tell."""
@@ -150,9 +187,10 @@ class Engine:
             found = found.type.field(name) if found is not None and inside else None
         return found
 
-    def sql(self, sql: str, into: Params) -> pa.RecordBatchReader:
+    def sql(self, asked: Sql) -> pa.RecordBatchReader:
+        statement = asked.render()
         with named_errors():
-            found = self.con.sql(sql, params=into.values).to_arrow_reader(_BATCH)
+            found = self.con.sql(statement.text, params=statement.values).to_arrow_reader(_BATCH)
             return pa.RecordBatchReader.from_batches(found.schema, _named(found))
 
     # -- relations ----------------------------------------------------------------------------
@@ -171,22 +209,29 @@ class Engine:
         """The columns of a node that something in this run asks for."""
         return self._needs[id(plan)]
 
-    def relation(self, plan: Plan, columns: Columns, into: Params, *, ordered: bool = True) -> str:
+    def relation(self, plan: Plan, columns: Columns, *, ordered: bool = True) -> Sql:
         """SQL that gives the rows of a plan, in their order unless nothing depends on it."""
         if id(plan) in self._frames or isinstance(plan, Call):
-            return self.scan(self.frame(plan), columns, into)
+            return self.scan(self.frame(plan), columns)
         if isinstance(plan, Source):
-            return f"({plan.scan(into)})" if plan.scan else self.scan(self.frame(plan), columns, into)
+            return self._files(plan) if plan.files else self.scan(self.frame(plan), columns)
         if isinstance(plan, Mutate) and aligned.searches(plan) and self._has_frame(plan):
-            return self.scan(self.frame(plan), columns, into)
+            return self.scan(self.frame(plan), columns)
         if isinstance(plan, Limit) and (found := self._best(plan, columns)) is not None:
-            return f"(SELECT * FROM {self.register(found)})"
+            return compose("(SELECT * FROM {})", identifier(self.register(found)))
         wants = plan.wants(columns)
         inputs = [
-            self.relation(one, asked, into, ordered=minds)
+            self.relation(one, asked, ordered=minds)
             for one, asked, minds in zip(plan.inputs, wants, plan.minds(ordered), strict=True)
         ]
-        return f"({plan.sql(inputs, into, columns, ordered)})"
+        return compose("({})", plan.sql(inputs, columns, ordered))
+
+    def _files(self, plan: Source) -> Sql:
+        assert plan.files is not None
+        assert plan.scan is not None
+        small = self._small.get(id(plan))
+        rows = plan.files.sql() if small is None else identifier(self.register(small))
+        return compose("({})", plan.scan.fill(rows))
 
     def _best(self, plan: Limit, columns: Columns) -> pa.Table | None:
         """The first rows of an order, found by what it sorts by alone; worth it where other columns are wide."""
@@ -201,13 +246,16 @@ class Engine:
         frame = self.frame(order.inputs[0])
         if not any(pa.types.is_nested(frame.schema.field(name).type) for name in columns):
             return None
-        into = Params()
         reads = frozenset[str]().union(*(tops(one) for one in order.by))
-        body = self.scan(frame, reads, into)
-        by = ", ".join(one.sql(into) for one in order.by)
-        sql = f"SELECT place FROM (SELECT *, row_number() OVER () - 1 AS place FROM {body}) ORDER BY {by}, place"
-        found = self.sql(f"{sql} LIMIT {plan.count} OFFSET {plan.start}", into).read_all()
-        return self.take(frame, [name for name in frame.schema.names if name in columns], found.column(0).to_numpy())
+        sql = compose(
+            f"SELECT {PLACE} - 1 FROM {{}} ORDER BY {{}}, {PLACE} LIMIT {{}} OFFSET {{}}",
+            numbered(self.scan(frame, reads)),
+            join(", ", (one.sql() for one in order.by)),
+            number(plan.count),
+            number(plan.start),
+        )
+        places = self.sql(sql).read_all().column(0).to_numpy()
+        return self.take(frame, [name for name in frame.schema.names if name in columns], places)
 
     def take(self, frame: Frame, names: Sequence[str], places: Any) -> pa.Table:
         """Rows by their place among those that are kept."""
@@ -237,7 +285,7 @@ class Engine:
             columns |= kept
         return pa.table({name: columns[name] for name in names})
 
-    def scan(self, frame: Frame, columns: Columns, into: Params, *, every: bool = False) -> str:
+    def scan(self, frame: Frame, columns: Columns, *, every: bool = False) -> Sql:
         """SQL that reads a frame in place. `every` row, or (by default) those that are kept."""
         names = [name for name in frame.schema.names if name in columns]
         shapes: dict[Any, list[Fragment]] = {}
@@ -246,34 +294,31 @@ class Engine:
                 shapes.setdefault(_shape(fragment, names, every=every), []).append(fragment)
         if not shapes:
             empty = self.register(frame.schema.empty_table().select(names or frame.schema.names[:1]))
-            return f"(SELECT * FROM {empty})"
+            return compose("(SELECT * FROM {})", identifier(empty))
         # Fragments of one shape follow each other, else their order would be lost.
         runs = _runs(frame.fragments, names, every=every)
         schema = pa.schema([frame.schema.field(name) for name in names])
-        selects = [self._scan_run(run, schema, into, every=every) for run in runs]
-        return f"({' UNION ALL '.join(selects)})"
+        return compose("({})", join(" UNION ALL ", (self._scan_run(run, schema, every=every) for run in runs)))
 
-    def _scan_run(self, run: Sequence[Fragment], schema: pa.Schema, into: Params, *, every: bool) -> str:
+    def _scan_run(self, run: Sequence[Fragment], schema: pa.Schema, *, every: bool) -> Sql:
         names = schema.names
         spans = {one.name: span(one) for one in schema if pa.types.is_duration(one.type)}
         homes = _homes(run[0], names)
-        sources = [self._source([f.families[i] for f in run], list(owned), into, spans) for i, owned in homes.items()]
-        where = ""
+        sources = [self._source([f.families[i] for f in run], list(owned), spans) for i, owned in homes.items()]
+        form = template("SELECT {} FROM {}")
         if run[0].kept and not every:
-            sources.append(self._source([f.kept.family for f in run if f.kept], [KEEP], into))
-            where = f" WHERE {quoted(KEEP)} = true"  # compared, a vector of booleans is filtered without branches
-        return f"SELECT {', '.join(map(quoted, names)) or '1'} FROM {' POSITIONAL JOIN '.join(sources)}{where}"
+            sources.append(self._source([f.kept.family for f in run if f.kept], [KEEP]))
+            # Compared, a vector of booleans is filtered without branches.
+            form = template("SELECT {} FROM {} WHERE {} = true")
+        return form.fill(identifiers(names), join(" POSITIONAL JOIN ", sources), identifier(KEEP))
 
-    def _source(
-        self, families: Sequence[Family], columns: Sequence[str], into: Params, spans: Mapping[str, str] = _NONE
-    ) -> str:
-        names = ", ".join(map(quoted, columns))
+    def _source(self, families: Sequence[Family], columns: Sequence[str], spans: Mapping[str, Sql] = _NONE) -> Sql:
         if all(family.oid for family in families):
             paths = [self.parts.sound(family, columns) for family in families]
-            read = ", ".join(spans.get(name) or quoted(name) for name in columns)
-            return f"(SELECT {read} FROM read_parquet({into.add(paths)}, hive_partitioning=false))"
-        tables = [self.parts.table(family, columns) for family in families]
-        return f"(SELECT {names} FROM {self.register(pa.concat_tables(tables))})"
+            read = join(", ", (spans.get(name) or identifier(name) for name in columns))
+            return compose("(SELECT {} FROM read_parquet({}, hive_partitioning=false))", read, value(paths))
+        table = pa.concat_tables([self.parts.table(family, columns) for family in families])
+        return compose("(SELECT {} FROM {})", identifiers(columns), identifier(self.register(table)))
 
     def register(self, table: pa.Table) -> str:
         name = f"memlake_{next(self._names)}"
@@ -325,11 +370,9 @@ class Engine:
 
     def _materialised(self, plan: Plan) -> Frame:
         names = [name for name in plan.schema.names if name in self._needs[id(plan)]] or plan.schema.names[:1]
-        into = Params()
-        body = self.relation(plan, frozenset(names), into)
-        found = self.sql(f"SELECT {', '.join(map(quoted, names))} FROM {body}", into)
+        found = self.sql(compose("SELECT {} FROM {}", identifiers(names), self.relation(plan, frozenset(names))))
         schema = self.schema_of(plan, found.schema)
-        return Frame(schema, tuple(self._settled(parts.fragments(found, schema))))
+        return Frame(schema, tuple(self._settled(parts.fragments(self._counted(plan, found), schema))))
 
     def _settled(self, made: Iterator[Fragment]) -> Iterator[Fragment]:
         """Fragments as they come; sealed at once when they will be saved or are too many for memory."""
@@ -347,39 +390,6 @@ class Engine:
         if isinstance(plan, Filter | Mutate | Select | Limit | Union):
             return (plan.local or isinstance(plan, Union)) and all(map(self._has_frame, plan.inputs))
         return False
-
-
-_ENGINES: dict[tuple[int, str], duckdb.DuckDBPyConnection] = {}  # by process and folder
-_KEPT = 8
-
-
-@atexit.register
-def _let_go() -> None:
-    """What a failed program was reading: DuckDB prints dozens of lines if that outlives its own modules."""
-    error: BaseException | None = getattr(sys, "last_value", None)
-    while error is not None:
-        traceback.clear_frames(error.__traceback__)
-        error = error.__cause__ or error.__context__
-
-
-def connect(tmp: Path) -> duckdb.DuckDBPyConnection:
-    """A connection of one's own to the engine of this process, which is started once: that takes 20 ms."""
-    key = os.getpid(), str(tmp)
-    if key not in _ENGINES:
-        # In a fork the parent's engines are never let go of: ending one waits for threads that are not there.
-        mine = [one for one in list(_ENGINES) if one[0] == key[0]]
-        for one in mine[: len(mine) + 1 - _KEPT]:
-            _ENGINES.pop(one, None)
-        _ENGINES[key] = _started(key[1])
-    return _ENGINES[key].cursor()
-
-
-def _started(tmp: str) -> duckdb.DuckDBPyConnection:
-    """An engine that fetches nothing by itself and spills beside the repo."""
-    con = duckdb.connect(config=dict(OFFLINE))
-    con.execute("SET temp_directory = $1", [tmp])
-    con.execute("SET GLOBAL TimeZone = 'UTC'")
-    return con
 
 
 @contextlib.contextmanager

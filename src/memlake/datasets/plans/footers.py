@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from memlake.datasets.expressions.sql import span
+from memlake.datasets.expressions.sql import Sql, compose, join, span
 from memlake.datasets.parts.plain import plain_type
 from memlake.datasets.plans.engine import is_told_as
 from memlake.datasets.types.marks import inner
@@ -41,7 +41,7 @@ def _says_more(field: pa.Field) -> bool:
     return marked or pa.types.is_duration(field.type) or any(map(_says_more, inner(field.type)))
 
 
-def spans(columns: pa.Schema, wanted: str) -> str:
-    """What stands between SELECT and FROM, with spans of time as the engine's own, which it can compare and add."""
+def spans(columns: pa.Schema) -> Sql | None:
+    """All columns with spans of time as the engine's own, which it can compare and add; None where there are none."""
     made = [span(one) for one in columns if pa.types.is_duration(one.type)]
-    return f"* REPLACE ({', '.join(made)})" if made and wanted == "*" else wanted
+    return compose("* REPLACE ({})", join(", ", made)) if made else None

@@ -12,8 +12,9 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 from duckdb import DuckDBPyRelation
 
-from memlake.datasets.expressions.sql import quoted
+from memlake.datasets.expressions.sql import Sql, compose, identifier, join, number
 from memlake.errors import InvalidInput
+from memlake.sqlnames import check_name
 
 Tree: TypeAlias = "dict[str, str | Tree]"  # the name of a field, and the column it is; or what lies inside it
 
@@ -33,7 +34,7 @@ def tree(names: Iterable[str]) -> Tree:
 
 
 def _pieces(name: str) -> list[str]:
-    pieces = name.split(".")
+    pieces = check_name(name).split(".")  # here: Arrow, to which the engine hands columns, ends a name at a NUL
     if all(piece.strip() for piece in pieces):
         return pieces
     if not name.strip():
@@ -77,33 +78,43 @@ def _packed(table: pa.Table, name: str, inside: str | Tree) -> tuple[pa.Field, p
     return pa.field(name, pa.struct(fields)), pa.StructArray.from_arrays([array for _, array in pairs], fields=fields)
 
 
-def chosen(found: DuckDBPyRelation) -> str:
-    """The same of rows that a query finds: what stands between SELECT and FROM."""
-    said = {name: _said(quoted(name), kind) for name, kind in zip(found.columns, found.types, strict=True)}
-    inside = tree(said)
-    if all(value == quoted(name) for name, value in said.items()) and list(inside.values()) == list(said):
-        return "*"
-    return ", ".join(f"{_sql(below, said)} AS {quoted(name)}" for name, below in inside.items())
+def chosen(found: DuckDBPyRelation) -> Sql | None:
+    """The same of rows that a query finds: what is selected of them; None where that is all as it is."""
+    kinds = dict(zip(found.columns, found.types, strict=True))
+    inside = tree(kinds)
+    if not any("JSON" in str(kind) for kind in kinds.values()) and list(inside.values()) == list(kinds):
+        return None
+    said = {name: _said(identifier(name), kind) for name, kind in kinds.items()}
+    return join(", ", (compose("{} AS {}", _sql(below, said), identifier(name)) for name, below in inside.items()))
 
 
-def _sql(inside: str | Tree, said: dict[str, str]) -> str:
-    if isinstance(inside, str):
-        return said[inside]
-    return f"struct_pack({', '.join(f'{quoted(name)} := {_sql(below, said)}' for name, below in inside.items())})"
+def _sql(inside: str | Tree, said: dict[str, Sql]) -> Sql:
+    return said[inside] if isinstance(inside, str) else _pack((n, _sql(below, said)) for n, below in inside.items())
 
 
-def _said(sql: str, kind: Any, depth: int = 0) -> str:
+def _pack(fields: Iterable[tuple[str, Sql]]) -> Sql:
+    return compose(
+        "struct_pack({})", join(", ", (compose("{} := {}", identifier(name), each) for name, each in fields))
+    )
+
+
+def _said(sql: Sql, kind: Any, depth: int = 0) -> Sql:
     """A value in which JSON of several kinds is text: a text is itself, without quotes, all else its JSON."""
     if "JSON" not in str(kind):
         return sql
     if kind.id not in ("list", "struct", "map"):
-        return f"({sql} ->> '$')" if str(kind) == "JSON" else sql
+        return compose("({} ->> '$')", sql) if str(kind) == "JSON" else sql
     parts = dict(kind.children)
-    item = f"x{depth}"
     if kind.id == "struct":
-        fields = (f"{quoted(name)} := {_said(f'({sql}).{quoted(name)}', each, depth)}" for name, each in parts.items())
-        return f"CASE WHEN {sql} IS NOT NULL THEN struct_pack({', '.join(fields)}) END"
+        inner = ((n, _said(compose("({}).{}", sql, identifier(n)), each, depth)) for n, each in parts.items())
+        return compose("CASE WHEN {} IS NOT NULL THEN {} END", sql, _pack(inner))
+    item = compose("x{}", number(depth))
     if kind.id == "map":
-        entry = f"struct_pack(k := {item}.key, v := {_said(f'{item}.value', parts['value'], depth + 1)})"
-        return f"map_from_entries(list_transform(map_entries({sql}), lambda {item}: {entry}))"
-    return f"list_transform({sql}, lambda {item}: {_said(item, parts['child'], depth + 1)})"
+        value = _said(compose("{}.value", item), parts["value"], depth + 1)
+        return compose(
+            "map_from_entries(list_transform(map_entries({0}), lambda {1}: struct_pack(k := {1}.key, v := {2})))",
+            sql,
+            item,
+            value,
+        )
+    return compose("list_transform({}, lambda {}: {})", sql, item, _said(item, parts["child"], depth + 1))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from memlake.datasets import telling
-from memlake.datasets.plans.plan import Call, Filter, Plan, Source
+from memlake.datasets.expressions.sql import compose, number, path
+from memlake.datasets.plans.plan import KEY, Call, Columns, Filter, Join, Plan, Source
 
 if TYPE_CHECKING:
     from memlake.datasets.plans.engine import Engine, Ran
@@ -22,7 +24,7 @@ def none_left(engine: Engine, plan: Plan) -> None:
     for node in plan.walk():
         if isinstance(node, Filter) and not any(isinstance(one, Call) for one in node.walk()):
             source = next((s for s in node.walk() if isinstance(s, Source) and s.origin.kind == "storage"), None)
-            if source is not None and engine.rows(node.inputs[0]) and not engine.rows(node):
+            if source is not None and engine.count(node.inputs[0]) and not engine.count(node):
                 return _warn(engine, node, source)
     return None
 
@@ -34,6 +36,43 @@ def _warn(engine: Engine, node: Filter, source: Source) -> None:
         f"filter {node.condition!r} leaves none of the {len(files):,} files of {source.origin.name}. "
         f"Their paths are like {', '.join(map(repr, paths))}."
     )
+
+
+def unmatched(engine: Engine, plan: Plan, filled: Columns) -> None:
+    """Warn of a left join in which no row found its like: mostly keys that are written in two ways.
+
+    `filled` are the columns of the plan that have a value in some row: one from the right side means a match.
+    """
+    for node in plan.walk():
+        if not isinstance(node, Join) or node.how != "LEFT" or any(_is_from(plan, name, node) for name in filled):
+            continue
+        rows = [engine.count(one) for one in node.inputs]
+        if all(rows) and not engine.count(replace(node, how="INNER")):
+            keys = [_key(engine, side, [pair[i] for pair in node.on]) for i, side in enumerate(node.inputs)]
+            telling.warn(
+                f"merge found no match: none of {telling.count(rows[0], 'row')} on the left agrees with one of "
+                f"{telling.count(rows[1], 'row')} on the right, so the columns of the right are None. "
+                f"Left: {keys[0]}. Right: {keys[1]}."
+            )
+
+
+def _is_from(plan: Plan, name: str, join: Join) -> bool:
+    """Whether a column is passed on from the right side of a join."""
+    if plan is join:
+        return name.partition(".")[0] in join.renamed.values()
+    below = ((one, old) for one, old in plan.passed(name) if old.split(".")[0] in one.schema.names)
+    return any(_is_from(one, old, join) for one, old in below)
+
+
+def _key(engine: Engine, side: Plan, names: Sequence[str]) -> str:
+    """What rows are joined by, with two examples of each column."""
+    told = []
+    for name in names:
+        rows = engine.relation(side, frozenset([name.split(".")[0]]))
+        asked = compose("SELECT {} FROM {} LIMIT {}", path(name.split(".")), rows, number(2))
+        values = ", ".join(map(repr, engine.sql(asked).read_all().column(0).to_pylist()))
+        told.append(f"{'its key' if name.startswith(KEY) else name} is like {values}")
+    return "; ".join(told)
 
 
 def failures(ran: Sequence[Ran]) -> None:

@@ -6,7 +6,7 @@ fragments such a step stores only what is new, a family or a selection.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -14,15 +14,33 @@ import pyarrow as pa
 
 from memlake.datasets.expressions.expressions import Column, Expression, Form, walk
 from memlake.datasets.expressions.functions import choices
-from memlake.datasets.expressions.sql import PLACE, Params, quoted
+from memlake.datasets.expressions.sql import (
+    NOTHING,
+    PLACE,
+    Sql,
+    compose,
+    identifier,
+    identifiers,
+    join,
+    number,
+    path,
+    several,
+    template,
+    value,
+    word,
+)
 from memlake.datasets.expressions.windows import takes_in_order
+from memlake.datasets.types.marks import inner
 from memlake.errors import InvalidInput
+from memlake.sqlnames import check_name
 
 if TYPE_CHECKING:
     from memlake.datasets.parts.frames import Frame
+    from memlake.datasets.plans.readers import Files
     from memlake.datasets.settings import Settings
 
 Columns = frozenset[str]
+KEY = "memlake_key_"  # how columns begin that are made only to join by
 
 
 class Origin(NamedTuple):
@@ -51,6 +69,7 @@ class Plan:
                 )
                 raise InvalidInput(f"{told}.", hint="Rename a column first.")
             seen[name.lower()] = name
+        _check_names(self.schema)
 
     def wants(self, columns: Columns) -> tuple[Columns, ...]:
         """Which columns of each input are needed for these of the result."""
@@ -60,7 +79,7 @@ class Plan:
         """Of which inputs the order of rows matters; `ordered` says whether that of the result does."""
         return (ordered,) * len(self.inputs)
 
-    def sql(self, inputs: Sequence[str], into: Params, columns: Columns, ordered: bool) -> str:
+    def sql(self, inputs: Sequence[Sql], columns: Columns, ordered: bool) -> Sql:
         """The rows in their order, or (`ordered` false) in any that is cheaper."""
         raise NotImplementedError
 
@@ -95,13 +114,14 @@ class Plan:
 
 @dataclass(frozen=True, eq=False)
 class Source(Plan):
-    """Rows that are there. `frame` brings them when the plan runs; or `scan` is the SQL that reads them in place."""
+    """Rows that are there. `frame` brings them when the plan runs; or `scan` is SQL with a hole for the `files`."""
 
     origin: Origin = field(default_factory=lambda: Origin("values", ""))
     frame: Callable[[], Frame] | None = None
-    scan: Callable[[Params], str] | None = None
+    scan: Sql | None = None
     mark: Callable[[], str] = lambda: ""  # the identity of the content, asked when the plan runs
     seen: Mapping[str, str] = field(default_factory=dict)  # files and their etags when the schema was read from them
+    files: Files | None = None
 
     def key(self) -> tuple[Any, ...]:
         return ("source", self.mark())
@@ -111,10 +131,6 @@ class Source(Plan):
 
 
 # -- relational steps ------------------------------------------------------------------------------
-
-
-def listed(names: Sequence[str]) -> str:
-    return ", ".join(quoted(name) for name in names) or "1"
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,8 +144,8 @@ class Filter(Plan):
     def wants(self, columns: Columns) -> tuple[Columns, ...]:
         return (columns | tops(self.condition),)
 
-    def sql(self, inputs: Sequence[str], into: Params, columns: Columns, ordered: bool) -> str:
-        return f"SELECT * FROM {inputs[0]} WHERE {self.condition.sql(into)}"
+    def sql(self, inputs: Sequence[Sql], columns: Columns, ordered: bool) -> Sql:
+        return compose("SELECT * FROM {} WHERE {}", inputs[0], self.condition.sql())
 
     def key(self) -> tuple[Any, ...] | None:
         return ("filter", self.condition.key()) if steady(self.condition) else None
@@ -155,13 +171,15 @@ class Mutate(Plan):
         read = frozenset[str]().union(*(tops(e) for name, e in self.new.items() if name in columns))
         return ((columns - self.new.keys()) | read,)
 
-    def sql(self, inputs: Sequence[str], into: Params, columns: Columns, ordered: bool) -> str:
-        with into.placed(not self.local):
-            made = {n: f"{e.sql(into)} AS {quoted(n)}" for n, e in self.new.items() if n in columns}
-        parts = [made.get(name) or quoted(name) for name in self.schema.names if name in columns]
-        if self.local:
-            return f"SELECT {', '.join(parts) or '1'} FROM {inputs[0]}"
-        return f"SELECT {', '.join(parts) or '1'} FROM {numbered(inputs[0])}{_by_place(ordered)}"
+    def sql(self, inputs: Sequence[Sql], columns: Columns, ordered: bool) -> Sql:
+        made = {name: e for name, e in self.new.items() if name in columns}
+        parts = [
+            named(made[name].sql(placed=not self.local), name) if name in made else identifier(name)
+            for name in self.schema.names
+            if name in columns
+        ]
+        rows = inputs[0] if self.local else compose("{}{}", numbered(inputs[0]), _by_place(ordered))
+        return compose("SELECT {} FROM {}", several(parts), rows)
 
     def minds(self, ordered: bool) -> tuple[bool, ...]:
         return (ordered or not self.local,)  # of rows that a window holds for equal, the first comes first
@@ -189,9 +207,9 @@ class Select(Plan):
     def wants(self, columns: Columns) -> tuple[Columns, ...]:
         return (frozenset[str]().union(*(tops(e) for name, e in self.parts.items() if name in columns)),)
 
-    def sql(self, inputs: Sequence[str], into: Params, columns: Columns, ordered: bool) -> str:
-        made = [f"{e.sql(into)} AS {quoted(name)}" for name, e in self.parts.items() if name in columns]
-        return f"SELECT {', '.join(made) or '1'} FROM {inputs[0]}"
+    def sql(self, inputs: Sequence[Sql], columns: Columns, ordered: bool) -> Sql:
+        made = [named(e.sql(), name) for name, e in self.parts.items() if name in columns]
+        return compose("SELECT {} FROM {}", several(made), inputs[0])
 
     def is_plain(self) -> bool:
         """Whole columns under their own names: nothing has to be written."""
@@ -211,11 +229,11 @@ class Order(Plan):
     def wants(self, columns: Columns) -> tuple[Columns, ...]:
         return (columns.union(*(tops(expression) for expression in self.by)),)
 
-    def sql(self, inputs: Sequence[str], into: Params, columns: Columns, ordered: bool) -> str:
+    def sql(self, inputs: Sequence[Sql], columns: Columns, ordered: bool) -> Sql:
         if not ordered:
-            return f"SELECT * FROM {inputs[0]}"
-        by = ", ".join(e.sql(into) for e in self.by)  # of equals the first comes first, as Python sorts
-        return f"SELECT * EXCLUDE {PLACE} FROM {numbered(inputs[0])} ORDER BY {by}, {PLACE}"
+            return compose("SELECT * FROM {}", inputs[0])
+        by = join(", ", (e.sql() for e in self.by))  # of equals the first comes first, as Python sorts
+        return compose(f"SELECT * EXCLUDE {PLACE} FROM {{}} ORDER BY {{}}, {PLACE}", numbered(inputs[0]), by)
 
     def key(self) -> tuple[Any, ...] | None:
         return ("order", tuple(e.key() for e in self.by)) if all(map(steady, self.by)) else None
@@ -236,9 +254,10 @@ class Limit(Plan):
     def minds(self, ordered: bool) -> tuple[bool, ...]:
         return (True,)
 
-    def sql(self, inputs: Sequence[str], into: Params, columns: Columns, ordered: bool) -> str:
-        limit = "" if self.count is None else f" LIMIT {int(self.count)}"
-        return f"SELECT * FROM {inputs[0]}{limit}" + (f" OFFSET {int(self.start)}" if self.start else "")
+    def sql(self, inputs: Sequence[Sql], columns: Columns, ordered: bool) -> Sql:
+        limit = NOTHING if self.count is None else compose(" LIMIT {}", number(self.count))
+        offset = compose(" OFFSET {}", number(self.start)) if self.start else NOTHING
+        return compose("SELECT * FROM {}{}{}", inputs[0], limit, offset)
 
     def key(self) -> tuple[Any, ...]:
         return ("limit", self.count, self.start)
@@ -255,16 +274,17 @@ class Distinct(Plan):
         read = columns.union(*(tops(expression) for expression in self.on))
         return (read if self.on else frozenset(self.schema.names),)
 
-    def sql(self, inputs: Sequence[str], into: Params, columns: Columns, ordered: bool) -> str:
-        names = listed(self.schema.names)
+    def sql(self, inputs: Sequence[Sql], columns: Columns, ordered: bool) -> Sql:
+        names = identifiers(self.schema.names)
         if not self.on and not ordered:
-            return f"SELECT DISTINCT {names} FROM {inputs[0]}"
+            return compose("SELECT DISTINCT {} FROM {}", names, inputs[0])
+        rows = numbered(inputs[0])
         if not self.on:
-            places = f"SELECT {names}, min({PLACE}) AS {PLACE} FROM {numbered(inputs[0])} GROUP BY ALL"
-            return f"SELECT {names} FROM ({places}){_by_place(ordered)}"
-        on = ", ".join(e.sql(into) for e in self.on)
-        first = f"SELECT DISTINCT ON ({on}) * FROM {numbered(inputs[0])} ORDER BY {PLACE}"
-        return f"SELECT * EXCLUDE {PLACE} FROM ({first})"
+            places = compose(f"SELECT {{}}, min({PLACE}) AS {PLACE} FROM {{}} GROUP BY ALL", names, rows)
+            return compose("SELECT {} FROM ({}){}", names, places, _by_place(ordered))
+        on = join(", ", (e.sql() for e in self.on))
+        first = compose(f"SELECT DISTINCT ON ({{}}) * FROM {{}} ORDER BY {PLACE}", on, rows)
+        return compose(f"SELECT * EXCLUDE {PLACE} FROM ({{}})", first)
 
     def minds(self, ordered: bool) -> tuple[bool, ...]:
         return (ordered or bool(self.on),)  # of rows that are alike in some columns the first stays
@@ -288,13 +308,13 @@ class Group(Plan):
         read = frozenset[str]().union(*(tops(e) for e in (*self.by.values(), *self.made.values())))
         return (read or frozenset(self.inputs[0].schema.names[:1]),)
 
-    def sql(self, inputs: Sequence[str], into: Params, columns: Columns, ordered: bool) -> str:
+    def sql(self, inputs: Sequence[Sql], columns: Columns, ordered: bool) -> Sql:
         (in_order,) = self.minds(ordered)
-        with into.placed(in_order):
-            parts = [f"{e.sql(into)} AS {quoted(name)}" for name, e in (*self.by.items(), *self.made.items())]
-        keys = ", ".join(str(i + 1) for i in range(len(self.by)))
-        group = f" GROUP BY {keys}{f' ORDER BY {keys}' if ordered else ''}" if keys else ""
-        return f"SELECT {', '.join(parts)} FROM {numbered(inputs[0]) if in_order else inputs[0]}{group}"
+        parts = [named(e.sql(placed=in_order), name) for name, e in (*self.by.items(), *self.made.items())]
+        keys = join(", ", (number(i + 1) for i in range(len(self.by))))
+        group = compose(" GROUP BY {0} ORDER BY {0}" if ordered else " GROUP BY {0}", keys) if self.by else NOTHING
+        rows = numbered(inputs[0]) if in_order else inputs[0]
+        return compose("SELECT {} FROM {}{}", several(parts), rows, group)
 
     def key(self) -> tuple[Any, ...] | None:
         return ("group", *((name, e.key()) for name, e in (*self.by.items(), *self.made.items())))
@@ -320,28 +340,29 @@ class Join(Plan):
         right = {old for old, new in self.renamed.items() if new in columns} | {b.split(".")[0] for _, b in self.on}
         return left, frozenset(right)
 
-    def sql(self, inputs: Sequence[str], into: Params, columns: Columns, ordered: bool) -> str:
-        keys = dict(self.on)
-        return "SELECT {} FROM {} AS a {} JOIN {} AS b ON {}{}".format(
-            ", ".join(self._columns(keys, columns)) or "1",
+    def sql(self, inputs: Sequence[Sql], columns: Columns, ordered: bool) -> Sql:
+        equal = (compose("{} = {}", dotted("a", left), dotted("b", right)) for left, right in self.on)
+        return compose(
+            "SELECT {} FROM {} AS a {} JOIN {} AS b ON {}{}",
+            several(self._columns(dict(self.on), columns)),
             numbered(inputs[0]) if ordered else inputs[0],
-            self.how,
+            word(self.how),
             numbered(inputs[1]) if ordered else inputs[1],
-            " AND ".join(f"{dotted('a', left)} = {dotted('b', right)}" for left, right in self.on),
-            f" ORDER BY a.{PLACE} NULLS LAST, b.{PLACE}" if ordered else "",
+            join(" AND ", equal),
+            template(f" ORDER BY a.{PLACE} NULLS LAST, b.{PLACE}") if ordered else NOTHING,
         )
 
-    def _columns(self, keys: Mapping[str, str], columns: Columns) -> Iterator[str]:
+    def _columns(self, keys: Mapping[str, str], columns: Columns) -> Iterator[Sql]:
         for name in self.inputs[0].schema.names:
             if name not in columns:
                 continue
             if self.how == "FULL" and name in keys and keys[name] in self.inputs[1].schema.names:
-                yield f"coalesce(a.{quoted(name)}, {dotted('b', keys[name])}) AS {quoted(name)}"
+                yield named(compose("coalesce({}, {})", path([name], "a"), dotted("b", keys[name])), name)
             else:
-                yield f"a.{quoted(name)}"
+                yield path([name], "a")
         for old, new in self.renamed.items():
             if new in columns:
-                yield f"b.{quoted(old)} AS {quoted(new)}"
+                yield named(path([old], "b"), new)
 
     def key(self) -> tuple[Any, ...]:
         return ("join", self.on, self.how, tuple(self.renamed.items()))
@@ -352,9 +373,9 @@ class Join(Plan):
 
 @dataclass(frozen=True, eq=False)
 class Union(Plan):
-    def sql(self, inputs: Sequence[str], into: Params, columns: Columns, ordered: bool) -> str:
-        names = listed([name for name in self.schema.names if name in columns])
-        return " UNION ALL ".join(f"SELECT {names} FROM {one}" for one in inputs)
+    def sql(self, inputs: Sequence[Sql], columns: Columns, ordered: bool) -> Sql:
+        names = identifiers(name for name in self.schema.names if name in columns)
+        return join(" UNION ALL ", (compose("SELECT {} FROM {}", names, one) for one in inputs))
 
     def key(self) -> tuple[Any, ...]:
         return ("union",)
@@ -372,13 +393,15 @@ class Subtract(Plan):
     def wants(self, columns: Columns) -> tuple[Columns, ...]:
         return columns | {a.split(".")[0] for a, _ in self.on}, frozenset(b.split(".")[0] for _, b in self.on)
 
-    def sql(self, inputs: Sequence[str], into: Params, columns: Columns, ordered: bool) -> str:
-        same = " AND ".join(f"{dotted('a', a)} IS NOT DISTINCT FROM {dotted('b', b)}" for a, b in self.on)
+    def sql(self, inputs: Sequence[Sql], columns: Columns, ordered: bool) -> Sql:
+        same = alike(self.on)
         if not ordered:
-            return f"SELECT a.* FROM {inputs[0]} AS a ANTI JOIN {inputs[1]} AS b ON {same}"
-        return (
-            f"SELECT a.* EXCLUDE {PLACE} FROM {numbered(inputs[0])} AS a ANTI JOIN {inputs[1]} AS b ON {same} "
-            f"ORDER BY a.{PLACE}"
+            return compose("SELECT a.* FROM {} AS a ANTI JOIN {} AS b ON {}", inputs[0], inputs[1], same)
+        return compose(
+            f"SELECT a.* EXCLUDE {PLACE} FROM {{}} AS a ANTI JOIN {{}} AS b ON {{}} ORDER BY a.{PLACE}",
+            numbered(inputs[0]),
+            inputs[1],
+            same,
         )
 
     def key(self) -> tuple[Any, ...]:
@@ -387,10 +410,10 @@ class Subtract(Plan):
 
 @dataclass(frozen=True, eq=False)
 class Shaped(Plan):
-    """A step that is one piece of SQL over its inputs, written as {0} and {1}: shuffling, exploding, diffs."""
+    """A step that is one piece of SQL with a hole for each input, then for each value: shuffling, exploding, diffs."""
 
     name: str = ""
-    text: str = ""
+    form: Sql = NOTHING
     values: tuple[Any, ...] = ()
     reads: Columns = frozenset()  # beside what is asked of the result
     certain: bool = True
@@ -401,11 +424,11 @@ class Shaped(Plan):
     def wants(self, columns: Columns) -> tuple[Columns, ...]:
         return tuple((columns | self.reads) & frozenset(one.schema.names) for one in self.inputs)
 
-    def sql(self, inputs: Sequence[str], into: Params, columns: Columns, ordered: bool) -> str:
-        return self.text.format(*inputs, *(into.add(value) for value in self.values))
+    def sql(self, inputs: Sequence[Sql], columns: Columns, ordered: bool) -> Sql:
+        return self.form.fill(*inputs, *map(value, self.values))
 
     def key(self) -> tuple[Any, ...] | None:
-        return ("shaped", self.name, self.text, self.values) if self.certain else None
+        return ("shaped", self.name, self.form.key(), self.values) if self.certain else None
 
     def told(self) -> str:
         return self.name
@@ -442,6 +465,8 @@ class Call(Plan):
         return getattr(self.function, "__name__", type(self.function).__name__)
 
     def wants(self, columns: Columns) -> tuple[Columns, ...]:
+        if not self.binds:  # rows are told apart by all they say
+            return (frozenset(self.inputs[0].schema.names),)
         if self.kind in ("gen", "agg"):
             return (frozenset(self.columns),)
         return ((columns - {one.name for one in self.made}) | frozenset(self.columns),)
@@ -465,23 +490,37 @@ def tops(expression: Expression) -> Columns:
     return frozenset(name.split(".")[0] for name in expression.reads())
 
 
+def _check_names(fields: Iterable[pa.Field]) -> None:
+    """Of columns, and of what lies inside them."""
+    for one in fields:
+        check_name(one.name)
+        _check_names(inner(one.type))
+
+
 def steady(expression: Expression) -> bool:
     """False when doing it again gives other values."""
     return not any(one.nature == "volatile" for one in walk(expression) if isinstance(one, Form))
 
 
-def numbered(relation: str) -> str:
+def named(made: Sql, name: str) -> Sql:
+    return compose("{} AS {}", made, identifier(name))
+
+
+def numbered(relation: Sql) -> Sql:
     """A relation whose rows know their place: joins and windows give rows in an order of their own."""
-    return f"(SELECT *, row_number() OVER () AS {PLACE} FROM {relation})"
+    return compose(f"(SELECT *, row_number() OVER () AS {PLACE} FROM {{}})", relation)
 
 
-def _by_place(ordered: bool) -> str:
-    return f" ORDER BY {PLACE}" if ordered else ""
+def _by_place(ordered: bool) -> Sql:
+    return template(f" ORDER BY {PLACE}") if ordered else NOTHING
 
 
-def dotted(alias: str, path: str) -> str:
-    first, *rest = path.split(".")
-    text = f"{alias}.{quoted(first)}"
-    for name in rest:
-        text = f"struct_extract({text}, '{name.replace(chr(39), chr(39) * 2)}')"
-    return text
+def dotted(alias: Literal["a", "b"], name: str) -> Sql:
+    """A column of one side of a join, or what lies inside it."""
+    return path(name.split("."), alias)
+
+
+def alike(pairs: Iterable[tuple[str, str]]) -> Sql:
+    """Whether rows of both sides say the same in these columns, nothing being as nothing."""
+    each = (compose("{} IS NOT DISTINCT FROM {}", dotted("a", a), dotted("b", b)) for a, b in pairs)
+    return join(" AND ", each)

@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from memlake.datasets import storages
-from memlake.datasets.expressions.catalogue import connection
-from memlake.datasets.expressions.sql import Params, quoted
+from memlake.datasets import databases, storages, telling
+from memlake.datasets.expressions import connections
+from memlake.datasets.expressions.sql import Sql, compose, hole, template
 from memlake.datasets.ground import Ground
 from memlake.datasets.parts import hashes, parts
 from memlake.datasets.parts.frames import Frame
 from memlake.datasets.parts.plain import plain, plain_type
 from memlake.datasets.parts.record import Version
-from memlake.datasets.plans import delimited, digits, footers, headers
+from memlake.datasets.plans import delimited, digits, footers, headers, readers
 from memlake.datasets.plans.engine import named_errors
 from memlake.datasets.plans.plan import Origin, Source
 from memlake.datasets.recall import listings
 from memlake.datasets.types import types
 from memlake.datasets.types.files import File
 from memlake.errors import InvalidInput, NotFound
+from memlake.sqlnames import check_name
 
 
 def stored(ground: Ground, version: Version) -> Source:
@@ -57,37 +57,41 @@ def listing(ground: Callable[[], Ground], asked: listings.Asked) -> Source:
 
 # -- files of rows ---------------------------------------------------------------------------------
 
-_READERS = {"parquet": "read_parquet", "csv": "read_csv", "json": "read_json"}
 
-
-def outside(kind: str, paths: Sequence[str], options: Mapping[str, Any]) -> Source:
+def outside(kind: readers.Kind, paths: Sequence[str], options: Mapping[str, Any]) -> Source:
     """Files of rows, read in place by DuckDB: nothing is copied before it is saved."""
 
-    def rows_of(into: Params) -> str:
-        told = "".join(f", {name}={into.add(value)}" for name, value in options.items() if value is not None)
-        return f"{_READERS[kind]}({into.add(list(paths))}{told})"
-
-    into, seen = Params(), _etags(paths)
+    seen = _etags(paths)
     with named_errors():
-        given = connection().cursor().sql(f"FROM {rows_of(into)} LIMIT 0", params=into.values)
+        given = readers.Files(kind, paths, options).look()
         if kind == "json" and (exact := digits.kept(paths, options, given)) != options:
             return outside(kind, paths, exact)
-        wanted = headers.chosen(given)
-        found = (given if wanted == "*" else given.project(wanted)).to_arrow_table().schema
+        chosen = headers.chosen(given)
+        empty = given.to_arrow_table()
+        found, is_exact = _columns(empty, chosen), readers.is_exact(given, empty)
     schema = pa.schema([pa.field(one.name, plain_type(one.type)) for one in found])
     if kind == "parquet":
         with named_errors():
             schema = footers.told(paths, schema)
-        wanted = footers.spans(schema, wanted)
+        chosen = chosen or footers.spans(schema)
+    wanted = chosen or template("*")
     origin = Origin(
         kind, ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else ""), {"paths": list(paths)}
     )
-    stamped = {**options, "select": wanted}  # what is remembered of a file holds for this way of reading it
+    stamped = {**options, "select": wanted.key()}  # what is remembered of a file holds for this way of reading it
+    scan, files = compose("SELECT {} FROM {}", wanted, hole(0)), readers.Files(kind, paths, options, is_exact)
+    return Source(schema, (), origin, None, scan, lambda: _stamp(paths, stamped), seen, files)
 
-    def scan(into: Params) -> str:
-        return f"SELECT {wanted} FROM {rows_of(into)}"
 
-    return Source(schema, (), origin, None, scan, lambda: _stamp(paths, stamped), seen)
+def _columns(rows: pa.Table, chosen: Sql | None) -> pa.Schema:
+    """What is selected of rows, of which there are none."""
+    if chosen is None:
+        return rows.schema
+    with connections.lock:
+        con = connections.catalogue()
+        con.register("looked_at", rows)
+        asked = compose("SELECT {} FROM looked_at", chosen).render()
+        return con.sql(asked.text, params=asked.values).to_arrow_table().schema
 
 
 def delimited_files(
@@ -109,10 +113,7 @@ def _etags(paths: Sequence[str]) -> dict[str, str]:
     try:
         return {path: storages.etag_of(os.stat(path)) for path in paths}
     except OSError as error:
-        raise NotFound(
-            f"{error.filename} was there when the chain was begun, and is not now. Nothing was read.",
-            hint="Begin the chain again with the files that are there.",
-        ) from error
+        raise readers.gone(error.filename) from error
 
 
 def expanded(
@@ -146,12 +147,12 @@ def _fetched(ground: Ground, uri: str, suffixes: tuple[str, ...]) -> list[str]:
 
 
 def _expand(text: str, suffixes: tuple[str, ...]) -> list[str]:
-    path = Path(text.removeprefix("file://"))
+    path = Path(storages.path_of(text))
     if path.is_dir():
         found = sorted(str(p) for p in path.rglob("*") if p.name.lower().endswith(suffixes) and p.is_file())
-    elif any(sign in text for sign in "*?["):
-        root, pattern = (Path("/"), text.lstrip("/")) if path.is_absolute() else (Path(), text)
-        found = sorted(str(p) for p in root.glob(pattern) if p.is_file())
+    elif storages.is_pattern(text):
+        listed = (batch.to_pylist() for batch in storages.list_files(text))
+        found = [storages.local_path(File(**row)) for rows in listed for row in rows]
     else:
         found = [str(path)] if path.is_file() else []
     if not found:
@@ -167,8 +168,15 @@ def from_values(columns: Mapping[str, Iterable[Any]], output: Mapping[str, Any] 
     lengths = {name: len(values) for name, values in given.items()}
     if len(set(lengths.values())) > 1:
         raise InvalidInput(f"the columns have different lengths: {', '.join(f'{n} {c}' for n, c in lengths.items())}.")
-    fields = [_field(name, values, output) for name, values in given.items()]
-    arrays = [types.encode(one, given[one.name]) for one in fields]
+    try:
+        fields = [_field(check_name(name), values, output) for name, values in given.items()]
+        arrays = [types.encode(one, given[one.name]) for one in fields]
+    except UnicodeEncodeError as error:
+        raise InvalidInput(
+            f"the text {error.object[:60]!r} holds half a character (a lone surrogate), which no column can hold. "
+            "Nothing was read.",
+            hint="Mend it first: text.encode('utf-8', 'replace').decode()",
+        ) from error
     return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
 
 
@@ -191,8 +199,31 @@ def from_records(records: Iterable[Mapping[str, Any]], schema: Mapping[str, Any]
     told = list(records)
     for row, one in enumerate(told):
         _check_record(row, one)
+    told = [_folded(row, one, schema) for row, one in enumerate(told)] if schema else told
+    for name in schema or () if told else ():
+        if not any(name in one for one in told):
+            telling.warn(f"no record has a value for {name!r}, which the schema names: the column is empty.")
     names = list(dict.fromkeys([*(schema or {}), *(name for one in told for name in one)]))
     return from_values({name: [one.get(name) for one in told] for name in names}, schema)
+
+
+def _folded(row: int, one: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """`person__name` or `person.name` as the name in a `person`, where the schema has one."""
+    made: dict[str, Any] = {}
+    for name, value in one.items():
+        first, *rest = name.replace(".", "__").split("__")
+        if name in schema or not rest or first not in schema or not all(rest):
+            made[name] = value
+            continue
+        if first in one:
+            raise InvalidInput(
+                f"record {row} has both {first!r} and {name!r}. Nothing was read.", hint="Give one of them."
+            )
+        at = made.setdefault(first, {})
+        for piece in rest[:-1]:
+            at = at.setdefault(piece, {})
+        at[rest[-1]] = value
+    return made
 
 
 def _check_record(row: int, one: Any) -> None:
@@ -218,6 +249,8 @@ def from_pandas(frame: Any) -> pa.Table:
     odd = [name for name in getattr(frame, "columns", ()) if not isinstance(name, str)]
     if odd or not hasattr(frame, "columns"):
         raise InvalidInput(f"columns are named by text; {odd[0]!r} is none." if odd else "this is no pandas DataFrame.")
+    for name in frame.columns:
+        check_name(name)
     keys = [name for name in frame.index.names if name is not None]  # an index without a name only counts the rows
     taken = [name for name in keys if name in frame.columns or not isinstance(name, str)]
     if taken:
@@ -257,20 +290,5 @@ def from_hf(dataset: Any, split: str | None, options: Mapping[str, Any]) -> pa.T
 
 def from_database(query: str, connection: Any, params: Any) -> pa.Table:
     """Rows of a query, or of the table a word names; columns that hold nothing but NULL stay without a type."""
-    if re.fullmatch(r"[^\W\d][\w$.]*", query.strip()):
-        query = f"SELECT * FROM {'.'.join(map(quoted, query.strip().split('.')))}"
-    if hasattr(connection, "connect") and hasattr(connection, "dialect"):  # a SQLAlchemy engine
-        with connection.connect() as opened:
-            return from_database(query, opened, params)
-    if hasattr(connection, "exec_driver_sql"):
-        import sqlalchemy
-
-        found = connection.execute(sqlalchemy.text(query), params or {})
-        names, rows = list(found.keys()), [tuple(row) for row in found.fetchall()]
-    else:
-        cursor = connection.cursor()
-        cursor.execute(query, *(() if params is None else (params,)))
-        if cursor.description is None:
-            raise InvalidInput(f"{query!r} gives no rows.", hint="Name a table, or write a query: SELECT ...")
-        names, rows = [one[0] for one in cursor.description], cursor.fetchall()
+    names, rows = databases.read(query, connection, params)
     return from_values({name: [row[i] for row in rows] for i, name in enumerate(names)})

@@ -7,6 +7,8 @@ So what was computed and stored for a fragment stays good; who needs the order o
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import time
 from collections.abc import Sequence
@@ -24,7 +26,7 @@ from memlake.datasets.parts.frames import KEEP, Fragment, Frame, Kept
 from memlake.datasets.types import types
 from memlake.datasets.types.files import AudioFile, File, ImageFile, TextFile, VideoFile
 from memlake.errors import InvalidInput, Unavailable
-from memlake.objects.layout import now
+from memlake.objects.layout import now, read_id
 
 _MANY = 8  # fragments of changes after which a listing is written anew
 
@@ -80,17 +82,33 @@ def listed(ground: Ground, asked: Asked) -> Frame:
         return frame
     access = storages.describe(asked.access) if asked.access != storages.Access() else {}
     ground.recall.keep_listing(asked.name, sealed, time.perf_counter() - begun, access)
+    if access.get("client_config"):
+        with contextlib.suppress(Unavailable):  # a home that is read-only: the next process has to be told again
+            config.note_address(ground.folder, _repo_id(ground), _address(asked.name, access))
     return sealed
 
 
 def reach(ground: Ground) -> None:
-    """Storages that were listed in another process are reached as they were then, secrets apart."""
+    """Storages that this user listed in another process are reached as they were then, secrets apart.
+
+    The repo may come from a stranger, and an address in it would be sent the user's requests and files.
+    """
     for name, told in ground.recall.accesses().items():
+        if told.get("client_config") and not config.is_own_address(_repo_id(ground), _address(name, told)):
+            continue
         access = storages.Access(**told)
         if access.anon and config.outside("AWS_ACCESS_KEY_ID"):  # who has keys now is no longer nobody
             access = access._replace(anon=None)
         for uri in name.split("\n")[:-3] if access != storages.Access() else ():
             storages.ACCESS.setdefault(storages.split(uri)[0], access)
+
+
+def _repo_id(ground: Ground) -> str:
+    return read_id(ground.parts.objects.db)
+
+
+def _address(name: str, access: dict[str, Any]) -> str:
+    return json.dumps([name, access], sort_keys=True)
 
 
 def _ago(microseconds: int) -> str:
@@ -102,9 +120,12 @@ def _ago(microseconds: int) -> str:
 
 
 def _found(asked: Asked, field: pa.Field) -> pa.Table:
-    batches = [
-        b for uri in asked.uris for b in storages.list_files(uri, access=asked.access, recursive=asked.recursive)
-    ]
+    batches: list[pa.RecordBatch] = []
+    for uri in asked.uris:
+        found = list(storages.list_files(uri, access=asked.access, recursive=asked.recursive))
+        if not found and storages.is_pattern(uri):
+            telling.warn(f"the pattern {uri} matches no file.")
+        batches += found
     if not batches:
         return pa.schema([field]).empty_table()
     table = pa.Table.from_batches(batches).combine_chunks()

@@ -81,7 +81,29 @@ def _library(top: str, file: str) -> Library | None:
         return Library(top, _version(top) or _stamp(file))
     if file.startswith(("<frozen", *STANDARD)) or (not file and top in sys.stdlib_module_names):
         return Library("python", PYTHON)
+    version = _version_of_owner(file)
+    return Library(top, version) if version else None
+
+
+def _version_of_owner(file: str) -> str | None:
+    """The version of the distribution in a folder or zip of sys.path that lists the file as its own.
+
+    An editable install lists only what leads to its files, never themselves: those are the user's own.
+    """
+    for root in sorted({os.path.abspath(one) for one in sys.path}, key=len, reverse=True):
+        if file.startswith(root + os.sep) and os.path.exists(root):
+            line = f"\n{Path(file).relative_to(root).as_posix()},"
+            for version, record in _records(root, os.stat(root).st_mtime_ns):
+                if line in record:
+                    return version
     return None
+
+
+@lru_cache(maxsize=32)
+def _records(root: str, _changed: int) -> list[tuple[str, str]]:
+    """The versions that are installed here, and their lists of files as text: nobody asks for a whole list parsed."""
+    found = ((one, one.read_text("RECORD")) for one in metadata.distributions(path=[root]))
+    return [(one.version, f"\n{record}") for one, record in found if record]
 
 
 def _version(top: str) -> str | None:

@@ -7,7 +7,6 @@ looked up for functions that cost more than finding the answer does.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 import time
@@ -28,6 +27,13 @@ from memlake.objects.db import Database, Row, array
 from memlake.objects.layout import now
 
 _SCHEMA = Path(__file__).with_name("recall.sql")
+# What reading a row of a stranger's datasets.db may end in: it is not relied on then.
+_FOREIGN = (ValueError, KeyError, TypeError, AttributeError, RecursionError, MemoryError, Corrupt, pa.ArrowException)
+_OF_PART = (
+    "DELETE FROM plan WHERE instr(frame, ?)",
+    "DELETE FROM listing WHERE instr(frame, ?)",
+    "DELETE FROM shard WHERE instr(family, ?)",
+)
 DEAR = 1e-5  # seconds a row above which rows are remembered one by one; finding one costs about 1e-6
 
 
@@ -59,7 +65,7 @@ class Known(NamedTuple):
 
 class Recall:
     def __init__(self, path: Path, parts: Parts) -> None:
-        self._db = Database(path, schema=[_SCHEMA], durable=False)
+        self._db = _open(path)
         self._parts = parts
         self.relied_on: set[str] = set()  # parts that were handed out without looking into them
         self._silent: dict[str, float] = {}  # until when what failed is not tried again
@@ -68,21 +74,20 @@ class Recall:
 
     def frame(self, key: str) -> Frame | None:
         """The frame a plan led to, when all its parts are still there."""
-        told = bytes.fromhex(key)
-        for (data,) in self._rows("SELECT frame FROM plan WHERE key = ?", (told,)):
-            return self._frame(_checked(data, told))
+        for (data,) in self._rows("SELECT frame FROM plan WHERE key = ?", (bytes.fromhex(key),)):
+            return self._frame(data)
         return None
 
     def keep_frame(self, key: str, frame: Frame) -> None:
-        told = bytes.fromhex(key)
         sql = "INSERT OR REPLACE INTO plan(key, frame, made) VALUES(?, ?, ?)"
-        self._run(sql, (told, _summed(_packed(frame), told), now()))
+        self._run(sql, (bytes.fromhex(key), _packed(frame), now()))
 
-    def _frame(self, data: bytes | None) -> Frame | None:
-        if data is None:
+    def _frame(self, data: bytes) -> Frame | None:
+        try:
+            told = json.loads(data)
+            frame = frames.decode(frames.decode_schema(told["schema"]), told)
+        except _FOREIGN:
             return None
-        told = json.loads(data)
-        frame = frames.decode(frames.decode_schema(told["schema"]), told)
         return frame if all(map(self._is_here, frame.families())) else None
 
     def _is_here(self, family: Family) -> bool:
@@ -97,11 +102,10 @@ class Recall:
 
     def family(self, key: str) -> tuple[Family, tuple[pa.Field, ...]] | None:
         """The family a function made of a fragment, and its fields."""
-        sql = "SELECT family, key, function, fields, row_keys FROM shard WHERE key = ?"
-        for told, *beside in self._rows(sql, (bytes.fromhex(key),)):
-            data = _checked(told, *beside)
-            family = frames.family_in(json.loads(data)) if data is not None else None
-            return (family, _fields(beside[2])) if family is not None and self._is_here(family) else None
+        for told, fields in self._rows("SELECT family, fields FROM shard WHERE key = ?", (bytes.fromhex(key),)):
+            family = _family(told)
+            with contextlib.suppress(*_FOREIGN):
+                return (family, _fields(fields)) if family is not None and self._is_here(family) else None
         return None
 
     def keep_family(
@@ -116,7 +120,7 @@ class Recall:
         self._run(
             "INSERT OR REPLACE INTO shard(key, function, family, rows, seconds, made, fields, row_keys) "
             "VALUES(?, ?, ?, ?, ?, ?, ?, ?)",
-            (*names, _summed(told, *names, schema, packed), rows, cost, now(), schema, packed),
+            (*names, told, rows, cost, now(), schema, packed),
         )
 
     # -- rows ---------------------------------------------------------------------------------
@@ -125,7 +129,7 @@ class Recall:
         """Rows of a shard that is not finished: what a killed run leaves for the next."""
         told, packed = bytes.fromhex(function), keys.tobytes()
         sql = "INSERT INTO piece(function, row_keys, data, made) VALUES(?, ?, ?, ?)"
-        return self._run(sql, (told, packed, _summed(_ipc(table), told, packed), now()))
+        return self._run(sql, (told, packed, _ipc(table), now()))
 
     def drop_pieces(self, pieces: Iterable[int]) -> None:
         """Let go of pieces whose shards are finished; others may be at work on theirs."""
@@ -137,10 +141,9 @@ class Recall:
         """Every row this function has answered."""
         keys, tables, pieces = [], [], set()
         for piece, packed, table in self._answers(bytes.fromhex(function)):
-            found = np.frombuffer(packed, KEY)
             pieces |= {piece} if piece else set()
-            if len(found) == table.num_rows:
-                keys.append(found)
+            if isinstance(packed, bytes) and len(packed) == table.num_rows * KEY.itemsize:
+                keys.append(np.frombuffer(packed, KEY))
                 tables.append(table)
         if not keys:
             return None
@@ -148,21 +151,17 @@ class Recall:
         order = np.argsort(everything, kind="stable")
         return Known(everything[order], order, tuple(tables), frozenset(pieces))
 
-    def _answers(self, function: bytes) -> Iterator[tuple[int, bytes, pa.Table]]:
-        sql = (
-            "SELECT family, key, function, fields, row_keys FROM shard "
-            "WHERE function = ? AND row_keys NOT NULL ORDER BY made"
-        )
-        for told, *beside in self._rows(sql, (function,)):
-            data = _checked(told, *beside)
-            family = frames.family_in(json.loads(data)) if data is not None else None
+    def _answers(self, function: bytes) -> Iterator[tuple[int, Any, pa.Table]]:
+        sql = "SELECT family, row_keys FROM shard WHERE function = ? AND row_keys NOT NULL ORDER BY made"
+        for told, keys in self._rows(sql, (function,)):
+            family = _family(told)
             if family is not None and self._is_here(family):
                 with contextlib.suppress(Corrupt):
-                    yield 0, beside[3], self._parts.table(family, family.columns)
-        for row in self._rows("SELECT id, data, row_keys FROM piece WHERE function = ? ORDER BY id", (function,)):
-            data = _checked(row[1], function, row[2])
-            if data is not None:
-                yield row[0], row[2], pa.ipc.open_stream(data).read_all()
+                    yield 0, keys, self._parts.table(family, family.columns)
+        sql = "SELECT id, row_keys, data FROM piece WHERE function = ? ORDER BY id"
+        for number, keys, data in self._rows(sql, (function,)):
+            with contextlib.suppress(*_FOREIGN):
+                yield number, keys, pa.ipc.open_stream(data).read_all()
 
     # -- suspects: rows whose worker died -----------------------------------------------------
 
@@ -204,14 +203,13 @@ class Recall:
     def listing(self, uri: str) -> tuple[Frame, int, float] | None:
         """The last listing of a storage: its frame, when it was made, how many seconds that took."""
         for data, made, seconds in self._rows("SELECT frame, made, seconds FROM listing WHERE uri = ?", (uri,)):
-            frame = self._frame(_checked(data, uri.encode()))
+            frame = self._frame(data)
             return (frame, made, seconds) if frame else None
         return None
 
     def keep_listing(self, uri: str, frame: Frame, seconds: float, access: Mapping[str, Any]) -> None:
         sql = "INSERT OR REPLACE INTO listing(uri, frame, made, seconds, access) VALUES(?, ?, ?, ?, ?)"
-        data = _summed(_packed(frame), uri.encode())
-        self._run(sql, (uri, data, now(), seconds, json.dumps(dict(access)) if access else ""))
+        self._run(sql, (uri, _packed(frame), now(), seconds, json.dumps(dict(access)) if access else ""))
 
     def accesses(self) -> dict[str, dict[str, Any]]:
         """How storages are reached that were listed in a way of their own, secrets left out."""
@@ -233,28 +231,28 @@ class Recall:
 
     def runs(self) -> list[tuple[int, int, dict[str, Any], bytes | None]]:
         rows = self._rows("SELECT id, made, told, plan FROM run ORDER BY id DESC")
-        return [(number, made, json.loads(told), plan) for number, made, told, plan in rows]
+        return [(number, made, _told(number, made, told), plan) for number, made, told, plan in rows]
 
     # -- keeping ------------------------------------------------------------------------------
 
     def parts(self) -> set[str]:
         """Every part something here relies on: gc keeps them."""
         found: set[str] = set()
-        sql = "SELECT frame, key FROM plan UNION ALL SELECT frame, CAST(uri AS BLOB) FROM listing"
-        for data in (_checked(*row) for row in self._rows(sql)):
-            for fragment in json.loads(data)["fragments"] if data is not None else ():
-                found |= {family["part"] for family in fragment["families"]}
-                found |= {fragment["kept"]["part"]} if "kept" in fragment else set()
-        sql = "SELECT family, key, function, fields, row_keys FROM shard"
-        found |= {json.loads(data)["part"] for row in self._rows(sql) if (data := _checked(*row)) is not None}
+        for (data,) in self._rows("SELECT frame FROM plan UNION ALL SELECT frame FROM listing"):
+            with contextlib.suppress(*_FOREIGN):
+                for fragment in json.loads(data)["fragments"]:
+                    found |= {family["part"] for family in fragment["families"]}
+                    found |= {fragment["kept"]["part"]} if "kept" in fragment else set()
+        families = (_family(told) for (told,) in self._rows("SELECT family FROM shard"))
+        found |= {family.oid for family in families if family is not None and family.oid}
         return found
 
     def forget(self, parts: Iterable[str]) -> None:
         """Rely on these parts no more."""
         for oid in parts:
             self.relied_on.discard(oid)
-            for table, column in (("plan", "frame"), ("listing", "frame"), ("shard", "family")):
-                self._run(f"DELETE FROM {table} WHERE instr({column}, ?)", (oid.encode(),))
+            for sql in _OF_PART:
+                self._run(sql, (oid.encode(),))
 
     def empty(self) -> None:
         """Forget everything, down to the bytes."""
@@ -263,7 +261,7 @@ class Recall:
         for file in path.parent.glob(f"{path.name}*"):
             if not file.name.endswith((".lock", ".wait")):
                 file.unlink(missing_ok=True)
-        self._db = Database(path, schema=[_SCHEMA], durable=False)
+        self._db = _open(path)
         self.relied_on.clear()
 
     def close(self) -> None:
@@ -299,7 +297,7 @@ class Recall:
     def _begin_anew(self, error: Corrupt) -> None:
         path = self._db.path
         self._db.close()
-        self._db = Database(path, schema=[_SCHEMA], durable=False)
+        self._db = _open(path)
         if not self._db.integrity(full=False):  # another process was faster, or it lacks a table of this version
             with contextlib.suppress(Corrupt, Unavailable), self._db.write():
                 self._db.run(_SCHEMA.read_text(encoding="utf-8"))
@@ -309,34 +307,43 @@ class Recall:
             disk.rename(path, path.with_name(f"{path.name}.damaged"))
             for log in ("-wal", "-shm"):
                 path.with_name(path.name + log).unlink(missing_ok=True)
-        self._db = Database(path, schema=[_SCHEMA], durable=False)
+        self._db = _open(path)
         telling.warn(
             f"{error.message} What was remembered of earlier work is gone, so it is done again; no dataset is "
             f"affected. The damaged file is now {path.name}.damaged."
         )
 
 
+def _open(path: Path) -> Database:
+    return Database(path, schema=[_SCHEMA], durable=False, patience=PATIENCE)
+
+
 T = TypeVar("T")
 _SILENT = 30.0  # seconds without remembering after that failed
+PATIENCE = 10.0  # seconds that remembered work is waited for: to do it again may be quicker
 
 
-def _summed(data: bytes, *beside: bytes | None) -> bytes:
-    """With a hash of it, and of what stands in other columns, before it: SQLite itself would not notice a wrong bit."""
-    return _sum(data, *beside) + data
+def _family(data: bytes) -> Family | None:
+    with contextlib.suppress(*_FOREIGN):
+        return frames.family_in(json.loads(data))
+    return None
 
 
-def _checked(data: Any, *beside: Any) -> bytes | None:
-    """What was given to `_summed`, or None when that is not what was read."""
-    if not isinstance(data, bytes) or not all(isinstance(one, bytes | None) for one in beside):
-        return None
-    return data[16:] if data[:16] == _sum(data[16:], *beside) else None
-
-
-def _sum(*parts: bytes | None) -> bytes:
-    digest = hashlib.blake2b(digest_size=16)
-    for part in parts:
-        digest.update(b"-" if part is None else b"%d:" % len(part) + part)
-    return digest.digest()
+def _told(number: Any, made: Any, data: Any) -> dict[str, Any]:
+    """What is remembered of a run, or Corrupt: it is shown, so what is no run is not passed over in silence."""
+    try:
+        told = json.loads(data)
+        texts = (told["action"], told["kept"], *told["provenance"])
+        numbers = (number, made, told["rows"] or 0, told["seconds"])
+        if all(isinstance(one, str) for one in texts) and all(isinstance(one, int | float) for one in numbers):
+            return dict(told)
+        why = "it is no record of a run"
+    except _FOREIGN as error:
+        why = str(error)
+    raise Corrupt(
+        f"run {number} in datasets.db cannot be read: {why:.200}. No data is lost: it holds only what was remembered.",
+        hint="Move that file away; it is made again: mv .memlake/datasets.db /tmp/",
+    )
 
 
 KEY = np.dtype("S16")  # of a row: sorts and compares as bytes

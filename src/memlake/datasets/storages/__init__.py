@@ -15,7 +15,7 @@ from memlake.datasets.storages.ahead import open_file, prefetch, reach
 from memlake.datasets.storages.caching import use
 from memlake.datasets.storages.columns import SCHEMA
 from memlake.datasets.storages.folders import etag_of, list_folder, local_path, write_local
-from memlake.datasets.storages.location import BUCKETS, WEB, Location, locate
+from memlake.datasets.storages.location import BUCKETS, WEB, Location, locate, path_of
 from memlake.datasets.storages.remote import Known, Named
 from memlake.errors import InvalidInput, NotFound
 
@@ -26,10 +26,12 @@ __all__ = [
     "describe",
     "etag_of",
     "exists",
+    "is_pattern",
     "list_files",
     "list_many",
     "local_path",
     "open_file",
+    "path_of",
     "prefetch",
     "split",
     "use",
@@ -43,6 +45,11 @@ def split(uri: Uri) -> tuple[str, str]:
     """`data/pets/` as ("file:///abs/data", "pets/"), `s3://b/x/*.jpg` as ("s3://b", "x/*.jpg")."""
     found = locate(uri)
     return found.source, found.prefix + found.pattern
+
+
+def is_pattern(uri: Uri) -> bool:
+    """Whether it has a wildcard in it that is no part of a name that is there."""
+    return bool(locate(uri).pattern)
 
 
 def list_files(uri: Uri, *, access: Access = USUAL, recursive: bool = True) -> Iterator[pa.RecordBatch]:

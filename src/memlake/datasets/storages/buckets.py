@@ -15,7 +15,7 @@ from memlake.datasets.storages.columns import Listed, batch_of
 from memlake.datasets.storages.location import Location
 from memlake.datasets.storages.patterns import compiled
 from memlake.datasets.storages.remote import Known, Named, Remote, changed, gone
-from memlake.errors import Corrupt, Denied, NotFound
+from memlake.errors import Corrupt, Denied, InvalidInput, NotFound
 from memlake.objects.connection import Connection
 
 Meta = dict[str, Any]
@@ -130,6 +130,12 @@ def _bare(meta: Meta) -> str:
 
 def reach(file: Named, access: Access) -> Remote:
     """A key as bytes to read; what is not known of it is asked for."""
+    if any(piece in ("", ".", "..") for piece in file.path.split("/")):
+        raise InvalidInput(
+            f"{file.path!r} cannot be the key of a file in {file.source}: a piece of it is empty, '.' or '..'. "
+            "Nothing was read.",
+            hint="Name the key as the bucket lists it.",
+        )
     bucket = connect(file.source, access)
     if not file.etag:
         if (meta := find(bucket, file.path)) is None:

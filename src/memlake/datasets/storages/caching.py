@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
+from memlake import inside
 from memlake.datasets.storages.remote import Known, Remote
 from memlake.errors import Unavailable
 from memlake.objects import disk
@@ -46,14 +47,14 @@ def find_cached(file: Known, folder: Path) -> BinaryIO | None:
     """The kept bytes, opened, and marked as used just now."""
     place = _place(file, folder)
     try:
-        found = open(place, "rb")  # noqa: SIM115 (given to the caller)
+        found = os.fdopen(inside.open_file(place), "rb")
     except FileNotFoundError:
         return None
     if os.fstat(found.fileno()).st_size != file.size:  # cut short by something outside: fetch it again
         found.close()
         return None
     with contextlib.suppress(OSError):  # a cache that may only be read is of use too
-        os.utime(place)
+        os.utime(found.fileno())
     return found
 
 
@@ -62,8 +63,8 @@ def keep(remote: Remote, folder: Path) -> BinaryIO:
     place = _place(remote.file, folder)
     temporary = place.with_name(f"{place.name}.{uuid.uuid4().hex}{_UNFINISHED}")
     with disk.named_errors(f"keeping {remote.file.uri} in {folder}"):
-        place.parent.mkdir(parents=True, exist_ok=True)
-        found = open(temporary, "x+b")  # noqa: SIM115 (given to the caller)
+        inside.make_folder(place.parent)
+        found = os.fdopen(inside.open_file(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL), "x+b")
         try:
             written = _fill(found, remote)
             disk.rename(temporary, place)
@@ -128,9 +129,9 @@ def _remove_oldest(folder: Path, limit: int) -> None:
 
 def _kept(folder: Path) -> Iterator[_Kept]:
     for group in _scan(folder):
-        for entry in _scan(group.path) if group.is_dir() else ():
+        for entry in _scan(group.path) if group.is_dir(follow_symlinks=False) else ():
             try:
-                facts = entry.stat()
+                facts = entry.stat(follow_symlinks=False)
                 if not entry.name.endswith(_UNFINISHED):
                     yield _Kept(facts.st_mtime, facts.st_size, entry.path)
                 elif time.time() - facts.st_mtime > _STALE:

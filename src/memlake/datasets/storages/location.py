@@ -50,6 +50,12 @@ def local_root(source: str) -> str:
     return unquote(source.removeprefix("file://")).rstrip("/")
 
 
+def path_of(uri: str | os.PathLike[str]) -> str:
+    """The local path that a path or a file URL means."""
+    text = os.fspath(uri)
+    return _file_path(text) if text.lower().startswith("file://") else os.path.expanduser(text)
+
+
 def _file_path(text: str) -> str:
     """A file URL as a path; a wildcard in it stays one, and `?` begins no query."""
     host, slash, path = text.partition("://")[2].partition("/")

@@ -1,14 +1,21 @@
 """Wildcards in the URI of a storage: where its folder ends and its pattern begins, and what the pattern matches.
 
 `*` and `?` stay inside one folder, `**` crosses folders (`**/` may be none), `[ab]` is one of these, `{a,b}` either.
+`{1..3}` is a range as in bash: `{01..10}` with zeros, `{3..1}` downwards, `{a..e}` of letters, `{0..10..5}` in steps.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from memlake.errors import InvalidInput
+
 _MARK = re.compile(r"[*?\[{]")
+_RANGE = re.compile(r"(?:(-?\d+)\.\.(-?\d+)|([A-Za-z])\.\.([A-Za-z]))(?:\.\.(-?\d+))?")
+_MOST = 10_000  # names that the braces of one pattern stand for: each is compared with every file
 _PIECE = re.compile(r"\*\*/|\*\*|\*|\?|\[!?\]?[^\]]*\]|[^*?\[]+|\[")
 
 
@@ -38,14 +45,45 @@ def compiled(pattern: str) -> Pattern:
 
 def expand(text: str) -> list[str]:
     """`a{b,c}d` as `abd` and `acd`; braces may hold braces; one that is never closed is itself."""
+    found = list(itertools.islice(_expanded(text), _MOST + 1))
+    if len(found) > _MOST:
+        raise InvalidInput(
+            f"the braces of {text!r} stand for more than {_MOST:,} names. Nothing was listed.",
+            hint="Use * or ?, or several patterns in a list.",
+        )
+    return found
+
+
+def _expanded(text: str) -> Iterator[str]:
     start = text.find("{")
     end = _closing(text, start)
     if start < 0 or end < 0:
-        return [text]
-    choices = _cut_at_commas(text[start + 1 : end])
-    if len(choices) == 1:  # `{x}` is no choice: it means itself, as in a shell
-        return [text[: end + 1] + rest for rest in expand(text[end + 1 :])]
-    return [text[:start] + one for choice in choices for one in expand(choice + text[end + 1 :])]
+        yield text
+        return
+    inside, rest = text[start + 1 : end], text[end + 1 :]
+    several = _cut_at_commas(inside)
+    choices = several if len(several) > 1 else _range(inside)
+    if choices is None:  # `{x}` is no choice: it means itself, as in a shell
+        yield from (text[: end + 1] + one for one in _expanded(rest))
+        return
+    for choice in choices:
+        yield from (text[:start] + one for one in _expanded(choice + rest))
+
+
+def _range(text: str) -> Iterable[str] | None:
+    """The names of `1..3`, or of another range; None where it is none."""
+    found = _RANGE.fullmatch(text)
+    if found is None:
+        return None
+    first, last, a, z, step = found.groups()
+    start, end = (ord(a), ord(z)) if a else (int(first), int(last))
+    by = max(abs(int(step or 1)), 1)
+    numbers = range(start, end + 1, by) if start <= end else range(start, end - 1, -by)
+    if a:
+        return map(chr, numbers)
+    padded = any(re.match(r"-?0\d", one) for one in (first, last))
+    width = max(len(first), len(last)) if padded else 0
+    return (f"{number:0{width}d}" for number in numbers)
 
 
 def _closing(text: str, start: int) -> int:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO, Final, Self
+from typing import Any, BinaryIO, Final, Self, TextIO
 
 import numpy as np
 import pyarrow as pa
@@ -96,7 +97,7 @@ class File:
         return storages.open_file(self)
 
     def read_bytes(self) -> bytes:
-        with self.open() as stream:
+        with storages.open_file(self) as stream:
             return stream.read()
 
     def read(self) -> Any:
@@ -121,7 +122,7 @@ class File:
     def save(self, destination: str | os.PathLike[str]) -> str:
         """Copy the bytes into a folder, to a file or to a uri; the place written to."""
         target = self._target(destination)
-        with self.open() as stream:
+        with storages.open_file(self) as stream:
             storages.write_file(target, stream)
         return target
 
@@ -173,7 +174,7 @@ class File:
 
     def ensure_cached(self) -> None:
         """Read the first byte, so that a storage that keeps what it fetched has it."""
-        with self.open() as stream:
+        with storages.open_file(self) as stream:
             stream.read(1)
 
     # -- a field of a user's pydantic model
@@ -197,9 +198,13 @@ class File:
 
 
 class TextFile(File):
-    """A file of text: read() gives str."""
+    """A file of text: read() gives str, and so do the lines of open()."""
 
     __slots__ = ()
+
+    def open(self, encoding: str = "utf-8", errors: str = "strict") -> TextIO:  # type: ignore[override]
+        """A stream of the text, as Python's own open() gives it; as_file().open() is one of the bytes."""
+        return io.TextIOWrapper(storages.open_file(self), encoding, errors)
 
     def read(self) -> str:
         return self.read_text()

@@ -49,6 +49,11 @@ class Checked:
     def dimension(self) -> int:
         return self._inner.dimension or self._found
 
+    @property
+    def step(self) -> int:
+        """How many texts are embedded at once by a model in this process, which cannot be stopped; 0 of a service."""
+        return getattr(self._inner, "step", 0)
+
     def embed(self, texts: Sequence[str]) -> Vectors:
         import numpy as np  # 60 ms that a start without embedding does not pay
 

@@ -51,6 +51,12 @@ class Endpoint:
     def host(self) -> str:
         return urlsplit(self.url).netloc
 
+    @property
+    def sends_key(self) -> bool:
+        """Whether the key goes there: over plain http:// everybody on the way could read it."""
+        parts = urlsplit(self.url)
+        return bool(self.key) and (parts.scheme == "https" or parts.hostname in LOOPBACK)
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -84,7 +90,7 @@ def _send(endpoint: Endpoint, path: str, body: bytes) -> Answer:
     from urllib.request import Request
 
     headers = {"Content-Type": "application/json", "User-Agent": "memlake"}
-    if endpoint.key:
+    if endpoint.sends_key:
         headers["Authorization"] = f"Bearer {endpoint.key}"
     end = time.monotonic() + endpoint.timeout
     request = Request(endpoint.url.rstrip("/") + path, body, headers)
@@ -147,7 +153,7 @@ def _parsed(endpoint: Endpoint, body: bytes) -> Any:
 def _silent(endpoint: Endpoint) -> Unavailable:
     return Unavailable(
         f"{endpoint.provider} at {endpoint.host} did not answer within {endpoint.timeout:g} s. Nothing was embedded.",
-        hint="A longer wait is `memlake config embedding.timeout SECONDS`.",
+        hint=f"Wait longer: memlake config embedding.timeout {endpoint.timeout * 2:g}",
     )
 
 
@@ -161,6 +167,12 @@ def _unreachable(endpoint: Endpoint, why: str) -> Unavailable:
 
 def _refused(endpoint: Endpoint, answer: Answer) -> Error:
     who = f"{endpoint.provider} at {endpoint.host}"
+    if answer.status in (401, 403) and endpoint.key and not endpoint.sends_key:
+        return Denied(
+            f"{who} wants a key ({answer.status}). {endpoint.key_name} was not sent, because anybody on the way could "
+            "read it over plain http://. Nothing was embedded.",
+            hint="Set `embedding.url` to an address that begins with https://, or to one of this machine.",
+        )
     if answer.status in (401, 403):  # its text may repeat the key
         state = "refused the key of" if endpoint.key else "wants a key, and there is none in"
         key = endpoint.key_name or "the address"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from memlake import config
 from memlake.errors import InvalidInput, Unavailable
+from memlake.memories.embedders import native
 
 if TYPE_CHECKING:
     from memlake.memories.embedders.checked import Vectors
@@ -18,6 +19,7 @@ class Library:
     """A model of an installed library. Its vectors are as long as the first answer says."""
 
     dimension = 0
+    step = 8
 
     def __init__(self, provider: str, model: str) -> None:
         if not model:
@@ -31,7 +33,7 @@ class Library:
     def embed(self, texts: Sequence[str]) -> Vectors:
         import numpy as np
 
-        with self._lock:
+        with self._lock, native.gate.enter():
             rows = np.asarray(self._model.encode(list(texts)), np.float32)
         rows[~rows.any(axis=1)] = np.nan  # model2vec gives zeros to a text it has no word of
         return rows

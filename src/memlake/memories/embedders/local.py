@@ -6,11 +6,11 @@ import os
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from memlake import config
 from memlake.errors import Unavailable
+from memlake.memories.embedders import native
 from memlake.memories.embedders.wordpiece import WordPiece
 
 if TYPE_CHECKING:
@@ -20,10 +20,10 @@ PACKAGE = "memlake_minilm"
 MISSING = (
     "the local embedding model is not installed (the package memlake-minilm), so search finds words, not meaning. "
     "In a clone of memlake, `make model` builds and installs it; "
-    "or choose another with `memlake config embedding.provider`."
+    "to do without it: `memlake config embedding.provider none`."
 )
-BATCH = 32
-MOST_TOKENS = BATCH * 128  # of one run, padding included: attention grows with the square of the length
+STEP = 8  # texts of one run, which cannot be stopped: a program that ends waits for it
+MOST_TOKENS = STEP * 128  # of one run, padding included: attention grows with the square of the length
 TOO_UNKNOWN = 0.3  # a text with more unknown words than this is one the model cannot read: Chinese, say
 
 
@@ -34,8 +34,11 @@ def installed() -> bool:
 class Local:
     """Loads at the first text. The same text has the same vector whatever stands beside it.
 
-    A query does not wait for a batch in another thread: onnxruntime runs both, on the threads of one session.
+    A query does not wait for a batch in another thread: onnxruntime runs both, on the threads of one session, which
+    all of this process share.
     """
+
+    step = STEP
 
     def __init__(self) -> None:
         import memlake_minilm  # constants and a path
@@ -44,8 +47,6 @@ class Local:
         self.dimension: int = memlake_minilm.DIMENSION
         self._limit: int = memlake_minilm.MAX_TOKENS
         self._folder: Path = memlake_minilm.path()
-        self._loaded: tuple[WordPiece, Any] | None = None
-        self._lock = Lock()
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         import numpy as np
@@ -55,7 +56,8 @@ class Local:
         readable = [number for number, ids in enumerate(encoded) if tokenizer.unknown_share(ids) <= TOO_UNKNOWN]
         rows = np.full((len(texts), self.dimension), np.nan, np.float32)
         for batch in batches(encoded, readable):
-            rows[batch] = run(session, [encoded[number] for number in batch])
+            with native.gate.enter():
+                rows[batch] = run(session, [encoded[number] for number in batch])
         return rows
 
     def embed_query(self, text: str) -> Vectors | None:
@@ -63,10 +65,12 @@ class Local:
         return row if row[0] == row[0] else None
 
     def _load(self) -> tuple[WordPiece, Any]:
-        with self._lock:
-            if self._loaded is None:
-                self._loaded = load(self._folder)
-            return self._loaded
+        with native.loading:
+            if self._folder not in native.models:
+                with native.gate.enter():
+                    native.models[self._folder] = load(self._folder)
+            loaded: tuple[WordPiece, Any] = native.models[self._folder]
+            return loaded
 
 
 def load(folder: Path) -> tuple[WordPiece, Any]:
@@ -110,7 +114,7 @@ def batches(encoded: list[list[int]], numbers: list[int]) -> Iterator[list[int]]
     """The numbers in groups of texts about as long as each other, so that little is padding."""
     batch: list[int] = []
     for number in sorted(numbers, key=lambda number: len(encoded[number])):
-        if len(batch) == BATCH or (len(batch) + 1) * len(encoded[number]) > MOST_TOKENS:
+        if len(batch) == STEP or (len(batch) + 1) * len(encoded[number]) > MOST_TOKENS:
             yield batch
             batch = []
         batch.append(number)

@@ -1,0 +1,85 @@
+"""Files of rows as DuckDB reads them: the call that reads them in a plan, and a look into them before.
+
+The look may go into any file, since nobody knows which will be asked for. So it takes no SQL: what it says is written
+here, all that is given is bound, and no name out of a file is part of it. Small files are read whole in the same way,
+because opening an engine that may read them takes longer: see decision 016.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, LiteralString, NamedTuple
+
+import pyarrow as pa
+from duckdb import DuckDBPyRelation
+
+from memlake.datasets.expressions import connections
+from memlake.datasets.expressions.sql import Sql, compose, join, value, word
+from memlake.errors import NotFound
+
+Kind = Literal["csv", "json", "parquet"]
+SMALL, _UNPACKED = 2 << 20, 32 << 20  # bytes of files that are read whole, and of their rows in memory
+_BATCH = 65_536
+_FUNCTIONS: dict[Kind, LiteralString] = {"csv": "read_csv", "json": "read_json", "parquet": "read_parquet"}
+
+
+class Files(NamedTuple):
+    """Files that are read alike. `is_exact`: Arrow has all their types, so rows that pass through it do not change."""
+
+    kind: Kind
+    paths: Sequence[str]
+    options: Mapping[str, Any]
+    is_exact: bool = False
+
+    def sql(self) -> Sql:
+        """Their rows, as a table of SQL."""
+        given = ((name, one) for name, one in self.options.items() if one is not None)
+        told = join("", (compose(", {} = {}", word(name), value(one)) for name, one in given))
+        return compose("{}({}{})", word(_FUNCTIONS[self.kind]), value(list(self.paths)), told)
+
+    def look(self) -> DuckDBPyRelation:
+        """Their columns, without a row."""
+        asked = compose("FROM {} LIMIT 0", self.sql()).render()
+        return connections.sniffer().cursor().sql(asked.text, params=asked.values)
+
+    def read_small(self) -> pa.Table | None:
+        """All their rows; None where they are many, or Arrow would change them."""
+        if not self.is_exact or sum(map(os.path.getsize, self.paths)) > SMALL:
+            return None
+        asked = compose("FROM {}", self.sql()).render()
+        found = connections.sniffer().cursor().sql(asked.text, params=asked.values).to_arrow_reader(_BATCH)
+        batches, size = [], 0
+        for batch in found:
+            batches.append(batch)
+            size += batch.nbytes
+            if size > _UNPACKED:
+                return None
+        return pa.Table.from_batches(batches, found.schema)
+
+
+def is_exact(looked_at: DuckDBPyRelation, rows: pa.Table) -> bool:
+    """Whether the types of files are the same again after Arrow had them."""
+    con = connections.sniffer().cursor()
+    con.register("rows", rows)
+    return bool(con.sql("FROM rows").types == looked_at.types)
+
+
+def has_long_numbers(paths: Sequence[str], written: str, name: str) -> bool:
+    """Whether a column of JSON has whole numbers that a float, which holds 2**53, would cut."""
+    asked = compose(  # the cast is nothing where there are more digits than that
+        "SELECT 1 FROM read_json({}, format = {}, columns = {}) AS rows(x) "
+        "WHERE regexp_full_match(x, '-?[0-9]{{16,}}') "
+        "AND coalesce(abs(TRY_CAST(x AS DECIMAL(38, 0))) > 9007199254740992, true) LIMIT 1",
+        value(list(paths)),
+        value(written),
+        value({name: "VARCHAR"}),
+    ).render()
+    return connections.sniffer().cursor().execute(asked.text, asked.values).fetchone() is not None
+
+
+def gone(path: str) -> NotFound:
+    return NotFound(
+        f"{path} was there when the chain was begun, and is not now. Nothing was read.",
+        hint="Begin the chain again with the files that are there.",
+    )

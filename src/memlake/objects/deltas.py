@@ -1,0 +1,215 @@
+"""Deltas: older versions stored as what differs from the newer one beside them. Knows no path.
+
+payload = oid of the base (32 bytes) + a zstd frame whose dictionary is the base's content;  row.data = oid of the base
+
+Of versions in order, the newest stays whole and the n-th before it rests on the number that is n with its lowest digit,
+in base four, one less: so a hundred versions are at most nine steps deep, and a difference spans few edits. Nothing is
+deeper than DEPTH; what would push something below that is left whole. See docs/decisions for the figures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from memlake.errors import Error
+from memlake.objects import packs
+from memlake.objects.chunks import decode_list
+from memlake.objects.db import Database
+from memlake.objects.leases import Lease
+from memlake.objects.packs import (
+    CHUNKED,
+    DELTA,
+    DEPTH,
+    INLINE,
+    INLINE_ZSTD,
+    PACKED,
+    PACKED_ZSTD,
+    PackWriter,
+    Record,
+    Sealed,
+)
+from memlake.objects.store import Objects, add_pack
+
+SMALLEST = 512  # bytes of content
+_WORTH = 256  # bytes a delta must save
+_MISSES = 3  # versions in a row that resemble nothing, after which a path is left alone
+_WHOLE = (INLINE, INLINE_ZSTD, PACKED, PACKED_ZSTD)
+
+
+class _Stored(NamedTuple):
+    """An object as it is stored now: the row must still be so when the delta takes its place."""
+
+    oid: bytes
+    size: int
+    form: int
+    role: int
+    pack: int | None
+    held: int  # bytes it costs
+    links: bytes | None
+
+
+def pair_chunks(objects: Objects, old: bytes, new: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Chunks of an object that its next version has no more, each with the one that stands in its place there."""
+    sql = f"SELECT oid, data FROM object WHERE form = {CHUNKED} AND oid IN carray(?1)"
+    lists = {oid: [c for c, _ in decode_list(oid, data)] for oid, data in objects.db.rows_in(sql, (old, new))}
+    if len(lists) < 2:
+        return
+    before, after = lists[old], lists[new]
+    places = {chunk: at for at, chunk in enumerate(after)}
+    at, known = 0, set(before)
+    for chunk in before:
+        if chunk in places:
+            at = places[chunk] + 1
+        elif at < len(after) and after[at] not in known:
+            yield chunk, after[at]
+            at += 1
+
+
+def store_deltas(objects: Objects, chains: Iterable[Sequence[bytes]]) -> int:
+    """Store older versions as deltas. A chain is the versions of one thing, oldest first; returns how many deltas."""
+    chains = [chain for chain in chains if len(chain) > 1]
+    if not chains:
+        return 0
+    lease = Lease(objects.db, "gc")  # a purge leaves our temporary file alone
+    work = _Work(objects)
+    try:
+        for chain in chains:
+            work.add(chain)
+            lease.renew()
+        return work.finish()
+    finally:
+        work.abandon()
+        lease.close()
+
+
+class _Work:
+    def __init__(self, objects: Objects) -> None:
+        self._objects, self._db = objects, objects.db
+        self._writer: PackWriter | None = None
+        self._bases: dict[bytes, bytes] = {}  # of deltas in the pack being written
+        self._was: dict[bytes, _Stored] = {}
+        self._done = 0
+
+    def add(self, chain: Sequence[bytes]) -> None:
+        rows = self._rows(chain)
+        versions = [oid for oid in reversed(chain) if oid in rows]
+        contents: dict[int, bytes] = {}
+        misses = 0
+        for n, oid in enumerate(versions):
+            contents = {m: contents[m] for m in _above(n) if m in contents}
+            if misses == _MISSES:
+                return
+            try:
+                contents[n] = self._objects.read(oid.hex())
+                below = base_of(n)
+                base = self._objects.read(versions[below].hex()) if n and below not in contents else None
+            except Error:  # damaged or purged meanwhile: fsck tells
+                return
+            if n:
+                contents.setdefault(below, base or b"")
+                fits = rows[oid].form in _WHOLE and self._may_rest(oid, versions[below])
+                if fits:
+                    misses = 0 if self._store(rows[oid], contents[n], versions[below], contents[below]) else misses + 1
+
+    def _rows(self, chain: Sequence[bytes]) -> dict[bytes, _Stored]:
+        sql = (
+            "SELECT oid, size, form, role, pack, coalesce(length, length(data)), links FROM object "
+            "WHERE condemned IS NULL AND size BETWEEN ?2 AND ?3 AND oid IN carray(?1)"
+        )
+        found = (_Stored(*row) for row in self._db.rows_in(sql, chain, (SMALLEST, packs.LARGEST)))
+        return {row.oid: row for row in found if row.form in (*_WHOLE, DELTA)}
+
+    def _may_rest(self, oid: bytes, base: bytes) -> bool:
+        """Whether a delta on that base goes round in no circle and pushes nothing below DEPTH."""
+        above = list(lineage(self._db, base, self._bases))
+        return oid not in above and len(above) + self._height(oid) <= DEPTH
+
+    def _height(self, oid: bytes) -> int:
+        """How many steps rest on an object, one on the other."""
+        level, height = {oid}, 0
+        while level and height <= DEPTH:
+            sql = f"SELECT oid FROM object WHERE form = {DELTA} AND data IN carray(?1)"
+            resting = {row[0] for row in self._db.rows_in(sql, level)}
+            level = resting | {child for child, base in self._bases.items() if base in level}
+            height += bool(level)
+        return height
+
+    def _store(self, row: _Stored, content: bytes, base: bytes, base_content: bytes) -> bool:
+        payload = base + packs.squeeze_against(content, base_content)
+        if len(payload) > row.held // 2 or row.held - len(payload) < _WORTH:
+            return False
+        if self._writer is None:
+            self._writer = PackWriter(self._objects.tmp, self._objects.repo)
+        self._writer.copy(Record(row.oid, DELTA, 0, 0, row.size, row.role, row.links), payload)
+        self._bases[row.oid], self._was[row.oid] = base, row
+        if self._writer.size >= packs.LIMIT:
+            self._seal()
+        return True
+
+    def finish(self) -> int:
+        self._seal()
+        return self._done
+
+    def abandon(self) -> None:
+        if self._writer is not None:
+            self._writer.abandon()
+
+    def _seal(self) -> None:
+        if self._writer is None:
+            return
+        sealed, self._writer = self._writer.deliver(self._objects.packs), None
+        if not self._swap(sealed):
+            self._objects.packs.delete(sealed.name)  # it may hold what a purge was about
+        self._bases.clear()
+        self._was.clear()
+
+    def _swap(self, sealed: Sealed) -> bool:
+        """Point the rows at their deltas; False when one of them, or a base, is no longer as it was."""
+        db = self._db
+        with db.write():
+            now = {oid: (form, pack) for oid, form, pack in self._now(self._was)}
+            bases = set(self._bases.values())
+            kept = {
+                row[0]
+                for row in db.rows_in("SELECT oid FROM object WHERE condemned IS NULL AND oid IN carray(?1)", bases)
+            }
+            unchanged = all(now.get(oid) == (was.form, was.pack) for oid, was in self._was.items())
+            circles = any(oid in lineage(db, base, self._bases) for oid, base in self._bases.items())
+            if not unchanged or kept != bases or circles:
+                return False
+            pack = add_pack(db, sealed)
+            rows = [(DELTA, pack, r.start, r.length, self._bases[r.oid], r.oid) for r in sealed.records]
+            db.run_many("UPDATE object SET form = ?, pack = ?, start = ?, length = ?, data = ? WHERE oid = ?", rows)
+            self._done += len(rows)
+            return True
+
+    def _now(self, oids: Iterable[bytes]) -> list[tuple[bytes, int, int | None]]:
+        return self._db.rows_in("SELECT oid, form, pack FROM object WHERE oid IN carray(?1)", oids)
+
+
+def _above(n: int) -> Iterator[int]:
+    """The versions that number n rests on, one on the other, itself first."""
+    while n:
+        yield n
+        n = base_of(n)
+    yield 0
+
+
+def base_of(n: int) -> int:
+    """What number n rests on: itself with the lowest digit that is not zero, in base four, one less."""
+    lowest = n & -n
+    return n - (lowest if lowest.bit_length() % 2 else lowest >> 1)
+
+
+def lineage(db: Database, oid: bytes, planned: dict[bytes, bytes] | None = None) -> Iterator[bytes]:
+    """An object and what it rests on, one on the other, at most one step more than DEPTH."""
+    for _ in range(DEPTH + 2):
+        yield oid
+        base = (planned or {}).get(oid)
+        if base is None:
+            row = db.row(f"SELECT data FROM object WHERE form = {DELTA} AND oid = ?", (oid,))
+            base = row[0] if row else None
+        if base is None:
+            return
+        oid = base

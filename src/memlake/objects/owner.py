@@ -1,0 +1,146 @@
+"""Owner marks: a place outside the repo belongs to one repo folder and says so in a file. Knows no pack.
+
+owner = repo id, host and inode of the .memlake folder, path of it; one a line
+
+Without the mark two repos with one place would take each other's files for garbage, and so would a repo and a copy of
+it, which has the same id: that is why the mark names the folder too. The folders inside .memlake need no mark: what
+owns them is the repo.db beside them, and a copy of the repo has copies of them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from memlake.errors import Conflict, Denied, NotFound, pasted
+from memlake.objects import disk
+from memlake.objects.places import Pieces, Place, Ranges
+
+MARK = "owner"
+_LONGEST = 8192  # a path has at most 4096 bytes
+
+
+class Mark(NamedTuple):
+    repo: str
+    host: str
+    inode: str
+    path: str
+
+    def encode(self) -> bytes:
+        return "".join(f"{field}\n" for field in (self.repo, f"{self.host} {self.inode}", self.path)).encode(
+            "utf-8", "surrogateescape"
+        )
+
+
+def decode_mark(data: bytes) -> Mark:
+    lines = data.decode("utf-8", "surrogateescape").split("\n", 2)
+    repo, folder, path = (*lines, "", "")[:3]
+    host, _, inode = folder.partition(" ")
+    return Mark(repo, host, inode, path.removesuffix("\n"))
+
+
+class OwnedPlace:
+    """A place outside the repo, as one repo uses it: it reads freely, but stores and deletes only in its own."""
+
+    def __init__(self, place: Place, folder: Path, repo: Callable[[], str]) -> None:
+        """`folder` is the .memlake that uses the place; `repo` tells its id when it is first needed."""
+        self._place, self._folder, self._repo = place, folder, repo
+        self._claimed = False
+
+    def put(self, name: str, file: Path) -> None:
+        self.claim()
+        self._place.put(name, file)
+
+    def delete(self, name: str) -> None:
+        self.claim()
+        self._place.delete(name)
+
+    def get(self, name: str, start: int, length: int) -> bytes:
+        return self._place.get(name, start, length)
+
+    def get_ranges(self, name: str, ranges: Ranges) -> Pieces:
+        return self._place.get_ranges(name, ranges)
+
+    def size(self, name: str) -> int:
+        return self._place.size(name)
+
+    def list(self, prefix: str = "") -> Iterator[tuple[str, int, float]]:
+        return (found for found in self._place.list(prefix) if found[0] != MARK)
+
+    def is_empty(self) -> bool:
+        return self._place.is_empty()
+
+    def local_path(self, name: str) -> Path | None:
+        return self._place.local_path(name)
+
+    def __str__(self) -> str:
+        return str(self._place)
+
+    def claim(self, *, take: bool = False) -> None:
+        """Make sure that the place is ours, marking it when it is empty; else Denied.
+
+        `take` is for the user's own word: it takes a place over from another folder of the same repo.
+        """
+        if self._claimed and not take:
+            return
+        mine, mark = self._own_mark(), self._read_mark()
+        if mark is None:
+            if not self._place.is_empty():
+                raise self._refusal("is not empty and has no owner mark of this repo")
+            mark = self._write_mark(mine)
+        if mark.repo != mine.repo:
+            raise self._refusal(f"belongs to another repo, {mark.repo}, last used from {mark.path}")
+        if not _is_same_folder(mark, mine):
+            if not take and not _is_moved(mark, mine):
+                what = f"belongs to the copy of this repo in {mark.path} on {mark.host}"
+                raise self._refusal(what, f"\nIf that copy is gone, take the place over: {self._command(str(self))}")
+            self._place.delete(MARK)
+            self._write_mark(mine)
+        self._claimed = True
+
+    def _own_mark(self) -> Mark:
+        with disk.named_errors(f"looking at {self._folder}"):
+            folder = os.path.realpath(self._folder)
+            return Mark(self._repo(), socket.gethostname(), str(os.stat(folder).st_ino), folder)
+
+    def _read_mark(self) -> Mark | None:
+        with contextlib.suppress(NotFound):
+            return decode_mark(self._place.get(MARK, 0, min(self._place.size(MARK), _LONGEST)))
+        return None
+
+    def _write_mark(self, mine: Mark) -> Mark:
+        """Two repos may come here at once: a place keeps the first mark, and both read it again."""
+        file = self._folder / "tmp" / f"{os.urandom(16).hex()}.{MARK}"
+        with disk.named_errors(f"marking {self}"):
+            file.parent.mkdir(exist_ok=True)
+            disk.write_file(file, mine.encode())
+        try:
+            with contextlib.suppress(Conflict):
+                self._place.put(MARK, file)
+        finally:
+            file.unlink(missing_ok=True)
+        return self._read_mark() or mine
+
+    def _refusal(self, what: str, more: str = "") -> Denied:
+        return Denied(
+            f"{self} {what}, so memlake neither stores nor deletes anything there. Nothing was changed.",
+            hint=f"Use a folder or bucket of its own, which must be empty: {self._command('NEW')}{more}",
+        )
+
+    def _command(self, location: str) -> str:
+        return f"memlake config core.packs {pasted(location)}"
+
+
+def _is_same_folder(mark: Mark, mine: Mark) -> bool:
+    """A container has another host name each time, a repo restored at its place another inode; a copy has both."""
+    return mark.path == mine.path and (mark.inode == mine.inode or mark.host == mine.host)
+
+
+def _is_moved(mark: Mark, mine: Mark) -> bool:
+    """Whether the folder the mark names was moved here, as far as this machine can see."""
+    here = mark.host == mine.host or mark.inode == mine.inode
+    return mark.path != mine.path and here and not os.path.lexists(os.path.join(mark.path, "repo.db"))

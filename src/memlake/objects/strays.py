@@ -1,0 +1,77 @@
+"""Files that no row names: what writers that died left in packs, parts and tmp. Knows no object.
+
+Only a file that is provably ours is a stray: a pack whose footer names this repo, a part under a name of our form, a
+temporary file under a name that we give. Anything else that lies there is somebody's and is not looked at. A stray is
+noted with our own tick when it is first seen, and its age is counted from then: no clock but ours is asked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import NamedTuple
+
+from memlake.errors import Corrupt, NotFound
+from memlake.objects import disk, leases, packs
+from memlake.objects.layout import tick
+from memlake.objects.packs import PART, read_footer
+from memlake.objects.places import Folder, Place
+from memlake.objects.store import Objects, part_name
+
+PART_NAME = re.compile(r"([0-9a-f]{2})/\1[0-9a-f]{62}")
+# Packs and marks on their way out, families of datasets, the folder of a backup, what DuckDB spills.
+TMP_NAME = re.compile(
+    r"[0-9a-f]{32}\.(pack|owner|part)(\.\d+\.tmp)?|family-\d+-\d+\.parquet|backup-\w+|duckdb_temp_[\w.-]+"
+)
+_HOUR = 3_600_000_000
+
+
+class Stray(NamedTuple):
+    name: str  # packs/..., parts/... or tmp/...
+    size: int
+    remove: Callable[[], None]
+
+
+def find_strays(objects: Objects) -> Iterator[Stray]:
+    """All files of ours that no row names. Call inside a write, so that no writer is half way."""
+    known = {row[0] for row in objects.db.rows("SELECT name FROM pack")}
+    for name, size, _ in _listed(objects.packs):
+        if name not in known and packs.NAME.fullmatch(name) and _is_ours(objects, name):
+            yield Stray(f"packs/{name}", size, partial(objects.packs.delete, name))
+    parts = {part_name(row[0]) for row in objects.db.each(f"SELECT oid FROM object WHERE form = {PART}")}
+    for name, size, _ in _listed(objects.parts):
+        if name not in parts and PART_NAME.fullmatch(name):
+            yield Stray(f"parts/{name}", size, partial(objects.parts.delete, name))
+    if objects.tmp.is_symlink() or not objects.tmp.is_dir():
+        return
+    for file in sorted(objects.tmp.iterdir()):
+        if TMP_NAME.fullmatch(file.name) and not file.is_symlink():
+            yield Stray(f"tmp/{file.name}", file.lstat().st_size, partial(disk.remove_tree, file))
+
+
+def _listed(place: Place) -> list[tuple[str, int, float]]:
+    """All names of a place; none where a folder inside the repo was replaced by a link to somewhere else."""
+    return [] if isinstance(place, Folder) and place.root.is_symlink() else list(place.list())
+
+
+def _is_ours(objects: Objects, name: str) -> bool:
+    try:
+        return read_footer(objects.packs, name).repo == objects.repo
+    except (Corrupt, NotFound):
+        return False
+
+
+def old_strays(objects: Objects, grace_hours: float) -> list[Stray]:
+    """Strays that no writer can be using: first seen a grace period ago, and before every lease. Inside a write."""
+    db = objects.db
+    strays = {stray.name: stray for stray in find_strays(objects)}
+    now, oldest = tick(db), leases.oldest(db)
+    if grace_hours <= 0 and oldest == leases.NEVER:
+        db.run("DELETE FROM stray")
+        return list(strays.values())
+    seen: dict[str, int] = dict(db.rows("SELECT name, seen FROM stray"))
+    db.run_many("DELETE FROM stray WHERE name = ?", [(name,) for name in seen.keys() - strays.keys()])
+    db.run_many("INSERT INTO stray VALUES(?, ?)", [(name, now) for name in strays.keys() - seen.keys()])
+    limit = min(now - int(grace_hours * _HOUR), oldest)
+    return [stray for name, stray in strays.items() if seen.get(name, now) < limit]

@@ -1,0 +1,70 @@
+"""Which repos may use the settings that act: what the user granted, kept outside of every repo. Knows no setting.
+
+A grant is a file whose name is the hash of the repo's id and the hash of its settings file, so that nothing a stranger
+wrote becomes part of a path, two processes need no lock, and a settings file that changed is not granted any more.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from memlake.errors import Unavailable
+
+
+class Grant(NamedTuple):
+    """The repo of `folder` may use these settings, as its file said when the user granted it."""
+
+    folder: str
+    keys: tuple[str, ...]
+
+
+def is_granted(home: Path, repo_id: str, text: str) -> bool:
+    """Whether the user granted this very text to the repo with this id."""
+    return bool(repo_id) and (home / _name(repo_id, text)).is_file()
+
+
+def grant(home: Path, repo_id: str, text: str, allowed: Grant) -> None:
+    """Let what `text` asks for count in the repo with this id."""
+    new = home / f"{os.getpid()}.new"
+    try:
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with open(fd, "w", encoding="utf-8", errors="surrogateescape") as file:
+            file.write("\n".join((allowed.folder.replace("\n", " "), *allowed.keys)))
+        os.replace(new, home / _name(repo_id, text))
+    except OSError as error:
+        raise Unavailable(
+            f"your trust in {allowed.folder} could not be noted in {home}: {error.strerror}. Nothing was changed.",
+            hint=f"Check who owns it: ls -ld {home}",
+        ) from error
+
+
+def revoke(home: Path, repo_id: str) -> bool:
+    """Take back what was granted to a repo; False when nothing was."""
+    granted = list(home.glob(f"{_digest(repo_id)[:32]}-*"))
+    for file in granted:
+        file.unlink(missing_ok=True)
+    return bool(granted)
+
+
+def list_grants(home: Path) -> list[Grant]:
+    """Everything granted, in the order of folders."""
+    found = []
+    for file in home.glob("*-*"):
+        with suppress(OSError):
+            folder, *keys = file.read_text(encoding="utf-8", errors="surrogateescape").split("\n")
+            found.append(Grant(folder, tuple(keys)))
+    return sorted(found)
+
+
+def _name(repo_id: str, text: str) -> str:
+    return f"{_digest(repo_id)[:32]}-{_digest(text)}"
+
+
+def _digest(text: str) -> str:
+    import hashlib  # 2 ms that only a repo whose settings act needs
+
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()

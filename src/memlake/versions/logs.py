@@ -1,0 +1,205 @@
+"""Log packs: what stands in repo.db alone, copied into packs by gc, so that packs alone can rebuild a repo.
+
+Objects kept inline, and the names of parts, become records whose rows stay as they are and name the copy. Commits,
+moves of refs and purges since the last time become a log segment, a record with the role LOG in a pack of its own:
+
+segment = msgpack [1, repo id, salt, tick, [[seq, commit], ...],
+                   [[id, kind, ref, lane, old, new, time, action, who], ...],
+                   [[kind, name, work, memory, note], ...], [[seq, purge, [[oid, size], ...]], ...]]
+
+Refs are all there are at that moment, the tick; the other lists are what came since the segment before. Small
+segments are joined into one: a gc after every commit would leave a file each.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+import msgpack
+
+from memlake.errors import Corrupt, NotFound
+from memlake.objects.layout import read_salt, tick
+from memlake.objects.leases import Lease
+from memlake.objects.packs import (
+    COPIED,
+    INLINE,
+    INLINE_ZSTD,
+    LIMIT,
+    LOG,
+    PACKED_ZSTD,
+    PART,
+    PackWriter,
+    Record,
+    Sealed,
+    expand,
+    read_footer,
+)
+from memlake.objects.places import Place
+from memlake.objects.store import add_pack
+from memlake.objects.sweep import FEW
+from memlake.versions.history import History
+
+Listed = TypeVar("Listed", bound=tuple[Any, ...])
+MOST = 50_000  # commits and moves of a segment
+_BATCH = 4000
+_SMALL = 1 << 20  # bytes of a segment that is joined with others
+_UNCOPIED = (
+    f"SELECT id FROM object WHERE form IN ({INLINE}, {INLINE_ZSTD}, {PART}) AND pack IS NULL AND condemned IS NULL"
+)
+_BY_ID = (
+    "SELECT oid, size, form, role, links, data FROM object "
+    f"WHERE form IN ({INLINE}, {INLINE_ZSTD}, {PART}) AND id IN carray(?1)"
+)
+
+
+class Segment(NamedTuple):
+    repo: bytes
+    salt: bytes
+    tick: int
+    commits: Sequence[tuple[int, bytes]]
+    moves: Sequence[tuple[Any, ...]]
+    refs: Sequence[tuple[int, str, bytes | None, bytes | None, bytes | None]]
+    purges: Sequence[tuple[int, bytes, Sequence[tuple[bytes, int]]]]
+
+
+def read_segment(place: Place, name: str, record: Record) -> Segment:
+    """A log segment of a pack, checked against its hash."""
+    data = place.get(name, record.start, record.length)
+    content = expand(data, record.size) if record.form == PACKED_ZSTD else data
+    if hashlib.sha256(content).digest() != record.oid:
+        raise Corrupt("its bytes do not match its hash.")
+    try:
+        return Segment(*msgpack.unpackb(content)[1:])
+    except (ValueError, TypeError, msgpack.UnpackException) as error:
+        raise Corrupt("a log segment cannot be read.") from error
+
+
+def join_segments(segments: Iterable[Segment]) -> Segment:
+    """One segment of all, with the refs of the newest. A crash may leave a joined one beside those it is made of."""
+    ordered = sorted(segments, key=lambda segment: segment.tick)
+    return ordered[-1]._replace(
+        commits=_once(segment.commits for segment in ordered),
+        moves=_once(segment.moves for segment in ordered),
+        purges=_once(segment.purges for segment in ordered),
+    )
+
+
+def _once(lists: Iterable[Sequence[Listed]]) -> list[Listed]:
+    return sorted({row[0]: row for rows in lists for row in rows}.values())
+
+
+def write_logs(history: History) -> None:
+    """Copy into packs what is only in repo.db so far. What a purge removes meanwhile leaves no copy behind."""
+    lease = Lease(history.db, "gc")
+    try:
+        _copy_objects(history, lease)
+        while _write_segment(history):
+            lease.renew()
+        _join_small(history)
+    finally:
+        lease.close()
+
+
+def _copy_objects(history: History, lease: Lease) -> None:
+    objects, db = history.objects, history.db
+    ids = [row[0] for row in db.rows(_UNCOPIED)]
+    writer: PackWriter | None = None
+    try:
+        for at in range(0, len(ids), _BATCH):
+            for oid, size, form, role, links, data in db.rows_in(_BY_ID, ids[at : at + _BATCH]):
+                writer = writer or PackWriter(objects.tmp, objects.repo)
+                writer.copy(Record(oid, COPIED[form], 0, 0, size, role, links), data or b"")
+            if writer is not None and (writer.size >= LIMIT or at + _BATCH >= len(ids)):
+                sealed, writer = writer.deliver(objects.packs), None
+                _keep_copies(history, sealed)
+            lease.renew()
+    finally:
+        if writer is not None:
+            writer.abandon()
+
+
+def _keep_copies(history: History, sealed: Sealed) -> None:
+    objects, db = history.objects, history.db
+    with db.write():
+        kept = not objects.missing(record.oid.hex() for record in sealed.records)
+        if kept:
+            pack = add_pack(db, sealed)
+            rows = [
+                (pack, r.start, r.length, r.oid, form)
+                for r in sealed.records
+                for form in COPIED
+                if COPIED[form] == r.form
+            ]
+            db.run_many(
+                "UPDATE object SET pack = ?, start = ?, length = ? WHERE oid = ? AND form = ? AND pack IS NULL", rows
+            )
+    if not kept:
+        objects.packs.delete(sealed.name)
+
+
+def _write_segment(history: History) -> bool:
+    """One segment of what came since the last one; False when there is nothing."""
+    db = history.db
+    with db.write():  # so that of two segments the one with the later tick has the later refs
+        moment = tick(db)
+        known: dict[str, int] = dict(
+            db.rows("SELECT key, value FROM meta WHERE key IN ('log_seq', 'log_move', 'log_purge')")
+        )
+        commits = db.rows(
+            "SELECT seq, data FROM history WHERE seq > ? ORDER BY seq LIMIT ?", (known.get("log_seq", 0), MOST)
+        )
+        moves = db.rows(
+            "SELECT id, kind, ref, lane, old, new, time, action, who FROM reflog WHERE id > ? ORDER BY id LIMIT ?",
+            (known.get("log_move", 0), MOST),
+        )
+        purges = [
+            (seq, data, db.rows("SELECT oid, size FROM tombstone WHERE purge = ?", (oid,)))
+            for seq, data, oid in db.rows(
+                "SELECT seq, data, oid FROM purge WHERE seq > ? ORDER BY seq", (known.get("log_purge", 0),)
+            )
+        ]
+        refs = db.rows("SELECT kind, name, work, memory, note FROM ref ORDER BY kind, name")
+    if not commits and not moves and not purges:
+        return False
+    repo = uuid.UUID(history.objects.repo).bytes
+    sealed = _store_segment(history, Segment(repo, read_salt(db), moment, commits, moves, refs, purges))
+    facts = {"log_seq": _last(commits), "log_move": _last(moves), "log_purge": _last(purges)}
+    with db.write():
+        add_pack(db, sealed, log=True)
+        db.run_many("INSERT OR REPLACE INTO meta VALUES(?, ?)", [(k, v) for k, v in facts.items() if v is not None])
+    return True
+
+
+def _store_segment(history: History, segment: Segment) -> Sealed:
+    data = msgpack.packb([1, *segment])
+    with PackWriter(history.objects.tmp, history.objects.repo) as writer:
+        writer.append(hashlib.sha256(data).digest(), data, LOG)
+        return writer.deliver(history.objects.packs)
+
+
+def _join_small(history: History) -> None:
+    """Make one segment of the small ones, once they are many."""
+    place, db = history.objects.packs, history.db
+    names = [row[0] for row in db.rows("SELECT name FROM pack WHERE log = 1 AND size < ? ORDER BY id", (_SMALL,))]
+    if len(names) <= FEW:
+        return
+    try:
+        segments = [read_segment(place, name, record) for name in names for record in read_footer(place, name).records]
+    except (NotFound, Corrupt):  # another gc was faster; of damage fsck tells
+        return
+    sealed = _store_segment(history, join_segments(segments))
+    with db.write():
+        known = {row[0] for row in db.rows_in("SELECT name FROM pack WHERE name IN carray(?1)", names)}
+        joined = known == set(names)
+        if joined:
+            db.run_in("DELETE FROM pack WHERE name IN carray(?1)", names)
+            add_pack(db, sealed, log=True)
+    for name in names if joined else [sealed.name]:
+        place.delete(name)
+
+
+def _last(rows: Iterable[tuple[Any, ...]]) -> int | None:
+    return max((row[0] for row in rows), default=None)

@@ -1,0 +1,419 @@
+"""What `test_advice.py` tries: for each hint of the source a situation that raises it, or the reason there is none."""
+
+# A row a line, however long: it is a table.
+# ruff: noqa: E501
+# fmt: off
+
+from __future__ import annotations
+
+import os
+import tarfile
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+import memlake as ml
+from memlake.memories.memories import Draft
+from memlake.memories.searching import Query
+from memlake.versions import checkout
+from tests.datasets.telling import put
+
+Step = str | Callable[[Path], object]
+
+
+@dataclass(frozen=True)
+class Situation:
+    """A set-up, a command that gives advice, and what is true once the advice is followed.
+
+    Steps are parted by semicolons: `a=1` writes a file (`|` ends a line, `+` is a space in its name), `keep one`
+    commits everything, and the rest are command lines of memlake.
+    """
+
+    name: str
+    setup: Step | tuple[Step, ...]
+    command: str  # what the user types; it fails unless `works`
+    line: str  # the advice as the source has it, each value as {}
+    advised: str = ""  # the command in that line, where it names several
+    first: Step = ""  # what the line asks for before it
+    again: bool = False  # the user's command works now
+    shows: str = ""  # what the advised command prints
+    then: str = ""  # steps that work now
+    fill: dict[str, str] = field(default_factory=dict)  # what only the user knows
+    works: bool = False
+    code: int = 0  # of the advised command
+    repo: bool = True
+    env: dict[str, str] = field(default_factory=dict)
+
+
+ONE = "a=1; keep one"
+TWO = f"{ONE}; a=2; keep two"
+DEV = f"{ONE}; switch -c dev; b=2; keep two; switch main"  # dev is one commit ahead
+APART = f"{ONE}; switch -c dev; a=2; keep two; switch main; a=3; keep three"  # a differs on both
+WAITS = (APART, "!merge dev")
+MERGED = f"{ONE}; switch -c dev; b=2; keep two; switch main; c=3; keep three; merge dev"
+PICKING = (f"{APART}; d=1; keep four", "!cherry-pick dev")
+NO_MODEL = "config embedding.provider none"
+
+
+def _pets(_root: Path) -> None:
+    ml.read_values(x=[1, 2]).save("pets")
+
+
+def _without_code(root: Path) -> None:
+    _pets(root)
+    with ml.open(root) as repo:
+        put(repo.datasets(), "pets", provenance={})
+
+
+def _hand_over(root: Path) -> None:
+    with ml.open(root) as repo:
+        repo.backup(root / "repo.tar")
+    with tarfile.open(root / "repo.tar") as tar:
+        tar.extractall(root / "d", filter="data")
+
+
+def _unmark(root: Path) -> None:
+    (root / "a").write_text("both\n")
+
+
+def _damage(name: str, at: int = 8192) -> Callable[[Path], object]:
+    def damage(root: Path) -> None:
+        with next((root / ".memlake").glob(name)).open("r+b") as file:
+            file.seek(at)
+            file.write(b"\xa5" * 4096)
+
+    return damage
+
+
+def _other_writer(root: Path) -> None:
+    """Another checkout of the branch commits, as an agent does through the library."""
+    with ml.open(root) as repo:
+        repo.write({"files/other": b"theirs\n"}, message="theirs")
+
+
+def _big(root: Path) -> None:
+    (root / "big").write_bytes(os.urandom(3 << 20))
+
+
+def _many(text: str) -> Callable[[Path], object]:
+    return lambda root: [(root / f"f{number}").write_text(text) for number in range(61)]
+
+
+def _flip(folder: str) -> Callable[[Path], object]:
+    """Changes a byte in the middle of the first file of a folder."""
+
+    def flip(root: Path) -> None:
+        path = next(path for path in (root / ".memlake" / folder).rglob("*") if path.is_file())
+        data = bytearray(path.read_bytes())
+        data[len(data) // 2] ^= 255
+        path.chmod(0o644)
+        path.write_bytes(data)
+
+    return flip
+
+
+def _other_change(root: Path) -> None:
+    with ml.open(root) as repo:
+        repo.write({"files/a": b"theirs\n"}, message="theirs")
+
+
+def _update(root: Path) -> None:
+    """An agent changes the first memory through the library, which is no operation of this checkout."""
+    with ml.open(root) as repo:
+        memories = repo.memories()
+        memory = memories.listed(Query())[0]
+        memories.update(memory.memory_id, Draft("water"), changed=["content"])
+
+
+def _expire(root: Path) -> None:
+    with ml.open(root) as repo:
+        repo.memories().create_branch("short", ttl_seconds=1e-6)
+
+
+def _other_memory(root: Path) -> None:
+    with ml.open(root) as repo:
+        repo.memories().store(Draft("Boats are blue"))
+
+
+def _answer(_root: Path) -> None:
+    ml.read_values(x=[1, 2]).mutate(y=ml.C("x") * 2).show()
+
+
+def _interrupt(root: Path) -> None:
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch, ml.open(root) as repo, suppress(KeyboardInterrupt):
+        patch.setattr(checkout, "finish", stop)
+        repo.switch("dev")
+
+
+def _format(number: int | None) -> Callable[[Path], object]:
+    def write(root: Path) -> None:
+        with ml.open(root) as repo, repo._history.db.write():
+            repo._history.db.run("DELETE FROM meta WHERE key = 'format'")
+            if number is not None:
+                repo._history.db.run("INSERT INTO meta VALUES('format', ?)", (number,))
+
+    return write
+
+
+SPLIT = (NO_MODEL, "remember 'User phone: 1111'; branch draft; memory update $MEMORY 'User phone: 2222'; memory update $MEMORY 'User phone: 3333' --branch draft")
+STATUS = "status --ignored"
+
+FILES = [
+    Situation("add alone", "a=1", "add", "hint: Maybe you wanted to say `memlake add .`?", works=True, then="commit -m x"),
+    Situation("rm of a folder", "my+d/a=1; keep one", "rm 'my d'", "Remove it with all it holds: memlake rm -r {}", then="commit -m x"),
+    Situation("restore nothing", f"{ONE}; a=2", "restore", "`memlake restore .` restores everything in this folder.", then="diff --exit-code"),
+    Situation("ignored", ".memlakeignore=*.log; my+x.log=1", "add 'my x.log'", "Stage it all the same with: memlake add -f {}", then="commit -m x"),
+    Situation("ignored, from a folder", "d/.memlakeignore=*.log; d/x.log=1", "-C d add x.log", "Stage it all the same with: memlake add -f {}", then="commit -m x"),
+    Situation("a new file to commit", f"{ONE}; my+b=1", "commit -m x 'my b'", "Stage a new file first: memlake add {}", again=True),
+    Situation("no such file to commit", ONE, "commit -m x nosuch", "See what is tracked with: memlake ls", shows="a"),
+    Situation("rm of nothing", ONE, "rm nosuch", "See what is tracked with: memlake ls", shows="a"),
+    Situation("restore of nothing", ONE, "restore nosuch", "See what is there with: memlake ls", shows="a"),
+    Situation("nothing staged", "a=1", "commit -m x", "Stage what changed with: memlake add -A", again=True),
+    Situation("ls of no such path", ONE, "ls HEAD:nosuch", "See what is there with: memlake ls {}", shows="a"),
+    Situation("cat of no such path", ONE, "show HEAD:nosuch", "See what is there with: memlake ls {}", shows="a"),
+    Situation("a secret", "my+d/.env=TOKEN", "add .", "{} looks like {}. If it should not be kept for ever, unstage it with `memlake restore --staged {}` and keep it out with `echo {} >> .memlakeignore`.", works=True),
+    Situation("blame of a picture", ("a=1; keep one", lambda root: (root / "p").write_bytes(b"\0" * 99), "keep two"), "blame p", "See the commits that changed it: memlake log -- {}", shows="two"),
+    Situation("a file that is a folder", "a=1; keep one; rm a; a/b=1; add a/b", "commit -m x a/b", "Commit both together: memlake commit -m MESSAGE {}"),
+]
+
+STATUSES = [
+    Situation("staged", f"{ONE}; a=2; add a", "status", 'use "memlake restore --staged <file>..." to unstage', works=True, fill={"<file>...": "a"}, then="restore a"),
+    Situation("staged at first", "a=2; add a", "status", 'use "memlake rm --cached <file>..." to unstage', works=True, fill={"<file>...": "a"}),
+    Situation("changed", f"{ONE}; a=2", "status", 'use "memlake add <file>..." to update what will be committed', works=True, fill={"<file>...": "a"}, then="commit -m x"),
+    Situation("changed, to drop", f"{ONE}; a=2", "status", 'use "memlake restore <file>..." to discard changes in the working folder', works=True, fill={"<file>...": "a"}, then="diff --exit-code"),
+    Situation("changed, to commit", f"{ONE}; a=2", "status", 'no changes added to commit (use "memlake add" and/or "memlake commit -a")', "memlake commit -a", works=True, fill={"-a": "-am x"}),
+    Situation("untracked", f"{ONE}; b=2", "status", 'use "memlake add <file>..." to include in what will be committed', works=True, fill={"<file>...": "b"}, then="commit -m x"),
+    Situation("ignored files", ".memlakeignore=b; b=2", STATUS, 'use "memlake add -f <file>..." to include in what will be committed', works=True, fill={"<file>...": "b"}, then="commit -m x"),
+    Situation("behind", (ONE, _other_writer), "status", '(use "memlake switch <branch>" to bring the files up to date)', works=True, fill={"<branch>": "main"}, then="cat other"),
+    Situation("merging", WAITS, "status", '(use "memlake {} --abort" to give it up)', works=True, then="diff --exit-code"),
+    Situation("merged by hand", (*WAITS, _unmark), "status", 'edit the file and use "memlake add <file>" to mark it resolved', works=True, fill={"<file>": "a"}, then="merge --continue"),
+    Situation("to take a side", WAITS, "status", 'use "memlake merge --ours <path>" or "--theirs <path>" to take one side whole', works=True, fill={"<path>": "a"}, then="merge --continue"),
+    Situation("every conflict has a choice", (*WAITS, "merge --theirs a"), "status", '(use "memlake {} --continue" to finish it)', works=True, then="diff --exit-code"),
+]
+
+MERGES = [
+    Situation("a merge stops, by hand", (APART,), "merge dev", "Edit the lines between the markers, then `memlake add {}`.", first=_unmark, then="merge --continue"),
+    Situation("a merge stops, a side", (APART,), "merge dev", "{}To take one side whole: `memlake merge --ours {}` or `--theirs {}`.", then="merge --continue"),
+    Situation("a merge stops, finished", (APART,), "merge dev", "Then `memlake {} --continue`; or `memlake {} --abort`.", "memlake {} --continue", first="merge --theirs a", then="diff --exit-code"),
+    Situation("a merge stops, given up", (APART,), "merge dev", "Then `memlake {} --continue`; or `memlake {} --abort`.", "memlake {} --abort", then="diff --exit-code"),
+    Situation("the last choice", WAITS, "merge --theirs a", "Every conflict has a choice; finish with `memlake {} --continue`.", works=True, then="diff --exit-code"),
+    Situation("picks to come", f"{APART}; switch dev; e=1; keep five; switch main", "cherry-pick dev~1 dev", "Not done yet, for when it is finished: `memlake {} {}`.", first="merge --theirs a; cherry-pick --continue", then="cat e"),
+    Situation("commit too early, by hand", WAITS, "commit -m x", "Edit it, then: memlake add {}", first=_unmark, again=True),
+    Situation("commit too early, a side", WAITS, "commit -m x", "{}: memlake merge --ours {}, or --theirs {}", again=True),
+    Situation("switch while it waits", (*WAITS, "merge --ours a"), "switch dev", "Finish it with: memlake {} --continue", again=True),
+    Situation("switch while it waits, given up", WAITS, "switch dev", "Or give it up with: memlake {} --abort", again=True),
+    Situation("stash while a pick waits", PICKING, "stash", "Or give it up with: memlake {} --abort", then="diff --exit-code"),
+    Situation("markers left, taken", WAITS, "add a", "If the line belongs there: memlake add -f {}", then="merge --continue"),
+    Situation("markers left, a side", WAITS, "add a", "Or take one side whole: memlake merge --ours {}, or --theirs {}", then="merge --continue"),
+    Situation("markers left, edited", WAITS, "add a", "Edit it until the markers are gone, then: memlake add {}", first=_unmark, then="merge --continue"),
+    Situation("merge of what", DEV, "merge", "See the branches with: memlake branch", shows="dev"),
+    Situation("revert what", TWO, "revert", "For example: memlake revert HEAD", then="cat a"),
+    Situation("pick what", DEV, "cherry-pick", "See what another branch has: memlake log BRANCH --oneline", fill={"BRANCH": "dev"}, shows="two"),
+    Situation("ours of what", WAITS, "merge --ours", "See them with: memlake status", shows="both modified"),
+    Situation("an empty range", DEV, "cherry-pick dev..dev", "A..B is what B has and A does not have; see it with: memlake log {} --oneline"),
+    Situation("not in conflict", WAITS, "restore --merge nosuch", "See what is in conflict with: memlake status", shows="both modified"),
+    Situation("nothing waits", ONE, "merge --abort", "See where you are: memlake status", shows="On branch main"),
+    Situation("no pick waits", ONE, "cherry-pick --continue", "See where you are: memlake status", shows="On branch main"),
+    Situation("a pick that was declined", (*PICKING, "merge --ours a"), "cherry-pick --continue", "To choose again: memlake undo", then="merge --theirs a; cherry-pick --continue"),
+    Situation("picked already", f"{DEV}; cherry-pick dev", "cherry-pick dev", "See: memlake log --oneline", shows="two"),
+    Situation("staged already", f"{DEV}; cherry-pick -n dev", "cherry-pick -n dev", "See: memlake diff --cached", shows="b"),
+    Situation("merge over a stage", f"{DEV}; c=1; add c", "merge dev", "Put them aside: memlake stash", again=True),
+    Situation("merge over a stage, committed", f"{DEV}; c=1; add c", "merge dev", "Or commit them: memlake commit -m MESSAGE", again=True),
+    Situation("only fast-forward", APART.replace("a=3", "c=3"), "merge --ff-only dev", "Merge it with: memlake merge {}"),
+    Situation("merge of nothing", "branch -m other; a=1", "merge other", "See what the branches have: memlake branch -v"),
+    Situation("revert of a merge", MERGED, "revert HEAD", "To {} what the merge brought: memlake {} -m 1 {}", then="diff --exit-code"),
+    Situation("no such parent", MERGED, "revert -m 7 HEAD", "See them with: memlake log --graph --oneline", shows="Merge"),
+    Situation("no side of it", ONE, "show :2:a", "See what is: memlake status", shows="On branch main"),
+]
+
+BRANCHES = [
+    Situation("detached, to keep", TWO, "checkout HEAD~1", "memlake switch -c <new-branch-name>", works=True, fill={"<new-branch-name>": "new"}, then="log new"),
+    Situation("detached, to go back", TWO, "checkout HEAD~1", "To go back: memlake switch -", works=True, then="show main"),
+    Situation("move the branch one is on", TWO, "branch -f main HEAD~1", "Move it with its files: memlake reset --hard {}", then="diff --exit-code HEAD"),
+    Situation("delete the branch one is on", f"{ONE}; branch other", "branch -d main", "Switch to another one first: memlake switch {}", again=True),
+    Situation("delete the only branch", ONE, "branch -d main", "Switch to another one first: memlake switch {}", fill={"NAME": "new"}, again=True),
+    Situation("unmerged, merge", DEV, "branch -d dev", "Merge it first: memlake merge {}", again=True),
+    Situation("unmerged, delete", DEV, "branch -d dev", "Or delete it all the same (the reflog keeps its commits): memlake branch -D {}"),
+    Situation("a commit to look at", TWO, "switch HEAD~1", "Look at it with: memlake switch --detach {}", then="switch main"),
+    Situation("a commit to begin at", TWO, "switch HEAD~1", "Start a branch there: memlake switch -c NAME {}", fill={"NAME": "new"}, then="switch main"),
+    Situation("a branch of nothing", "", "branch dev", "Commit or remember something first, or start with: memlake switch -c {}", then="a=1; keep one; log dev"),
+    Situation("untracked in the way", f"{ONE}; switch -c dev; f=theirs; keep two; switch main; f=mine", "switch dev", "Put it aside: memlake stash -u", again=True),
+    Situation("untracked in the way, committed", f"{ONE}; switch -c dev; f=theirs; keep two; switch main; f=mine", "switch dev", "Or commit it: memlake add -A && memlake commit -m MESSAGE", "memlake add -A", then="commit -m x; switch dev"),
+    Situation("untracked in the way, added", (f"{ONE}; switch -c dev; f=theirs; keep two; switch main; f=mine; g=1"), "switch dev", "Or commit it: memlake add -A && memlake commit -m MESSAGE", "memlake commit -m MESSAGE", first="add -A", again=True),
+    Situation("edited in the way", f"{ONE}; switch -c dev; a=2; keep two; switch main; a=mine", "switch dev", "Put it aside: memlake stash", again=True),
+    Situation("edited in the way, committed", f"{ONE}; switch -c dev; a=2; keep two; switch main; a=mine", "switch dev", "Or commit it: memlake commit -a -m MESSAGE", again=True),
+    Situation("no earlier branch", ONE, "switch -", "See the branches with: memlake branch", shows="main"),
+    Situation("no such branch", ONE, "branch -d nosuch", "See them with: memlake {}", shows="main"),
+    Situation("no such tag", f"{ONE}; tag v1", "tag -d nosuch", "See them with: memlake {}", shows="v1"),
+    Situation("a name that is taken", ONE, "branch main", "Choose another name, or see it with: memlake show {}", shows="one"),
+    Situation("no such rev, branches", f"{ONE}; branch zz", "show nosuch", "See: memlake branch, memlake tag, memlake log --oneline", "memlake branch", shows="zz"),
+    Situation("no such rev, tags", f"{ONE}; tag zz", "show nosuch", "See: memlake branch, memlake tag, memlake log --oneline", "memlake tag", shows="zz"),
+    Situation("no such rev, commits", ONE, "show nosuch", "See: memlake branch, memlake tag, memlake log --oneline", "memlake log --oneline", shows="one"),
+    Situation("beyond the first", ONE, "show HEAD~7", "See: memlake log --oneline", shows="one"),
+    Situation("no second parent", ONE, "show HEAD^2", "See: memlake log --graph --oneline", shows="one"),
+    Situation("beyond the reflog", ONE, "show main@{9}", "See them with: memlake reflog {}", shows="one"),
+    Situation("no stash", f"{ONE}; a=2; stash", "stash show 7", "See them with: memlake stash list", shows="stash@{0}"),
+    Situation("no commit yet, add", "a=1", "show", 'Make the first one with: memlake add . && memlake commit -m "first"', "memlake add .", then="commit -m x; show"),
+    Situation("no commit yet", "a=1; add .", "log", 'Make the first one with: memlake add . && memlake commit -m "first"', 'memlake commit -m "first"', again=True),
+    Situation("a commit of memories to switch to", (NO_MODEL, "remember tea", ONE), "switch --detach $COMMIT", "See the commits that hold files with: memlake log", shows="one"),
+]
+
+KEEPING = [
+    Situation("amend to nothing, kept", f"{TWO}; a=1; add a", "commit --amend -m none", "Keep it all the same with: memlake commit --amend --allow-empty"),
+    Situation("amend to nothing, taken back", f"{TWO}; a=1; add a", "commit --amend -m none", "Or take the commit back: memlake reset --soft HEAD~1", then="diff --exit-code"),
+    Situation("amend of a commit not seen", (ONE, _other_writer), "commit --amend -m x", "Catch up first: memlake switch {}", again=True),
+    Situation("uses what is not there", f"{ONE}; b=1; add b", "commit -m x --uses nosuch@HEAD", "Check the path; see what is there with: memlake ls {}", shows="a"),
+    Situation("nothing to undo", "", "undo", "See what was done with: memlake ops"),
+    Situation("nothing to redo", ONE, "redo", "See what was done with: memlake ops", shows="commit"),
+    Situation("undo after a purge", (NO_MODEL, f"remember tea; {ONE}; purge a --reason test -y"), "undo", "What was done before it stands. Find a memory to forget or restore with: memlake memory log", shows="add memory"),
+    Situation("purge of no such path", ONE, "purge nosuch --reason test -y", "`memlake ls -l` lists paths and ids.", shows="a"),
+    Situation("purge of no such object", ONE, f"purge {'0' * 64} --reason test -y", "Check the id with: memlake ls -l", shows="a"),
+    Situation("leftovers", (ONE, lambda root: [(path := root / f".memlake/tmp/{'0' * 32}.pack").write_text(""), os.utime(path, (1, 1))]), "doctor", "Remove them now with: memlake gc --prune", again=True),
+    Situation("a pack that is gone", (lambda root: (root / "big").write_bytes(os.urandom(3 << 20)), "keep one", lambda root: next((root / ".memlake/packs").iterdir()).unlink()), "doctor", "See which paths need them with: memlake fsck. Then put them back from a backup or another copy of the repo.", code=1, shows="big"),
+    Situation("a file in a pack that is gone", (lambda root: (root / "big").write_bytes(os.urandom(3 << 20)), "keep one", lambda root: next((root / ".memlake/packs").iterdir()).unlink(), lambda root: (root / "big").unlink()), "restore big", "See every path that needs it with: memlake fsck", code=1, shows="big"),
+    Situation("a repo to hand over", ONE, "clone x", "Repos do not exchange commits yet. To hand over a whole repo, copy its folder, or: memlake backup repo.tar"),
+    Situation("a repo handed over", (ONE, lambda root: (root / "d").mkdir()), "-C d pull", "And there: tar -xf repo.tar && memlake restore .", first=_hand_over, then="-C d show HEAD:a"),
+    Situation("memories to hand over", (NO_MODEL, "remember tea"), "push", "To hand over memories alone: memlake memory export FILE", fill={"FILE": "m.jsonl"}),
+    Situation("memories handed over", (NO_MODEL, "remember tea; memory export m.jsonl; memory forget $MEMORY"), "fetch", "And there: memlake memory import FILE", fill={"FILE": "m.jsonl"}),
+    Situation("rescued without a name", (f"{ONE}; gc --prune", lambda root: (root / "b").write_text("".join(f"line {n} of a text\n" for n in range(2000))), "add b"), "rescue .memlake --into 'res cued'", "Get one out, before gc removes it, with: memlake -C {} cat {} > FILE", works=True, shows="line 7 of a text"),
+    Situation("fsck", ONE, "fsck", "packs and parts were checked by their size only; to read their bytes too: memlake fsck --full", works=True, shows="no problem"),
+    Situation("a damaged index", (NO_MODEL, "remember tea", _damage("index/*/index.db")), "doctor", "It is made again from the history, and nothing is lost: memlake fsck", code=1, again=True),
+    Situation("a damaged repo.db", (TWO, _damage("repo.db")), "doctor", "See what is affected with: memlake fsck. Then restore a backup.", code=1),
+    Situation("a repo without repo.db", (ONE, lambda root: [path.unlink() for path in (root / ".memlake").glob("repo.db*")]), "status", "If it never had one: memlake init", then="status"),
+    Situation("a repo that lost its repo.db", (f"{ONE}; gc", lambda root: [path.unlink() for path in (root / ".memlake").glob("repo.db*")]), "status", "memlake rescue {} --into rescued", then="-C rescued show main:a"),
+]
+
+SETTINGS = [
+    Situation("no repo", "", "status", "Make one with `memlake init`, or name one with `memlake -C FOLDER ...` or MEMLAKE_REPO.{}", again=True, repo=False),
+    Situation("hooks without a repo", "", "hook install --client claude --scope project", "There is no repo here, so memories go to your personal one, {}. `memlake init` makes one here.", works=True, then="status", repo=False),
+    Situation("no repo to set in", "", "config user.name 'Ada L'", "For your own settings: memlake config --user {}", then="config --user --unset user.name", repo=False),
+    Situation("no such setting", "", "config zzz", "See all settings with `memlake config --list`.", shows="user.name"),
+    Situation("a name that cannot be", "", "config user.name 'A<b'", 'Write for example: memlake config user.name "Ada Lovelace"', then="config user.name"),
+    Situation("a setting of the user", "", "config safe.directory '/x y'", "Run: memlake config --user {} {}", then="config --user --unset safe.directory"),
+    Situation("memories switched off", "config memory.enabled false", "remember tea", "Switch them on with: memlake config memory.enabled true", then=f"{NO_MODEL}; remember tea"),
+    Situation("a secret to remember", (NO_MODEL, "config memory.secrets block"), "remember 'the token is ghp_8sK2mQ9xVb4LtR7nWc3ZyP6dHf1JgA5uEoTi'", "Store where the secret is kept instead of it, or allow secrets: memlake config memory.secrets warn", again=True),
+    Situation("settings nobody trusted", lambda root: (root / ".memlake/config.toml").write_text('[core]\npager = "less -R"\n'), "config --list", "ignored: {}  (repo; you have not trusted it: memlake trust)", works=True, fill={"trust": "trust --yes"}),
+    Situation("trusted", lambda root: (root / ".memlake/config.toml").write_text('[core]\npager = "less -R"\n'), "trust --yes", "Trusted {}. To take it back: memlake trust --revoke", works=True),
+]
+
+MEMORIES = [
+    Situation("no such key", "state set phase one", "state get nosuch", "See the keys with: memlake state ls", shows="phase"),
+    Situation("no such memory", (NO_MODEL, "remember tea"), "memory show 999999", "See the ids with: memlake memory ls", shows="tea"),
+    Situation("in no conflict", (NO_MODEL, "remember tea"), "memory resolve $MEMORY --keep new", "See what is in conflict with: memlake memory conflicts"),
+    Situation("agents that disagree", (NO_MODEL, "remember 'User lives in Oslo' --agent cursor; remember 'User lives in Lisbon' --agent claude"), "memory conflicts", "Settle it with: memlake memory resolve {} --keep {} (or {})", works=True),
+    Situation("memories in doubt", (NO_MODEL, "remember 'User lives in Oslo' --agent cursor; remember 'User lives in Lisbon' --agent claude"), "memory stats", "(memlake memory conflicts)", works=True, shows="Lisbon"),
+    Situation("beside another agent's", (NO_MODEL, "remember 'User lives in Oslo' --agent cursor"), "remember 'User lives in Lisbon' --agent claude", "Not certain: `memlake memory conflicts` lists both.", works=True, shows="Lisbon"),
+    Situation("a correction that is not certain", (NO_MODEL, "remember 'The API runs on port 8080'"), "remember 'The API now runs on port 9090'", "Not certain: `memlake memory restore {}` takes it back.", works=True, then="recall 8080"),
+    Situation("changed by a new memory", (NO_MODEL, "remember 'The db is Postgres'; remember 'The db is now MySQL'"), "memory conflicts --decided", "memlake memory restore {} --at {}", works=True, then="recall Postgres"),
+    Situation("a memory that was forgotten", (NO_MODEL, "remember tea; memory forget $MEMORY"), "memory update $MEMORY coffee", "If it was deleted, see what it was with: memlake memory history {}", shows="tea"),
+    Situation("a memory before it was", (NO_MODEL, "remember tea"), "memory restore $MEMORY --at '2020-01-31 14:00'", "See when it was there with: memlake memory history {}", shows="tea"),
+    Situation("memories on both sides", SPLIT, "merge draft", "For a memory: `memlake memory resolve {} --keep ours` (or theirs, or both).", then="merge --continue"),
+    Situation("memories on both sides, status", (*SPLIT, "!merge draft"), "status", 'use "memlake memory conflicts" to see what both sides of a memory say', works=True, shows="3333"),
+    Situation("memories on both sides, settled", (*SPLIT, "!merge draft"), "memory conflicts", "Settle it with: memlake memory resolve {} --keep {} (or {})", works=True, then="merge --continue"),
+    Situation("the last memory settled", (*SPLIT, "!merge draft"), "memory resolve $MEMORY --keep ours", "No memory is left to choose; finish with: memlake merge --continue", works=True),
+    Situation("one memory of two settled", (NO_MODEL, "remember 'User phone: 1111'; remember tea; branch draft; memory update $MEMORY 'User phone: 2222'; memory update $OTHER water; memory update $MEMORY 'User phone: 3333' --branch draft; memory update $OTHER coffee --branch draft; !merge draft"), "memory resolve $MEMORY --keep ours", "{} left: memlake memory conflicts", works=True),
+    Situation("state on both sides", "state set k one; branch dev; state set k two; state set k three --branch dev; !merge dev", "memory conflicts", "State of {}: choose with `memlake merge --ours {}` or `--theirs`.", works=True, then="merge --continue"),
+    Situation("undo of a memory that changed again", (NO_MODEL, "remember tea; memory update $MEMORY coffee", _update), "undo", "See its values with: memlake memory history {}", shows="coffee"),
+    Situation("undo of a memory that changed again, restored", (NO_MODEL, "remember tea; memory update $MEMORY coffee", _update), "undo", "Bring back the one before with: memlake memory restore {}", then="recall coffee"),
+    Situation("an expired branch", (NO_MODEL, "remember tea", _expire), "recall tea --branch short", "Bring it back with `memlake branch {} {}`, or make another.", again=True),
+    Situation("an import that differs", (NO_MODEL, "remember tea; memory export m.jsonl; memory update $MEMORY coffee", lambda root: (root / "m.jsonl").write_text((root / "m.jsonl").read_text().replace('"tea"', '"water"'))), "memory import m.jsonl", "Where both the file and this repo changed a memory, both texts are kept: memlake memory conflicts", works=True, shows="water"),
+    Situation("undo of memories that were merged", (NO_MODEL, "remember tea; branch draft; remember 'Bikes are red' --branch draft; merge draft", _other_memory), "undo", "Memories were written there since: memlake memory log --branch {}", shows="add memory"),
+    Situation("memories nobody needs", (NO_MODEL, lambda root: (root / "old.jsonl").write_text('{"content": "tea", "created_at": "2020-01-31T14:00:00Z", "importance": 0.1}\n'), "memory import old.jsonl"), "memory stats", "(memlake memory stale)", works=True, shows="tea"),
+    Situation("memories of somebody", (NO_MODEL, lambda root: (root / "m.json").write_text('{"results": [{"memory": "Prefers tea", "user_id": "bob b"}]}')), "memory import m.json", "Search the memories of one user with: memlake recall QUERY --metadata user_id={}", works=True, fill={"QUERY": "tea"}, shows="tea"),
+]
+
+DATASETS = [
+    Situation("code that was not recorded", _without_code, "dataset source pets", "See what was recorded: memlake dataset show {}", shows="pets"),
+    Situation("diff of what", _pets, "dataset diff pets 1 2 3", "Like: memlake dataset diff pets 1.0.0 1.0.1", code=128),
+    Situation("no such run", "", "runs show 99", "See those that are remembered with: memlake runs"),
+    Situation("an answer not saved", _answer, "runs show 1", "yes: memlake runs promote {} NAME", works=True, fill={"NAME": "kept"}, then="dataset show kept"),
+    Situation("a dataset only staged", ("a=1; keep one; switch -c dev", _pets, "switch main"), "cherry-pick -n dev", "Make a commit of it: memlake {} {}", then="dataset show pets"),
+    Situation("a dataset off every branch", (_pets, "a=1; keep one; switch --detach main"), "dataset rm pets", "memlake switch {}", again=True),
+    Situation("a damaged part", (_pets, _flip("parts")), "dataset preview pets", "See which paths are affected with: memlake fsck --full", code=1, shows="pets"),
+]
+
+DAMAGE = [
+    Situation("damaged bytes", (_big, "keep one", _flip("packs"), lambda root: (root / "big").unlink()), "restore big", "Run `memlake fsck --full` to see which paths are affected; restore it from a backup or another copy.", code=1, shows="big"),
+    Situation("repo.db that even fsck cannot open", (f"{ONE}; gc", _damage("repo.db", 4096)), "fsck", "memlake rescue {} --into rescued", then="-C rescued show main:a"),
+    Situation("repo.db with noise in it", (TWO, _damage("repo.db")), "blame a", "Run `memlake fsck` to see what is affected; restore a backup if you have one.{}", code=1, shows="repo.db"),
+    Situation("a link to packs", lambda root: [(root / ".memlake/packs").rename(root.parent / f"{root.name}-packs"), (root / ".memlake/packs").symlink_to(root.parent / f"{root.name}-packs")], "status", "To keep packs on another disk, remove it and use: memlake config core.packs FOLDER", first=lambda root: (root / ".memlake/packs").unlink(), fill={"FOLDER": "p"}, then=ONE),
+    Situation("a lost local.db", (ONE, lambda root: [path.unlink() for path in (root / ".memlake").glob("local.db*")]), "log", "See it with: memlake status. To stand elsewhere: memlake switch BRANCH", "memlake status", works=True, shows="On branch main"),
+    Situation("a lost local.db, elsewhere", (DEV, lambda root: [path.unlink() for path in (root / ".memlake").glob("local.db*")]), "log", "See it with: memlake status. To stand elsewhere: memlake switch BRANCH", "memlake switch BRANCH", works=True, fill={"BRANCH": "dev"}),
+    Situation("an interrupted switch", (f"{ONE}; switch -c dev; a=2; keep two; switch main", _interrupt), "doctor", "Finish it with: memlake status", again=True),
+    Situation("a repo of an older format", (ONE, _format(1)), "status", "Your files are in the working folder. With this version, in a new folder: memlake init && memlake memory import FILE && memlake add -A", "memlake init", code=128),
+    Situation("a repo without a format", (f"{ONE}; gc", _format(None)), "status", "memlake rescue {} --into rescued", then="-C rescued show main:a"),
+    Situation("undo of what moved", (ONE, _other_writer), "undo", "See: memlake reflog {}", shows="main"),
+    Situation("others changed the same", (ONE, "a=2", _other_change), "commit -am mine", "See the other side with `memlake log -1 --stat`, then stage what you want to keep and commit again.", shows="theirs"),
+    Situation("no base of it", (f"{ONE}; switch -c dev; b=2; keep two; switch main; b=3; keep three; !merge dev",), "show :1:b", "See: memlake status", shows="b"),
+    Situation("both lanes compared", (NO_MODEL, "remember tea", ONE), "diff HEAD $COMMIT", "Compare two commits of one lane; see them with: memlake log --all", shows="one"),
+    Situation("another repo is named", "", "status", "Make one there with `memlake init {}`, or name another folder.", again=True, env={"MEMLAKE_REPO": "an other"}),
+    Situation("a backup leaves out a setting", f"{ONE}; config core.pager 'less -R'", "backup b.tar", "memlake config {} {}", works=True),
+    Situation("packs in a folder in use", ("p/x=1; config core.packs p", _big), "add big", "memlake config core.packs {}", fill={"NEW": "new"}),
+    Situation("many conflicts", (_many("one"), "keep one; switch -c dev", _many("two"), "keep two; switch main", _many("three"), "keep three"), "merge dev", "and {} more; see `memlake status`", shows="f60"),
+]
+
+SITUATIONS = [*FILES, *STATUSES, *MERGES, *BRANCHES, *KEEPING, *SETTINGS, *MEMORIES, *DATASETS, *DAMAGE]
+
+_VERB = "names the verb, as git does; what to add is the user's to say"
+_DISK = "needs a full or failing disk"
+_LIBRARY = "only a program that uses the library gets it; the command line checks before"
+_ODD = "needs rows of repo.db that no verb writes; fsck itself is tried in tests/versions and tests/objects"
+EXCUSED: dict[str | tuple[str, str], str] = {
+    ('no changes added to commit (use "memlake add" and/or "memlake commit -a")', "memlake add"): _VERB,
+    'nothing added to commit but untracked files present (use "memlake add" to track)': _VERB,
+    'nothing to commit (make files and use "memlake add" to track them)': _VERB,
+    "Store it as a file with `memlake add`, and remember where it is.": _VERB,
+    "the disk is full. Free some space (`memlake du` says what takes how much), then run it again.": _DISK,
+    "the disk reported an I/O error. Check it (dmesg, smartctl) and run memlake fsck.": _DISK,
+    "Check the disk and its permissions, then run memlake doctor.": _DISK,
+    ("Free some space: memlake gc --prune, memlake du. A full disk stops writes; it loses nothing.", "memlake gc --prune"): _DISK,
+    ("Free some space: memlake gc --prune, memlake du. A full disk stops writes; it loses nothing.", "memlake du"): _DISK,
+    'Give one with: memlake commit -m "what and why"': _LIBRARY,
+    "Name files or folders, or use: memlake add -A": _LIBRARY,
+    "Name objects by id; see them with: memlake ls -l": _LIBRARY,
+    "See ids with: memlake ls -l": _LIBRARY,
+    "Run memlake fsck.": _ODD,
+    "Run memlake fsck --full.": _ODD,
+    "Run `memlake fsck --full` first.": _ODD,
+    "Run `memlake fsck` to see what needs it.": _ODD,
+    "Run `memlake fsck --full` to see which paths are affected.": _ODD,
+    "One of them is damaged or misnamed: run memlake fsck --full.": _ODD,
+    "See what else is damaged with: memlake fsck": _ODD,
+    "See what else is affected with: memlake fsck --full": _ODD,
+    "Look at it with: memlake fsck": _ODD,
+    "See where it can be with: memlake branch": _ODD,
+    "opens; {} MB, which only `memlake fsck` reads whole": "needs a repo.db of many megabytes",
+    "A long reader keeps it from shrinking: close other programs that use the repo, then run `memlake gc`.": "needs a write-ahead log of many megabytes",
+    "a reader still uses the write-ahead log, which may hold old pages: run `memlake gc` once it is done.": "needs a second process that reads meanwhile",
+    "If you trust them: memlake config --user safe.directory {}": "needs another user",
+    "Let a client start it: memlake mcp install --client claude": "needs a process without standard streams; the command is tried in test_mcp_install.py",
+    "Wait longer: memlake config embedding.timeout {}": "needs a service that does not answer",
+    "the local embedding model is not installed (the package memlake-minilm), so search finds words, not meaning. In a clone of memlake, `make model` builds and installs it; to do without it: `memlake config embedding.provider none`.": "needs a machine without the model",
+    "The next command goes on where this one stopped; to go back instead: memlake undo": "needs an interrupt half way; tried in tests/versions/test_checkout.py and tests/reliability/test_faults.py",
+    'For example: memlake remember "The user prefers tabs."': "needs a terminal: without one the text is read from standard input",
+    "Give it as: memlake run SCRIPT -p {}=VALUE": "the script's own process prints it",
+    "Run it again, ended by .save(NAME); its program: memlake runs show {}": "needs an answer whose rows were not kept",
+    "See: memlake log {}": "needs state written by an agent between two verbs",
+    "Choose the other side for one of them, or drop it: memlake {} --abort": "needs a choice that puts a file and its folder in one tree",
+    "Take the file as it is: memlake add {}": "needs a commit of somebody else while a merge waits",
+    "Or drop the edit: memlake restore {}": "needs a commit of somebody else while a merge waits",
+    "Begin it where {} is: memlake merge {}": "no verb leaves a branch without commits beside one that has some",
+    "Take single commits over with: memlake cherry-pick {}": "no verb makes a second beginning of history",
+    "Compare them directly: memlake diff {} {}": "no verb makes a second beginning of history",
+    "Stand on a branch: memlake switch BRANCH": "opening a repo stands again by itself",
+    "memlake switch -c NAME": "needs a repo without any branch",
+    "memlake trust": "a part of other hints, which are tried",
+    "memlake -C {} trust": "a part of other hints; needs a repo that is named from outside",
+    ("With the version of memlake that wrote it, export the memories: memlake memory export FILE"): "needs an older memlake",
+    "And each dataset: memlake dataset export NAME FOLDER": "needs an older memlake",
+    ("Your files are in the working folder. With this version, in a new folder: memlake init && memlake memory import FILE && memlake add -A", "memlake memory import FILE"): "needs an older memlake",
+    ("Your files are in the working folder. With this version, in a new folder: memlake init && memlake memory import FILE && memlake add -A", "memlake add -A"): "needs an older memlake",
+    ("memlake -C {} memory export --project {} | memlake -C {} memory import -", "memlake -C {} memory export --project {}"): "a pipe, tried below as a shell runs it",
+    ("memlake -C {} memory export --project {} | memlake -C {} memory import -", "memlake -C {} memory import -"): "a pipe, tried below as a shell runs it",
+}

@@ -1,0 +1,77 @@
+"""Files of rows: small ones are read whole and open no engine of their own, and say what large ones would."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+import memlake as ml
+from memlake.datasets.datasets import Datasets
+from memlake.datasets.expressions import connections
+from memlake.datasets.plans import readers
+
+ODD = (
+    "SELECT i AS n, i::HUGEINT AS huge, 'ab'::BLOB AS bytes, i::DECIMAL(9, 2) AS price, DATE '2024-01-02' AS day, "
+    "TIME '01:02:03' AS clock, TIMESTAMPTZ '2024-01-02 03:04:05+02' AS moment, TIMESTAMP_NS '2024-01-02' AS nano, "
+    "uuid() AS id, INTERVAL 3 DAY AS span, MAP {'k': i} AS pairs, [{'a': i, 'b': NULL}] AS deep, i::UTINYINT AS tiny, "
+    "CASE WHEN i > 1 THEN i END AS gap FROM range(4) t(i)"
+)
+
+
+@pytest.fixture
+def ds(repo: ml.Repo) -> Datasets:
+    return repo.datasets()
+
+
+@pytest.fixture
+def files(here: Path) -> dict[str, Path]:
+    (here / "rows.csv").write_text('n,t,"a b",d\n1,x,,2024-01-02\n2,"",4.5,2024-01-03\n3,z,5,\n')
+    (here / "rows.jsonl").write_text('{"n": 1, "t": "x", "u": {"k": [1]}}\n{"n": 2, "t": 5, "u": null}\n{"n": 3}\n')
+    duckdb.execute(f"COPY ({ODD}) TO '{here / 'rows.parquet'}'")
+    return {kind: here / f"rows.{kind}" for kind in ("csv", "jsonl", "parquet")}
+
+
+def engines(ds: Datasets) -> list[frozenset[str]]:
+    """What the engines of this repo may read beside its parts."""
+    return [key[3] for key in connections._engines if key[2] == str(ds.ground.folder / "parts")]
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+def test_small_files_say_what_large_ones_would(
+    ds: Datasets, files: dict[str, Path], kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answers() -> list[Any]:
+        rows = getattr(ds, f"read_{kind}")(files[kind])
+        return [rows.schema, rows.filter(ml.C("n") > 1).to_list(), rows.order_by("n", descending=True).to_list()]
+
+    small = answers()
+    monkeypatch.setattr(readers, "SMALL", 0)
+    assert small == answers()
+
+
+def test_many_small_files_share_one_engine(ds: Datasets, here: Path) -> None:
+    for number in range(4):
+        (here / f"{number}.csv").write_text(f"a\n{number}\n")
+        assert ds.read_csv(here / f"{number}.csv").filter(ml.C("a") >= 0).to_list() == [(number,)]
+    assert engines(ds) == [frozenset()]
+
+
+def test_a_small_file_of_many_rows_is_read_in_place(ds: Datasets, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Packed, it may hold more than memory does."""
+    path = here / "rows.csv.gz"
+    path.write_bytes(gzip.compress(b"a\n" + b"1\n" * 20_000))
+    monkeypatch.setattr(readers, "_UNPACKED", 10_000)
+    assert ds.read_csv(path).sum("a") == 20_000
+    assert engines(ds) == [frozenset([str(path)])]
+
+
+def test_types_that_arrow_would_change_are_read_in_place(ds: Datasets, here: Path) -> None:
+    path = here / "ids.parquet"
+    duckdb.execute(f"COPY (SELECT uuid() AS id) TO '{path}'")
+    [(found,)] = ds.read_parquet(path).to_list()
+    assert ds.read_parquet(path).filter(ml.C("id") == str(found).upper()).count() == 1
+    assert engines(ds) == [frozenset([str(path)])]

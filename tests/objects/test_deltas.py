@@ -1,0 +1,190 @@
+"""Older versions stored as differences: small, checked on read, never too deep, and no hindrance to gc and purge."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import memlake as ml
+from memlake.errors import Corrupt
+from memlake.objects import deltas, packs
+from memlake.objects.packs import DELTA, DEPTH
+from memlake.repo import Repo
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Repo:
+    return ml.init(tmp_path / "repo")
+
+
+def lines(count: int, seed: int = 1) -> list[str]:
+    rng = random.Random(seed)
+    return [f'{{"id": {n}, "value": {rng.random()}, "name": "{rng.randbytes(8).hex()}"}}' for n in range(count)]
+
+
+def edit(repo: Repo, times: int, count: int = 300, seed: int = 1, gc: bool = False) -> list[bytes]:
+    """Versions of one file, each one line apart from the one before."""
+    text, rng, versions = lines(count, seed), random.Random(seed), list[bytes]()
+    for number in range(times):
+        text[rng.randrange(count)] = f'{{"edited": {number}, "value": {rng.random()}}}'
+        versions.append("\n".join(text).encode())
+        (repo.root / "data.json").write_bytes(versions[-1])
+        repo.add(repo.root / "data.json")
+        repo.commit(f"edit {number}")
+        if gc:
+            repo.gc(prune=True)
+    return versions
+
+
+def read_all(repo: Repo) -> list[bytes]:
+    return [repo.read("data.json", commit.oid) for commit in reversed(list(repo.log()))]
+
+
+def forms(repo: Repo) -> list[int]:
+    return [row[0] for row in repo._history.db.rows("SELECT form FROM object WHERE size > 5000")]
+
+
+def depth(repo: Repo) -> int:
+    db = repo._history.db
+    return max(len(list(deltas.lineage(db, oid))) - 1 for (oid,) in db.rows("SELECT oid FROM object"))
+
+
+def test_older_versions_become_deltas_and_read_as_before(repo: Repo) -> None:
+    versions = edit(repo, 40)
+    before = sum(file.stat().st_size for file in (repo.dir / "packs").iterdir())
+    assert repo.gc(prune=True).deltas == 39
+    after = sum(file.stat().st_size for file in (repo.dir / "packs").iterdir())
+    assert forms(repo).count(DELTA) == 39 and after < before / 10
+    assert depth(repo) <= 8, "as the digits of 39 and those below it, in base four, add up"
+    assert read_all(repo) == versions
+    assert repo.fsck(full=True).ok
+    assert repo.gc(prune=True).deltas == 0, "what is done is not done again"
+
+
+def test_a_gc_after_every_commit_never_goes_deeper_than_the_limit(repo: Repo) -> None:
+    versions = edit(repo, DEPTH + 6, gc=True)
+    assert 10 < depth(repo) <= DEPTH
+    assert read_all(repo) == versions
+    assert repo.fsck(full=True).ok
+
+
+def test_what_resembles_nothing_and_what_comes_back_is_left_readable(repo: Repo) -> None:
+    first = "\n".join(lines(300, 7)).encode()
+    contents = [first, random.Random(2).randbytes(20_000), first, first + b"\nmore", first]
+    for number, content in enumerate(contents):
+        (repo.root / "data.json").write_bytes(content)
+        repo.add(repo.root / "data.json")
+        repo.commit(f"{number}")
+        repo.gc(prune=True)
+    assert read_all(repo) == contents
+    assert repo.fsck(full=True).ok
+
+
+def test_chunks_of_a_large_file_rest_on_those_that_took_their_place(repo: Repo) -> None:
+    rng = random.Random(5)
+    content = bytearray("\n".join(lines(20_000, 3)).encode())
+    versions = []
+    for number in range(5):
+        content[500_000 : 500_000 + 12] = rng.randbytes(6).hex().encode()
+        versions.append(bytes(content))
+        (repo.root / "data.json").write_bytes(content)
+        repo.add(repo.root / "data.json")
+        repo.commit(f"edit {number}")
+    assert repo.gc(prune=True).deltas >= 4
+    assert read_all(repo) == versions
+    assert repo.fsck(full=True).ok
+
+
+def test_a_base_that_nothing_names_any_more_stays_as_long_as_a_delta_rests_on_it(repo: Repo) -> None:
+    versions = edit(repo, 3)
+    repo.branch("old", "HEAD~1")
+    repo.gc(prune=True)
+    newest = bytes.fromhex(repo.entry("data.json").oid)
+    repo.switch("old")
+    repo.delete_branch("main", force=True)
+    db = repo._history.db
+    with db.write():
+        db.run("DELETE FROM reflog")
+    with repo._local.db.write():
+        for table in ("operation", "headlog"):
+            repo._local.db.run(f"DELETE FROM {table}")
+    repo.gc(prune=True)
+    repo.gc(prune=True)
+    assert read_all(repo) == versions[:2]
+    assert db.row("SELECT 1 FROM object WHERE oid = ?", (newest,)), "two deltas rest on it"
+
+
+def test_a_purge_of_a_base_stores_what_rested_on_it_whole(repo: Repo) -> None:
+    versions = edit(repo, 12)
+    repo.gc(prune=True)
+    commits = list(reversed(list(repo.log())))
+    marker = versions[-1].split(b'{"edited": 11, ')[1][:24]
+    repo.purge(repo.entry("data.json", commits[-1].oid).oid, reason="a key")
+    assert [repo.read("data.json", commit.oid) for commit in commits[:-1]] == versions[:-1]
+    with pytest.raises(ml.Purged):
+        repo.read("data.json", commits[-1].oid)
+    assert not any(marker in file.read_bytes() for file in (repo.dir / "packs").iterdir())
+    assert repo.fsck(full=True).ok
+
+
+def test_packs_that_hold_an_old_whole_record_and_the_delta_of_it_are_joined_right(repo: Repo) -> None:
+    versions = edit(repo, 6)
+    for number in range(12):  # more small packs than may lie about
+        (repo.root / f"noise{number}").write_bytes(random.Random(number).randbytes(30_000))
+        repo.add(repo.root / f"noise{number}")
+    repo.commit("noise")
+    repo.gc(prune=True)
+    edited = edit(repo, 3, seed=2)
+    repo.gc(prune=True)
+    assert {*versions, *edited} <= {repo.read("data.json", c.oid) for c in repo.log()}
+    assert repo.fsck(full=True).ok
+
+
+@pytest.mark.parametrize("damage", ["UPDATE object SET data = zeroblob(32) WHERE form = 6", "circle"])
+def test_a_delta_whose_base_is_wrong_is_found_and_not_served(repo: Repo, damage: str) -> None:
+    edit(repo, 3)
+    repo.gc(prune=True)
+    db = repo._history.db
+    with db.write():
+        if damage == "circle":
+            db.run("UPDATE object SET data = oid WHERE form = 6")
+        else:
+            db.run(damage)
+    oldest = list(repo.log())[-1]
+    with pytest.raises((Corrupt, ml.NotFound)):
+        repo.read("data.json", oldest.oid)
+    assert not repo.fsck(full=True).ok
+
+
+def test_a_delta_that_claims_more_than_any_may_is_refused_before_it_is_unpacked() -> None:
+    size = packs.LARGEST + 1
+    frame = packs.squeeze_against(bytes(size), b"base")
+    assert len(frame) < 1000
+    with pytest.raises(Corrupt, match="claims"):
+        packs.expand_against(frame, b"base", size)
+
+
+def test_a_hundred_small_edits_cost_no_more_than_one_and_a_half_times_what_git_needs(tmp_path: Path) -> None:
+    count = 2400  # about 240 KB
+    with ml.init(tmp_path / "repo") as repo:
+        versions = edit(repo, 100, count)
+        repo.gc(prune=True)
+        ours = sum(file.stat().st_size for file in (repo.dir / "packs").iterdir())
+        databases = [(repo.dir / name).stat().st_size for name in ("repo.db", "local.db")]
+        assert sum(databases) < 230_000, "what undo, HEAD's log and 100 commits need, without free pages"
+        assert all(not (repo.dir / f"{name}-wal").stat().st_size for name in ("repo.db", "local.db"))
+        assert read_all(repo) == versions
+    root = tmp_path / "git"
+    subprocess.run(["git", "init", "-q", str(root)], check=True)
+    stream = b"".join(
+        b"commit refs/heads/main\ncommitter t <t@t> %d +0000\ndata 1\nxM 644 inline data.json\ndata %d\n%s\n"
+        % (number, len(content), content)
+        for number, content in enumerate(versions)
+    )
+    subprocess.run(["git", "-C", str(root), "fast-import", "--quiet"], input=stream, check=True)
+    subprocess.run(["git", "-C", str(root), "gc", "-q", "--aggressive"], check=True)
+    theirs = sum(file.stat().st_size for file in (root / ".git/objects/pack").iterdir())
+    assert ours <= 1.5 * theirs
