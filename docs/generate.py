@@ -44,6 +44,7 @@ VARIABLES = (
     ("MEMLAKE_AUTHOR_NAME, MEMLAKE_AUTHOR_EMAIL", "who commits; before settings, git's own, and user@host"),
     ("MEMLAKE_EDITOR", "the editor of messages; then core.editor, VISUAL, EDITOR, vi"),
     ("MEMLAKE_PAGER", "what long output is shown in; then core.pager, PAGER, less"),
+    ("MEMLAKE_HOOK_SECONDS", "how long a hook of a coding agent may take before it gives up; 1.5"),
     ("MEMLAKE_DEBUG", "any value but 0: show tracebacks"),
     ("NO_COLOR, FORCE_COLOR", "never colour; always colour"),
     (

@@ -5,7 +5,10 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import signal
 import sys
+import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import hypothesis
@@ -14,9 +17,10 @@ import pytest
 from tests import torture
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
+SetClock = Callable[[float], None]
 TORTURE = os.environ.get("MEMLAKE_TORTURE")  # the part of `make torture` that runs
 NO_SKIPS = os.environ.get("MEMLAKE_NO_SKIPS") == "1"
 OURS_TO_KEEP = {"MEMLAKE_TORTURE", "MEMLAKE_NO_SKIPS", "MEMLAKE_CUTS"}
@@ -24,6 +28,11 @@ FROM_OUTSIDE = (
     "NO_COLOR", "FORCE_COLOR", "PAGER", "VISUAL", "EDITOR", "XDG_DATA_HOME", "GIT_DIR", "GIT_WORK_TREE",
     "OPENAI_API_KEY", "OPENAI_BASE_URL", "COHERE_API_KEY", "CO_API_URL", "OLLAMA_HOST",
 )  # fmt: skip
+
+# Under nohup, or behind an `&`, these are ignored, and by every child too: then no test could interrupt one.
+for _number in (signal.SIGINT, signal.SIGHUP):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, signal.default_int_handler)
 
 # A shared CI machine stalls now and then, so no example has a deadline; torture only asks for many more of them.
 hypothesis.settings.register_profile("memlake", deadline=None, print_blob=True)
@@ -72,7 +81,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     There, those that passed before it was stopped are left out.
     """
-    done = set(json.loads(torture.DONE.read_text())) if TORTURE else set()
+    done = set(json.loads(torture.done_file(TORTURE).read_text())) if TORTURE else set()
     out = [item for item in items if (item.nodeid in done if TORTURE else item.get_closest_marker("torture"))]
     if out:
         config.hook.pytest_deselected(items=out)
@@ -123,6 +132,19 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.write_line(f"skipped: {name}: {reason}")
     if NO_SKIPS and missed:
         terminalreporter.write_line("MEMLAKE_NO_SKIPS is set: a skipped test fails this run.", red=True)
+
+
+@pytest.fixture
+def set_clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[SetClock]:
+    """Set the clock by so many seconds ahead of the true time. What counts since the machine started goes on."""
+    true, true_ns = time.time, time.time_ns
+
+    def shift(seconds: float) -> None:
+        monkeypatch.setattr(time, "time", lambda: true() + seconds)
+        monkeypatch.setattr(time, "time_ns", lambda: true_ns() + int(seconds * 1e9))
+
+    yield shift
+    monkeypatch.undo()
 
 
 @pytest.fixture

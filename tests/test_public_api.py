@@ -28,7 +28,7 @@ HEAVY = (
 def loaded_after(code: str) -> set[str]:
     """Modules a fresh interpreter has after running some code."""
     script = f"{code}\nimport sys\nprint(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=250)
     return set(done.stdout.split())
 
 

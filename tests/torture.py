@@ -21,7 +21,6 @@ import pytest
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "build" / "torture"
 LEDGER = FOLDER / "ledger.jsonl"
-DONE = FOLDER / "done.json"  # what workers leave out: written before they start, so that all of them leave out the same
 PAGE = ROOT / "docs" / "reliability.md"
 BEGIN, END = "<!-- counts: written by `make torture` -->\n", "<!-- end of counts -->\n"
 
@@ -86,6 +85,11 @@ def read_passed(part: str) -> list[str]:
     lines = [line for line in read_lines() if line["part"] == part]
     last = max((at for at, line in enumerate(lines) if "complete" in line), default=-1)
     return [line["test"] for line in lines[last + 1 :] if line.get("outcome") == "passed"]
+
+
+def done_file(part: str) -> Path:
+    """What its workers leave out: written before they start, so that all of them leave out the same."""
+    return FOLDER / f"done-{part}.json"
 
 
 class Recorder:
@@ -163,7 +167,7 @@ def run_part(name: str, *, again: bool) -> int:
         print(f"{name} is complete; to add to its counts: make torture PART={name} AGAIN=1")
         return 0
     FOLDER.mkdir(parents=True, exist_ok=True)
-    DONE.write_text(json.dumps(passed))
+    done_file(name).write_text(json.dumps(passed))
     print(f"{name}: {part.about}" + (f"; {len(passed)} tests passed before" if passed else ""), flush=True)
     command = [sys.executable, "-m", "pytest", "-n", part.jobs, "--timeout=0", "-q", "--durations=5", *part.paths]
     status = subprocess.run(command, cwd=ROOT, check=False, env={**os.environ, "MEMLAKE_TORTURE": name}).returncode

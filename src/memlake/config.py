@@ -674,6 +674,15 @@ def editor(settings: Settings | None = None) -> str:
     return wish or ("" if os.environ.get("TERM", "dumb") == "dumb" else "vi")
 
 
+def hook_seconds(default: float) -> float:
+    """How long a hook may take: what MEMLAKE_HOOK_SECONDS says, where that is a number up to an hour."""
+    try:
+        seconds = float(os.environ.get("MEMLAKE_HOOK_SECONDS", ""))
+    except ValueError:
+        return default
+    return seconds if 0 < seconds <= 3600 else default
+
+
 def variable(name: str) -> str:
     """Any other `MEMLAKE_<name>` of the environment, empty when unset, so that only this file reads it."""
     return os.environ.get(f"MEMLAKE_{name}", "")

@@ -69,7 +69,7 @@ def process() -> Callable[..., subprocess.CompletedProcess[bytes]]:
     def ran(*args: str, **how: Any) -> subprocess.CompletedProcess[bytes]:
         env = {**os.environ, "PYTHONPATH": str(SOURCE), **how.pop("env", {})}
         command = [sys.executable, "-m", "memlake.cli", *args]
-        return subprocess.run(command, env=env, capture_output=True, check=False, timeout=60, **how)
+        return subprocess.run(command, env=env, capture_output=True, check=False, timeout=250, **how)
 
     return ran
 

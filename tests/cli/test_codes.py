@@ -153,7 +153,7 @@ def ours(line: str) -> int:
 
 def gits(line: str) -> int:
     done = subprocess.run(
-        ["git", *shlex.split(line)], stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False
+        ["git", *shlex.split(line)], stdin=subprocess.DEVNULL, capture_output=True, timeout=250, check=False
     )
     return done.returncode
 

@@ -388,7 +388,7 @@ def on_terminal(*args: str, **env: str) -> str:
         os.environ.update({"PYTHONPATH": str(SOURCE), "TERM": "xterm", **env})
         os.execv(sys.executable, [sys.executable, "-m", "memlake.cli", *args])
     seen = b""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 250
     while time.monotonic() < deadline:
         try:
             piece = os.read(fd, 65536)

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import memlake as ml
+from memlake import config
 from memlake.cli import hooking
 from memlake.memories.memories import Draft
 from memlake.memories.searching import Query
@@ -22,6 +23,11 @@ from tests.cli.conftest import SOURCE, Run
 
 Process = Callable[..., "subprocess.CompletedProcess[bytes]"]
 Hook = Callable[..., str]
+
+
+@pytest.fixture(autouse=True)
+def _a_busy_machine_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEMLAKE_HOOK_SECONDS", "100")
 
 
 @pytest.fixture
@@ -122,7 +128,7 @@ def test_a_prompt_sees_the_branch_that_is_checked_out(run: Run, hook: Hook) -> N
 def test_forgotten_and_expired_memories_are_not_recalled(run: Run, hook: Hook) -> None:
     gone = run("remember", "The staging cluster runs in Frankfurt", "-q").out.strip()
     run("remember", "A staging cluster costs money", "--expires", "1s", "--on-conflict", "add")
-    time.sleep(1)
+    time.sleep(1)  # the hook is a process of its own, with a true clock
     run("memory", "forget", gone)
     assert hook("prompt", prompt="staging cluster") == ""
 
@@ -260,7 +266,20 @@ def test_switched_off_memories_are_neither_read_nor_written(hook: Hook, run: Run
     assert episodes(repo) == []
 
 
-def test_a_writer_that_holds_the_repo_delays_a_hook_no_longer_than_two_seconds(process: Process, repo: Path) -> None:
+@pytest.mark.parametrize("given", [None, "0.5", "often", "-1", "nan", "inf", "1e300"])
+def test_a_hook_has_its_time_and_a_variable_may_say_how_long(
+    given: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MEMLAKE_HOOK_SECONDS")
+    if given:
+        monkeypatch.setenv("MEMLAKE_HOOK_SECONDS", given)
+    assert config.hook_seconds(hooking.SECONDS) == (0.5 if given == "0.5" else 1.5)
+
+
+def test_a_writer_that_holds_the_repo_delays_a_hook_for_its_time_only(
+    process: Process, repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MEMLAKE_HOOK_SECONDS")
     script = (
         "import sys, memlake as ml; r = ml.open(); c = r._history.db.write(); c.__enter__(); print('held', flush=True);"
         "sys.stdin.read()"
@@ -272,14 +291,15 @@ def test_a_writer_that_holds_the_repo_delays_a_hook_no_longer_than_two_seconds(p
     done = process("hook", "stop", input=b'{"last_assistant_message": "Hello there, the staging cluster is up."}')
     took = time.monotonic() - begun
     holder.communicate()
-    assert done.returncode == 0 and took > hooking.WALL, "it had its time, and ended while the repo was held"
+    assert done.returncode == 0 and took > hooking.SECONDS, "it had its time, and ended while the repo was held"
     assert "not done after" in (repo / ".memlake/hooks.log").read_text() and episodes(repo) == []
 
 
-def test_input_that_never_ends_is_not_waited_for(repo: Path) -> None:
+def test_input_that_never_ends_is_not_waited_for(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MEMLAKE_HOOK_SECONDS")
     env = {**os.environ, "PYTHONPATH": str(SOURCE)}
     child = subprocess.Popen([sys.executable, "-m", "memlake.cli", "hook", "prompt"], env=env, stdin=subprocess.PIPE)
-    assert child.wait(timeout=10) == 0
+    assert child.wait(timeout=100) == 0
     child.communicate()
 
 

@@ -210,7 +210,7 @@ def test_the_installed_command_answers_initialize_with_nothing_but_protocol(run:
         server.stdin.flush()
         if "id" in line:
             answers.append(json.loads(server.stdout.readline()))
-    rest = server.communicate(timeout=30)[0]
+    rest = server.communicate(timeout=250)[0]
     assert [answer["id"] for answer in answers] == [1, 2] and rest == ""
     assert answers[0]["result"]["serverInfo"]["name"] == "memlake" and len(answers[1]["result"]["tools"]) == 11
 

@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import SOURCE, Run, stored
+from tests.conftest import SetClock
 
 Process = Callable[..., "subprocess.CompletedProcess[bytes]"]
 
@@ -573,12 +573,12 @@ def test_blame_names_who_gave_each_field_its_value(run: Run, repo: Path) -> None
     assert re.search(r"^[0-9a-f]+ .* bot\n    category: learnings$", run("memory", "blame", memory[-6:]).out, re.M)
 
 
-def test_a_branch_with_a_time_to_live_is_gone_once_it_is_over(run: Run, repo: Path) -> None:
+def test_a_branch_with_a_time_to_live_is_gone_once_it_is_over(run: Run, repo: Path, set_clock: SetClock) -> None:
     stored(run, "The sky is blue")
-    assert "is discarded at" in run("branch", "t1", "--ttl", "1h").err
-    run("branch", "t2", "--ttl", "1s")
+    assert "is discarded at" in run("branch", "t1", "--ttl", "2h").err
+    run("branch", "t2", "--ttl", "1h")
     assert {"t1", "t2"} <= set(run("branch").out.split())
-    time.sleep(1.1)
+    set_clock(3700)
     assert "t2" not in run("branch").out.split() and "t1" in run("branch").out.split()
     for wrong in ("soon", "yesterday", "99999 years"):
         run("branch", "t3", "--ttl", wrong, code=128)

@@ -45,7 +45,7 @@ def python(repo: ml.Repo) -> Python:
         given = {**os.environ, "PYTHONPATH": str(SOURCE), **(env or {})}
         given.pop("PYTEST_CURRENT_TEST", None)
         done = subprocess.run(
-            [sys.executable, *args], env=given, capture_output=True, text=True, timeout=60, check=False, **how
+            [sys.executable, *args], env=given, capture_output=True, text=True, timeout=250, check=False, **how
         )
         assert not check or done.returncode == 0, done.stderr
         return done

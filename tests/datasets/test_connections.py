@@ -123,7 +123,7 @@ def test_a_process_that_may_open_few_files_is_told_so(repo: ml.Repo, here: Path)
         "except ml.Error as error:\n    print(type(error).__name__, error.hint)\n"
     )
     command = [sys.executable, "-c", script]
-    done = subprocess.run(command, cwd=here, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, cwd=here, capture_output=True, text=True, timeout=250, check=False)
     assert (done.returncode, done.stdout) == (0, "Unavailable Raise the limit, like: ulimit -n 1024\n")
 
 

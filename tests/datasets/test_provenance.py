@@ -121,7 +121,7 @@ def prompt(lines: list[str], folder: Path) -> str:
         [sys.executable, "-q"], stdin=below, stdout=below, stderr=below, cwd=folder, env=env, start_new_session=True
     )
     os.close(below)
-    seen, left, end = "", list(lines), time.monotonic() + 50
+    seen, left, end = "", list(lines), time.monotonic() + 250
     while time.monotonic() < end and "done" not in seen:
         if left and seen.count(">>> ") > len(lines) - len(left):
             os.write(above, (left.pop(0) + "\n").encode())

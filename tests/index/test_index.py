@@ -97,8 +97,8 @@ def test_scores_are_those_of_bm25_with_a_usual_length_for_the_mean(index: Index)
         total = 0.0
         for word in terms.query_words("cat garden"):
             having = sum(word in other for other in counts)
-            share = 1 - segments.B + segments.B * sum(count.values()) / segments.USUAL
-            part = count[word] * segments.TOP / (count[word] + segments.K1 * share)
+            share = 1 - 0.4 + 0.4 * sum(count.values()) / 32
+            part = count[word] * 1.9 / (count[word] + 0.9 * share)
             total += math.log(1 + (len(counts) - having + 0.5) / (having + 0.5)) * part
         return total
 

@@ -38,7 +38,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def inspect(folder: Path, *args: str) -> Any:
     told = subprocess.run(
         [client("mcp-inspector"), "--cli", *MEMLAKE, "mcp", *args],
-        cwd=folder, capture_output=True, text=True, timeout=120, check=True,
+        cwd=folder, capture_output=True, text=True, timeout=280, check=True,
     )  # fmt: skip
     return json.loads(told.stdout)
 
@@ -60,6 +60,6 @@ def test_the_inspector_lists_and_calls_the_tools(folder: Path) -> None:
 def test_a_coding_agent_connects_once_it_is_installed(folder: Path) -> None:
     agent = client("claude")
     subprocess.run([*MEMLAKE, "mcp", "install", "--client", "claude", "--scope", "user"], cwd=folder, check=True)
-    told = subprocess.run([agent, "mcp", "list"], cwd=folder, capture_output=True, text=True, timeout=120, check=True)
+    told = subprocess.run([agent, "mcp", "list"], cwd=folder, capture_output=True, text=True, timeout=280, check=True)
     line = next(line for line in told.stdout.splitlines() if line.startswith("memlake:"))
     assert "Connected" in line

@@ -66,7 +66,7 @@ def through_hooks(folder: Path) -> None:
     )
     for event in ("session-start", "prompt", "stop"):
         command = [sys.executable, "-m", "memlake.cli", "hook", event]
-        subprocess.run(command, input=given.encode(), check=True, capture_output=True, timeout=60)
+        subprocess.run(command, input=given.encode(), check=True, capture_output=True, timeout=250)
 
 
 def through_python(folder: Path) -> None:

@@ -19,17 +19,20 @@ from tests.reliability.ground import fast_folder, init, python
 
 MARK = "MEMLAKE_TEST_MARK"
 
-# `ill` is what a function does once it comes to row 90, while the file `ill` is there.
+# `ill` is what a function does once it comes to row 90, while the file `ill` is there; after row 0 it waits while the
+# file `hold` is.
 _SCRIPT = """
 import ctypes, os, resource, signal, sys, time
 import memlake as ml
 from memlake.datasets import executors
-root, ill, calls = sys.argv[1:4]
+root, ill, calls, hold = sys.argv[1:5]
 
 def trouble():
     {ill}
 
 def work(x: int) -> int:
+    while x and os.path.exists(hold):
+        time.sleep(0.01)
     if x == 90 and os.path.exists(ill):
         trouble()
     with open(calls, "a") as out:
@@ -67,26 +70,33 @@ class Place:
     """A repo, a script that works in it, and what the script left running."""
 
     def __init__(self, folder: Path) -> None:
-        self.root, self.ill, self.calls = folder / "repo", folder / "ill", folder / "calls"
+        self.root, self.ill, self.calls, self.hold = (folder / name for name in ("repo", "ill", "calls", "hold"))
         self.mark = uuid4().hex
         init(self.root).close()
 
     def start(self, ill: str, parallel: int = 2) -> subprocess.Popen[str]:
         text = _SCRIPT.format(ill=ill, parallel=parallel)
-        told = (str(self.root), str(self.ill), str(self.calls))
+        told = (str(self.root), str(self.ill), str(self.calls), str(self.hold))
         return python(
             "-c", text, *told, stderr=subprocess.PIPE, env=os.environ | {MARK: self.mark}, start_new_session=True
         )
 
     def run(self, ill: str, parallel: int = 2) -> tuple[int, str]:
         child = self.start(ill, parallel)
-        _, error = child.communicate(timeout=120)
+        _, error = child.communicate(timeout=250)
         return child.returncode, error
 
     def called(self) -> list[int]:
         return [int(line) for line in self.calls.read_text().split()] if self.calls.exists() else []
 
-    def left(self, seconds: float = 10) -> list[psutil.Process]:
+    def workers(self, child: subprocess.Popen[str]) -> list[psutil.Process]:
+        """The worker processes of a script that is held, once one has done its first row."""
+        while not self.called():
+            assert child.poll() is None, child.communicate()
+            time.sleep(0.02)
+        return psutil.Process(child.pid).children()
+
+    def left(self, seconds: float = 100) -> list[psutil.Process]:
         """Processes of the script that are still there."""
         until = time.monotonic() + seconds
         while (found := list(self._marked())) and time.monotonic() < until:
@@ -134,24 +144,15 @@ def test_a_function_that_ends_its_worker_is_named_and_the_rest_is_not_done_again
 
 
 def test_a_worker_that_is_killed_midway_is_replaced_and_nothing_is_said(place: Place) -> None:
+    place.hold.touch()
     child = place.start("pass")
-    workers = _workers(child.pid)
+    workers = place.workers(child)
     os.kill(workers[0].pid, signal.SIGKILL)
-    _, error = child.communicate(timeout=120)
+    place.hold.unlink()
+    _, error = child.communicate(timeout=250)
     assert child.returncode == 0, error
     assert sorted(set(place.called())) == list(range(120))
     assert place.left() == []
-
-
-def _workers(pid: int) -> list[psutil.Process]:
-    """The worker processes of a script, once they are at work."""
-    for _ in range(600):
-        found = [one for one in psutil.Process(pid).children() if one.cpu_times().user > 0.1]
-        if found:
-            time.sleep(0.5)
-            return found
-        time.sleep(0.05)
-    raise AssertionError("no worker was started")
 
 
 @pytest.mark.parametrize("parallel", [1, 2])
@@ -161,7 +162,7 @@ def test_an_interrupt_of_the_group_leaves_what_was_done_and_no_process(place: Pl
         assert child.poll() is None, child.communicate()
         time.sleep(0.02)
     os.killpg(child.pid, signal.SIGINT)
-    _, error = child.communicate(timeout=60)
+    _, error = child.communicate(timeout=250)
     assert child.returncode == 4, error
     assert place.left() == []
     assert "made@1.0.0" not in look(place.root)
@@ -172,11 +173,13 @@ def test_an_interrupt_of_the_group_leaves_what_was_done_and_no_process(place: Pl
 
 
 def test_a_kill_of_the_parent_leaves_no_worker(place: Place) -> None:
+    place.hold.touch()
     child = place.start("pass")
-    _workers(child.pid)
+    place.workers(child)
     child.kill()
-    child.communicate(timeout=60)
+    child.communicate(timeout=250)
     assert place.left() == []
+    place.hold.unlink()
     code, error = place.run("pass")
     assert code == 0, error
 

@@ -810,8 +810,8 @@ def _beside_a_collector(root: Path, seconds: float) -> tuple[int, int]:
     common = {"stdout": -1, "stderr": -1}
     writers = [python("-c", _WRITER, str(root), f"w{n}", str(seconds), **common) for n in range(4)]
     collector = python("-c", _COLLECTOR, str(root), str(seconds), **common)
-    told = [process.communicate(timeout=seconds + 120) for process in writers]
-    runs, failed = collector.communicate(timeout=120)
+    told = [process.communicate(timeout=seconds + 280) for process in writers]
+    runs, failed = collector.communicate(timeout=280)
     for (_, errors), process in zip([*told, (runs, failed)], [*writers, collector], strict=True):
         assert process.returncode == 0, errors
     acknowledged = [line.split(" ", 3) for out, _ in told for line in out.splitlines()]

@@ -50,7 +50,7 @@ def in_threads(count: int, work: Callable[[int], object]) -> list[BaseException]
 
 def wait_for(is_true: Callable[[], bool]) -> None:
     """Threads that were told to end do so in a moment."""
-    end = time.monotonic() + 30
+    end = time.monotonic() + 250
     while not is_true():
         assert time.monotonic() < end, "it did not come to be"
         time.sleep(0.01)

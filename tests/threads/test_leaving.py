@@ -66,13 +66,13 @@ def test_a_program_that_ends_while_the_model_embeds_ends_in_good_order(root: Pat
     for _ in range(TIMES):
         ran = subprocess.run(
             [sys.executable, "-c", _HEAD + ENDS[end], str(root)],
-            capture_output=True, text=True, timeout=120, check=False,
+            capture_output=True, text=True, timeout=280, check=False,
         )  # fmt: skip
         assert (ran.returncode, ran.stderr) == (0, "")
 
 
 def test_what_a_closed_repo_had_taken_is_free_at_once(root: Path) -> None:
-    ran = subprocess.run([sys.executable, "-c", _HEAD + "repo.close()", str(root)], timeout=120, check=False)
+    ran = subprocess.run([sys.executable, "-c", _HEAD + "repo.close()", str(root)], timeout=280, check=False)
     assert ran.returncode == 0
     with ml.open(root) as repo:
         db = repo.memories().ground.index.db
@@ -83,7 +83,7 @@ def test_what_a_closed_repo_had_taken_is_free_at_once(root: Path) -> None:
 def test_a_terminated_program_ends_by_the_signal_alone(root: Path) -> None:
     ran = subprocess.run(
         [sys.executable, "-c", _HEAD + "os.kill(os.getpid(), signal.SIGTERM); time.sleep(60)", str(root)],
-        capture_output=True, text=True, timeout=120, check=False,
+        capture_output=True, text=True, timeout=280, check=False,
     )  # fmt: skip
     assert (ran.returncode, ran.stderr) == (-signal.SIGTERM, "")
 

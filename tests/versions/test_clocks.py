@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,24 +12,11 @@ from memlake.index import waiting
 from memlake.memories.memories import Draft
 from memlake.memories.searching import Query
 from memlake.objects import layout, leases
+from tests.conftest import SetClock
 from tests.versions.conftest import Keep
 
 HOUR = 3600
 YEAR = 365 * 24 * HOUR
-SetClock = Callable[[float], None]
-
-
-@pytest.fixture
-def set_clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[SetClock]:
-    """Set the clock by so many seconds ahead of the true time. What counts since the machine started goes on."""
-    true, true_ns = time.time, time.time_ns
-
-    def shift(seconds: float) -> None:
-        monkeypatch.setattr(time, "time", lambda: true() + seconds)
-        monkeypatch.setattr(time, "time_ns", lambda: true_ns() + int(seconds * 1e9))
-
-    yield shift
-    monkeypatch.undo()
 
 
 @pytest.mark.filterwarnings("ignore:the clock was set forward")

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from memlake.memories.narrow import Narrow
 
 Given = Mapping[str, Any]
-WALL = 1.5  # seconds after which a hook ends, done or not
+SECONDS = 1.5  # after which a hook ends, done or not, where MEMLAKE_HOOK_SECONDS does not say
 AGENTS = {"claude": "claude-code"}  # as the client names itself to an MCP server
 _INPUT = 8 << 20  # bytes of input that are read
 _TAIL = 512 << 10  # bytes of a transcript that are read, from its end
@@ -48,7 +48,8 @@ _HEAD = (
 
 def run(event: str, client: str) -> None:
     """Answer one event. Comes back in time, whatever happens."""
-    late = threading.Timer(WALL, _give_up, (event,))
+    seconds = config.hook_seconds(SECONDS)
+    late = threading.Timer(seconds, _give_up, (event, seconds))
     late.daemon = True
     late.start()
     try:
@@ -62,9 +63,9 @@ def run(event: str, client: str) -> None:
         late.cancel()
 
 
-def _give_up(event: str) -> None:
+def _give_up(event: str, seconds: float) -> None:
     """Like a kill: what was not committed is as if never begun."""
-    log(event, f"not done after {WALL} s; left it")
+    log(event, f"not done after {seconds:g} s, given up. Where a machine needs longer, set MEMLAKE_HOOK_SECONDS.")
     os._exit(0)
 
 

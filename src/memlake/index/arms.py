@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from memlake.index import bm25
 from memlake.index.rows import NEVER, Overlay
 from memlake.index.scope import Filter
-from memlake.index.segments import TOP, Block
+from memlake.index.segments import Block
 
 Array = np.ndarray[Any, Any]
 REACH = 16  # how far apart neighbours of a session are looked for: others write between them
@@ -76,17 +76,13 @@ def weights(blocks: Sequence[Block], asked: Mapping[int, float]) -> dict[int, fl
     for word, share in asked.items():
         found = sum(block.frequency(word) for block in blocks)
         if found:
-            worth[word] = share * _rarity(found, total)
+            worth[word] = share * bm25.weigh_word(found, total)
     return worth
 
 
 def rarest(blocks: Sequence[Block]) -> float:
     """What a word is worth that one row has; a word that nobody wrote is worth no more."""
-    return _rarity(1, sum(block.count for block in blocks))
-
-
-def _rarity(found: int, total: int) -> float:
-    return math.log(1 + (total - found + 0.5) / (found + 0.5))
+    return bm25.weigh_word(1, sum(block.count for block in blocks))
 
 
 def score(block: Block, worth: Mapping[int, float], may: Array, most: int) -> tuple[Array, Array]:
@@ -94,7 +90,7 @@ def score(block: Block, worth: Mapping[int, float], may: Array, most: int) -> tu
     gained = np.zeros(block.count, np.float32)
     for word, weight in worth.items():
         rows, scores = block.find(word)
-        gained[rows] += scores * np.float32(weight * TOP / 255)
+        gained[rows] += scores * np.float32(weight * bm25.TOP / 255)
     gained[~may] = 0
     rows = np.flatnonzero(gained)
     if len(rows) > most:

@@ -9,14 +9,13 @@ from __future__ import annotations
 import bisect
 import heapq
 import json
-import math
 import mmap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from memlake.index import generations, terms
+from memlake.index import bm25, generations, terms
 from memlake.index.rows import NEVER
 from memlake.index.scope import Shown
 from memlake.objects.db import Database
@@ -57,14 +56,14 @@ class Glance:
         """The rows that fit and have enough of what was asked to be worth a person's attention, best first."""
         asked = [terms.hash_of(word) for word in terms.query_words(text) if not terms.says_nothing(word)]
         postings, total = self._postings(asked), self._count()
-        worth = {code: _worth(len(at), total) for code, at in postings.items()}
+        worth = {code: bm25.weigh_word(len(at), total) for code, at in postings.items()}
         scores, matched = dict[int, float](), dict[int, list[float]]()
         for code, at in postings.items():
             for row, score in at.items():
                 scores[row] = scores.get(row, 0.0) + worth[code] * score
                 matched.setdefault(row, []).append(worth[code])
         # Two words, and either half of a short question or more than the rarest single word could give.
-        least, fewest = min(sum(worth.values()) / 2, 1.25 * _worth(1, total)), min(2, len(asked))
+        least, fewest = min(sum(worth.values()) / 2, 1.25 * bm25.weigh_word(1, total)), min(2, len(asked))
         enough = [row for row, gains in matched.items() if len(gains) >= fewest and sum(gains) >= least]
         best = sorted(enough, key=lambda row: (-scores[row], -row))[:_MOST]
         return [seen._replace(score=scores[row]) for row, seen in islice(self._shown(best, shown, now, fits), most)]
@@ -119,7 +118,7 @@ class Glance:
             while at >= 0 and (at % 8 or at >= size * 8):
                 at = packed.find(sought, at + 1)
             if at >= 0:
-                yield row, _score(packed[size * 8 + at // 8], length)
+                yield row, bm25.score_count(packed[size * 8 + at // 8], length)
 
 
 def _affordable(segments: Sequence[_Segment], codes: Sequence[int]) -> list[int]:
@@ -132,16 +131,6 @@ def _affordable(segments: Sequence[_Segment], codes: Sequence[int]) -> list[int]
             break
         kept.append(code)
     return kept
-
-
-def _worth(found: int, total: int) -> float:
-    """What a word is worth that so many rows have: rare ones more, as in arms.py."""
-    return math.log(1 + (total - found + 0.5) / (found + 0.5))
-
-
-def _score(count: int, length: int) -> float:
-    """BM25's share of a word, as segments.py has it."""
-    return count / (count + 0.9 * (0.6 + 0.4 * length / 32))
 
 
 def _visible(row: int, seqs: Sequence[int], shown: Shown) -> bool:

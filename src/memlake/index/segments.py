@@ -19,14 +19,10 @@ from typing import Any
 import numpy as np
 
 from memlake.errors import Damaged
+from memlake.index import bm25
 from memlake.index.derived import sound
 from memlake.objects import disk
 
-K1, B = 0.9, 0.4  # BM25's two numbers, as most engines tuned on many collections have them
-TOP = K1 + 1  # the most a word can give
-# Words of a memory that is neither long nor short. The mean of all would change while rows come, and with it the order
-# of hits: a score made today would not compare with one made a year ago, nor a grown index with one made again.
-USUAL = 32.0
 COLUMNS = ("session", "created", "importance", "expires", "from_seq", "to_seq")
 _MAGIC = b"memlake segment 1\n"
 _ALIGN = 64
@@ -67,8 +63,8 @@ class Block:
 
 def score_bytes(counts: Array, lengths: Array) -> Array:
     """BM25's share of the count of a word in a row of some length, as a byte."""
-    share = counts * TOP / (counts + K1 * (1 - B + B * lengths / USUAL))
-    return np.maximum(np.round(share * (255 / TOP)), counts > 0).astype(np.uint8)
+    shares: Array = bm25.score_count(counts, lengths)
+    return np.maximum(np.round(shares * 255), counts > 0).astype(np.uint8)
 
 
 def build(first: int, terms: Sequence[bytes], lengths: Array, columns: Mapping[str, Array]) -> Block:

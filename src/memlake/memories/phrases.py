@@ -116,7 +116,8 @@ def _words(text: str) -> Iterator[str]:
         spaced = UNSPACED.sub(r" \1 ", spaced)
     for word in WORD.findall(spaced):
         if word.endswith("n't"):
-            yield lexicon.CONTRACTED.get(word, word[:-3])
+            if word != "n't":
+                yield lexicon.CONTRACTED.get(word, word[:-3])
             yield "not"
         elif "'" in word:
             first, _, last = word.partition("'")

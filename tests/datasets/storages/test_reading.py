@@ -313,7 +313,7 @@ for _ in range(3):
             assert found.read() == file.path[-1].encode() * 5000, file
 """
     running = [subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE) for _ in range(3)]
-    assert [(one.communicate(timeout=120)[1], one.returncode) for one in running] == [(b"", 0)] * 3
+    assert [(one.communicate(timeout=280)[1], one.returncode) for one in running] == [(b"", 0)] * 3
     assert not [path for path in kept(cache) if path.suffix == ".part"]
 
 
