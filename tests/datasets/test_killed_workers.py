@@ -6,7 +6,7 @@ import os
 import signal
 import textwrap
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,7 @@ from memlake.datasets.plans import calling
 from memlake.datasets.plans.suspects import Suspects
 from memlake.datasets.recall.recall import KEY
 from tests.datasets.conftest import Python
-
-GUILTY = 37
+from tests.datasets.deadly import GUILTY, deadly, deadly_batch, deadly_items, note
 
 
 @pytest.fixture
@@ -53,26 +52,6 @@ def calls() -> Counter[int]:
 
 def suspected(ds: Datasets) -> int:
     return len(ds.ground.recall._db.rows("SELECT * FROM suspect"))
-
-
-def note(x: int) -> None:
-    with open("calls", "a") as log:
-        log.write(f"{x}\n")
-
-
-def deadly(x: int) -> int:
-    note(x)
-    if x == GUILTY and not os.path.exists("mended"):
-        os._exit(3)
-    return x + 1
-
-
-def deadly_items(x: int) -> Iterator[int]:
-    yield deadly(x)
-
-
-def deadly_batch(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    return np.array([deadly(int(one)) for one in x])
 
 
 def test_a_row_that_kills_its_worker_is_named_and_does_not_kill_the_next_run(ds: Datasets, python: Python) -> None:

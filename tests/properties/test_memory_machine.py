@@ -33,6 +33,7 @@ def test_the_machine_finds_an_index_that_forgets_to_end_rows(monkeypatch: pytest
         )
 
 
+@pytest.mark.torture
 def test_the_machine_finds_overlays_that_hide_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     laid = rows.laid_over
     monkeypatch.setattr(rows, "laid_over", lambda *given: laid(*given)._replace(hidden=frozenset()))

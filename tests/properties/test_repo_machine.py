@@ -17,7 +17,7 @@ from memlake.versions import branching, checkout, gc, history, merge, merge_to_s
 from tests.properties.machine import CONTENTS, RepoMachine
 
 QUICK = settings(
-    max_examples=120, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True
+    max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True
 )
 LONG = settings(QUICK, max_examples=3000, stateful_step_count=80)
 

@@ -15,7 +15,7 @@ import pytest
 
 import memlake as ml
 from tests.reliability.dataset_ground import look
-from tests.reliability.ground import fast_folder, init, python
+from tests.reliability.ground import TORTURE, fast_folder, init, python
 
 MARK = "MEMLAKE_TEST_MARK"
 
@@ -121,7 +121,7 @@ def place() -> Iterator[Place]:
             process.kill()
 
 
-@pytest.mark.parametrize("ill", ILLS)
+@pytest.mark.parametrize("ill", ILLS if TORTURE else ["raises", "kills itself"])
 def test_a_function_that_ends_its_worker_is_named_and_the_rest_is_not_done_again(place: Place, ill: str) -> None:
     text, told = ILLS[ill]
     place.ill.touch()

@@ -18,7 +18,7 @@ from memlake.repo import Repo
 from memlake.versions import operations
 from tests.reliability.ground import TORTURE, fast_folder, init, noise, put, snapshot_of
 
-FLIPS = 4000 if TORTURE else 60  # of each kind of file
+FLIPS = 4000 if TORTURE else 20  # of each kind of file
 FILES: dict[str, bytes] = {
     "inline.txt": b"a small text",
     "squeezed.txt": b"again and again\n" * 90,

@@ -323,7 +323,7 @@ class GcBesideWriters(RuleBasedStateMachine):
 
 TestGcBesideWriters = GcBesideWriters.TestCase
 TestGcBesideWriters.settings = hypothesis.settings(
-    max_examples=2000 if TORTURE else 60,
+    max_examples=2000 if TORTURE else 20,
     stateful_step_count=30,
     deadline=None,
     suppress_health_check=list(hypothesis.HealthCheck),

@@ -29,7 +29,7 @@ from tests.reliability.memory_ground import (
     made,
 )
 
-WRITES = 10_000 if TORTURE else 800
+WRITES = 10_000 if TORTURE else 400
 AGENTS, SERVERS, SHORT = 4, 3, 1
 EACH = WRITES // (AGENTS + SERVERS + SHORT)
 FRESH = 64  # fold often, so that folds happen beside writes also in a short run

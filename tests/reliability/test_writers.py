@@ -19,6 +19,7 @@ from memlake.records import Entry
 from tests.reliability.ground import TORTURE, assert_sound, fast_folder, init, python
 
 SECONDS = 60.0 if TORTURE else 2.5
+WRITERS = (2, 8, 32) if TORTURE else (2, 8)
 # On busy cores a process may wait for seconds: then only a longer run can tell whether a writer starves.
 LONGER = (1, 3, 8)
 
@@ -110,7 +111,7 @@ def repo_on_disk(tmp_path: Path | None) -> Iterator[Path]:
         yield root
 
 
-@pytest.mark.parametrize("writers", [2, 8, 32])
+@pytest.mark.parametrize("writers", WRITERS)
 def test_no_memory_is_lost_and_no_writer_starves(writers: int, tally: Callable[..., None]) -> None:
     assert any(_memories_are_fair(writers, SECONDS * more, tally) for more in LONGER), (
         "a writer starved, however long it ran"
@@ -129,11 +130,10 @@ def _memories_are_fair(writers: int, seconds: float, tally: Callable[..., None])
             assert paths == {f"memories/w{n}/{k}" for n, done in enumerate(result.done) for k in range(done)}
             assert sum(1 for _ in repo.log(lane="memory")) == 1 + sum(result.done) + result.raised
             assert_sound(repo)
-        assert result.raised > 0
-        return result.fair
+        return result.fair and result.raised > 0
 
 
-@pytest.mark.parametrize("writers", [2, 8, 32])
+@pytest.mark.parametrize("writers", WRITERS)
 def test_no_file_is_lost_when_many_processes_add_and_commit_in_one_checkout(
     writers: int, tally: Callable[..., None]
 ) -> None:

@@ -30,6 +30,7 @@ from ray.cluster_utils import Cluster
 import pyarrow as pa
 from memlake.datasets.executors import ray
 import ray as library
+import memlake as ml
 
 health = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 500, "health_check_timeout_ms": 500,
           "health_check_failure_threshold": 3}
@@ -84,6 +85,10 @@ class Bearing_opened(Bearing):
     open = close = lambda self: None
 for work in (Bearing, Bearing_opened):
     told[work.__name__] = [str(result) for _, result in sorted(on_ray.map(work(), range(3)), key=lambda one: one[0])]
+repo = ml.init("repo")
+made = repo.datasets().read_values(x=list(range(40))).settings(engine="ray").map(y=lambda x: x * factor).save("made")
+told["chain"] = made.to_values("y")
+repo.close()
 library.shutdown()
 cluster.shutdown()
 print(json.dumps(told))
@@ -131,7 +136,7 @@ def check(told: dict) -> None:
     assert len({node for _, _, node, *_ in told["found"]}) == 2 and told["alive"] == 1
 
 
-def test_every_item_is_yielded_once_although_a_node_was_lost() -> None:
+def test_every_item_is_yielded_once_although_a_node_was_lost(here: Path) -> None:
     # One test, not several over one fixture: tests of a file run in several processes, each with a cluster.
     with cluster() as (mark, environment):
         done = subprocess.run(
@@ -146,7 +151,8 @@ def test_every_item_is_yielded_once_although_a_node_was_lost() -> None:
         for name in ("Bearing", "Bearing_opened"):
             first, lost, last = told[name]
             assert (first, last) == ("0", "2") and lost.startswith("Lost(how='was lost by Ray (")
-        assert wait_until_gone(mark, 20) == []
+        assert told["chain"] == [3 * number for number in range(40)]
+        assert wait_until_gone(mark, 100) == []
 
 
 def test_without_the_extra_ray_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
