@@ -74,11 +74,11 @@ def run(text: str, folder: Path) -> list[Ran]:
     work.mkdir()
     env = {
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}", "HOME": str(home), "TZ": "UTC",
-        "MEMLAKE_AUTHOR_NAME": "Ada", "MEMLAKE_AUTHOR_EMAIL": "ada@example.org", "LANG": "C.UTF-8",
+        "MEMLAKE_HOOK_SECONDS": "100", "MEMLAKE_AUTHOR_NAME": "Ada", "MEMLAKE_AUTHOR_EMAIL": "ada@example.org", "LANG": "C.UTF-8",
     }  # fmt: skip
     command = ["bash", "-c", script]
     done = subprocess.run(
-        command, cwd=work, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=240, check=False
+        command, cwd=work, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=900, check=False
     )
     pieces = re.split(rf"\n{MARK}(\d+)\n", done.stdout)
     if len(pieces) != 2 * len(todo) + 1:

@@ -23,6 +23,7 @@ FOLDER = ".memlake"
 FILE = "config.toml"
 _LARGEST = 1 << 16  # bytes of a settings file
 _DOTS = 100  # in one line of it: what tomllib takes for a dotted key grows with the square of its parts
+_MOST = 1_000_000_000  # what a setting that is a number may be at most: three decades of seconds
 Where = Literal["repo", "user"]
 AnyPath = str | os.PathLike[str]
 RepoId = Callable[[], str]  # asked only where a repo's file holds settings that act: finding the id opens a database
@@ -210,7 +211,7 @@ class Settings:
         one_line(self.user_name, "user.name")
         one_line(self.user_email, "user.email")
         expire = self.gc_reflog_expire
-        if expire != "never" and not expire.isdecimal():
+        if expire != "never" and not (expire.isdecimal() and len(expire) < 7):
             raise InvalidInput(f'gc.reflog_expire is "{expire}"; it takes a number of days or `never`.')
 
 
@@ -290,8 +291,11 @@ def set_value(
     What the user writes there, the user trusts, unless the file asks already for what nobody trusted. False when one
     to remove was not there.
     """
-    _known(key)
+    if value is not None or not _has_key(user_file() if where == "user" else folder and folder / FILE, key):
+        _known(key)  # one that a file has can be taken out, whatever it is
     checked = None if value is None else _checked(key, value, "the value given")
+    if key == "core.packs" and checked:
+        checked = resolve_place(checked, os.getcwd())
     if checked is not None:
         Settings(**{_FIELDS[key].name: checked})
     if where == "user":
@@ -319,6 +323,11 @@ def set_value(
     return done
 
 
+def resolve_place(location: str, start: AnyPath) -> str:
+    """What core.packs says as a place that is the same wherever one stands: a URL, or a folder counted from `start`."""
+    return location if "://" in location else os.path.abspath(os.path.join(start, os.path.expanduser(location)))
+
+
 # -- settings that act
 
 
@@ -333,13 +342,13 @@ def read_request(folder: Path, repo_id: RepoId | None = None) -> Request:
 
 def grant_request(folder: Path, repo_id: str, request: Request) -> None:
     """Let the settings act as `request` has them: as they were read, so that nothing else is granted than was shown."""
-    trust.revoke(_trust_home(), repo_id)  # what was granted before counts no longer
+    trust.revoke(_trust_home(), repo_id, str(folder.parent))  # what was granted before counts no longer
     trust.grant(_trust_home(), repo_id, request.text, trust.Grant(str(folder.parent), tuple(sorted(request.acting))))
 
 
-def revoke_grant(repo_id: str) -> bool:
+def revoke_grant(folder: Path, repo_id: str) -> bool:
     """Take back what was granted to a repo; False when nothing was."""
-    return trust.revoke(_trust_home(), repo_id)
+    return trust.revoke(_trust_home(), repo_id, str(folder.parent))
 
 
 def list_grants() -> list[trust.Grant]:
@@ -434,10 +443,14 @@ def _file_values(path: Path, text: str) -> dict[str, Any]:
     if not _says_something(text):
         return {}
     flat = _flatten(_parse(text, path))
-    for key in flat:
-        _known(key, path)
-    values = {key: _checked(key, value, str(path)) for key, value in flat.items()}
+    for key in flat.keys() - _FIELDS.keys():  # of a newer memlake, or mistyped: no reason to stop work
+        warnings.warn(f'{path} has an unknown setting "{key}", which is ignored. {_advise_key(key)}', stacklevel=2)
+    values = {key: _checked(key, value, str(path)) for key, value in flat.items() if key in _FIELDS}
     return values if path == user_file() else {key: values[key] for key in values if key not in _USERS_ALONE}
+
+
+def _has_key(path: Path | None, key: str) -> bool:
+    return path is not None and key in _flatten(_parse(_read(path), path))
 
 
 def _read(path: Path) -> str:
@@ -452,7 +465,10 @@ def _read(path: Path) -> str:
     except (FileNotFoundError, NotADirectoryError):
         return ""
     except UnicodeDecodeError as error:
-        raise InvalidInput(f"{path} is not UTF-8 text: {error.reason} at byte {error.start}.") from error
+        raise InvalidInput(
+            f"{path} is not UTF-8 text: {error.reason} at byte {error.start}.",
+            hint=f"Correct it in an editor, or do without it: mv {pasted(path)} {pasted(f'{path}.old')}",
+        ) from error
     except PermissionError as error:
         raise Denied(f"{path} cannot be read: {error.strerror}.") from error
     except OSError as error:
@@ -489,17 +505,16 @@ def _flatten(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def _known(key: str, path: Path | None = None) -> None:
-    if key in _FIELDS:
-        return
+def _known(key: str) -> None:
+    if key not in _FIELDS:
+        raise InvalidInput(f'there is no setting "{key}".', hint=_advise_key(key))
+
+
+def _advise_key(key: str) -> str:
     import difflib  # only for a mistake
 
     near = difflib.get_close_matches(key, _FIELDS, n=1, cutoff=0.5)
-    where = f"{path} has" if path else "there is"
-    raise InvalidInput(
-        f'{where} no setting "{key}".' if path is None else f'{where} an unknown setting "{key}".',
-        hint=f"Did you mean `{near[0]}`?" if near else "See all settings with `memlake config --list`.",
-    )
+    return f"Did you mean `{near[0]}`?" if near else "See all settings with `memlake config --list`."
 
 
 def _checked(key: str, value: object, source: str) -> Any:
@@ -508,10 +523,11 @@ def _checked(key: str, value: object, source: str) -> Any:
     kind = type(setting.default)
     result = _converted(kind, value)
     least, choices = setting.metadata["least"], setting.metadata["choices"]
-    if result is None or (choices and result not in choices) or (least is not None and result < least):
+    is_number = kind in (int, float)
+    if result is None or (choices and result not in choices) or (is_number and not (least or 0) <= result <= _MOST):
         takes = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}[kind]
         takes = f"one of {', '.join(choices)}" if choices else takes
-        takes += f" of at least {least:g}" if least is not None else ""
+        takes += f" from {least or 0:g} to {_MOST:,}" if is_number else ""
         raise InvalidInput(f"{key} takes {takes}; {source} says {value!r}.")
     return result
 
@@ -546,12 +562,14 @@ def _rewrite(path: Path, key: str, value: object) -> bool:
         document = tomlkit.parse(_read(path))
     except TOMLKitError as error:
         raise InvalidInput(f"{path} is not valid TOML: {error}. It was not changed.") from error
-    section, name = key.split(".", 1)
-    if value is not None and section not in document:
-        document[section] = tomlkit.table()
-    table = document.get(section, {})
-    if not isinstance(table, dict):
-        raise InvalidInput(f"{path} has `{section}` as a value, not as a section. It was not changed.")
+    *sections, name = key.split(".")
+    table: Any = document
+    for section in sections:
+        if value is not None and section not in table:
+            table[section] = tomlkit.table()
+        table = table.get(section, {})
+        if not isinstance(table, dict):
+            raise InvalidInput(f"{path} has `{section}` as a value, not as a section. It was not changed.")
     if value is None and name not in table:
         return False
     if value is None:

@@ -33,7 +33,7 @@ def grant(home: Path, repo_id: str, text: str, allowed: Grant) -> None:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
         fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with open(fd, "w", encoding="utf-8", errors="surrogateescape") as file:
-            file.write("\n".join((allowed.folder.replace("\n", " "), *allowed.keys)))
+            file.write("\n".join((_one_line(allowed.folder), *allowed.keys)))
         os.replace(new, home / _name(repo_id, text))
     except OSError as error:
         raise Unavailable(
@@ -42,9 +42,10 @@ def grant(home: Path, repo_id: str, text: str, allowed: Grant) -> None:
         ) from error
 
 
-def revoke(home: Path, repo_id: str) -> bool:
-    """Take back what was granted to a repo; False when nothing was."""
-    granted = list(home.glob(f"{_digest(repo_id)[:32]}-*"))
+def revoke(home: Path, repo_id: str, folder: str) -> bool:
+    """Take back what was granted to the repo of a folder; False when nothing was. Copies of the repo keep theirs."""
+    files = home.glob(f"{_digest(repo_id)[:32]}-*")
+    granted = [file for file in files if _read_grant(file).folder == _one_line(folder)]
     for file in granted:
         file.unlink(missing_ok=True)
     return bool(granted)
@@ -52,12 +53,20 @@ def revoke(home: Path, repo_id: str) -> bool:
 
 def list_grants(home: Path) -> list[Grant]:
     """Everything granted, in the order of folders."""
-    found = []
-    for file in home.glob("*-*"):
-        with suppress(OSError):
-            folder, *keys = file.read_text(encoding="utf-8", errors="surrogateescape").split("\n")
-            found.append(Grant(folder, tuple(keys)))
-    return sorted(found)
+    found = (_read_grant(file) for file in home.glob("*-*"))
+    return sorted(grant for grant in found if grant.folder)
+
+
+def _read_grant(file: Path) -> Grant:
+    """What a file grants; nothing where it has gone or cannot be read."""
+    with suppress(OSError):
+        folder, *keys = file.read_text(encoding="utf-8", errors="surrogateescape").split("\n")
+        return Grant(folder, tuple(keys))
+    return Grant("", ())
+
+
+def _one_line(folder: str) -> str:
+    return folder.replace("\n", " ")
 
 
 def _name(repo_id: str, text: str) -> str:

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tarfile
 from collections.abc import Callable
 from contextlib import suppress
@@ -66,6 +67,12 @@ def _without_code(root: Path) -> None:
     _pets(root)
     with ml.open(root) as repo:
         put(repo.datasets(), "pets", provenance={})
+
+
+def _move_packs(root: Path) -> None:
+    shutil.move(root / ".memlake/packs", root / "disk")
+    with ml.open(root) as repo:
+        repo.config_set("core.packs", str(root / "disk"))
 
 
 def _hand_over(root: Path) -> None:
@@ -277,6 +284,10 @@ KEEPING = [
     Situation("leftovers", (ONE, lambda root: [(path := root / f".memlake/tmp/{'0' * 32}.pack").write_text(""), os.utime(path, (1, 1))]), "doctor", "Remove them now with: memlake gc --prune", again=True),
     Situation("a pack that is gone", (lambda root: (root / "big").write_bytes(os.urandom(3 << 20)), "keep one", lambda root: next((root / ".memlake/packs").iterdir()).unlink()), "doctor", "See which paths need them with: memlake fsck. Then put them back from a backup or another copy of the repo.", code=1, shows="big"),
     Situation("a file in a pack that is gone", (lambda root: (root / "big").write_bytes(os.urandom(3 << 20)), "keep one", lambda root: next((root / ".memlake/packs").iterdir()).unlink(), lambda root: (root / "big").unlink()), "restore big", "See every path that needs it with: memlake fsck", code=1, shows="big"),
+    Situation("a purge from a pack that is gone", (_big, "keep one", lambda root: next((root / ".memlake/packs").iterdir()).unlink()), "purge big --reason test -y", "Bring it back (mount the disk, or restore a backup), then run this again. To see what is missing: memlake doctor", code=1, shows="packs"),
+    Situation("a disk of packs that is not mounted", (_big, "keep one", _move_packs, lambda root: (root / "disk").rename(root / "away")), "purge big --reason test -y", "If it is on another disk, mount it. To see what is missing: memlake doctor", code=1, shows="packs"),
+    Situation("packs that were not copied back", (_big, "keep one", _move_packs), "config --unset core.packs", "memlake config --unset core.packs", first=lambda root: shutil.copytree(root / "disk", root / ".memlake/packs"), then="fsck --full"),
+    Situation("packs named inside the repo", "config core.packs disk", "config core.packs .memlake/packs", "To keep them there: memlake config --unset core.packs", then=ONE),
     Situation("a repo to hand over", ONE, "clone x", "Repos do not exchange commits yet. To hand over a whole repo, copy its folder, or: memlake backup repo.tar"),
     Situation("a repo handed over", (ONE, lambda root: (root / "d").mkdir()), "-C d pull", "And there: tar -xf repo.tar && memlake restore .", first=_hand_over, then="-C d show HEAD:a"),
     Situation("memories to hand over", (NO_MODEL, "remember tea"), "push", "To hand over memories alone: memlake memory export FILE", fill={"FILE": "m.jsonl"}),
@@ -354,7 +365,7 @@ DAMAGE = [
     Situation("both lanes compared", (NO_MODEL, "remember tea", ONE), "diff HEAD $COMMIT", "Compare two commits of one lane; see them with: memlake log --all", shows="one"),
     Situation("another repo is named", "", "status", "Make one there with `memlake init {}`, or name another folder.", again=True, env={"MEMLAKE_REPO": "an other"}),
     Situation("a backup leaves out a setting", f"{ONE}; config core.pager 'less -R'", "backup b.tar", "memlake config {} {}", works=True),
-    Situation("packs in a folder in use", ("p/x=1; config core.packs p", _big), "add big", "memlake config core.packs {}", fill={"NEW": "new"}),
+    Situation("packs in a folder in use", "p/x=1", "config core.packs p", "memlake config core.packs {}", fill={"NEW": "new"}),
     Situation("many conflicts", (_many("one"), "keep one; switch -c dev", _many("two"), "keep two; switch main", _many("three"), "keep three"), "merge dev", "and {} more; see `memlake status`", shows="f60"),
 ]
 

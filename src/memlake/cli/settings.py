@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from pathlib import Path
 
 import click
 from click.shell_completion import get_completion_class
@@ -13,7 +14,7 @@ from memlake.cli.arguments import completing, json_option, pass_screen
 from memlake.cli.codes import exiting
 from memlake.cli.screen import Screen
 from memlake.errors import InvalidInput, Usage
-from memlake.repo import read_repo_id
+from memlake.repo import read_repo_id, set_setting
 
 _COMPLETE = "MEMLAKE_COMPLETE"
 _NOT_SET = 5  # git's
@@ -50,14 +51,18 @@ def config(screen: Screen, /, *, key: str | None, value: str | None, of_user: bo
     elif value is not None and (how["unset"] or how["get"] or how["listing"]):
         raise Usage(f"'{value}': a value is only taken to change a setting.")
     elif how["unset"]:
-        return 0 if store.set_value(folder, key, None, where, repo_id) else _NOT_SET
+        return 0 if _set(folder, key, None, where) else _NOT_SET
     elif value is not None:
         memories.embedders.check_setting(key, value)
-        store.set_value(folder, key, value, where, repo_id)
+        _set(folder, key, value, where)
     else:
         with exiting(1, InvalidInput):
             return _get(screen, key, store.get_value(folder, key, repo_id), as_json=how["as_json"])
     return 0
+
+
+def _set(folder: Path | None, key: str, value: str | None, where: store.Where) -> bool:
+    return set_setting(folder, key, value) if folder else store.set_value(None, key, value, where)
 
 
 def _get(screen: Screen, key: str, found: str | None, *, as_json: bool) -> int:

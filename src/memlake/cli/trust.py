@@ -58,7 +58,7 @@ def _list(screen: Screen, *, as_json: bool) -> None:
 
 
 def _revoke(screen: Screen, folder: Path, repo_id: str) -> None:
-    if not config.revoke_grant(repo_id):
+    if not config.revoke_grant(folder, repo_id):
         raise Nothing(f"you did not trust {folder.parent}. Nothing was changed.")
     screen.line(f"Trust {screen.clean(str(folder.parent))} no longer: its settings that act are ignored.")
 

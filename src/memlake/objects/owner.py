@@ -13,10 +13,11 @@ import contextlib
 import os
 import socket
 from collections.abc import Callable, Iterator
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import NamedTuple
 
-from memlake.errors import Conflict, Denied, NotFound, pasted
+from memlake.errors import Conflict, Denied, NotFound, Unavailable, pasted
 from memlake.objects import disk
 from memlake.objects.places import Pieces, Place, Ranges
 
@@ -46,9 +47,11 @@ def decode_mark(data: bytes) -> Mark:
 class OwnedPlace:
     """A place outside the repo, as one repo uses it: it reads freely, but stores and deletes only in its own."""
 
-    def __init__(self, place: Place, folder: Path, repo: Callable[[], str]) -> None:
-        """`folder` is the .memlake that uses the place; `repo` tells its id when it is first needed."""
-        self._place, self._folder, self._repo = place, folder, repo
+    def __init__(
+        self, place: Place, folder: Path, repo: Callable[[], str], packs: Callable[[], AbstractSet[str]] = frozenset
+    ) -> None:
+        """`folder` is the .memlake that uses the place; `repo` tells its id, `packs` what must lie here already."""
+        self._place, self._folder, self._repo, self._packs = place, folder, repo, packs
         self._claimed = False
 
     def put(self, name: str, file: Path) -> None:
@@ -89,7 +92,10 @@ class OwnedPlace:
             return
         mine, mark = self._own_mark(), self._read_mark()
         if mark is None:
-            if not self._place.is_empty():
+            known = self._packs()
+            if missing := known and known - {name for name, _, _ in self._place.list()}:
+                raise self._describe_missing(len(missing))
+            if not self._place.is_empty() and not (known and take):
                 raise self._refusal("is not empty and has no owner mark of this repo")
             mark = self._write_mark(mine)
         if mark.repo != mine.repo:
@@ -124,6 +130,14 @@ class OwnedPlace:
         finally:
             file.unlink(missing_ok=True)
         return self._read_mark() or mine
+
+    def _describe_missing(self, count: int) -> Unavailable:
+        """A disk that is not mounted looks like an empty folder: what is stored there now would be hidden later."""
+        packs = "pack of this repo is" if count == 1 else "packs of this repo are"
+        return Unavailable(
+            f"{count:,} {packs} not in {self}, which has no owner mark either. Nothing was changed.",
+            hint="If it is on another disk, mount it. To see what is missing: memlake doctor",
+        )
 
     def _refusal(self, what: str, more: str = "") -> Denied:
         return Denied(

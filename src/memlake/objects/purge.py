@@ -191,8 +191,21 @@ def _rewrite_packs(objects: Objects, targets: set[bytes]) -> list[tuple[str, Sea
     known = {row[0] for row in objects.db.rows("SELECT name FROM pack")}
     # Every footer is read: a record may lie in a pack its row does not point to, stored twice or left by a crash.
     names = sorted(name for name, _, _ in objects.packs.list() if NAME.fullmatch(name))
+    _refuse_missing(objects, targets, names)
     held = [name for name in names if any(record.oid in targets for record in _own_records(objects, name))]
     return [(name, repack(objects, [name], skip=targets) if name in known else None) for name in held]
+
+
+def _refuse_missing(objects: Objects, targets: set[bytes], names: Sequence[str]) -> None:
+    """A pack that is out of reach cannot be rewritten, and its bytes would come back with it."""
+    sql = "SELECT DISTINCT pack.name FROM object JOIN pack ON pack.id = object.pack WHERE oid IN carray(?1)"
+    if missing := {row[0] for row in objects.db.rows_in(sql, targets)}.difference(names):
+        pack = min(missing)[:10]
+        raise Unavailable(
+            f"pack {pack} holds what is to be purged, and it is not in {objects.packs}. Nothing was purged.",
+            hint="Bring it back (mount the disk, or restore a backup), then run this again. "
+            "To see what is missing: memlake doctor",
+        )
 
 
 def _own_records(objects: Objects, name: str) -> tuple[Record, ...]:

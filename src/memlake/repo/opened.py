@@ -15,13 +15,12 @@ from memlake import config, datasets, inside, memories, versions
 from memlake.calls import door
 from memlake.errors import Denied, InvalidInput, NotFound, Unavailable
 from memlake.objects import layout
-from memlake.objects.bucket import open_place
 from memlake.objects.db import LONG, Database, advise_rescue
 from memlake.objects.forks import Mutex
-from memlake.objects.owner import OwnedPlace
 from memlake.objects.places import Folder, Place, Refused
 from memlake.objects.store import Objects
 from memlake.records import Author, Conflict, Entry
+from memlake.repo.settings import has_database, open_packs, set_setting
 from memlake.versions.here import Here, find_problem, write_head
 from memlake.versions.history import History
 from memlake.versions.local import Local
@@ -70,7 +69,7 @@ class Opened:
     def __init__(self, folder: Path, *, fresh: str | None = None) -> None:
         self.dir, self.root = folder, config.check_owner(folder.parent)
         inside.check_folder(folder)
-        if fresh is None and not any(_size(folder / name) for name in ("repo.db", "repo.db-wal")):
+        if fresh is None and not has_database(folder):
             raise NotFound(
                 f"{folder} has no repo.db, or an empty one.",
                 hint="If it never had one: memlake init\n"
@@ -102,9 +101,7 @@ class Opened:
     def _open_packs(self, db: Database, ignored: str | None) -> Place:
         """The place of packs. One that the user did not trust is never replaced by another: bytes would part there."""
         if ignored is None:
-            location = self._settings.core_packs
-            inside = Folder(self.dir / "packs")
-            return OwnedPlace(open_place(location), self.dir, lambda: layout.read_id(db)) if location else inside
+            return open_packs(self.dir, self._settings.core_packs, db)
         db.denied = Denied(
             f"this repo keeps its packs in {ignored} (core.packs), and you have not trusted that. They were not read, "
             "and nothing was changed.",
@@ -222,13 +219,7 @@ class Opened:
         return config.get_value(self.dir, key, lambda: self.id)
 
     def config_set(self, key: str, value: str | None, *, user: bool = False) -> None:
-        if value is not None:
-            memories.embedders.check_setting(key, str(value))
-        if key == "core.packs" and value:
-            place = OwnedPlace(open_place(value), self.dir, lambda: self.id)
-            with contextlib.suppress(Unavailable, NotFound):  # it may be out of reach now: the first write asks again
-                place.claim(take=True)
-        config.set_value(self.dir, key, value, "user" if user else "repo", lambda: self.id)
+        set_setting(self.dir, key, value, user=user)
 
     def config_list(self) -> dict[str, str]:
         return {value.key: value.text for value in config.list_values(self.dir, lambda: self.id)}
@@ -266,17 +257,6 @@ class Opened:
         return f"{type(self).__name__}({str(self.root)!r}, {state})"
 
 
-def read_repo_id(folder: Path) -> str:
-    """The id of the repo whose `.memlake` is `folder`, without opening the rest; empty when it cannot be read."""
-    if not _size(folder / "repo.db"):
-        return ""
-    db = Database(folder / "repo.db", schema=())
-    try:
-        return layout.find_id(db)
-    finally:
-        db.close()
-
-
 def each(paths: Sequence[SomePaths]) -> list[AnyPath]:
     """Paths given one by one, as lists, or both."""
     return [one for given in paths for one in ([given] if isinstance(given, str | os.PathLike) else given)]
@@ -294,10 +274,6 @@ def checked_oid(text: str) -> str:
     if len(text) != 64 or text.strip("0123456789abcdef"):
         raise InvalidInput(f"{text!r} is no object id, which is 64 hex digits.", hint="See ids with: memlake ls -l")
     return text
-
-
-def _size(file: Path) -> int:
-    return file.stat().st_size if file.exists() else 0
 
 
 def _schema(*names: str) -> tuple[Path, ...]:

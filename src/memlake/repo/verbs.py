@@ -13,14 +13,16 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
 from memlake import config, datasets, inside, memories, projects, versions
 from memlake.calls import checked, door
-from memlake.errors import AlreadyExists, Error, InvalidInput
+from memlake.errors import AlreadyExists, Denied, Error, InvalidInput, pasted
 from memlake.objects import disk
 from memlake.objects.bucket import open_place
+from memlake.objects.db import advise_rescue
 from memlake.objects.forks import check_process
 from memlake.objects.places import Folder, Place
 from memlake.records import Author, Branch, Change, Commit, Conflict, Entry, Lane, Move, Staged, Status, Tag
 from memlake.repo.opened import AnyPath, SomePaths, checked_oid, each
 from memlake.repo.rows import Rows
+from memlake.repo.settings import has_database
 from memlake.reports import Problem, Rescued
 
 if TYPE_CHECKING:
@@ -48,17 +50,31 @@ DIR = ".memlake"
 def init(path: AnyPath = ".", branch: str | None = None) -> Repo:
     """Make a repo in a folder, or open the one that is there."""
     name = branch or config.read_settings(None).init_branch
+    versions.refs.check_name(name)
     with disk.named_errors(f"making a repo in {path}"):
         root = Path(os.path.realpath(config.real_name(path)))
         folder = config.check_owner(root) / DIR
         root.mkdir(parents=True, exist_ok=True)
         inside.check_new(folder)
         inside.check_folder(folder)
+        _refuse_lost(folder)
         for part in (folder, folder / "packs", folder / "parts", folder / "tmp"):
             inside.make_folder(part)
         if not (folder / ".gitignore").exists():
             disk.write_file(folder / ".gitignore", b"*\n")
     return Repo(folder, fresh=name)
+
+
+def _refuse_lost(folder: Path) -> None:
+    """Packs without a repo.db are a repo whose history was lost: an empty one beside them would hide that."""
+    packs = folder / "packs"
+    if not has_database(folder) and packs.is_dir() and any(packs.iterdir()):
+        raise Denied(
+            f"{folder} has packs but no repo.db: the history of this repo is lost, its content is not. Nothing was "
+            "changed.",
+            hint=f"Restore a backup. Without one, save what gc packed: {advise_rescue(folder / 'repo.db')}\n"
+            f"To begin an empty repo instead, set the old one aside: mv {pasted(folder)} {pasted(f'{folder}.old')}",
+        )
 
 
 @checked

@@ -43,6 +43,7 @@ def stand_again(here: Here, branch: str) -> Local:
     history, local = here.history, here.local
     try:
         with local.verb(LONG):  # a verb that is at work may be about to move HEAD itself
+            begin(history, local, branch)  # an `init` that was interrupted left no branch
             problem = find_problem(history, local)
             if problem is not None:
                 _stand(here, problem, branch)
@@ -100,13 +101,14 @@ def _choose_head(history: History, base: str | None, branch: str, *, kept: bool,
     if behind and last in names:
         return str(last)
     named = [name for name in (last, branch, *names) if name in names]
+    first = named[0] if named else branch  # without any branch, an `init` was interrupted
     if kept:
         fitting = [name for name in named if refs.get(history.db, name or "")["work"] == base]
         # Without a commit there is nothing to be detached at.
-        return fitting[0] if fitting and (fitting[0] == last or base is None) else f"@{base}" if base else named[0]
+        return fitting[0] if fitting and (fitting[0] == last or base is None) else f"@{base}" if base else first
     if last is not None and last.startswith("@") and history.has(last[1:]):
         return last
-    return named[0] if named else branch
+    return first
 
 
 def _track(history: History, local: Local, commit: str | None) -> None:

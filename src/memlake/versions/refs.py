@@ -72,12 +72,8 @@ def create(
     moved: Moves | None = None,
 ) -> None:
     """Make a ref. Call inside a write. `moved` is where the verb that does it wants it noted, here and below."""
-    problem = name_problem(name) if kind != INTERNAL else None
-    if problem:
-        raise InvalidInput(
-            f"{name!r} cannot be a name: {problem}. Nothing was changed.",
-            hint="Use letters, digits, dots, dashes and slashes.",
-        )
+    if kind != INTERNAL:
+        check_name(name)
     db = history.db
     _check_free(db, name, kind)
     db.run("INSERT INTO ref VALUES(?, ?, ?, ?, ?)", (name, kind, _raw(heads["work"]), _raw(heads["memory"]), note))
@@ -86,6 +82,15 @@ def create(
             commit = history.get(heads[lane] or "")
             history.pin(commit)
             _log(history, (kind, name, LANES.index(lane), None, commit.seq, now(), action, who), moved)
+
+
+def check_name(name: str) -> None:
+    """Refuse what neither a branch nor a tag can be called."""
+    if problem := name_problem(name):
+        raise InvalidInput(
+            f"{name!r} cannot be a name: {problem}. Nothing was changed.",
+            hint="Use letters, digits, dots, dashes and slashes.",
+        )
 
 
 def _check_free(db: Database, name: str, kind: int) -> None:
