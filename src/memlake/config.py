@@ -117,10 +117,10 @@ def check_owner(root: Path) -> Path:
 
 def _is_safe(root: str, safe: str) -> bool:
     """Whether `safe.directory` names a folder: itself, `*` for any, or one above it that ends with `/*`."""
-    for entry in filter(None, safe.split(os.pathsep)):
+    for entry in map(os.path.expanduser, filter(None, safe.split(os.pathsep))):
         if entry == "*" or (entry.endswith("/*") and root.startswith(os.path.realpath(entry[:-2]) + os.sep)):
             return True
-        if root == os.path.realpath(os.path.expanduser(entry)):
+        if root == os.path.realpath(entry):
             return True
     return False
 
@@ -582,7 +582,7 @@ def _rewrite(path: Path, key: str, value: object) -> bool:
 
 
 def _replace(path: Path, text: str) -> None:
-    new = path.with_name(f"{path.name}.{os.getpid()}.new")
+    new = path.with_name(f"{path.name}.{os.urandom(8).hex()}.new")
     try:
         inside.make_folder(path.parent)
         with open(inside.open_file(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "w", encoding="utf-8") as file:

@@ -28,7 +28,7 @@ def is_granted(home: Path, repo_id: str, text: str) -> bool:
 
 def grant(home: Path, repo_id: str, text: str, allowed: Grant) -> None:
     """Let what `text` asks for count in the repo with this id."""
-    new = home / f"{os.getpid()}.new"
+    new = home / f"{os.urandom(8).hex()}.new"  # threads grant at once, too
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
         fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)

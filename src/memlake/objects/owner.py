@@ -95,9 +95,9 @@ class OwnedPlace:
             known = self._packs()
             if missing := known and known - {name for name, _, _ in self._place.list()}:
                 raise self._describe_missing(len(missing))
-            if not self._place.is_empty() and not (known and take):
+            if not known and not self._place.is_empty():
                 raise self._refusal("is not empty and has no owner mark of this repo")
-            mark = self._write_mark(mine)
+            mark = self._write_mark(mine)  # also where a crash left it without one: all packs of this repo are there
         if mark.repo != mine.repo:
             raise self._refusal(f"belongs to another repo, {mark.repo}, last used from {mark.path}")
         if not _is_same_folder(mark, mine):
@@ -155,6 +155,7 @@ def _is_same_folder(mark: Mark, mine: Mark) -> bool:
 
 
 def _is_moved(mark: Mark, mine: Mark) -> bool:
-    """Whether the folder the mark names was moved here, as far as this machine can see."""
-    here = mark.host == mine.host or mark.inode == mine.inode
-    return mark.path != mine.path and here and not os.path.lexists(os.path.join(mark.path, "repo.db"))
+    """Whether the folder the mark names is this one, moved. A copy has another inode: its original may be on a disk
+    that is away just now, so that it is not there says nothing."""
+    same = (mark.host, mark.inode) == (mine.host, mine.inode)
+    return same and mark.path != mine.path and not os.path.lexists(os.path.join(mark.path, "repo.db"))

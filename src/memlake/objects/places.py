@@ -26,6 +26,7 @@ Ranges = Sequence[tuple[int, int]]  # (start, length)
 Pieces = list[bytes]  # the classes below have a method called list
 
 NAME = re.compile(r"[a-z0-9._-]+(/[a-z0-9._-]+)*")
+_COPY = re.compile(r"~[0-9a-f]{32}")
 
 
 class Place(Protocol):
@@ -270,7 +271,7 @@ def _copy_across(file: Path, target: Path) -> None:
     try:
         for left in target.parent.glob("~*"):  # by a crash; a day is longer than any copy takes
             with contextlib.suppress(FileNotFoundError):
-                if left.stat().st_mtime < began - 86400:
+                if _COPY.fullmatch(left.name) and left.lstat().st_mtime < began - 86400:
                     disk.unlink(left)
         with open(fd, "wb", buffering=0), open(file, "rb", buffering=0) as source:
             while block := source.read(1 << 20):

@@ -47,7 +47,11 @@ def find_strays(objects: Objects) -> Iterator[Stray]:
         return
     for file in sorted(objects.tmp.iterdir()):
         if TMP_NAME.fullmatch(file.name) and not file.is_symlink():
-            yield Stray(f"tmp/{file.name}", file.lstat().st_size, partial(disk.remove_tree, file))
+            try:
+                size = file.lstat().st_size
+            except FileNotFoundError:  # its writer took it away just now
+                continue
+            yield Stray(f"tmp/{file.name}", size, partial(disk.remove_tree, file))
 
 
 def _listed(place: Place) -> list[tuple[str, int, float]]:

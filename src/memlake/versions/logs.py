@@ -46,13 +46,9 @@ Listed = TypeVar("Listed", bound=tuple[Any, ...])
 MOST = 50_000  # commits and moves of a segment
 _BATCH = 4000
 _SMALL = 1 << 20  # bytes of a segment that is joined with others
-_UNCOPIED = (
-    f"SELECT id FROM object WHERE form IN ({INLINE}, {INLINE_ZSTD}, {PART}) AND pack IS NULL AND condemned IS NULL"
-)
-_BY_ID = (
-    "SELECT oid, size, form, role, links, data FROM object "
-    f"WHERE form IN ({INLINE}, {INLINE_ZSTD}, {PART}) AND id IN carray(?1)"
-)
+_COPIES = f"({INLINE}, {INLINE_ZSTD}, {PART})"
+_UNCOPIED = f"SELECT id FROM object WHERE form IN {_COPIES} AND pack IS NULL AND condemned IS NULL"
+_BY_ID = f"SELECT oid, size, form, role, links, data FROM object WHERE form IN {_COPIES} AND id IN carray(?1)"
 
 
 class Segment(NamedTuple):
@@ -95,12 +91,29 @@ def write_logs(history: History) -> None:
     """Copy into packs what is only in repo.db so far. What a purge removes meanwhile leaves no copy behind."""
     lease = Lease(history.db, "gc")
     try:
+        _forget_lost(history)
         _copy_objects(history, lease)
         while _write_segment(history):
             lease.renew()
         _join_small(history)
     finally:
         lease.close()
+
+
+def _forget_lost(history: History) -> None:
+    """What was copied into a pack that is gone counts as not copied, so that it is copied again."""
+    db = history.db
+    with db.write():
+        there = {name for name, _, _ in history.objects.packs.list()}
+        lost = [row for row in db.rows("SELECT id, name, log FROM pack") if row[1] not in there]
+        for pack, _, log in lost:
+            db.run(
+                f"UPDATE object SET pack = NULL, start = NULL, length = NULL WHERE pack = ? AND form IN {_COPIES}",
+                (pack,),
+            )
+            db.run("DELETE FROM pack WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM object WHERE pack = ?1)", (pack,))
+            if log:
+                db.run("DELETE FROM meta WHERE key IN ('log_seq', 'log_move', 'log_purge')")
 
 
 def _copy_objects(history: History, lease: Lease) -> None:
