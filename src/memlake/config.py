@@ -335,7 +335,8 @@ def read_request(folder: Path, repo_id: RepoId | None = None) -> Request:
     """What the settings file of a repo asks for; not granted when `repo_id` is not known."""
     text = _read(folder / FILE)
     given = _flatten(_parse(text, folder / FILE)) if _says_something(text) else {}
-    acting = {key: _text(value) for key, value in given.items() if _is_acting(key, value)}
+    users = _file_values(user_file(), _read(user_file()))
+    acting = {key: _text(value) for key, value in given.items() if _is_acting(key, value, users)}
     granted = bool(acting) and repo_id is not None and trust.is_granted(_trust_home(), repo_id(), text)
     return Request(text, acting, granted)
 
@@ -401,9 +402,13 @@ def trust_command(root: Path) -> str:
     return "memlake trust" if is_here else f"memlake -C {pasted(str(root))} trust"
 
 
-def _is_acting(key: str, value: object) -> bool:
+def _is_acting(key: str, value: object, users: Mapping[str, object]) -> bool:
+    """Whether a setting of a repo acts, beside those of the user.
+
+    Where the user says something else no value is harmless: an empty address is the usual one, and not the user's.
+    """
     about = _FIELDS[key].metadata if key in _FIELDS and key not in _USERS_ALONE else {}
-    return bool(about.get("acts")) and value not in about["harmless"]
+    return bool(about.get("acts")) and (value not in about["harmless"] or users.get(key, value) != value)
 
 
 def _trust_home() -> Path:
@@ -431,7 +436,7 @@ def _values(folder: Path | None, repo_id: RepoId | None = None) -> tuple[dict[st
     text = _read(folder / FILE)
     given = _file_values(folder / FILE, text)
     # What the user's own settings say too, they say for themselves: no trust is needed.
-    asked = {key for key, value in given.items() if _is_acting(key, value) and users.get(key) != value}
+    asked = {key for key, value in given.items() if users.get(key) != value and _is_acting(key, value, users)}
     if asked and repo_id is not None and trust.is_granted(_trust_home(), repo_id(), text):
         asked = set()
     found |= {key: (value, "repo") for key, value in given.items() if key not in asked}

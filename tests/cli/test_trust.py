@@ -136,6 +136,14 @@ def test_a_value_that_does_nothing_and_one_of_the_users_own_need_no_trust(repo: 
     assert run("config", "embedding.provider").out == "none\n"
 
 
+def test_an_empty_value_does_not_take_the_place_of_the_users_own_until_it_is_trusted(repo: Path, run: Run) -> None:
+    run("config", "--user", "embedding.url", "http://localhost:8000/v1")
+    (repo / ".memlake/config.toml").write_text('[embedding]\nurl = ""\n')
+    assert run("config", "embedding.url").out.strip() == "http://localhost:8000/v1"
+    assert 'embedding.url = ""' in run("trust", "--yes").out
+    assert run("config", "embedding.url", code=1).out == ""
+
+
 def test_the_list_of_settings_shows_what_is_ignored(sent: Path, run: Run) -> None:
     shown = run("config", "--list").out
     assert re.search(

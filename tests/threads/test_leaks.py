@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -160,6 +161,17 @@ def test_a_reader_of_an_index_that_was_left_reads_on(repo: ml.Repo) -> None:
 # -- closing beside others at work --------------------------------------------------------------------------
 
 _LONG = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 1000000000) SELECT count(*) FROM n"
+
+
+def test_nothing_of_a_closed_repo_stays_in_memory_because_datasets_were_saved_through_it(tmp_path: Path) -> None:
+    def work(number: int) -> weakref.ref[object]:
+        with ml.init(tmp_path / "repo") as repo:
+            repo.datasets().read_values(x=[number]).save("numbers")
+            return weakref.ref(repo._history)
+
+    held = [work(number) for number in range(3)]
+    gc.collect()
+    assert [history() for history in held] == [None] * 3
 
 
 def test_closing_stops_a_read_of_another_thread_and_names_it(tmp_path: Path) -> None:

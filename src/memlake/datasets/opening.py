@@ -8,7 +8,7 @@ from pathlib import Path
 from memlake.datasets import RECALL, erasing
 from memlake.datasets.datasets import Datasets
 from memlake.datasets.ground import Ground
-from memlake.datasets.lineage import runs
+from memlake.datasets.lineage import process, runs
 from memlake.datasets.parts.parts import Parts
 from memlake.datasets.recall.recall import Recall
 from memlake.objects.store import Objects
@@ -32,4 +32,5 @@ class Store:
 
     def close(self) -> None:
         runs.wait()
+        process.let_go(self.recall)
         self.recall.close()

@@ -20,6 +20,7 @@ from memlake import config
 from memlake.datasets import asking, saving
 from memlake.datasets.ground import Ground
 from memlake.datasets.parts.record import Version
+from memlake.datasets.recall.recall import Recall
 from memlake.datasets.saving import Saved, Wanted
 from memlake.errors import Error
 from memlake.objects.forks import Mutex
@@ -34,6 +35,7 @@ class Noted(NamedTuple):
 
 
 _SAVED: dict[tuple[str, str, str], Noted] = {}
+_CLOSED: dict[str, None] = {}  # versions saved through a repo that is closed now, by spec
 _PARAMS: dict[str, dict[str, Any]] = {}  # name -> value, type, from
 _METRICS: dict[str, Any] = {}
 _ASKED: dict[str, None] = {}  # in order
@@ -50,6 +52,15 @@ def note(ground: Ground, saved: Saved, wanted: Wanted, told: Mapping[str, Any]) 
         key = _key(on, version)
         is_ours = saved.new or (key in _SAVED and _SAVED[key].told is None)
         _SAVED[key] = Noted(on, version, os.getpid(), wanted, None if is_ours else told)
+
+
+def let_go(recall: Recall) -> None:
+    """A repo was closed, by its own recall: nothing can be told to what it saved, and what it held in memory goes."""
+    with _LOCK:
+        for key, noted in list(_SAVED.items()):
+            if noted.ground.recall is recall:
+                del _SAVED[key]
+                _CLOSED[noted.version.spec] = None
 
 
 def _key(ground: Ground, version: Version) -> tuple[str, str, str]:
@@ -114,6 +125,10 @@ def tell_metric(name: str, value: Any) -> None:
 
 
 def _tell(field: str, values: Mapping[str, Any], details: Mapping[str, Any] | None = None) -> None:
+    if _CLOSED:
+        first, *more = _CLOSED
+        others = f" and {len(more):,} more" if more else ""
+        warnings.warn(f"{field} could not be written to {first}{others}: the repo was closed before", stacklevel=5)
     for noted in list(_SAVED.values()):
         if noted.process != os.getpid():
             continue
@@ -156,5 +171,5 @@ def _report(told: Mapping[str, Any]) -> None:
 def forget() -> None:
     """Begin anew: a process that runs several programs in turn, as tests do."""
     with _LOCK:
-        for known in (_SAVED, _PARAMS, _METRICS, _ASKED, _OFFERED):
+        for known in (_SAVED, _CLOSED, _PARAMS, _METRICS, _ASKED, _OFFERED):
             known.clear()
