@@ -73,7 +73,8 @@ def _trust(screen: Screen, folder: Path, repo_id: str, *, yes: bool) -> None:
     screen.line(f"{screen.clean(str(folder / config.FILE))} asks that memlake")
     for key, value in request.acting.items():
         screen.line(f"  {config.describe_acting(key)}:")
-        screen.line(f"    {key} = {words.quoted(value) or '""'}")  # one line, whatever it holds
+        shown = words.quoted(value) or '""'
+        screen.line(f"    {key} = {shown}")  # one line, whatever it holds
     if not yes and not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise Usage(
             "nobody is here to be asked whether you trust this. Nothing was changed.",
