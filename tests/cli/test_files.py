@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -218,6 +219,15 @@ def test_rm_cached_takes_whole_folders(run: Run, story: dict[str, str], repo: Pa
 def test_mv_into_a_folder_that_is_not_there_is_refused(run: Run, story: dict[str, str], repo: Path) -> None:
     ran = run("mv", "a", "nowhere/", code=128)
     assert ran.err.startswith("fatal: 'nowhere/' is no folder here.") and (repo / "a").exists()
+
+
+def test_the_folder_that_mv_advises_to_make_is_made_with_those_above_it(
+    run: Run, story: dict[str, str], repo: Path
+) -> None:
+    advised = run("mv", "a", "no where/dir/", code=128).err.splitlines()[-1].removeprefix("hint: Make it first: ")
+    subprocess.run(["sh", "-ec", advised], check=True)
+    run("mv", "a", "no where/dir/")
+    assert (repo / "no where/dir/a").exists()
 
 
 # -- links out of the repo

@@ -170,3 +170,17 @@ def test_a_pattern_that_is_none_is_refused_with_what_to_do(run: Run, story: dict
     ran = run("log", "--grep", "lr[", code=128)
     assert "'lr[' is not a regular expression" in ran.err and "-F" in ran.err
     run("log", "-F", "--grep", "lr[")
+
+
+@pytest.mark.parametrize("verb", ["log", "reflog", "ops"])
+@pytest.mark.parametrize("number", ["-5", "five"])
+def test_a_number_that_cannot_be_is_named_as_it_was_typed(
+    run: Run, story: dict[str, str], verb: str, number: str
+) -> None:
+    told = run(verb, "-n", number, code=2).err.splitlines()[0]
+    least = 1 if verb == "ops" else 0
+    assert told.endswith(f"'{number}' is not possible; give a whole number, {least} or more.")
+
+
+def test_a_count_without_its_letter_still_follows_a_revision(run: Run, story: dict[str, str]) -> None:
+    assert len(run("log", "--oneline", "HEAD", "-1").lines) == 1

@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import click
 
@@ -59,6 +59,16 @@ def pass_screen(verb: Callable[Concatenate[Screen, P], R]) -> Callable[P, R]:
     return call
 
 
+class Number(click.IntRange):
+    """A whole number of at least `min`. Click would say that 'x' is not a valid integer range."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        try:
+            return int(super().convert(value, param, ctx))
+        except click.BadParameter:
+            self.fail(f"'{value}' is not possible; give a whole number, {self.min} or more.", param, ctx)
+
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 
 
@@ -74,7 +84,11 @@ class SplitCommand(click.Command):
             ctx.meta[_AFTER] = tuple(args[cut + 1 :])
             args = args[:cut]
         if any("-n" in param.opts for param in self.params):
-            args = [f"-n{arg[1:]}" if _COUNT.fullmatch(arg) else arg for arg in args]
+            # What follows an option is its value: `-n -5` is told as a wrong number, not as another -n.
+            args = [
+                f"-n{arg[1:]}" if _COUNT.fullmatch(arg) and last not in ("-n", "--max-count") else arg
+                for last, arg in zip(["", *args], args, strict=False)
+            ]
         return super().parse_args(ctx, args)
 
 

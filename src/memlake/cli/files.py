@@ -141,7 +141,9 @@ def mv(repo: Repo, screen: Screen, /, *, sources: tuple[str, ...], target: str, 
         raise InvalidInput(f"'{target}' is not a folder; several files can only be moved into one.")
     into = os.path.isdir(target)
     if target.endswith("/") and not into and not os.path.isdir(sources[0]):
-        raise InvalidInput(f"'{target}' is no folder here. Nothing was changed.", hint=f"Make it first: mkdir {target}")
+        raise InvalidInput(
+            f"'{target}' is no folder here. Nothing was changed.", hint=f"Make it first: mkdir -p {pasted(target)}"
+        )
     for source in sources:
         with exiting(128, Conflict):
             staged = repo.mv(source, target, force=how["force"], dry_run=how["dry_run"])

@@ -11,7 +11,7 @@ import click
 
 from memlake import config, projects
 from memlake.cli import paths, words
-from memlake.cli.arguments import SplitCommand, json_option, pass_repo
+from memlake.cli.arguments import Number, SplitCommand, json_option, pass_repo
 from memlake.cli.arguments import screen as screen_of
 from memlake.cli.screen import Screen
 from memlake.errors import pasted
@@ -64,7 +64,7 @@ def redo(repo: Repo, screen: Screen, /) -> None:
 
 @click.command(cls=SplitCommand)
 @click.option(
-    "-n", "--max-count", "limit", type=click.IntRange(1), default=20, help="At most N operations; -5 is short for -n 5."
+    "-n", "--max-count", "limit", type=Number(1), default=20, help="At most N operations; -5 is short for -n 5."
 )
 @json_option
 @_pass_repo

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import click
 
 from memlake.cli import shapes
-from memlake.cli.arguments import SplitCommand, completing, json_option, one_rev, pass_repo, split
+from memlake.cli.arguments import Number, SplitCommand, completing, json_option, one_rev, pass_repo, split
 from memlake.cli.formats import DATE_HELP, FORMAT_HELP, Beside, Look, commit_lines, date_style, decorations, read_form
 from memlake.cli.graph import Graph, beside, rewrite_parents
 from memlake.cli.screen import Screen
@@ -53,8 +53,8 @@ class Wanted(NamedTuple):
 @click.option("--format", "--pretty", "form", metavar="FORMAT", help=FORMAT_HELP)
 @click.option("--date", metavar="STYLE", default="default", callback=date_style, help=DATE_HELP)
 @click.option("--graph", is_flag=True, help="Draw how commits continue each other.")
-@click.option("-n", "--max-count", "limit", type=click.IntRange(0), help="At most N commits; -5 is short for -n 5.")
-@click.option("--skip", type=click.IntRange(0), default=0, help="Leave out the first N commits.")
+@click.option("-n", "--max-count", "limit", type=Number(0), help="At most N commits; -5 is short for -n 5.")
+@click.option("--skip", type=Number(0), default=0, help="Leave out the first N commits.")
 @click.option("--stat", "detail", flag_value="stat", help="How much changed in each file.")
 @click.option("--name-status", "detail", flag_value="name-status", help="The paths and how they changed.")
 @click.option("--name-only", "detail", flag_value="name-only", help="The paths that changed.")
@@ -229,7 +229,7 @@ def _all_moves(repo: Repo, lane: Lane) -> Iterator[Move]:
 @click.command(cls=SplitCommand)
 @click.argument("given", nargs=-1, metavar="[show] [REF]", shell_complete=completing("branch"))
 @click.option("--all", "every", is_flag=True, help="HEAD and every branch.")
-@click.option("-n", "--max-count", "limit", type=click.IntRange(0), help="At most N moves; -5 is short for -n 5.")
+@click.option("-n", "--max-count", "limit", type=Number(0), help="At most N moves; -5 is short for -n 5.")
 @click.option("--memory", "lane", flag_value="memory", help="Of the memory lane.")
 @json_option
 @pass_repo
