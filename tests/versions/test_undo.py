@@ -284,3 +284,27 @@ def test_undo_of_a_merge_concluded_by_commit_all_brings_back_its_conflicts(rich:
     rich.commit("joined", all=True)
     rich.undo()
     assert picture(rich) == before
+
+
+def test_an_add_that_stages_nothing_is_no_operation(repo: ml.Repo, keep: Keep, write: Write) -> None:
+    keep("one", {"f": "1", "g": "1"})
+    write({"g": "2"})
+    repo.add("g")
+    done = repo.operations()
+    for again in ({"all": True}, {"update": True}):
+        write({"f": "1", "g": "2"})  # written again as they are
+        repo.add(**again)
+    assert repo.operations() == done
+    repo.undo()
+    assert not repo.status().staged
+
+
+def test_an_add_that_takes_a_path_out_of_the_stage_is_an_operation(repo: ml.Repo, keep: Keep, write: Write) -> None:
+    keep("one", {"f": "1"})
+    write({"f": "22"})
+    repo.add("f")
+    write({"f": "1"})
+    repo.add("f")
+    assert not repo.status().staged
+    repo.undo()
+    assert [change.path for change in repo.status().staged] == ["files/f"]

@@ -151,8 +151,10 @@ class Repo(Rows):
             raise InvalidInput("nothing was named to add.", hint="Name files or folders, or use: memlake add -A")
         asked = versions.stage.Adding(given or [""], force, update, self._settings.add_warn_secrets, progress)
         detail = " ".join(path or "." for path in given[:5]) or "--all"
-        with self._verb() as here, versions.operations.operation(here, "add", detail):
-            return versions.stage.add(self._history.objects, self._local, here.root, self.identity, asked)
+        with self._verb() as here, versions.operations.operation(here, "add", detail) as verb:
+            staged = versions.stage.add(self._history.objects, self._local, here.root, self.identity, asked)
+            verb.changed = versions.operations.has_staged(here, verb, staged)
+            return staged
 
     def rm(self, *paths: SomePaths, cached: bool = False, force: bool = False, dry_run: bool = False) -> Staged:
         how = versions.writing.Removing(cached, force, dry_run)

@@ -18,7 +18,7 @@ from memlake.errors import Conflict, Corrupt, Nothing, pasted
 from memlake.objects.layout import now
 from memlake.objects.leases import Keeping
 from memlake.objects.writer import Writer
-from memlake.records import Change, Commit, Entry, when
+from memlake.records import Change, Commit, Entry, Staged, when
 from memlake.records import Conflict as Conflicting
 from memlake.reports import Operation
 from memlake.versions import checkout, journal, refs, reversing, tree, worktree
@@ -60,7 +60,8 @@ def operation(
             before.notes = refs.tag_notes(here.history.db)
         here.local.note_verb(f"{name} {detail}".strip())
         yield verb
-        journal.keep(here.local, verb)
+        if verb.changed:
+            journal.keep(here.local, verb)
 
 
 def _state(here: Here, files: bool, staged: Iterable[Tracked] | None, found: Found | None) -> Before:
@@ -78,6 +79,18 @@ def _staged_since(local: Local, then: list[Tracked]) -> dict[str, Entry | None]:
     rows |= local.tracked(before)
     entries = {path: rows[path].entry if path in rows else None for path in {*before, *rows}}
     return {path: entry for path, entry in entries.items() if path not in before or before[path] != entry}
+
+
+def has_staged(here: Here, verb: Verb, staged: Staged) -> bool:
+    """Whether an `add` has changed the stage, or resolved a conflict."""
+    before = verb.before
+    found = {Change(FILES + row.path, row.old, row.entry) for row in before.staged}
+    # The stage is read again only where nothing new came: it may have lost a path whose file is as HEAD has it.
+    return (
+        not found.issuperset(staged.changes)
+        or found != set(here.local.staged_changes())
+        or before.conflicts != here.local.waiting()
+    )
 
 
 @contextlib.contextmanager

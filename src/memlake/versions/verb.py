@@ -59,6 +59,7 @@ class Verb:
     before: Before
     lease: Keeping
     id: int | None = None
+    changed: bool = True  # False: it has done nothing that undo could take back, so it is no operation
 
     @property
     def moved(self) -> Moves:
