@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import os
 import re
-import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
@@ -26,13 +25,14 @@ from memlake.cli.arguments import (
 )
 from memlake.cli.screen import Screen
 from memlake.cli.suggest import suggesting
-from memlake.errors import InvalidInput, NotFound, Usage, pasted
+from memlake.errors import Error, InvalidInput, NotFound, Usage, pasted
 from memlake.records import Entry, short
 from memlake.repo import Repo
 from memlake.reports import BlameLine
 from memlake.versions.lines import find_text
 
 _PIECE = 1 << 20
+_HELD = 64 << 20  # bytes of an object that is read and checked whole before any of it is written
 _OID = re.compile(r"[0-9a-f]{64}")
 _SIDE = re.compile(r":([0-3]):")
 
@@ -115,9 +115,29 @@ def copy_file(repo: Repo, path: str, rev: str, out: IO[bytes]) -> None:
 
 
 def copy_object(repo: Repo, oid: str, out: IO[bytes]) -> None:
+    """An object to `out`: checked whole before its first byte, unless it is too large to be held."""
     with repo.open_object(oid) as source:
-        shutil.copyfileobj(source, out, _PIECE)
+        size = source.seek(0, os.SEEK_END)
+        source.seek(0)
+        if size <= _HELD:
+            out.write(repo.read_object(oid))
+        else:
+            _stream(source, out)
     out.flush()
+
+
+def _stream(source: IO[bytes], out: IO[bytes]) -> None:
+    written = 0
+    try:
+        while piece := source.read(_PIECE):
+            out.write(piece)
+            written += len(piece)
+    except Error as error:
+        if not written:
+            raise
+        out.flush()
+        cause = error.message.removesuffix(" It was not served.").removesuffix(" Nothing was written.")
+        raise type(error)(f"{cause} The first {written} bytes were written.", hint=error.hint) from error
 
 
 # -- ls
