@@ -351,6 +351,7 @@ DATASETS = [
 
 DAMAGE = [
     Situation("damaged bytes", (_big, "keep one", _flip("packs"), lambda root: (root / "big").unlink()), "restore big", "Run `memlake fsck --full` to see which paths are affected; restore it from a backup or another copy.", code=1, shows="big"),
+    Situation("damaged bytes, to go back", (_big, "keep one", _flip("packs"), lambda root: (root / "big").unlink()), "restore big", "To go back to before it: memlake undo", then="status"),
     Situation("repo.db that even fsck cannot open", (f"{ONE}; gc", _damage("repo.db", 4096)), "fsck", "memlake rescue {} --into rescued", then="-C rescued show main:a"),
     Situation("repo.db with noise in it", (TWO, _damage("repo.db")), "blame a", "Run `memlake fsck` to see what is affected; restore a backup if you have one.{}", code=1, shows="repo.db"),
     Situation("a link to packs", lambda root: [(root / ".memlake/packs").rename(root.parent / f"{root.name}-packs"), (root / ".memlake/packs").symlink_to(root.parent / f"{root.name}-packs")], "status", "To keep packs on another disk, remove it and use: memlake config core.packs FOLDER", first=lambda root: (root / ".memlake/packs").unlink(), fill={"FOLDER": "p"}, then=ONE),

@@ -6,6 +6,7 @@ import os
 import random
 import re
 import threading
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -296,6 +297,72 @@ def test_a_missing_pack_stops_a_checkout_before_the_first_file(crossing: ml.Repo
     with pytest.raises(ml.Corrupt, match=r"pack \w{10} is missing or cut short.*Nothing was written"):
         crossing.switch(name)
     assert picture(crossing)[:3] == before[:3] and crossing.branch_name == "other"
+
+
+def damage_big(repo: ml.Repo, keep: Keep) -> None:
+    """HEAD has `big`, whose stored bytes are damaged, and `a` and `z` beside it; the files are gone."""
+    keep("one", {"a": "1", "big": os.urandom(2 << 20), "z": "1"})
+    pack = max((repo.dir / "packs").iterdir(), key=lambda path: path.stat().st_size)
+    pack.chmod(0o644)
+    with pack.open("r+b") as file:
+        file.seek(pack.stat().st_size // 2)
+        file.write(b"\xa5" * 64)
+    for name in ("a", "big", "z"):
+        (repo.root / name).unlink()
+
+
+@pytest.mark.parametrize(
+    ("verb", "name"),
+    [
+        (lambda repo: repo.restore("."), "restore"),
+        (lambda repo: repo.reset("HEAD", "hard"), "reset --hard HEAD"),
+        (lambda repo: repo.switch("main", force=True), "switch main"),
+    ],
+    ids=["restore", "reset", "switch"],
+)
+def test_a_verb_that_meets_a_damaged_file_writes_the_others_and_says_that_it_is_not_finished(
+    repo: ml.Repo, keep: Keep, here: Path, verb: Callable[[ml.Repo], object], name: str
+) -> None:
+    damage_big(repo, keep)
+    with pytest.raises(ml.Corrupt, match=rf"(?s)^{name}.* could not be finished.*\n  big: object \w+ is damaged"):
+        verb(repo)
+    assert (here / "a").read_text() == "1" == (here / "z").read_text() and not (here / "big").exists()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert [change.path for change in repo.status().unstaged] == ["files/big"]
+    assert repo.operations()[0].detail.endswith("(not finished)")
+    repo.undo()
+    assert [change.path for change in repo.status().unstaged] == ["files/a", "files/big", "files/z"]
+
+
+def test_an_interrupted_verb_that_meets_a_damaged_file_is_not_called_finished(
+    repo: ml.Repo, keep: Keep, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    damage_big(repo, keep)
+    with monkeypatch.context() as patch:
+        patch.setattr(checkout, "write_files", stop_there)
+        with pytest.raises(KeyboardInterrupt):
+            repo.restore("a", "big", "z")
+    with pytest.warns(UserWarning, match="interrupted") as told:
+        assert [change.path for change in repo.status().unstaged] == ["files/big"]
+    assert [str(one.message).partition(" is damaged")[0][:-64] for one in told] == [
+        "the interrupted restore a big z could not be finished, because 1 file could not be written:\n  big: object "
+    ]
+    assert repo.operations()[0].detail == "a big z (not finished)"
+
+
+def test_an_edit_in_the_place_of_a_damaged_file_is_kept_by_a_resume(
+    repo: ml.Repo, keep: Keep, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    damage_big(repo, keep)
+    with monkeypatch.context() as patch:
+        patch.setattr(checkout, "write_files", stop_there)
+        with pytest.raises(KeyboardInterrupt):
+            repo.restore("big")
+    (here / "big").write_bytes(bytes(2 << 20))
+    with pytest.warns(UserWarning, match="interrupted"):
+        repo.status()
+    assert (here / "big").read_bytes() == bytes(2 << 20)
 
 
 def test_what_lost_its_pack_is_stored_again_when_it_is_added_again(crossing: ml.Repo) -> None:

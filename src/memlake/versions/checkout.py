@@ -16,11 +16,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-from memlake.errors import Conflict, Error, Unavailable
+from memlake.errors import Conflict, Corrupt, Error, NotFound, Purged, Unavailable
 from memlake.objects import disk
 from memlake.objects.store import Objects
 from memlake.objects.writer import is_large
-from memlake.records import Change, Commit, Entry
+from memlake.records import Change, Commit, Entry, count
 from memlake.versions import journal, worktree
 from memlake.versions.folders import Folders
 from memlake.versions.here import Here, read_stamp
@@ -32,12 +32,20 @@ from memlake.versions.verb import Verb
 
 Saved = Mapping[str, Entry | None]
 _LATER = "The next command goes on where this one stopped; to go back instead: memlake undo"
+_UNFINISHED = "(not finished)"  # stands in the list of operations
 _BATCH_FILES, _BATCH_BYTES = 2000, 16 << 20
 _UNIT = 512  # bytes: no file system counts in smaller blocks
 
 
 Stats = Mapping[str, tuple[bytes, bool]]
 Contents = Mapping[str, bytes]  # small objects by oid
+
+
+class Written(NamedTuple):
+    """What came of writing files: the stat of each that was created, and why one could not be."""
+
+    stats: dict[str, tuple[bytes, bool]]
+    failed: dict[str, Error]
 
 
 def move_to(
@@ -63,8 +71,10 @@ def move_to(
         ready = check_bytes(here.history.objects, changes)
     journal.begin(here.local, plan, verb=verb, lasting=bool(changes))
     with goes_on_later():
-        stats = write_files(here.history.objects, here.root, changes if writes is None else writes, ready)
-        finish(here.local, verb, plan, changes, stats)
+        written = write_files(here.history.objects, here.root, changes if writes is None else writes, ready)
+        _mark_unfinished(verb, written)
+        finish(here.local, verb, plan, changes, written.stats)
+    _refuse_unwritten(verb, written)
 
 
 def carry_out(here: Here, verb: Verb, plan: Plan, ready: Contents | None = None) -> None:
@@ -72,8 +82,10 @@ def carry_out(here: Here, verb: Verb, plan: Plan, ready: Contents | None = None)
     plan = journal.settled(plan, plan.goal.commit)
     journal.begin(here.local, plan, verb=verb, lasting=bool(plan.writes))
     with goes_on_later():
-        stats = write_files(here.history.objects, here.root, plan.writes, ready)
-        finish(here.local, verb, plan, (), stats)
+        written = write_files(here.history.objects, here.root, plan.writes, ready)
+        _mark_unfinished(verb, written)
+        finish(here.local, verb, plan, (), written.stats)
+    _refuse_unwritten(verb, written)
 
 
 def forced(goal: Goal, changes: Sequence[Change], saved: Saved, token: str = "") -> Plan:
@@ -102,6 +114,36 @@ def goes_on_later() -> Iterator[None]:
         raise KeyboardInterrupt(f"stopped while the working files were being written. {_LATER}") from stop
 
 
+def _mark_unfinished(verb: Verb, written: Written) -> None:
+    if written.failed:
+        verb.detail = f"{verb.detail} {_UNFINISHED}".strip()
+
+
+def _refuse_unwritten(verb: Verb, written: Written) -> None:
+    """Once a verb has done all it could: name the files that it could not write."""
+    if written.failed:
+        first = next(iter(written.failed.values()))
+        name = f"{verb.name} {verb.detail.removesuffix(_UNFINISHED)}".strip()
+        hint = f"{first.hint}\nTo go back to before it: memlake undo".strip()
+        raise type(first)(f"{name} {_say_unwritten(written)}", hint=hint)
+
+
+def tell_unwritten(what: str, written: Written) -> None:
+    """As _refuse_unwritten, where it is no failure of the verb under way."""
+    if written.failed:
+        warnings.warn(f"{what} {_say_unwritten(written)}", stacklevel=3)
+
+
+def _say_unwritten(written: Written) -> str:
+    causes = [
+        f"  {path}: {error.message.removesuffix(' It was not served.')}" for path, error in written.failed.items()
+    ]
+    listed = "\n".join(causes[:10])
+    more = f"\n  and {len(causes) - 10} more" if len(causes) > 10 else ""
+    number = count(len(causes), "file")
+    return f"could not be finished, because {number} could not be written:\n{listed}{more}\nEverything else is done."
+
+
 def finish(local: Local, verb: Verb | None, plan: Plan, changes: Iterable[Change], stats: Stats) -> None:
     """One transaction: tracked rows, HEAD, base, what waits, what undo needs, no journal."""
     goal, old, changes = plan.goal, local.base, list(changes)
@@ -128,7 +170,11 @@ def finish(local: Local, verb: Verb | None, plan: Plan, changes: Iterable[Change
 
 
 def resume(history: History, local: Local, root: str) -> list[str]:
-    """Finish what was interrupted, or drop it where it had changed nothing; returns paths edited since, and kept."""
+    """Finish what was interrupted, or drop it where it had changed nothing; returns paths edited since, and kept.
+
+    A file that cannot be written any more (its content is damaged, or something is in its way) is told and left out: it
+    must not stop the others, and every later verb with them.
+    """
     plan = journal.find(local)
     if plan is None:
         return []
@@ -142,20 +188,25 @@ def resume(history: History, local: Local, root: str) -> list[str]:
         renamed(local, root, plan.rename)
     changes = _changes_to(history, local, commit)
     kept: list[str] = []
-    stats: Stats = {}
+    written = Written({}, {})
     with goes_on_later():
         if plan.files:
-            stats = _write_what_is_left(history, root, _wanted(local, plan, changes), kept)
+            written = _write_what_is_left(history, root, _wanted(local, plan, changes), kept)
+        if written.failed and plan.operation:
+            verb, detail, state = plan.operation
+            plan = plan._replace(operation=(verb, f"{detail} {_UNFINISHED}".strip(), state))
         with local.db.write():
-            finish(local, None, plan._replace(goal=plan.goal._replace(commit=commit)), changes, stats)
+            finish(local, None, plan._replace(goal=plan.goal._replace(commit=commit)), changes, written.stats)
             journal.keep_found(local, plan, left)
-    warnings.warn(f"finished the interrupted {_name(plan)}", stacklevel=2)
+    tell_unwritten(f"the interrupted {_name(plan)}", written)
+    if not written.failed:
+        warnings.warn(f"finished the interrupted {_name(plan)}", stacklevel=2)
     return kept
 
 
 def _name(plan: Plan) -> str:
     """What a plan was of, as people call it: `switch to main`."""
-    verb = " ".join(plan.operation[:2]).strip() if plan.operation else "checkout"
+    verb = " ".join(plan.operation[:2]).removesuffix(_UNFINISHED).strip() if plan.operation else "checkout"
     return plan.goal.action.replace(": moving to ", " to ") or verb
 
 
@@ -189,7 +240,8 @@ def _put_back(history: History, root: str, changes: Sequence[Change]) -> None:
     back = [Change(change.path, change.new, change.old) for change in changes]
     todo = [change for change in back if _where(history.objects, root, change) == "before"]
     write_files(history.objects, root, [Change(change.path, change.old, None) for change in todo])
-    _write_each(history.objects, root, [change for change in todo if change.new is not None], [])
+    written = write_files(history.objects, root, [change for change in todo if change.new is not None])
+    tell_unwritten("taking it back", written)
 
 
 def renamed(local: Local, root: str, rename: Rename) -> None:
@@ -218,7 +270,7 @@ def _wanted(local: Local, plan: Plan, changes: Sequence[Change]) -> list[Change]
     return [change for change in wanted.values() if not unwritable(file_path(change.path))]
 
 
-def _write_what_is_left(history: History, root: str, wanted: Sequence[Change], kept: list[str]) -> Stats:
+def _write_what_is_left(history: History, root: str, wanted: Sequence[Change], kept: list[str]) -> Written:
     todo = []
     for change in wanted:
         place = _where(history.objects, root, change)
@@ -227,28 +279,13 @@ def _write_what_is_left(history: History, root: str, wanted: Sequence[Change], k
         elif place == "before":
             todo.append(change)
     try:
-        return _write_each(history.objects, root, todo, kept)
+        return write_files(history.objects, root, todo)
     except Unavailable as error:
         size = sum(change.new.size for change in todo if change.new is not None)
         raise Unavailable(
             f"an interrupted verb cannot be finished yet, {size:,} bytes of files are to be written: {error.message}",
             hint=error.hint,
         ) from error
-
-
-def _write_each(objects: Objects, root: str, todo: list[Change], kept: list[str]) -> Stats:
-    """A path that cannot be written any more (purged meanwhile, or something in its way) must not stop the others."""
-    try:
-        return write_files(objects, root, todo)
-    except Unavailable:
-        raise
-    except Error:
-        if len(todo) == 1:
-            kept.append(file_path(todo[0].path))
-            return {}
-        half = len(todo) // 2
-        first = _write_each(objects, root, todo[:half], kept)
-        return {**first, **_write_each(objects, root, todo[half:], kept)}
 
 
 def _flush(root: str) -> None:
@@ -279,14 +316,15 @@ def _is_unfinished(objects: Objects, root: str, path: str, entry: Entry) -> bool
     """
     if entry.kind != "file" or not worktree.is_file(root, path):
         return False
-    with os.fdopen(worktree.open_file(root, path), "rb") as ours, objects.open(entry.oid) as theirs:
-        while True:
-            block = ours.read(1 << 20)
-            if not block:
-                return True
-            wanted = theirs.read(len(block))
-            if len(wanted) < len(block) or (wanted != block and not _has_gaps(block, wanted)):
-                return False
+    try:
+        with os.fdopen(worktree.open_file(root, path), "rb") as ours, objects.open(entry.oid) as theirs:
+            while block := ours.read(1 << 20):
+                wanted = theirs.read(len(block))
+                if len(wanted) < len(block) or (wanted != block and not _has_gaps(block, wanted)):
+                    return False
+            return True
+    except (Corrupt, NotFound, Purged):
+        return False  # it cannot be told, so the file is kept
 
 
 def _has_gaps(block: bytes, wanted: bytes) -> bool:
@@ -430,10 +468,8 @@ def _files_in(root: str, path: str) -> Iterator[str]:
 # -- writing ------------------------------------------------------------------------------------
 
 
-def write_files(
-    objects: Objects, root: str, changes: Sequence[Change], ready: Contents | None = None
-) -> dict[str, tuple[bytes, bool]]:
-    """Remove, then create, then flush. Returns the stat of each created file. All paths are followed without links.
+def write_files(objects: Objects, root: str, changes: Sequence[Change], ready: Contents | None = None) -> Written:
+    """Remove, then create, then flush. One file that cannot be created does not stop the others. Follows no link.
 
     The one way working files are written: whoever says afterwards that it is done has them on the disk.
     """
@@ -446,14 +482,16 @@ def write_files(
             if change.new is None or (change.old is not None and change.new.oid in erased):
                 folders.remove(file_path(change.path))
         folders.tidy()
-        found: dict[str, os.stat_result] = {}
+        found: dict[str, os.stat_result | Error] = {}
         for batch in _batches(wanted):
             found.update(_write_batch(objects, folders, batch, ready or {}))
     # Asked once at the end: nobody but us could have changed a file in the instant after we wrote it.
     clock = time.time_ns()
     if changes:
         _flush(root)
-    return {path: (pack_stat(stat), is_racy(stat, clock)) for path, stat in found.items()}
+    failed = {path: error for path, error in found.items() if isinstance(error, Error)}
+    stats = {path: stat for path, stat in found.items() if not isinstance(stat, Error)}
+    return Written({path: (pack_stat(stat), is_racy(stat, clock)) for path, stat in stats.items()}, failed)
 
 
 def _writable(changes: Sequence[Change]) -> list[Change]:
@@ -502,16 +540,36 @@ def _batches(changes: list[Change]) -> Iterator[list[Change]]:
         yield batch
 
 
-def _write_batch(objects: Objects, folders: Folders, batch: list[Change], ready: Contents) -> dict[str, os.stat_result]:
+def _write_batch(
+    objects: Objects, folders: Folders, batch: list[Change], ready: Contents
+) -> dict[str, os.stat_result | Error]:
+    """The stat of each file, or why it could not be created."""
     small = {c.new.oid for c in batch if c.new is not None and not is_large(c.new.size)}
-    contents = {**ready, **dict(objects.read_many(small - ready.keys()))}
-    stats = {}
+    contents = {**ready, **_read_together(objects, small - ready.keys())}
+    found: dict[str, os.stat_result | Error] = {}
     for change in batch:
         assert change.new is not None
         path = file_path(change.path)
-        # Old and new one by one, as git does: a folder emptied first and filled after is far slower on ext4.
-        stats[path] = folders.create(objects, path, change.new, contents.get(change.new.oid), replaces=change.old)
-    return stats
+        try:
+            # Old and new one by one, as git does: a folder emptied first and filled after is far slower on ext4.
+            found[path] = folders.create(objects, path, change.new, contents.get(change.new.oid), replaces=change.old)
+        except Unavailable:
+            raise
+        except Error as error:
+            found[path] = error
+        except FileNotFoundError as error:
+            found[path] = NotFound(f"{error.filename or 'its folder'} was removed while it was being written.")
+    return found
+
+
+def _read_together(objects: Objects, oids: set[str]) -> Contents:
+    """Small contents in one go; none where one cannot be read, so that each is read by itself and told by its path."""
+    try:
+        return dict(objects.read_many(oids))
+    except Unavailable:
+        raise
+    except Error:
+        return {}
 
 
 def target_changes(history: History, local: Local, target: Commit | None) -> tuple[Change, ...]:

@@ -232,10 +232,11 @@ def _bring_along(here: Here, verb: Verb, others: list[Change]) -> list[Tracked]:
     safe = [change for change in others if change.path.removeprefix(FILES) not in unsafe]
     journal.fasten(here, verb)
     with checkout.goes_on_later():
-        stats = checkout.write_files(here.history.objects, here.root, safe)
+        written = checkout.write_files(here.history.objects, here.root, safe)
+    checkout.tell_unwritten("bringing along what others committed", written)
     rows = []
     for change in others:
         path = change.path.removeprefix(FILES)
-        stat, racy = stats.get(path, (None, True))
+        stat, racy = written.stats.get(path, (None, True))
         rows.append(Tracked(path, change.new, stat, racy))
     return rows
