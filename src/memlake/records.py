@@ -187,6 +187,7 @@ class Status(NamedTuple):
     behind: int = 0
     ignored: tuple[str, ...] = ()
     merged: int = 0  # paths that what waits takes over without a choice
+    purged: tuple[str, ...] = ()  # tracked files that cannot be here, because their content was purged
 
     @property
     def clean(self) -> bool:

@@ -155,6 +155,23 @@ def test_status_as_json_is_one_document(run: Run, story: dict[str, str], write: 
     assert [change["path"] for change in found["unstaged"]] == ["files/a"] and found["unstaged"][0]["status"] == "M"
 
 
+def test_status_names_a_purged_file_that_cannot_be_here_until_it_is_dropped(
+    run: Run, story: dict[str, str], repo: Path
+) -> None:
+    run("purge", "data/b", "--reason", "leak", "-y")
+    (repo / "data/b").unlink()
+    assert "Purged" not in run("status").out  # it was here, and is deleted
+    run("reset", "--hard")
+    run("add", "-A")
+    lines = run("status").lines
+    assert lines[lines.index("Purged, so not in the working folder:") + 2] == "\tdata/b"
+    assert run("status", "--json").json["purged"] == ["files/data/b"] and run("status", "-s").out == ""
+    assert run("status", "--json", "a").json["purged"] == []
+    run("rm", "data/b")
+    run("commit", "-m", "without it")
+    assert run("status", "--json").json["purged"] == []
+
+
 def test_restore_brings_the_working_file_back(run: Run, story: dict[str, str], repo: Path, write: Write) -> None:
     write("a", "broken\n")
     assert run("restore", "a").out == ""

@@ -72,6 +72,7 @@ def shape(found: Status) -> dict[str, object]:
         "unstaged": [row.shape() for row in changes.rows(found.unstaged)],
         "untracked": untracked(found),
         "conflicts": list(found.conflicts),
+        "purged": [paths.FILES + path for path in found.purged],
         **({"ignored": [paths.FILES + path for path in found.ignored]} if found.ignored else {}),
     }
 
@@ -135,6 +136,11 @@ def long_lines(found: Status, screen: Screen, base: str = "") -> Iterator[str]:
         "Ignored files:",
         ['use "memlake add -f <file>..." to include in what will be committed'],
         [screen.paint(paths.shown(paths.FILES + path, base), "removed") for path in found.ignored],
+    )
+    yield from _group(
+        "Purged, so not in the working folder:",
+        ['use "memlake rm <file>..." to drop from the next commit'],
+        [paths.shown(paths.FILES + path, base) for path in found.purged],
     )
     yield from _last_line(found)
 

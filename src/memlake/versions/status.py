@@ -31,11 +31,16 @@ def compare(here: Here, *, untracked: bool = True, purged: bool = False) -> Diff
     changes, new = scan.result()
     if purged:
         return changes, new
+    away = _purged_away(here, changes)
+    return tuple(c for c in changes if c.path not in away), new
+
+
+def _purged_away(here: Here, changes: Iterable[Change]) -> set[str]:
+    """Tree paths of files that were never here, because their content was purged before they could be written."""
     absent = [c for c in changes if c.old is not None and c.new is None]
     erased = here.history.objects.purged(c.old.oid for c in absent if c.old is not None)
     away = here.local.tracked(c.path.removeprefix(FILES) for c in absent if c.old is not None and c.old.oid in erased)
-    never = {FILES + path for path, row in away.items() if row.stat is None}
-    return tuple(c for c in changes if c.path not in never), new
+    return {FILES + path for path, row in away.items() if row.stat is None}
 
 
 class _Scan:
@@ -143,7 +148,8 @@ class _Ignored:
 
 def status(here: Here, paths: Sequence[str] = (), *, ignored: bool = False) -> Status:
     """How things stand, in all or at some tree paths."""
-    unstaged, untracked = compare(here)
+    changes, untracked = compare(here, purged=True)
+    away = _purged_away(here, changes)
     head, doing = here.head(), here.local.doing()
     base = here.local.base
     behind = 0
@@ -152,17 +158,19 @@ def status(here: Here, paths: Sequence[str] = (), *, ignored: bool = False) -> S
     conflicts = here.local.conflicts()
     # A file with both sides of a conflict is neither modified nor new: it is in conflict.
     met = {conflict.path for conflict in conflicts if conflict.choice is None}
+    hidden = met | away
     found = Status(
         branch=here.local.branch,
         head=head.oid if head else None,
         staged=here.local.staged_changes(),
-        unstaged=tuple(change for change in unstaged if change.path not in met),
+        unstaged=tuple(change for change in changes if change.path not in hidden),
         untracked=tuple(path for path in untracked if FILES + path not in met),
         conflicts=conflicts,
         doing=doing["verb"] if doing else None,
         behind=behind,
         merged=doing.get("merged", 0) if doing else 0,
         ignored=tuple(_Ignored(here.local, here.root).below("", Ignore(here.root))) if ignored else (),
+        purged=tuple(sorted(path.removeprefix(FILES) for path in away)),
     )
     return _only(here.root, found, paths) if paths else found
 
@@ -174,6 +182,7 @@ def _only(root: str, found: Status, wanted: Sequence[str]) -> Status:
         untracked=tuple(path for one in found.untracked for path in _untracked_in(root, one, wanted)),
         conflicts=tuple(conflict for conflict in found.conflicts if matches(conflict.path, wanted)),
         ignored=tuple(path for path in found.ignored if matches(FILES + path.rstrip("/"), wanted)),
+        purged=tuple(path for path in found.purged if matches(FILES + path, wanted)),
     )
 
 
