@@ -23,6 +23,7 @@ _FILLED = {
     "change": ("--unset user.name", "user.name Ada"),
     "' '.join(revs)": ("main~1 main",),
     "run.number": ("3",),
+    "index": ("0",),
     "endpoint.timeout * 2": ("20",),
     "kept": ("ours (or theirs, or both)",),
     "pasted(other) if other else '-c NAME'": ("dev", "-c NAME"),

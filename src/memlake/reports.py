@@ -25,6 +25,7 @@ class Merged(NamedTuple):
 
     `changes` are those of the work lane; `remembered` counts those of the memory lane by room. `moved` names what came
     under another path than it has there: a dataset's version whose number was taken. `name` is what it came from.
+    `lost` are the paths of a stash that were left out because their content was purged.
     """
 
     commit: str | None
@@ -35,6 +36,7 @@ class Merged(NamedTuple):
     remembered: Mapping[str, int] = MappingProxyType({})
     moved: Mapping[str, str] = MappingProxyType({})
     name: str = ""
+    lost: tuple[str, ...] = ()
 
 
 class BlameLine(NamedTuple):

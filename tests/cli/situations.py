@@ -199,6 +199,8 @@ STATUSES = [
     Situation("ignored files", ".memlakeignore=b; b=2", STATUS, 'use "memlake add -f <file>..." to include in what will be committed', works=True, fill={"<file>...": "b"}, then="commit -m x"),
     Situation("behind", (ONE, _other_writer), "status", '(use "memlake switch <branch>" to bring the files up to date)', works=True, fill={"<branch>": "main"}, then="cat other"),
     Situation("merging", WAITS, "status", '(use "memlake {} --abort" to give it up)', works=True, then="diff --exit-code"),
+    Situation("purged and away", (f"{ONE}; purge a --reason test -y", lambda root: (root / "a").unlink(), "reset --hard"), "status", 'use "memlake rm <file>..." to drop from the next commit', works=True, fill={"<file>...": "a"}, then="commit -m x"),
+    Situation("a stash of purged content", f"{ONE}; a=2; stash; purge stash@{{0}}:a --reason test -y", "stash pop", "Forget it with: memlake stash drop {}", then="status"),
     Situation("merged by hand", (*WAITS, _unmark), "status", 'edit the file and use "memlake add <file>" to mark it resolved', works=True, fill={"<file>": "a"}, then="merge --continue"),
     Situation("to take a side", WAITS, "status", 'use "memlake merge --ours <path>" or "--theirs <path>" to take one side whole', works=True, fill={"<path>": "a"}, then="merge --continue"),
     Situation("every conflict has a choice", (*WAITS, "merge --theirs a"), "status", '(use "memlake {} --continue" to finish it)', works=True, then="diff --exit-code"),

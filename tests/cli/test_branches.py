@@ -550,6 +550,18 @@ def test_without_a_stash_each_verb_says_so_and_where_to_look(run: Run, story: di
         assert "there is no stash@{7}; there are 1." in run("stash", verb, "7", code=1).err
 
 
+def test_a_stash_that_was_purged_in_part_is_not_said_to_be_dropped(
+    run: Run, story: dict[str, str], write: Write
+) -> None:
+    write("a", "key\n")
+    write("data/b", "other\n")
+    run("stash")
+    run("purge", "stash@{0}:a", "--reason", "leak", "-y")
+    told = run("stash", "pop", code=1)
+    assert told.lines == ["Applied stash@{0}", "M\tdata/b"] and "purged:\n  a\nThe stash is kept." in told.err
+    assert len(run("stash", "list").lines) == 1
+
+
 def test_stash_of_nothing_says_so(run: Run, story: dict[str, str]) -> None:
     ran = run("stash")
     assert ran.out == "" and ran.err == "there is nothing to stash: no uncommitted changes.\n"

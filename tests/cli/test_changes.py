@@ -30,7 +30,7 @@ def modified(path: str, old: bytes, new: bytes) -> Change:
 
 
 def view(*, color: bool = False) -> View:
-    return View(Screen(color=color), lambda _, one: STORED[one.oid], lambda _, one: STORED[one.oid])
+    return View(Screen(color=color), lambda _, one: STORED[one.oid], lambda _, one: STORED[one.oid], lambda _: False)
 
 
 def patched(*changes: Change, color: bool = False) -> list[str]:
@@ -118,8 +118,17 @@ def test_purged_content_does_not_stop_a_diff() -> None:
     def gone(_: str, __: Entry) -> bytes:
         raise Purged("erased")
 
-    lines = list(patch(View(Screen(), gone, gone), Row("A", "files/a", None, entry(b"x"))))
-    assert lines[-1].startswith("Binary file a: nothing -> 1 B (")
+    erased, one, other = View(Screen(), gone, gone, lambda _: True), entry(b"x"), entry(b"yy")
+    lines = list(patch(erased, Row("M", "files/a", one, other)))
+    assert lines[-1] == f"Purged file a: 1 B ({one.oid[:10]}, purged) -> 2 B ({other.oid[:10]}, purged)"
+    assert next(stat(erased, [Row("A", "files/a", None, one)])) == " a | purged, 0 -> 1 bytes"
+
+
+def test_only_the_side_that_was_purged_is_called_so() -> None:
+    huge, other = Entry("a" * 64, "file", 5 << 20), Entry("b" * 64, "file", 5 << 20)
+    half = view()._replace(is_purged=lambda oid: oid == huge.oid)
+    line = list(patch(half, Row("M", "files/a", huge, other)))[-1]
+    assert line == "Purged file a: 5.0 MiB (aaaaaaaaaa, purged) -> 5.0 MiB (bbbbbbbbbb)"
 
 
 def test_other_kinds_keep_their_whole_path() -> None:

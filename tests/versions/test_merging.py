@@ -930,6 +930,39 @@ def test_only_some_paths_are_put_aside(repo: ml.Repo, keep: Keep, write: Write, 
         repo.stash_push(paths=["a"])
 
 
+@pytest.mark.parametrize("meets", [False, True], ids=["plain", "changed since"])
+@pytest.mark.parametrize("staged", [False, True], ids=["files", "index"])
+def test_a_stash_gives_back_what_was_not_purged_and_is_kept(
+    repo: ml.Repo, keep: Keep, write: Write, here: Path, staged: bool, meets: bool
+) -> None:
+    keep("one", {"secret": "a\nb\nc\n", "other": "1"})
+    write({"secret": "a\nb\nc\nkey\n", "other": "2"})
+    repo.add(all=True)
+    repo.stash_push()
+    if meets:
+        keep("two", {"secret": "more\na\nb\nc\n"})
+    held = (here / "secret").read_text()
+    repo.purge(repo.entry("secret", "stash@{0}").oid, reason="leak")
+    with pytest.warns(UserWarning, match="^not applied.* was purged:\n  secret\nThe stash is kept"):
+        merged = repo.stash_pop(staged=staged)
+    assert merged.lost == ("files/secret",) and [change.path for change in merged.changes] == ["files/other"]
+    assert (here / "secret").read_text() == held and (here / "other").read_text() == "2"
+    assert [change.path for change in repo.status().staged] == (["files/other"] if staged else [])
+    assert len(repo.stash_list()) == 1
+
+
+def test_a_stash_of_which_all_was_purged_is_refused_and_kept(
+    repo: ml.Repo, keep: Keep, write: Write, here: Path
+) -> None:
+    keep("one", {"secret": "1"})
+    write({"secret": "22"})
+    repo.stash_push()
+    repo.purge(repo.entry("secret", "stash@{0}").oid, reason="leak")
+    with pytest.raises(ml.Purged, match=r"all that stash@\{0\} holds was purged.*Nothing was changed"):
+        repo.stash_pop()
+    assert (here / "secret").read_text() == "1" and len(repo.stash_list()) == 1 and repo.status().clean
+
+
 def test_every_stash_is_forgotten_at_once_and_undo_brings_them_back(repo: ml.Repo, keep: Keep, write: Write) -> None:
     keep("one", {"a": "1"})
     for number in "23":

@@ -73,15 +73,16 @@ def _readable(entry: Entry, data: bytes) -> bytes:
 
 
 class View(NamedTuple):
-    """What rendering needs beside the rows: the screen, and how to read each side."""
+    """What rendering needs beside the rows: the screen, how to read each side, and what cannot be read any more."""
 
     screen: Screen
     read_old: Read
     read_new: Read
+    is_purged: Callable[[str], bool]
 
 
 def open_view(repo: Repo, screen: Screen, *, worktree: bool = False) -> View:
-    return View(screen, reader(repo, worktree=False), reader(repo, worktree=worktree))
+    return View(screen, reader(repo, worktree=False), reader(repo, worktree=worktree), repo.is_purged)
 
 
 # -- patches
@@ -103,7 +104,7 @@ def patch(view: View, row: Row) -> Iterator[str]:
         return
     texts = find_texts(row, view.read_old, view.read_new)
     if texts is None:
-        yield f"Binary file {paths.shown(row.path)}: {_weight(row.old)} -> {_weight(row.new)}"
+        yield _closed_line(view, row)
         return
     lines = textdiff.hunks(texts.old, texts.new)
     first = next(lines, None)
@@ -175,8 +176,22 @@ def _id(entry: Entry | None) -> str:
     return short(entry.oid) if entry and entry.oid else "0" * 10
 
 
-def _weight(entry: Entry | None) -> str:
-    return f"{words.size(entry.size)} ({short(entry.oid)})" if entry else "nothing"
+def _closed_line(view: View, row: Row) -> str:
+    """What is said of content that cannot be shown line by line."""
+    old, new = _weight(view, row.old), _weight(view, row.new)
+    return f"{'Purged' if _is_purged(view, row) else 'Binary'} file {paths.shown(row.path)}: {old} -> {new}"
+
+
+def _is_purged(view: View, row: Row) -> bool:
+    # A working file whose size tells that it differs was not read, and has no oid.
+    return any(entry and entry.oid and view.is_purged(entry.oid) for entry in (row.old, row.new))
+
+
+def _weight(view: View, entry: Entry | None) -> str:
+    if entry is None:
+        return "nothing"
+    purged = ", purged" if entry.oid and view.is_purged(entry.oid) else ""
+    return f"{words.size(entry.size)} ({short(entry.oid)}{purged})"
 
 
 # -- counts
@@ -198,6 +213,9 @@ def count_row(view: View, row: Row) -> Stat:
     if recorded.is_dataset(row.new or row.old):
         return Stat(name, row, None, f"{_brief(view, row)}{' (removed)' if row.new is None else ''}")
     texts = find_texts(row, view.read_old, view.read_new)
+    if texts is None and _is_purged(view, row):
+        sizes = f"{row.old.size if row.old else 0} -> {row.new.size if row.new else 0}"
+        return Stat(name, row, None, f"purged, {sizes} bytes")
     return Stat(name, row, textdiff.counts(texts.old, texts.new) if texts else None)
 
 

@@ -80,7 +80,7 @@ def push(given: tuple[str, ...], **how: Any) -> None:
     _push(given=given, **how)
 
 
-def _taking(command: Callable[..., None]) -> Callable[..., None]:
+def _taking(command: Callable[..., int]) -> Callable[..., int]:
     """The options of `stash pop` and `stash apply`."""
     staged = click.option("--index", "staged", is_flag=True, help="Stage again what was staged.")
     return _which(staged(_quiet(command)))
@@ -89,14 +89,16 @@ def _taking(command: Callable[..., None]) -> Callable[..., None]:
 @stash.command()
 @_taking
 @pass_repo
-def pop(repo: Repo, screen: Screen, /, *, index: int, staged: bool, quiet: bool) -> None:
+def pop(repo: Repo, screen: Screen, /, *, index: int, staged: bool, quiet: bool) -> int:
     """Take changes back, and drop the stash."""
     with exiting(1, NotFound):
         merged = repo.stash_pop(index, staged=staged)
     _check(repo, merged, index)
     if not quiet:
         _show_applied(screen, index, merged)
+    if not quiet and not merged.lost:
         screen.line(f"Dropped stash@{{{index}}}")
+    return int(bool(merged.lost))
 
 
 @stash.command()
@@ -104,16 +106,17 @@ def pop(repo: Repo, screen: Screen, /, *, index: int, staged: bool, quiet: bool)
 @click.option("--continue", "act", flag_value="continue", help="Finish one whose conflicts have choices.")
 @click.option("--abort", "act", flag_value="abort", help="Give a waiting one up; the stash is kept.")
 @pass_repo
-def apply(repo: Repo, screen: Screen, /, *, index: int, staged: bool, quiet: bool, act: str | None) -> None:
+def apply(repo: Repo, screen: Screen, /, *, index: int, staged: bool, quiet: bool, act: str | None) -> int:
     """Take changes back, and keep the stash."""
     if act:
         finish(repo, screen, act, ())
-        return
+        return 0
     with exiting(1, NotFound):
         merged = repo.stash_apply(index, staged=staged)
     _check(repo, merged, index)
     if not quiet:
         _show_applied(screen, index, merged)
+    return int(bool(merged.lost))
 
 
 def _check(repo: Repo, merged: Merged, index: int) -> None:

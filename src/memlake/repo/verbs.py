@@ -566,6 +566,10 @@ class Repo(Rows):
                 return done._replace(notes=(*done.notes, told))
         return done
 
+    def is_purged(self, oid: str) -> bool:
+        """Whether an object was erased on purpose; asks repo.db alone."""
+        return bool(self._history.objects.purged([checked_oid(oid)]))
+
     def purged_with(self, *oids: str, with_others: bool = False, leave_derived: bool = False) -> tuple[str, ...]:
         """What a purge of these objects erases: the same, unless one is the record of a dataset's version."""
         how = datasets.erasing.Others(with_others, leave_derived)

@@ -217,7 +217,7 @@ def _index_rows(here: Here, doing: Doing, changes: Sequence[Change]) -> list[Tra
     new = {c.path: c.new for c in changes if c.old is None and file_path(c.path) not in untracked}
     staged = {**new, **dict.fromkeys(_giving_way(changes, new))}
     if doing["index"]:
-        staged |= _index_edits(here, commit)
+        staged |= _index_edits(here, commit, doing.get("lost", ()))
     return _staged_rows(here, staged)
 
 
@@ -228,10 +228,23 @@ def _giving_way(changes: Sequence[Change], new: Edits) -> list[str]:
     return [path for path in gone if path in folders or not new.keys().isdisjoint(parents(path))]
 
 
-def _index_edits(here: Here, commit: Commit) -> dict[str, Entry | None]:
+def read_staged(here: Here, commit: Commit) -> dict[str, Entry | None]:
+    """What was staged when a stash was made, by tree path."""
+    return {FILES + path: from_hex(entry) for path, entry in (_fact(here, commit, "staged") or {}).items()}
+
+
+def root_without(here: Here, commit: Commit, paths: Sequence[str]) -> bytes:
+    """The tree of a stash with some paths as they were before it: those it cannot give back."""
+    before = here.history.entries(here.history.get(commit.parents[0]), paths)
+    planned = here.history.plan(commit, {path: before.get(path) for path in paths})
+    here.history.nodes.remember(planned.nodes)
+    return planned.root
+
+
+def _index_edits(here: Here, commit: Commit, lost: Sequence[str]) -> dict[str, Entry | None]:
     """What was staged then, on what the stage has now."""
     parent = here.history.get(commit.parents[0])
-    then = {FILES + path: from_hex(entry) for path, entry in (_fact(here, commit, "staged") or {}).items()}
+    then = {path: entry for path, entry in read_staged(here, commit).items() if path not in lost}
     planned = here.history.plan(parent, then)
     here.history.nodes.remember(planned.nodes)
     outcome = merge.merge_roots(here.history, here.history.root(parent), stage_root(here), planned.root)

@@ -320,7 +320,9 @@ def _outcome(here: Here, doing: Doing) -> dict[Lane, Outcome]:
             lane: merge.merge_commits(history, here.head(lane), theirs[lane]) if theirs[lane] else nothing
             for lane in LANES
         }
-    then = history.root(history.get(str(doing["target"])))
+    target = history.get(str(doing["target"]))
+    lost = doing.get("lost")
+    then = merge_to_stage.root_without(here, target, lost) if lost else history.root(target)
     parent = history.root(refs.commit_of(history, doing["parent"]))
     ours = history.root(here.head()) if doing["commit"] else merge_to_stage.stage_root(here)
     base, theirs_root = (then, parent) if doing["verb"] == "revert" else (parent, then)

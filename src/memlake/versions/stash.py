@@ -8,11 +8,11 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from memlake.errors import NotFound, Nothing
+from memlake.errors import NotFound, Nothing, Purged
 from memlake.objects.layout import now
 from memlake.records import Change, Commit, Entry, short
 from memlake.reports import Merged, Stash
-from memlake.versions import checkout, journal, refs, rev, status, worktree
+from memlake.versions import checkout, journal, merge_to_stage, refs, rev, status, worktree
 from memlake.versions.branching import refuse_waiting
 from memlake.versions.codec import as_hex
 from memlake.versions.here import Here
@@ -156,12 +156,34 @@ def apply(here: Here, index: int, *, staged: bool = False, drop: bool = False, w
     """Join a stash's changes with the files as they are; uncommitted work in its paths stops it.
 
     Conflicts wait as those of a merge do, and the stash is kept. `staged` also sets the stage to what it was.
+    A path whose content was purged is left out and named, and the stash is kept.
     """
     said = "stash pop" if drop else "stash apply"
     refuse_waiting(here, said)
     name, commit = _get(here, index)
-    asked = {"name": commit.subject, "said": said, "index": staged, "drop": name if drop else None}
-    return apply_stash(here, commit, asked, with_base=with_base)
+    lost = _find_purged(here, commit, staged=staged)
+    if lost and all(change.path in lost for change in here.history.changes(commit)):
+        raise Purged(
+            f"all that stash@{{{index}}} holds was purged, so there is nothing to apply. Nothing was changed, and the "
+            "stash is kept.",
+            hint=f"Forget it with: memlake stash drop {index}",
+        )
+    kept = not drop or bool(lost)
+    asked = {"name": commit.subject, "said": said, "index": staged, "drop": None if kept else name, "lost": lost}
+    merged = apply_stash(here, commit, asked, with_base=with_base)
+    if lost:
+        listed = "\n".join(f"  {file_path(path)}" for path in lost)
+        warnings.warn(f"not applied, because their content was purged:\n{listed}\nThe stash is kept.", stacklevel=2)
+    return merged._replace(lost=tuple(lost))
+
+
+def _find_purged(here: Here, commit: Commit, *, staged: bool) -> list[str]:
+    """Tree paths of a stash that cannot be taken back; with `staged` also where only what was staged was purged."""
+    entries = [(change.path, change.new) for change in here.history.changes(commit)]
+    if staged:
+        entries += merge_to_stage.read_staged(here, commit).items()
+    erased = here.history.objects.purged(entry.oid for _, entry in entries if entry is not None)
+    return sorted({path for path, entry in entries if entry is not None and entry.oid in erased})
 
 
 def drop(here: Here, index: int) -> Stash:
