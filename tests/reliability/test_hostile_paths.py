@@ -257,6 +257,7 @@ LEFT = {
     "a text": {"doing": "merge"},
     "a verb that is a list": {"doing": {**WAITING, "verb": []}},
     "too few names": {"doing": {**WAITING, "names": ["main"]}},
+    "lost paths that are none": {"doing": {**WAITING, "lost": [7]}},
     "a plan without a goal": {"journal": {}},
     "a plan that is a number": {"journal": 7},
 }

@@ -58,6 +58,7 @@ _DOING: dict[str, Callable[[Any], bool]] = {
     "names": lambda value: _are_texts(value) and len(value) == 3,
     "author": lambda value: _are_texts(value) and len(value) == 2,
     "facts": lambda value: isinstance(value, dict),
+    "lost": lambda value: isinstance(value, list) and all(map(_is_text, value)),
 }  # fmt: skip
 _PICKED = ("name", "names", "target", "parent", "commit", "said")
 _NEEDED = {
