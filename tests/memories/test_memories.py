@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -971,3 +972,23 @@ def test_restore_goes_back_to_the_last_value_that_said_something_else(memories: 
 def test_a_query_that_is_no_text_is_refused(memories: Memories, text: object) -> None:
     with pytest.raises(ml.InvalidInput, match="a query is text"):
         memories.search(Query(text))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("discarded", [False, True], ids=["a branch", "a branch that is gone"])
+def test_what_only_a_branch_had_for_a_while_comes_back_also_when_the_index_was_made_again(
+    tmp_path: Path, discarded: bool
+) -> None:
+    with opened(tmp_path / "repo", "none") as repo:
+        repo.memories("main").create_branch("one")
+        branch = repo.memories("one")
+        stored = branch.store(Draft("tea for a while")).memory_id
+        at = branch.ground.head().oid  # type: ignore[union-attr]
+        branch.delete(stored)
+        if discarded:
+            repo.memories("main").discard_branch("one")
+    shutil.rmtree(tmp_path / "repo/.memlake/index")
+    with ml.open(tmp_path / "repo") as repo:
+        there = repo.memories("main" if discarded else "one")
+        assert [version.content for version in there.history(stored)] == ["tea for a while"]
+        there.restore(stored, at=at)
+        assert there.get(stored).content == "tea for a while"

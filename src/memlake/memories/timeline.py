@@ -67,7 +67,7 @@ def versions(ground: Ground, memory_id: str) -> list[Version]:
     found = [_version(ground, memory_id, row, is_last=row[2] not in starts) for row in known if _seen(ground, row[0])]
     if found and any(start == NEVER for _, start, _ in known):
         found = _with_branches(ground, found)
-    found = found or ([] if known else list(_purged(ground, record.checked_id(memory_id))))
+    found = found or ([] if known else list(_read_from_history(ground, record.checked_id(memory_id))))
     if not found:
         raise NotFound(
             f"memory {memory_id} was never stored here, or was purged.", hint="Search for it to learn its id."
@@ -121,14 +121,13 @@ def _version(ground: Ground, memory_id: str, row: tuple[bytes, int, int], *, is_
     return version._replace(until=over.time, ended=how, ended_by=over.author.name, reason=over.subject)
 
 
-def _purged(ground: Ground, memory_id: str) -> Iterator[Version]:
-    """The values of a memory that was purged: the index has nothing of it, the history who, when and why."""
-    if ground.here.history.db.row("SELECT 1 FROM tombstone LIMIT 1") is None:
-        return
+def _read_from_history(ground: Ground, memory_id: str) -> Iterator[Version]:
+    """The values of a memory that the index has nothing of: it was purged, or only a branch had it for a while."""
     for commit, change in _changes_of(ground, memory_id):
-        if change.new is not None:
-            said = (commit.oid, commit.time, commit.author.name, commit.subject)
-            yield from _erased(ground, Version(memory_id, None, change.new.oid, *said, None))
+        if change.new is not None and _seen(ground, bytes.fromhex(change.new.oid)):
+            said = (change.new.oid, commit.oid, commit.time, commit.author.name, commit.subject)
+            erased = next(_erased(ground, Version(memory_id, None, *said, None)), None)
+            yield erased or Version(memory_id, _content(ground, change.new.oid), *said, None)
 
 
 def _with_branches(ground: Ground, found: list[Version]) -> list[Version]:
