@@ -2,7 +2,7 @@
 
 PYTHON ?= python3
 UV     ?= uv
-JOBS   ?= auto
+JOBS   ?= $(shell n=$$(nproc 2>/dev/null) && expr $$n + 1 || echo auto)  # many tests wait for a disk or a child
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
