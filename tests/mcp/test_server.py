@@ -486,6 +486,10 @@ BAD_LINES = {
     "no id that can be read": '{"jsonrpc":"2.0","id":{"deep":[]},"method":5}',
     "no JSON": "hello",
     "a list": "[1, 2]",
+    "a method that is no text": '{"jsonrpc":"2.0","id":7,"method":5}',
+    "another version": '{"jsonrpc":"1.0","id":7,"method":"tools/list"}',
+    "params that are no object": '{"jsonrpc":"2.0","id":7,"method":"tools/list","params":[1]}',
+    **{f"id {odd}": f'{{"jsonrpc":"2.0","id":{odd},"method":"tools/list"}}' for odd in ("1.5", "{}", "true", "null")},
 }  # fmt: skip
 
 
@@ -505,7 +509,7 @@ def test_a_line_that_is_no_message_is_answered_and_the_server_lives_on(folder: P
         child.stdin.close()
     assert {answer["id"] for answer in answers if "result" in answer} == {1, 99}
     faults = [answer for answer in answers if "error" in answer]
-    assert [fault["id"] for fault in faults] == [7, "seven", 7, 7, 7, None, None, None]
+    assert [fault["id"] for fault in faults] == [7, "seven", 7, 7, 7, None, None, None, 7, 7, 7, *[None] * 4]
     assert all(fault["error"]["code"] in (-32700, -32600) and fault["error"]["message"] for fault in faults)
 
 

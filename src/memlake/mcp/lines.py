@@ -14,6 +14,8 @@ _PARSE_ERROR, _INVALID_REQUEST = -32700, -32600
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+')
 _WHY = "This line is not a message the server can read ({why}). Send JSON of at most 200 levels, whole characters, and "
 _WHY += "numbers of at most 4,000 digits."
+_NO_ID = "{method} is a request, and its id is neither text nor a whole number. Send it again with such an id."
+_NOTIFICATIONS = "notifications/"
 
 
 class Answering:
@@ -27,8 +29,8 @@ class Answering:
         return getattr(self._reading, "last_context", None)
 
     async def receive(self) -> Any:
-        while isinstance(item := await self._reading.receive(), Exception):
-            await self._writing.send(SessionMessage(describe_fault(item)))
+        while (fault := find_fault(item := await self._reading.receive())) is not None:
+            await self._writing.send(SessionMessage(fault))
         return item
 
     async def aclose(self) -> None:
@@ -38,8 +40,8 @@ class Answering:
         return self
 
     async def __anext__(self) -> Any:
-        while isinstance(item := await self._reading.__anext__(), Exception):
-            await self._writing.send(SessionMessage(describe_fault(item)))
+        while (fault := find_fault(item := await self._reading.__anext__())) is not None:
+            await self._writing.send(SessionMessage(fault))
         return item
 
     async def __aenter__(self) -> Self:
@@ -51,10 +53,27 @@ class Answering:
         await self.aclose()
 
 
+def find_fault(item: Any) -> types.JSONRPCError | None:
+    """The answer to what is no message; None for a message."""
+    if isinstance(item, Exception):
+        return describe_fault(item)
+    # The SDK drops an id that is neither text nor a whole number, and takes the request for a notification. All
+    # notifications of MCP have one beginning, so a request is told by its method.
+    message = getattr(item, "message", None)
+    if not isinstance(message, types.JSONRPCNotification) or message.method.startswith(_NOTIFICATIONS):
+        return None
+    told = types.ErrorData(code=_INVALID_REQUEST, message=_NO_ID.format(method=message.method[:100]))
+    return types.JSONRPCError(jsonrpc="2.0", id=None, error=told)
+
+
 def describe_fault(error: Exception) -> types.JSONRPCError:
     """The answer to a line that is no message, with the id of the request where the line shows one."""
-    first: Any = error.errors(include_url=False)[0] if isinstance(error, ValidationError) else {}
-    line, is_json = first.get("input"), first.get("type") != "json_invalid"
+    wrong: list[Any] = error.errors(include_url=False) if isinstance(error, ValidationError) else []
+    first: Any = wrong[0] if wrong else {}
+    is_json = first.get("type") != "json_invalid"
+    # What is wrong with a field shows that field alone; what the message lacks is said with the whole of it.
+    whole = (one["input"] for one in wrong if one["type"] == "missing" and len(one["loc"]) == 2)
+    line = next(whole, first.get("input"))
     found = line.get("id") if isinstance(line, dict) else find_id(line) if isinstance(line, str) else None
     told = types.ErrorData(
         code=_INVALID_REQUEST if is_json else _PARSE_ERROR,
