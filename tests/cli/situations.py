@@ -318,6 +318,7 @@ SETTINGS = [
 MEMORIES = [
     Situation("no such key", "state set phase one", "state get nosuch", "See the keys with: memlake state ls", shows="phase"),
     Situation("no such memory", (NO_MODEL, "remember tea"), "memory show 999999", "See the ids with: memlake memory ls", shows="tea"),
+    Situation("a rule of no number of days", NO_MODEL, "memory evict --days nan", "Like: memlake memory stale --days 90 --max-importance 0.5", shows="Nothing is stale"),
     Situation("in no conflict", (NO_MODEL, "remember tea"), "memory resolve $MEMORY --keep new", "See what is in conflict with: memlake memory conflicts"),
     Situation("agents that disagree", (NO_MODEL, "remember 'User lives in Oslo' --agent cursor; remember 'User lives in Lisbon' --agent claude"), "memory conflicts", "Settle it with: memlake memory resolve {} --keep {} (or {})", works=True),
     Situation("memories in doubt", (NO_MODEL, "remember 'User lives in Oslo' --agent cursor; remember 'User lives in Lisbon' --agent claude"), "memory stats", "(memlake memory conflicts)", works=True, shows="Lisbon"),

@@ -616,3 +616,27 @@ def test_a_branch_of_memories_alone_is_made_and_named_when_it_goes(run: Run, rep
     stored(run, "The sky is blue")
     run("branch", "draft")
     assert re.search(r"\(was [0-9a-f]{10}\)", run("branch", "-d", "draft").out)
+
+
+@pytest.mark.parametrize("days", ["nan", "inf", "1e300"])
+@pytest.mark.parametrize("verb", ["stale", "evict"])
+def test_a_number_of_days_that_is_none_is_refused(run: Run, repo: Path, verb: str, days: str) -> None:
+    stored(run, "The sky is blue")
+    told = run("memory", verb, "--days", days, code=128).err
+    assert told.startswith(f"fatal: days is a number from 0 to 2,932,897, not {float(days)!r}. Nothing was changed.")
+    run("memory", verb, "--days", "2932897")
+
+
+def test_what_is_no_id_is_told_that_six_characters_are_enough(run: Run, repo: Path) -> None:
+    told = run("memory", "show", "nope", code=128).err.splitlines()
+    assert told == [
+        "fatal: 'nope' is not a memory id: an id is a UUID of 36 characters.",
+        "hint: The last six characters of an id are enough.",
+        "hint: See the ids with: memlake memory ls",
+    ]
+
+
+def test_what_is_neither_a_rev_nor_a_time_gets_a_hint_for_each(run: Run, repo: Path) -> None:
+    stored(run, "The sky is blue")
+    hints = run("recall", "sky", "--as-of", "garbage", code=128).err.splitlines()[1:]
+    assert [hint.split()[1] for hint in hints] == ["See:", "Write"]

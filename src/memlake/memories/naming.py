@@ -19,7 +19,7 @@ def full_id(ground: Ground, text: str) -> str:
     """The id that text is the end or the beginning of: of a memory the branch shows, else of one it or another had."""
     digits = text.strip().lower().replace("-", "")
     if len(digits) == 32 or not _PART.fullmatch(digits):
-        return record.checked_id(text)
+        return _whole_id(text)
     shown = following.shown(ground.here.history, ground.index, ground.branch)
     keys = list(dict.fromkeys((*_ending(ground, digits), *_beginning(ground, digits))))
     present = [key for key in keys if ground.index.find(key, shown) is not None]
@@ -35,6 +35,14 @@ def full_id(ground: Ground, text: str) -> str:
             hint="Name one by its last characters:\n" + "\n".join(found[:5]),
         )
     return found[0]
+
+
+def _whole_id(text: str) -> str:
+    try:
+        return record.checked_id(text)
+    except InvalidInput as error:
+        error.hint = "The last six characters of an id are enough.\nSee the ids with: memlake memory ls"
+        raise
 
 
 def _ending(ground: Ground, digits: str) -> Iterator[bytes]:

@@ -166,7 +166,7 @@ def checked_id(text: object) -> str:
         return str(uuid.UUID(str(text)))
     except ValueError:
         raise InvalidInput(
-            f"{str(text)[:80]!r} is not a memory id: an id is a UUID such as {new_id()}.",
+            f"{str(text)[:80]!r} is not a memory id: an id is a UUID of 36 characters.",
             hint="Search for the memory to learn its id.",
         ) from None
 

@@ -338,7 +338,7 @@ def commit_as_of(ground: Ground, text: str) -> Commit | None:
             if "lies ahead" in wrong.message:
                 raise
             raise type(unknown)(
-                f"{unknown.message.rstrip('.')}, and no time either.", hint=f"{unknown.hint} {wrong.hint}"
+                f"{unknown.message.rstrip('.')}, and no time either.", hint=f"{unknown.hint}\n{wrong.hint}".strip()
             ) from None
     return following.commit_before(ground.here.history, ground.index, ground.head(), when)
 

@@ -22,6 +22,7 @@ DAY = 86_400_000_000
 KEEP = ("new", "old", "both")
 LOOKED_BACK = 10_000  # commits among which decisions are looked for
 _ALL = 100_000  # memories, where a list has no end of its own
+_MOST_DAYS = record.LATEST // DAY
 _DECISION = re.compile(r"(?P<did>replace|conflict|merge) memory [0-9a-f-]{36}\n\n(?P<why>\{.*\})")
 
 
@@ -172,6 +173,7 @@ def _settle_two(ground: Ground, new: Memory, old: Memory, keep: str) -> Memory:
 
 def stale(ground: Ground, access: Access, rule: Rule = Rule()) -> list[Age]:  # noqa: B008  a record, never changed
     """Memories that are old, not important and not read, the least useful first."""
+    _check_rule(rule)
     now = layout.now()
     before = now - int(rule.days * DAY)
     hits = searching.listed(ground, Query(limit=rule.limit, agent_id=rule.agent_id, until=before))
@@ -180,6 +182,17 @@ def stale(ground: Ground, access: Access, rule: Rule = Rule()) -> list[Age]:  # 
     aged = [_age(memory, reads, now) for memory in found]
     wanted = [age for age in aged if age.access_count <= rule.max_access and (age.last_accessed or 0) < before]
     return sorted(wanted, key=lambda age: (age.access_count, age.memory.importance, -age.days))
+
+
+def _check_rule(rule: Rule) -> None:
+    """NaN is in no range, so it is refused with what lies outside."""
+    for name, value, most in (("days", rule.days, _MOST_DAYS), ("max_importance", rule.max_importance, 1)):
+        given: object = value
+        if isinstance(given, bool) or not isinstance(given, int | float) or not 0 <= given <= most:
+            raise InvalidInput(
+                f"{name} is a number from 0 to {most:,}, not {given!r}. Nothing was changed.",
+                hint="Like: memlake memory stale --days 90 --max-importance 0.5",
+            )
 
 
 def _age(memory: Memory, reads: Mapping[bytes, tuple[int, int]], now: int) -> Age:
