@@ -349,7 +349,6 @@ WRONG: dict[str, tuple[Callable[[Chain, Datasets], Any], str]] = {
     "columns of unlike lengths": (lambda _, d: d.read_values(a=[1], b=[1, 2]), "different lengths"),
     "a value for a list": (lambda _, d: d.read_values(a=1), "no list of values"),
     "a text for a list": (lambda _, d: d.read_values(a="abc"), "no list of values"),
-    "names that differ in case": (lambda _, d: d.read_values(a=[1], A=[2]), "one name to the engine"),
     "a new name that differs in case": (lambda c, _: c.mutate(X=C("x")), "one name to the engine"),
     "a function's name that differs in case": (lambda c, _: c.map(X=lambda x: x), "one name to the engine"),
     "a column without a name": (lambda _, d: d.read_arrow(pa.table({"": [1]})), "no name"),

@@ -137,6 +137,14 @@ def test_a_quoted_break_is_no_end_of_a_line(ds: Datasets) -> None:
         ds.read_csv("rows.csv")
 
 
+def test_an_open_quote_is_told_without_what_the_engine_tried(ds: Datasets) -> None:
+    Path("rows.csv").write_text('a,b\n1,"open\n2,3\n4,5\n', encoding="utf-8")
+    with pytest.raises(ml.InvalidInput, match=r'Error when sniffing file ".*rows\.csv"\.') as error:
+        ds.read_csv("rows.csv")
+    assert "\n" not in error.value.message
+    assert error.value.hint.startswith("Close a quote that was left open, or say how the file is written: read_csv(")
+
+
 def test_another_line_end_far_behind_is_named(ds: Datasets, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delimited, "_LOOKED", 1000)
     Path("rows.csv").write_bytes(b"a,b\n" + b'1,"x\r\ny"\n' * MANY + b"2,z\r\n")

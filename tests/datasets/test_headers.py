@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -77,6 +78,42 @@ def test_names_that_lead_nowhere_or_to_one_place_are_refused(
     with pytest.raises(ml.InvalidInput, match=said) as error:
         way(ds, dict.fromkeys(names, 1))
     assert "Nothing was read" in str(error.value) and "where" in error.value.hint
+
+
+@ways
+def test_names_that_differ_only_in_case_get_a_number_and_a_warning(ds: Datasets, way: Way) -> None:
+    row = {"a": 1, "A": 2, "a_1": 3, "b_1": 4}
+    with pytest.warns(UserWarning, match="'A' is called 'A_1' here.*'a'; column 'a_1' is called 'a_1_1'") as told:
+        chain = way(ds, row)
+    assert len(told) == 1 and "b_1" not in str(told[0].message)
+    assert chain.save("it").to_records() == [{"a": 1, "A_1": 2, "a_1_1": 3, "b_1": 4}]
+
+
+@ways
+def test_names_that_only_look_numbered_are_left_alone(ds: Datasets, way: Way) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert way(ds, {"a": 1, "A_1": 2, "a_2": 3}).to_records() == [{"a": 1, "A_1": 2, "a_2": 3}]
+
+
+def test_a_name_that_stands_twice_in_a_csv_gets_a_number_and_a_warning(ds: Datasets) -> None:
+    Path("it.csv").write_text("\ufeffa,b,a\n1,2,3\n", encoding="utf-8")
+    with pytest.warns(UserWarning, match="column 'a' is called 'a_1' here, because another has its name"):
+        assert ds.read_csv("it.csv").columns == ["a", "b", "a_1"]
+
+
+def test_a_numbered_column_is_never_read_as_empty_beside_long_numbers(ds: Datasets) -> None:
+    Path("it.jsonl").write_text('{"a": 0.5, "A": 1}\n{"a": 12345678901234567, "A": 3}\n')
+    with pytest.raises(ml.InvalidInput, match=r"'A' is called 'A_1' here.*Nothing was read"):
+        ds.read_jsonl("it.jsonl")
+
+
+@ways
+@pytest.mark.parametrize("names", [["a.b", "a"], ["a", "a.b"]])
+def test_the_name_that_is_advised_for_a_dotted_one_has_no_dot(ds: Datasets, way: Way, names: list[str]) -> None:
+    with pytest.raises(ml.InvalidInput) as error:
+        way(ds, dict.fromkeys(names, 1))
+    assert error.value.hint == "Call one 'a_b' where they come from."
 
 
 def test_nested_columns_go_out_flat_and_come_back_nested(ds: Datasets) -> None:

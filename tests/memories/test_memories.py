@@ -996,5 +996,5 @@ def test_what_only_a_branch_had_for_a_while_comes_back_also_when_the_index_was_m
 
 @pytest.mark.parametrize("rule", [{"days": float("nan")}, {"days": True}, {"max_importance": float("nan")}])
 def test_a_rule_that_no_memory_can_fit_is_refused(memories: Memories, rule: dict[str, Any]) -> None:
-    with pytest.raises(ml.InvalidInput, match="is a number from 0 to .* Nothing was changed"):
+    with pytest.raises(ml.InvalidInput, match=r"is a number from 0 to .* Nothing was changed"):
         memories.evict(Rule(**rule))

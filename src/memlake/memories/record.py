@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 from memlake.errors import Corrupt, InvalidInput
 from memlake.index.rows import Doc
 from memlake.index.terms import mark
-from memlake.objects.layout import new_id
 from memlake.versions.when import parse_end
 
 TYPES = ("fact", "episode", "preference", "context")

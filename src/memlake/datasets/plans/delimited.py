@@ -23,12 +23,16 @@ from memlake.datasets.plans import readers
 from memlake.errors import InvalidInput
 
 _DELIMITERS = (",", ";", "\t", "|")
-_ADVICE = re.compile(r"\n+(Possible|Potential) (fixes|solutions?)\b.*|\n+Try (setting|increasing)\b.*", re.I | re.S)
+_ADVICE = re.compile(
+    r"\n+((Possible|Potential) (fixes|solutions?)|Try (setting|increasing)|It was not possible to automatically)\b.*",
+    re.I | re.S,
+)
 _HEAD = 100  # lines that tell how a file is written
 _SHOWN = 100  # characters of a line
 _LONGEST = 2**31 - 1
 _LOOKED = 16 << 20  # bytes that are searched for what the engine does not notice
-_MEND = "Mend that line, or say how the file is written: read_csv(..., delimiter=';') or header=False."
+_SAY = "say how the file is written: read_csv(..., delimiter=';') or header=False."
+_MEND, _CLOSE = f"Mend that line, or {_SAY}", f"Close a quote that was left open, or {_SAY}"
 
 
 def dialect(paths: Sequence[str], delimiter: str | None, *, header: bool) -> dict[str, Any]:
@@ -92,6 +96,14 @@ def _blank_lines(path: str) -> int:
     """Lines before the first that says something."""
     with _opened(path) as lines:
         return sum(1 for _ in itertools.takewhile(lambda line: not line.strip("\r\n\ufeff"), lines))
+
+
+def header(path: str, options: Mapping[str, Any]) -> list[str]:
+    """The names in the first line, as they are written."""
+    with _opened(path) as file, _long_values():
+        lines = csv.reader(file, delimiter=options["delim"])
+        names = next((row for row in lines if row), []) if options["header"] else []
+    return [name.removeprefix("\ufeff") for name in names]
 
 
 def _opened(path: str) -> TextIO:
@@ -173,7 +185,7 @@ def told(text: str) -> tuple[str, str]:
     column = re.search(r'converting column "(.+?)"', said)
     if column:
         return message, f"Mend that line, or read the column as text: types={{{column[1]!r}: 'VARCHAR'}}."
-    return message, _MEND if "CSV" in said else ""
+    return message, _CLOSE if "sniffing" in said else _MEND if "CSV" in said else ""
 
 
 def _odd_end(path: str) -> str:

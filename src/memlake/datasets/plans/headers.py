@@ -6,16 +6,20 @@ when such files come in. Knows no file and no source.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 from duckdb import DuckDBPyRelation
 
+from memlake.datasets import telling
 from memlake.datasets.expressions.sql import Sql, compose, identifier, join, number
 from memlake.errors import InvalidInput
 from memlake.sqlnames import check_name
 
+_TOLD = 5  # columns that are named in one warning
+_NUMBERED = re.compile(r".+_[0-9]+", re.S)
 Tree: TypeAlias = "dict[str, str | Tree]"  # the name of a field, and the column it is; or what lies inside it
 
 
@@ -57,17 +61,62 @@ def _check(there: str | None, name: str) -> None:
         raise InvalidInput(
             f"columns {there!r} and {name!r} cannot both be there: dots lead into nested ones. Nothing was read or "
             "changed.",
-            hint=f"Call one {name.replace('.', '_')!r} where they come from.",
+            hint=f"Call one {max(name, there, key=len).replace('.', '_')!r} where they come from.",
         )
 
 
 def nested(table: pa.Table) -> pa.Table:
-    """Rows in memory with their dotted columns nested."""
-    found = tree(table.column_names)
+    """Rows in memory with their dotted columns nested, and names told apart as the engine tells those of files."""
+    names = _number(table.column_names)
+    if told := describe_numbered(table.column_names, names):
+        telling.warn(told)
+    table = table.rename_columns(names) if names != table.column_names else table
+    found = tree(names)
     if list(found.values()) == table.column_names:
         return table
     pairs = [_packed(table, name, inside) for name, inside in found.items()]
     return pa.Table.from_arrays([array for _, array in pairs], schema=pa.schema([field for field, _ in pairs]))
+
+
+def _number(names: Sequence[str]) -> list[str]:
+    """Names of which none is another's but for case: later ones get a number. Twice the same stays, to be refused."""
+    taken, given = dict[str, int](), set[str]()  # of each name that is taken, the last number that followed it
+    made = []
+    for name in names:
+        new = name
+        while name not in given and _fold(new) in taken:
+            taken[_fold(name)] += 1
+            new = f"{name}_{taken[_fold(name)]}"
+        taken.setdefault(_fold(new), 0)
+        given.add(name)
+        made.append(new)
+    return made
+
+
+def _fold(name: str) -> str:
+    """A name as the engine looks for it: case counts beyond ASCII."""
+    return name.lower() if name.isascii() else "".join(sign.lower() if sign.isascii() else sign for sign in name)
+
+
+def may_be_numbered(names: Sequence[str]) -> bool:
+    """Whether some name may be one that the engine gave a column, because another has its own."""
+    known = {_fold(name) for name in names}
+    return any(_NUMBERED.fullmatch(name) and _fold(name.rpartition("_")[0]) in known for name in names)
+
+
+def describe_numbered(old: Sequence[str], new: Sequence[str]) -> str:
+    """Which columns are called otherwise than where they come from, and why; "" where none is."""
+    told, first = [], dict[str, str]()
+    for name, made in zip(old, new, strict=False):
+        if made.startswith(f"{name}_"):
+            other = first.get(_fold(name), name)
+            why = f"the engine ignores case and cannot tell it from {other!r}"
+            told.append(
+                f"column {name!r} is called {made!r} here, because {why if other != name else 'another has its name'}"
+            )
+        first.setdefault(_fold(made), made)
+    more = f"; and {len(told) - _TOLD} more" if len(told) > _TOLD else ""
+    return f"{'; '.join(told[:_TOLD])}{more}." if told else ""
 
 
 def _packed(table: pa.Table, name: str, inside: str | Tree) -> tuple[pa.Field, pa.Array]:

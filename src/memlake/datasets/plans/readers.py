@@ -15,12 +15,13 @@ import pyarrow as pa
 from duckdb import DuckDBPyRelation
 
 from memlake.datasets.expressions import connections
-from memlake.datasets.expressions.sql import Sql, compose, join, value, word
+from memlake.datasets.expressions.sql import Sql, compose, join, number, value, word
 from memlake.errors import NotFound
 
 Kind = Literal["csv", "json", "parquet"]
 SMALL, _UNPACKED = 2 << 20, 32 << 20  # bytes of files that are read whole, and of their rows in memory
 _BATCH = 65_536
+_SAMPLE = 20_480  # objects by which DuckDB tells the columns of JSON
 _FUNCTIONS: dict[Kind, LiteralString] = {"csv": "read_csv", "json": "read_json", "parquet": "read_parquet"}
 
 
@@ -76,6 +77,16 @@ def has_long_numbers(paths: Sequence[str], written: str, name: str) -> bool:
         value({name: "VARCHAR"}),
     ).render()
     return connections.sniffer().cursor().execute(asked.text, asked.values).fetchone() is not None
+
+
+def keys_of(paths: Sequence[str], written: str) -> list[str]:
+    """The names that objects of JSON files have, in the order in which they come."""
+    asked = compose(
+        "SELECT json_keys(json) FROM read_json_objects({}, format = {}) LIMIT {}",
+        value(list(paths)), value(written), number(_SAMPLE),
+    ).render()  # fmt: skip
+    rows = connections.sniffer().cursor().execute(asked.text, asked.values).fetchall()
+    return list(dict.fromkeys(name for (names,) in rows for name in names or ()))
 
 
 def gone(path: str) -> NotFound:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from memlake.datasets import databases, storages, telling
 from memlake.datasets.expressions import connections
@@ -64,8 +65,12 @@ def outside(kind: readers.Kind, paths: Sequence[str], options: Mapping[str, Any]
     seen = _etags(paths)
     with named_errors():
         given = readers.Files(kind, paths, options).look()
+        told = _describe_numbered(kind, paths, options, given.columns)
         if kind == "json" and (exact := digits.kept(paths, options, given)) != options:
+            _check_unnumbered(told)
             return outside(kind, paths, exact)
+        if told:
+            telling.warn(told)
         chosen = headers.chosen(given)
         empty = given.to_arrow_table()
         found, is_exact = _columns(empty, chosen), readers.is_exact(given, empty)
@@ -81,6 +86,27 @@ def outside(kind: readers.Kind, paths: Sequence[str], options: Mapping[str, Any]
     stamped = {**options, "select": wanted.key()}  # what is remembered of a file holds for this way of reading it
     scan, files = compose("SELECT {} FROM {}", wanted, hole(0)), readers.Files(kind, paths, options, is_exact)
     return Source(schema, (), origin, None, scan, lambda: _stamp(paths, stamped), seen, files)
+
+
+def _describe_numbered(
+    kind: readers.Kind, paths: Sequence[str], options: Mapping[str, Any], columns: Sequence[str]
+) -> str:
+    """Which columns the engine calls otherwise than the first file does; "" where none is."""
+    if "columns" in options or not headers.may_be_numbered(columns):
+        return ""
+    if kind == "csv":
+        return headers.describe_numbered(delimited.header(paths[0], options), columns)
+    names = pq.read_schema(paths[0]).names if kind == "parquet" else readers.keys_of(paths, options["format"])
+    return headers.describe_numbered(names, columns)
+
+
+def _check_unnumbered(told: str) -> None:
+    """The engine finds columns whose types it is given by their own names alone, and a numbered one would be empty."""
+    if told:
+        raise InvalidInput(
+            f"{told} It cannot be read so beside fractions and whole numbers beyond 2**53. Nothing was read.",
+            hint="Rename one of them where they come from.",
+        )
 
 
 def _columns(rows: pa.Table, chosen: Sql | None) -> pa.Schema:
