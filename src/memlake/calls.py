@@ -76,11 +76,29 @@ def refuse_unknown(
     names = list(known)
     for name in given:
         if name not in names:
-            from difflib import get_close_matches  # only a mistake needs it
-
-            near = [meant[name]] if name in meant else get_close_matches(name, names, 1, 0.5)
-            hint = f"Did you mean {near[0]}?" if near else f"It takes {', '.join(names)}."
+            hint = suggest(name, names, meant) or f"It takes {', '.join(names)}."
             raise InvalidInput(f"{what} has no parameter {name!r}. Nothing was done.", hint=hint)
+
+
+def suggest(name: str, known: Iterable[str], meant: Mapping[str, str] = MappingProxyType({})) -> str:
+    """The name that is probably meant, as a hint; "" where none is near."""
+    from difflib import get_close_matches  # only a mistake needs it
+
+    near = [meant[name]] if name in meant else get_close_matches(name, list(known), 1, 0.5)
+    return f"Did you mean {near[0]}?" if near else ""
+
+
+def named(method: Callable[P, R]) -> Callable[P, R]:
+    """`method`, with an InvalidInput for a name it does not take that says which is probably meant."""
+    code = unwrap(method).__code__
+    known = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
+
+    @functools.wraps(method)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        refuse_unknown(method.__name__, kwargs, known)
+        return method(*args, **kwargs)
+
+    return call
 
 
 def door(cls: C) -> C:

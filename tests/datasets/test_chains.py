@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import sqlite3
 import warnings
 from collections.abc import Callable, Iterator
@@ -550,3 +551,17 @@ def test_errors_as_a_column_are_refused_where_a_row_that_fails_makes_none(ds: Da
     chain = ds.read_values(a=[0, 1]).settings(on_error="column")
     with pytest.raises(ml.errors.InvalidInput, match=f"no place for the errors of {verb}.*Nothing was run"):
         getattr(chain, verb)(b=lambda a: [1 / a])
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("fliter", "Did you mean filter?"), ("where", "Did you mean filter?"), ("qqqq", "See: help(memlake.Chain)")],
+)
+def test_a_method_that_a_chain_does_not_have_is_told_with_the_one_that_is_meant(
+    ds: Datasets, name: str, hint: str
+) -> None:
+    chain = ds.read_values(x=[1])
+    with pytest.raises(AttributeError) as error:
+        getattr(chain, name)
+    assert str(error.value) == f"a chain has no method {name!r}. {hint}"
+    assert not hasattr(chain, name) and copy.copy(chain).to_values("x") == [1]

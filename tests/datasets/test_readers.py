@@ -75,3 +75,20 @@ def test_types_that_arrow_would_change_are_read_in_place(ds: Datasets, here: Pat
     [(found,)] = ds.read_parquet(path).to_list()
     assert ds.read_parquet(path).filter(ml.C("id") == str(found).upper()).count() == 1
     assert engines(ds) == [frozenset([str(path)])]
+
+
+@pytest.mark.parametrize(
+    ("reader", "given", "hint"),
+    [
+        ("read_csv", {"delimitr": ";"}, "Did you mean delimiter?"),
+        ("read_parquet", {"union_by_names": True}, "Did you mean union_by_name?"),
+        ("read_storage", {"recursiv": True}, "Did you mean recursive?"),
+        ("read_jsonl", {"xyz": 1}, "It takes path."),
+    ],
+)
+def test_an_option_that_a_reader_does_not_have_is_told_with_the_one_that_is_meant(
+    ds: Datasets, reader: str, given: dict[str, Any], hint: str
+) -> None:
+    with pytest.raises(ml.InvalidInput, match=f"{reader} has no parameter '{next(iter(given))}'") as error:
+        getattr(ds, reader)("nowhere", **given)
+    assert error.value.hint == hint

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
+from memlake.calls import suggest
 from memlake.datasets import databases, outputs
 from memlake.datasets.expressions.expressions import C, Expression
 from memlake.datasets.expressions.functions import func
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from memlake.datasets.parts.record import Version
     from memlake.datasets.plans.engine import Ran
 
+# What other libraries call these.
+_MEANT = {"where": "filter", "head": "limit", "sort": "order_by", "drop": "select_except", "join": "merge"}
 _METRICS = {"cosine": func.cosine_distance, "l2": func.euclidean_distance, "ip": func.inner_product}
 
 
@@ -45,6 +48,15 @@ class Chain:
         self.record = record  # of the version it was read from or saved as
         self.reused: bool | None = None  # of a save: whether nothing new had to be stored
         self.ran: tuple[Ran, ...] = ()  # of a save: what each function step did, and why it ran
+
+    if not TYPE_CHECKING:  # a type checker knows the methods there are
+
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith("_"):
+                raise AttributeError(name)
+            known = [one for one in dir(type(self)) if not one.startswith("_")]
+            hint = suggest(name, known, _MEANT) or "See: help(memlake.Chain)"
+            raise AttributeError(f"a chain has no method {name!r}. {hint}")
 
     def _with(self, node: Plan) -> Chain:
         return Chain(self._datasets, node, self._settings, self._setup)
