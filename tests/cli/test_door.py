@@ -505,3 +505,16 @@ def test_json_names_a_file_by_its_path_in_the_tree(run: Run, story: dict[str, st
     told = run(*line.split(), "--json").out
     assert f'"files/{"fresh" if line == "status" else "a"}"' in told and '"a"' not in told and '"fresh"' not in told
     assert run("cat", "files/a").out == run("cat", "a").out, "and it can be typed so"
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("commit --date x", "error: No such option '--date'."),
+        ("recall tea --top-k 3", "error: No such option '--top-k'. Did you mean '--limit'?"),
+        ("commit --mesage x", "error: No such option '--mesage'. Did you mean '--message'?"),
+        ("log --onelin", "error: No such option '--onelin'. Did you mean '--oneline'?"),
+    ],
+)
+def test_an_option_is_suggested_only_where_it_is_near(run: Run, line: str, said: str) -> None:
+    assert run(*line.split(), code=2).err.splitlines()[0] == said

@@ -291,6 +291,9 @@ def _report(error: Error | click.ClickException) -> int:
         _say(label, _masked(error.message), _masked(error.hint))
         return error.exit_code
     message, hint = error.format_message(), ""
+    if isinstance(error, click.NoSuchOption):  # click itself suggests options that have little but their dashes alike
+        near = importlib.import_module("memlake.cli.suggest").option_hint(error)
+        message = f"{error.message} {near}".rstrip()
     if isinstance(error, click.exceptions.NoArgsIsHelpError):  # as `memlake` alone: the list of what there is
         _say("", message, "")
         return 1

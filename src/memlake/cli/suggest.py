@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
+import click
+
 from memlake.errors import InvalidInput, NotFound
 from memlake.repo import Repo
 
+_MEANT = {"top-k": "limit"}  # options that other programs call otherwise: an agent's parameter is top_k
 
-def close(word: str, names: Iterable[str]) -> list[str]:
+
+def close(word: str, names: Iterable[str], cutoff: float = 0.6) -> list[str]:
     """At most three names that `word` was probably meant to be, best first."""
     import difflib
 
     by_folded = {name.casefold(): name for name in names}
-    found = difflib.get_close_matches(word.casefold(), by_folded, n=3, cutoff=0.6)
+    found = difflib.get_close_matches(word.casefold(), by_folded, n=3, cutoff=cutoff)
     return [by_folded[name] for name in found]
 
 
@@ -22,6 +26,16 @@ def did_you_mean(word: str, names: Iterable[str]) -> str:
     """The hint line, or nothing when no name is close."""
     found = close(word, names)
     return f"Did you mean {' or '.join(repr(name) for name in found)}?" if found else ""
+
+
+def option_hint(wrong: click.NoSuchOption) -> str:
+    """The long options of the command that are near; dashes, which all of them have, make none near."""
+    params = wrong.ctx.command.get_params(wrong.ctx) if wrong.ctx else []
+    known = [one[2:] for param in params for one in (*param.opts, *param.secondary_opts) if one.startswith("--")]
+    word = wrong.option_name.lstrip("-")
+    meant = _MEANT.get(word)
+    found = [meant] if meant in known else close(word, known, 0.65)
+    return f"Did you mean {' or '.join(repr(f'--{name}') for name in found)}?" if found else ""
 
 
 @contextmanager
