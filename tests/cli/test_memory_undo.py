@@ -28,7 +28,7 @@ def agent_writes(folder: Path, text: str) -> None:
 def test_undo_takes_a_memory_back_and_redo_brings_it_again(run: Run, repo: Path) -> None:
     stored(run, "The sky is blue")
     second = stored(run, "Ada lives in Paris")
-    assert run("undo").out.startswith(f"Took back: remember {second} (")
+    assert run("undo").out.startswith(f"Took back: remember {second}: Ada lives in Paris (")
     assert contents(run) == {"The sky is blue"}
     assert run("redo").out == f"Did again: remember {second}\n"
     assert contents(run) == {"The sky is blue", "Ada lives in Paris"}

@@ -16,6 +16,7 @@ import memlake as ml
 from memlake import projects
 from memlake.cli import hooking
 from tests.cli.conftest import SOURCE, Run
+from tests.conftest import SetClock
 
 Hook = Callable[..., str]
 
@@ -107,6 +108,72 @@ def test_a_search_shows_another_projects_memory_only_when_asked(
     with ml.Agent(agent_id="planner") as agent:
         assert agent.search_memory("SFTP host of Initech") == []
         assert [hit["project"] for hit in agent.search_memory("SFTP host of Initech", project="*")] == [str(two[0])]
+
+
+def test_undo_in_one_project_does_not_take_back_anothers_memory(run: Run, two: tuple[Path, Path]) -> None:
+    one, other = (at(run, folder) for folder in two)
+    memory = one("remember", "The dev server listens on port 1313").out.split()[-1]
+    told = other("undo", code=1).err
+    assert str(two[0]) in told and "'The dev server listens on port 1313'" in told and "Nothing was taken back" in told
+    assert "1313" in one("memory", "ls").out
+    assert other("undo", "--project", "*").out.startswith(
+        f"Took back: remember {memory}: The dev server listens on port 1313 ("
+    )
+    assert "1313" not in one("memory", "ls").out
+
+
+def test_undo_takes_back_what_this_project_or_none_wrote(run: Run, two: tuple[Path, Path], home: Path) -> None:
+    one, other = (at(run, folder) for folder in two)
+    one("remember", "The dev server listens on port 1313")
+    assert "1313" in one("undo").out
+    run("-C", str(home), "remember", "The user's phone is 1111")
+    assert "1111" in other("undo").out
+    one("remember", "The dev server listens on port 1414")
+    assert "1414" in other("undo", "--project", str(two[0])).out
+
+
+OLD = '{"content": "%s", "created_at": "2020-01-31T14:00:00Z", "importance": 0.1, "project": "%s"}\n'
+
+
+@pytest.fixture
+def old(run: Run, two: tuple[Path, Path], tmp_path: Path) -> tuple[Run, Run]:
+    """A memory of each project and of none that nobody needs any more; each project's command line."""
+    texts = {"tea": two[0], "coffee": two[1], "water": ""}
+    (tmp_path / "old.jsonl").write_text("".join(OLD % one for one in texts.items()))
+    at(run, two[0])("memory", "import", str(tmp_path / "old.jsonl"))
+    return at(run, two[0]), at(run, two[1])
+
+
+def test_stale_and_evict_leave_other_projects_alone_unless_asked(old: tuple[Run, Run], two: tuple[Path, Path]) -> None:
+    one, other = old
+    told = one("memory", "stale")
+    assert "tea" in told.out and "water" in told.out and "coffee" not in told.out and "--project '*'" in told.err
+    assert [m["content"] for m in other("memory", "stale", "--json", "--project", str(two[0])).json["memories"]] == [
+        "tea"
+    ]
+    assert "--project '*'" in one("memory", "evict").err
+    assert {m["content"] for m in other("memory", "ls", "--project", "*", "--json").json["memories"]} == {"coffee"}
+    assert "coffee" in one("memory", "evict", "--project", "*").out
+
+
+def test_evict_leaves_what_expired_in_another_project(run: Run, two: tuple[Path, Path], set_clock: SetClock) -> None:
+    at(run, two[1])("remember", "The guest password is tea", "--expires", "in 1 day")
+    set_clock(2 * 86_400)
+    assert at(run, two[0])("memory", "evict", "--json").json["memories"] == []
+    assert len(at(run, two[1])("memory", "evict", "--json").json["memories"]) == 1
+
+
+def test_stats_and_export_leave_other_projects_out_unless_asked(old: tuple[Run, Run], tmp_path: Path) -> None:
+    one, _ = old
+    told = one("memory", "stats")
+    assert told.lines[0].startswith("2 memories") and "--project '*' counts all" in told.err
+    assert one("memory", "stats", "--json").json["stats"]["stale"] == 2
+    assert one("memory", "stats", "--project", "*").lines[0].startswith("3 memories")
+    file = tmp_path / "out.jsonl"
+    assert "--project '*' writes all" in one("memory", "export", str(file)).err
+    assert {json.loads(line)["content"] for line in file.read_text().splitlines()} == {"tea", "water"}
+    one("memory", "export", "-f", str(file), "--project", "*")
+    assert len(file.read_text().splitlines()) == 3
 
 
 def test_the_packages_of_a_monorepo_keep_their_own_facts(run: Run, two: tuple[Path, Path]) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import click
 
-from memlake import config
+from memlake import config, projects
 from memlake import open as open_repo
 from memlake.cli import paths
 from memlake.cli.screen import Screen, open_screen
@@ -70,6 +70,18 @@ class Number(click.IntRange):
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+
+
+def _project(_ctx: click.Context, _param: click.Parameter, folder: str | None) -> str | None:
+    return folder if folder is None or folder == "*" else projects.find_project(folder)
+
+
+project_option = click.option(
+    "--project",
+    metavar="FOLDER",
+    callback=_project,
+    help="Of the project FOLDER is in (* for all): personal memories record theirs.",
+)
 
 
 # -- revisions and paths

@@ -11,7 +11,7 @@ import click
 
 from memlake import config, projects
 from memlake.cli import paths, words
-from memlake.cli.arguments import Number, SplitCommand, json_option, pass_repo
+from memlake.cli.arguments import Number, SplitCommand, json_option, pass_repo, project_option
 from memlake.cli.arguments import screen as screen_of
 from memlake.cli.screen import Screen
 from memlake.errors import pasted
@@ -41,14 +41,15 @@ def _pass_repo(verb: Callable[Concatenate[Repo, Screen, P], R]) -> Callable[P, R
 
 
 @click.command()
+@project_option
 @_pass_repo
-def undo(repo: Repo, screen: Screen, /) -> None:
+def undo(repo: Repo, screen: Screen, /, *, project: str | None) -> None:
     """Take back the last operation done here by a command, whatever it was. Again takes back the one before it.
 
     What others wrote since stays. Settings (`config`) are no operations, nor are purge and gc, nor what agents wrote
     by themselves (`memlake memory restore ID` brings a memory back): `memlake ops` lists what can be taken back.
     """
-    done = repo.undo()
+    done = repo.undo(project=project)
     what = f"{done.verb} {screen.clean(done.detail)}".rstrip()
     screen.line(f"Took back: {what} ({words.ago(done.time)})")
 

@@ -10,15 +10,15 @@ import click
 
 from memlake import memories as parts
 from memlake.cli import tendings, transfers, words
-from memlake.cli.arguments import json_option
+from memlake.cli.arguments import json_option, project_option
 from memlake.cli.recalls import hit_lines, id_shown, wrapped
 from memlake.cli.remembering import (
     completing_memories,
     filing_options,
     id_argument,
     pass_memories,
-    project_option,
     scope_options,
+    tell_bounds,
 )
 from memlake.cli.screen import Screen
 from memlake.cli.words import clean
@@ -65,9 +65,9 @@ def list_memories(
     memories: Memories, screen: Screen, /, *, agents: tuple[str, ...], as_json: bool, quiet: bool, **given: Any
 ) -> None:
     """List memories, newest first."""
-    is_unasked = given["project"] is None
-    given["project"] = parts.searching.here(memories.ground) if is_unasked else given["project"]
-    found = memories.listed(parts.searching.Query(agent_id=agents or "*", **given))
+    project = given.pop("project")
+    whose = parts.searching.asked_projects(memories.ground, project)
+    found = memories.listed(parts.searching.Query(agent_id=agents or "*", project=whose, **given))
     shapes = [parts.searching.fields(one) for one in found]
     if as_json:
         screen.json({"memories": shapes})
@@ -80,8 +80,7 @@ def list_memories(
             screen.lines(hit_lines(screen, shape))
     if not shapes:
         screen.note("No memories.")
-    if is_unasked and memories.ground.project is not None:
-        screen.note("Those of other projects are not listed: --project '*' lists all.")
+    tell_bounds(memories, screen, project, verbed="listed", verbs="lists")
 
 
 @memory.command()
@@ -212,12 +211,13 @@ def log(memories: Memories, screen: Screen, /, *, limit: int, as_json: bool) -> 
 
 
 @memory.command()
+@project_option
 @scope_options
 @json_option
 @pass_memories
-def stats(memories: Memories, screen: Screen, /, *, as_json: bool) -> None:
+def stats(memories: Memories, screen: Screen, /, *, project: str | None, as_json: bool) -> None:
     """Count memories by agent, type and category, and say what the index holds."""
-    found = memories.stats()
+    found = memories.stats(project)
     if as_json:
         screen.json({"stats": found})
         return
@@ -228,6 +228,7 @@ def stats(memories: Memories, screen: Screen, /, *, as_json: bool) -> None:
             for name, count in part.items()
         )
     screen.lines(_index_lines(found))
+    tell_bounds(memories, screen, project, verbed="counted", verbs="counts")
 
 
 def _index_lines(found: Stats) -> list[str]:

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from memlake import memories as parts
-from memlake.cli.arguments import json_option
+from memlake.cli.arguments import json_option, project_option
 from memlake.cli.remembering import (
     completing_memories,
     filing_options,
     pass_memories,
-    project_option,
     repo_of,
     scope_options,
     tell_repo,

@@ -64,6 +64,12 @@ def tell_repo(memories: Memories, screen: Screen) -> None:
         screen.note(f"(in {whose} {words.clean(root)}{f', for project {words.clean(project)}' if project else ''})")
 
 
+def tell_bounds(memories: Memories, screen: Screen, project: str | None, *, verbed: str, verbs: str) -> None:
+    """Say what a verb leaves out in a repo of many projects, unless its user named one."""
+    if project is None and memories.ground.project is not None:
+        screen.note(f"Those of other projects are not {verbed}: --project '*' {verbs} all.")
+
+
 def _named(given: dict[str, Any]) -> tuple[str, str]:
     """The verb as it was typed and the key it was about; of memories the ids are noted, never what they say."""
     return click.get_current_context().command_path.split(" ", 1)[-1], str(given.get("key") or "")
@@ -131,16 +137,6 @@ def scope_options(verb: Callable[P, R]) -> Callable[P, R]:
     return _branch_option(_org_option(verb))
 
 
-def _project(_ctx: click.Context, _param: click.Parameter, folder: str | None) -> str | None:
-    return folder if folder is None or folder == "*" else projects.find_project(folder)
-
-
-project_option = click.option(
-    "--project",
-    metavar="FOLDER",
-    callback=_project,
-    help="Of the project FOLDER is in (* for all): personal memories record theirs.",
-)
 agent_option = click.option("--agent", metavar="NAME", shell_complete=completing_memories("agent"), help="Whose.")
 id_argument = click.argument("memory_id", metavar="ID", shell_complete=completing_memories("id"))
 quiet_option = click.option("-q", "--quiet", is_flag=True, help="Print the id and nothing else.")

@@ -10,7 +10,7 @@ import click
 
 from memlake import memories as parts
 from memlake.cli import words
-from memlake.cli.arguments import json_option
+from memlake.cli.arguments import json_option, project_option
 from memlake.cli.recalls import id_shown, wrapped
 from memlake.cli.remembering import (
     agent_option,
@@ -20,6 +20,7 @@ from memlake.cli.remembering import (
     id_argument,
     pass_memories,
     scope_options,
+    tell_bounds,
 )
 from memlake.cli.screen import Screen
 from memlake.cli.words import clean
@@ -36,8 +37,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _about(memory: Memory) -> str:
-    text = clean(" ".join(memory.content.split()))
-    return text if len(text) <= 60 else f"{text[:59]}…"
+    return clean(parts.timeline.shorten(memory))
 
 
 @click.command()
@@ -255,6 +255,7 @@ def _rule_options(verb: F) -> F:
         ),
         click.option("--max-access", type=click.IntRange(0), default=0, show_default=True, help="Read no more often."),
         agent_option,
+        project_option,
     )  # fmt: skip
     for option in reversed(rule):
         verb = option(verb)
@@ -273,7 +274,10 @@ def _rule(given: dict[str, Any]) -> Rule:
 @pass_memories
 def stale(memories: Memories, screen: Screen, /, *, as_json: bool, **given: Any) -> None:
     """List memories that are old, not important and not read, the least useful first."""
-    _show(screen, memories.stale(_rule(given)), as_json=as_json, none="Nothing is stale.")
+    rule = _rule(given)
+    _show(screen, memories.stale(rule), as_json=as_json, none="Nothing is stale.")
+    if not as_json:
+        tell_bounds(memories, screen, given["project"], verbed="listed", verbs="lists")
 
 
 @click.command()
@@ -284,10 +288,13 @@ def stale(memories: Memories, screen: Screen, /, *, as_json: bool, **given: Any)
 @pass_memories
 def evict(memories: Memories, screen: Screen, /, *, dry_run: bool, as_json: bool, **given: Any) -> None:
     """Forget what is stale, and what has expired. It can be restored."""
-    gone = memories.evict(_rule(given), dry_run=dry_run)
+    rule = _rule(given)
+    gone = memories.evict(rule, dry_run=dry_run)
     _show(screen, gone, as_json=as_json, none="Nothing is stale or expired.")
     if gone and not as_json:
         screen.note(f"{'Would forget' if dry_run else 'Forgot'} {words.count(len(gone), 'memory', 'memories')}.")
+    if not as_json:
+        tell_bounds(memories, screen, given["project"], verbed="forgotten", verbs="forgets those of")
 
 
 def _show(screen: Screen, found: Sequence[Age], *, as_json: bool, none: str) -> None:

@@ -11,8 +11,8 @@ import click
 
 from memlake import memories as parts
 from memlake.cli import words
-from memlake.cli.arguments import json_option
-from memlake.cli.remembering import pass_memories, project_option, scope_options
+from memlake.cli.arguments import json_option, project_option
+from memlake.cli.remembering import pass_memories, scope_options, tell_bounds
 from memlake.cli.screen import Screen
 from memlake.cli.words import clean
 from memlake.errors import AlreadyExists, Unavailable, pasted
@@ -36,7 +36,7 @@ def export_memories(memories: Memories, screen: Screen, /, *, file: str, force: 
 
     What was forgotten is not in it, and neither is state: an import brings memories, and takes none away.
     """
-    items = parts.transfer.kept(memories, None if project == "*" else project)
+    items = parts.transfer.kept(memories, parts.searching.asked_projects(memories.ground, project))
     if file == "-":
         sys.stdout.flush()
         count = parts.transfer.write(items, sys.stdout.buffer)
@@ -44,6 +44,7 @@ def export_memories(memories: Memories, screen: Screen, /, *, file: str, force: 
     else:
         count = _to_file(items, file, force=force)
     screen.note(f"Wrote {words.count(count, 'memory', 'memories')}{'' if file == '-' else f' to {clean(file)}'}.")
+    tell_bounds(memories, screen, project, verbed="written", verbs="writes")
 
 
 def _to_file(items: Iterable[Item], file: str, *, force: bool) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -31,9 +31,12 @@ class Stats(NamedTuple):
     stale: int = 0
 
 
-def stats(ground: Ground, model: str) -> Stats:
+def stats(ground: Ground, model: str, projects: Sequence[str] | None = None) -> Stats:
+    """The memories of some projects, or of all; the index is counted whole."""
     agents, types, categories = Counter[str](), Counter[str](), Counter[str]()
-    for memory in (memory for memory in each(ground) if ground.sees(memory.org_id)):
+    for memory in each(ground):
+        if not ground.sees(memory.org_id) or (projects is not None and memory.project not in projects):
+            continue
         agents[memory.agent_id] += 1
         types[memory.memory_type] += 1
         categories[memory.category] += 1

@@ -226,11 +226,12 @@ class Memories:
     def evict(self, rule: Rule, *, dry_run: bool = False) -> list[Age]:
         return later.tending.evict(self.ground, self.shared.access, rule, dry_run=dry_run)
 
-    def stats(self) -> Stats:
-        """The memories of the branch in figures."""
+    def stats(self, project: str | None = None) -> Stats:
+        """The memories of the branch in figures; of one project ("*": all), as `Rule` takes it."""
         model = self.shared.wanted if self.shared.embedder() is not None else "none"
-        stale = len(self.stale(later.tending.Rule()))
-        return later.counting.stats(self.ground, model)._replace(in_doubt=len(self.conflicts()), stale=stale)
+        stale = len(self.stale(later.tending.Rule(project=project)))
+        found = later.counting.stats(self.ground, model, searching.asked_projects(self.ground, project))
+        return found._replace(in_doubt=len(self.conflicts()), stale=stale)
 
     # -- branches -----------------------------------------------------------------------------
 

@@ -145,6 +145,11 @@ def here(ground: Ground) -> tuple[str, ...] | None:
     return None if ground.project is None else tuple(dict.fromkeys((ground.project, "")))
 
 
+def asked_projects(ground: Ground, asked: str | None) -> tuple[str, ...] | None:
+    """The projects that are meant: the one asked for, all of them for "*", else those shown here."""
+    return here(ground) if asked is None else None if asked == EVERYONE else (asked,)
+
+
 @healing.reads
 def _checked(ground: Ground, query: Query) -> Hits:
     """Hits, each held against the history: an index that is wrong may miss something, but shows nothing wrong."""

@@ -70,6 +70,7 @@ class Rule(NamedTuple):
     max_access: int = 0
     agent_id: str | Sequence[str] = EVERYONE
     limit: int = 10_000
+    project: str | None = None  # of this one ("*": all); None: where we are in one, of it and of none
 
 
 def doubts(ground: Ground, agent_id: str | Sequence[str] = EVERYONE) -> Iterator[Doubt]:
@@ -176,7 +177,8 @@ def stale(ground: Ground, access: Access, rule: Rule = Rule()) -> list[Age]:  # 
     _check_rule(rule)
     now = layout.now()
     before = now - int(rule.days * DAY)
-    hits = searching.listed(ground, Query(limit=rule.limit, agent_id=rule.agent_id, until=before))
+    whose = searching.asked_projects(ground, rule.project)
+    hits = searching.listed(ground, Query(limit=rule.limit, agent_id=rule.agent_id, until=before, project=whose))
     found = [memory for memory in hits if memory.importance <= rule.max_importance and memory.updated_at < before]
     reads = access.read([memory.key for memory in found])
     aged = [_age(memory, reads, now) for memory in found]
@@ -202,15 +204,15 @@ def _age(memory: Memory, reads: Mapping[bytes, tuple[int, int]], now: int) -> Ag
 
 def evict(ground: Ground, access: Access, rule: Rule, *, dry_run: bool) -> list[Age]:
     """Forget what is stale, and what has expired. It can be restored."""
-    found = [*stale(ground, access, rule), *expired(ground, rule.agent_id)]
+    found = [*stale(ground, access, rule), *expired(ground, rule)]
     if not dry_run:
         for age in found:
             keeping.delete(ground, age.memory)
     return found
 
 
-def expired(ground: Ground, agent_id: str | Sequence[str] = EVERYONE) -> list[Age]:
-    """Memories past the end they were given; searches leave them out already."""
-    now = layout.now()
-    gone = searching.listed(ground, Query(limit=_ALL, agent_id=agent_id), now=0)
+def expired(ground: Ground, rule: Rule) -> list[Age]:
+    """Memories past the end they were given; searches leave them out already. Of a rule, whose they are counts."""
+    now, whose = layout.now(), searching.asked_projects(ground, rule.project)
+    gone = searching.listed(ground, Query(limit=_ALL, agent_id=rule.agent_id, project=whose), now=0)
     return [_age(m, {}, now) for m in gone if m.expires_at and m.expires_at <= now]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from memlake.errors import NotFound, Nothing, Purged
+from memlake.errors import Conflict, NotFound, Nothing, Purged
 from memlake.index.rows import NEVER
 from memlake.memories import following, healing, keeping, record, searching
 from memlake.memories.ground import Ground
@@ -14,7 +15,9 @@ from memlake.memories.record import Memory
 from memlake.objects import layout
 from memlake.records import Change, Commit
 from memlake.versions.codec import decode_commit
+from memlake.versions.history import History
 
+_SHOWN = 60  # characters of a memory where it is only named
 BLAMED = ("content", "memory_type", "category", "tags", "metadata", "importance", "session_id", "source", "expires_at")
 
 
@@ -73,6 +76,34 @@ def versions(ground: Ground, memory_id: str) -> list[Version]:
             f"memory {memory_id} was never stored here, or was purged.", hint="Search for it to learn its id."
         )
     return found
+
+
+def written(history: History, commits: Iterable[str]) -> Iterator[Memory]:
+    """The memories that commits wrote, as they wrote them, or removed; those that were purged are left out."""
+    for oid in commits:
+        with contextlib.suppress(NotFound):  # the commit may be gone
+            for change in history.changes(history.get(oid)):
+                entry = change.new or change.old
+                if change.path.startswith(following.ROOM) and entry is not None:
+                    with contextlib.suppress(Purged):
+                        yield record.decode(history.objects.read(entry.oid))
+
+
+def check_projects(found: Sequence[Memory], projects: Sequence[str] | None) -> None:
+    """Conflict where one of them belongs to none of these projects."""
+    other = next((one for one in found if projects is not None and one.project not in projects), None)
+    if other is not None:
+        raise Conflict(
+            f"the last operation in this repo wrote a memory of another project, {other.project}: "
+            f"{shorten(other)!r}. Nothing was taken back.",
+            hint="Take it back all the same with: memlake undo --project '*'",
+        )
+
+
+def shorten(memory: Memory) -> str:
+    """What a memory says, in less than a line."""
+    text = " ".join(memory.content.split())
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
 
 
 def blame(ground: Ground, memory_id: str) -> list[Origin]:

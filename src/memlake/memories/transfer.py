@@ -282,15 +282,15 @@ def _stored(memories: Memories, batch: Sequence[Item]) -> Planned:
 # -- taking out -------------------------------------------------------------------------------
 
 
-def kept(memories: Memories, project: str | None = None) -> Iterator[Item]:
-    """Every memory of the branch that is seen, with what it said before, in the order of the tree; of one project only,
-    where that is named. What was purged is left out.
+def kept(memories: Memories, projects: Sequence[str] | None = None) -> Iterator[Item]:
+    """Every memory of the branch that is seen, with what it said before, in the order of the tree; of some projects
+    only, where they are named. What was purged is left out.
     """
     history = memories.ground.here.history
     for _, entry in history.scan(memories.ground.head(), ROOM):
         with contextlib.suppress(Purged):
             memory = record.decode(history.objects.read(entry.oid))
-            if not memories.ground.sees(memory.org_id) or project not in (None, memory.project):
+            if not memories.ground.sees(memory.org_id) or (projects is not None and memory.project not in projects):
                 continue
             yield Item(memory._replace(history=()), tuple(_past(memories, memory)))
 

@@ -66,7 +66,8 @@ def check_format(db: Database) -> None:
         raise InvalidInput(
             f"this repo has format {found[0]}, which an older memlake wrote; this one reads format {FORMAT} only. "
             "Nothing was changed.",
-            hint="With the version of memlake that wrote it, export the memories: memlake memory export FILE\n"
+            hint="With the version of memlake that wrote it, export the memories: "
+            "memlake memory export --project '*' FILE\n"
             "And each dataset: memlake dataset export NAME FOLDER\n"
             "Your files are in the working folder. With this version, in a new folder: "
             "memlake init && memlake memory import FILE && memlake add -A",

@@ -28,6 +28,7 @@ from memlake.reports import Problem, Rescued
 if TYPE_CHECKING:
     from memlake.memories.memories import Memories
     from memlake.memories.narrow import Narrow
+    from memlake.memories.record import Memory
     from memlake.memories.sides import Sides
     from memlake.reports import (
         About,
@@ -588,14 +589,27 @@ class Repo(Rows):
             return memories.checking.mend(opened.ground)
         return ""
 
-    def undo(self) -> Operation:
+    def undo(self, *, project: str | None = None) -> Operation:
+        """Take back the last operation. In a repo of many projects not one that wrote a memory of another project than
+        the one we are in, or the one named ("*": any).
+        """
         with self._local.verb():
             here = self._look()
-            return versions.operations.undo_interrupted(here) or self._undo()
+            return versions.operations.undo_interrupted(here) or self._undo(project)
 
-    def _undo(self) -> Operation:
+    def _undo(self, project: str | None) -> Operation:
+        own = self._project() if project is None else project
+        projects_seen = None if own in (None, "*") else (own, "")
+        taken: list[Memory] = []
+
+        def check(written: Sequence[tuple[str, str]]) -> None:
+            if written:  # else it is no verb of memories, and pays nothing for them
+                taken.extend(memories.timeline.written(self._history, (oid for _, oid in written)))
+                memories.timeline.check_projects(taken, projects_seen)
+
         with self._verb() as here:
-            return versions.operations.undo(here)
+            done = versions.operations.undo(here, check)
+        return done._replace(detail=f"{done.detail}: {memories.timeline.shorten(taken[0])}") if taken else done
 
     def note_written(self, verb: str, detail: str, written: Sequence[tuple[str, str]]) -> None:
         """Let `undo` know what a verb wrote to the memory lane, as (branch, commit); not of what was taken back."""

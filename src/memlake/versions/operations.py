@@ -8,7 +8,7 @@ so it refuses when someone else built on them meanwhile.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgpack
@@ -169,11 +169,12 @@ def conflict_objects(conflicts: Iterable[Conflicting]) -> Iterator[str]:
         yield from (e.oid for e in (one.base, one.ours, one.theirs, one.chosen, one.written) if e is not None)
 
 
-def undo(here: Here) -> Operation:
-    """Take back the last operation that is not taken back yet."""
+def undo(here: Here, check: Callable[[reversing.Written], None] = lambda _: None) -> Operation:
+    """Take back the last operation that is not taken back yet; `check` may refuse it by the records it wrote."""
     row = _last(here, "undone = 0 AND verb NOT IN ('undo', 'redo', 'lost')")
     if row is None:
         raise _nothing_to_undo(here)
+    check(_unpacked(row[5]).memory or ())
     return _take_back(here, row, _UNDO, {row[0]: True})
 
 
