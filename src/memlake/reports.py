@@ -86,7 +86,7 @@ class GcReport(NamedTuple):
     files: int
     bytes: int
     freed: Mapping[str, int] = MappingProxyType({})
-    names: tuple[str, ...] = ()  # of the files
+    names: tuple[str, ...] = ()  # of the packs, which new ones replace, and of the files
     deltas: int = 0  # older versions now stored as what differs from a newer one
 
 

@@ -31,9 +31,11 @@ def test_operations_are_listed_newest_first(run: Run, story: dict[str, str]) -> 
     assert found["schema_version"] == 1 and [done["verb"] for done in found["operations"]] == ["branch"]
 
 
-def test_gc_says_what_it_would_remove_and_removes_it(run: Run, story: dict[str, str]) -> None:
-    assert run("gc", "--dry-run").out.startswith("Would remove ")
-    assert run("gc", "--prune").out.startswith("Removed ")
+def test_gc_says_what_it_would_remove_and_removes_it(run: Run, story: dict[str, str], repo: Path) -> None:
+    (repo / ".memlake" / "tmp" / ("1" * 32 + ".pack")).write_bytes(b"what a writer that died left")
+    assert run("gc", "--dry-run", "--prune").out.startswith("Would remove 1 file (28 B): 28 B in all.")
+    assert run("gc", "--prune").out.startswith("Removed 1 file (28 B)")
+    assert run("gc", "--prune").lines == ["Nothing to remove."]
     assert run("gc", "--json").json["report"]["dry_run"] is False
     assert run("log", "--oneline").lines[0].endswith("second")
 
@@ -59,8 +61,16 @@ def test_gc_counts_what_each_kind_freed(run: Run, story: dict[str, str], repo: P
 
 def test_gc_names_each_kind_with_its_bytes() -> None:
     report = GcReport(False, 0, 0, 2, 1, 0, 3, 0, 2148, {"objects": 2048, "nodes": 100, "commits": 0, "files": 0})
-    assert gc_lines(report) == ["Removed 2 objects (2.0 KiB), 1 node (100 B), joined 3 packs: 2.1 KiB in all."]
-    assert gc_lines(GcReport(True, 0, 0, 0, 0, 0, 0, 0, 0)) == ["Would remove nothing: 0 B in all."]
+    assert gc_lines(report) == [
+        "Removed 2 objects (2.0 KiB), 1 node (100 B): 2.1 KiB in all.",
+        "Repacked 3 packs.",
+    ]
+    assert gc_lines(GcReport(True, 0, 0, 0, 0, 0, 1, 0, 0, names=("packs/ab",))) == [
+        "Nothing to remove.",
+        "Would repack 1 pack.",
+        "  packs/ab",
+    ]
+    assert gc_lines(GcReport(True, 0, 0, 0, 0, 0, 0, 0, 0)) == ["Nothing to remove."]
 
 
 def test_fsck_of_a_sound_repo_succeeds(run: Run, story: dict[str, str]) -> None:

@@ -12,6 +12,7 @@ import memlake as ml
 from memlake.objects import strays
 from memlake.objects.leases import Lease
 from memlake.objects.packs import PackWriter
+from memlake.objects.sweep import FEW
 from memlake.repo import Repo
 
 OURS = ("tmp/" + "1" * 32 + ".pack", "tmp/family-12-3.parquet", "tmp/backup-ab_c1", "parts/ab/ab" + "c" * 62)
@@ -97,3 +98,47 @@ def test_gc_and_purge_follow_no_link(repo: Repo, tmp_path: Path, room: str) -> N
         with contextlib.suppress(ml.Error):  # refusing to work there is as good
             verb()
     assert sum(path.is_file() for path in victim.rglob("*")) == 3
+
+
+def read_packs(repo: Repo) -> set[str]:
+    return {f"packs/{file.name}" for file in (repo.dir / "packs").iterdir()}
+
+
+def commit_text(repo: Repo, name: str, text: str) -> None:
+    (repo.root / name).write_text(text)
+    repo.add(all=True)
+    repo.commit(name)
+
+
+def test_a_gc_that_finds_nothing_to_do_replaces_no_pack(repo: Repo) -> None:
+    for number in range(3):
+        commit_text(repo, f"f{number}", f"{number}\n")
+    repo.gc()
+    before = read_packs(repo)
+    report = repo.gc()
+    assert (report.packs, report.names, read_packs(repo)) == (0, (), before)
+    assert repo.gc(dry_run=True) == report._replace(dry_run=True)
+
+
+def test_a_dry_run_names_the_packs_that_older_versions_leave_behind_as_they_become_deltas(repo: Repo) -> None:
+    lines = [f"line {number} {random.Random(number).random()}" for number in range(3000)]
+    for number in range(6):
+        lines[number * 7] = f"edited {number}"
+        commit_text(repo, "data.txt", "\n".join(lines))
+    told, before = repo.gc(dry_run=True, prune=True), read_packs(repo)
+    assert told.deltas == 5 and told.packs > 0 and not list((repo.dir / "tmp").iterdir())
+    done = repo.gc(prune=True)
+    assert done == told._replace(dry_run=False)
+    assert before - read_packs(repo) == {name for name in told.names if name.startswith("packs/")}
+    assert repo.fsck(full=True).ok
+
+
+def test_a_dry_run_names_the_log_packs_that_a_run_joins(repo: Repo) -> None:
+    for number in range(FEW):
+        commit_text(repo, f"f{number}", f"{number}\n")
+        repo.gc()
+    commit_text(repo, "last", "last\n")
+    told, before = repo.gc(dry_run=True), read_packs(repo)
+    assert repo.gc() == told._replace(dry_run=False)
+    assert len(told.names) >= FEW and before - read_packs(repo) == set(told.names)
+    assert repo.fsck(full=True).ok

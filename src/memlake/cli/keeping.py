@@ -97,14 +97,17 @@ def gc(repo: Repo, screen: Screen, /, *, dry_run: bool, prune: bool, as_json: bo
 
 
 def gc_lines(report: GcReport) -> list[str]:
-    """What went, by kind and with its bytes. Joined packs free the bytes of the objects they held."""
+    """What went, by kind and with its bytes. Repacked packs free the bytes of the objects they held."""
     kinds = ("object", "node", "commit", "file")
     parts = [_freed(report, kind) for kind in kinds if getattr(report, f"{kind}s")]
-    parts += [f"joined {words.count(report.packs, 'pack')}"] if report.packs else []
-    verb = "Would remove" if report.dry_run else "Removed"
-    lines = [f"{verb} {', '.join(parts) or 'nothing'}: {words.size(report.bytes)} in all."]
+    removed, stored, repacked = (
+        ("Would remove", "Would store", "Would repack") if report.dry_run else ("Removed", "Stored", "Repacked")
+    )
+    lines = [f"{removed} {', '.join(parts)}: {words.size(report.bytes)} in all."] if parts else ["Nothing to remove."]
     if report.deltas:
-        lines.append(f"Stored {words.count(report.deltas, 'older version')} as differences from newer ones.")
+        lines.append(f"{stored} {words.count(report.deltas, 'older version')} as differences from newer ones.")
+    if report.packs:
+        lines.append(f"{repacked} {words.count(report.packs, 'pack')}.")
     lines += [f"  {name}" for name in report.names if report.dry_run]
     if report.condemned:
         lines.append(f"{words.count(report.condemned, 'object')} not reached; gone after the grace period.")

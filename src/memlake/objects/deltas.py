@@ -66,13 +66,16 @@ def pair_chunks(objects: Objects, old: bytes, new: bytes) -> Iterator[tuple[byte
             at += 1
 
 
-def store_deltas(objects: Objects, chains: Iterable[Sequence[bytes]]) -> int:
-    """Store older versions as deltas. A chain is the versions of one thing, oldest first; returns how many deltas."""
+def store_deltas(objects: Objects, chains: Iterable[Sequence[bytes]], *, dry_run: bool = False) -> int:
+    """Store older versions as deltas. A chain is the versions of one thing, oldest first; returns how many deltas.
+
+    A dry run changes the rows, inside a write that the caller takes back, and leaves no pack.
+    """
     chains = [chain for chain in chains if len(chain) > 1]
     if not chains:
         return 0
     lease = Lease(objects.db, "gc")  # a purge leaves our temporary file alone
-    work = _Work(objects)
+    work = _Work(objects, dry_run=dry_run)
     try:
         for chain in chains:
             work.add(chain)
@@ -84,8 +87,8 @@ def store_deltas(objects: Objects, chains: Iterable[Sequence[bytes]]) -> int:
 
 
 class _Work:
-    def __init__(self, objects: Objects) -> None:
-        self._objects, self._db = objects, objects.db
+    def __init__(self, objects: Objects, *, dry_run: bool) -> None:
+        self._objects, self._db, self._dry_run = objects, objects.db, dry_run
         self._writer: PackWriter | None = None
         self._bases: dict[bytes, bytes] = {}  # of deltas in the pack being written
         self._was: dict[bytes, _Stored] = {}
@@ -143,7 +146,7 @@ class _Work:
             self._writer = PackWriter(self._objects.tmp, self._objects.repo)
         self._writer.copy(Record(row.oid, DELTA, 0, 0, row.size, row.role, row.links), payload)
         self._bases[row.oid], self._was[row.oid] = base, row
-        if self._writer.size >= packs.LIMIT:
+        if self._writer.size >= packs.LIMIT and not self._dry_run:  # a row of a pack that is not there cannot be read
             self._seal()
         return True
 
@@ -158,6 +161,9 @@ class _Work:
     def _seal(self) -> None:
         if self._writer is None:
             return
+        if self._dry_run:
+            self._swap(self._writer.seal())
+            return  # `abandon` removes the file
         sealed, self._writer = self._writer.deliver(self._objects.packs), None
         if not self._swap(sealed):
             self._objects.packs.delete(sealed.name)  # it may hold what a purge was about

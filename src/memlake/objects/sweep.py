@@ -25,6 +25,9 @@ _HOUR = 3_600_000_000
 # What a row's bytes cost. Those of a part are counted with its file, when that goes.
 _HELD = f"SELECT id, condemned, CASE WHEN form = {PART} THEN 0 ELSE coalesce(length, size) END FROM object"
 FEW = 8  # packs under a quarter of the limit that may lie about before they are joined
+# Bytes of a record's own line in the footer, at most. Without them a pack of tiny records is "half empty" for ever, and
+# every gc rewrites it as it was.
+_LINE = 64
 _SMALL, _FREE, _FREE_OF_SMALL = 4096, 3, 16  # pages, and of which share as many are given back when they are free
 
 
@@ -93,7 +96,7 @@ def _in_batches(db: Database, sql: str, ids: list[int], *args: int) -> None:
 
 def sweep_files(objects: Objects, report: GcReport, grace_hours: float) -> GcReport:
     """Join thin and small packs, delete empty ones, and remove files no row names and no writer can be using."""
-    joined = _join_packs(objects)
+    joined = [name for group in _join_packs(objects) for name in group]
     with objects.db.write():
         # Still inside: a part is named by its content, so someone may be about to store this very one again.
         strays = old_strays(objects, grace_hours)
@@ -102,30 +105,32 @@ def sweep_files(objects: Objects, report: GcReport, grace_hours: float) -> GcRep
     return count_files(report, joined, strays)
 
 
-def count_files(report: GcReport, joined: int, strays: list[Stray]) -> GcReport:
+def count_files(report: GcReport, joined: Iterable[str], strays: list[Stray]) -> GcReport:
     freed = {**report.freed, "files": sum(stray.size for stray in strays)}
-    names = tuple(stray.name for stray in strays)
-    return report._replace(packs=joined, files=len(names), bytes=sum(freed.values()), freed=freed, names=names)
+    packs = [f"packs/{name}" for name in joined]
+    names = (*packs, *(stray.name for stray in strays))
+    return report._replace(packs=len(packs), files=len(strays), bytes=sum(freed.values()), freed=freed, names=names)
 
 
-def would_join(objects: Objects) -> int:
-    """How many packs a run would join."""
-    return sum(len(group) for group in _groups(objects.db))
+def list_joinable(objects: Objects) -> list[str]:
+    """The packs that a run would replace by new ones."""
+    return [name for group in _groups(objects.db) for _, name in group]
 
 
-def _join_packs(objects: Objects) -> int:
+def _join_packs(objects: Objects) -> list[list[str]]:
     """Rewrite packs that are half empty or too many and small. A reader that misses one looks up its place again."""
     groups = list(_groups(objects.db))
     if not groups:
-        return 0
+        return []
     lease = Lease(objects.db, "gc")  # a purge leaves our temporary file alone
     try:
-        return sum(_join(objects, group) for group in groups)
+        return [_join(objects, group) for group in groups]
     finally:
         lease.close()
 
 
-def _join(objects: Objects, group: list[tuple[int, str]]) -> int:
+def _join(objects: Objects, group: list[tuple[int, str]]) -> list[str]:
+    """Make one pack of some; returns those it replaced, none where another gc or a purge came between."""
     ids = [id for id, _ in group]
     names = [name for _, name in group]
     live: dict[str, set[bytes]] = {name: set() for name in names}
@@ -134,7 +139,7 @@ def _join(objects: Objects, group: list[tuple[int, str]]) -> int:
     try:
         sealed = repack(objects, names, keep=live)
     except NotFound:  # another gc or a purge was faster
-        return 0
+        return []
     with objects.db.write():
         # Only rows are added meanwhile, never to old packs; a purge may have rewritten one: then leave it.
         known = {row[0] for row in objects.db.rows_in("SELECT name FROM pack WHERE name IN carray(?1)", names)}
@@ -143,12 +148,12 @@ def _join(objects: Objects, group: list[tuple[int, str]]) -> int:
     # When a purge came between, ours holds what was purged.
     for name in names if known == set(names) else [sealed.name] if sealed else []:
         objects.packs.delete(name)
-    return len(names) if known == set(names) else 0
+    return names if known == set(names) else []
 
 
 def _groups(db: Database) -> Iterator[list[tuple[int, str]]]:
     sql = (
-        "SELECT p.id, p.name, p.size, coalesce(sum(o.length), 0) "
+        f"SELECT p.id, p.name, p.size, coalesce(sum(o.length + {_LINE} + coalesce(length(o.links), 0)), 0) "
         "FROM pack p LEFT JOIN object o ON o.pack = p.id WHERE p.log = 0 GROUP BY p.id"
     )
     rows = db.rows(sql)

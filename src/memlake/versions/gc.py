@@ -19,12 +19,12 @@ from memlake.objects import leases
 from memlake.objects.deltas import pair_chunks, store_deltas
 from memlake.objects.layout import now, tick
 from memlake.objects.strays import old_strays
-from memlake.objects.sweep import Marks, compact, count_files, sweep_files, sweep_rows, would_join
+from memlake.objects.sweep import Marks, compact, count_files, list_joinable, sweep_files, sweep_rows
 from memlake.reports import GcReport
 from memlake.versions import codec, journal, thin, tree
 from memlake.versions.here import Here
 from memlake.versions.history import History, keeps_tree
-from memlake.versions.logs import write_logs
+from memlake.versions.logs import list_joinable_logs, write_logs
 from memlake.versions.operations import conflict_objects, kept_objects
 from memlake.versions.paths import FILES
 
@@ -90,6 +90,7 @@ def collect(here: Here, policy: Policy, also: Iterable[str] = ()) -> GcReport:
             policy = _mind_jump(history, policy)
             db.run(_EXPIRED, (policy.expired_before,))
         moment = _moment(history)
+        known = _list_packs(history)
         spare_from = min(now() - int(policy.grace_hours * _HOUR), leases.oldest(db), moment.tick)
     # The stage is read before history: what a commit takes from the stage meanwhile is then seen on either side.
     local_objects, local_commits = _local_roots(here)
@@ -108,8 +109,7 @@ def collect(here: Here, policy: Policy, also: Iterable[str] = ()) -> GcReport:
             dead = _delete_history(here, commits, nodes, moment)
             report = dead.counted(sweep_rows(db, objects, moment.tick, policy.grace_hours))
             if policy.dry_run:
-                strays = old_strays(history.objects, policy.grace_hours)
-                raise _Trial(count_files(report, would_join(history.objects), strays)._replace(dry_run=True))
+                raise _Trial(_try_files(history, report, policy, moment))
     except _Trial as trial:
         return trial.report
     history.forget()
@@ -117,11 +117,31 @@ def collect(here: Here, policy: Policy, also: Iterable[str] = ()) -> GcReport:
     with db.write():
         db.run("INSERT OR REPLACE INTO meta VALUES('delta_seq', ?)", (moment.seq,))
     report = sweep_files(history.objects, report, policy.grace_hours)._replace(deltas=deltas)
-    write_logs(history)  # so late that it copies only what stays
+    joined = write_logs(history)  # so late that it copies only what stays
+    report = _name_packs(report, known, joined)
     compact(db)
     if not here.local.db.is_busy():  # a verb of this checkout is not held up for it
         compact(here.local.db)
     return report
+
+
+def _try_files(history: History, report: GcReport, policy: Policy, moment: Moment) -> GcReport:
+    """What a run would do to files, found by doing it to the rows. Inside the transaction that is taken back."""
+    objects, known = history.objects, _list_packs(history)
+    deltas = store_deltas(objects, _chains(history, moment), dry_run=True)
+    report = count_files(report, list_joinable(objects), old_strays(objects, policy.grace_hours))
+    return _name_packs(report, known, list_joinable_logs(history.db))._replace(dry_run=True, deltas=deltas)
+
+
+def _list_packs(history: History) -> set[str]:
+    return {f"packs/{name}" for (name,) in history.db.each("SELECT name FROM pack")}
+
+
+def _name_packs(report: GcReport, known: set[str], logs: Iterable[str]) -> GcReport:
+    """Count and name the packs that went, logs too, and not those that the run itself had made before."""
+    names = [*report.names[: report.packs], *(f"packs/{name}" for name in logs)]
+    packs = [name for name in names if name in known]
+    return report._replace(packs=len(packs), names=(*packs, *report.names[report.packs :]))
 
 
 def _mind_jump(history: History, policy: Policy) -> Policy:

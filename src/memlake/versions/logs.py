@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, TypeVar
 import msgpack
 
 from memlake.errors import Corrupt, NotFound
+from memlake.objects.db import Database
 from memlake.objects.layout import read_salt, tick
 from memlake.objects.leases import Lease
 from memlake.objects.packs import (
@@ -87,15 +88,19 @@ def _once(lists: Iterable[Sequence[Listed]]) -> list[Listed]:
     return sorted({row[0]: row for rows in lists for row in rows}.values())
 
 
-def write_logs(history: History) -> None:
-    """Copy into packs what is only in repo.db so far. What a purge removes meanwhile leaves no copy behind."""
+def write_logs(history: History) -> list[str]:
+    """Copy into packs what is only in repo.db so far. What a purge removes meanwhile leaves no copy behind.
+
+    Returns the packs whose segments were joined into one, and which are gone.
+    """
     lease = Lease(history.db, "gc")
+    are_many = bool(list_joinable_logs(history.db))
     try:
         _forget_lost(history)
         _copy_objects(history, lease)
         while _write_segment(history):
             lease.renew()
-        _join_small(history)
+        return _join_small(history) if are_many else []
     finally:
         lease.close()
 
@@ -193,16 +198,24 @@ def _store_segment(history: History, segment: Segment) -> Sealed:
         return writer.deliver(history.objects.packs)
 
 
-def _join_small(history: History) -> None:
-    """Make one segment of the small ones, once they are many."""
+def list_joinable_logs(db: Database) -> list[str]:
+    """The packs of small segments, once they are many: the next run makes one of them and of what it writes itself."""
+    names = _list_small(db)
+    return names if len(names) >= FEW else []
+
+
+def _list_small(db: Database) -> list[str]:
+    return [row[0] for row in db.rows("SELECT name FROM pack WHERE log = 1 AND size < ? ORDER BY id", (_SMALL,))]
+
+
+def _join_small(history: History) -> list[str]:
+    """Make one segment of the small ones; returns the packs it replaced."""
     place, db = history.objects.packs, history.db
-    names = [row[0] for row in db.rows("SELECT name FROM pack WHERE log = 1 AND size < ? ORDER BY id", (_SMALL,))]
-    if len(names) <= FEW:
-        return
+    names = _list_small(db)
     try:
         segments = [read_segment(place, name, record) for name in names for record in read_footer(place, name).records]
     except (NotFound, Corrupt):  # another gc was faster; of damage fsck tells
-        return
+        return []
     sealed = _store_segment(history, join_segments(segments))
     with db.write():
         known = {row[0] for row in db.rows_in("SELECT name FROM pack WHERE name IN carray(?1)", names)}
@@ -212,6 +225,7 @@ def _join_small(history: History) -> None:
             add_pack(db, sealed, log=True)
     for name in names if joined else [sealed.name]:
         place.delete(name)
+    return names if joined else []
 
 
 def _last(rows: Iterable[tuple[Any, ...]]) -> int | None:
