@@ -297,7 +297,8 @@ KEEPING = [
     Situation("rescued without a name", (f"{ONE}; gc --prune", lambda root: (root / "b").write_text("".join(f"line {n} of a text\n" for n in range(2000))), "add b"), "rescue .memlake --into 'res cued'", "Get one out, before gc removes it, with: memlake -C {} cat {} > FILE", works=True, shows="line 7 of a text"),
     Situation("fsck", ONE, "fsck", "packs and parts were checked by their size only; to read their bytes too: memlake fsck --full", works=True, shows="no problem"),
     Situation("a damaged index", (NO_MODEL, "remember tea", _damage("index/*/index.db")), "doctor", "It is made again from the history, and nothing is lost: memlake fsck", code=1, again=True),
-    Situation("a damaged repo.db", (TWO, _damage("repo.db")), "doctor", "See what is affected with: memlake fsck. Then restore a backup.", code=1),
+    Situation("a damaged repo.db", (TWO, _damage("repo.db")), "doctor", "See what is affected with: memlake fsck", code=1, shows="does not match its checksum"),
+    Situation("a damaged repo.db that cannot be opened", (f"{ONE}; gc", _damage("repo.db", 5000)), "doctor", "memlake rescue {} --into rescued", then="-C rescued show main:a"),
     Situation("a repo without repo.db", (ONE, lambda root: [path.unlink() for path in (root / ".memlake").glob("repo.db*")]), "status", "If it never had one: memlake init", then="status"),
     Situation("a repo that lost its repo.db", (f"{ONE}; gc", lambda root: [path.unlink() for path in (root / ".memlake").glob("repo.db*")]), "status", "memlake rescue {} --into rescued", then="-C rescued show main:a"),
 ]
@@ -357,7 +358,7 @@ DAMAGE = [
     Situation("damaged bytes", (_big, "keep one", _flip("packs"), lambda root: (root / "big").unlink()), "restore big", "Run `memlake fsck --full` to see which paths are affected; restore it from a backup or another copy.", code=1, shows="big"),
     Situation("damaged bytes, to go back", (_big, "keep one", _flip("packs"), lambda root: (root / "big").unlink()), "restore big", "To go back to before it: memlake undo", then="status"),
     Situation("repo.db that even fsck cannot open", (f"{ONE}; gc", _damage("repo.db", 4096)), "fsck", "memlake rescue {} --into rescued", then="-C rescued show main:a"),
-    Situation("repo.db with noise in it", (TWO, _damage("repo.db")), "blame a", "Run `memlake fsck` to see what is affected; restore a backup if you have one.{}", code=1, shows="repo.db"),
+    Situation("repo.db with noise in it", (TWO, _damage("repo.db")), "blame a", "See what is affected with: memlake fsck", code=1, shows="repo.db"),
     Situation("a link to packs", lambda root: [(root / ".memlake/packs").rename(root.parent / f"{root.name}-packs"), (root / ".memlake/packs").symlink_to(root.parent / f"{root.name}-packs")], "status", "To keep packs on another disk, remove it and use: memlake config core.packs FOLDER", first=lambda root: (root / ".memlake/packs").unlink(), fill={"FOLDER": "p"}, then=ONE),
     Situation("a lost local.db", (ONE, lambda root: [path.unlink() for path in (root / ".memlake").glob("local.db*")]), "log", "See it with: memlake status. To stand elsewhere: memlake switch BRANCH", "memlake status", works=True, shows="On branch main"),
     Situation("a lost local.db, elsewhere", (DEV, lambda root: [path.unlink() for path in (root / ".memlake").glob("local.db*")]), "log", "See it with: memlake status. To stand elsewhere: memlake switch BRANCH", "memlake switch BRANCH", works=True, fill={"BRANCH": "dev"}),

@@ -12,6 +12,7 @@ import pytest
 import memlake as ml
 from memlake.cli.main import main
 from memlake.memories.memories import Draft
+from memlake.repo import rescue
 from memlake.reports import Check
 
 
@@ -77,6 +78,53 @@ def test_the_cure_of_a_damaged_local_db_works_when_pasted(root: Path) -> None:
         assert _ailing(root) == []
     with ml.open(root) as repo:
         assert repo.status().clean and repo.fsck(full=True).ok
+
+
+def test_the_error_of_a_damaged_local_db_names_the_cure_that_works(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _damage(root / ".memlake" / "local.db", 4096)
+    assert main(["status"]) == 128
+    said = capsys.readouterr().err
+    assert "local.db is damaged: a page of it does not match its checksum." in said and "fsck" not in said
+    cure = next(line for line in said.splitlines() if "Set it aside with: " in line)
+    for _ in range(2):  # it can be pasted again when it is damaged again
+        subprocess.run(cure.partition("Set it aside with: ")[2], shell=True, check=True)
+        with pytest.warns(UserWarning, match="local.db was lost"), ml.open(root) as repo:
+            assert repo.status().clean
+
+
+@pytest.mark.parametrize("at", [0, 100, 5000])
+def test_a_repo_db_that_cannot_be_opened_is_a_bad_line_of_doctor_and_fsck_does_not_advise_itself(
+    at: int, root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with ml.open(root) as repo:
+        repo.gc()
+    _damage(root / ".memlake" / "repo.db", at)
+    assert main(["doctor"]) == 1
+    out = capsys.readouterr().out
+    assert "bad  repo.db " in out and "ok   local.db" in out and "memlake fsck" not in out
+    assert f"save what gc packed: memlake rescue {root / '.memlake'} --into rescued" in out
+    assert main(["fsck"]) == 128
+    said = capsys.readouterr().err
+    assert "repo.db is damaged" in said and "memlake fsck" not in said and "memlake rescue" in said
+    assert rescue(root, root / "rescued").lost == ()
+
+
+@pytest.mark.parametrize("name", ["repo.db", "local.db"])
+def test_a_page_that_fails_its_checksum_is_said_to_do_so(
+    name: str, root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with (root / ".memlake" / name).open("rb") as file:
+        size = file.seek(0, 2)
+    for at in range(8192 + 100, size, 4096):
+        before = (root / ".memlake" / name).read_bytes()
+        _damage(root / ".memlake" / name, at)
+        for verb in ("doctor", "fsck"):
+            main([verb])
+            out, err = capsys.readouterr()
+            assert "I/O error" not in out + err and "***" not in out and "does not match its checksum" in out + err
+        (root / ".memlake" / name).write_bytes(before)
 
 
 def _cat(capfdbinary: pytest.CaptureFixture[bytes], *line: str) -> tuple[int, bytes, str]:

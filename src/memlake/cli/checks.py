@@ -8,8 +8,9 @@ import click
 
 from memlake.cli import paths, words
 from memlake.cli.arguments import json_option, pass_repo
+from memlake.cli.arguments import screen as screen_of
 from memlake.cli.screen import Screen
-from memlake.repo import Repo
+from memlake.repo import Repo, open_damaged
 from memlake.reports import Check, FsckReport
 
 _QUICK = "packs and parts were checked by their size only; to read their bytes too: memlake fsck --full"
@@ -48,10 +49,10 @@ def fsck_lines(screen: Screen, report: FsckReport) -> Iterator[str]:
 
 @click.command()
 @json_option
-@pass_repo
-def doctor(repo: Repo, screen: Screen, /, *, as_json: bool) -> int:
+def doctor(as_json: bool) -> int:
     """Check this machine and this repo, with a cure for each fault. Exits with 1 when there is one."""
-    found = repo.doctor()
+    with open_damaged() as repo:
+        screen, found = screen_of(repo.settings), repo.doctor()
     if as_json:
         screen.json({"ok": all(check.ok for check in found), "checks": found})
     else:

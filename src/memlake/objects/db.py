@@ -42,6 +42,8 @@ SELECT count(*), max(name) FILTER (WHERE type NOT IN ('table', 'index')
   OR (type = 'table' AND rootpage = 0 AND sql NOT LIKE 'CREATE VIRTUAL TABLE spelling USING fts5(%')
   OR (type = 'table' AND rootpage > 0 AND EXISTS (SELECT 1 FROM pragma_table_xinfo(s.name) WHERE hidden > 1)))
 FROM sqlite_schema AS s"""
+# How a check of the whole file ends its line on a page that fails its checksum: "Tree 4 page 4: ... error code=8202".
+_WRONG_PAGE = f"error code={apsw.SQLITE_IOERR_DATA}"
 _READ_ONLY = 1.0  # seconds that a database which could not be opened for writing is read without trying again
 _TIGHT = 1 << 16  # with fewer bytes free than these, a failed write is one of a full disk
 
@@ -69,6 +71,7 @@ class Database:
         self._listing = forks.Mutex()
         self.closed = False
         self.denied: Denied | None = None  # why nothing may be written here
+        self.cure = "Run memlake fsck."  # what to do when it is damaged
         forks.add(self)
 
     # -- reading ------------------------------------------------------------------------------
@@ -251,9 +254,16 @@ class Database:
         sql = "PRAGMA integrity_check(100)" if full else "PRAGMA quick_check(100)"
         try:
             found = [str(row[0]) for row in self._connection().execute(sql)]
-            return [text for text in found if text != "ok"]
-        except (apsw.Error, Error) as error:
-            return [str(error)]
+        except apsw.Error as error:
+            return [self._named(error).message]
+        except Error as error:
+            return [error.message]
+        lines = [line for text in found for line in text.splitlines() if line != "ok" and not line.startswith("*** in")]
+        return [self._name_page(line) if line.endswith(_WRONG_PAGE) else line for line in lines]
+
+    def _name_page(self, line: str) -> str:
+        _, _, after = line.partition(" page ")
+        return f"page {after.partition(':')[0].split()[0]} of {self.path.name} does not match its checksum"
 
     def close(self) -> None:
         """For good: what is asked afterwards, also by an iterator begun before, is refused.
@@ -280,7 +290,7 @@ class Database:
         except OverflowError as error:
             raise InvalidInput("a number is too large to be looked for.") from error
         except UnicodeDecodeError as error:
-            raise Corrupt(f"{self.path.name} is damaged: {error}.", hint="Run memlake fsck.") from error
+            raise Corrupt(f"{self.path.name} is damaged: {error}.", hint=self.cure) from error
 
     def _refusal(self) -> InvalidInput:
         return InvalidInput(f"{self.path} was closed. Nothing was changed.", hint="Open the repo again.")
@@ -297,11 +307,8 @@ class Database:
             )
         is_wrong_page = getattr(error, "extendedresult", 0) == apsw.SQLITE_IOERR_DATA  # its checksum says so
         if is_wrong_page or isinstance(error, (apsw.CorruptError, apsw.NotADBError, apsw.SchemaChangeError)):
-            return Corrupt(
-                f"{name} is damaged: {'the checksum of a page does not fit' if is_wrong_page else what}.",
-                hint="Run `memlake fsck` to see what is affected; restore a backup if you have one."
-                + (f"\nIf fsck cannot open it, save what gc packed: {advise_rescue(self.path)}" * (name == "repo.db")),
-            )
+            why = "a page of it does not match its checksum" if is_wrong_page else what
+            return Corrupt(f"{name} is damaged: {why}.", hint=self.cure)
         if isinstance(error, (apsw.BusyError, apsw.ProtocolError)):
             return Unavailable(
                 f"{name} is held by another program, for over {self._patience:.0f} s by now. Nothing was changed.",
@@ -312,7 +319,7 @@ class Database:
                 f"{name} could not be read or written: {what}. Nothing was changed.",
                 hint="Check the disk and its permissions, then run memlake doctor.",
             )
-        return Corrupt(f"{name}: {what}.", hint="Run memlake fsck.")
+        return Corrupt(f"{name}: {what}.", hint=self.cure)
 
     def _roll_back(self, connection: apsw.Connection) -> None:
         if not self.closed and connection.in_transaction:

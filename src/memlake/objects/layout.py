@@ -48,7 +48,7 @@ def stamp_format(db: Database) -> None:
             db.run_many("INSERT INTO meta VALUES(?, ?)", facts.items())
 
 
-def _lost(db: Database) -> str:
+def advise_restore(db: Database) -> str:
     """What is left where repo.db cannot be opened, not even by fsck."""
     return f"Restore a backup. Without one, save what gc packed: {advise_rescue(db.path)}"
 
@@ -56,7 +56,7 @@ def _lost(db: Database) -> str:
 def check_format(db: Database) -> None:
     found = db.row("SELECT value FROM meta WHERE key = 'format'")
     if found is None or not isinstance(found[0], int) or found[0] < 1:
-        raise Corrupt(f"{db.path} has no repository format.", hint=_lost(db))
+        raise Corrupt(f"{db.path} has no repository format.", hint=advise_restore(db))
     if found[0] > FORMAT:
         raise InvalidInput(
             f"this repo has format {found[0]}; this memlake reads up to format {FORMAT}. Nothing was changed.",
@@ -78,7 +78,7 @@ def read_id(db: Database) -> str:
     """The repo's id. One lookup by key, so it may be asked at every start."""
     row = db.row("SELECT value FROM meta WHERE key = 'id'")
     if row is None or not isinstance(row[0], str) or not _UUID.fullmatch(row[0]):
-        raise Corrupt(f"{db.path} has no repository id.", hint=_lost(db))
+        raise Corrupt(f"{db.path} has no repository id.", hint=advise_restore(db))
     return row[0]
 
 
@@ -94,7 +94,7 @@ def read_salt(db: Database) -> bytes:
     """The key under which names of people and agents become paths."""
     row = db.row("SELECT value FROM meta WHERE key = 'salt'")
     if row is None or not isinstance(row[0], bytes) or len(row[0]) != 16:
-        raise Corrupt(f"{db.path} has no salt.", hint=_lost(db))
+        raise Corrupt(f"{db.path} has no salt.", hint=advise_restore(db))
     return row[0]
 
 

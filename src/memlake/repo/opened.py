@@ -66,7 +66,8 @@ class Transaction:
 class Opened:
     """The parts of one repo and of this checkout of it."""
 
-    def __init__(self, folder: Path, *, fresh: str | None = None) -> None:
+    def __init__(self, folder: Path, *, fresh: str | None = None, unchecked: bool = False) -> None:
+        """`fresh` names the first branch of a repo that is made; `unchecked` opens one that is damaged, for doctor."""
         self.dir, self.root = folder, config.check_owner(folder.parent)
         inside.check_folder(folder)
         if fresh is None and not has_database(folder):
@@ -76,6 +77,7 @@ class Opened:
                 f"Else restore a backup. Without one, save what gc packed: {advise_rescue(folder / 'repo.db')}",
             )
         db = Database(folder / "repo.db", schema=_schema("objects/schema.sql", "versions/schema.sql"))
+        db.cure = layout.advise_restore(db)  # while it is opened: what cannot be opened, fsck cannot open either
         self._settings, ignored = config.read_in_force(folder, lambda: layout.find_id(db))
         if ignored:
             warnings.warn(config.describe_ignored(self.root, ignored), stacklevel=2)
@@ -94,9 +96,12 @@ class Opened:
         if fresh is not None:
             layout.stamp_format(db)
             versions.recovery.begin(self._history, local, fresh)
+        if unchecked:
+            return
         layout.check_format(db)
         if find_problem(self._history, local) is not None:
             self._local = versions.recovery.stand_again(self._look(), self._settings.init_branch)
+        db.cure = f"See what is affected with: memlake fsck\n{layout.advise_restore(db)}"
 
     def _open_packs(self, db: Database, ignored: str | None) -> Place:
         """The place of packs. One that the user did not trust is never replaced by another: bytes would part there."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
 from memlake import config, datasets, inside, memories, projects, versions
 from memlake.calls import checked, door
-from memlake.errors import AlreadyExists, Denied, Error, InvalidInput, pasted
+from memlake.errors import AlreadyExists, Corrupt, Denied, Error, InvalidInput, pasted
 from memlake.objects import disk
 from memlake.objects.bucket import open_place
 from memlake.objects.db import advise_rescue
@@ -103,6 +103,15 @@ def rescue(sources: SomePaths, into: AnyPath) -> Rescued:
 def open_repo(path: AnyPath | None = None) -> Repo:
     """Open the repo at a path, in MEMLAKE_REPO, or in this folder or one above."""
     return Repo(config.get_repo(explicit=path) / DIR)
+
+
+def open_damaged(path: AnyPath | None = None) -> Repo:
+    """As `open_repo`, and where repo.db is damaged all the same: for doctor, which says what of it can be read."""
+    folder = config.get_repo(explicit=path) / DIR
+    try:
+        return Repo(folder)
+    except Corrupt:
+        return Repo(folder, unchecked=True)
 
 
 @checked

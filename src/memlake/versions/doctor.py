@@ -22,7 +22,6 @@ from memlake.objects.strays import TMP_NAME
 from memlake.records import count, short
 from memlake.reports import Check
 from memlake.versions.here import Here, find_problem
-from memlake.versions.local import SET_ASIDE
 
 _NETWORK = {
     "nfs",
@@ -53,10 +52,8 @@ def examine(here: Here, folder: Path) -> list[Check]:
         "space": lambda: _space(folder),
         "clock": lambda: _clock(here),
         "permissions": lambda: _writable(folder),
-        "repo.db": lambda: _database(
-            here.history.db, "See what is affected with: memlake fsck. Then restore a backup."
-        ),
-        "local.db": lambda: _database(here.local.db, SET_ASIDE.format(here.local.db.path.parent)),
+        "repo.db": lambda: _database(here.history.db),
+        "local.db": lambda: _database(here.local.db),
         "index": lambda: _derived(folder),
         "head": lambda: _head(here),
         "packs": lambda: _packs(here),
@@ -81,14 +78,13 @@ def _guarded(name: str, check: Callable[[], Check]) -> Check:
 # -- what is stored -----------------------------------------------------------------------------
 
 
-def _database(db: Database, cure: str) -> Check:
+def _database(db: Database) -> Check:
     size = db.path.stat().st_size
     if size > _QUICK:
         db.row("SELECT count(*) FROM sqlite_schema")
         return Check(db.path.name, True, f"opens; {size / 1e6:.0f} MB, which only `memlake fsck` reads whole")
     problems = db.integrity(full=False)
-    detail = f"damaged: {problems[0].splitlines()[0]}" if problems else "its pages are sound"
-    return Check(db.path.name, not problems, detail, cure)
+    return Check(db.path.name, not problems, problems[0] if problems else "its pages are sound", db.cure)
 
 
 def _derived(folder: Path) -> Check:

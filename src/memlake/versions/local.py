@@ -9,9 +9,10 @@ import stat as modes
 import struct
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from memlake.errors import Corrupt
+from memlake.errors import Corrupt, pasted
 from memlake.objects.db import Database, FileLock, Row
 from memlake.objects.layout import now
 from memlake.records import Change, Conflict, Entry
@@ -28,10 +29,13 @@ SELECT nullif(lower(hex(coalesce(old, (SELECT new FROM headlog WHERE id < h.id O
 _FINE, _COARSE = 20_000_000, 2_000_000_000  # ns within which a second change may leave the same mtime
 
 
-SET_ASIDE = (
-    "Set it aside with: mkdir {0}/aside && mv {0}/local.db* {0}/aside\n"
-    "HEAD and what is tracked are found again; the stage and undo are not."
-)
+def advise_set_aside(folder: str | Path) -> str:
+    """The cure of a damaged local.db in this .memlake folder: the repo stands again without it."""
+    at = pasted(folder)
+    return (
+        f"Set it aside with: mkdir -p {at}/aside && mv {at}/local.db* {at}/aside\n"
+        "HEAD and what is tracked are found again. Only the stage and the list for undo are lost."
+    )
 
 
 def _is_text(value: object) -> bool:
@@ -83,6 +87,7 @@ class Local:
     def __init__(self, db: Database, assumed: Mapping[str | None, str] | None = None) -> None:
         """`assumed` maps a HEAD that names nothing to what it is taken for where it cannot be mended (a full disk)."""
         self.db, self._assumed = db, assumed or {}
+        db.cure = advise_set_aside(db.path.parent)
         self._verb = FileLock(db.path.with_name("checkout.lock"), self._tell_waiting)
 
     def verb(self, patience: float | None = None) -> contextlib.AbstractContextManager[None]:
@@ -296,7 +301,7 @@ def as_written(what: str) -> Iterator[None]:
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise Corrupt(
             f"what local.db holds as {what!r} is not what memlake writes: {error}. Nothing was changed.",
-            hint=SET_ASIDE.format(".memlake"),
+            hint=advise_set_aside(".memlake"),
         ) from error
 
 
@@ -312,7 +317,7 @@ def _check_paths(paths: Iterable[str]) -> None:
     try:
         path = find_unwritable(paths)
     except TypeError as error:  # a flipped bit can make SQLite hand out any type
-        raise Corrupt("local.db is damaged: a path is no text.", hint="Run memlake fsck.") from error
+        raise Corrupt("local.db is damaged: a path is no text.", hint=advise_set_aside(".memlake")) from error
     if path is not None:
         raise Corrupt(
             f"local.db names {path!r}, which cannot be a working file: {unwritable(path)}. Nothing was changed.",
