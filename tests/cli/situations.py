@@ -391,6 +391,8 @@ EXCUSED: dict[str | tuple[str, str], str] = {
     "Check the disk and its permissions, then run memlake doctor.": _DISK,
     ("Free some space: memlake gc --prune, memlake du. A full disk stops writes; it loses nothing.", "memlake gc --prune"): _DISK,
     ("Free some space: memlake gc --prune, memlake du. A full disk stops writes; it loses nothing.", "memlake du"): _DISK,
+    "Remove other files from this disk, {} MB or more, because gc needs room to work. Then run: memlake gc --prune": "needs a full disk; tried in tests/reliability/test_faults.py",
+    "A full disk stops writes; it loses nothing. To have a copy elsewhere: memlake backup /OTHER/DISK/repo.tar": "needs a full disk; tried in tests/reliability/test_faults.py",
     'Give one with: memlake commit -m "what and why"': _LIBRARY,
     "Name files or folders, or use: memlake add -A": _LIBRARY,
     "Name objects by id; see them with: memlake ls -l": _LIBRARY,

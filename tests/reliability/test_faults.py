@@ -5,9 +5,12 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import resource
 import shutil
 import signal
+import subprocess
+import tarfile
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -19,6 +22,7 @@ import memlake as ml
 from memlake.errors import AlreadyExists, Conflict, Error, InvalidInput, NotFound, Nothing, Unavailable
 from memlake.objects.db import Database
 from memlake.repo import Repo
+from memlake.versions import backup
 from tests.reliability.ground import (
     EVERY,
     KILLED,
@@ -372,6 +376,99 @@ def test_a_disk_without_inodes_fails_the_operation_whole(small_disk: Path) -> No
 def _enlarge(root: Path) -> None:
     for n in range(8):
         put(root, f"file{n}.bin", noise(200_000, f"large {n}"))
+
+
+def _committed(root: Path) -> str:
+    with init(root) as repo:
+        put(root, "kept.bin", noise(100_000, "kept"))
+        repo.add(all=True)
+        oid = repo.commit("kept").oid
+        repo.gc()
+    return oid
+
+
+def test_a_backup_to_another_disk_works_while_the_disk_of_the_repo_is_full(small_disk: Path, tmp_path: Path) -> None:
+    root, copy = small_disk / "repo", tmp_path / "copy"
+    _committed(root)
+    _fill(small_disk, 0)
+    (tmp_path / "backups").mkdir()
+    with ml.open(root) as repo:
+        assert repo.backup(tmp_path / "backups/repo.tar") > 100_000
+    assert [file.name for file in (tmp_path / "backups").iterdir()] == ["repo.tar"]
+    with tarfile.open(tmp_path / "backups/repo.tar") as tar:
+        tar.extractall(copy, filter="data")
+    with ml.open(copy) as repo:
+        assert repo.read("kept.bin") == noise(100_000, "kept")
+        assert_sound(repo)
+
+
+def test_while_a_backup_of_a_full_disk_is_made_no_gc_takes_what_it_copies(
+    small_disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = small_disk / "repo"
+    _committed(root)
+    _fill(small_disk, 0)
+    busy = []
+    write = backup._write
+    with ml.open(root) as repo, ml.open(root) as other:
+        monkeypatch.setattr(backup, "_write", lambda *given: (busy.append(other._history.db.is_busy()), write(*given)))
+        repo.backup(tmp_path / "repo.tar")
+        assert busy == [True] and not other._history.db.is_busy()
+
+
+def test_without_room_for_a_lost_local_db_all_that_is_stored_can_be_read(small_disk: Path) -> None:
+    root = small_disk / "repo"
+    oid = _committed(root)
+    put(root, "new", "new")
+    for file in (root / ".memlake").glob("local.db*"):
+        file.unlink()
+    filler = _fill(small_disk, 0)
+    for _ in range(2):
+        with pytest.warns(UserWarning, match="local.db was lost"):
+            repo = ml.open(root)
+        with repo:
+            status = repo.status()
+            assert (status.branch, status.unstaged, status.staged) == ("main", (), ())
+            assert [commit.oid for commit in repo.log()] == [oid]
+            with pytest.raises(Unavailable):
+                repo.add(root / "new")
+            with pytest.raises(Unavailable, match="too full to make it again"), repo._local.db.write():
+                pass  # what is written there would be gone with this process
+    filler.unlink()
+    with pytest.warns(UserWarning, match="local.db was lost"):
+        repo = ml.open(root)
+    with repo:
+        repo.add(root / "new")
+        repo.commit("new")
+        assert_sound(repo)
+
+
+def test_doctor_says_how_much_room_gc_needs_and_with_it_gc_works(small_disk: Path) -> None:
+    root = small_disk / "repo"
+    _committed(root)
+    filler = _fill(small_disk, 0)
+    with ml.open(root) as repo:
+        cure = next(check.cure for check in repo.doctor() if check.name == "space")
+        megabytes = int(re.search(r"from this disk, (\d+) MB or more", cure)[1])  # type: ignore[index]
+        with pytest.raises(Unavailable):
+            repo.gc(prune=True)
+    os.truncate(filler, filler.stat().st_size - megabytes * 1_000_000)
+    with ml.open(root) as repo:
+        repo.gc(prune=True)
+        assert "memlake gc --prune, memlake du" in next(c.cure for c in repo.doctor() if c.name == "space")
+
+
+def test_a_repo_on_a_full_disk_moves_to_another_as_doctor_says(small_disk: Path, tmp_path: Path) -> None:
+    root = small_disk / "repo"
+    _committed(root)
+    _fill(small_disk, 0)
+    with ml.open(root) as repo:
+        cure = next(check.cure for check in repo.doctor() if check.name == "space")
+    line = next(line for line in cure.splitlines() if line.startswith("Or move")).partition(": ")[2]
+    subprocess.run(line.replace("/OTHER/DISK", str(tmp_path)), shell=True, check=True)
+    with ml.open(root) as repo:
+        repo.write({"memories/bot/1": b"there is room"}, "m")
+        assert_sound(repo)
 
 
 def _small_and_large(root: Path) -> None:

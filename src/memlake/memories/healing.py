@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
-import os
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Concatenate, ParamSpec, TypeVar
 
 from memlake.errors import Damaged, Error, Unavailable
-from memlake.index.index import Index
 from memlake.memories.ground import Ground
+from memlake.memories.opening import describe_spare, spare_index
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
@@ -52,24 +49,10 @@ def reads(work: Work[Given, Result]) -> Work[Given, Result]:
             return healed(ground, *args, **named)
         except Unavailable as full:
             try:
-                with _spare_index() as index:
-                    told = f"{full.message} So this was looked up without the index: slower, and by words alone."
-                    return work(dataclasses.replace(ground, index=index, notes=(told,)), *args, **named)
+                with spare_index() as index:
+                    notes = (describe_spare(full),)
+                    return work(dataclasses.replace(ground, index=index, notes=notes), *args, **named)
             except (Unavailable, OSError):
                 raise full from None
 
     return done
-
-
-@contextlib.contextmanager
-def _spare_index() -> Iterator[Index]:
-    """An empty index in memory, or where there is no such place in the folder for temporary files."""
-    import tempfile  # slow to import, and hardly ever needed
-
-    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-    with tempfile.TemporaryDirectory(prefix="memlake-", dir=memory) as folder:
-        index = Index(Path(folder) / "index")
-        try:
-            yield index
-        finally:
-            index.close()

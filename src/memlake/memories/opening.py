@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memlake import memories as later  # embedders, where there are any
 from memlake.config import Settings
-from memlake.errors import Damaged, Error
+from memlake.errors import Damaged, Error, Unavailable
 from memlake.index import rows, waiting
 from memlake.index.embeddings import Embeddings
 from memlake.index.index import Index
@@ -17,6 +17,7 @@ from memlake.memories import embedding
 from memlake.memories.access import Access
 from memlake.memories.asking import Asker
 from memlake.memories.embedding import Sources, Worker
+from memlake.objects import disk
 from memlake.objects.db import Database
 from memlake.objects.forks import Mutex
 from memlake.versions.history import History
@@ -31,7 +32,8 @@ class Shared:
     def __init__(self, folder: Path, history: History, local: Database, settings: Settings) -> None:
         self._folder, self._settings = folder, settings
         self.embeddings = Embeddings(folder / "vectors.db")
-        self.index = _open_index(folder / "index", history, self.embeddings)
+        self._spare = contextlib.ExitStack()  # an index for this process, where the disk has no room for one
+        self.index = self._open_index(folder / "index", history)
         self.access = Access(local, settings.access_flush_seconds)
         sources = Sources(history, self.index, self.embeddings, self.embedder)
         self.sources = sources
@@ -40,6 +42,22 @@ class Shared:
         self._embedders: dict[str, Embedder | None] = {}
         self._told: object = None  # the generation of the index that knows which model is wanted
         self._asker = Asker(settings.embedding_timeout)
+
+    def _open_index(self, folder: Path, history: History) -> Index:
+        """The index, made anew when it cannot be read: it loses nothing. On a full disk it is made elsewhere."""
+        try:
+            index = Index(folder, self.embeddings)
+            if history.db.row("SELECT 1 FROM ref WHERE memory IS NOT NULL LIMIT 1") is None:
+                index.notice = ""  # nothing was ever remembered here: nothing is missing
+            try:
+                rows.meta(index.db, "head")
+                index.count()
+            except Damaged:
+                index.renew(index.mark)
+        except Unavailable as full:
+            index = self._spare.enter_context(spare_index())
+            index.notice = describe_spare(full)
+        return index
 
     # -- vectors ------------------------------------------------------------------------------
 
@@ -101,20 +119,22 @@ class Shared:
         return {key: count for key, (count, _) in self.access.read(keys).items()}
 
     def close(self) -> None:
-        with contextlib.ExitStack() as parts:  # all of them, whatever one of them raises; the last first
+        with self._spare as parts:  # all of them, whatever one of them raises; the last first
             for close in (self.embeddings.close, self.index.close, self.sources.give_back, self.access.close):
                 parts.callback(close)
             parts.callback(self.worker.close)
 
 
-def _open_index(folder: Path, history: History, embeddings: Embeddings) -> Index:
-    """The index, made anew when it cannot be read: it loses nothing."""
-    index = Index(folder, embeddings)
-    if history.db.row("SELECT 1 FROM ref WHERE memory IS NOT NULL LIMIT 1") is None:
-        index.notice = ""  # nothing was ever remembered here: nothing is missing
-    try:
-        rows.meta(index.db, "head")
-        index.count()
-    except Damaged:
-        index.renew(index.mark)
-    return index
+@contextlib.contextmanager
+def spare_index() -> Iterator[Index]:
+    """An empty index in memory, or where there is no such place in the folder for temporary files."""
+    with disk.spare_folder() as folder:
+        index = Index(folder / "index")
+        try:
+            yield index
+        finally:
+            index.close()
+
+
+def describe_spare(full: Unavailable) -> str:
+    return f"{full.message} So this was looked up without the index: slower, and by words alone."

@@ -70,7 +70,7 @@ class Database:
         self._everyone: list[weakref.ref[apsw.Connection]] = []
         self._listing = forks.Mutex()
         self.closed = False
-        self.denied: Denied | None = None  # why nothing may be written here
+        self.denied: Denied | Unavailable | None = None  # why nothing may be written here
         self.cure = "Run memlake fsck."  # what to do when it is damaged
         forks.add(self)
 
@@ -116,7 +116,7 @@ class Database:
     def write(self) -> Iterator[None]:
         """One transaction. Nested uses join the outer one. Any error takes all of it back."""
         if self.denied is not None:
-            raise Denied(self.denied.message, hint=self.denied.hint)
+            raise type(self.denied)(self.denied.message, hint=self.denied.hint)
         self._connection()
         if self.is_writing:
             yield
@@ -210,6 +210,10 @@ class Database:
             finally:
                 connection.set_busy_handler(self._wait)
             return row is not None and row[0] == 0
+
+    def held(self) -> contextlib.AbstractContextManager[None]:
+        """Let every writer wait, for a reader that a full disk has no room to give a lease."""
+        return self._lock.held()
 
     def is_busy(self) -> bool:
         """Whether somebody is writing at this moment, for work that can as well be done another time."""

@@ -115,6 +115,16 @@ def rmdir(path: PathLike, *, dir_fd: int | None = None) -> None:
     os.rmdir(path, dir_fd=dir_fd)
 
 
+@contextlib.contextmanager
+def spare_folder() -> Iterator[Path]:
+    """A folder of its own in memory, or with other temporary files: for what a full disk has no room for."""
+    import tempfile  # slow to import, and hardly ever needed
+
+    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    with tempfile.TemporaryDirectory(prefix="memlake-", dir=memory) as folder:
+        yield Path(folder)
+
+
 def remove_tree(path: Path) -> None:
     """Remove a temporary file or folder; one that is gone already is fine."""
     import shutil  # slow to import, and only what a crash left comes here

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Self
 from memlake import config, datasets, inside, memories, versions
 from memlake.calls import door
 from memlake.errors import Denied, InvalidInput, NotFound, Unavailable
-from memlake.objects import layout
+from memlake.objects import disk, layout
 from memlake.objects.db import LONG, Database, advise_rescue
 from memlake.objects.forks import Mutex
 from memlake.objects.places import Folder, Place, Refused
@@ -88,6 +88,7 @@ class Opened:
         self._history.settlers["memory"] = _settled
         self._history.joiners["dataset"] = _joined
         self._local = local
+        self._spare = contextlib.ExitStack()  # what stands in for files that a full disk has no room for
         self._identity: Author | None = None
         self._closed = False
         self._opening = Mutex()  # of the parts below, which are opened when first used, by whichever thread
@@ -99,9 +100,34 @@ class Opened:
         if unchecked:
             return
         layout.check_format(db)
-        if find_problem(self._history, local) is not None:
-            self._local = versions.recovery.stand_again(self._look(), self._settings.init_branch)
+        self._local = self._find_head()
         db.cure = f"See what is affected with: memlake fsck\n{layout.advise_restore(db)}"
+
+    def _find_head(self) -> Local:
+        """This checkout, with a HEAD that names what exists. A lost local.db that has no room is made in memory."""
+        local = self._local
+        try:
+            problem = find_problem(self._history, local)
+        except Unavailable:
+            if _size(local.db.path):
+                raise
+            return self._stand_in()
+        return local if problem is None else self._stand_again(local)
+
+    def _stand_again(self, local: Local) -> Local:
+        here = Here(self._history, local, str(self.root), self._who)
+        return versions.recovery.stand_again(here, self._settings.init_branch)
+
+    def _stand_in(self) -> Local:
+        """A local.db for this process, to be read: what a verb wrote there would be gone with it."""
+        folder = self._spare.enter_context(disk.spare_folder())
+        local = Local(Database(folder / "local.db", schema=_schema("versions/local.sql"), durable=False))
+        found = self._stand_again(local)
+        local.db.denied = Unavailable(
+            "local.db was lost, and the disk is too full to make it again. Nothing was changed.",
+            hint="Free some space, then run it again.",
+        )
+        return found
 
     def _open_packs(self, db: Database, ignored: str | None) -> Place:
         """The place of packs. One that the user did not trust is never replaced by another: bytes would part there."""
@@ -238,7 +264,7 @@ class Opened:
         with self._opening:
             parts, self._shared, self._store = [self._shared, self._store], None, None
             self._closed = True  # nobody opens one of them again
-        with contextlib.ExitStack() as closing:  # all of them, whatever one of them raises; the last first
+        with self._spare as closing:  # all of them, whatever one of them raises; the last first
             for part in (self._local.db, self._history.db, *reversed(parts)):
                 if part is not None:
                     closing.callback(part.close)

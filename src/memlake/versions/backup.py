@@ -5,17 +5,21 @@ from __future__ import annotations
 import contextlib
 import os
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memlake import config, inside
-from memlake.errors import AlreadyExists, NotFound, pasted
+from memlake.errors import AlreadyExists, NotFound, Unavailable, pasted
 from memlake.objects import disk
+from memlake.objects.db import Database
 from memlake.objects.leases import Lease
 from memlake.versions.here import Here
 
 if TYPE_CHECKING:
     import tarfile
+
+_SPARE = 4 << 20  # bytes for logs of the databases, which may not be folded in yet
 
 
 def backup(here: Here, folder: Path, file: Path) -> int:
@@ -31,12 +35,12 @@ def backup(here: Here, folder: Path, file: Path) -> int:
         )
     import tempfile  # here and below: slow to import, and every other verb can do without
 
-    lease = Lease(here.history.db, "backup")
     partial = file.with_name(file.name + ".partial")
     try:
         with (
+            _without_gc(here.history.db),
             disk.named_errors(f"writing {file}"),
-            tempfile.TemporaryDirectory(prefix="backup-", dir=folder / "tmp") as scratch,
+            tempfile.TemporaryDirectory(prefix="backup-", dir=_choose_scratch(here, folder, file)) as scratch,
         ):
             _write(here, folder, partial, Path(scratch))
             disk.rename(partial, file)
@@ -45,7 +49,30 @@ def backup(here: Here, folder: Path, file: Path) -> int:
     finally:
         with contextlib.suppress(OSError):  # what went wrong was said already
             partial.unlink()
-        lease.close()
+
+
+@contextlib.contextmanager
+def _without_gc(db: Database) -> Iterator[None]:
+    """A lease keeps gc away. A full disk takes none, so there every writer waits until the copy is made."""
+    try:
+        lease = Lease(db, "backup")
+    except Unavailable:
+        with contextlib.ExitStack() as waiting:
+            with contextlib.suppress(Unavailable):  # a read-only disk: nobody writes there
+                waiting.enter_context(db.held())
+            yield
+        return
+    try:
+        yield
+    finally:
+        with contextlib.suppress(Unavailable):  # the disk is full by now: the lease ends with this process
+            lease.close()
+
+
+def _choose_scratch(here: Here, folder: Path, file: Path) -> Path:
+    """Where the databases are copied to first: beside the backup if the disk of the repo has no room for them."""
+    size = sum(db.path.stat().st_size for db in (here.history.db, here.local.db))
+    return folder / "tmp" if disk.free_bytes(folder) > 2 * size + _SPARE else file.parent
 
 
 def _write(here: Here, folder: Path, partial: Path, scratch: Path) -> None:

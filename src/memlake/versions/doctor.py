@@ -12,10 +12,11 @@ from pathlib import Path
 import apsw
 
 from memlake import inside
-from memlake.errors import Error
+from memlake.errors import Error, pasted
 from memlake.objects import disk
 from memlake.objects.db import SAFE_SQLITE, Database
 from memlake.objects.layout import FORMAT
+from memlake.objects.packs import LIMIT
 from memlake.objects.places import Place
 from memlake.objects.store import part_name
 from memlake.objects.strays import TMP_NAME
@@ -185,13 +186,23 @@ def filesystem(folder: Path) -> str:
 
 
 def _space(folder: Path) -> Check:
-    free = disk.free_bytes(folder)
-    return Check(
-        "space",
-        free >= _LOW,
-        f"{free / 1e9:.1f} GB free",
-        "Free some space: memlake gc --prune, memlake du. A full disk stops writes; it loses nothing.",
-    )
+    free, needed = disk.free_bytes(folder), _count_room_for_gc(folder)
+    cure = "Free some space: memlake gc --prune, memlake du. A full disk stops writes; it loses nothing."
+    if free < needed:
+        at = pasted(folder)
+        cure = (
+            f"Remove other files from this disk, {-(-(needed - free) // 1_000_000)} MB or more, because gc needs room "
+            "to work. Then run: memlake gc --prune\n"
+            f"Or move the repo to another disk: mv {at} /OTHER/DISK/NAME && ln -s /OTHER/DISK/NAME {at}\n"
+            "A full disk stops writes; it loses nothing. To have a copy elsewhere: memlake backup /OTHER/DISK/repo.tar"
+        )
+    return Check("space", free >= _LOW, f"{free / 1e9:.1f} GB free", cure)
+
+
+def _count_room_for_gc(folder: Path) -> int:
+    """Bytes that gc may need while it works: the log of repo.db, a copy of it without free pages, one new pack."""
+    packs = sum(file.stat().st_size for file in _files(folder / "packs"))
+    return 3 * (folder / "repo.db").stat().st_size + min(packs, LIMIT) + (1 << 20)
 
 
 def _clock(here: Here) -> Check:

@@ -69,7 +69,7 @@ def _stand(here: Here, problem: str, branch: str) -> None:
         local.set_state(head=head, tokens=read_stamp(history.db).token)
         local.log_head(base, commit, None if head.startswith("@") else head, f"found again: {problem}", "")
     lost = _GONE if not kept else _OVERTAKEN if behind else "Nothing was lost."
-    warnings.warn(_say(problem, head, commit, lost), stacklevel=4)
+    warnings.warn(_say(problem, head, commit, lost), stacklevel=6)
 
 
 def _catch_up(here: Here) -> None:
