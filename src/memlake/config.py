@@ -385,11 +385,12 @@ def without_acting(folder: Path) -> tuple[str, Mapping[str, str]]:
 
 
 def describe_ignored(root: Path, ignored: Mapping[str, str]) -> str:
-    """One sentence for whoever wonders why a setting of the repo does not count, and the command that cures."""
-    names = " and ".join(filter(None, (", ".join(sorted(ignored)[:-1]), max(ignored))))
+    """Why settings of the repo do not count, and the command that cures: every command says it, so it is short."""
+    first, *more = sorted(ignored)
+    others = f" and {more[0] if len(more) == 1 else f'{len(more)} more'}" if more else ""
     return (
-        f"{root / FOLDER / FILE} sets {names}, which may run programs or reach other places. This is ignored, because "
-        f"you have not trusted this repo as it is now. To see what it asks for and allow it: {trust_command(root)}"
+        f"until you trust this repo, memlake ignores its {first}{others}. "
+        f"To see what it asks for: {trust_command(root)}"
     )
 
 

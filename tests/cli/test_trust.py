@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import memlake as ml
+from memlake import config
 
 from .conftest import SOURCE, Run, Write
 
@@ -160,6 +161,14 @@ def test_a_grant_names_no_path_that_a_stranger_chose(tmp_path: Path, run: Run, r
         opened._history.db.run("UPDATE meta SET value = '../../../../evil' WHERE key = 'id'")
     assert "no repository id" in run("trust", "--yes", code=128).err
     assert not list(tmp_path.rglob("evil*"))
+
+
+def test_the_note_on_ignored_settings_takes_two_lines_of_a_terminal_at_most(sent: Path, run: Run) -> None:
+    said = run("log").err
+    assert said.startswith("warning: until you trust this repo, memlake ignores its core.editor and core.pager.")
+    assert len(said) <= 2 * 80 and said.endswith(": memlake trust\n")
+    names = ("core.editor", "core.packs", "core.pager", "embedding.model", "embedding.provider", "embedding.url")
+    assert "core.editor and 5 more" in config.describe_ignored(sent, dict.fromkeys(names, ""))
 
 
 def test_in_python_the_same_settings_are_ignored_with_one_warning(sent: Path) -> None:
