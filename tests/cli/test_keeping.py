@@ -345,7 +345,9 @@ def test_rescue_lists_what_no_commit_names_and_cat_gets_it_out(
     (oid,) = (one["oid"] for one in listed)
     into = tmp_path / "and again"
     lines = run("rescue", str(repo / ".memlake"), "--into", str(into)).lines
-    at = lines.index("1 object came after the last gc, so no commit names it any more:")
+    at = lines.index(
+        "No commit names 1 object in the packs, stored after the last gc or by a write that was taken back:"
+    )
     assert lines[at + 1].split() == [oid, "38.0", "KiB", "text/plain"]
     assert lines[at + 2] == f"Get one out, before gc removes it, with: memlake -C '{into}' cat {oid} > FILE"
     assert run("-C", str(into), "cat", oid).out == text

@@ -144,6 +144,33 @@ def test_refs_are_those_of_the_last_gc_also_when_no_commit_came_with_it(repo: Re
         assert dump(again) == before
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("where", ["work", "a commit"])
+def test_a_rescued_repo_stands_where_head_was_at_the_last_gc_and_says_nothing(
+    repo: Repo, tmp_path: Path, where: str
+) -> None:
+    (repo.root / "a.txt").write_text("one\n")
+    repo.add(all=True)
+    one = repo.commit("one").oid
+    repo.gc()
+    repo.branch("work")
+    repo.gc()
+    repo.switch("work") if where == "work" else repo.switch(one, detach=True)
+    repo.gc()  # nothing but HEAD is new
+    assert repo.gc().packs == 0
+    packs = len(list((repo.dir / "packs").iterdir()))
+    repo.gc()
+    assert len(list((repo.dir / "packs").iterdir())) == packs
+    lose_database(repo)
+    rescue(repo.dir, tmp_path / "again")
+    with ml.open(tmp_path / "again") as again:
+        assert (again.branch_name, again.head) == ("work" if where == "work" else None, one)
+        assert [change.path for change in again.status().unstaged] == ["files/a.txt"]
+        again.reset("HEAD", mode="hard")
+        assert (tmp_path / "again/a.txt").read_text() == "one\n"
+        assert again.fsck(full=True).ok and again.gc().packs == 0
+
+
 class Stop(BaseException):
     pass
 

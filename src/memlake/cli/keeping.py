@@ -168,8 +168,10 @@ def rescue(packs: tuple[str, ...], into: str, as_json: bool) -> None:
 def _list_unnamed(screen: Screen, unnamed: tuple[Unnamed, ...], into: str) -> None:
     if not unnamed:
         return
-    what, them = words.count(len(unnamed), "object"), "it" if len(unnamed) == 1 else "them"
-    screen.line(f"{what} came after the last gc, so no commit names {them} any more:")
+    screen.line(
+        f"No commit names {words.count(len(unnamed), 'object')} in the packs, "
+        "stored after the last gc or by a write that was taken back:"
+    )
     screen.lines(
         f"  {one.oid}  {words.size(one.size):>10}  {one.media or 'cannot be read'}" for one in unnamed[:_SHOWN]
     )

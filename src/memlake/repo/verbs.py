@@ -93,9 +93,7 @@ def rescue(sources: SomePaths, into: AnyPath) -> Rescued:
     found = versions.rescue.read_packs(places)
     with init(folder) as repo:
         rescued = versions.rescue.rebuild(repo._history, found, parts)
-    (folder / DIR / "local.db").unlink()  # it stood on the branch that init had made
-    for name in ("local.db-wal", "local.db-shm"):
-        (folder / DIR / name).unlink(missing_ok=True)
+        versions.recovery.stand_first(repo._look(), repo.settings.init_branch)
     return rescued
 
 

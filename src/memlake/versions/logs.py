@@ -5,10 +5,10 @@ moves of refs and purges since the last time become a log segment, a record with
 
 segment = msgpack [1, repo id, salt, tick, [[seq, commit], ...],
                    [[id, kind, ref, lane, old, new, time, action, who], ...],
-                   [[kind, name, work, memory, note], ...], [[seq, purge, [[oid, size], ...]], ...]]
+                   [[kind, name, work, memory, note], ...], [[seq, purge, [[oid, size], ...]], ...], head]
 
-Refs are all there are at that moment, the tick; the other lists are what came since the segment before. Small
-segments are joined into one: a gc after every commit would leave a file each.
+Refs are all there are at that moment, the tick, and head is what HEAD said last; the other lists are what came since
+the segment before. Small segments are joined into one: a gc after every commit would leave a file each.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ from memlake.objects.packs import (
 from memlake.objects.places import Place
 from memlake.objects.store import add_pack
 from memlake.objects.sweep import FEW
+from memlake.versions.here import read_head
 from memlake.versions.history import History
 
 Listed = TypeVar("Listed", bound=tuple[Any, ...])
@@ -60,6 +61,7 @@ class Segment(NamedTuple):
     moves: Sequence[tuple[Any, ...]]
     refs: Sequence[tuple[int, str, bytes | None, bytes | None, bytes | None]]
     purges: Sequence[tuple[int, bytes, Sequence[tuple[bytes, int]]]]
+    head: str | None = None
 
 
 def read_segment(place: Place, name: str, record: Record) -> Segment:
@@ -163,8 +165,8 @@ def _write_segment(history: History) -> bool:
     db = history.db
     with db.write():  # so that of two segments the one with the later tick has the later refs
         moment = tick(db)
-        known: dict[str, int] = dict(
-            db.rows("SELECT key, value FROM meta WHERE key IN ('log_seq', 'log_move', 'log_purge')")
+        known: dict[str, Any] = dict(
+            db.rows("SELECT key, value FROM meta WHERE key IN ('log_seq', 'log_move', 'log_purge', 'log_head')")
         )
         commits = db.rows(
             "SELECT seq, data FROM history WHERE seq > ? ORDER BY seq LIMIT ?", (known.get("log_seq", 0), MOST)
@@ -180,11 +182,12 @@ def _write_segment(history: History) -> bool:
             )
         ]
         refs = db.rows("SELECT kind, name, work, memory, note FROM ref ORDER BY kind, name")
-    if not commits and not moves and not purges:
+        head = read_head(db)
+    if not commits and not moves and not purges and head == known.get("log_head"):
         return False
     repo = uuid.UUID(history.objects.repo).bytes
-    sealed = _store_segment(history, Segment(repo, read_salt(db), moment, commits, moves, refs, purges))
-    facts = {"log_seq": _last(commits), "log_move": _last(moves), "log_purge": _last(purges)}
+    sealed = _store_segment(history, Segment(repo, read_salt(db), moment, commits, moves, refs, purges, head))
+    facts = {"log_seq": _last(commits), "log_move": _last(moves), "log_purge": _last(purges), "log_head": head}
     with db.write():
         add_pack(db, sealed, log=True)
         db.run_many("INSERT OR REPLACE INTO meta VALUES(?, ?)", [(k, v) for k, v in facts.items() if v is not None])

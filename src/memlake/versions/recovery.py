@@ -35,6 +35,17 @@ def begin(history: History, local: Local, branch: str) -> None:
             local.set_state(head=branch, base=None)
 
 
+def stand_first(here: Here, branch: str) -> None:
+    """Stand where HEAD was last, in a checkout made just now beside a history that was there: nothing is to be said."""
+    history, local = here.history, here.local
+    head = _choose_head(history, None, branch, kept=False)
+    commit = _find_commit(history, head)
+    with local.db.write():
+        _track(history, local, commit)
+        local.set_state(head=head, tokens=read_stamp(history.db).token)
+        local.log_head(None, commit, None if head.startswith("@") else head, "rescue", "")
+
+
 def stand_again(here: Here, branch: str) -> Local:
     """Make HEAD name what exists, and say what was assumed. Where nothing can be written it is assumed all the same.
 
@@ -61,7 +72,7 @@ def _stand(here: Here, problem: str, branch: str) -> None:
             _catch_up(here)
         kept = not local.is_new and (local.base is None or history.has(local.base))
         head = _choose_head(history, local.base, branch, kept=kept, behind=behind)
-        commit = head[1:] if head.startswith("@") else (refs.find(history.db, head) or {"work": None})["work"]
+        commit = _find_commit(history, head)
         if not kept:
             _track(history, local, commit)
         if behind or not kept:
@@ -109,6 +120,10 @@ def _choose_head(history: History, base: str | None, branch: str, *, kept: bool,
     if last is not None and last.startswith("@") and history.has(last[1:]):
         return last
     return first
+
+
+def _find_commit(history: History, head: str) -> str | None:
+    return head[1:] if head.startswith("@") else (refs.find(history.db, head) or {"work": None})["work"]
 
 
 def _track(history: History, local: Local, commit: str | None) -> None:

@@ -189,12 +189,13 @@ def _write_refs(history: History, log: Segment, lost: list[str]) -> None:
         if here != heads:
             lost.append(f"{name}: the commit it named")
         db.run("INSERT INTO ref(kind, name, work, memory, note) VALUES(?, ?, ?, ?, ?)", (kind, name, *here, note))
-    branches = [row[0] for row in db.rows("SELECT name FROM ref WHERE kind = 0 ORDER BY name <> 'main', name")]
-    db.run("INSERT OR REPLACE INTO meta VALUES('head', ?)", (branches[0] if branches else "main",))
+    db.run("DELETE FROM meta WHERE key = 'head'")  # that of init
+    if log.head is not None:
+        db.run_many("INSERT INTO meta VALUES(?, ?)", [("head", log.head), ("log_head", log.head)])
 
 
 def _list_unnamed(history: History) -> Iterator[Unnamed]:
-    """Whole objects that were stored after the last log segment: no commit names them any more."""
+    """Whole objects that no commit names: stored after the last log segment, or by a write that was taken back."""
     objects = history.objects
     named = {oid for (data,) in history.db.each("SELECT data FROM history") for oid in objects_in(history, data)}
     linked = {bytes.fromhex(oid) for links in objects.links().values() for oid in links}
