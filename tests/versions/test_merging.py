@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import memlake as ml
-from memlake.versions import checkout, merge
+from memlake.versions import checkout, merge, merging
 from tests.versions.conftest import Keep
 
 Write = Callable[..., None]
@@ -468,6 +468,75 @@ def test_memories_of_both_branches_are_joined_and_their_conflicts_asked_too(
     assert repo.head == fork["main"].oid, "nothing changed on the work lane, so it did not move"
     assert not any(path.startswith("memories/") for path, _ in repo.ls(fork["main"].oid))
     assert len(repo.commit_at("HEAD", lane="memory").parents) == 2 and repo.fsck().ok
+
+
+@pytest.fixture
+def meanwhile(repo: ml.Repo, here: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """`meanwhile(path, ...)` has an agent write these memories after each time a merge compared the branches."""
+    agent, refuse_clash = ml.open(here), merging._refuse_clash
+
+    def write_each_time(*paths: str) -> None:
+        left = list(paths)
+
+        def compared(*given: object) -> None:
+            if left:
+                agent.write({left.pop(0): b"agent"}, "m")
+            refuse_clash(*given)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(merging, "_refuse_clash", compared)
+
+    return write_each_time
+
+
+@pytest.fixture
+def parted_memories(repo: ml.Repo, fork: dict[str, ml.Commit]) -> ml.Repo:
+    """`k` was changed on side, and `z` made on main."""
+    repo.write({"state/bot/k": b"base"}, "m")
+    repo.branch("side")
+    repo.write({"state/bot/k": b"theirs"}, "m", branch="side")
+    repo.write({"state/bot/z": b"ours"}, "m")
+    return repo
+
+
+def test_a_memory_written_while_a_merge_compares_is_never_overwritten_by_it(
+    parted_memories: ml.Repo, meanwhile: Callable[..., None]
+) -> None:
+    meanwhile("state/bot/k")
+    assert [c.path for c in parted_memories.merge("side").conflicts] == ["state/bot/k"]
+    assert parted_memories.read("state/bot/k") == b"agent"
+
+
+def test_a_memory_written_while_a_merge_compares_is_no_folder_of_one_that_comes(
+    parted_memories: ml.Repo, meanwhile: Callable[..., None]
+) -> None:
+    parted_memories.write({"state/bot/new": b"theirs"}, "m", branch="side")
+    meanwhile("state/bot/new/inner")
+    assert [c.path for c in parted_memories.merge("side").conflicts] == ["state/bot/new"]
+    assert parted_memories.read("state/bot/new/inner") == b"agent"
+
+
+def test_agents_that_go_on_writing_other_memories_stop_no_merge(
+    parted_memories: ml.Repo, meanwhile: Callable[..., None]
+) -> None:
+    others = [f"state/bot/other{number}" for number in range(20)]
+    meanwhile(*others)
+    assert not parted_memories.merge("side").conflicts
+    assert parted_memories.read("state/bot/k") == b"theirs"
+    assert parted_memories.read(others[0]) == b"agent" and parted_memories.fsck().ok
+
+
+def test_a_waiting_merge_is_concluded_whatever_other_memories_are_written(
+    parted_memories: ml.Repo, meanwhile: Callable[..., None]
+) -> None:
+    parted_memories.write({"state/bot/k": b"ours"}, "m")
+    assert parted_memories.merge("side").conflicts
+    parted_memories.write({"state/bot/while_it_waits": b"agent"}, "m")
+    parted_memories.merge_choose("theirs", "state/bot/k")
+    meanwhile("state/bot/while_it_ends")
+    assert parted_memories.merge_continue().commit
+    names = {path.rpartition("/")[2] for path, _ in parted_memories.ls(prefix="state/")}
+    assert names == {"k", "z", "while_it_waits", "while_it_ends"}
+    assert parted_memories.read("state/bot/k") == b"theirs"
 
 
 def test_choosing_a_file_and_a_folder_of_one_name_is_refused_until_one_gives_way(

@@ -264,7 +264,7 @@ def _try(here: Here, doing: Doing, given: Given, chosen: tuple[Conflict, ...] = 
 
 
 def _attempt(here: Here, doing: Doing, given: Given, chosen: tuple[Conflict, ...]) -> Merged:
-    head = here.head()
+    on = {key: head and head.oid for key, head in (("on", here.head()), ("on_memory", here.head("memory")))}
     outcome = _outcome(here, doing)
     choices = {conflict.path: conflict for conflict in chosen}
     conflicts = tuple(
@@ -275,7 +275,7 @@ def _attempt(here: Here, doing: Doing, given: Given, chosen: tuple[Conflict, ...
     if not doing.get("commit", True):
         return _stage_only(here, doing, outcome["work"])
     edits = _edits(here, doing, given, outcome, merge.decided(here.history, conflicts))
-    done = _conclude(here, doing | {"on": head and head.oid}, given, outcome, edits)
+    done = _conclude(here, doing | on, given, outcome, edits)
     return done._replace(moved=outcome["work"].moved, name=_what(here, str(doing["name"])).replace("'", ""))
 
 
@@ -429,7 +429,7 @@ def _move_lanes(
     theirs = _heads_of(here, doing) if doing["verb"] == "merge" else {"work": None, "memory": None}
     result = here.head()
     with here.history.db.write():
-        _refuse_moved(here, doing)
+        _refuse_moved(here, doing, memory)
         for lane in LANES:
             head, other = here.head(lane), theirs[lane]
             if doing["verb"] == "merge" and (other is None or _relation(here, lane, other.oid) == "same"):
@@ -458,11 +458,22 @@ def _adds_to(here: Here, theirs: Commit | None, planned: Planned) -> bool:
     return bool(here.local.waiting()) and planned.root != here.history.root(theirs)
 
 
-def _refuse_moved(here: Here, doing: Doing) -> None:
+def _refuse_moved(here: Here, doing: Doing, memory: dict[str, Entry | None]) -> None:
     """What was merged is the branch as it was then: a save since may hold a number that was free."""
     head = here.head()
-    if doing["on"] != (head and head.oid):
+    if doing["on"] != (head and head.oid) or _meets_memory(here, doing, memory):
         raise _Moved(f"the branch moved while {doing['verb']} was at work. Nothing was changed.", hint="Run it again.")
+
+
+def _meets_memory(here: Here, doing: Doing, memory: dict[str, Entry | None]) -> bool:
+    """Whether a memory written since is one that the merge writes too, or stands in its way.
+
+    Others do not count: agents write all the time, and a merge that they stopped would never end.
+    """
+    history, then, head = here.history, refs.commit_of(here.history, doing["on_memory"]), here.head("memory")
+    if then == head or not memory:
+        return False
+    return any(change.path in memory for change in history.diff(then, head)) or bool(history.find_clash(head, memory))
 
 
 def _commit(here: Here, doing: Doing, lane: Lane, parents: tuple[Commit, ...], planned: Planned) -> Commit:
