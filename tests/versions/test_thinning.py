@@ -61,6 +61,20 @@ def test_a_window_whose_beginning_a_merge_jumped_over_is_kept_all_the_same(repo:
     assert repo.fsck(full=True).ok
 
 
+def test_a_window_that_begins_with_no_node_of_its_own_right_after_a_work_commit_is_thinned(repo: ml.Repo) -> None:
+    for number in range(1, 15):
+        repo.write({f"state/bot/{number}": b"x"}, "m")
+    repo.write({"state/bot/last": b"x"}, "m")
+    (repo.root / "a.txt").write_text("a")
+    repo.add(repo.root / "a.txt")
+    repo.commit("one")
+    repo.write({"state/bot/last": None}, "m")  # the tree is that of the commit before the last: no node is new
+    begun = repo.commit_at(lane="memory")
+    assert begun.generation == 16 and roots_stored(repo)[begun.oid]
+    assert len(dict(repo.ls(prefix="state/"))) == 14 and repo.read("files/a.txt") == b"a"
+    assert repo.fsck(full=True).ok
+
+
 def test_a_commit_may_name_a_head_of_the_other_lane_that_is_not_here(repo: ml.Repo) -> None:
     repo.write({"memories/bot/0": b"first"}, "m")
     (repo.root / "a.txt").write_text("a")

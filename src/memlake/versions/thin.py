@@ -36,14 +36,16 @@ def thin(history: History) -> int:
 
 
 def _rewrite(history: History, ids: list[int], kept: list[bytes]) -> None:
-    """Remove all rows and write the kept ones again behind them: the space between would never be used again.
+    """Remove all rows and write the kept ones again behind all others: the space between would never be used again.
 
-    Their new ids are new to everyone, which gc relies on. Nodes hold hashes and paths, no content: no need to wipe.
+    Their new ids are new to everyone, which gc relies on; behind these rows there may be nodes of the work lane. Nodes
+    hold hashes and paths, no content: no need to wipe.
     """
-    db, first = history.db, max(ids, default=0) + 1
+    db = history.db
+    (last,) = db.row("SELECT coalesce(max(id), 0) FROM node") or (0,)
     with db.unwiped():
         db.run_in("DELETE FROM node WHERE id IN carray(?1)", ids)
-    rows = [(first + n, key_of(tree.oid_of(data)), data) for n, data in enumerate(kept)]
+    rows = [(id, key_of(tree.oid_of(data)), data) for id, data in enumerate(kept, last + 1)]
     db.run_many("INSERT INTO node(id, key, keep, data) VALUES(?, ?, 0, ?)", rows)
 
 
