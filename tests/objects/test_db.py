@@ -99,6 +99,43 @@ def test_a_thread_writes_while_it_reads_what_another_has_changed_since(database:
     assert database.row("SELECT count(*) FROM t") == (5003,)
 
 
+@pytest.fixture
+def relaxed(tmp_path: Path, schema: Path) -> Iterator[Database]:
+    """A database whose writes survive a power cut only where that is asked for."""
+    made = Database(tmp_path / "relaxed.db", schema=[schema], durable=False)
+    with made.write():
+        made.run_many("INSERT INTO t VALUES(?)", [(n,) for n in range(5000)])
+    yield made
+    made.close()
+
+
+def scan(database: Database) -> Iterator[object]:
+    """Leave a scan of this thread open and have another write: this thread's next write needs a new connection."""
+    reading = database.each("SELECT a FROM t")
+    next(reading)
+    other = Database(database.path, schema=database._schema)
+    with other.write():
+        other.run("INSERT INTO t VALUES(-1)")
+    other.close()
+    return reading
+
+
+@pytest.mark.parametrize("replace", [Database.let_go, scan], ids=["closed for a fork", "beside an open scan"])
+def test_a_durable_write_is_durable_on_whatever_connection_it_is_made(
+    relaxed: Database, replace: Callable[[Database], object]
+) -> None:
+    full, normal = (2,), (1,)
+    with relaxed.durably():
+        first = relaxed._connection()
+        reading = replace(relaxed)
+        with relaxed.write():
+            assert relaxed._connection() is not first
+            assert relaxed.row("PRAGMA synchronous") == full
+    with relaxed.write():
+        assert relaxed.row("PRAGMA synchronous") == normal
+    del reading
+
+
 def test_whoever_never_lets_go_is_named_in_the_end(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(database, "_patience", 0.0)
     holder = apsw.Connection(str(database.path))

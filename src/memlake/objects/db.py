@@ -143,7 +143,10 @@ class Database:
 
     def _begin(self) -> apsw.Connection:
         def begin() -> apsw.Connection:
-            return self._connection().execute("BEGIN IMMEDIATE").connection
+            connection = self._connection()
+            if (pragma := getattr(self._local, "syncing", None)) is not None:
+                connection.execute(pragma)
+            return connection.execute("BEGIN IMMEDIATE").connection
 
         try:
             return self._patiently(begin)
@@ -188,10 +191,12 @@ class Database:
 
     @contextlib.contextmanager
     def _syncing(self, pragma: str) -> Iterator[None]:
-        self._connection().execute(pragma)
+        # Each write sets it anew: the connection may be another by then, after a fork or beside an open scan.
+        self._local.syncing = pragma
         try:
             yield
         finally:
+            self._local.syncing = None
             self._connection().execute(f"PRAGMA synchronous={'FULL' if self._durable else 'NORMAL'}")
 
     def last_id(self) -> int:
