@@ -149,6 +149,21 @@ def test_blame_gives_a_line_resolved_by_hand_to_the_merge(
     assert blamed(repo, "f") == [("both", "join"), ("b", "first")]
 
 
+def test_blame_of_a_line_that_both_sides_of_a_merge_have_in_another_place(
+    repo: ml.Repo, keep: Keep, write: Callable[..., None]
+) -> None:
+    keep("first", {"f": "x\nm\n"})
+    repo.switch("dev", create=True)
+    keep("theirs", {"f": "theirs\nx\n"})
+    repo.switch("main")
+    keep("ours", {"f": "x\nours\n"})
+    assert repo.merge("dev").conflicts
+    write({"f": "x\nboth\nx\n"})
+    repo.add("f")
+    repo.merge_continue("join")
+    assert blamed(repo, "f") == [("x", "first"), ("both", "join"), ("x", "first")]
+
+
 def test_blame_follows_lines_that_moved_down_and_counts_from_one(repo: ml.Repo, keep: Keep) -> None:
     keep("first", {"f": "a\nb\n"})
     keep("second", {"f": "new\na\nb\n"})

@@ -141,6 +141,8 @@ def symmetric(history: History, a: Commit, b: Commit) -> list[Commit]:
 
 
 Place = tuple[int, str]  # the seq of a commit, and what the file is called there
+# Line in a version -> lines in the version asked for: both sides of a merge may have taken one line to two places.
+Lines = dict[int, list[int]]
 
 
 def blame(history: History, start: Commit, path: str, typed: Callable[[str], str] = pasted) -> list[BlameLine]:
@@ -155,20 +157,19 @@ def blame(history: History, start: Commit, path: str, typed: Callable[[str], str
         )
     lines = split_lines(text)
     owner: dict[int, Commit] = {}
-    # For each place: line in its version -> line in the version asked for.
-    waiting: dict[Place, dict[int, int]] = {(start.seq, path): {n: n for n in range(len(lines))}}
+    waiting: dict[Place, Lines] = {(start.seq, path): {n: [n] for n in range(len(lines))}}
     while waiting:
         place = max(waiting)
         commit, mine = history.at(place[0]), waiting.pop(place)
         for before, passed in _pass_on(history, commit, place[1], mine):
-            waiting.setdefault(before, {}).update(passed)
-        owner.update((final, commit) for final in mine.values())
+            known = waiting.setdefault(before, {})
+            for line, finals in passed.items():
+                known[line] = known.get(line, []) + finals
+        owner.update((final, commit) for finals in mine.values() for final in finals)
     return [BlameLine(n + 1, line.rstrip("\r\n"), owner[n]) for n, line in enumerate(lines)]
 
 
-def _pass_on(
-    history: History, commit: Commit, path: str, mine: dict[int, int]
-) -> Iterator[tuple[Place, dict[int, int]]]:
+def _pass_on(history: History, commit: Commit, path: str, mine: Lines) -> Iterator[tuple[Place, Lines]]:
     """Lines a commit has from its parents; they are taken out of `mine`."""
     single = len(commit.parents) == 1
     if single and all(change.path != path for change in history.changes(commit)):
@@ -185,19 +186,20 @@ def _pass_on(
             name, before = find_renamed(history.objects.read, path, entry, removed) or (path, None)
         if before is None or not mine:
             continue
-        passed = dict(mine) if before.oid == entry.oid else _same_lines(history, before, entry, mine)
-        taken = set(passed.values())
-        for line in [line for line, final in mine.items() if final in taken]:
-            del mine[line]
-        yield (parent.seq, name), passed
+        yield (parent.seq, name), _take_same(history, before, entry, mine)
 
 
-def _same_lines(history: History, before: Entry, after: Entry, mine: dict[int, int]) -> dict[int, int]:
+def _take_same(history: History, before: Entry, after: Entry, mine: Lines) -> Lines:
+    """Lines that a version has from the one before it; they are taken out of `mine`."""
+    if before.oid == after.oid:
+        taken = dict(mine)
+        mine.clear()
+        return taken
     old, new = _read_lines(history, before), _read_lines(history, after)
     if old is None or new is None:
         return {}
     blocks = match_lines(old, new)
-    return {a + k: mine[b + k] for a, b, size in blocks for k in range(size) if b + k in mine}
+    return {a + k: mine.pop(b + k) for a, b, size in blocks for k in range(size) if b + k in mine}
 
 
 def _read_lines(history: History, entry: Entry) -> list[str] | None:
