@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from memlake.versions.textmerge import Names, find_marker, mark_text, merge_text
+from memlake.versions.textmerge import Clash, Names, Piece, Sure, _join_near, find_marker, mark_text, merge_text
 
 NAMES = Names("o", "t")
 
@@ -63,3 +63,13 @@ def test_texts_of_labels_are_joined_however_many_lines_they_have() -> None:
     base = [chance.choice("01") + "\n" for _ in range(100_000)]
     joined = merge_text("".join(base), "".join(["2\n", *base[1:]]), "".join([*base[:-1], "3\n"]))
     assert joined == "".join(["2\n", *base[1:-1], "3\n"])
+
+
+def test_near_clashes_are_joined_without_copying_those_before_them() -> None:
+    first = Clash(["o0\n"], [], ["t0\n"])
+    pieces: list[Piece] = [first]
+    for number in range(1, 5):
+        pieces += [Sure([f"s{number}\n"]), Clash([f"o{number}\n"], [], [f"t{number}\n"])]
+    joined = _join_near(pieces)
+    assert joined == [first] and first.ours == ["o0\n", *(f"{s}{n}\n" for n in range(1, 5) for s in "so")]
+    assert isinstance(joined[0], Clash) and joined[0].ours is first.ours and joined[0].theirs is first.theirs

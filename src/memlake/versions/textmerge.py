@@ -98,17 +98,18 @@ def _refine(piece: Piece) -> Iterator[Piece]:
 
 
 def _join_near(pieces: Iterable[Piece]) -> list[Piece]:
-    """Clashes with few lines between them as one: it is read more easily than two."""
+    """Clashes with few lines between them as one: it is read more easily than two. Lines are added in place."""
     joined: list[Piece] = []
     for piece in pieces:
         last = joined[-1] if joined else None
         if isinstance(last, Sure) and isinstance(piece, Sure) and not (last.changed or piece.changed):
-            joined[-1] = Sure(last.lines + piece.lines)
+            last.lines.extend(piece.lines)
         elif isinstance(piece, Clash) and isinstance(last, Sure) and _is_near(joined):
-            before = joined[-2]
+            joined.pop()
+            before = joined[-1]
             assert isinstance(before, Clash)
-            ours, theirs = before.ours + last.lines + piece.ours, before.theirs + last.lines + piece.theirs
-            joined[-2:] = [Clash(ours, [], theirs)]
+            before.ours.extend(last.lines + piece.ours)
+            before.theirs.extend(last.lines + piece.theirs)
         else:
             joined.append(piece)
     return joined
