@@ -235,18 +235,19 @@ def repack(
     keep: Mapping[str, AbstractSet[bytes]] | None = None,
 ) -> Sealed | None:
     """One new pack of the records of some packs; None when no record is left. Bytes are copied, not unpacked."""
+    done = set(skip)
     with PackWriter(objects.tmp, objects.repo) as writer:
         for name in names:
             records = read_footer(objects.packs, name).records
-            kept = [r for r in records if r.oid not in skip and (keep is None or r.oid in keep[name])]
+            kept = [r for r in records if r.oid not in done and (keep is None or r.oid in keep[name])]
             _copy(objects, name, kept, writer)
+            done.update(record.oid for record in kept)
         return writer.deliver(objects.packs) if writer.records else None
 
 
 def _copy(objects: Objects, name: str, records: list[Record], writer: PackWriter) -> None:
-    written = {record.oid for record in writer.records}
     for start in range(0, len(records), 256):
-        batch = [r for r in records[start : start + 256] if r.oid not in written]
+        batch = records[start : start + 256]
         for record, payload in zip(
             batch, objects.packs.get_ranges(name, [(r.start, r.length) for r in batch]), strict=True
         ):
@@ -259,8 +260,9 @@ def swap_pack(objects: Objects, old: Sequence[str], sealed: Sealed | None) -> No
     ids = [row[0] for row in db.rows_in("SELECT id FROM pack WHERE name IN carray(?1)", old)]
     if sealed is not None:
         pack = add_pack(db, sealed)
-        moved = [(pack, record.start, record.oid, id) for record in sealed.records for id in ids]
-        db.run_many("UPDATE object SET pack = ?, start = ? WHERE oid = ? AND pack = ?", moved)
+        held = {oid for (oid,) in db.rows_in("SELECT oid FROM object WHERE pack IN carray(?1)", ids)}
+        moved = [(pack, record.start, record.oid) for record in sealed.records if record.oid in held]
+        db.run_many("UPDATE object SET pack = ?, start = ? WHERE oid = ?", moved)
     db.run_in("DELETE FROM pack WHERE id IN carray(?1)", ids)
 
 

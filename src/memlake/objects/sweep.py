@@ -131,11 +131,11 @@ def _join_packs(objects: Objects) -> list[list[str]]:
 
 def _join(objects: Objects, group: list[tuple[int, str]]) -> list[str]:
     """Make one pack of some; returns those it replaced, none where another gc or a purge came between."""
-    ids = [id for id, _ in group]
-    names = [name for _, name in group]
+    by_id = dict(group)
+    names = list(by_id.values())
     live: dict[str, set[bytes]] = {name: set() for name in names}
-    for oid, id in objects.db.rows_in("SELECT oid, pack FROM object WHERE pack IN carray(?1)", ids):
-        live[dict(group)[id]].add(oid)  # by pack: an old record of it, of another form, may lie in another one
+    for oid, id in objects.db.rows_in("SELECT oid, pack FROM object WHERE pack IN carray(?1)", by_id):
+        live[by_id[id]].add(oid)  # by pack: an old record of it, of another form, may lie in another one
     try:
         sealed = repack(objects, names, keep=live)
     except NotFound:  # another gc or a purge was faster
