@@ -14,7 +14,7 @@ from memlake.versions.bases import merge_bases, reachable
 from memlake.versions.history import History
 from memlake.versions.lines import find_text, match_lines, split_lines
 from memlake.versions.paths import matches, plain, scope
-from memlake.versions.renames import find_renamed
+from memlake.versions.renames import Candidates, find_renamed
 
 _PIECE = 1 << 20
 _LARGEST = 4 << 20  # bytes whose lines blame compares
@@ -182,7 +182,7 @@ def _pass_on(history: History, commit: Commit, path: str, mine: Lines) -> Iterat
         name, before = path, history.entries(parent, [path]).get(path)
         if before is None and mine:
             changes = history.changes(commit) if oid == commit.parents[0] else history.diff(parent, commit)
-            removed = [(c.path, c.old) for c in changes if c.old is not None and c.new is None]
+            removed = Candidates((c.path, c.old) for c in changes if c.old is not None and c.new is None)
             name, before = find_renamed(history.objects.read, path, entry, removed) or (path, None)
         if before is None or not mine:
             continue

@@ -18,7 +18,7 @@ from memlake.versions.bases import bases_of_many, merge_bases
 from memlake.versions.history import History
 from memlake.versions.lines import LARGEST, find_text
 from memlake.versions.paths import folder_clashes
-from memlake.versions.renames import find_renamed
+from memlake.versions.renames import Candidates, find_renamed
 from memlake.versions.textmerge import merge_text
 
 # Stands in a merged base where the bases disagree: equal to nothing either side can hold.
@@ -155,11 +155,17 @@ DRIVERS: dict[str, Driver] = {"file": _join_files}
 def _follow(making: Making, mine: Changes, other: Changes, met: dict[str, Sides]) -> dict[str, Entry | None]:
     """Edits of files that the other side renamed meet it at the new name, and are no conflict of the old one."""
     edits: dict[str, Entry | None] = {}
-    for path, (old, our, their) in sorted(met.items()):
-        edited, renamed_by, rival = (their, mine, other) if our is None else (our, other, mine)
-        if old is None or edited is None or (our and their) or edited.kind != "file" or old == _UNDECIDED:
+    gone = sorted((path, sides) for path, sides in met.items() if None in sides[1:])
+    if not gone:
+        return edits
+    added_by_us, added_by_them = (
+        Candidates((one.path, one.new) for one in changes.values() if one.old is None and one.new is not None)
+        for changes in (mine, other)
+    )
+    for path, (old, our, their) in gone:
+        edited, added, rival = (their, added_by_us, other) if our is None else (our, added_by_them, mine)
+        if old is None or edited is None or edited.kind != "file" or old == _UNDECIDED:
             continue
-        added = [(one.path, one.new) for one in renamed_by.values() if one.old is None and one.new is not None]
         target, new = find_renamed(making.read, path, old, added) or (path, old)
         if target == path or target in rival or target in edits or target in met:
             continue
