@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import subprocess
+from collections.abc import ItemsView
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import memlake as ml
 from memlake.errors import Corrupt
 from memlake.objects import deltas, packs
 from memlake.objects.packs import DELTA, DEPTH
+from memlake.objects.store import Objects
 from memlake.repo import Repo
 
 
@@ -69,6 +71,26 @@ def test_a_gc_after_every_commit_never_goes_deeper_than_the_limit(repo: Repo) ->
     assert 10 < depth(repo) <= DEPTH
     assert read_all(repo) == versions
     assert repo.fsck(full=True).ok
+
+
+def test_planning_a_delta_does_not_go_through_all_that_are_planned(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Counted(dict[bytes, bytes]):
+        scans = 0
+
+        def items(self) -> ItemsView[bytes, bytes]:  # type: ignore[override]
+            self.scans += 1
+            return super().items()
+
+    bases, init = Counted(), deltas._Work.__init__
+
+    def watched(work: deltas._Work, objects: Objects) -> None:
+        init(work, objects)
+        work._bases = bases
+
+    edit(repo, 20)
+    monkeypatch.setattr(deltas._Work, "__init__", watched)
+    assert repo.gc(prune=True).deltas == 19
+    assert bases.scans == 1, "when all of them take their places"
 
 
 def test_what_resembles_nothing_and_what_comes_back_is_left_readable(repo: Repo) -> None:

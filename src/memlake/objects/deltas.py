@@ -9,6 +9,7 @@ deeper than DEPTH; what would push something below that is left whole. See docs/
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -91,6 +92,7 @@ class _Work:
         self._objects, self._db, self._dry_run = objects, objects.db, dry_run
         self._writer: PackWriter | None = None
         self._bases: dict[bytes, bytes] = {}  # of deltas in the pack being written
+        self._resting: defaultdict[bytes, set[bytes]] = defaultdict(set)  # the same the other way: base -> deltas
         self._was: dict[bytes, _Stored] = {}
         self._done = 0
 
@@ -134,7 +136,7 @@ class _Work:
         while level and height <= DEPTH:
             sql = f"SELECT oid FROM object WHERE form = {DELTA} AND data IN carray(?1)"
             resting = {row[0] for row in self._db.rows_in(sql, level)}
-            level = resting | {child for child, base in self._bases.items() if base in level}
+            level = resting.union(*(self._resting.get(base, ()) for base in level))
             height += bool(level)
         return height
 
@@ -145,10 +147,17 @@ class _Work:
         if self._writer is None:
             self._writer = PackWriter(self._objects.tmp, self._objects.repo)
         self._writer.copy(Record(row.oid, DELTA, 0, 0, row.size, row.role, row.links), payload)
-        self._bases[row.oid], self._was[row.oid] = base, row
+        self._rest(row.oid, base)
+        self._was[row.oid] = row
         if self._writer.size >= packs.LIMIT and not self._dry_run:  # a row of a pack that is not there cannot be read
             self._seal()
         return True
+
+    def _rest(self, oid: bytes, base: bytes) -> None:
+        if oid in self._bases:  # in two chains: the later one counts
+            self._resting[self._bases[oid]].discard(oid)
+        self._bases[oid] = base
+        self._resting[base].add(oid)
 
     def finish(self) -> int:
         self._seal()
@@ -168,6 +177,7 @@ class _Work:
         if not self._swap(sealed):
             self._objects.packs.delete(sealed.name)  # it may hold what a purge was about
         self._bases.clear()
+        self._resting.clear()
         self._was.clear()
 
     def _swap(self, sealed: Sealed) -> bool:
