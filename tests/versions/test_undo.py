@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import memlake as ml
+from memlake.objects.db import Database
 from tests.versions.conftest import Keep
 
 Write = Callable[..., None]
@@ -105,6 +106,20 @@ def test_redo_takes_back_the_undo(rich: ml.Repo, verb: str) -> None:
     rich.undo()
     rich.redo()
     assert picture(rich) == after
+
+
+@pytest.mark.parametrize("verb", ["commit --amend", "switch", "merge", "reset --hard"])
+def test_a_verb_writes_down_once_what_undo_needs(rich: ml.Repo, verb: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[str] = []
+    run = Database.run
+
+    def noted(db: Database, sql: str, args: Sequence[Any] = ()) -> int:
+        written.extend([sql] if "INTO operation" in sql else ())
+        return run(db, sql, args)
+
+    monkeypatch.setattr(Database, "run", noted)
+    VERBS[verb](rich)
+    assert len(written) == 1
 
 
 def test_undo_goes_further_back_each_time(rich: ml.Repo, write: Write) -> None:

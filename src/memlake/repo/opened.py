@@ -109,7 +109,7 @@ class Opened:
         try:
             problem = find_problem(self._history, local)
         except Unavailable:
-            if _size(local.db.path):
+            if local.db.path.exists() and local.db.path.stat().st_size:
                 raise
             return self._stand_in()
         return local if problem is None else self._stand_again(local)

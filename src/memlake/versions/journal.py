@@ -139,7 +139,9 @@ def moving(here: Here, verb: Verb, plan: Plan) -> Iterator[Moved]:
 
 def keep(local: Local, verb: Verb) -> None:
     """Keep a verb as an operation, or what has become known of it since it was kept."""
-    verb.id = put(local, (verb.name, verb.detail, as_json(verb.before)), verb.id)
+    state = pack_state(as_json(verb.before))
+    if state != verb.kept:
+        verb.id, verb.kept = _write(local, (verb.name, verb.detail, state), verb.id), state
 
 
 def keep_found(local: Local, plan: Plan, left: Stamp) -> None:
@@ -157,9 +159,13 @@ def keep_found(local: Local, plan: Plan, left: Stamp) -> None:
 def put(local: Local, kept: Kept, id: int | None = None) -> int:
     """Write an operation down."""
     verb, detail, state = kept
+    return _write(local, (verb, detail, pack_state(state)), id)
+
+
+def _write(local: Local, values: tuple[str, str, bytes], id: int | None) -> int:
     with local.db.write():
         sql = "INSERT OR REPLACE INTO operation(id, time, verb, detail, before) VALUES(?, ?, ?, ?, ?)"
-        local.db.run(sql, (id, now(), verb, detail, pack_state(state)))
+        local.db.run(sql, (id, now(), *values))
         if id is None:
             id = local.db.last_id()
             local.db.run("DELETE FROM operation WHERE id <= ?", (id - KEPT,))

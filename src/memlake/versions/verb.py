@@ -52,7 +52,10 @@ class Found(NamedTuple):
 
 @dataclass
 class Verb:
-    """One verb from its first change to its last; `id` is that of its operation, once it is written down."""
+    """One verb from its first change to its last; `id` is that of its operation, once it is written down.
+
+    `kept` is the state that was written down with it: what has not changed since is not written again.
+    """
 
     name: str
     detail: str
@@ -60,6 +63,7 @@ class Verb:
     lease: Keeping
     id: int | None = None
     changed: bool = True  # False: it has done nothing that undo could take back, so it is no operation
+    kept: bytes | None = None
 
     @property
     def moved(self) -> Moves:
