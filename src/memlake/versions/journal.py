@@ -139,9 +139,9 @@ def moving(here: Here, verb: Verb, plan: Plan) -> Iterator[Moved]:
 
 def keep(local: Local, verb: Verb) -> None:
     """Keep a verb as an operation, or what has become known of it since it was kept."""
-    state = pack_state(as_json(verb.before))
-    if state != verb.kept:
-        verb.id, verb.kept = _write(local, (verb.name, verb.detail, state), verb.id), state
+    told = (verb.name, verb.detail, pack_state(as_json(verb.before)))
+    if told != verb.kept:
+        verb.id, verb.kept = _write(local, told, verb.id), told
 
 
 def keep_found(local: Local, plan: Plan, left: Stamp) -> None:

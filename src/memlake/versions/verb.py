@@ -54,7 +54,7 @@ class Found(NamedTuple):
 class Verb:
     """One verb from its first change to its last; `id` is that of its operation, once it is written down.
 
-    `kept` is the state that was written down with it: what has not changed since is not written again.
+    `kept` is what was written down of it: what has not changed since is not written again.
     """
 
     name: str
@@ -63,7 +63,7 @@ class Verb:
     lease: Keeping
     id: int | None = None
     changed: bool = True  # False: it has done nothing that undo could take back, so it is no operation
-    kept: bytes | None = None
+    kept: tuple[str, str, bytes] | None = None
 
     @property
     def moved(self) -> Moves:
