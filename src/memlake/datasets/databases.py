@@ -6,7 +6,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
 
@@ -43,9 +43,19 @@ class Dialect(NamedTuple):
 
 
 def dialect_of(connection: Any) -> Dialect:
-    name = type(connection).__module__.partition(".")[0]
-    style = getattr(sys.modules.get(name), "paramstyle", "qmark")
-    return Dialect("`" if re.search("mysql|maria", name, re.I) else '"', style)
+    driver, style = _find_driver(connection)
+    return Dialect("`" if re.search("mysql|maria", driver, re.I) else '"', style)
+
+
+def _find_driver(connection: Any) -> tuple[str, str]:
+    """The module that tells a paramstyle, the innermost first: that of MySQL is mysql.connector, not mysql."""
+    for kind in type(connection).__mro__:  # a class of the user's own may be built on one of the driver's
+        parts = kind.__module__.split(".")
+        for end in range(len(parts), 0, -1):
+            name = ".".join(parts[:end])
+            if isinstance(style := getattr(sys.modules.get(name), "paramstyle", None), str):
+                return name, style
+    return type(connection).__module__.partition(".")[0], "qmark"
 
 
 def read(query: str, connection: Any, params: Any) -> tuple[list[str], list[Sequence[Any]]]:
@@ -84,7 +94,7 @@ def _check_connection(connection: Any, done: str) -> None:
 
 
 def write(batches: Iterator[pa.RecordBatch], table: str, connection: Any, size: int, if_exists: str) -> int:
-    """Insert rows, in one transaction."""
+    """Insert rows, in one transaction; but MySQL and Oracle end one at a DROP, so there `replace` cannot be undone."""
     check_name(table, "table")
     if if_exists not in ("append", "replace", "fail"):
         raise InvalidInput(f"if_exists is {if_exists!r}; it takes append, replace or fail.")
@@ -92,25 +102,41 @@ def write(batches: Iterator[pa.RecordBatch], table: str, connection: Any, size: 
         return _by_sqlalchemy(batches, table, connection, size, if_exists)
     _check_connection(connection, "written")
     dialect, cursor = dialect_of(connection), connection.cursor()
-    count, made = 0, False
+    count, made, began = 0, False, False
     try:
         for batch in batches:
             flat = outputs.flattened(pa.Table.from_batches([batch]))
-            if not made:
-                _make_table(cursor, dialect, table, flat.schema, if_exists)
-                made = True
             columns = several(dialect.name(one) for one in flat.column_names)
             into = dialect.text(compose("INSERT INTO {} ({})", dialect.name(table), columns))
             sql = f"{into} VALUES ({dialect.places(flat.num_columns)})"
             rows = [tuple(_storable(value) for value in row.values()) for row in flat.to_pylist()]
+            if not made:  # what can be refused without the database is refused by now
+                began = _begin(connection)
+                _make_table(cursor, dialect, table, flat.schema, if_exists)
+                made = True
             for at in range(0, len(rows), size):
                 cursor.executemany(sql, rows[at : at + size])
             count += len(rows)
-        connection.commit()
+        _end(connection, "commit", began=began)
     except BaseException:
-        connection.rollback()
+        _end(connection, "rollback", began=began)
         raise
     return count
+
+
+def _begin(connection: Any) -> bool:
+    """Open a transaction where sqlite3 would not: it opens one for rows, but not to drop or make a table."""
+    is_sqlite = hasattr(connection, "isolation_level") and hasattr(connection, "in_transaction")
+    if not is_sqlite or connection.in_transaction:
+        return False
+    connection.cursor().execute("BEGIN")
+    return True
+
+
+def _end(connection: Any, verb: Literal["commit", "rollback"], *, began: bool) -> None:
+    getattr(connection, verb)()
+    if began and connection.in_transaction:  # with autocommit=True the method of sqlite3 does nothing
+        connection.cursor().execute(verb)
 
 
 def _make_table(cursor: Any, dialect: Dialect, table: str, schema: pa.Schema, if_exists: str) -> None:
@@ -146,6 +172,7 @@ def _by_sqlalchemy(batches: Iterator[pa.RecordBatch], table: str, connection: An
         for batch in batches:
             flat = outputs.flattened(pa.Table.from_batches([batch]))
             if made is None:
+                _begin(target.connection.dbapi_connection)
                 made = _alchemy_table(alchemy, target, table, flat.schema, if_exists)
             rows = [{name: _storable(value) for name, value in row.items()} for row in flat.to_pylist()]
             for at in range(0, len(rows), size):
