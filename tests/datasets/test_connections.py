@@ -114,6 +114,13 @@ def test_an_engine_is_kept_for_the_same_files(places: dict[str, Path], tmp_path:
     assert [set(key[3]) for key in mine] == [{str(places["secret"])}, {str(places["file"])}]
 
 
+def test_the_last_engines_are_kept(tmp_path: Path) -> None:
+    for number in range(connections._KEPT + 2):
+        connections.engine(str(tmp_path / "spill"), str(tmp_path / "parts"), [str(tmp_path / f"{number}.csv")]).close()
+    mine = [Path(path).stem for key in connections._engines if key[1] == str(tmp_path / "spill") for path in key[3]]
+    assert mine == [str(number) for number in range(2, connections._KEPT + 2)]
+
+
 def test_a_process_that_may_open_few_files_is_told_so(repo: ml.Repo, here: Path) -> None:
     """Without the check DuckDB aborts the process: signal 6."""
     (here / "rows.csv").write_text("a,b\n1,2\n3,4\n")

@@ -92,3 +92,29 @@ def test_an_option_that_a_reader_does_not_have_is_told_with_the_one_that_is_mean
     with pytest.raises(ml.InvalidInput, match=f"{reader} has no parameter '{next(iter(given))}'") as error:
         getattr(ds, reader)("nowhere", **given)
     assert error.value.hint == hint
+
+
+MEANT = {"data[1]": "data1", "what?": "whats", "all*": "all of it", "[!a]": "b"}
+
+
+@pytest.mark.parametrize("small", [0, readers.SMALL])
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+def test_a_name_with_wildcards_in_it_means_that_file_alone(
+    ds: Datasets, here: Path, monkeypatch: pytest.MonkeyPatch, kind: str, small: int
+) -> None:
+    """Beside each lies a file that its name would mean as a pattern."""
+    monkeypatch.setattr(readers, "SMALL", small)
+    written = {"csv": "(FORMAT csv, HEADER)", "jsonl": "(FORMAT json)", "parquet": "(FORMAT parquet)"}[kind]
+    for number, names in enumerate(MEANT.items()):
+        for name, n in zip(names, (number, 99), strict=True):
+            duckdb.execute(f"COPY (SELECT {n} AS n, 3.5 AS f) TO '{here / f'{name}.{kind}'}' {written}")
+    for number, name in enumerate(MEANT):
+        rows = getattr(ds, f"read_{kind}")(here / f"{name}.{kind}")
+        assert rows.to_values("n") == rows.filter(ml.C("n") >= 0).to_values("n") == [number]
+
+
+def test_a_repo_in_a_folder_with_wildcards_reads_its_own_parts(tmp_path: Path) -> None:
+    for name in ("repo1", "repo[1]"):
+        with ml.init(tmp_path / name) as repo:
+            numbers = repo.datasets().read_values(x=[1, 2, 3]).save("numbers")
+            assert numbers.filter(ml.C("x") > 1).to_list() == [(2,), (3,)]

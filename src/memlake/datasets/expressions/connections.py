@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import re
 import sys
 import threading
 import traceback
@@ -53,7 +54,7 @@ def engine(spill: str, parts: str, files: Iterable[str] = ()) -> duckdb.DuckDBPy
         _engines[key] = made  # last: the one asked for longest ago is let go of first
         # In a fork the parent's engines are never let go of: ending one waits for threads that are not there.
         mine = [one for one in _engines if one[0] == key[0]]
-        for one in mine[: len(mine) - _KEPT]:
+        for one in mine[: max(0, len(mine) - _KEPT)]:
             del _engines[one]
     return made.cursor()
 
@@ -71,11 +72,21 @@ def _open(
     con.execute("SET GLOBAL TimeZone = 'UTC'")  # types of times name the zone of the session
     con.execute("SET temp_directory = $1", [spill])  # which it may write, too
     if not everywhere:
-        con.execute("SET allowed_directories = $1", [list(folders)])
-        con.execute("SET allowed_paths = $1", [list(files)])
+        con.execute("SET allowed_directories = $1", [_both_spellings(folders)])
+        con.execute("SET allowed_paths = $1", [_both_spellings(files)])
         con.execute("SET enable_external_access = false")
     con.execute("SET lock_configuration = true")
     return con
+
+
+def literal(path: str) -> str:
+    """A path as DuckDB has to be given it: [, * and ? in a name would mean other files."""
+    return re.sub(r"([\[*?])", r"[\1]", path)
+
+
+def _both_spellings(paths: Iterable[str]) -> list[str]:
+    """DuckDB asks for leave twice: for the path it is given, and for the one it finds."""
+    return sorted({spelling for path in paths for spelling in (path, literal(path))})
 
 
 def _check_files() -> None:

@@ -29,7 +29,6 @@ from memlake.datasets.expressions.sql import (
     number,
     span,
     template,
-    value,
 )
 from memlake.datasets.parts import parts
 from memlake.datasets.parts.frames import KEEP, Family, Fragment, Frame
@@ -316,7 +315,7 @@ class Engine:
         if all(family.oid for family in families):
             paths = [self.parts.sound(family, columns) for family in families]
             read = join(", ", (spans.get(name) or identifier(name) for name in columns))
-            return compose("(SELECT {} FROM read_parquet({}, hive_partitioning=false))", read, value(paths))
+            return compose("(SELECT {} FROM read_parquet({}, hive_partitioning=false))", read, readers.literals(paths))
         table = pa.concat_tables([self.parts.table(family, columns) for family in families])
         return compose("(SELECT {} FROM {})", identifiers(columns), identifier(self.register(table)))
 

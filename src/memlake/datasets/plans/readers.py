@@ -37,7 +37,7 @@ class Files(NamedTuple):
         """Their rows, as a table of SQL."""
         given = ((name, one) for name, one in self.options.items() if one is not None)
         told = join("", (compose(", {} = {}", word(name), value(one)) for name, one in given))
-        return compose("{}({}{})", word(_FUNCTIONS[self.kind]), value(list(self.paths)), told)
+        return compose("{}({}{})", word(_FUNCTIONS[self.kind]), literals(self.paths), told)
 
     def look(self) -> DuckDBPyRelation:
         """Their columns, without a row."""
@@ -59,6 +59,10 @@ class Files(NamedTuple):
         return pa.Table.from_batches(batches, found.schema)
 
 
+def literals(paths: Sequence[str]) -> Sql:
+    return value([connections.literal(path) for path in paths])
+
+
 def is_exact(looked_at: DuckDBPyRelation, rows: pa.Table) -> bool:
     """Whether the types of files are the same again after Arrow had them."""
     con = connections.sniffer().cursor()
@@ -72,7 +76,7 @@ def has_long_numbers(paths: Sequence[str], written: str, name: str) -> bool:
         "SELECT 1 FROM read_json({}, format = {}, columns = {}) AS rows(x) "
         "WHERE regexp_full_match(x, '-?[0-9]{{16,}}') "
         "AND coalesce(abs(TRY_CAST(x AS DECIMAL(38, 0))) > 9007199254740992, true) LIMIT 1",
-        value(list(paths)),
+        literals(paths),
         value(written),
         value({name: "VARCHAR"}),
     ).render()
