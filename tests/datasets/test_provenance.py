@@ -190,6 +190,84 @@ def test_what_was_persisted_on_the_way_does_not_hide_where_rows_came_from(repo: 
     assert told["columns"]["y"] == [["rows@1.0.0", "x"]]
 
 
+def call_git(folder: Path, *words: str) -> str:
+    own = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "protocol.file.allow=always"]
+    done = subprocess.run(["git", *own, *words], cwd=folder, check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+def settle(folder: Path, *pairs: str) -> None:
+    for name, text in zip(pairs[::2], pairs[1::2], strict=True):
+        call_git(folder, "config", name, text)
+
+
+def include(folder: Path, name: str, text: str) -> None:
+    call_git(folder, "config", "-f", str(folder / ".git/more"), name, text)
+    call_git(folder, "config", "include.path", "more")
+
+
+def promise(folder: Path, program: str) -> None:
+    """A commit whose tree is missing, in a repository that says a remote has it."""
+    tree = call_git(folder, "rev-parse", "HEAD^{tree}")
+    (folder / ".git/objects" / tree[:2] / tree[2:]).unlink()
+    settle(folder, "core.repositoryFormatVersion", "1", "extensions.partialClone", "origin", "remote.origin.url", ".")
+    settle(folder, "remote.origin.promisor", "true", "remote.origin.uploadpack", program)
+
+
+SENT: dict[str, Callable[[Path, str], None]] = {
+    "clean": lambda folder, program: settle(folder, "filter.f.clean", program),
+    "required": lambda folder, program: settle(folder, "filter.f.clean", program, "filter.f.required", "true"),
+    "process": lambda folder, program: settle(folder, "filter.f.process", program),
+    "include": lambda folder, program: include(folder, "filter.f.clean", program),
+    "fsmonitor": lambda folder, program: settle(folder, "core.fsmonitor", program),
+    "hooks": lambda folder, program: settle(folder, "core.hooksPath", str(Path(program).parent)),
+    "external diff": lambda folder, program: settle(folder, "diff.external", program, "diff.f.textconv", program),
+    "submodule": lambda folder, program: settle(folder / "sub", "filter.f.clean", program),
+    "missing objects": promise,
+}
+
+
+@pytest.fixture
+def sent(tmp_path: Path) -> Path:
+    """A git repository with a submodule, its files all given to the filter f, and touched since."""
+    for name in ("other", "sent"):
+        folder = tmp_path / name
+        folder.mkdir()
+        call_git(folder, "init", "-q")
+        (folder / ".gitattributes").write_text("* filter=f diff=f\n")
+        (folder / "rows.txt").write_text("abc\n")
+        if name == "sent":
+            call_git(folder, "submodule", "--quiet", "add", str(tmp_path / "other"), "sub")
+        call_git(folder, "add", ".")
+        call_git(folder, "commit", "-qm", "first")
+    for file in ("rows.txt", "sub/rows.txt"):
+        os.utime(folder / file, (1, 1))
+    return folder
+
+
+@pytest.mark.parametrize("setting", SENT.values(), ids=SENT)
+def test_a_folder_somebody_sent_has_git_run_no_program(sent: Path, setting: Callable[[Path, str], None]) -> None:
+    hooks = sent.parent / "hooks"
+    hooks.mkdir()
+    for name in ("program", "post-index-change"):
+        (hooks / name).write_text(f"#!/bin/sh\ntouch {sent.parent / 'ran'}\ncat\n")
+        (hooks / name).chmod(0o755)
+    setting(sent, str(hooks / "program"))
+    state = code.git(str(sent))
+    assert not (sent.parent / "ran").exists()
+    assert state["dirty"] is False or (setting is promise and "why" in state)
+
+
+def test_a_filter_that_cannot_be_switched_off_is_not_given_a_chance(sent: Path) -> None:
+    (sent / ".gitattributes").write_text("* filter=a=b\n")
+    settle(sent, "filter.a=b.clean", f"touch {sent.parent / 'ran'}; cat")
+    assert code.git(str(sent)) == {
+        "commit": None, "dirty": None,
+        "why": "git was not asked, because memlake cannot switch off 'filter.a=b.clean' in its settings",
+    }  # fmt: skip
+    assert not (sent.parent / "ran").exists()
+
+
 def test_the_commit_of_git_and_whether_files_differ(repo: ml.Repo, here: Path, python: Python) -> None:
     git = ["git", "-c", "user.name=a", "-c", "user.email=a@b"]
     (here / "make.py").write_text(SAVE)

@@ -24,6 +24,13 @@ from memlake.datasets.recall import origins
 LONGEST = 200_000  # characters of a text that is kept
 _PATIENCE = 2.0  # seconds git has to answer
 _LATELY = 1.0  # seconds
+# Not what changed inside submodules: git would ask one of its own there, without our options.
+_STATUS = ("--porcelain=v2", "--branch", "--untracked-files=no", "--ignore-submodules=dirty")
+_QUIET = {
+    "GIT_OPTIONAL_LOCKS": "0",  # looking must not write the index
+    "GIT_NO_LAZY_FETCH": "1",  # nor fetch what is missing, which runs ssh or a program of the remote;
+    "GIT_ALLOW_PROTOCOL": "none",  # git before 2.44 knows only this
+}
 _VALUED = {"-W", "-X", "--check-hash-based-pycs"}  # options of Python that take a value
 
 
@@ -186,14 +193,35 @@ def git(folder: str) -> dict[str, Any]:
     here = Path(folder)
     if not any((one / ".git").exists() for one in (here, *here.parents)):
         return _no_git(f"{here.name or folder} is in no git repository")
-    # A folder somebody sent may have git run a program of its own to tell what changed.
-    ask = ["git", "-c", "core.fsmonitor=false", "status", "--porcelain=v2", "--branch", "--untracked-files=no"]
-    settings = {**config.environment(), "GIT_OPTIONAL_LOCKS": "0"}  # looking must not write the index
     try:
-        done = subprocess.run(ask, cwd=here, env=settings, capture_output=True, timeout=_PATIENCE, check=False)
+        done = _ask_git(here, *_blank_filters(here), "status", *_STATUS)
     except (OSError, subprocess.TimeoutExpired) as error:
         return _no_git(f"git did not answer: {type(error).__name__}")
+    except ValueError as error:
+        return _no_git(str(error))
     return _state(done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace"))
+
+
+def _ask_git(folder: Path, *words: str) -> subprocess.CompletedProcess[bytes]:
+    """A folder somebody sent may have git run programs of its own: each way to name one in its settings is closed."""
+    ask = ["git", "-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}", *words]
+    settings = {**config.environment(), **_QUIET}
+    return subprocess.run(ask, cwd=folder, env=settings, capture_output=True, timeout=_PATIENCE, check=False)
+
+
+def _blank_filters(folder: Path) -> list[str]:
+    """Options that empty each filter git knows of here, which it would run on files whose times changed.
+
+    Those of the user as well: git-lfs is told by the folder which programs to run. So a file that is stored by a filter
+    and was only touched counts as changed.
+    """
+    done = _ask_git(folder, "config", "--null", "--name-only", "--get-regexp", r"^filter\.")
+    if done.returncode > 1:  # 1: there are none
+        raise ValueError(done.stderr.decode("utf-8", "replace").strip()[:200])
+    names = sorted({os.fsdecode(name) for name in done.stdout.split(b"\0") if name})
+    if odd := [name for name in names if "=" in name]:  # -c would end the name there, and the filter would run
+        raise ValueError(f"git was not asked, because memlake cannot switch off {odd[0][:100]!r} in its settings")
+    return [word for name in names for word in ("-c", f"{name}=")]
 
 
 _told: dict[str, tuple[float, dict[str, Any]]] = {}  # by folder: when it was asked, and the answer
