@@ -182,6 +182,18 @@ def test_merge_left_inner_and_full_and_what_becomes_of_names(ds: Datasets) -> No
     assert left.merge(other, on="k", right_on="j", inner=True).to_records() == [{"k": 1, "a": 1, "j": 1, "b": 9}]
 
 
+@pytest.mark.parametrize("on", ["k", C("k") + 0], ids=["a column", "a computed key"])
+def test_a_column_named_like_our_keys_stays(ds: Datasets, on: Any) -> None:
+    left = ds.read_values(k=[1, 2], memlake_key_0=["a", "b"])
+    right = ds.read_values(k=[1], MEMLAKE_KEY_1=["c"])
+    merged = left.merge(right, on=on, inner=True).to_records()
+    assert [one | {"right_k": 1} for one in merged] == [
+        {"k": 1, "memlake_key_0": "a", "MEMLAKE_KEY_1": "c", "right_k": 1}
+    ]
+    assert left.subtract(right, on=on).to_records() == [{"k": 2, "memlake_key_0": "b"}]
+    assert left.diff(right, on=on, added=True).to_records()[0]["memlake_key_0"] == "b"
+
+
 def test_union_widens_types_and_orders_columns_as_the_left_has_them(ds: Datasets) -> None:
     assert (ds.read_values(a=[1], b=["x"]) | ds.read_values(b=["y"], a=[1.5])).to_list() == [(1.0, "x"), (1.5, "y")]
     assert (ds.read_values(a=[1]) + ds.read_values(a=[2])).union(ds.read_values(a=[3])).to_values("a") == [1, 2, 3]

@@ -213,7 +213,8 @@ class Chain:
         """Join with another chain; rows of this one all stay, unless `inner`. Taken names get the prefix `rname`."""
         how: Literal["INNER", "LEFT", "FULL"] = "INNER" if inner else "FULL" if full else "LEFT"
         keyed = building.keyed(self.plan, _plan_of(right, "merge"), on, right_on, "merge")
-        return self._with(building.unkeyed(building.join(*keyed, how, rname)))
+        joined = building.join(keyed.left, keyed.right, keyed.on, how, rname)
+        return self._with(building.unkeyed(joined, keyed.made))
 
     def union(self, *others: Chain) -> Chain:
         node = self.plan
@@ -228,7 +229,8 @@ class Chain:
         right = _plan_of(other, "subtract")
         shared = [name for name in self.plan.schema.names if name in right.schema.names]
         keyed = building.keyed(self.plan, right, shared if on is None else on, right_on, "subtract")
-        return self._with(building.unkeyed(plan.Subtract(keyed.left.schema, (keyed.left, keyed.right), keyed.on)))
+        left = plan.Subtract(keyed.left.schema, (keyed.left, keyed.right), keyed.on)
+        return self._with(building.unkeyed(left, keyed.made))
 
     def diff(
         self,

@@ -383,7 +383,7 @@ def difference(
     left: Plan, right: Plan, on: Any, right_on: Any, *, compare: Any, wanted: str, status_col: str | None
 ) -> Plan:
     """Rows of the left that the right lacks, lacks in this form, or has besides."""
-    left, right, pairs = building.keyed(left, right, on, right_on, "diff")
+    left, right, pairs, made = building.keyed(left, right, on, right_on, "diff")
     status_col = building.check_column(status_col) if status_col else None
     if status_col and status_col in left.schema.names:
         raise InvalidInput(
@@ -425,4 +425,4 @@ def difference(
     )
     fields = [*left.schema, *([pa.field(status_col, pa.string())] if status_col else [])]
     read = frozenset((*names, *right.schema.names))
-    return building.unkeyed(plan.Shaped(pa.schema(fields), (left, right), "diff", form, (wanted,), read))
+    return building.unkeyed(plan.Shaped(pa.schema(fields), (left, right), "diff", form, (wanted,), read), made)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import typing
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
@@ -265,6 +266,7 @@ class Keyed(NamedTuple):
     left: Plan
     right: Plan
     on: tuple[tuple[str, str], ...]
+    made: frozenset[str]
 
 
 def keyed(left: Plan, right: Plan, on: Any, right_on: Any, verb: str) -> Keyed:
@@ -274,8 +276,9 @@ def keyed(left: Plan, right: Plan, on: Any, right_on: Any, verb: str) -> Keyed:
         raise InvalidInput(
             f"{len(mine)} columns cannot be compared with {len(theirs)}.", hint="Name as many on each side."
         )
-    left, names = _with_keys(left, mine)
-    right, others = _with_keys(right, theirs)
+    made = _free_names(len(mine), (left, right))
+    left, names = _with_keys(left, mine, made)
+    right, others = _with_keys(right, theirs, made)
     on = tuple(zip(names, others, strict=True))
     for name, other in on:
         a, b = binding.check(C(name), left.schema), binding.check(C(other), right.schema)
@@ -284,20 +287,27 @@ def keyed(left: Plan, right: Plan, on: Any, right_on: Any, verb: str) -> Keyed:
                 f"{name!r} is {a} and {other!r} is {b}: values of these are never equal.",
                 hint=f"Cast one of them first: mutate({name}=C({name!r}).cast(str))",
             )
-    return Keyed(left, right, on)
+    return Keyed(left, right, on, frozenset(made))
 
 
-def _with_keys(below: Plan, given: Sequence[str | Expression]) -> tuple[Plan, list[str]]:
-    """The columns' names, where computed ones are made columns."""
+def _free_names(count: int, plans: Sequence[Plan]) -> list[str]:
+    """Names that neither side has a column of: one of the user may well begin like ours."""
+    taken = {name.lower() for one in plans for name in one.schema.names}
+    free = (name for i in itertools.count() if (name := f"{plan.KEY}{i}") not in taken)
+    return list(itertools.islice(free, count))
+
+
+def _with_keys(below: Plan, given: Sequence[str | Expression], free: Sequence[str]) -> tuple[Plan, list[str]]:
+    """The columns' names, where computed ones are made columns under the free names."""
     each = [column_of(one) for one in given]
-    made = {f"{plan.KEY}{i}": one for i, one in enumerate(each) if not isinstance(one, Column)}
-    names = [repr(one) if isinstance(one, Column) else f"{plan.KEY}{i}" for i, one in enumerate(each)]
+    made = {name: one for name, one in zip(free, each, strict=True) if not isinstance(one, Column)}
+    names = [repr(one) if isinstance(one, Column) else name for name, one in zip(free, each, strict=True)]
     return (mutate(below, made) if made else below), names
 
 
-def unkeyed(below: Plan) -> Plan:
+def unkeyed(below: Plan, made: frozenset[str]) -> Plan:
     """Without the columns that were made only to compare by."""
-    kept = [name for name in below.schema.names if not name.startswith(plan.KEY)]
+    kept = [name for name in below.schema.names if name not in made]
     return below if len(kept) == len(below.schema.names) else select(below, kept)
 
 
