@@ -13,8 +13,10 @@ from uuid import UUID
 import duckdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
+import memlake as ml
 from memlake.datasets.expressions.expressions import C, Expression, lit
 from memlake.datasets.expressions.functions import func
 from memlake.datasets.expressions.sql import compose, join, value
@@ -221,6 +223,36 @@ def test_a_slice_with_a_step_and_an_item_of_no_kind_are_refused() -> None:
         C("l")[1.5]  # type: ignore[index]
     with pytest.raises(TypeError, match="not a list"):
         list(C("l"))
+
+
+OFFSET, UTC_TIME = "2024-01-01T03:04:00.25+02:00", datetime.datetime(2024, 1, 1, 1, 4, 0, 250_000)
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_a_text_that_becomes_a_time_keeps_its_offset(repo: ml.Repo, unit: str) -> None:
+    """A time without a zone is the time in UTC, in whatever unit, and in lists."""
+    rows = repo.datasets().read_values(t=[OFFSET], each=[[OFFSET, None]], deep=[[[OFFSET]]])
+    kind = pa.timestamp(unit)
+    made = rows.mutate(
+        t=C("t").cast(kind), each=C("each").cast(pa.list_(kind)), deep=C("deep").cast(pa.list_(pa.list_(kind)))
+    ).to_arrow()
+    expected = UTC_TIME.replace(microsecond=0) if unit == "s" else UTC_TIME
+    for name, found in (("t", expected), ("each", [expected, None]), ("deep", [[expected]])):
+        assert pc.cast(made[name], kind_in(made[name].type)).to_pylist() == [found]
+
+
+def kind_in(kind: pa.DataType) -> pa.DataType:
+    """The same in microseconds, which Python has."""
+    return pa.list_(kind_in(kind.value_type)) if pa.types.is_list(kind) else pa.timestamp("us")
+
+
+def test_nanoseconds_stay_and_so_does_what_has_no_offset(repo: ml.Repo) -> None:
+    texts = ["2024-01-01T03:04:00.123456789+02:00", "2024-01-01 03:04:00.000000001", "infinity", None]
+    rows = repo.datasets().read_values(t=texts).mutate(t=C("t").cast(pa.timestamp("ns")))
+    assert rows.mutate(t=C("t").cast(str)).to_values("t") == [
+        "2024-01-01 01:04:00.123456789", "2024-01-01 03:04:00.000000001", "infinity", None
+    ]  # fmt: skip
+    assert rows.mutate(t=C("t").cast(pa.timestamp("ns")).cast(str)).to_values("t")[0].endswith("01:04:00.123456789")
 
 
 @pytest.mark.parametrize("to", ["INT) FROM x; --", "nonsense", 3, set])

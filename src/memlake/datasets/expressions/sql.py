@@ -27,8 +27,8 @@ PLACE: LiteralString = '"memlake.place"'  # a step's own column, which row it wa
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9_]*|<>|[<>]=?|=|\|\||[-+*/]")
 
 
-# The engine reads '03:04+02:00' as 03:04 of these. Not TIMESTAMP_NS: by way of a moment it would end at microseconds.
-_ZONELESS = frozenset({"TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS"})
+# Times without a zone, and lists of them: the engine reads '03:04+02:00' as 03:04 of these.
+_ZONELESS = re.compile(r"TIMESTAMP(?P<unit>_S|_MS|_NS)?(?P<lists>(\[\d*\])*)")
 
 
 class Value(NamedTuple):
@@ -173,8 +173,17 @@ def kind(to: Any) -> Sql:
 
 def cast(to: Any) -> Sql:
     """One operand as another type. Made a time without a zone at once, a text would lose its offset: see _ZONELESS."""
-    moment = template("CAST({} AS TIMESTAMPTZ)") if sql_type(to) in _ZONELESS else hole(0)
-    return compose("CAST({} AS {})", moment, kind(to))
+    zoneless = _ZONELESS.fullmatch(sql_type(to))
+    if zoneless is None:
+        return compose("CAST({} AS {})", hole(0), kind(to))
+    depth = zoneless["lists"].count("[")
+    if zoneless["unit"] != "_NS":
+        return compose("CAST(CAST({} AS TIMESTAMPTZ{}) AS {})", hole(0), Sql(("[]" * depth,)), kind(to))
+    moment = _NANOSECONDS
+    for _ in range(depth):
+        moment = compose("list_transform({}, lambda item: {})", hole(0), moment.fill(template("item")))
+    texts = compose("CAST({} AS VARCHAR{})", hole(0), Sql(("[]" * depth,))) if depth else hole(0)
+    return compose("CAST({} AS {})", moment.fill(texts), kind(to))
 
 
 def _joined(pieces: Iterable[Iterable[Part]]) -> Sql:
@@ -188,6 +197,12 @@ def _joined(pieces: Iterable[Iterable[Part]]) -> Sql:
                 parts.append(part)
     return Sql(tuple(parts))
 
+
+# By way of a moment they would end at microseconds: so only the offset is taken from it. Infinity has none.
+_NANOSECONDS = template(
+    "coalesce(make_timestamp_ns(epoch_ns(CAST({0} AS TIMESTAMP_NS)) + 1000 * "
+    "(epoch_us(CAST({0} AS TIMESTAMPTZ)) - epoch_us(CAST({0} AS TIMESTAMP)))), CAST({0} AS TIMESTAMP_NS))"
+)
 
 _MICROSECONDS = {
     "s": template("to_microseconds({0} * 1000000) AS {0}"),
