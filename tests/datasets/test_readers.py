@@ -69,6 +69,44 @@ def test_a_small_file_of_many_rows_is_read_in_place(ds: Datasets, here: Path, mo
     assert engines(ds) == [frozenset([str(path)])]
 
 
+def test_small_files_of_one_run_share_one_limit(ds: Datasets, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each alone is small, and a union of many is not."""
+    paths = [here / f"{number}.csv" for number in range(5)]
+    for path in paths:
+        path.write_text("a\n" + "1\n" * 1000)
+    rows = [ds.read_csv(path) for path in paths]
+    for limit, size in (("_UNPACKED", 8_200), ("SMALL", paths[0].stat().st_size)):
+        with monkeypatch.context() as patched:
+            patched.setattr(readers, limit, 2 * size)
+            assert rows[0].union(*rows[1:]).sum("a") == 5000
+        assert engines(ds)[-1] == frozenset(map(str, paths[2:]))
+
+
+def test_rows_that_do_not_fit_are_read_in_vain_only_once(
+    ds: Datasets, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = []
+    for number in range(4):
+        (here / f"{number}.csv").write_text("a\n" + "1\n" * 1000)
+        rows.append(ds.read_csv(here / f"{number}.csv"))
+    asked: list[int] = []
+    real = connections.sniffer
+    monkeypatch.setattr(connections, "sniffer", lambda: asked.append(1) or real())
+    monkeypatch.setattr(readers, "_UNPACKED", 1_000)
+    assert rows[0].union(*rows[1:]).sum("a") == 4000
+    assert len(asked) == 1
+
+
+def test_a_parquet_file_whose_footer_tells_of_many_rows_is_not_begun(
+    ds: Datasets, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    duckdb.execute(f"COPY (SELECT 1 AS a FROM range(10_000)) TO '{here / 'a.parquet'}' (FORMAT parquet)")
+    rows = ds.read_parquet(here / "a.parquet")
+    monkeypatch.setattr(readers, "_UNPACKED", 10_000)
+    monkeypatch.setattr(connections, "sniffer", lambda: pytest.fail("the file was begun"))
+    assert rows.sum("a") == 10_000
+
+
 def test_types_that_arrow_would_change_are_read_in_place(ds: Datasets, here: Path) -> None:
     path = here / "ids.parquet"
     duckdb.execute(f"COPY (SELECT uuid() AS id) TO '{path}'")

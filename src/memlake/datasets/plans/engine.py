@@ -102,8 +102,7 @@ class Engine:
         if gone := [path for node in sources.values() for path in node.seen if not os.path.exists(path)]:
             raise readers.gone(gone[0])  # DuckDB would say that it may not look
         with named_errors():
-            read = {key: node.files.read_small() for key, node in sources.items() if node.files}
-        return {key: table for key, table in read.items() if table is not None}
+            return readers.read_small({key: node.files for key, node in sources.items() if node.files})
 
     def _sources(self) -> dict[int, Source]:
         return {id(node): node for plan in self._plans for node in plan.walk() if isinstance(node, Source)}

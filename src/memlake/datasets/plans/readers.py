@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, LiteralString, NamedTuple
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from duckdb import DuckDBPyRelation
 
 from memlake.datasets.expressions import connections
@@ -44,19 +45,41 @@ class Files(NamedTuple):
         asked = compose("FROM {} LIMIT 0", self.sql()).render()
         return connections.sniffer().cursor().sql(asked.text, params=asked.values)
 
-    def read_small(self) -> pa.Table | None:
-        """All their rows; None where they are many, or Arrow would change them."""
-        if not self.is_exact or sum(map(os.path.getsize, self.paths)) > SMALL:
-            return None
+    def guess_unpacked(self) -> int:
+        """About how many bytes their rows take in memory, as far as footers tell: 0 for files that have none."""
+        footers = [pq.read_metadata(path) for path in self.paths] if self.kind == "parquet" else []
+        return sum(8 * one.num_rows * one.num_columns for one in footers)
+
+    def read(self, limit: int) -> pa.Table | None:
+        """All their rows; None where they take more bytes than the limit."""
         asked = compose("FROM {}", self.sql()).render()
         found = connections.sniffer().cursor().sql(asked.text, params=asked.values).to_arrow_reader(_BATCH)
         batches, size = [], 0
         for batch in found:
             batches.append(batch)
             size += batch.nbytes
-            if size > _UNPACKED:
+            if size > limit:
                 return None
         return pa.Table.from_batches(batches, found.schema)
+
+
+def read_small(sources: Mapping[int, Files]) -> dict[int, pa.Table]:
+    """The rows of small files that Arrow does not change, by the key of their source; the rest is read in place.
+
+    The limits hold for all sources of a run together: a union may have hundreds.
+    """
+    tables: dict[int, pa.Table] = {}
+    packed, unpacked = SMALL, _UNPACKED
+    for key, files in sources.items():
+        size = sum(map(os.path.getsize, files.paths))
+        if not files.is_exact or size > packed or files.guess_unpacked() > unpacked:
+            continue
+        table = files.read(unpacked)
+        if table is None:  # rows were read in vain, which is not tried again for each source to come
+            break
+        tables[key] = table
+        packed, unpacked = packed - size, unpacked - table.nbytes
+    return tables
 
 
 def literals(paths: Sequence[str]) -> Sql:
