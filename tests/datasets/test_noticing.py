@@ -12,6 +12,8 @@ import pytest
 import memlake as ml
 from memlake.datasets.chain import Chain
 from memlake.datasets.datasets import Datasets
+from memlake.datasets.expressions.sql import Sql
+from memlake.datasets.plans.engine import Engine
 
 C = ml.C
 
@@ -71,3 +73,32 @@ def test_other_joins_are_not_warned_of(ds: Datasets, join: Callable[..., Any]) -
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         join(ds.read_values(x=[1, 2]), ds.read_values(x=[1, 2], y=["a", "b"])).to_list()
+
+
+@pytest.fixture
+def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What engines are asked, in its order."""
+    texts: list[str] = []
+    real = Engine.sql
+
+    def sql(engine: Engine, asked: Sql) -> Any:
+        texts.append(asked.render().text)
+        return real(engine, asked)
+
+    monkeypatch.setattr(Engine, "sql", sql)
+    return texts
+
+
+def test_a_join_is_not_asked_about_where_nothing_of_its_right_side_is_wanted(
+    ds: Datasets, statements: list[str]
+) -> None:
+    left = ds.read_values(x=[1, 2], note=[None, None], output={"x": int, "note": str})
+    rows = left.merge(ds.read_values(x=[1, 2], y=["a", "b"]), on="x").select("x", "note")
+    assert rows.to_list() == [(1, None), (2, None)]
+    assert len(statements) == 1
+
+
+def test_a_join_is_asked_for_one_row_and_not_counted(ds: Datasets, statements: list[str]) -> None:
+    left, right = ds.read_values(x=[1, 2]), ds.read_values(x=[1, 2], y=["a", "b"])
+    assert left.merge(right, on="x").filter(C("y") == "c").to_list() == []
+    assert len(statements) == 2 and statements[1].endswith("LIMIT 1")

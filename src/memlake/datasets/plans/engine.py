@@ -152,6 +152,14 @@ class Engine:
         self._out = count if plan is self._plans[0] else self._out
         return count
 
+    def has_rows(self, plan: Plan) -> bool:
+        """Whether a plan has a row, which is found without counting them all."""
+        self.need(plan)
+        if isinstance(plan, Source | Call) and self._has_frame(plan):
+            return self.frame(plan).rows > 0
+        body = self.relation(plan, frozenset(plan.schema.names[:1]), ordered=False)
+        return bool(self.sql(compose("SELECT 1 FROM {} LIMIT 1", body)).read_all().num_rows)
+
     def schema_of(self, plan: Plan, found: pa.Schema) -> pa.Schema:
         """The plan's schema, with the types that only running could tell."""
         return pa.schema(

@@ -44,10 +44,12 @@ def unmatched(engine: Engine, plan: Plan, filled: Columns) -> None:
     `filled` are the columns of the plan that have a value in some row: one from the right side means a match.
     """
     for node in plan.walk():
-        if not isinstance(node, Join) or node.how != "LEFT" or any(_is_from(plan, name, node) for name in filled):
+        if not isinstance(node, Join) or node.how != "LEFT" or engine.needs(node).isdisjoint(node.renamed.values()):
+            continue  # where nothing of the right is asked for, no None of it is seen
+        if any(_is_from(plan, name, node) for name in filled):
             continue
-        rows = [engine.count(one) for one in node.inputs]
-        if all(rows) and not engine.count(replace(node, how="INNER")):
+        if all(map(engine.has_rows, node.inputs)) and not engine.has_rows(replace(node, how="INNER")):
+            rows = [engine.count(one) for one in node.inputs]
             keys = [_key(engine, side, [pair[i] for pair in node.on]) for i, side in enumerate(node.inputs)]
             telling.warn(
                 f"merge found no match: none of {telling.count(rows[0], 'row')} on the left agrees with one of "
