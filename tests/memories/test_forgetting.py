@@ -85,3 +85,48 @@ def test_nothing_chosen_forgets_nothing(memories: Memories) -> None:
     with pytest.raises(ml.InvalidInput, match="say whose writing"):
         memories.forget_written(Choice())
     assert contents(memories) == ["The sky is blue"]
+
+
+def test_what_a_merge_brought_belongs_to_whoever_wrote_it_not_to_whoever_merged(memories: Memories) -> None:
+    memories.store(Draft("The base is granite"))
+    memories.create_branch("side")
+    memories.on("side").acting("alice").store(Draft("Apples are Alice's", "alice"))
+    memories.store(Draft("The main branch went on"))
+    memories.acting("bot").merge_branch("side")
+    memories.acting("bot").store(Draft("Robots rust", "bot"))
+    gone = memories.forget_written(Choice(agent_id="bot"), dry_run=True)
+    assert [one.memory.content for one in gone] == ["Robots rust"]
+
+
+def test_what_was_merged_since_a_time_is_as_old_as_it_was_on_its_branch(memories: Memories) -> None:
+    memories.store(Draft("The base is granite"))
+    memories.create_branch("side")
+    side = memories.on("side")
+    side.store(Draft("Apples are old"))
+    then = layout.now()
+    side.store(Draft("Cherries are new"))
+    memories.store(Draft("Bananas are new"))
+    memories.merge_branch("side")
+    memories.forget_written(Choice(since=then))
+    assert contents(memories) == ["Apples are old", "The base is granite"]
+
+
+@pytest.mark.parametrize("strategy", ["branch_wins", "main_wins"])
+def test_a_text_that_a_merge_settled_on_is_its_authors_still(memories: Memories, strategy: str) -> None:
+    known = memories.store(Draft("Deploys go to fly")).memory_id
+    memories.create_branch("side")
+    memories.on("side").acting("alice").update(known, Draft("Deploys go to Render"), changed=["content"])
+    memories.acting("carol").update(known, Draft("Deploys go to Hetzner"), changed=["content"])
+    memories.acting("bot").merge_branch("side", strategy)
+    winner = "alice" if strategy == "branch_wins" else "carol"
+    assert memories.forget_written(Choice(agent_id="bot"), dry_run=True) == []
+    assert len(memories.forget_written(Choice(agent_id=winner), dry_run=True)) == 1
+
+
+def test_a_memory_that_a_merge_put_in_doubt_is_its_authors_still(memories: Memories) -> None:
+    memories.create_branch("side")
+    memories.on("side").acting("alice").remember(Draft("The dev server listens on port 5173", "alice"))
+    memories.remember(Draft("The dev server listens on port 8080", "alice"))
+    memories.acting("bot").merge_branch("side")
+    assert len(memories.conflicts()) == 1
+    assert memories.forget_written(Choice(agent_id="bot"), dry_run=True) == []

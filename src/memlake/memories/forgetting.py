@@ -6,17 +6,18 @@ else wrote over it since stays.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import heapq
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from memlake.errors import InvalidInput, NotFound, Purged
-from memlake.memories import following, keeping, record, searching, timeline
+from memlake.memories import following, keeping, record, searching
 from memlake.memories.ground import Ground, agent_author
 from memlake.memories.paths import memory_path
 from memlake.memories.record import Memory, Past
 from memlake.memories.searching import Query
 from memlake.objects import layout
-from memlake.records import Commit, Entry
+from memlake.records import Change, Commit, Entry
 
 _ALL = 1_000_000  # memories
 
@@ -40,7 +41,7 @@ class _Written(NamedTuple):
     """What is meant: a session's values, an agent's, and those of some commits (all of them when no time is given)."""
 
     choice: Choice
-    commits: Mapping[str, Commit]  # by the object they wrote
+    commits: Mapping[str, Commit]  # by the objects they were the first to write
 
     def means(self, memory: Memory, oid: str) -> bool:
         session, agent, since = self.choice
@@ -66,19 +67,60 @@ def forget(ground: Ground, choice: Choice, *, dry_run: bool = False) -> list[For
 
 
 def _commits(ground: Ground, choice: Choice) -> tuple[dict[str, Commit], set[str]]:
-    """The commits by what they wrote, back to the time that is given, and the paths they changed."""
+    """The commits by the objects they were the first to write, back to the time that is given, and the paths they
+    changed. What a merge brought in belongs to the commits it was merged from.
+    """
     commits, paths = dict[str, Commit](), set[str]()
     if choice.agent_id is None and choice.since is None:
         return commits, paths
-    first = searching.moment(choice.since) or 0
-    for commit in timeline.log(ground, _ALL):
-        if commit.time < first:
-            break
-        for change in ground.here.history.changes(commit):
-            if change.new is not None and following.is_memory(change.path):
-                commits.setdefault(change.new.oid, commit)
-                paths.add(change.path)
+    brought = list[tuple[str, str]]()
+    for commit in _walk(ground, searching.moment(choice.since) or 0):
+        found = [c for c in ground.here.history.changes(commit) if c.new is not None and following.is_memory(c.path)]
+        paths.update(change.path for change in found)
+        same = _find_brought(ground, commit, found) if len(commit.parents) > 1 else {}
+        commits.update((c.new.oid, commit) for c in found if c.new is not None and c.new.oid not in same)
+        brought += same.items()
+    for oid, before in reversed(brought):  # oldest first: what a merge brought may have been merged before
+        if oid != before and before in commits:
+            commits[oid] = commits[before]
     return commits, paths
+
+
+def _walk(ground: Ground, first: int) -> Iterator[Commit]:
+    """The commits of the branch since a time, those of merged branches too, each before its parents."""
+    history, head = ground.here.history, ground.head()
+    waiting, seen = [(-head.seq, head.oid)] if head else [], set[str]()
+    while waiting:
+        commit = history.get(heapq.heappop(waiting)[1])
+        if commit.time < first or commit.oid in seen:
+            continue
+        seen.add(commit.oid)
+        yield commit
+        for parent in commit.parents:
+            heapq.heappush(waiting, (-history.seq(parent), parent))
+
+
+def _find_brought(ground: Ground, merge: Commit, changes: Sequence[Change]) -> dict[str, str]:
+    """The objects of a merge that say what one of its sides said, and that side's object.
+
+    They need not be the same object: a merge notes doubts on what it brings, and adds the text that lost to a history.
+    """
+    history, brought = ground.here.history, dict[str, str]()
+    others = [history.entries(history.get(oid), [change.path for change in changes]) for oid in merge.parents[1:]]
+    for change in changes:
+        sides = [entry.oid for entry in (change.old, *(held.get(change.path) for held in others)) if entry]
+        new = change.new.oid if change.new else ""
+        said = _read_content(ground, new) if new not in sides else None
+        same = [oid for oid in sides if oid == new or (said is not None and _read_content(ground, oid) == said)]
+        brought |= {new: same[-1]} if same else {}  # the last is what came; the first is what was here
+    return brought
+
+
+def _read_content(ground: Ground, oid: str) -> str | None:
+    try:
+        return record.decode(ground.here.history.objects.read(oid)).content
+    except (Purged, NotFound):
+        return None
 
 
 def _candidates(ground: Ground, choice: Choice, paths: set[str]) -> Iterator[tuple[str, Entry]]:
