@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 import memlake as ml
-from memlake.memories import transfer
+from memlake.memories import importing, items, transfer
 from memlake.memories.memories import Draft, Memories
 from memlake.memories.searching import Query
 from memlake.memories.transfer import Report
+from memlake.objects.db import Database
 
 from .conftest import opened
 
@@ -128,3 +129,79 @@ def test_users_of_mem0_are_told_kept_apart_and_looked_for(repo: ml.Repo, memorie
 def test_two_users_of_mem0_who_say_the_same_are_two_memories(memories: Memories) -> None:
     said = [{"memory": "Prefers tea", "user_id": user} for user in ("bob", "alex", "bob")]
     assert load(memories, json.dumps({"results": said})) == Report(stored=2, known=1, users=("alex", "bob"))
+
+
+def test_the_same_file_again_does_not_take_back_what_was_decided_here_since(memories: Memories) -> None:
+    past = {"content": "The port is 9090", "until": "2026-01-02T00:00:00Z"}
+    given = {"id": ONE, "content": "The port is 8080", "updated_at": "2026-01-02T00:00:00Z", "history": [past]}
+    assert load(memories, given) == Report(stored=1)
+    change(memories, ONE, "The port is 9090")
+    assert load(memories, given) == Report(known=1)
+    assert contents(memories) == ["The port is 9090"]
+
+
+def test_a_text_that_was_taken_back_only_there_is_taken_over(memories: Memories, bob: Memories) -> None:
+    known = memories.store(Draft("The port is 9090")).memory_id
+    change(memories, known, "The port is 8080")
+    load(bob, sent(memories))
+    change(bob, known, "The port is 9090")
+    assert load(memories, sent(bob)) == Report(updated=1)
+    assert contents(memories) == ["The port is 9090"]
+    assert load(memories, sent(bob)) == Report(known=1)
+
+
+def test_two_imports_at_once_keep_both_texts_of_one_id(memories: Memories, monkeypatch: pytest.MonkeyPatch) -> None:
+    tea, coffee = (
+        {"id": ONE, "content": f"Likes {drink}", "updated_at": "2026-01-01T00:00:00Z"} for drink in ("tea", "coffee")
+    )
+    plan = importing.plan
+
+    def plan_and_wait(ground: Any, given: Any) -> importing.Planned:
+        """Another process imports the other text once this one has looked."""
+        planned = plan(ground, given)
+        monkeypatch.setattr(importing, "plan", plan)
+        load(memories, tea)
+        return planned
+
+    monkeypatch.setattr(importing, "plan", plan_and_wait)
+    assert load(memories, coffee) == Report(in_doubt=1)
+    assert contents(memories) == ["Likes coffee", "Likes tea"]
+
+
+def test_what_names_no_organisation_is_imported_into_ours_with_its_history(repo: ml.Repo) -> None:
+    repo.config_set("memory.org", "acme")
+    repo.close()
+    past = {"content": "The sky is blue", "until": "2026-01-02T00:00:00Z"}
+    with ml.open(repo.root) as again:
+        load(
+            again.memories(), {"id": ONE, "content": "The sky is green", "history": [past]}, {"content": "Grass grows"}
+        )
+        assert contents(again.memories()) == ["Grass grows", "The sky is green"]
+        assert {item.memory.org_id for item in transfer.kept(again.memories())} == {"acme"}
+        assert {one.memory.org_id for item in transfer.kept(again.memories()) for one in item.past} == {"acme"}
+
+
+def test_one_that_names_its_organisation_keeps_it(memories: Memories) -> None:
+    load(memories, {"id": ONE, "content": "The sky is green", "org_id": "elsewhere"})
+    assert items.build({"content": "Grass grows"}, "jsonl").memory.org_id == ""
+    assert [item.memory.org_id for item in transfer.kept(memories.acting("", "*"))] == ["elsewhere"]
+
+
+def test_a_long_history_costs_no_transaction_for_each_value(
+    memories: Memories, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, begin = list[Path](), Database._begin
+
+    def count(db: Database) -> Any:
+        begun.append(db.path)
+        return begin(db)
+
+    monkeypatch.setattr(Database, "_begin", count)
+
+    def transactions(values: int) -> int:
+        begun.clear()
+        past = [{"content": f"It is {n}", "until": f"2026-01-{n + 1:02}T00:00:00Z"} for n in range(values)]
+        load(memories, {"content": f"It is {values} now", "history": past})
+        return len([path for path in begun if path.name == "repo.db"])
+
+    assert transactions(20) == transactions(2)

@@ -44,7 +44,7 @@ def plan(ground: Ground, items: Sequence[Item]) -> Planned:
     """Sort items, each of another id, by what is here. What is known, or once was under this id, is left out."""
     known = dict(_find(ground, [item.memory for item in items]))
     planned = Planned([], [], [])
-    for item in items:
+    for item in (_with_org(item, ground.org or "local") for item in items):
         ours = known.get(item.memory.memory_id)
         if ours is None:
             planned.new.append(item)
@@ -53,13 +53,27 @@ def plan(ground: Ground, items: Sequence[Item]) -> Planned:
     return planned
 
 
+def _with_org(item: Item, org: str) -> Item:
+    """An item that names no organisation, nor do its earlier texts, belongs to this one."""
+    past = tuple(one._replace(memory=_of_org(one.memory, org)) for one in item.past)
+    return item._replace(memory=_of_org(item.memory, org), past=past)
+
+
+def _of_org(memory: Memory, org: str) -> Memory:
+    return memory if memory.org_id else memory._replace(org_id=org)
+
+
 def _compare(ground: Ground, item: Item, ours: Ours, planned: Planned) -> None:
     theirs, mine = item.memory, ours.memory
-    said_there = {one.memory.content for one in item.past}
+    said_here, said_there = [*_said_before(ground, mine), mine.content], [one.memory.content for one in item.past]
+    goes_on = [*said_there, theirs.content][: len(said_here)] == said_here
     is_newer = item.is_dated and not item.past and not mine.history and theirs.updated_at > mine.updated_at
-    if mine.content in said_there or is_newer:
+    # We went on from their text, perhaps back to an earlier one. Theirs is newer only where it goes on from ours.
+    if theirs.content in said_here and not goes_on:
+        return
+    if goes_on or mine.content in said_there or is_newer:
         planned.newer.append((item, ours))
-    elif theirs.content not in _said_before(ground, mine) and not _was_kept(ground, item):
+    elif not _was_kept(ground, item):
         planned.differing.append((item, ours))
 
 
@@ -111,13 +125,17 @@ def _beside(item: Item) -> str:
 
 
 def carry_out(ground: Ground, planned: Planned, count: int) -> None:
-    """Write all of it in one commit. Raises Conflict when one of ours was changed since it was planned."""
-    memories = [_linked(ground, item, ()) for item in planned.new]
-    memories += [_updated(ground, item, ours) for item, ours in planned.newer]
-    memories += [_doubtful(ground, item, ours) for item, ours in planned.differing]
-    expects = {ours.path: ours.entry for _, ours in planned.newer}
-    if memories:
-        keeping.put(ground, memories, f"import {count} memories", expects=expects or None)
+    """Write all of it in one commit. Raises Conflict when one of ours was changed, or came, since it was planned."""
+    if not planned.all:
+        return
+    history = ground.here.history
+    with history.db.write():  # one transaction for all that was said before
+        memories = [_linked(ground, item, ()) for item in planned.new]
+        memories += [_updated(ground, item, ours) for item, ours in planned.newer]
+        memories += [_doubtful(ground, item, ours) for item, ours in planned.differing]
+    expects: dict[str, Entry | None] = {ours.path: ours.entry for _, ours in planned.newer}
+    expects |= {memory_path(history, item.memory.agent_id, item.memory.memory_id): None for item in planned.new}
+    keeping.put(ground, memories, f"import {count} memories", expects=expects or None)
 
 
 def _updated(ground: Ground, item: Item, ours: Ours) -> Memory:

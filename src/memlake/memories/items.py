@@ -96,7 +96,7 @@ def _memory(known: Mapping[str, Any], source: str) -> Memory:
         content,
         record.checked_text(known.get("agent_id"), "agent_id"),
         record.checked_text(known.get("session_id"), "session_id"),
-        record.checked_text(known.get("org_id"), "org_id") or "local",
+        record.checked_text(known.get("org_id"), "org_id"),  # empty: that of whoever imports it
         record.checked_text(known.get("memory_type"), "memory_type") or "fact",
         record.checked_text(known.get("category"), "category"),
         record.checked_tags(known.get("tags")),
