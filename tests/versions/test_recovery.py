@@ -15,8 +15,9 @@ from memlake.errors import Unavailable
 from memlake.memories.memories import Draft
 from memlake.memories.searching import Query
 from memlake.objects import db
-from memlake.objects.db import FileLock
+from memlake.objects.db import Database, FileLock
 from memlake.repo import opened
+from memlake.versions import recovery
 from tests.reliability.ground import hooked
 from tests.versions.conftest import Keep
 
@@ -345,3 +346,18 @@ def test_an_assumed_head_ends_when_head_is_written(
     with opened:
         opened.switch("side", create=True)
         assert opened.branch_name == "side"
+
+
+def test_processes_that_begin_one_repo_at_once_both_open_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read, others = recovery.read_head, [lambda: ml.init(tmp_path).close()]
+
+    def look(db: Database) -> str | None:
+        """Another process makes the repo once this one has seen that there is none."""
+        found = read(db)
+        if others:
+            others.pop()()
+        return found
+
+    monkeypatch.setattr(recovery, "read_head", look)
+    with ml.init(tmp_path) as repo:
+        assert [branch.name for branch in repo.branches()] == ["main"]

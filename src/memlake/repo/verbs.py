@@ -91,10 +91,22 @@ def rescue(sources: SomePaths, into: AnyPath) -> Rescued:
         places.append(Folder(inner / "packs") if (inner / "packs").is_dir() else open_place(source))
         parts += [Folder(inner / "parts")] if (inner / "parts").is_dir() else []
     found = versions.rescue.read_packs(places)
-    with init(folder) as repo:
+    with _built_aside(folder) as aside, init(aside) as repo:
         rescued = versions.rescue.rebuild(repo._history, found, parts)
         versions.recovery.stand_first(repo._look(), repo.settings.init_branch)
     return rescued
+
+
+@contextlib.contextmanager
+def _built_aside(folder: Path) -> Iterator[Path]:
+    """A folder in `folder` whose `.memlake` moves there once it is whole; on failure it goes, so one can try again."""
+    aside = folder / f"{DIR}-rescue-{os.urandom(4).hex()}"
+    try:
+        yield aside
+        with disk.named_errors(f"moving the rescued repo to {folder / DIR}"):
+            os.rename(aside / DIR, folder / DIR)
+    finally:
+        disk.remove_tree(aside)
 
 
 @checked
@@ -122,12 +134,14 @@ def open_for_memories(path: AnyPath | None = None) -> Repo:
 def open_personal() -> Repo:
     """The repo in the user's data folder, made if it is not there, and that is said."""
     home = config.check_owner(config.personal_folder())
-    if not (home / DIR).is_dir():
-        _make_private(home, home / DIR)
-        sys.stderr.write(f"memlake: no repo here, so data is kept in your personal one: {home}\n")
-        return init(home)
     _make_private(home, home / DIR)
-    return Repo(home / DIR)
+    if has_database(home / DIR):
+        with contextlib.suppress(Corrupt):  # another process is about to stamp it, or died before it did
+            return Repo(home / DIR)
+        return init(home)
+    made = init(home)
+    sys.stderr.write(f"memlake: no repo here, so data is kept in your personal one: {home}\n")
+    return made
 
 
 def _make_private(*folders: Path) -> None:

@@ -26,13 +26,18 @@ def begin(history: History, local: Local, branch: str) -> None:
 
     A local.db may be older than repo.db where that was lost and made again: `stand_again` sees to it.
     """
-    if not refs.branches(history.db, None) and read_head(history.db) is None:
+    if _is_unbegun(history):
         with history.db.write():
-            nothing: refs.Heads = {"work": None, "memory": None}
-            refs.create(history, branch, nothing, action="init", who="")
-            history.db.run("INSERT OR REPLACE INTO meta VALUES('head', ?)", (branch,))
+            if _is_unbegun(history):  # another process may have begun it meanwhile
+                nothing: refs.Heads = {"work": None, "memory": None}
+                refs.create(history, branch, nothing, action="init", who="")
+                history.db.run("INSERT OR REPLACE INTO meta VALUES('head', ?)", (branch,))
         if local.is_new:
             local.set_state(head=branch, base=None)
+
+
+def _is_unbegun(history: History) -> bool:
+    return not refs.branches(history.db, None) and read_head(history.db) is None
 
 
 def stand_first(here: Here, branch: str) -> None:
