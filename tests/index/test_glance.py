@@ -100,3 +100,23 @@ def test_an_index_that_is_not_there_is_made(repo: ml.Repo) -> None:
     with ml.open(repo.root) as again:
         assert len(again.narrow().search("staging cluster", 5)) == 1
         assert len(again.memories().search(Query("staging", mode="keyword"))) == 1
+
+
+@pytest.mark.parametrize("is_folded", [True, False])
+def test_an_older_project_is_not_crowded_out_by_newer_ones(
+    repo: ml.Repo, monkeypatch: pytest.MonkeyPatch, is_folded: bool
+) -> None:
+    monkeypatch.setattr(glance, "_MOST", 20)
+    memories = repo.memories()
+    memories.store(Draft("This project indents with tabs", category="preferences", project="/here"))
+    memories.store(Draft("Everybody indents with care", category="preferences", project=""))
+    others = [f"Project {n} indents with tabs with tabs" for n in range(50)]
+    memories.store_many([Draft(text, category="preferences", project="/elsewhere") for text in others])
+    if is_folded:
+        memories.ground.index.fold()
+    narrow = repo.narrow()
+    narrow.project = "/here"
+    both = ["Everybody indents with care", "This project indents with tabs"]
+    assert [memory.content for memory in narrow.newest(5, categories=("preferences",))] == both
+    assert [memory.content for memory in narrow.newest(5)] == both
+    assert [memory.content for memory in narrow.search("indents tabs", 5)] == both[1:]

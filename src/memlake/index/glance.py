@@ -10,7 +10,7 @@ import bisect
 import heapq
 import json
 import mmap
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -52,8 +52,13 @@ class Glance:
     def fold_soon(self) -> None:
         """Not here: whoever lives longer folds."""
 
-    def search(self, text: str, shown: Shown, *, most: int, now: int, fits: Fits = bool) -> list[Seen]:
-        """The rows that fit and have enough of what was asked to be worth a person's attention, best first."""
+    def search(
+        self, text: str, shown: Shown, *, most: int, now: int, fits: Fits = bool, within: Sequence[str] = ()
+    ) -> list[Seen]:
+        """The rows that fit and have enough of what was asked to be worth a person's attention, best first.
+
+        `within` are marks of which each has one: they say early what `fits` says, before too many are cut off.
+        """
         asked = [terms.hash_of(word) for word in terms.query_words(text) if not terms.says_nothing(word)]
         postings, total = self._postings(asked), self._count()
         worth = {code: bm25.weigh_word(len(at), total) for code, at in postings.items()}
@@ -65,14 +70,18 @@ class Glance:
         # Two words, and either half of a short question or more than the rarest single word could give.
         least, fewest = min(sum(worth.values()) / 2, 1.25 * bm25.weigh_word(1, total)), min(2, len(asked))
         enough = [row for row, gains in matched.items() if len(gains) >= fewest and sum(gains) >= least]
+        if within and len(enough) > _MOST:
+            enough = list(self._rows(within).intersection(enough))
         best = sorted(enough, key=lambda row: (-scores[row], -row))[:_MOST]
         return [seen._replace(score=scores[row]) for row, seen in islice(self._shown(best, shown, now, fits), most)]
 
-    def newest(self, marks: Iterable[str], shown: Shown, *, most: int, now: int, fits: Fits = bool) -> list[Seen]:
-        """The newest rows that fit and have one of some marks; without marks, of all."""
-        codes = [terms.hash_of(mark) for mark in marks]
-        held = self._postings(codes, last=_MOST).values()
-        found = {row for at in held for row in at} if codes else range(1, self._count() + 1)
+    def newest(
+        self, marks: Sequence[str], shown: Shown, *, most: int, now: int, fits: Fits = bool, within: Sequence[str] = ()
+    ) -> list[Seen]:
+        """The newest rows that fit and have one of some marks; without marks, of all. `within` as for `search`."""
+        found = self._rows(marks, None if within else _MOST) if marks else range(1, self._count() + 1)
+        if within and len(found) > _MOST:
+            found = self._rows(within).intersection(found)
         newest = heapq.nlargest(_MOST, found)
         return [seen for _, seen in islice(self._shown(newest, shown, now, fits), most)]
 
@@ -93,6 +102,12 @@ class Glance:
                 seen = Seen(bytes(key), bytes(oid), created)
                 if (not expires or expires > now) and _visible(row, seqs, shown) and fits(seen):
                     yield row, seen
+
+    def _rows(self, marks: Sequence[str], last: int | None = None) -> set[int]:
+        """The rows (the `last` ones of a segment, else all) that have one of some marks."""
+        codes = [terms.hash_of(mark) for mark in marks]
+        held = self._postings(codes, last=self._count() if last is None else last)
+        return {row for at in held.values() for row in at}
 
     def _postings(self, codes: Sequence[int], last: int | None = None) -> dict[int, dict[int, float]]:
         """For each term that occurs, the rows (the `last` ones of a segment) that have it and what it gives each."""

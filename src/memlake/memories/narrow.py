@@ -62,12 +62,20 @@ class Narrow:
         """Memories of this project and of none that have enough of some words, best first; one word is too little."""
         if len([word for word in query_words(text) if not says_nothing(word)]) < _FEWEST:
             return []
-        return self._look(lambda at, shown: at.search(text, shown, most=most, now=layout.now(), fits=self._fits))
+        return self._look(
+            lambda at, shown: at.search(
+                text, shown, most=most, now=layout.now(), fits=self._fits, within=self._project_marks()
+            )
+        )
 
     def newest(self, most: int, *, categories: tuple[str, ...] = (), types: tuple[str, ...] = ()) -> list[Memory]:
         """The newest of this project and of none, only those of some categories or types where these are given."""
         marks = [*(mark("category", name) for name in categories), *(mark("type", name) for name in types)]
-        return self._look(lambda at, shown: at.newest(marks, shown, most=most, now=layout.now(), fits=self._fits))
+        return self._look(
+            lambda at, shown: at.newest(
+                marks, shown, most=most, now=layout.now(), fits=self._fits, within=self._project_marks()
+            )
+        )
 
     def count_of(self, project: str, most: int) -> int:
         """How many memories belong to a project, up to a number; also to another one than ours."""
@@ -126,6 +134,10 @@ class Narrow:
         seen = rows.meta(glance.db, "head")
         last = history.get(seen.hex()) if isinstance(seen, bytes) else None
         return head is not None and head.generation - (last.generation if last else 0) > _BEHIND
+
+    def _project_marks(self) -> list[str]:
+        """The marks of what `_fits` lets through: the index tells them without reading a memory."""
+        return [] if self.project is None else [mark("project", name) for name in dict.fromkeys(("", self.project))]
 
     def _fits(self, seen: Seen) -> bool:
         """Whether a memory is of an organisation and a project that are seen here: nothing crosses unasked."""
