@@ -48,3 +48,22 @@ def test_every_verb_of_an_agent_refuses_a_name_it_does_not_know(folder: Path, ve
         with pytest.raises((ml.InvalidInput, TypeError), match="categry"):
             getattr(agent, verb)(*given, categry="ci")
         assert [hit["content"] for hit in agent.search_memory("")] == ["The build runs on Fridays"]
+
+
+def test_an_update_leaves_a_memory_in_the_package_it_was_stored_in(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for package in ("web", "api"):
+        (folder / "packages" / package).mkdir(parents=True)
+        (folder / "packages" / package / "package.json").write_text("{}")
+    monkeypatch.chdir(folder / "packages" / "web")
+    with Agent(agent_id="a") as agent:
+        stored = agent.store_memory("The server listens on port 3000")
+    monkeypatch.chdir(folder / "packages" / "api")
+    with Agent(agent_id="a") as agent:
+        assert agent.update_memory(stored, metadata={"owner": "ann"})["metadata"] == {
+            "folder": "packages/web",
+            "owner": "ann",
+        }
+        assert agent.update_memory(stored, metadata={"folder": "x"})["metadata"] == {"folder": "x"}
+        assert agent.get_memory(agent.store_memory("Tests run in parallel"))["metadata"] == {"folder": "packages/api"}

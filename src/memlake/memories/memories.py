@@ -118,6 +118,8 @@ class Memories:
         """Change some fields of a memory (named in `changed`); its earlier content stays in its history."""
         self._check_enabled()
         old, new = self.get(memory_id), _checked(draft, self.ground)
+        if "folder" in old.metadata:  # the package it was said in, wherever it is changed from
+            new = new._replace(metadata={"folder": old.metadata["folder"], **new.metadata})
         given = Memory("", "")._replace(**{name: getattr(new, name) for name in changed})  # what stays is not looked at
         clean, warnings = later.secrets.guard_memory(given, self.ground.settings.memory_secrets)
         fields = {name: getattr(clean, name) for name in changed}
@@ -315,7 +317,10 @@ class Prepared(NamedTuple):
 
 def prepare(draft: Draft, ground: Ground) -> Prepared:
     """A memory from a draft, checked; secrets in it warned of, left out or refused, as the setting says."""
-    made, warnings = later.secrets.guard_memory(_checked(draft, ground), ground.settings.memory_secrets)
+    new = _checked(draft, ground)
+    if ground.package:
+        new = new._replace(metadata={"folder": ground.package, **new.metadata})
+    made, warnings = later.secrets.guard_memory(new, ground.settings.memory_secrets)
     unclear = later.wording.vague(made.content)
     return Prepared(made, (*warnings, unclear) if unclear else warnings)
 
@@ -333,7 +338,7 @@ def _checked(draft: Draft, ground: Ground) -> Memory:
         record.checked_text(draft.memory_type, "memory_type") or "fact",
         record.checked_text(draft.category, "category"),
         record.checked_tags(draft.tags),
-        {**({"folder": ground.package} if ground.package else {}), **record.checked_metadata(draft.metadata)},
+        record.checked_metadata(draft.metadata),
         record.checked_importance(draft.importance),
         record.checked_text(draft.source, "source"),
         created,
