@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 import memlake as ml
+from memlake.index.rank import Scored
+from memlake.memories import record
 from memlake.memories.memories import Draft, Memories
-from memlake.memories.searching import Hit, Hits, Query, _fits
+from memlake.memories.searching import Query, _fits
 
 from .conftest import opened
 
@@ -85,7 +87,7 @@ def test_every_doubt_is_listed_however_many_hits_a_search_gives(repo: ml.Repo) -
 
 
 @pytest.mark.parametrize(
-    ("why", "score", "fits"),
+    ("parts", "score", "fits"),
     [
         ({"words": 0.1, "vectors": -0.1}, 0.0, True),
         ({"grams": 1.0}, 0.0, True),  # no model: the spelling is all there is
@@ -96,6 +98,21 @@ def test_every_doubt_is_listed_however_many_hits_a_search_gives(repo: ml.Repo) -
     ],
 )
 def test_spelling_alone_is_no_match_where_the_meaning_speaks_against_it(
-    why: dict[str, float], score: float, fits: bool
+    parts: dict[str, float], score: float, fits: bool
 ) -> None:
-    assert _fits(Hits([Hit(why=why, similarity_score=score)])) is fits
+    assert _fits([Scored(1, 0.5, likeness=score, **parts)]) is fits
+
+
+@pytest.mark.parametrize("text", ["", "service port"])
+def test_a_later_page_reads_no_page_before_it(memories: Memories, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    memories.store_many([Draft(f"Service {n} listens on port {8000 + n}") for n in range(30)])
+    every = [hit["memory_id"] for hit in memories.search(Query(text, limit=30))]
+    read, decode = list[bytes](), record.decode
+
+    def count(data: bytes) -> record.Memory:
+        read.append(data)
+        return decode(data)
+
+    monkeypatch.setattr(record, "decode", count)
+    assert [hit["memory_id"] for hit in memories.search(Query(text, limit=5, offset=20))] == every[20:25]
+    assert len(read) == 5

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from memlake.errors import Damaged, Error, InvalidInput, NotFound, Purged
 from memlake.index.index import Asked, Found
-from memlake.index.rank import Boosts
+from memlake.index.rank import Boosts, Scored
 from memlake.index.scope import Filter, Shown
 from memlake.index.terms import ASKED, hash_of, mark
 from memlake.memories import embedding, following, healing, living, record
@@ -106,12 +106,8 @@ def search(ground: Ground, query: Query) -> Hits:
     """The best memories for a query; without words, the newest that pass the filters."""
     _check(query)
     is_unasked = query.project is None and ground.project is not None
-    whole = _checked(ground, query._replace(project=here(ground)) if is_unasked else query)
-    if query.text.strip() and whole and not _fits(whole):
-        told = f"Nothing is near to it; the nearest has a score of {_nearest(whole):.2f}."
-        whole = _told(Hits(), whole.mode, (*whole.notes, told))
+    hits = _checked(ground, query._replace(project=here(ground)) if is_unasked else query)
     most = ground.settings.search_max_results
-    hits = _told(Hits(whole[query.offset : query.offset + most]), whole.mode, whole.notes)
     if query.limit > most == len(hits):
         hits.notes += (
             f"A search gives at most {most} hits (setting search.max_results); {query.limit} were asked for.",
@@ -126,18 +122,17 @@ def search(ground: Ground, query: Query) -> Hits:
     return hits
 
 
-def _fits(hits: Hits) -> bool:
+def _fits(scores: Sequence[Scored]) -> bool:
     """Whether a search found anything: a word that was asked for, or a meaning that is not merely the nearest.
 
     A word that is only spelt alike counts unless the meaning speaks against it: `mona` is not a misspelt `Monday`.
     """
-    whys = [hit["why"] for hit in hits]
-    spelt = any("words" in why or ("grams" in why and why.get("vectors", 1.0) > 0) for why in whys)
-    return spelt or _nearest(hits) >= _FAR
+    spelt = any(score.words or (score.grams and score.vectors >= 0) for score in scores)
+    return spelt or _nearest(scores) >= _FAR
 
 
-def _nearest(hits: Hits) -> float:
-    return max(float(hit["similarity_score"]) for hit in hits)
+def _nearest(scores: Sequence[Scored]) -> float:
+    return max(round(score.likeness, 4) for score in scores)
 
 
 def here(ground: Ground) -> tuple[str, ...] | None:
@@ -177,7 +172,7 @@ def _strays(ground: Ground, query: Query, hits: Hits) -> set[str]:
 
 def _search(ground: Ground, query: Query) -> Hits:
     if not query.text.strip():
-        return _told(Hits(_hits(ground, ground.index.listed(_asked(ground, query)))), "list", ())
+        return _told(Hits(_hits(ground, ground.index.listed(_asked(ground, query))[query.offset :])), "list", ())
     asked = _asked(ground, query)
     vector, model, notes = _query_vector(ground, query)
     asked = asked._replace(vector=vector, model=model, by_words=query.mode != "semantic" or vector is None)
@@ -187,7 +182,11 @@ def _search(ground: Ground, query: Query) -> Hits:
         found = ground.index.search(asked._replace(by_words=True))
     if query.mode == "semantic" and used != "semantic" and not notes:
         notes = (f"Searched by words only: {_no_meaning(ground, vector is not None)}.",)
-    return _told(Hits(_hits(ground, found)), used, notes or _without_vector(ground, model))
+    notes, scores = notes or _without_vector(ground, model), [one.scored for one in found]
+    if scores and not _fits(scores):
+        notes += (f"Nothing is near to it; the nearest has a score of {_nearest(scores):.2f}.",)
+        found = []
+    return _told(Hits(_hits(ground, found[query.offset :])), used, notes)  # the pages before are not read
 
 
 def _without_vector(ground: Ground, model: str) -> tuple[str, ...]:
