@@ -423,3 +423,8 @@ def test_vectors_of_what_hooks_stored_are_made_by_a_command(run: Run, hook: Hook
     assert "Made 0 vectors." in run("memory", "embed").out
     with ml.open(repo) as opened:
         assert opened.memories().waiting() == 0
+
+
+def test_a_hook_that_works_loads_nothing_that_only_a_failure_needs() -> None:
+    code = "import sys, memlake.cli.hooking; print({'memlake.secrets', 'socket', 'numpy'} & set(sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"

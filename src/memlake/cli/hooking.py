@@ -6,6 +6,7 @@ agent must not stop for its memory.
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import sys
@@ -17,7 +18,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from memlake import config, inside, memories, projects, secrets
+from memlake import config, inside, memories, projects
 from memlake.errors import Error
 from memlake.memories import record
 from memlake.memories.record import Memory
@@ -80,13 +81,14 @@ def _read_input() -> Given:
 
 def log(event: str, problem: str) -> None:
     """A line for whoever wonders why nothing was remembered; where there is no place for it, none."""
+    masked = importlib.import_module("memlake.secrets").masked  # 8 ms that only a failure should cost
     with suppress(Error, OSError):
         file = (projects.find_memory_repo() or config.personal_folder()) / config.FOLDER / "hooks.log"
         if file.exists() and file.stat().st_size > _LOG:
             os.replace(file, file.with_suffix(".log.1"))
         fd = inside.open_file(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         with open(fd, "a", encoding="utf-8", errors="backslashreplace") as out:
-            out.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {event}: {secrets.masked(' '.join(problem.split()))}\n")
+            out.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {event}: {masked(' '.join(problem.split()))}\n")
 
 
 # -- into the agent

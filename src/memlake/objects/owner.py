@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import socket
 from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
 from pathlib import Path
@@ -111,7 +110,7 @@ class OwnedPlace:
     def _own_mark(self) -> Mark:
         with disk.named_errors(f"looking at {self._folder}"):
             folder = os.path.realpath(self._folder)
-            return Mark(self._repo(), socket.gethostname(), str(os.stat(folder).st_ino), folder)
+            return Mark(self._repo(), os.uname().nodename, str(os.stat(folder).st_ino), folder)
 
     def _read_mark(self) -> Mark | None:
         with contextlib.suppress(NotFound):
