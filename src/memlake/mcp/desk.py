@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -67,9 +69,11 @@ def found(hits: Hits, max_tokens: int | None, name: str) -> dict[str, Any]:
 
 def search_for(memories: Memories, query: Query, asked: str | None, parameter: str) -> Hits:
     """Hits for an agent; where its own memories have none and others' do, that is said, with how to ask for them."""
-    hits = memories.search(query)
+    ground = dataclasses.replace(memories.ground, vector_of=functools.cache(memories.ground.vector_of))
+    hits = Memories(ground, memories.shared).search(query)
     if not hits and asked is None:
-        others = searching.search(memories.ground, query._replace(agent_id=EVERYONE))
+        mode = "keyword" if hits.mode == "keyword" else query.mode  # a model that failed is not asked again
+        others = searching.search(ground, query._replace(agent_id=EVERYONE, mode=mode))
         names = sorted({hit["agent_id"] for hit in others})
         if names:
             who = ", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")
