@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 import memlake as ml
+from memlake.datasets.expressions import connections
+from memlake.index import fold
 from memlake.objects import forks
 from memlake.objects.db import FileLock
 
@@ -229,3 +231,41 @@ def test_a_scan_that_is_not_at_its_end_goes_on_after_a_fork(repo: ml.Repo, here:
     assert "forked while its parent was using" in Child(lambda: remember(repo, "of the child")).answer()
     assert [seq for (seq,) in rows] == [2, 3, 4, 5, 6]
     assert Child(lambda: remember(repo, "of the child")).answer() == "done of the child"
+
+
+def test_a_child_closes_the_repo_although_a_thread_of_its_parent_was_folding(
+    repo: ml.Repo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index, begun, go_on = repo.memories().shared.index, threading.Event(), threading.Event()
+
+    def fold_slowly(*_: object) -> bool:
+        begun.set()
+        return go_on.wait(LONG)
+
+    monkeypatch.setattr(fold, "is_due", lambda _: True)
+    monkeypatch.setattr(fold, "fold", fold_slowly)
+    index.fold_soon()
+    assert begun.wait(LONG)
+    try:
+        assert Child(repo.close).answer() == "done None"
+    finally:
+        go_on.set()
+
+
+def test_a_child_asks_for_an_engine_although_a_thread_of_its_parent_was_opening_one(here: Path) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with connections.lock:
+            begun.set()
+            go_on.wait(LONG)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    assert begun.wait(LONG)
+    try:
+        engine = Child(lambda: connections.engine(str(here), str(here)).execute("SELECT 7").fetchone())
+        assert engine.answer() == "done (7,)"
+    finally:
+        go_on.set()
+        thread.join()

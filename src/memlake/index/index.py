@@ -28,7 +28,7 @@ from memlake.index.vectors import Flat
 from memlake.index.view import AnyBlock, Moment, View
 from memlake.inside import make_folder
 from memlake.objects import disk, layout
-from memlake.objects.forks import Mutex
+from memlake.objects.forks import Latch, Mutex
 
 DAMAGED = "The index was damaged; it was made again from the history."
 MISSING = "The index was missing; it was made again from the history."
@@ -77,7 +77,7 @@ class Index:
         self.folder = folder
         self.kept = (self, embeddings) if embeddings is not None else (self,)  # where purged objects are erased
         self.notice = ""  # that the index was made again, whoever found the damage: one search says it, once
-        self._folding = threading.Lock()
+        self._folding = Latch()  # held by the thread that folds
         self._changing = Mutex()
         self._closed = False
         self._left: list[weakref.ref[Derived]] = []
@@ -348,7 +348,7 @@ class Index:
 
     def fold_soon(self) -> None:
         """Fold in the background when it is due."""
-        if fold.is_due(self.db) and self._folding.acquire(blocking=False):
+        if fold.is_due(self.db) and self._folding.acquire(timeout=0):
             threading.Thread(target=self._fold, name="memlake-fold", daemon=True).start()
 
     def _fold(self) -> None:

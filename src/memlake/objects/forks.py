@@ -13,7 +13,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -40,15 +40,17 @@ class Holder(Protocol):
 class Mutex:
     """A lock that its thread may take again, and that a forked child finds open: who held it is not there."""
 
+    _make: Callable[[], Any] = staticmethod(threading.RLock)
+
     def __init__(self) -> None:
-        self._lock = threading.RLock()
+        self._lock = self._make()
         _mutexes.add(self)
 
     def begin_anew(self) -> None:
-        self._lock = threading.RLock()
+        self._lock = self._make()
 
     def acquire(self, timeout: float = -1) -> bool:
-        return self._lock.acquire(timeout=timeout)
+        return bool(self._lock.acquire(timeout=timeout))
 
     def release(self) -> None:
         with contextlib.suppress(RuntimeError):  # taken before a fork, and let go of in the child
@@ -59,6 +61,12 @@ class Mutex:
 
     def __exit__(self, *_: object) -> None:
         self.release()
+
+
+class Latch(Mutex):
+    """The same, but one thread takes it and another lets go of it; nobody takes it twice."""
+
+    _make = staticmethod(threading.Lock)
 
 
 _mutexes: weakref.WeakSet[Mutex] = weakref.WeakSet()

@@ -12,7 +12,6 @@ import contextlib
 import os
 import re
 import sys
-import threading
 import traceback
 from collections.abc import Iterable
 from functools import cache
@@ -20,6 +19,7 @@ from functools import cache
 import duckdb
 
 from memlake.errors import Unavailable
+from memlake.objects.forks import Mutex
 
 _CLOSED = {
     "autoinstall_known_extensions": "false",
@@ -30,7 +30,7 @@ _CLOSED = {
 _KEPT = 8
 _FILES = 6  # open files that DuckDB takes for granted: with fewer left, its threads abort the process
 _engines: dict[tuple[int, str, str, frozenset[str]], duckdb.DuckDBPyConnection] = {}
-lock = threading.Lock()
+lock = Mutex()
 
 
 @cache
