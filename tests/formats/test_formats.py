@@ -19,6 +19,7 @@ from memlake.objects.packs import read_footer
 from memlake.objects.places import Folder
 from memlake.records import Author, Change, Commit, Entry
 from memlake.versions import codec, tree
+from tests.reliability.ground import forged
 
 
 def _set_format(root: Path, value: object) -> None:
@@ -44,6 +45,8 @@ def test_a_repo_of_format_1_is_refused_by_every_verb_and_left_alone(tmp_path: Pa
     root = tmp_path / "repo"
     ml.init(root).close()
     _set_format(root, 1)
+    with forged(root / ".memlake/repo.db") as database:
+        database.execute("CREATE INDEX object_role ON object(role) WHERE role <> 1")  # as format 1 had it
     before = (root / ".memlake/repo.db").read_bytes()
     for verb in (ml.open, ml.init):
         with pytest.raises(InvalidInput, match=r"format 1.*older memlake") as caught:

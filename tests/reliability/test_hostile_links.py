@@ -11,6 +11,7 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import apsw
 import pytest
 
 import memlake as ml
@@ -262,14 +263,60 @@ def test_a_journal_that_names_a_victim_does_not_make_sqlite_remove_it(rich: Path
         "CREATE TRIGGER bad AFTER UPDATE ON meta BEGIN DELETE FROM object; END",
         "ALTER TABLE meta ADD COLUMN much AS(zeroblob(900000000))",
         "CREATE VIRTUAL TABLE other USING rtree(id, low, high)",
+        "CREATE INDEX other ON object(length(hex(zeroblob(400000000))))",
+        "CREATE TABLE other(x)",
     ],
 )
 def test_a_database_that_computes_its_answers_is_refused(rich: Path, tmp_path: Path, program: str) -> None:
     repo = shutil.copytree(rich, tmp_path / "repo")
     with forged(repo / ".memlake" / "repo.db") as database:
+        database.execute("DELETE FROM object")  # else the control of an index takes a while
         database.execute(program)
-    with pytest.raises(Corrupt, match="computes what is read"):
+    with pytest.raises(Corrupt, match="that this version of memlake does not make"):
         ml.open(repo)
+
+
+@pytest.mark.parametrize(
+    ("name", "table", "old", "new"),
+    [
+        ("repo.db", "object", "UNIQUE", "UNIQUE, x INTEGER NOT NULL ON CONFLICT IGNORE DEFAULT NULL"),
+        ("repo.db", "object", "size INTEGER NOT NULL", "size INTEGER NOT NULL CHECK(hex(zeroblob(400000000)) <> '')"),
+        ("repo.db", "node", "data BLOB NOT NULL", "data BLOB NOT NULL ON CONFLICT IGNORE CHECK(key > 0)"),
+        ("repo.db", "object_pack", "object(pack)", "object(pack, length(hex(zeroblob(400000000))))"),
+        ("local.db", "file", "PRIMARY KEY", "PRIMARY KEY ON CONFLICT IGNORE"),
+        ("local.db", "state", "value TEXT", "value TEXT COLLATE NOCASE DEFAULT 'x'"),
+    ],
+)
+def test_a_table_of_ours_in_another_form_is_refused(
+    rich: Path, tmp_path: Path, name: str, table: str, old: str, new: str
+) -> None:
+    """By its text alone: a constraint may make writes vanish that were acknowledged, or cost a gigabyte each."""
+    repo = shutil.copytree(rich, tmp_path / "repo")
+    replace_in_schema(repo / ".memlake" / name, table, old, new)
+    with pytest.raises(Corrupt, match=f"{name} is damaged: it has '{table}' in a form that"), ml.open(repo) as opened:
+        opened.status()
+
+
+def test_a_database_that_memlake_made_is_opened_whatever_the_layout_of_its_statements(
+    rich: Path, tmp_path: Path
+) -> None:
+    repo = shutil.copytree(rich, tmp_path / "repo")
+    databases = [file for file in (repo / ".memlake").rglob("*.db") if file.stat().st_size]
+    assert {file.name for file in databases} >= {"repo.db", "local.db", "index.db", "datasets.db"}
+    for file in databases:
+        replace_in_schema(file, "%", ", ", ",\n   ")
+    with ml.open(repo) as opened:
+        assert [check for check in opened.doctor() if check.name.endswith((".db", "index")) and not check.ok] == []
+        assert opened.fsck(full=True).ok
+
+
+def replace_in_schema(file: Path, table: str, old: str, new: str) -> None:
+    with forged(file) as database:
+        database.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 0)
+        database.execute("PRAGMA writable_schema=ON")
+        database.execute("UPDATE sqlite_schema SET sql = replace(sql, ?, ?) WHERE name LIKE ?", (old, new, table))
+        assert database.changes() > 0
+        database.execute("PRAGMA writable_schema=RESET")
 
 
 def journal_naming(file: Path) -> bytes:

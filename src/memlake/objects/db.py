@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
 import math
 import os
+import re
 import sys
 import threading
 import time
@@ -36,14 +38,18 @@ Result = TypeVar("Result")
 _AT_ONCE = 0.05  # seconds after letting go of a lock within which one who asks again lets others go first
 _POLITE = 0.001
 LONG = 2.0  # seconds of waiting for a lock after which a person wants to know for whom
-# A view, a trigger, a virtual table or a computed column is a program of whoever made the file, and may never end.
-_LOOK_AT_SCHEMA = """
-SELECT count(*), max(name) FILTER (WHERE type NOT IN ('table', 'index')
-  OR (type = 'table' AND rootpage = 0 AND sql NOT LIKE 'CREATE VIRTUAL TABLE spelling USING fts5(%')
-  OR (type = 'table' AND rootpage > 0 AND EXISTS (SELECT 1 FROM pragma_table_xinfo(s.name) WHERE hidden > 1)))
-FROM sqlite_schema AS s"""
 # How a check of the whole file ends its line on a page that fails its checksum: "Tree 4 page 4: ... error code=8202".
 _WRONG_PAGE = f"error code={apsw.SQLITE_IOERR_DATA}"
+# What SQLite makes by itself: for AUTOINCREMENT, and for each table of FTS5.
+_SEQUENCE = "CREATE TABLE sqlite_sequence(name,seq)"
+_FTS5 = (
+    "CREATE TABLE '{}_data'(id INTEGER PRIMARY KEY, block BLOB)",
+    "CREATE TABLE '{}_idx'(segid, term, pgno, PRIMARY KEY(segid, term)) WITHOUT ROWID",
+    "CREATE TABLE '{}_docsize'(id INTEGER PRIMARY KEY, sz BLOB, origin INTEGER)",
+    "CREATE TABLE '{}_config'(k PRIMARY KEY, v) WITHOUT ROWID",
+)
+# The one table that every format of repo.db has, and that says which it is.
+_META = "CREATE TABLE meta(key TEXT PRIMARY KEY, value) WITHOUT ROWID"
 _READ_ONLY = 1.0  # seconds that a database which could not be opened for writing is read without trying again
 _TIGHT = 1 << 16  # with fewer bytes free than these, a failed write is one of a full disk
 
@@ -51,6 +57,12 @@ _TIGHT = 1 << 16  # with fewer bytes free than these, a failed write is one of a
 def advise_rescue(path: Path) -> str:
     """The command that saves what it can where repo.db cannot be opened, not even by fsck."""
     return f"memlake rescue {pasted(path.parent)} --into rescued"
+
+
+class ForeignSchema(apsw.CorruptError):
+    """A database has something that its schema files do not make; `format` is what its own table meta says."""
+
+    format: object = None
 
 
 class Database:
@@ -387,7 +399,7 @@ class Database:
             uri = inside.check_database(self.path).as_uri() + "?immutable=1"
             flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI | _NO_LINK
             found = apsw.Connection(uri, flags=flags, vfs=with_checksums())
-            if found.execute("SELECT count(*) FROM sqlite_schema").fetchone() == (0,):
+            if not self._check_schema(found):
                 raise  # it could not even be made
             self._local.until = time.monotonic() + _READ_ONLY
             return found
@@ -446,11 +458,27 @@ class Database:
             "temp_store=MEMORY",
         ):
             connection.execute(f"PRAGMA {pragma}")
-        tables, foreign = connection.execute(_LOOK_AT_SCHEMA).fetchone() or (0, None)
-        if foreign is not None:
-            raise apsw.CorruptError(f"it has {foreign!r}, which computes what is read, and memlake makes no such thing")
-        if not tables:
+        if not self._check_schema(connection):
             self._create(connection)
+
+    def _check_schema(self, connection: apsw.Connection) -> bool:
+        """Whether the database has tables, all of which are ours.
+
+        A view, a trigger, a constraint, a default or an expression in an index is a program of whoever made the file:
+        it may never end, take all memory, or make writes vanish.
+        """
+        rows = connection.execute("SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL").fetchall()
+        found = {" ".join(sql.split()) if isinstance(sql, str) else "": name for name, sql in rows}
+        foreign = found.keys() - _read_statements(tuple(self._schema))
+        if foreign:
+            error = ForeignSchema(
+                f"it has {found[min(foreign)]!r} in a form that this version of memlake does not make"
+            )
+            if _META in found:
+                row = connection.execute("SELECT value FROM meta WHERE key = 'format'").fetchone()
+                error.format = row and row[0]
+            raise error
+        return bool(rows)
 
     def _create(self, connection: apsw.Connection) -> None:
         with self._mutex, self._file_lock():
@@ -466,6 +494,16 @@ class Database:
 
     def _file_lock(self) -> contextlib.AbstractContextManager[None]:
         return self._lock.held()
+
+
+@functools.cache
+def _read_statements(schema: tuple[Path, ...]) -> frozenset[str]:
+    """The statements of schema files as SQLite keeps them, and what it makes of them by itself, with single spaces."""
+    text = re.sub("--.*", "", "".join(file.read_text(encoding="utf-8") for file in schema))
+    parts = (" ".join(part.split()).replace(" IF NOT EXISTS", "", 1) for part in text.split(";"))
+    own = {part for part in parts if part}
+    names = [match[1] for part in own if (match := re.match(r"CREATE VIRTUAL TABLE (\w+) USING fts5", part))]
+    return frozenset({*own, _SEQUENCE, *(form.format(name) for name in names for form in _FTS5)})
 
 
 def with_checksums() -> str:

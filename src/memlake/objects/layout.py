@@ -13,12 +13,17 @@ import os
 import re
 import time
 import uuid
+from pathlib import Path
 
-from memlake.errors import Corrupt, InvalidInput
-from memlake.objects.db import Database, advise_rescue
+import apsw
+
+from memlake.errors import Corrupt, Error, InvalidInput
+from memlake.objects.db import Database, ForeignSchema, advise_rescue
 from memlake.objects.forks import Mutex
 
 FORMAT = 2
+_SOURCE = Path(__file__).parents[1]
+_SCHEMA = (_SOURCE / "objects" / "schema.sql", _SOURCE / "versions" / "schema.sql")
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -53,25 +58,43 @@ def advise_restore(db: Database) -> str:
     return f"Restore a backup. Without one, save what gc packed: {advise_rescue(db.path)}"
 
 
+class RepoDatabase(Database):
+    """The repo.db of a `.memlake`. Of one that has the tables of another format, the error says so."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder / "repo.db", schema=_SCHEMA)
+
+    def _named(self, error: apsw.Error) -> Error:
+        told = _describe_format(error.format) if isinstance(error, ForeignSchema) else None
+        return told or super()._named(error)
+
+
 def check_format(db: Database) -> None:
     found = db.row("SELECT value FROM meta WHERE key = 'format'")
     if found is None or not isinstance(found[0], int) or found[0] < 1:
         raise Corrupt(f"{db.path} has no repository format.", hint=advise_restore(db))
-    if found[0] > FORMAT:
-        raise InvalidInput(
-            f"this repo has format {found[0]}; this memlake reads up to format {FORMAT}. Nothing was changed.",
+    if (told := _describe_format(found[0])) is not None:
+        raise told
+
+
+def _describe_format(found: object) -> InvalidInput | None:
+    """Why a repo of a format cannot be read; None when it can be, or when this is not a format."""
+    if not isinstance(found, int) or found < 1 or found == FORMAT:
+        return None
+    if found > FORMAT:
+        return InvalidInput(
+            f"this repo has format {found}; this memlake reads up to format {FORMAT}. Nothing was changed.",
             hint="Install a newer memlake: pip install -U memlake",
         )
-    if found[0] < FORMAT:
-        raise InvalidInput(
-            f"this repo has format {found[0]}, which an older memlake wrote; this one reads format {FORMAT} only. "
-            "Nothing was changed.",
-            hint="With the version of memlake that wrote it, export the memories: "
-            "memlake memory export --project '*' FILE\n"
-            "And each dataset: memlake dataset export NAME FOLDER\n"
-            "Your files are in the working folder. With this version, in a new folder: "
-            "memlake init && memlake memory import FILE && memlake add -A",
-        )
+    return InvalidInput(
+        f"this repo has format {found}, which an older memlake wrote; this one reads format {FORMAT} only. "
+        "Nothing was changed.",
+        hint="With the version of memlake that wrote it, export the memories: "
+        "memlake memory export --project '*' FILE\n"
+        "And each dataset: memlake dataset export NAME FOLDER\n"
+        "Your files are in the working folder. With this version, in a new folder: "
+        "memlake init && memlake memory import FILE && memlake add -A",
+    )
 
 
 def read_id(db: Database) -> str:
@@ -83,10 +106,10 @@ def read_id(db: Database) -> str:
 
 
 def find_id(db: Database) -> str:
-    """As `read_id`; empty for a repo that is being made, or damaged."""
+    """As `read_id`; empty for a repo that is being made, damaged, or of another format."""
     try:
         return read_id(db)
-    except Corrupt:
+    except (Corrupt, InvalidInput):
         return ""
 
 

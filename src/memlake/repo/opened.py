@@ -76,7 +76,7 @@ class Opened:
                 hint="If it never had one: memlake init\n"
                 f"Else restore a backup. Without one, save what gc packed: {advise_rescue(folder / 'repo.db')}",
             )
-        db = Database(folder / "repo.db", schema=_schema("objects/schema.sql", "versions/schema.sql"))
+        db = layout.RepoDatabase(folder)
         db.cure = layout.advise_restore(db)  # while it is opened: what cannot be opened, fsck cannot open either
         self._settings, ignored = config.read_in_force(folder, lambda: layout.find_id(db))
         if ignored:

@@ -43,7 +43,7 @@ def _take_place(folder: Path, location: str) -> None:
             f"{location} lies inside {folder}, where packs are kept when core.packs is not set. Nothing was changed.",
             hint="To keep them there: memlake config --unset core.packs",
         )
-    with contextlib.closing(Database(folder / "repo.db", schema=())) as db:
+    with contextlib.closing(layout.RepoDatabase(folder)) as db:
         names, place = _read_pack_names(db), open_packs(folder, location, db)
         try:
             missing = names - {name for name, _, _ in place.list()} if names else set()
@@ -84,5 +84,5 @@ def read_repo_id(folder: Path) -> str:
     """The id of the repo whose `.memlake` is `folder`, without opening the rest; empty when it cannot be read."""
     if not has_database(folder):
         return ""
-    with contextlib.closing(Database(folder / "repo.db", schema=())) as db:
+    with contextlib.closing(layout.RepoDatabase(folder)) as db:
         return layout.find_id(db)

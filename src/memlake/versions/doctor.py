@@ -41,7 +41,12 @@ _NETWORK = {
 }
 _LOW = 1 << 30
 _QUICK = 64 << 20  # bytes of a database that are read whole here; of a larger one fsck does that
-_DERIVED = ("index/*/index.db", "vectors.db", "datasets.db")
+_DERIVED = {
+    "index/*/index.db": "index/schema.sql",
+    "vectors.db": "index/vectors.sql",
+    "datasets.db": "datasets/recall/recall.sql",
+}
+_SOURCE = Path(__file__).parents[1]
 _WAL_LARGE = 64 << 20
 
 
@@ -91,8 +96,8 @@ def _database(db: Database) -> Check:
 def _derived(folder: Path) -> Check:
     """Of what can be made again: the databases open and their pages are sound."""
     bad = []
-    for path in sorted(found for pattern in _DERIVED for found in folder.glob(pattern)):
-        db = Database(path, schema=(), durable=False)
+    for path, schema in sorted((found, sql) for pattern, sql in _DERIVED.items() for found in folder.glob(pattern)):
+        db = Database(path, schema=[_SOURCE / schema], durable=False)
         try:
             bad += [path.relative_to(folder)] if path.stat().st_size <= _QUICK and db.integrity(full=False) else []
         finally:
