@@ -300,7 +300,14 @@ def _forged_trees() -> dict[str, tuple[bytes, dict[bytes, bytes]]]:
     leaf = tree.encode(0, [b"a", b"b"], [b"1", b"2"])
     other = tree.encode(0, [b"c", b"d"], [b"1", b"2"])
     above = tree.encode(1, [b"b", b"d"], [tree.oid_of(leaf), tree.oid_of(other)])
+    early = tree.encode(0, [b"a", b"d"], [b"1", b"2"])
+    tail = tree.encode(0, [b"c", b"f"], [b"1", b"2"])
+    over_tail = tree.encode(1, [b"f"], [tree.oid_of(tail)])
     tops = {
+        "a child that begins before its place": tree.encode(1, [b"b", b"d"], [tree.oid_of(leaf), tree.oid_of(early)]),
+        "a grandchild that begins before its place": tree.encode(
+            2, [b"d", b"f"], [tree.oid_of(above), tree.oid_of(over_tail)]
+        ),
         "a child that hangs there twice": tree.encode(1, [b"b", b"d"], [tree.oid_of(leaf)] * 2),
         "children that end elsewhere": tree.encode(1, [b"c", b"e"], [tree.oid_of(leaf), tree.oid_of(other)]),
         "children of another level": tree.encode(2, [b"b", b"d"], [tree.oid_of(leaf), tree.oid_of(other)]),
@@ -314,7 +321,7 @@ def _forged_trees() -> dict[str, tuple[bytes, dict[bytes, bytes]]]:
     }
     twice = tree.encode(1, [b"b", b"f"], [tree.oid_of(leaf)] * 2)
     return {
-        name: (tree.oid_of(top), {tree.oid_of(data): data for data in (leaf, other, above, twice, top)})
+        name: (tree.oid_of(top), {tree.oid_of(data): data for data in (leaf, other, above, twice, early, tail, over_tail, top)})
         for name, top in tops.items()
     }
 
@@ -337,3 +344,13 @@ def test_a_tree_that_no_edit_makes_is_refused_however_it_is_read(fault: str, way
     stored = {**stored, tree.EMPTY: tree.EMPTY_DATA}
     with pytest.raises(Corrupt):
         WAYS[way](lambda oids: {oid: tree.decode(stored[oid]) for oid in oids}, root)
+
+
+def test_a_node_that_fits_into_one_of_two_trees_is_refused_in_the_other() -> None:
+    leaf, shared = tree.encode(0, [b"a", b"b"], [b"1", b"2"]), tree.encode(0, [b"a", b"d"], [b"1", b"2"])
+    sound = tree.encode(1, [b"d"], [tree.oid_of(shared)])
+    forged = tree.encode(1, [b"b", b"d"], [tree.oid_of(leaf), tree.oid_of(shared)])
+    stored = {tree.oid_of(data): tree.decode(data) for data in (leaf, shared, sound, forged)}
+    for pair in ((sound, forged), (forged, sound)):
+        with pytest.raises(Corrupt, match="does not belong where it hangs"):
+            tree.diff(lambda oids: {oid: stored[oid] for oid in oids}, *map(tree.oid_of, pair))

@@ -112,59 +112,79 @@ def following(nodes: GetMany, root: bytes, keys: Iterable[bytes]) -> dict[bytes,
 
 def scan(nodes: GetMany, root: bytes, start: bytes = b"", end: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
     """Keys from `start` up to but not `end`, in order, about a thousand leaves in memory at a time."""
-    node = nodes([root])[root]
+    return _scan(nodes, nodes([root])[root], start, end, None)
+
+
+def _scan(
+    nodes: GetMany, node: Node, start: bytes, end: bytes | None, low: bytes | None
+) -> Iterator[tuple[bytes, bytes]]:
+    """`low` is the last key before this node, where there is one."""
     if node.level == 0:
-        low = bisect_left(node.keys, start)
-        high = len(node.keys) if end is None else bisect_left(node.keys, end)
-        yield from zip(node.keys[low:high], node.values[low:high], strict=True)
+        yield from _items_of_leaf(node, start, end)
         return
     children = _within(node, start, end)
-    if node.level == 1:
-        for leaf in _fitting(node, nodes(children), children):
-            low = bisect_left(leaf.keys, start)
-            high = len(leaf.keys) if end is None else bisect_left(leaf.keys, end)
-            yield from zip(leaf.keys[low:high], leaf.values[low:high], strict=True)
-        return
-    if node.level == 2:
-        _fitting(node, nodes(children), children)  # one round trip for all of them; the recursion finds them cached
-    for child in children:
-        _fitting(node, nodes([child]), [child])
-        yield from scan(nodes, child, start, end)
+    if node.level <= 2:
+        loaded = nodes(children)  # one round trip for all of them; below, each finds its own children cached
+    first = bisect_left(node.keys, start)
+    for at, oid in enumerate(children, first):
+        child = loaded[oid] if node.level <= 2 else nodes([oid])[oid]
+        before = node.keys[at - 1] if at else low
+        if not _fits(child, node.level - 1, before, node.keys[at]):
+            raise _misplaced(oid)
+        if child.level:
+            yield from _scan(nodes, child, start, end, before)
+        else:
+            yield from _items_of_leaf(child, start, end)
 
 
-def _fitted(nodes: GetMany) -> GetMany:
-    """`nodes` for one walk, in which a child is where its parent says: one level below, and ending with its key there.
+def _items_of_leaf(leaf: Node, start: bytes, end: bytes | None) -> Iterator[tuple[bytes, bytes]]:
+    low = bisect_left(leaf.keys, start)
+    high = len(leaf.keys) if end is None else bisect_left(leaf.keys, end)
+    return zip(leaf.keys[low:high], leaf.values[low:high], strict=True)
 
-    So no node hangs in a tree twice, and a few of them cannot mean a million paths. (`scan` holds few nodes at a time,
-    and sees to it with `_fitting`.)
+
+def _fits(node: Node, level: int, low: bytes | None, last: bytes) -> bool:
+    """Whether a node is where its parent says: on this level, with keys after `low` and up to `last`.
+
+    So no two children have keys in common, no node hangs in a tree twice, and a few of them cannot mean a million paths.
     """
-    places: dict[bytes, tuple[int, bytes]] = {}
-
-    def get_many(oids: Iterable[bytes]) -> Mapping[bytes, Node]:
-        loaded = nodes(oids)
-        for oid, node in loaded.items():
-            place = places.get(oid)
-            if place is not None and (not node.keys or place != (node.level, node.keys[-1])):
-                raise _misplaced(oid)
-            if node.level:
-                places.update(zip(node.values, zip(repeat(node.level - 1), node.keys), strict=False))
-        return loaded
-
-    return get_many
+    keys = node.keys
+    return node.level == level and bool(keys) and keys[-1] == last and (low is None or keys[0] > low)
 
 
 def _misplaced(oid: bytes) -> Corrupt:
     return Corrupt(f"tree node {oid.hex()} does not belong where it hangs.", hint="Run memlake fsck.")
 
 
-def _fitting(node: Node, loaded: Mapping[bytes, Node], children: list[bytes]) -> list[Node]:
-    """Children that end where their parent says: none hangs in a tree twice, so a few cannot mean a million paths."""
-    ends = dict(zip(node.values, node.keys, strict=True))
-    for oid in children:
-        child = loaded[oid]
-        if child.level != node.level - 1 or not child.keys or child.keys[-1] != ends[oid]:
-            raise _misplaced(oid)
-    return [loaded[oid] for oid in children]
+class _Places:
+    """Where the nodes of one tree hang, learned on the way down: level, the last key before each, and its own last."""
+
+    def __init__(self) -> None:
+        self._places: dict[bytes, tuple[int, bytes | None, bytes]] = {}
+
+    def check(self, loaded: Iterable[tuple[bytes, Node]]) -> None:
+        places = self._places
+        for oid, node in loaded:
+            place, low = places.get(oid), None
+            if place is not None:
+                if not _fits(node, *place):
+                    raise _misplaced(oid)
+                low = place[1]
+            if node.level:
+                before = chain((low,), node.keys)
+                places.update(zip(node.values, zip(repeat(node.level - 1), before, node.keys), strict=False))
+
+
+def _fitted(nodes: GetMany) -> GetMany:
+    """`nodes` for one walk in one tree, in which each node is checked. (`scan` holds few at a time, and checks each.)"""
+    places = _Places()
+
+    def get_many(oids: Iterable[bytes]) -> Mapping[bytes, Node]:
+        loaded = nodes(oids)
+        places.check(loaded.items())
+        return loaded
+
+    return get_many
 
 
 def _within(node: Node, start: bytes, end: bytes | None) -> list[bytes]:
@@ -400,31 +420,43 @@ def diff(nodes: GetMany, a: bytes, b: bytes, start: bytes = b"", end: bytes | No
     """Every key whose value differs, in order, as (key, value in a, value in b). Equal subtrees are never read."""
     if a == b:
         return []
-    nodes = _fitted(nodes)
+    sides = _Sides(nodes)
     left, right = [a], [b]
-    loaded = nodes([a, b])
+    loaded = sides.load([(left, right)])
     la, lb = loaded[a].level, loaded[b].level
     while la > lb:
-        left, la = _children(nodes, left, start, end), la - 1
+        left, la = _children(sides.load([(left, [])]), left, start, end), la - 1
     while lb > la:
-        right, lb = _children(nodes, right, start, end), lb - 1
+        right, lb = _children(sides.load([([], right)]), right, start, end), lb - 1
     pairs = [(left, right)]
     for _ in range(la):
-        pairs = _split(nodes, pairs, start, end)
-    return _leaf_diff(nodes, pairs, start, end)
-
-
-def _children(nodes: GetMany, oids: list[bytes], start: bytes, end: bytes | None) -> list[bytes]:
-    loaded = nodes(oids)
-    return [child for oid in oids for child in _within(loaded[oid], start, end)]
+        pairs = _split(sides.load(pairs), pairs, start, end)
+    return _leaf_diff(sides.load(pairs), pairs, start, end)
 
 
 Pair = tuple[list[bytes], list[bytes]]
+Loaded = Mapping[bytes, Node]
 
 
-def _split(nodes: GetMany, pairs: list[Pair], start: bytes, end: bytes | None) -> list[Pair]:
+class _Sides:
+    """The nodes of two trees, loaded in one go. A node that both have may follow another key in each of them."""
+
+    def __init__(self, nodes: GetMany) -> None:
+        self._nodes, self._places = nodes, (_Places(), _Places())
+
+    def load(self, pairs: list[Pair]) -> Loaded:
+        loaded = self._nodes({oid for left, right in pairs for oid in chain(left, right)})
+        for side, places in enumerate(self._places):
+            places.check((oid, loaded[oid]) for pair in pairs for oid in pair[side])
+        return loaded
+
+
+def _children(loaded: Loaded, oids: list[bytes], start: bytes, end: bytes | None) -> list[bytes]:
+    return [child for oid in oids for child in _within(loaded[oid], start, end)]
+
+
+def _split(loaded: Loaded, pairs: list[Pair], start: bytes, end: bytes | None) -> list[Pair]:
     """Go one level down: drop children equal on both sides, split where both sides have a common end."""
-    loaded = nodes({oid for left, right in pairs for oid in chain(left, right)})
     below: list[Pair] = []
     for left, right in pairs:
         a = [item for oid in left for item in _items(loaded[oid], start, end)]
@@ -463,8 +495,7 @@ def _align(a: list[tuple[bytes, bytes]], b: list[tuple[bytes, bytes]]) -> Iterat
         yield left, right
 
 
-def _leaf_diff(nodes: GetMany, pairs: list[Pair], start: bytes, end: bytes | None) -> list[Difference]:
-    loaded = nodes({oid for left, right in pairs for oid in chain(left, right)})
+def _leaf_diff(loaded: Loaded, pairs: list[Pair], start: bytes, end: bytes | None) -> list[Difference]:
     found: list[Difference] = []
     for left, right in pairs:
         a = {key: value for oid in left for key, value in zip(*loaded[oid][1:], strict=True)}
