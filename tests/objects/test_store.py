@@ -11,15 +11,19 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgpack
 import psutil
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import memlake as ml
+from memlake.errors import Corrupt
 from memlake.objects import packs
+from memlake.objects.chunks import encode_list
+from memlake.objects.export import copy_out
 from memlake.objects.packs import CHUNKED, INLINE, INLINE_ZSTD, PACKED, PACKED_ZSTD, PART
-from memlake.objects.store import Objects
+from memlake.objects.store import Objects, add_pack
 from memlake.objects.writer import Writer
 
 MB = 1 << 20
@@ -309,6 +313,134 @@ def test_the_same_part_twice_is_one_file_and_a_damaged_one_is_not_served(objects
     path.write_bytes(b"q" * 1000)
     with pytest.raises(ml.Corrupt, match=oid[:10]):
         objects.read(oid)
+
+
+# -- rows that a stranger wrote ------------------------------------------------------------------------
+
+
+def insert(objects: Objects, size: int, form: int, data: bytes | None = None, place: tuple[int, int, int] = (0, 0, 0),
+           oid: bytes | None = None) -> bytes:  # fmt: skip
+    oid = oid or hashlib.sha256(data or b"").digest()
+    columns = "oid, size, form, role, pack, start, length, touched, data"
+    sql = f"INSERT INTO object({columns}) VALUES(?, ?, ?, 1, ?, ?, ?, 0, ?)"
+    with objects.db.write():
+        objects.db.run(sql, (oid, size, form, *place, data))
+    return oid
+
+
+def insert_chunked(objects: Objects, content: bytes, pieces: list[tuple[bytes, int]]) -> bytes:
+    oid = hashlib.sha256(content).digest()
+    return insert(objects, sum(length for _, length in pieces), packs.CHUNKED, encode_list(oid, pieces), oid=oid)
+
+
+def insert_delta(objects: Objects, content: bytes, base: bytes, base_content: bytes) -> bytes:
+    oid = hashlib.sha256(content).digest()
+    with packs.PackWriter(objects.tmp, objects.repo) as writer:
+        payload = base + packs.squeeze_against(content, base_content)
+        record = writer.copy(packs.Record(oid, packs.DELTA, 0, 0, len(content), 1), payload)
+        sealed = writer.deliver(objects.packs)
+    with objects.db.write():
+        pack = add_pack(objects.db, sealed)
+    return insert(objects, len(content), packs.DELTA, base, (pack, record.start, record.length), oid)
+
+
+def test_a_delta_does_not_rest_on_a_large_object_or_on_one_in_chunks(objects: Objects) -> None:
+    large = noise(packs.LARGEST + 1)
+    halves = [(insert(objects, len(half), packs.INLINE, half), len(half)) for half in (large[:10], large[10:])]
+    few = [(insert(objects, len(half), packs.INLINE, half), len(half)) for half in (b"one", b"other")]
+    for base, content in (
+        (insert_chunked(objects, large, halves), large),
+        (insert_chunked(objects, b"oneother", few), b"oneother"),
+    ):
+        delta = insert_delta(objects, b"x" * 600 + content[:5], base, content)
+        with pytest.raises(Corrupt, match=r"a delta rests on it\. It was not read"):
+            objects.read(delta.hex())
+
+
+def test_a_chunk_that_is_longer_than_its_list_says_is_not_read(objects: Objects) -> None:
+    base = noise(5000)
+    whole = insert(objects, len(base), packs.INLINE, base)
+    chunks = [insert_delta(objects, b"%d" % n + base, whole, base) for n in range(3)]
+    oid = insert_chunked(objects, b"abc", [(chunk, 1) for chunk in chunks])
+    target = objects.tmp / "out"
+    for read in (
+        lambda: objects.read(oid.hex()),
+        lambda: dict(objects.read_many([oid.hex()])),
+        lambda: objects.open(oid.hex()).read(1),
+        lambda: copy_out(objects, oid.hex(), os.open(target, os.O_RDWR | os.O_CREAT)),
+    ):
+        with pytest.raises(Corrupt, match=r"is not the chunk of 1 bytes that a list names\. It was not read"):
+            read()
+
+
+def test_a_chunk_list_may_be_empty_and_is_not_nested_deeply(objects: Objects) -> None:
+    assert objects.read(insert_chunked(objects, b"", []).hex()) == b""
+    letter = insert(objects, 1, packs.INLINE, b"a")
+    below = letter
+    for length in range(2, 1200):
+        below = insert_chunked(objects, b"a" * length, [(below, length - 1), (letter, 1)])
+    with pytest.raises(Corrupt, match=r"that a list names\. It was not read"):
+        objects.read(below.hex())
+
+
+@pytest.mark.parametrize("form", [packs.PACKED, packs.PACKED_ZSTD, packs.DELTA])
+def test_a_sparse_pack_is_not_read_into_memory(objects: Objects, form: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    size = packs.LIMIT + 1
+    name = "ab" * 32
+    with (objects.tmp.parent / "packs" / name).open("wb") as file:
+        file.truncate(size)
+    with objects.db.write():
+        objects.db.run("INSERT INTO pack(name, size) VALUES(?, ?)", (name, size))
+        pack = objects.db.last_id()
+    oid = insert(objects, 5, form, b"x" * 32, (pack, 0, size))
+    monkeypatch.setattr(objects.packs, "get", lambda *given: pytest.fail(f"{given} was read"))
+    for read in (lambda: objects.read(oid.hex()), lambda: dict(objects.read_many([oid.hex()]))):
+        with pytest.raises(Corrupt, match="its row makes no sense"):
+            read()
+
+
+def test_the_footer_of_a_sparse_pack_is_not_read(objects: Objects, monkeypatch: pytest.MonkeyPatch) -> None:
+    name, length = "ab" * 32, 1 << 31
+    with (objects.tmp.parent / "packs" / name).open("wb") as file:
+        file.write(packs.MAGIC)
+        file.seek(len(packs.MAGIC) + length)
+        file.write(length.to_bytes(8, "little") + packs.END)
+    get = objects.packs.get
+    few = lambda name, start, length: get(name, start, length) if length < 100 else pytest.fail("it was read")  # noqa: E731
+    monkeypatch.setattr(objects.packs, "get", few)
+    with pytest.raises(Corrupt, match="is not complete"):
+        packs.read_footer(objects.packs, name)
+
+
+@pytest.mark.parametrize(
+    ("repo", "record"),
+    [
+        ("a" * 16, None),
+        (b"a" * 16, ["x" * 32, packs.PACKED, 8, 1, 1, 1, None]),
+        (b"a" * 16, [b"x" * 32, packs.PACKED, "8", 1, 1, 1, None]),
+        (b"a" * 16, [b"x" * 32, packs.PACKED, 8, packs.LIMIT + 1, 1, 1, None]),
+        (b"a" * 16, [b"x" * 32, packs.PACKED, 8, 1, 1, 1, 5]),
+    ],
+)
+def test_a_footer_of_other_types_is_refused(objects: Objects, repo: object, record: list[object] | None) -> None:
+    footer = msgpack.packb([repo, b"n" * 16, [record] if record else []])
+    name = hashlib.sha256(footer).hexdigest()
+    (objects.tmp.parent / "packs" / name).write_bytes(
+        packs.MAGIC + footer + len(footer).to_bytes(8, "little") + packs.END
+    )
+    with pytest.raises(Corrupt, match="makes no sense"):
+        packs.read_footer(objects.packs, name)
+
+
+def test_many_tiny_records_fill_a_pack_before_its_footer_is_too_long(
+    objects: Objects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(packs, "LIMIT", 10_000)
+    with packs.PackWriter(objects.tmp, objects.repo) as writer:
+        while not writer.is_full:
+            writer.append(os.urandom(32), b"x", 1)
+        sealed = writer.deliver(objects.packs)
+    assert 5_000 < sealed.size < 10_000
 
 
 def test_threads_that_compress_at_once_do_not_mix_their_bytes() -> None:

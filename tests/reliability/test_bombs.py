@@ -321,7 +321,10 @@ def _forged_trees() -> dict[str, tuple[bytes, dict[bytes, bytes]]]:
     }
     twice = tree.encode(1, [b"b", b"f"], [tree.oid_of(leaf)] * 2)
     return {
-        name: (tree.oid_of(top), {tree.oid_of(data): data for data in (leaf, other, above, twice, early, tail, over_tail, top)})
+        name: (
+            tree.oid_of(top),
+            {tree.oid_of(data): data for data in (leaf, other, above, twice, early, tail, over_tail, top)},
+        )
         for name, top in tops.items()
     }
 

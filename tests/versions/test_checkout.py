@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import memlake as ml
+from memlake.errors import Corrupt
 from memlake.versions import checkout
 from memlake.versions.operations import operation
 from tests.versions.conftest import Keep
@@ -234,6 +235,22 @@ def test_a_purged_file_stays_away_and_does_not_lock_its_branch(crossing: ml.Repo
     crossing.rm(*(path.removeprefix("files/") for path, entry in crossing.ls() if entry == gone))
     crossing.commit("without it")
     assert crossing.status().clean and crossing.fsck(full=True).ok and ("files/only-dev", gone) not in crossing.ls()
+
+
+def test_a_size_that_history_records_wrongly_is_refused_before_anything_is_read(repo: ml.Repo, write: Write) -> None:
+    """By it checkout decides how many contents it may hold at once."""
+    write({"a.txt": "1\n"})
+    repo.add(all=True)
+    repo.commit("one")
+    repo.branch("evil")
+    oid = repo._history.objects.write(b"x" * 5000)
+    repo.write({"files/small": ml.Entry(oid, "file", 1)}, message="evil", branch="evil")
+    with pytest.raises(Corrupt, match=r"records 1 bytes for 'small', but object .* has 5,000. No file was changed"):
+        repo.switch("evil")
+    changes = [ml.Change("files/small", None, ml.Entry(oid, "file", 1))]
+    with pytest.raises(Corrupt, match="records 1 bytes"):
+        checkout.write_files(repo._history.objects, str(repo.root), changes)
+    assert not (repo.root / "small").exists()
 
 
 def _without_its_purged_file(repo: ml.Repo, write: Write) -> None:

@@ -122,14 +122,14 @@ def _content_problems(objects: Objects, known: set[bytes]) -> Iterator[Finding]:
 def _copy_problems(objects: Objects, known: set[bytes]) -> Iterator[Finding]:
     """What stands in a row and in a pack, from which a repo can be rescued, must be the same in both."""
     sql = (
-        "SELECT o.oid, p.name, o.start, o.length, o.data FROM object o JOIN pack p ON p.id = o.pack "
+        "SELECT o.oid, p.name, o.start, o.length, coalesce(o.data, x'') FROM object o JOIN pack p ON p.id = o.pack "
         f"WHERE o.form IN ({CHUNKED}, {INLINE}, {INLINE_ZSTD})"
     )
     for oid, name, start, length, data in objects.db.each(sql):
         if oid in known or bytes.fromhex(name) in known:
             continue
         try:
-            is_same = objects.packs.get(name, start, length) == data
+            is_same = length == len(data) and objects.packs.get(name, start, length) == data
         except (NotFound, Corrupt):  # also of a pack that others need, which was told of already
             is_same = False
         if not is_same:

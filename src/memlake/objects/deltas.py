@@ -149,7 +149,7 @@ class _Work:
         self._writer.copy(Record(row.oid, DELTA, 0, 0, row.size, row.role, row.links), payload)
         self._rest(row.oid, base)
         self._was[row.oid] = row
-        if self._writer.size >= packs.LIMIT and not self._dry_run:  # a row of a pack that is not there cannot be read
+        if self._writer.is_full and not self._dry_run:  # a row of a pack that is not there cannot be read
             self._seal()
         return True
 

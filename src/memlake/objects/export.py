@@ -31,7 +31,7 @@ def copy_out(objects: Objects, oid: str, fd: int) -> int:
     cloner = _Cloner(objects, fd)
     for start in range(0, len(pieces), _BATCH):
         batch = pieces[start : start + _BATCH]
-        contents = dict(objects.read_many({digest.hex() for digest, _ in batch}))
+        contents = dict(objects.read_chunks(batch))
         places = objects.locate([digest for digest, _ in batch]) if cloner.able else {}
         for digest, length in batch:
             place = places.get(digest) if cloner.able else None

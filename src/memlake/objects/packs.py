@@ -28,7 +28,9 @@ from memlake.objects import disk
 from memlake.objects.places import Place
 
 MAGIC, END = b"MLPACK02", b"MLPACKED"
-LIMIT = 64 << 20
+LIMIT = 64 << 20  # bytes after which a pack is sealed, its footer included; no record is longer
+_LONGEST_FOOTER = 2 * LIMIT  # packs that gc joins share one; the file may be sparse, so its size is no bound
+_LISTED = 64  # bytes of a footer that a record takes, without links
 BLOCK = 4096
 INLINE, INLINE_ZSTD, PACKED, PACKED_ZSTD, CHUNKED, PART, DELTA = range(7)
 DEPTH = 16  # steps from a delta to what is stored whole
@@ -130,7 +132,7 @@ class PackWriter:
         self._buffer = bytearray(MAGIC)
         self.records: list[Record] = []
         self._misses = 0  # records in a row that compression did not pay for
-        self.size = len(MAGIC)
+        self.size, self._footer = len(MAGIC), 0
 
     def append(self, oid: bytes, data: bytes | memoryview, role: int, *, at: int | None = None) -> Record:
         """Store one record, compressed where it pays.
@@ -158,7 +160,12 @@ class PackWriter:
         placed = record._replace(start=self.size, length=len(payload))
         self._extend(payload)
         self.records.append(placed)
+        self._footer += _LISTED + len(record.links or b"")
         return placed
+
+    @property
+    def is_full(self) -> bool:
+        return self.size + self._footer >= LIMIT
 
     def __enter__(self) -> Self:
         return self
@@ -216,14 +223,27 @@ def read_footer(place: Place, name: str) -> Footer:
     size = place.size(name)
     tail = place.get(name, max(0, size - 16), min(16, size))
     length = int.from_bytes(tail[:8], "little")
-    whole = size >= len(MAGIC) + 16 and tail[8:] == END and length <= size - len(MAGIC) - 16
+    whole = size >= len(MAGIC) + 16 and tail[8:] == END and length <= min(size - len(MAGIC) - 16, _LONGEST_FOOTER)
     if not whole or place.get(name, 0, len(MAGIC)) != MAGIC:
         raise Corrupt(f"pack {name} is not complete.", hint="Run memlake fsck --full.")
     footer = place.get(name, size - 16 - length, length)
     if hashlib.sha256(footer).hexdigest() != name:
         raise Corrupt(f"the footer of pack {name} is damaged.", hint="Run memlake fsck --full.")
     try:
-        repo, _, records = msgpack.unpackb(footer)
-        return Footer(str(uuid.UUID(bytes=repo)), tuple(Record(*record) for record in records))
+        repo, _, rows = msgpack.unpackb(footer)
+        records = tuple(Record(*row) for row in rows)
+        if type(repo) is not bytes or not all(map(_is_record, records)):
+            raise ValueError("its values have other types")
+        return Footer(str(uuid.UUID(bytes=repo)), records)
     except (ValueError, TypeError, msgpack.UnpackException) as error:  # a stranger may have written it
         raise Corrupt(f"the footer of pack {name} makes no sense.", hint="Run memlake fsck --full.") from error
+
+
+def _is_record(record: Record) -> bool:
+    oid, form, start, length, size, role, links = record
+    return (
+        type(oid) is bytes
+        and type(form) is type(start) is type(length) is type(size) is type(role) is int
+        and (length <= LIMIT or form == CHUNKED)  # the list of a file of half a terabyte is longer
+        and (links is None or type(links) is bytes)
+    )

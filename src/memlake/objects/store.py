@@ -10,7 +10,7 @@ import hashlib
 import io
 import os
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
@@ -53,6 +53,11 @@ class Objects:
                 return digest.hex()
             packed = packs.squeeze(data) if len(data) > 128 else None
             form, payload = (INLINE, data) if packed is None else (INLINE_ZSTD, packed)
+            if len(payload) > packs.LIMIT:
+                raise InvalidInput(
+                    f"a record takes {len(payload):,} bytes; at most {packs.LIMIT:,} are kept. Nothing was changed.",
+                    hint="Keep it as a file, which may have any size.",
+                )
             refuse_purged(self.db, [digest])
             self.db.run(
                 "INSERT INTO object(oid, size, form, role, touched, links, data) VALUES(?, ?, ?, 1, ?, ?, ?)",
@@ -133,18 +138,42 @@ class Objects:
 
     def read_many(self, oids: Iterable[str], *, most: int = RECORD) -> Iterator[tuple[str, bytes]]:
         """Objects in the order that is cheapest to read, each checked; in chunks of at most so many bytes."""
-        digests = {bytes.fromhex(oid) for oid in oids}
-        rows = self.db.rows_in(f"SELECT {COLUMNS} FROM object WHERE oid IN carray(?1)", digests)
+        rows = self._rows({bytes.fromhex(oid) for oid in oids})
         for row in rows:
-            digests.discard(_fitting(_sound(row), most)[0])
-        for digest in digests:
+            _fitting(row, most)
+        yield from self._read_rows(rows)
+
+    def read_chunks(self, pieces: Iterable[tuple[bytes, int]], *, nested: bool = False) -> Iterator[tuple[str, bytes]]:
+        """Chunks by what their list says of them, (oid, length): whose row says another length is not read.
+
+        A chunk may be an object in chunks itself, the chunks of that (`nested`) may not: memlake cuts them too small.
+        """
+        wanted = dict(pieces)
+        rows = self._rows(wanted)
+        for row in rows:
+            if row[1] != wanted[row[0]] or (nested and row[2] == CHUNKED):
+                raise Corrupt(
+                    f"object {row[0].hex()} is not the chunk of {wanted[row[0]]:,} bytes that a list names. "
+                    "It was not read.",
+                    hint="Run `memlake fsck --full` to see which paths are affected.",
+                )
+        yield from self._read_rows(rows, nested=True)
+
+    def _rows(self, digests: Collection[bytes]) -> list[Row]:
+        rows = [
+            _sound(row) for row in self.db.rows_in(f"SELECT {COLUMNS} FROM object WHERE oid IN carray(?1)", digests)
+        ]
+        for digest in set(digests) - {row[0] for row in rows}:
             self._row(digest)  # raises, naming what became of it
+        return rows
+
+    def _read_rows(self, rows: list[Row], *, nested: bool = False) -> Iterator[tuple[str, bytes]]:
         packed = sorted((r for r in rows if r[2] in (PACKED, PACKED_ZSTD)), key=lambda r: (r[3], r[4]))
         for span in _spans(packed):
             yield from self._read_span(span)
         for row in rows:
             if row[2] not in (PACKED, PACKED_ZSTD):
-                yield row[0].hex(), self._content(row)
+                yield row[0].hex(), self._content(row, nested=nested)
 
     def open(self, oid: str) -> io.BufferedReader:
         """A seekable stream over an object, all of which is there; only the chunks that are read are fetched."""
@@ -158,6 +187,11 @@ class Objects:
 
     def size(self, oid: str) -> int:
         return int(self._row(bytes.fromhex(oid))[1])
+
+    def sizes(self, oids: Iterable[str]) -> dict[str, int]:
+        """The sizes of those of these objects that are there."""
+        rows = self.db.rows_in("SELECT oid, size FROM object WHERE oid IN carray(?1)", map(bytes.fromhex, oids))
+        return {row[0].hex(): row[1] for row in rows}
 
     def missing(self, oids: Iterable[str]) -> set[str]:
         wanted = set(oids)
@@ -237,13 +271,11 @@ class Objects:
             raise Purged(f"object {digest.hex()[:10]} was purged: {dead[0]}.")
         raise NotFound(f"object {digest.hex()} is not in this repo.", hint="Run `memlake fsck` to see what needs it.")
 
-    def _content(self, row: Row) -> bytes:
+    def _content(self, row: Row, *, nested: bool = False) -> bytes:
         digest, size, form, _, _, _, data = row
         if form == CHUNKED:
             wanted = decode_list(digest, data, size)
-            # No more than the list says: a chunk that is in chunks itself is smaller, and so on down to an end.
-            longest = max(length for _, length in wanted)
-            chunks = dict(self.read_many({chunk.hex() for chunk, _ in wanted}, most=longest))
+            chunks = dict(self.read_chunks(wanted, nested=nested))
             return _checked(digest, b"".join(chunks[chunk.hex()] for chunk, _ in wanted))
         if form == INLINE:
             return _checked(digest, data)
@@ -277,7 +309,7 @@ class Objects:
             raise Corrupt(
                 f"object {digest.hex()} rests on another one than its row says.", hint="Run memlake fsck --full."
             )
-        below = self._resolve(self._row(base), depth + 1)
+        below = self._resolve(_small_base(self._row(base)), depth + 1)
         try:
             return packs.expand_against(payload[32:], below, size)
         except Corrupt as error:
@@ -339,8 +371,11 @@ class ObjectStream(io.RawIOBase):
         index = bisect_right(self._starts, self._at) - 1
         if index != self._held:
             oid, length = self._pieces[index]
-            most = length if len(self._pieces) > 1 else RECORD
-            self._chunk, self._held = self._objects.read(oid.hex(), most=most), index
+            if len(self._pieces) > 1:
+                ((_, self._chunk),) = self._objects.read_chunks([(oid, length)])
+            else:
+                self._chunk = self._objects.read(oid.hex())
+            self._held = index
         start = self._at - self._starts[index]
         part = self._chunk[start : start + len(buffer)]
         buffer[: len(part)] = part
@@ -405,16 +440,30 @@ def _fitting(row: Row, most: int | None) -> Row:
     return row
 
 
+def _small_base(row: Row) -> Row:
+    """A row that a delta may rest on. memlake lets none rest on what is in chunks, which could be deltas in turn."""
+    if row[1] > packs.LARGEST or row[2] == CHUNKED:
+        raise Corrupt(
+            f"object {row[0].hex()} has {row[1]:,} bytes or is in chunks, and a delta rests on it. It was not read.",
+            hint="Run memlake fsck --full.",
+        )
+    return row
+
+
 def _sound(row: Row) -> Row:
-    """A row whose types are what its form says: a flipped bit can make SQLite hand out any type."""
+    """A row whose values are what its form says: a flipped bit can make SQLite hand out any type.
+
+    A pack may be sparse, so what a row says of one is no bound on what is stored.
+    """
     digest, size, form, pack, start, length, data = row
-    if form in (PACKED, PACKED_ZSTD):
+    right = type(size) is int
+    if right and form in (PACKED, PACKED_ZSTD, DELTA):
         right = type(pack) is int and type(start) is int and type(length) is int
-    elif form == DELTA:
-        right = type(pack) is int and type(start) is int and type(length) is int and type(data) is bytes
+        right = right and max(size, length) <= packs.LIMIT and (form != PACKED or length == size)
+        right = right and (form != DELTA or type(data) is bytes)
     else:
-        right = form == PART or type(data) is bytes
-    if not right or type(size) is not int:
+        right = right and (form == PART or type(data) is bytes)
+    if not right:
         raise Corrupt(f"object {digest.hex()} is damaged: its row makes no sense.", hint="Run memlake fsck --full.")
     return row
 

@@ -192,7 +192,7 @@ class Writer:
         pack = self._open_pack()
         pack.append(digest, data, self._roles[digest], at=at)
         self._written.add(digest)
-        if pack.size >= packs.LIMIT:
+        if pack.is_full:
             self._seal()
             assert self._lease is not None
             self._lease.renew()

@@ -474,6 +474,8 @@ def write_files(objects: Objects, root: str, changes: Sequence[Change], ready: C
     The one way working files are written: whoever says afterwards that it is done has them on the disk.
     """
     changes = _writable(changes)
+    if ready is None:
+        _check_sizes(objects, changes)
     with disk.named_errors("writing the working files"), Folders(root) as folders:
         erased = objects.purged(c.new.oid for c in changes if c.new is not None)
         wanted = sorted((c for c in changes if c.new is not None and c.new.oid not in erased), key=lambda c: c.path)
@@ -519,11 +521,25 @@ def check_bytes(objects: Objects, changes: Sequence[Change]) -> Contents:
     wanted = {change.new.oid: change.new.size for change in changes if change.new is not None}
     for oid in objects.purged(wanted):
         del wanted[oid]  # erased on purpose: the file stays away, and write_files says so
-    for oid in objects.missing(wanted):
+    for oid in wanted.keys() - _check_sizes(objects, changes):
         objects.size(oid)  # raises
     objects.check_places(wanted)
     small = [oid for oid, size in wanted.items() if not is_large(size)]
     return dict(objects.read_many(small)) if sum(wanted[oid] for oid in small) <= _BATCH_BYTES else {}
+
+
+def _check_sizes(objects: Objects, changes: Sequence[Change]) -> set[str]:
+    """Which objects of these are there. What a tree says of their sizes decides how many are read at once."""
+    entries = {change.path: change.new for change in changes if change.new is not None}
+    sizes = objects.sizes({entry.oid for entry in entries.values()})
+    for path, entry in entries.items():
+        if sizes.get(entry.oid, entry.size) != entry.size:
+            raise Corrupt(
+                f"the history records {entry.size:,} bytes for {file_path(path)!r}, but object {entry.oid[:10]} has "
+                f"{sizes[entry.oid]:,}. No file was changed.",
+                hint="Run memlake fsck --full.",
+            )
+    return set(sizes)
 
 
 def _batches(changes: list[Change]) -> Iterator[list[Change]]:

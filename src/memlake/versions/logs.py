@@ -28,7 +28,6 @@ from memlake.objects.packs import (
     COPIED,
     INLINE,
     INLINE_ZSTD,
-    LIMIT,
     LOG,
     PACKED_ZSTD,
     PART,
@@ -132,7 +131,7 @@ def _copy_objects(history: History, lease: Lease) -> None:
             for oid, size, form, role, links, data in db.rows_in(_BY_ID, ids[at : at + _BATCH]):
                 writer = writer or PackWriter(objects.tmp, objects.repo)
                 writer.copy(Record(oid, COPIED[form], 0, 0, size, role, links), data or b"")
-            if writer is not None and (writer.size >= LIMIT or at + _BATCH >= len(ids)):
+            if writer is not None and (writer.is_full or at + _BATCH >= len(ids)):
                 sealed, writer = writer.deliver(objects.packs), None
                 _keep_copies(history, sealed)
             lease.renew()

@@ -146,7 +146,7 @@ def _items_of_leaf(leaf: Node, start: bytes, end: bytes | None) -> Iterator[tupl
 def _fits(node: Node, level: int, low: bytes | None, last: bytes) -> bool:
     """Whether a node is where its parent says: on this level, with keys after `low` and up to `last`.
 
-    So no two children have keys in common, no node hangs in a tree twice, and a few of them cannot mean a million paths.
+    So no two children have keys in common, no node hangs in a tree twice, and a few cannot mean a million paths.
     """
     keys = node.keys
     return node.level == level and bool(keys) and keys[-1] == last and (low is None or keys[0] > low)
@@ -176,7 +176,7 @@ class _Places:
 
 
 def _fitted(nodes: GetMany) -> GetMany:
-    """`nodes` for one walk in one tree, in which each node is checked. (`scan` holds few at a time, and checks each.)"""
+    """`nodes` for one walk in one tree, in which each node is checked. (`scan` holds few of them and checks each.)"""
     places = _Places()
 
     def get_many(oids: Iterable[bytes]) -> Mapping[bytes, Node]:
