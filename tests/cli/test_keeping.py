@@ -149,6 +149,12 @@ def test_backup_writes_a_file(run: Run, story: dict[str, str], tmp_path: Path) -
     assert target.exists()
 
 
+def test_a_backup_leaves_the_unfinished_file_of_another_alone(run: Run, story: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "out.tar.partial").write_text("of another")
+    run("backup", str(tmp_path / "out.tar"))
+    assert (tmp_path / "out.tar.partial").read_text() == "of another" and len(list(tmp_path.glob("out.tar*"))) == 2
+
+
 def test_a_backup_is_restored_as_its_help_says(run: Run, story: dict[str, str], repo: Path, tmp_path: Path) -> None:
     commands = [line.split() for line in run("backup", "--help").lines if line.startswith("    ")]
     assert commands[0][:1] == ["mkdir"] and commands[1] == ["memlake", "-C", "restored", "reset", "--hard"]

@@ -286,7 +286,7 @@ def test_a_worktree_uses_the_memories_of_its_main_tree(
     assert hook(tmp_path / "tree", "session-start", session_id="h") == [
         "Migrations run with alembic in the staging cluster"
     ]
-    tree("undo")
+    assert f"linked worktree, so this is about the repo of {two[0]}" in tree("undo").err
     assert "alembic" not in at(run, two[0])("recall", "migrations").out
 
 

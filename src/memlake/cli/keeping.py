@@ -34,6 +34,8 @@ def _pass_repo(verb: Callable[Concatenate[Repo, Screen, P], R]) -> Callable[P, R
         outside = found is None and (home / config.FOLDER).is_dir()
         if outside:
             sys.stderr.write(f"memlake: no repo here, so this is about your personal one: {home}\n")
+        elif found is not None and found != config.find_repo():
+            sys.stderr.write(f"memlake: this is a linked worktree, so this is about the repo of {found}\n")
         with open_repo(home if outside else found) as repo:
             return verb(repo, screen_of(repo.settings), *args, **kwargs)
 

@@ -35,7 +35,7 @@ def backup(here: Here, folder: Path, file: Path) -> int:
         )
     import tempfile  # here and below: slow to import, and every other verb can do without
 
-    partial = file.with_name(file.name + ".partial")
+    partial = file.with_name(f"{file.name}.{os.urandom(4).hex()}.partial")  # another backup may be at the same name
     try:
         with (
             _without_gc(here.history.db),
