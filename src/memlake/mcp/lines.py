@@ -11,7 +11,8 @@ from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
 _PARSE_ERROR, _INVALID_REQUEST = -32700, -32600
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+')
+# A text without an end is one token up to the end of the line: looking for its end again from each quote takes minutes.
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\\?$)|[{}\[\]:,]|[^\s{}\[\]:,"]+')
 _WHY = "This line is not a message the server can read ({why}). Send JSON of at most 200 levels, whole characters, and "
 _WHY += "numbers of at most 4,000 digits."
 _NO_ID = "{method} is a request, and its id is neither text nor a whole number. Send it again with such an id."
@@ -90,7 +91,8 @@ def find_id(line: str) -> int | str | None:
         if depth == 1 and before == ['"id"', ":"]:
             if token.isascii() and token.removeprefix("-").isdecimal() and len(token) < 20:
                 return int(token)
-            return token[1:-1] if token.startswith('"') and token[1:-1].isascii() and "\\" not in token else None
+            is_text = len(token) > 1 and token.startswith('"') and token.endswith('"')
+            return token[1:-1] if is_text and token.isascii() and "\\" not in token else None
         depth += (token in "{[") - (token in "}]")
         before = [before[1], token]
     return None
