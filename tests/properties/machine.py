@@ -76,7 +76,7 @@ class RepoMachine(Driver):
     def add_all(self) -> None:
         expected = self.model.copy()
         expected.stage = dict(self.model.work)
-        self.does(lambda: self.repo.add(all=True), expected)
+        self.stages(lambda: self.repo.add(all=True), expected)
 
     @rule(path=path)
     def add(self, path: str) -> None:
@@ -89,7 +89,7 @@ class RepoMachine(Driver):
         removed = any(p == path or p.startswith(path + "/") for p in model.tree(model.tip))
         if not below and not removed and not self.full(path).is_dir():
             return self.refuses(lambda: self.repo.add(self.full(path)), ml.NotFound)
-        return self.does(lambda: self.repo.add(self.full(path)), expected)
+        return self.stages(lambda: self.repo.add(self.full(path)), expected)
 
     @precondition(lambda self: self.model.stage)
     @rule(which=number, cached=st.booleans(), force=st.booleans())

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 import memlake as ml
-from memlake.versions import branching, checkout, gc, history, merge, merge_to_stage, thin
+from memlake.versions import branching, checkout, gc, history, merge, merge_to_stage, operations, thin
 from tests.properties.machine import CONTENTS, RepoMachine
 
 QUICK = settings(
@@ -101,6 +101,34 @@ def merge_where_work_stands(machine: RepoMachine) -> None:
     machine.merge("dev", False, "ours")
 
 
+def revert_where_the_same_file_stands(machine: RepoMachine) -> None:
+    machine.rm(0, False, False)
+    machine.commit(False)
+    machine.write("a", ONE)
+    machine.replay(1, "theirs", "revert")
+
+
+def pop_where_a_file_was_deleted(machine: RepoMachine) -> None:
+    machine.write("a", SIX)
+    machine.write("b", SIX)
+    machine.add_all()
+    machine.commit(False)
+    machine.write("a", ONE)
+    machine.write("b", ONE)
+    machine.stash(False)
+    machine.write("a", TWO)
+    machine.add_all()
+    machine.commit(False)
+    machine.delete(1)
+    machine.pop()
+
+
+def undo_after_an_add_of_nothing(machine: RepoMachine) -> None:
+    machine.switch("dev")
+    machine.add_all()
+    machine.undo()
+
+
 GUARDS: dict[str, tuple[Callable[[RepoMachine], None], ModuleType, str, Callable[..., object]]] = {
     "roots that thinning keeps": (remember_a_lot, thin, "_kept_roots", lambda *_: set()),
     "a look before files are moved": (switch_with_work_in_the_way, checkout, "_examine", lambda *_: {}),
@@ -110,6 +138,9 @@ GUARDS: dict[str, tuple[Callable[[RepoMachine], None], ModuleType, str, Callable
     "what gives way in the stage": (pop_a_file_over_a_folder, merge_to_stage, "_giving_way", lambda *_: []),
     "a look before a stash waits": (pop_where_work_stands, merge_to_stage, "_check", lambda *_: {}),
     "a look before a merge waits": (merge_where_work_stands, merge_to_stage, "_check", lambda *_: {}),
+    "a look at a file that is the same": (revert_where_the_same_file_stands, merge_to_stage, "_check", lambda *_: {}),
+    "a note of what was deleted": (pop_where_a_file_was_deleted, merge_to_stage, "_check", lambda *_: {}),
+    "an add that is no operation": (undo_after_an_add_of_nothing, operations, "has_staged", lambda *_: True),
 }
 
 

@@ -258,6 +258,7 @@ LEFT = {
     "a verb that is a list": {"doing": {**WAITING, "verb": []}},
     "too few names": {"doing": {**WAITING, "names": ["main"]}},
     "lost paths that are none": {"doing": {**WAITING, "lost": [7]}},
+    "held files that are none": {"doing": {**WAITING, "held": {"files/a.txt": 7}}},
     "a plan without a goal": {"journal": {}},
     "a plan that is a number": {"journal": 7},
 }

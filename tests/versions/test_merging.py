@@ -408,6 +408,40 @@ def test_abort_forgets_the_merge_and_leaves_everything_as_it_was(clash: ml.Repo)
             verb()
 
 
+@pytest.mark.parametrize("back", [lambda repo: repo.merge_abort(), lambda repo: repo.undo()])
+def test_giving_a_merge_up_leaves_files_deleted_and_made_by_hand_as_they_were(
+    repo: ml.Repo, keep: Keep, write: Write, here: Path, back: Callable[[ml.Repo], object]
+) -> None:
+    keep("base", {"both": "1\n", "changed": "1\n", "removed": "1\n"})
+    repo.switch("dev", create=True)
+    keep("on dev", {"both": "dev\n", "changed": "dev\n", "removed": None, "made": "dev\n"})
+    repo.switch("main")
+    keep("on main", {"both": "main\n"})
+    for name in ("both", "changed", "removed"):
+        (here / name).unlink()
+    write({"made": "dev\n"})  # what dev has, so the merge does not refuse it
+    before = repo.status()
+    assert [c.path for c in repo.merge("dev").conflicts] == ["files/both"]
+    waiting = repo.status()
+    back(repo)
+    assert [path.name for path in here.iterdir() if path.is_file()] == ["made"] and repo.status() == before
+    repo.redo() if repo.operations(1)[0].verb == "undo" else repo.undo()
+    assert repo.status() == waiting
+
+
+def test_a_conflict_does_not_wait_in_an_untracked_file_even_if_it_is_what_would_be_written(
+    repo: ml.Repo, keep: Keep, write: Write, here: Path
+) -> None:
+    keep("base", {"f": "1\n", "k": "1\n"})
+    changed = keep("changed", {"f": "2\n"})
+    keep("removed", {"f": None})
+    write({"f": "1\n"})
+    before = repo.status()
+    with pytest.raises(ml.ConflictError, match=r"would overwrite uncommitted work in:\n  f\n"):
+        repo.revert(changed.oid)
+    assert (here / "f").read_text() == "1\n" and repo.status() == before
+
+
 def test_while_a_merge_waits_other_verbs_do_not_lose_track_of_it(clash: ml.Repo) -> None:
     clash.merge("dev")
     for verb in (

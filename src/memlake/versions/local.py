@@ -63,6 +63,7 @@ _DOING: dict[str, Callable[[Any], bool]] = {
     "author": lambda value: _are_texts(value) and len(value) == 2,
     "facts": lambda value: isinstance(value, dict),
     "lost": lambda value: isinstance(value, list) and all(map(_is_text, value)),
+    "held": lambda value: isinstance(value, dict) and all(map(_is_flag, value.values())),
 }  # fmt: skip
 _PICKED = ("name", "names", "target", "parent", "commit", "said")
 _NEEDED = {

@@ -70,7 +70,9 @@ def put(
         plan = journal.staying(here.local, here.who, writes, new_rows)._replace(doing=None)
         if conflicts:
             clean = [Conflict(c.path, None, c.old, None, MERGED, c.new, c.new) for c in changes]
-            plan = plan._replace(doing=json.dumps(doing), conflicts=(*conflicts, *clean))
+            # Such a file was deleted by hand, or held already what it becomes: giving up leaves it so.
+            held = {FILES + path: entry is not None for path, entry in agreed.items()} | doing.get("held", {})
+            plan = plan._replace(doing=json.dumps(doing | {"held": held}), conflicts=(*conflicts, *clean))
         elif dropped := doing.get("drop"):
             plan = plan._replace(token=journal.new_token())
             with journal.moving(here, verb, plan):
@@ -93,10 +95,15 @@ def _changes(rows: Mapping[str, Tracked], edits: Edits) -> tuple[Change, ...]:
 
 
 def _check(here: Here, doing: Doing, changes: Sequence[Change], conflicts: Conflicts) -> dict[str, Entry | None]:
-    """Nothing waits over uncommitted work in what it touches: it would be taken for somebody's choice later."""
+    """Nothing waits over uncommitted work in what it touches: it would be taken for somebody's choice later.
+
+    Returns what files held that differs from the stage, as checkout.check_safe does.
+    """
     known = {change.path for change in changes}
     others = [one.path for one in conflicts if one.choice is None and one.path.startswith(FILES)]
-    checked = [*changes, *(Change(path, None, None) for path in others if path not in known)]
+    # A file that is already what would be written for a conflict is work, too: choosing the other side removes it.
+    others = [p for p in others if p not in known or worktree.find_stat(here.root, file_path(p)) is not None]
+    checked = [*changes, *(Change(path, None, None) for path in others)]
     left = {file_path(one.path): one.written for one in here.local.conflicts()}
     return checkout.check_over_stage(here.local, here.root, checked, str(doing["verb"]), left)
 
@@ -195,7 +202,9 @@ def give_up(here: Here, doing: Doing) -> None:
             then[one.path] = one.ours
         elif one.path.startswith(FILES):  # the stage was empty, so it was what the files' commit has
             then[one.path] = None if row is None else row.old if row.staged else row.entry
-    _rewrite(here, (f"{doing['verb']} --abort", str(doing["name"])), (then, then), ends=True)
+    held = doing.get("held", {})
+    by_hand = {one.path: one.written if held[one.path] else None for one in here.local.waiting() if one.path in held}
+    _rewrite(here, (f"{doing['verb']} --abort", str(doing["name"])), (then | by_hand, then), ends=True)
 
 
 def end(here: Here, doing: Doing) -> tuple[Change, ...]:
