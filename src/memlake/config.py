@@ -504,6 +504,8 @@ def _parse(text: str, path: Path) -> dict[str, Any]:
 def _flatten(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for name, value in table.items():
+        if "." in name:  # a quoted key: as a setting it could not be found again where it is to be removed
+            name = f"'{name}'"
         if isinstance(value, dict):
             flat.update(_flatten(value, f"{prefix}{name}."))
         else:

@@ -20,6 +20,7 @@ from memlake.errors import Denied, Unavailable, pasted
 
 AnyPath = str | os.PathLike[str]
 _CROWDED = ("parts", "cache")  # folders of these hold too many files to look at each: looked at when they are opened
+_DEEPEST = 20  # levels of folders in a `.memlake`; ours are five at most
 _NO_LINK = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # the last, because opening a pipe would wait for its other end
 _JOURNAL_END = bytes.fromhex("d9d505f920a163d7")  # the last bytes of a rollback journal that names another file
 
@@ -35,12 +36,17 @@ def check_folder(folder: AnyPath) -> None:
         ) from error
 
 
-def _check_names(folder: str, *, crowded: bool) -> None:
+def _check_names(folder: str, *, crowded: bool, depth: int = 0) -> None:
+    if depth > _DEEPEST:
+        raise Denied(
+            f"{folder} lies more than {_DEEPEST} folders deep, and memlake makes no such folder. Nothing was changed.",
+            hint=f"If you did not put it there, remove it: rm -r {pasted(folder)}",
+        )
     with contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError), os.scandir(folder) as entries:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
                 if not crowded:
-                    _check_names(entry.path, crowded=entry.name in _CROWDED)
+                    _check_names(entry.path, crowded=entry.name in _CROWDED, depth=depth + 1)
             elif not (entry.is_file(follow_symlinks=False) or _is_harmless(entry)):
                 raise _refusal(entry.path)
 

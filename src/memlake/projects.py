@@ -7,6 +7,7 @@ The personal repo holds memories of many projects; there each records its own.
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 from typing import NamedTuple
 
@@ -113,8 +114,9 @@ def _main_tree(mark: str) -> str | None:
 def _read_path(file: str, before: str = "") -> str:
     """The path that one of git's small files holds, made absolute from where it lies; "" when there is none."""
     try:
-        with open(file, encoding="utf-8", errors="surrogateescape") as opened:
-            line = opened.read(4096).rstrip("\n")
+        fd = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # opening a pipe must not wait for its writer
+        with open(fd, encoding="utf-8", errors="surrogateescape") as opened:
+            line = opened.read(4096).rstrip("\n") if stat.S_ISREG(os.fstat(fd).st_mode) else ""
     except OSError:
         return ""
     if not line.startswith(before) or "\0" in line or not line.removeprefix(before):

@@ -308,6 +308,15 @@ def test_a_git_file_that_leads_nowhere_is_a_project_of_its_own(tmp_path: Path, m
     assert projects.find_project(tmp_path) == str(tmp_path)
 
 
+def test_a_pipe_where_git_has_a_file_is_not_waited_for(tmp_path: Path) -> None:
+    (tmp_path / ".git").write_text("gitdir: x\n")
+    (tmp_path / "x").mkdir()
+    os.mkfifo(tmp_path / "x" / "gitdir")
+    find = f"from memlake import projects; print(projects.find_project({str(tmp_path)!r}))"
+    found = subprocess.run([sys.executable, "-c", find], capture_output=True, text=True, timeout=20, check=True)
+    assert found.stdout.strip() == str(tmp_path)
+
+
 def test_home_and_the_personal_repo_are_no_project(home: Path, tmp_path: Path) -> None:
     git_repo(home / "dotfiles")
     assert projects.find_project(home) == "" == projects.find_project("/")

@@ -215,6 +215,19 @@ def test_the_users_own_packs_are_not_taken_for_those_of_the_repo(far: Path, run:
 # -- backups
 
 
+def test_a_setting_under_a_quoted_key_is_unknown_and_keeps_no_backup_from_being_made(tmp_path: Path) -> None:
+    with ml.init(tmp_path / "repo") as repo:
+        file = repo.dir / "config.toml"
+        quoted = '"core.pager" = "evil"\n'
+        for text, kept in ((quoted, {}), (quoted + '[core]\npager = "y"\n', {"core.pager": "y"})):
+            file.write_text(text)
+            with pytest.warns(UserWarning, match="unknown setting \"'core.pager'\", which is ignored"):
+                assert config.read_in_force(repo.dir).ignored == kept
+            assert config.without_acting(repo.dir)[1] == kept
+        file.write_text(quoted)
+        repo.backup(tmp_path / "b.tar")
+
+
 def test_a_backup_carries_no_setting_that_acts_and_says_so(far: Path, run: Run, tmp_path: Path) -> None:
     run("trust", "--yes")
     run("config", "gc.grace_hours", "12")

@@ -319,6 +319,14 @@ def replace_in_schema(file: Path, table: str, old: str, new: str) -> None:
         database.execute("PRAGMA writable_schema=RESET")
 
 
+def test_folders_without_end_are_refused_by_name(rich: Path, tmp_path: Path) -> None:
+    repo = shutil.copytree(rich, tmp_path / "repo")
+    # Not so many that a test which fails could not be tidied up: at 1,000, Python's own recursion ends.
+    (repo / ".memlake" / Path(*["d"] * 30)).mkdir(parents=True)
+    with pytest.raises(Denied, match="lies more than 20 folders deep"):
+        ml.open(repo)
+
+
 def journal_naming(file: Path) -> bytes:
     """A rollback journal of no pages that ends with the name of a file, as SQLite writes it for several databases."""
     name = str(file).encode()

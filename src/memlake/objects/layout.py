@@ -22,6 +22,7 @@ from memlake.objects.db import Database, ForeignSchema, advise_rescue
 from memlake.objects.forks import Mutex
 
 FORMAT = 2
+_HUGE = 1 << 62
 _SOURCE = Path(__file__).parents[1]
 _SCHEMA = (_SOURCE / "objects" / "schema.sql", _SOURCE / "versions" / "schema.sql")
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -97,6 +98,32 @@ def _describe_format(found: object) -> InvalidInput | None:
     )
 
 
+def read_number(db: Database, key: str) -> int:
+    """A counter or cursor of the repo; 0 where there is none yet."""
+    row = db.row("SELECT value FROM meta WHERE key = ?", (key,))
+    if row is None:
+        return 0
+    if type(row[0]) is not int or not 0 <= row[0] < _HUGE:
+        raise wrong_fact(db, key, row[0])
+    return row[0]
+
+
+def read_text(db: Database, key: str) -> str | None:
+    """A note of the repo, such as what HEAD says; None where there is none."""
+    row = db.row("SELECT value FROM meta WHERE key = ?", (key,))
+    if row is not None and type(row[0]) is not str:
+        raise wrong_fact(db, key, row[0])
+    return None if row is None else row[0]
+
+
+def wrong_fact(db: Database, key: str, value: object) -> Corrupt:
+    """The error about a row of meta that memlake would not write, but a stranger may have."""
+    return Corrupt(
+        f"{db.path} has {value!r:.100} as {key!r}, which memlake does not write. Nothing was changed.",
+        hint=advise_restore(db),
+    )
+
+
 def read_id(db: Database) -> str:
     """The repo's id. One lookup by key, so it may be asked at every start."""
     row = db.row("SELECT value FROM meta WHERE key = 'id'")
@@ -123,15 +150,13 @@ def read_salt(db: Database) -> bytes:
 
 def tick(db: Database) -> int:
     """The next tick. Call inside a write."""
-    row = db.row("SELECT value FROM meta WHERE key = 'clock'")
-    value = max((row[0] if row else 0) + 1, now())
+    value = max(read_number(db, "clock") + 1, now())
     db.run("INSERT OR REPLACE INTO meta VALUES('clock', ?)", (value,))
     return value
 
 
 def next_seq(db: Database) -> int:
     """The next seq. Call inside a write."""
-    row = db.row("SELECT value FROM meta WHERE key = 'seq'")
-    value = (row[0] if row else 0) + 1
+    value = read_number(db, "seq") + 1
     db.run("INSERT OR REPLACE INTO meta VALUES('seq', ?)", (value,))
     return value

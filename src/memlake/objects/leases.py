@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import time
 from pathlib import Path
 from typing import Self
 
 from memlake.errors import Unavailable
 from memlake.objects.db import Database
-from memlake.objects.layout import now, tick
+from memlake.objects.layout import now, read_text, tick, wrong_fact
 
 NEVER = 1 << 62
 
@@ -110,10 +111,12 @@ def measure_jump(db: Database) -> int:
     The kernel's count since the machine started knows how much time has passed; over a restart nobody does.
     """
     count = time.clock_gettime_ns(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)) // 1000
-    row, clock = db.row("SELECT value FROM meta WHERE key = 'gc_clock'"), now()
+    noted, clock = read_text(db, "gc_clock") or "0 0 ", now()
+    match = re.fullmatch(r"(\d{1,18}) (\d{1,18}) (.*)", noted, re.DOTALL)
+    if match is None:
+        raise wrong_fact(db, "gc_clock", noted)
     db.run("INSERT OR REPLACE INTO meta VALUES('gc_clock', ?)", (f"{clock} {count} {host()}",))
-    last, began, where = (str(row[0]) if row else "0 0 ").split(" ", 2)
-    return clock - int(last) - (count - int(began)) if where == host() else 0
+    return clock - int(match[1]) - (count - int(match[2])) if match[3] == host() else 0
 
 
 def host() -> str:

@@ -15,7 +15,7 @@ from memlake import inside
 from memlake.errors import Error, pasted
 from memlake.objects import disk
 from memlake.objects.db import SAFE_SQLITE, Database
-from memlake.objects.layout import FORMAT
+from memlake.objects.layout import FORMAT, read_number
 from memlake.objects.packs import LIMIT
 from memlake.objects.places import Place
 from memlake.objects.store import part_name
@@ -211,8 +211,7 @@ def _count_room_for_gc(folder: Path) -> int:
 
 
 def _clock(here: Here) -> Check:
-    row = here.history.db.row("SELECT value FROM meta WHERE key = 'clock'")
-    ahead = (row[0] if row else 0) - time.time_ns() // 1000
+    ahead = read_number(here.history.db, "clock") - time.time_ns() // 1000
     detail = (
         "the clock agrees with the repo"
         if ahead < 60_000_000

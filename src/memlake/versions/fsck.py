@@ -13,6 +13,7 @@ from pathlib import Path
 
 from memlake.errors import Error
 from memlake.objects.audit import check_objects
+from memlake.objects.layout import read_number
 from memlake.objects.purge import PurgeRecord, decode_purge
 from memlake.records import Entry
 from memlake.reports import FsckReport, Problem
@@ -127,8 +128,7 @@ class _Findings:
                 self._add("missing", root_of(data).hex(), "", f"the tree of commit {oid.hex()[:10]}")
         self.counts["commits"] = count
         self._kept(of_files)
-        row = self._db.row("SELECT value FROM meta WHERE key = 'seq'")
-        if row is None or (seqs and row[0] < max(seqs.values())):
+        if read_number(self._db, "seq") < max(seqs.values(), default=0):
             self._add("database", "", "meta", "the sequence counter is behind the commits")
 
     # -- objects --------------------------------------------------------------------------------

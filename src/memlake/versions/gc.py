@@ -17,7 +17,7 @@ from typing import NamedTuple
 from memlake.errors import NotFound, Purged
 from memlake.objects import leases
 from memlake.objects.deltas import pair_chunks, store_deltas
-from memlake.objects.layout import now, tick
+from memlake.objects.layout import now, read_number, tick
 from memlake.objects.strays import old_strays
 from memlake.objects.sweep import Marks, compact, count_files, list_joinable, sweep_files, sweep_rows
 from memlake.reports import GcReport
@@ -162,10 +162,9 @@ def _mind_jump(history: History, policy: Policy) -> Policy:
 
 def _chains(history: History, moment: Moment) -> list[list[bytes]]:
     """The versions, oldest first, that files and their chunks had since the last run: what deltas are made of."""
-    row = history.db.row("SELECT value FROM meta WHERE key = 'delta_seq'")
     chains: dict[str | bytes, dict[bytes, None]] = {}  # by path; of chunks, by the newest
     sql = "SELECT data FROM history WHERE lane = 0 AND seq > ? AND seq <= ? ORDER BY seq"
-    for (data,) in history.db.each(sql, (row[0] if row else 0, moment.seq)):
+    for (data,) in history.db.each(sql, (read_number(history.db, "delta_seq"), moment.seq)):
         with contextlib.suppress(NotFound, Purged):  # a list of changes that was purged
             for path, old, new in changes_in(history, data):
                 if path.startswith(FILES) and old is not None and new is not None and old[:32] != new[:32]:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from memlake.errors import Corrupt
 from memlake.objects.db import Database
+from memlake.objects.layout import read_text, wrong_fact
 from memlake.records import Author, Commit, Lane
 from memlake.versions import refs
 from memlake.versions.history import History
@@ -77,11 +78,17 @@ class Stamp(NamedTuple):
 
 
 def read_stamp(db: Database) -> Stamp:
-    row = db.row("SELECT value FROM meta WHERE key = 'checkout'")
-    if row is None:
+    noted = read_text(db, "checkout")
+    if noted is None:
         return Stamp()
-    token, commit, files, moved = (*str(row[0]).split(" ", 3), "", "", "")[:4]
-    return Stamp(token, commit or None, files or None, json.loads(moved or "[]"))
+    token, commit, files, moved = (*noted.split(" ", 3), "", "", "")[:4]
+    try:
+        refs = json.loads(moved or "[]")
+    except (ValueError, RecursionError) as error:
+        raise wrong_fact(db, "checkout", noted) from error
+    if not isinstance(refs, list) or not all(isinstance(moves, list) for moves in refs):
+        raise wrong_fact(db, "checkout", noted)
+    return Stamp(token, commit or None, files or None, refs)
 
 
 def is_behind(history: History, local: Local) -> bool:
@@ -95,8 +102,7 @@ def is_behind(history: History, local: Local) -> bool:
 
 def read_head(db: Database) -> str | None:
     """What HEAD said last, as repo.db has it."""
-    row = db.row("SELECT value FROM meta WHERE key = 'head'")
-    return None if row is None else str(row[0])
+    return read_text(db, "head")
 
 
 def write_head(db: Database, local: Local) -> None:

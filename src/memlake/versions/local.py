@@ -120,6 +120,11 @@ class Local:
 
     def state(self, key: str) -> str | None:
         row = self.db.row("SELECT value FROM state WHERE key = ?", (key,))
+        if row is not None and not isinstance(row[0], str | None):
+            raise Corrupt(
+                f"{self.db.path} has {row[0]!r:.100} as {key!r}, which memlake does not write. Nothing was changed.",
+                hint=advise_set_aside(self.db.path.parent),
+            )
         return None if row is None else row[0]
 
     def check(self) -> None:

@@ -22,7 +22,7 @@ import msgpack
 
 from memlake.errors import Corrupt, NotFound
 from memlake.objects.db import Database
-from memlake.objects.layout import read_salt, tick
+from memlake.objects.layout import read_number, read_salt, read_text, tick
 from memlake.objects.leases import Lease
 from memlake.objects.packs import (
     COPIED,
@@ -164,25 +164,22 @@ def _write_segment(history: History) -> bool:
     db = history.db
     with db.write():  # so that of two segments the one with the later tick has the later refs
         moment = tick(db)
-        known: dict[str, Any] = dict(
-            db.rows("SELECT key, value FROM meta WHERE key IN ('log_seq', 'log_move', 'log_purge', 'log_head')")
-        )
         commits = db.rows(
-            "SELECT seq, data FROM history WHERE seq > ? ORDER BY seq LIMIT ?", (known.get("log_seq", 0), MOST)
+            "SELECT seq, data FROM history WHERE seq > ? ORDER BY seq LIMIT ?", (read_number(db, "log_seq"), MOST)
         )
         moves = db.rows(
             "SELECT id, kind, ref, lane, old, new, time, action, who FROM reflog WHERE id > ? ORDER BY id LIMIT ?",
-            (known.get("log_move", 0), MOST),
+            (read_number(db, "log_move"), MOST),
         )
         purges = [
             (seq, data, db.rows("SELECT oid, size FROM tombstone WHERE purge = ?", (oid,)))
             for seq, data, oid in db.rows(
-                "SELECT seq, data, oid FROM purge WHERE seq > ? ORDER BY seq", (known.get("log_purge", 0),)
+                "SELECT seq, data, oid FROM purge WHERE seq > ? ORDER BY seq", (read_number(db, "log_purge"),)
             )
         ]
         refs = db.rows("SELECT kind, name, work, memory, note FROM ref ORDER BY kind, name")
-        head = read_head(db)
-    if not commits and not moves and not purges and head == known.get("log_head"):
+        head, logged = read_head(db), read_text(db, "log_head")
+    if not commits and not moves and not purges and head == logged:
         return False
     repo = uuid.UUID(history.objects.repo).bytes
     sealed = _store_segment(history, Segment(repo, read_salt(db), moment, commits, moves, refs, purges, head))

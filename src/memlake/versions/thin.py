@@ -8,6 +8,7 @@ parent, so the walk stops at the first node older than the cursor.
 
 from __future__ import annotations
 
+from memlake.objects.layout import read_number
 from memlake.versions import tree
 from memlake.versions.history import History, keeps_tree
 from memlake.versions.nodes import key_of
@@ -69,8 +70,7 @@ def root_of(data: bytes) -> bytes:
 
 
 def _cursor(history: History) -> tuple[int, int]:
-    rows: dict[str, int] = dict(history.db.rows("SELECT key, value FROM meta WHERE key IN ('thin_node', 'thin_seq')"))
-    return rows.get("thin_node", 0), rows.get("thin_seq", 0)
+    return read_number(history.db, "thin_node"), read_number(history.db, "thin_seq")
 
 
 def _move_cursor(history: History) -> None:
