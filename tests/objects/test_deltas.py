@@ -83,8 +83,8 @@ def test_planning_a_delta_does_not_go_through_all_that_are_planned(repo: Repo, m
 
     bases, init = Counted(), deltas._Work.__init__
 
-    def watched(work: deltas._Work, objects: Objects) -> None:
-        init(work, objects)
+    def watched(work: deltas._Work, objects: Objects, **how: bool) -> None:
+        init(work, objects, **how)
         work._bases = bases
 
     edit(repo, 20)

@@ -9,7 +9,7 @@ import pytest
 import memlake as ml
 from memlake import config, versions
 from memlake.errors import Denied, Unavailable
-from memlake.objects.db import Database
+from memlake.objects.layout import RepoDatabase
 from memlake.repo import open_personal, rescue
 
 
@@ -28,7 +28,7 @@ def test_a_personal_repo_whose_folder_alone_was_made_is_made_whole(personal: Pat
 
 def test_a_personal_repo_that_has_its_tables_but_no_id_yet_is_made_whole(personal: Path) -> None:
     open_personal().close()
-    db = Database(personal / "repo.db", schema=())
+    db = RepoDatabase(personal)
     with db.write():
         db.run("DELETE FROM meta")
         db.run("DELETE FROM ref")
