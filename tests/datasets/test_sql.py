@@ -11,6 +11,7 @@ import pytest
 import memlake as ml
 from memlake.datasets.datasets import Datasets
 from memlake.datasets.expressions.sql import compose, hole, identifier, join, path, template, value, word
+from memlake.errors import Corrupt
 
 
 def test_braces_in_a_name_are_no_places() -> None:
@@ -67,7 +68,7 @@ def test_a_table_of_a_strangers_repo_is_no_sql_to_fsck(tmp_path: Path) -> None:
         hostile = f"meta; ATTACH '{target}' AS p; CREATE TABLE p.t(a); --"
         db.execute(f'CREATE TABLE "{hostile}"(a)')
         db.execute(f'CREATE INDEX odd ON "{hostile}"(a) WHERE a > 1')
-    with ml.open(tmp_path / "r") as repo:
+    with pytest.raises(Corrupt, match="does not make"), ml.open(tmp_path / "r") as repo:
         repo.fsck(full=True)
     assert not target.exists()
 

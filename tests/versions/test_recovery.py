@@ -14,7 +14,7 @@ import memlake as ml
 from memlake.errors import Unavailable
 from memlake.memories.memories import Draft
 from memlake.memories.searching import Query
-from memlake.objects import db
+from memlake.objects import db, layout
 from memlake.objects.db import Database, FileLock
 from memlake.repo import opened
 from memlake.versions import recovery
@@ -108,6 +108,7 @@ def test_a_switch_syncs_its_plan_alone_and_what_follows_syncs_where_head_was_lef
     syncs: list[str] = []
     vfs = CountingVFS(syncs)
     monkeypatch.setattr(opened, "Database", functools.partial(db.Database, vfs="counting"))
+    monkeypatch.setattr(layout, "RepoDatabase", functools.partial(layout.RepoDatabase, vfs="counting"))
     with ml.open(here) as counted:
         counted.switch("main")
         syncs.clear()

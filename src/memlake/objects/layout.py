@@ -62,8 +62,8 @@ def advise_restore(db: Database) -> str:
 class RepoDatabase(Database):
     """The repo.db of a `.memlake`. Of one that has the tables of another format, the error says so."""
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder / "repo.db", schema=_SCHEMA)
+    def __init__(self, folder: Path, *, vfs: str | None = None) -> None:
+        super().__init__(folder / "repo.db", schema=_SCHEMA, vfs=vfs)
 
     def _named(self, error: apsw.Error) -> Error:
         told = _describe_format(error.format) if isinstance(error, ForeignSchema) else None
