@@ -321,6 +321,16 @@ def test_force_color_and_no_color(process: Process, story: dict[str, str]) -> No
     assert b"\x1b[" not in process("--color", "never", "log", env={"FORCE_COLOR": "1"}).stdout
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_what_goes_into_a_pipe_arrives_whole(run: Run, repo: Path, write: Write, unbuffered: str) -> None:
+    write("big", b"line\n" * 2_000_000)
+    run("add", "big")
+    run("commit", "-m", "x")
+    env = {**os.environ, "PYTHONPATH": str(SOURCE), "PYTHONUNBUFFERED": unbuffered}
+    shell = f"{sys.executable} -m memlake.cli cat big | (sleep 0.1; cat) | wc -c"
+    assert int(subprocess.check_output(["bash", "-o", "pipefail", "-c", shell], env=env)) == 10_000_000
+
+
 def test_a_closed_pipe_ends_the_command_quietly(run: Run, repo: Path, write: Write) -> None:
     write("big", b"line\n" * 2_000_000)
     run("add", "big")

@@ -453,7 +453,8 @@ def test_a_file_from_another_file_system_is_copied(folder: Folder, make_file: Ma
     data = os.urandom(3_000_000)
     file = make_file(data)
     folder.root.mkdir()
-    for left, age in (("~old", 2 * 86400), ("~young", 60)):
+    old, young = f"~{'0' * 32}", f"~{'1' * 32}"
+    for left, age in ((old, 2 * 86400), (young, 60), ("~$letter.docx", 2 * 86400)):
         (folder.root / left).write_bytes(b"half a copy")
         os.utime(folder.root / left, (time.time() - age,) * 2)
     with failing("link", errno.EXDEV) as seen:
@@ -462,7 +463,7 @@ def test_a_file_from_another_file_system_is_copied(folder: Folder, make_file: Ma
     assert not file.exists()
     assert seen.count("fsync") == 2, "the source and the copy"
     assert names(folder) == ["one"]
-    assert sorted(os.listdir(folder.root)) == ["one", "~young"]
+    assert sorted(os.listdir(folder.root)) == ["one", "~$letter.docx", young]
 
 
 def test_a_copy_under_way_stays_where_our_clock_is_ahead_of_the_places(
@@ -474,7 +475,7 @@ def test_a_copy_under_way_stays_where_our_clock_is_ahead_of_the_places(
     monkeypatch.setattr(time, "time", lambda: ours)
     with failing("link", errno.EXDEV):
         folder.put("one", file)
-    assert sorted(os.listdir(folder.root)) == ["one", "~young"]
+    assert sorted(os.listdir(folder.root)) == ["one", "~$letter.docx", young]
 
 
 def test_a_copy_that_meets_a_full_disk_leaves_nothing_but_the_source(folder: Folder, make_file: MakeFile) -> None:

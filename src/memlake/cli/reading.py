@@ -108,7 +108,7 @@ def copy_file(repo: Repo, path: str, rev: str, out: IO[bytes]) -> None:
     with suggesting(repo, rev):
         entry = repo.entry(path, rev)
     if recorded.is_dataset(entry):
-        out.write(recorded.text(repo.read_object(entry.oid)))
+        _write_all(out, recorded.text(repo.read_object(entry.oid)))
         out.flush()
     else:
         copy_object(repo, entry.oid, out)
@@ -120,17 +120,24 @@ def copy_object(repo: Repo, oid: str, out: IO[bytes]) -> None:
         size = source.seek(0, os.SEEK_END)
         source.seek(0)
         if size <= _HELD:
-            out.write(repo.read_object(oid))
+            _write_all(out, repo.read_object(oid))
         else:
             _stream(source, out)
     out.flush()
+
+
+def _write_all(out: IO[bytes], data: bytes) -> None:
+    """Under PYTHONUNBUFFERED a write into a pipe may take only a part, and say how much."""
+    left = memoryview(data)
+    while left:
+        left = left[out.write(left) :]
 
 
 def _stream(source: IO[bytes], out: IO[bytes]) -> None:
     written = 0
     try:
         while piece := source.read(_PIECE):
-            out.write(piece)
+            _write_all(out, piece)
             written += len(piece)
     except Error as error:
         if not written:
