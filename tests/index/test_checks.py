@@ -83,7 +83,7 @@ def test_segments_are_checked_before_they_are_merged(tmp_path: Path, monkeypatch
     with ml.open(tmp_path) as repo:
         memories = repo.memories()
         memories.store(Draft("fact 3 about word3"))
-        assert memories.shared.index._folding.acquire(blocking=False)
+        assert memories.shared.index._folding.acquire(timeout=0)
         memories.shared.index._fold()  # the fourth: all are merged
         assert memories.shared.index.notice == DAMAGED
         assert {hit["content"] for hit in memories.search(Query("fact"))} == {

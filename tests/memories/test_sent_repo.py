@@ -83,7 +83,7 @@ def test_nothing_is_sent_where_only_a_sent_repo_wants_it(
 ) -> None:
     assert main(["recall", "office"]) == 0
     noted = capsys.readouterr().err
-    assert "embedding.model, embedding.provider and embedding.url" in noted and noted.count("memlake trust") == 1
+    assert "its embedding.model and 2 more" in noted and noted.count("memlake trust") == 1
     assert main(["remember", "a new fact"]) == 0
     through_python(sent)
     through_mcp(sent)
