@@ -82,7 +82,7 @@ def _link_problems(objects: Objects, oid: bytes, links: bytes) -> Iterator[Findi
 
 def _pack_problems(objects: Objects) -> Iterator[Finding]:
     """Rows must agree with the footer of their pack, and the pack must be there."""
-    for id, name, size in objects.db.rows("SELECT id, name, size FROM pack"):
+    for id, name, size, log in objects.db.rows("SELECT id, name, size, log FROM pack"):
         rows = objects.db.rows("SELECT oid, form, start, length, size FROM object WHERE pack = ?", (id,))
         try:
             footer = {record.oid: record[:5] for record in read_footer(objects.packs, name).records}
@@ -92,7 +92,7 @@ def _pack_problems(objects: Objects) -> Iterator[Finding]:
             kind = "missing" if isinstance(error, NotFound) else "damaged"
             needed = [row for row in rows if row[1] not in COPIED]
             yield from ((row[0], kind, f"its pack {name[:10]}: {error.message}") for row in needed)
-            if not needed:
+            if not needed and (rows or log):  # else all that it held was stored again elsewhere
                 what = "It holds what a rescue needs, and nothing else: gc writes that again where the pack is gone."
                 yield bytes.fromhex(name), kind, f"pack {name[:10]}: {error.message} {what}"
             continue
