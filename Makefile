@@ -37,7 +37,7 @@ torture: $(VENV)/test.stamp compiled  ## the long reliability tests, or one part
 bench: $(VENV)/test.stamp compiled  ## measure the figures of docs/benchmarks.md
 	$(BIN)/python benchmarks/versioning.py
 
-docs: $(VENV)/run.stamp  ## write docs/reference again from the commands
+docs: $(VENV)/run.stamp  ## write docs/reference, the output on the pages and the picture again
 	$(BIN)/python docs/generate.py
 
 model: $(VENV)/model.stamp  ## fetch the local embedding model, convert it and install it

@@ -28,7 +28,7 @@ from measure import allocated, checkpoint
 
 import memlake as ml
 from memlake import C, func
-from memlake.datasets.lineage import runs
+from memlake.dataset.lineage import runs
 
 Work = Callable[[], Any]
 Times = dict[str, dict[str, list[float]]]

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import memlake as ml
 from memlake.memories.memories import Draft
-from memlake.memories.searching import Query
+from memlake.memories.search import Query
 
 EDITS, LINES = 100, 2400
 MEMORIES, ROUNDS = 5000, 60
@@ -80,7 +80,7 @@ def measure_git(root: Path, versions: list[bytes]) -> dict[str, float]:
 def measure_speed(root: Path, versions: list[bytes]) -> None:
     """Ms of CPU to store and to search beside 5,000 memories: as it was written, and after gc made deltas."""
     with ml.init(root / "plain") as repo:
-        repo.config_set("embedding.provider", "none")
+        repo.config.set("embedding.provider", "none")
         for number, content in enumerate(versions):
             (repo.root / "data.json").write_bytes(content)
             repo.add("data.json")

@@ -18,7 +18,7 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 from memlake.config import Settings
-from memlake.memories.embedders import missing, open_embedder
+from memlake.memories.embedders import describe_missing, open_embedder
 from memlake.memories.embedders.wordpiece import WordPiece
 
 TEXTS, QUERIES, ROUNDS = 600, 100, 5
@@ -31,8 +31,8 @@ model = open_embedder("local", Settings())
 
 
 def main() -> None:
-    if missing("local"):
-        sys.exit(missing("local"))
+    if describe_missing("local"):
+        sys.exit(describe_missing("local"))
     import memlake_minilm
 
     model = open_embedder("local", Settings())

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-SERVER = "from memlake.mcp.desk import Desk, Who; from memlake.mcp.server import run; run(Desk(), Who(''))"
+SERVER = "from memlake.mcp.workspace import Desk, Who; from memlake.mcp.server import run; run(Desk(), Who(''))"
 RECALL = """
 from memlake import Agent
 for hit in Agent('.').search_memory('what did Barine say of bago bamu and dami?', agent_id='*'): print(hit['content'])

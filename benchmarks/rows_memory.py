@@ -88,7 +88,7 @@ def row_a(bench: Bench) -> list[Line]:
 def row_b(bench: Bench) -> list[Line]:
     """Merge decisions against labelled pairs."""
     limits = {"SICK": 0.85, "HaluMem-short": 0.80, "HaluMem-full": 0.65, "seed-003": 1.0}
-    out = _scored(bench, ["merge_decision.py", "memlake.memories.decide:decide"])
+    out = _scored(bench, ["merge_decision.py", "memlake.memories.rules:decide"])
     lines = []
     for text in out.splitlines()[2:]:
         name, count, _, _, f1, *_, destroyed = (cell.strip() for cell in text.strip(" |").split("|"))

@@ -20,7 +20,7 @@ import apsw
 import numpy as np
 from memory_fixtures import drafts, questions
 
-from memlake.index import arms, rows, segments, terms
+from memlake.index import rows, segments, terms, word_scores
 from memlake.index.fold import FRESH, fold
 from memlake.index.rows import Doc
 from memlake.objects.db import Database
@@ -114,11 +114,11 @@ class Segments:
 
     def search(self, question: str, agent: str | None) -> int:
         asked = dict.fromkeys((terms.hash_of(word) for word in terms.query_words(question)), 1.0)
-        worth, found = arms.weights(self._blocks, asked), 0
+        worth, found = word_scores.weights(self._blocks, asked), 0
         marks = ((terms.hash_of(terms.mark("agent", agent)),),) if agent else ()
         for block in self._blocks:
-            may = arms.allowed(block, arms.visible(block, None, _NONE), arms.Filter(marks))
-            found += len(arms.score(block, worth, may, MOST)[0])
+            may = word_scores.apply_filter(block, word_scores.visible(block, None, _NONE), word_scores.Filter(marks))
+            found += len(word_scores.score(block, worth, may, MOST)[0])
         return min(found, MOST)
 
 

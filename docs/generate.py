@@ -1,4 +1,4 @@
-"""Writes docs/reference/cli.md from the commands themselves. Knows click's objects, not what a verb does.
+"""Writes docs/reference/cli.md and the picture from the commands. Knows click's objects, not what a verb does.
 
 python docs/generate.py            write the pages
 python docs/generate.py --check    exit with 1 when a page is not what would be written
@@ -16,6 +16,7 @@ from typing import Any
 
 import click
 import pages
+import picture
 
 from memlake import errors
 from memlake.cli.main import SECTIONS, LazyGroup, memlake
@@ -141,7 +142,7 @@ def main() -> int:
     CLI.write_text(wanted, encoding="utf-8")
     for file in RUN:
         fill(file)
-    return 0
+    return picture.main()
 
 
 def fill(file: Path) -> None:

@@ -14,7 +14,7 @@ from memlake.client import Agent
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     with ml.init(tmp_path / "repo") as repo:
-        repo.config_set("embedding.provider", "none")
+        repo.config.set("embedding.provider", "none")
     return tmp_path / "repo"
 
 

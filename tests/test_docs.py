@@ -16,7 +16,7 @@ from memlake.cli.main import VERBS
 
 ROOT = Path(__file__).resolve().parent.parent
 REQUIRED = (
-    "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "docs/design.md", "docs/tutorial.md",
+    "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "docs/design/README.md", "docs/tutorial.md",
     "docs/benchmarks.md", "docs/reference/cli.md",
 )  # fmt: skip
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
@@ -105,6 +105,61 @@ def test_a_broken_link_and_a_missing_heading_are_seen(tmp_path: Path) -> None:
     assert [line.split(": ")[1].split()[0] for line in broken_links(page, text)] == ["gone.md", "#nowhere", "x.png"]
 
 
+# -- source files and rooms that a page names
+
+PACKAGE = ROOT / "src" / "memlake"
+DESIGN = [ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs" / "design").glob("*.md"))]
+EXAMPLES = {"merge.py"}  # names that stand for a kind of name, not for a file
+AT_THE_TOP = ("src/", "tests/", "docs/", "benchmarks/", "examples/", "packages/", "requirements/")
+
+
+def is_there(name: str) -> bool:
+    return (PACKAGE / name).exists() or (name.startswith(AT_THE_TOP) and (ROOT / name).exists())
+
+
+def missing_sources(text: str) -> list[str]:
+    """Source files, and paths from the top of the project, that a page names in backquotes and that are not there."""
+    names = re.findall(r"`([\w./-]+)`", FENCE.sub("", text))
+    paths = [name for name in names if name.endswith((".py", ".sql")) or name.startswith(AT_THE_TOP)]
+    return [name for name in paths if name not in EXAMPLES and not is_there(name)]
+
+
+def rooms(package: Path) -> set[str]:
+    """The folders of the package, at both levels, as the table writes them."""
+    return {f"{file.parent.relative_to(package).as_posix()}/" for file in package.glob("*/**/__init__.py")}
+
+
+def room_table(text: str) -> list[str]:
+    """The paths in the column `it lives in` of the table under `Which room?`."""
+    rows = re.findall(r"^\|.*\|$", text.split("## Which room?")[1].split("\n## ")[0], re.MULTILINE)[2:]
+    return [name for row in rows for name in re.findall(r"`([^`]+)`", row.split(" | ")[1])]
+
+
+@pytest.mark.parametrize("page", DESIGN, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_source_file_a_design_page_names_exists(page: Path) -> None:
+    assert missing_sources(page.read_text(encoding="utf-8")) == []
+
+
+def test_which_room_names_every_room_and_only_paths_that_exist() -> None:
+    told = room_table(read("CONTRIBUTING.md"))
+    assert len(told) > 40, "the table was read"
+    assert [name for name in told if not is_there(name)] == []
+    assert rooms(PACKAGE) - set(told) == set()
+
+
+def test_a_missing_source_file_and_a_missing_room_are_seen(tmp_path: Path) -> None:
+    assert missing_sources("`gone.py` `errors.py` `tests/gone/` `packs/`\n```\n`not_looked_at.py`\n```\n") == [
+        "gone.py",
+        "tests/gone/",
+    ]
+    for room in ("a", "a/b"):
+        (tmp_path / room).mkdir()
+        (tmp_path / room / "__init__.py").touch()
+    table = "## Which room?\n\n| what | it lives in | not |\n|---|---|---|\n| x | `a/`, `c.py` | `y` |\n\n## Habits\n"
+    assert rooms(tmp_path) - set(room_table(table)) == {"a/b/"}
+    assert room_table(table) == ["a/", "c.py"]
+
+
 # -- the reference is what the commands say
 
 
@@ -122,6 +177,19 @@ def read(name: str) -> str:
 def test_the_command_line_reference_is_fresh() -> None:
     generate = importlib.import_module("generate")
     assert read("docs/reference/cli.md") == generate.page(), "docs/reference/cli.md is stale: make docs"
+
+
+@pytest.mark.timeout(600)
+def test_the_picture_shows_what_its_commands_print(tmp_path: Path) -> None:
+    picture = importlib.import_module("picture")
+    assert read("docs/picture.svg") == picture.svg(picture.screen(tmp_path)), "docs/picture.svg is stale: make docs"
+
+
+def test_ids_and_dates_are_the_same_in_every_picture() -> None:
+    picture = importlib.import_module("picture")
+    one = picture.pin("[main 0123456789] on 2026-11-18, 3 seconds ago\n0123456789 and fedcba9876")
+    two = picture.pin("[main aaaaaaaaaa] on 2027-01-02, 9 seconds ago\naaaaaaaaaa and bbbbbbbbbb")
+    assert one == two != picture.pin("[main aaaaaaaaaa] on 2027-01-02, 9 seconds ago\nbbbbbbbbbb and aaaaaaaaaa")
 
 
 def test_every_command_is_documented_in_the_reference_and_in_the_changelog() -> None:

@@ -11,9 +11,9 @@ import pytest
 
 import memlake as ml
 from memlake import config
-from memlake.cli import hooking
+from memlake.cli.hook import events
 from memlake.memories.memories import Draft
-from memlake.memories.searching import Query
+from memlake.memories.search import Query
 from memlake.repo import open_personal
 
 
@@ -26,8 +26,8 @@ def umask(request: pytest.FixtureRequest) -> Iterator[int]:
 
 def write_everything(repo: ml.Repo, work: Path) -> None:
     """Leave a file of every kind: databases, packs, parts, index, vectors, runs, settings, log, locks."""
-    repo.config_set("embedding.provider", "test")
-    repo.config_set("embedding.flush_seconds", "0.01")
+    repo.config.set("embedding.provider", "test")
+    repo.config.set("embedding.flush_seconds", "0.01")
     repo.close()
     with ml.open(repo.root) as repo:
         memories = repo.memories()
@@ -42,7 +42,7 @@ def write_everything(repo: ml.Repo, work: Path) -> None:
         repo.commit("big")
         repo.gc()
         repo.backup(work / "copy.tar")
-    hooking.log("prompt", "a problem")
+    events.log("prompt", "a problem")
 
 
 def modes(folder: Path) -> dict[str, tuple[int, bool]]:

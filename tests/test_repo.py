@@ -11,8 +11,8 @@ import pytest
 
 import memlake as ml
 from memlake.objects.layout import FORMAT
-from memlake.versions import journal
-from memlake.versions.journal import Goal, Plan
+from memlake.versions.checkout import journal
+from memlake.versions.checkout.journal import Goal, Plan
 
 
 def kept(folder: Path) -> ml.Repo:

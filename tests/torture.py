@@ -56,7 +56,7 @@ PARTS = {
         (
             *_reliability("dataset_inputs", "memory_contents", "bombs", "no_unpickling"),
             *_reliability("hostile_links", "hostile_paths", "hostile_index"),
-            "tests/datasets/test_hostile_names.py",
+            "tests/dataset/test_hostile_names.py",
             "tests/cli/test_odd_lines.py",
             "tests/memories/test_sent_repo.py",
         ),

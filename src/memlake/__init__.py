@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from memlake._lazy import lazy
 
 if TYPE_CHECKING:
-    from memlake import datasets
     from memlake.client import Agent
-    from memlake.datasets import metrics
-    from memlake.datasets.chain import Chain
-    from memlake.datasets.expressions.expressions import C, lit
-    from memlake.datasets.expressions.functions import func
-    from memlake.datasets.params import param
-    from memlake.datasets.types.files import AudioFile, File, ImageFile, TextFile, VideoFile
-    from memlake.datasets.types.types import Vector
+    from memlake.dataset import metrics
+    from memlake.dataset.chain import Chain
+    from memlake.dataset.expressions.columns import C, lit
+    from memlake.dataset.expressions.functions import func
+    from memlake.dataset.params import param
+    from memlake.dataset.types.arrow import Vector
+    from memlake.dataset.types.files import AudioFile, File, ImageFile, TextFile, VideoFile
     from memlake.errors import (
         AlreadyExists,
+        Conflict,
         Corrupt,
         Denied,
         Error,
@@ -27,10 +28,8 @@ if TYPE_CHECKING:
         Purged,
         Unavailable,
     )
-    from memlake.errors import Conflict as ConflictError
-    from memlake.reading import (
-        delete_dataset,
-        move_dataset,
+    from memlake.read import (
+        datasets,
         read_arrow,
         read_csv,
         read_database,
@@ -44,84 +43,46 @@ if TYPE_CHECKING:
         read_records,
         read_storage,
         read_values,
-        restore_dataset,
     )
-    from memlake.records import Author, Branch, Change, Commit, Conflict, Entry, Status, Tag
+    from memlake.records import Author, Commit
     from memlake.repo import Repo, init
     from memlake.repo import open_repo as open
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "Agent": ("memlake.client", "Agent"),
-    "AlreadyExists": ("memlake.errors", "AlreadyExists"),
-    "AudioFile": ("memlake.datasets.types.files", "AudioFile"),
-    "Author": ("memlake.records", "Author"),
-    "Branch": ("memlake.records", "Branch"),
-    "C": ("memlake.datasets.expressions.expressions", "C"),
-    "Chain": ("memlake.datasets.chain", "Chain"),
-    "Change": ("memlake.records", "Change"),
-    "Commit": ("memlake.records", "Commit"),
-    "Conflict": ("memlake.records", "Conflict"),
-    "ConflictError": ("memlake.errors", "Conflict"),
-    "Corrupt": ("memlake.errors", "Corrupt"),
-    "Denied": ("memlake.errors", "Denied"),
-    "Entry": ("memlake.records", "Entry"),
-    "Error": ("memlake.errors", "Error"),
-    "File": ("memlake.datasets.types.files", "File"),
-    "ImageFile": ("memlake.datasets.types.files", "ImageFile"),
-    "InvalidInput": ("memlake.errors", "InvalidInput"),
-    "NotARepo": ("memlake.errors", "NotARepo"),
-    "NotFound": ("memlake.errors", "NotFound"),
-    "Nothing": ("memlake.errors", "Nothing"),
-    "Purged": ("memlake.errors", "Purged"),
-    "Repo": ("memlake.repo", "Repo"),
-    "Status": ("memlake.records", "Status"),
-    "Tag": ("memlake.records", "Tag"),
-    "TextFile": ("memlake.datasets.types.files", "TextFile"),
-    "Unavailable": ("memlake.errors", "Unavailable"),
-    "Vector": ("memlake.datasets.types.types", "Vector"),
-    "VideoFile": ("memlake.datasets.types.files", "VideoFile"),
-    "datasets": ("memlake.datasets", ""),
-    "delete_dataset": ("memlake.reading", "delete_dataset"),
-    "func": ("memlake.datasets.expressions.functions", "func"),
-    "init": ("memlake.repo", "init"),
-    "lit": ("memlake.datasets.expressions.expressions", "lit"),
-    "metrics": ("memlake.datasets.metrics", ""),
-    "move_dataset": ("memlake.reading", "move_dataset"),
-    "open": ("memlake.repo", "open_repo"),
-    "param": ("memlake.datasets.params", "param"),
-    "read_arrow": ("memlake.reading", "read_arrow"),
-    "read_csv": ("memlake.reading", "read_csv"),
-    "read_database": ("memlake.reading", "read_database"),
-    "read_dataset": ("memlake.reading", "read_dataset"),
-    "read_hf": ("memlake.reading", "read_hf"),
-    "read_json": ("memlake.reading", "read_json"),
-    "read_jsonl": ("memlake.reading", "read_jsonl"),
-    "read_pandas": ("memlake.reading", "read_pandas"),
-    "read_parquet": ("memlake.reading", "read_parquet"),
-    "read_polars": ("memlake.reading", "read_polars"),
-    "read_records": ("memlake.reading", "read_records"),
-    "read_storage": ("memlake.reading", "read_storage"),
-    "read_values": ("memlake.reading", "read_values"),
-    "restore_dataset": ("memlake.reading", "restore_dataset"),
+    "memlake.client": "Agent",
+    "memlake.dataset.chain": "Chain",
+    "memlake.dataset.expressions.columns": "C lit",
+    "memlake.dataset.expressions.functions": "func",
+    "memlake.dataset.params": "param",
+    "memlake.dataset.types.arrow": "Vector",
+    "memlake.dataset.types.files": "AudioFile File ImageFile TextFile VideoFile",
+    "memlake.errors": (
+        "AlreadyExists Conflict Corrupt Denied Error InvalidInput NotARepo NotFound Nothing Purged Unavailable"
+    ),
+    "memlake.read": (
+        "datasets read_arrow read_csv read_database read_dataset read_hf read_json "
+        "read_jsonl read_pandas read_parquet read_polars read_records read_storage read_values"
+    ),
+    "memlake.records": "Author Commit",
+    "memlake.repo": "Repo init",
 }
 __all__ = [
-    "Agent", "AlreadyExists", "AudioFile", "Author", "Branch", "C", "Chain", "Change", "Commit", "Conflict",
-    "ConflictError", "Corrupt", "Denied", "Entry", "Error", "File", "ImageFile", "InvalidInput", "NotARepo",
-    "NotFound", "Nothing", "Purged", "Repo", "Status", "Tag", "TextFile", "Unavailable", "Vector", "VideoFile",
-    "datasets", "delete_dataset", "func", "init", "lit", "metrics", "move_dataset", "open", "param", "read_arrow",
+    "Agent", "AlreadyExists", "AudioFile", "Author", "C", "Chain", "Commit", "Conflict",
+    "Corrupt", "Denied", "Error", "File", "ImageFile", "InvalidInput", "NotARepo",
+    "NotFound", "Nothing", "Purged", "Repo", "TextFile", "Unavailable", "Vector", "VideoFile",
+    "datasets", "func", "init", "lit", "metrics", "open", "param", "read_arrow",
     "read_csv", "read_database", "read_dataset", "read_hf", "read_json", "read_jsonl", "read_pandas", "read_parquet",
-    "read_polars", "read_records", "read_storage", "read_values", "restore_dataset",
+    "read_polars", "read_records", "read_storage", "read_values",
 ]  # fmt: skip
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'memlake' has no attribute {name!r}")
-    module, attribute = _HOMES[name]
-    found = import_module(module)
-    return getattr(found, attribute) if attribute else found
+_NAMED_OTHERWISE = {
+    "metrics": "memlake.dataset.metrics",
+    "open": "memlake.repo:open_repo",
+}
+__getattr__ = lazy(
+    __name__, {name: f"{home}:{name}" for home, names in _HOMES.items() for name in names.split()} | _NAMED_OTHERWISE
+)
 
 
 def __dir__() -> list[str]:

@@ -19,17 +19,17 @@ from urllib.parse import urlsplit
 from memlake import config
 from memlake.calls import refuse_unknown
 from memlake.errors import NotFound, Unavailable
-from memlake.memories.forgetting import Choice
+from memlake.memories.forget import Choice
 from memlake.memories.memories import Draft
 from memlake.memories.record import checked_agent, checked_text
-from memlake.memories.searching import Query, asked_by
+from memlake.memories.search import Query, build_query
 from memlake.repo import Repo, init, open_for_memories
 
 if TYPE_CHECKING:
-    from memlake.memories.deciding import Judge
-    from memlake.memories.forgetting import Forgotten
+    from memlake.memories.forget import Forgotten
     from memlake.memories.outcome import Outcome
-    from memlake.memories.searching import Hits
+    from memlake.memories.remember import Judge
+    from memlake.memories.search import Hits
     from memlake.memories.timeline import Version
 
 # What a client of a server gives beside what an agent of a folder takes.
@@ -132,7 +132,7 @@ class Agent:
         """
         refuse_unknown("search_memory", how, _SEARCH, _MEANT)
         narrowed = {"memory_type": memory_type, "min_importance": min_importance, **how}
-        return self.memories.search(asked_by(self.agent_id, query, top_k=top_k, agent_id=agent_id, **narrowed))
+        return self.memories.search(build_query(self.agent_id, query, top_k=top_k, agent_id=agent_id, **narrowed))
 
     def get_memory(self, memory_id: str) -> dict[str, Any]:
         """One memory with all its fields."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from memlake import inside, trust
+from memlake import nofollow, trust
 from memlake.errors import Denied, InvalidInput, NotARepo, Unavailable, pasted
 from memlake.records import Author
 
@@ -462,7 +462,7 @@ def _has_key(path: Path | None, key: str) -> bool:
 def _read(path: Path) -> str:
     """The text of a config file, empty when it is absent. Only the user's own may be a link."""
     try:
-        fd = inside.open_file(path) if path.parent.name == FOLDER else os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = nofollow.open_file(path) if path.parent.name == FOLDER else os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         with open(fd, "rb") as file:
             data = file.read(_LARGEST + 1)
         if len(data) > _LARGEST:
@@ -592,8 +592,8 @@ def _rewrite(path: Path, key: str, value: object) -> bool:
 def _replace(path: Path, text: str) -> None:
     new = path.with_name(f"{path.name}.{os.urandom(8).hex()}.new")
     try:
-        inside.make_folder(path.parent)
-        with open(inside.open_file(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "w", encoding="utf-8") as file:
+        nofollow.make_folder(path.parent)
+        with open(nofollow.open_file(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "w", encoding="utf-8") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())

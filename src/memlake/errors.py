@@ -24,15 +24,18 @@ from __future__ import annotations
 
 import os
 
+_UNQUOTED = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-~^")
+
 
 def pasted(value: str | os.PathLike[str]) -> str:
     """A name or path as it stands in an advised command, so that the command can be pasted into a shell."""
-    import re  # only for messages
-    import shlex
-
     text = os.fspath(value)
     # A revision such as HEAD~2 or main^ needs no quotes: no shell expands a tilde or caret inside a word.
-    return text if re.fullmatch(r"[\w@%+=:,./-][\w@%+=:,./~^-]*", text, re.ASCII) else shlex.quote(text)
+    if text and text[0] not in "~^" and _UNQUOTED.issuperset(text):
+        return text
+    import shlex  # its import costs more than opening a repo may, and opening one makes such advice
+
+    return shlex.quote(text)
 
 
 class Error(Exception):

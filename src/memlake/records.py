@@ -4,15 +4,12 @@ An oid is the SHA-256 of content as 64 hex characters, a str everywhere above th
 A time is whole microseconds since 1970 UTC.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import datetime, timezone
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 Lane = Literal["work", "memory"]
-KINDS = ("file", "link", "dataset", "policy", "memory", "state", "step", "turn")
 
 
 def count(number: int, noun: str, many: str = "") -> str:
@@ -28,6 +25,11 @@ def short(oid: str | None) -> str:
 def when(time: int) -> datetime:
     """A record's time as a datetime in the local zone."""
     return datetime.fromtimestamp(time / 1e6, timezone.utc).astimezone()
+
+
+def iso(time: int) -> str:
+    """A record's time for machines: ISO 8601 in UTC."""
+    return datetime.fromtimestamp(time / 1e6, timezone.utc).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 class Entry(NamedTuple):

@@ -1,7 +1,5 @@
 """Frozen records of what a verb found or did: plain data, apart from records.py so that quick verbs load faster."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple

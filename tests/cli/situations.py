@@ -18,9 +18,9 @@ import pytest
 
 import memlake as ml
 from memlake.memories.memories import Draft
-from memlake.memories.searching import Query
-from memlake.versions import checkout
-from tests.datasets.telling import put
+from memlake.memories.search import Query
+from memlake.versions.checkout import update
+from tests.dataset.telling import put
 
 Step = str | Callable[[Path], object]
 
@@ -72,7 +72,7 @@ def _without_code(root: Path) -> None:
 def _move_packs(root: Path) -> None:
     shutil.move(root / ".memlake/packs", root / "disk")
     with ml.open(root) as repo:
-        repo.config_set("core.packs", str(root / "disk"))
+        repo.config.set("core.packs", str(root / "disk"))
 
 
 def _hand_over(root: Path) -> None:
@@ -154,7 +154,7 @@ def _interrupt(root: Path) -> None:
         raise KeyboardInterrupt
 
     with pytest.MonkeyPatch.context() as patch, ml.open(root) as repo, suppress(KeyboardInterrupt):
-        patch.setattr(checkout, "finish", stop)
+        patch.setattr(update, "finish", stop)
         repo.switch("dev")
 
 
@@ -316,11 +316,25 @@ SETTINGS = [
     Situation("trusted", lambda root: (root / ".memlake/config.toml").write_text('[core]\npager = "less -R"\n'), "trust --yes", "Trusted {}. To take it back: memlake trust --revoke", works=True),
 ]
 
+def _link_worktree(root: Path) -> None:
+    """A git working tree `d` with a file, and a linked worktree `t` of it, as git notes them."""
+    noted = root / "d/.git/worktrees/t"
+    noted.mkdir(parents=True)
+    (root / "t").mkdir()
+    (root / "d/f").write_text("one")
+    (root / "t/.git").write_text(f"gitdir: {noted}\n")
+    (noted / "gitdir").write_text(f"{root}/t/.git\n")
+    (noted / "commondir").write_text("../..\n")
+
+
 MEMORIES = [
     Situation("no such key", "state set phase one", "state get nosuch", "See the keys with: memlake state ls", shows="phase"),
     Situation("no such memory", (NO_MODEL, "remember tea"), "memory show 999999", "See the ids with: memlake memory ls", shows="tea"),
     Situation("a rule of no number of days", NO_MODEL, "memory evict --days nan", "Like: memlake memory stale --days 90 --max-importance 0.5", shows="Nothing is stale"),
     Situation("another project's memory", (lambda root: [(root / name / ".git").mkdir(parents=True) for name in "de"], "config --user embedding.provider none; -C e remember 'The port is 1313'"), "-C d undo", "Take it back all the same with: memlake undo --project '*'", shows="Took back: remember", repo=False),
+    Situation("another project's undo", (lambda root: [(root / name / ".git").mkdir(parents=True) for name in "de"], "config --user embedding.provider none; -C e remember 'The port is 1313'; -C e undo"), "-C d redo", "Do it again all the same with: memlake redo --project '*'", shows="Did again: remember", repo=False),
+    Situation("files of the main tree", (_link_worktree, "-C d init; -C d add f; -C d commit -m one"), "-C t undo", "Take it back there: memlake -C {} undo", shows="Took back: commit one", repo=False),
+    Situation("files of the main tree, taken back", (_link_worktree, "-C d init; -C d add f; -C d commit -m one; -C d undo"), "-C t redo", "Do it again there: memlake -C {} redo", shows="Did again: commit one", repo=False),
     Situation("in no conflict", (NO_MODEL, "remember tea"), "memory resolve $MEMORY --keep new", "See what is in conflict with: memlake memory conflicts"),
     Situation("agents that disagree", (NO_MODEL, "remember 'User lives in Oslo' --agent cursor; remember 'User lives in Lisbon' --agent claude"), "memory conflicts", "Settle it with: memlake memory resolve {} --keep {} (or {})", works=True),
     Situation("memories in doubt", (NO_MODEL, "remember 'User lives in Oslo' --agent cursor; remember 'User lives in Lisbon' --agent claude"), "memory stats", "(memlake memory conflicts)", works=True, shows="Lisbon"),
@@ -414,7 +428,7 @@ EXCUSED: dict[str | tuple[str, str], str] = {
     "Let a client start it: memlake mcp install --client claude": "needs a process without standard streams; the command is tried in test_mcp_install.py",
     "Wait longer: memlake config embedding.timeout {}": "needs a service that does not answer",
     "the local embedding model is not installed (the package memlake-minilm), so search finds words, not meaning. In a clone of memlake, `make model` builds and installs it; to do without it: `memlake config embedding.provider none`.": "needs a machine without the model",
-    "The next command goes on where this one stopped; to go back instead: memlake undo": "needs an interrupt half way; tried in tests/versions/test_checkout.py and tests/reliability/test_faults.py",
+    "The next command goes on where this one stopped; to go back instead: memlake undo": "needs an interrupt half way; tried in tests/versions/checkout/test_update.py and tests/reliability/test_faults.py",
     'For example: memlake remember "The user prefers tabs."': "needs a terminal: without one the text is read from standard input",
     "Give it as: memlake run SCRIPT -p {}=VALUE": "the script's own process prints it",
     "Run it again, ended by .save(NAME); its program: memlake runs show {}": "needs an answer whose rows were not kept",

@@ -13,16 +13,18 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import ForwardRef
 
 import click
 import pytest
 
 import memlake as ml
+from memlake import records, reports
 from memlake.cli import main as door
-from memlake.cli import shapes
 from memlake.cli.examples import EXAMPLES
 from memlake.cli.main import SECTIONS, VERBS
 from memlake.errors import Error
+from memlake.views import json_shapes
 from tests.cli.conftest import SOURCE, Run, Write
 
 Process = Callable[..., subprocess.CompletedProcess[bytes]]
@@ -178,7 +180,7 @@ def test_every_verb_that_reads_speaks_json(run: Run, story: dict[str, str], writ
 
 def documented() -> dict[str, list[str]]:
     """The keys of each document as the table in the module that makes them has it."""
-    table = re.findall(r"^    (\w+(?: \w+)?) {2,}(\w+(?:, \w+)*)", shapes.__doc__ or "", re.MULTILINE)
+    table = re.findall(r"^    (\w+(?: \w+)?) {2,}(\w+(?:, \w+)*)", json_shapes.__doc__ or "", re.MULTILINE)
     return {line: keys.split(", ") for line, keys in table}
 
 
@@ -205,13 +207,15 @@ def test_help_imports_no_verb_and_nothing_heavy(process: Process) -> None:
     ours = {name for name in modules if name.startswith("memlake")}
     assert ours <= {
         "memlake",
+        "memlake._lazy",
         "memlake.cli",
         "memlake.cli.examples",
         "memlake.cli.main",
-        "memlake.cli.words",
+        "memlake.views",
+        "memlake.views.words",
         "memlake.config",
         "memlake.errors",
-        "memlake.inside",
+        "memlake.nofollow",
         "memlake.records",
         "memlake.trust",
     }
@@ -222,12 +226,29 @@ def test_status_imports_nothing_heavy(process: Process, run: Run, story: dict[st
     tops = {name.split(".")[0] for name in imported(process, "status")}
     assert not tops & {"pyarrow", "pathspec", "tomlkit", "obstore", "rich", "numpy", "asyncio", "sqlite3"}
     assert {"click", "apsw"} <= tops
+    assert not tops & {"difflib", "shlex"}, "these serve messages only"
+
+
+def test_records_hold_types_and_no_texts_that_python_compiles_at_each_start() -> None:
+    for module in (records, reports):
+        for kind in vars(module).values():
+            if hasattr(kind, "_fields"):
+                texts = [name for name, hint in kind.__annotations__.items() if isinstance(hint, ForwardRef | str)]
+                assert not texts, f"{kind.__name__}: {texts}"
+
+
+def test_a_command_seldom_looks_for_cycles(process: Process, story: dict[str, str]) -> None:
+    looks = "gc.get_stats()[0]['collections']"
+    script = f"import gc; began = {looks}; from memlake.cli.main import main; main(['status']); print({looks} - began)"
+    env = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    done = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True, check=True)
+    assert int(done.stdout.splitlines()[-1]) < 10, "by default it is dozens of times"
 
 
 def test_plain_paths_never_load_what_patterns_need(process: Process, run: Run, story: dict[str, str]) -> None:
     for words in (("status", "-s", "a"), ("add", "a"), ("log", "--", "a"), ("diff", "--", "data")):
-        assert not imported(process, *words) & {"memlake.versions.globs", "memlake.cli.completion"}
-    assert "memlake.versions.globs" in imported(process, "log", "--", "*")
+        assert not imported(process, *words) & {"memlake.versions.checkout.globs", "memlake.cli.completion"}
+    assert "memlake.versions.checkout.globs" in imported(process, "log", "--", "*")
 
 
 def _always() -> set[str]:

@@ -18,7 +18,7 @@ from memlake.objects.chunks import decode_list, encode_list
 from memlake.objects.packs import read_footer
 from memlake.objects.places import Folder
 from memlake.records import Author, Change, Commit, Entry
-from memlake.versions import codec, tree
+from memlake.versions.trees import codec, tree
 from tests.reliability.ground import forged
 
 

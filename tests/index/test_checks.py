@@ -10,10 +10,10 @@ import pytest
 
 import memlake as ml
 from memlake.index import rows, segments
-from memlake.index.embeddings import Embeddings
+from memlake.index.embedding_store import Embeddings
 from memlake.index.index import DAMAGED
 from memlake.memories.memories import Draft, Memories
-from memlake.memories.searching import Query
+from memlake.memories.search import Query
 from tests.memories.conftest import opened
 
 

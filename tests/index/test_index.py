@@ -7,12 +7,15 @@ import os
 import threading
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from memlake.errors import Corrupt
-from memlake.index import erase, fold, rows, segments, terms
+from memlake.index import erase, fold, generations, rows, segments, terms
+from memlake.index import index as indexes
+from memlake.index.derived_db import Derived
 from memlake.index.index import Asked, Index
 from memlake.index.rows import Doc, Overlay, Replaced
 from memlake.index.scope import Filter, Shown
@@ -148,8 +151,8 @@ def test_a_branch_is_the_trunk_at_its_fork_with_its_own_changes(index: Index) ->
     with index.db.write():
         start = Overlay(4, frozenset(), frozenset())
         mine = doc(9, "revenue of the branch")
-        branch = rows.laid_over(index.db, start, [Replaced(mine.key, None, mine.oid)], {mine.oid: mine})
-        branch = rows.laid_over(index.db, branch, [Replaced(key(3), oid(3), None)], {})
+        branch = rows.lay_over(index.db, start, [Replaced(mine.key, None, mine.oid)], {mine.oid: mine})
+        branch = rows.lay_over(index.db, branch, [Replaced(key(3), oid(3), None)], {})
         rows.keep_overlay(index.db, "draft", oid(1), branch)
         rows.stamp(index.db)
     assert rows.find_overlay(index.db, "draft") == (oid(1), branch)
@@ -158,7 +161,7 @@ def test_a_branch_is_the_trunk_at_its_fork_with_its_own_changes(index: Index) ->
     assert found(index, "cat", shown=Shown(overlay=branch, only_added=True)) == []
     assert set(found(index, "revenue")) == {3, 5}  # the trunk sees nothing of it
     with index.db.write():
-        back = rows.laid_over(index.db, branch, [Replaced(key(3), None, oid(3))], {})
+        back = rows.lay_over(index.db, branch, [Replaced(key(3), None, oid(3))], {})
     assert back.hidden == frozenset()
 
 
@@ -177,6 +180,44 @@ def test_an_index_that_grew_answers_as_one_made_at_once(tmp_path: Path, monkeypa
             for index in (grown, whole)
         ]
         assert hits[0] == hits[1]
+
+
+def test_a_thread_that_comes_while_another_goes_over_to_a_new_generation_waits_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It neither reads the old one, whose files are gone, nor opens the new one a second time: whoever reads that
+    would be told that it was made again, and leave it behind as damaged."""
+    index = Index(tmp_path / "index")
+    generations.begin_generation(index.folder)
+    generations.drop_old(index.folder)
+    came, opened, used = threading.Event(), [], []
+
+    class Door(type(index._changing)):  # type: ignore[misc]
+        def __enter__(self) -> None:
+            if threading.current_thread() is second:
+                came.set()
+            super().__enter__()
+
+    def open_slowly(*given: Any, **named: Any) -> Derived:
+        opened.append(given)
+        if len(opened) == 1:
+            second.start()
+            assert came.wait(60)
+        return Derived(*given, **named)
+
+    def use() -> None:
+        index.refresh()
+        used.append(index.db)
+        came.set()
+
+    second = threading.Thread(target=use)
+    index._changing = Door()
+    monkeypatch.setattr(indexes, "Derived", open_slowly)
+    index.refresh()
+    second.join(60)
+    assert len(opened) == 1
+    assert used == [index.db] and index.db.path.exists()
+    index.close()
 
 
 def test_neighbours_of_a_session_share_in_a_score(tmp_path: Path) -> None:
@@ -268,5 +309,5 @@ def test_a_transaction_is_ended_in_the_database_it_was_begun_in(tmp_path: Path) 
         other.join()
         assert index.db is begun
         rows.set_meta(index.db, trunk="main")
-    assert index.db is not begun and rows.meta(index.db, "trunk") == "main"
+    assert index.db is not begun and rows.read_meta(index.db, "trunk") == "main"
     index.close()

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from memlake.errors import Corrupt, InvalidInput
-from memlake.index import signs, vectorfile
+from memlake.index import binary_vectors, vector_file
 from memlake.index.vectors import Allow, Flat
 from memlake.objects import disk
 from tests.reliability.ground import KILLED, fast_folder, hooked, in_child, kill_at, snapshot_of, steps_of
@@ -26,13 +26,13 @@ D = 48
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks and candidate counts so small that a few hundred rows take every way through the code."""
-    monkeypatch.setattr(vectorfile, "BLOCK", 64)
-    monkeypatch.setattr(signs, "RESCORE", 20)
+    monkeypatch.setattr(vector_file, "BLOCK", 64)
+    monkeypatch.setattr(binary_vectors, "RESCORE", 20)
 
 
 @pytest.fixture(autouse=True)
 def _known_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vectorfile, "any_number", lambda: 0)
+    monkeypatch.setattr(vector_file, "any_number", lambda: 0)
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ def stored(rows: list[int] | range) -> dict[int, bytes]:
 
 
 def _half(vector: np.ndarray) -> bytes:
-    return signs.units(vector[None], len(vector))[0].astype(np.float16).tobytes()
+    return binary_vectors.units(vector[None], len(vector))[0].astype(np.float16).tobytes()
 
 
 # -- finding ------------------------------------------------------------------------------------------
@@ -153,15 +153,15 @@ def test_the_newest_rows_are_found_before_they_have_bits(folder: Path) -> None:
 def test_a_widened_number_is_the_half_it_was() -> None:
     every = np.arange(0x7C00, dtype=np.uint16)
     halves = np.concatenate([every, every | 0x8000]).view(np.float16)  # all finite ones
-    np.testing.assert_array_equal(signs.widen(halves) * np.float32(2.0**112), halves.astype(np.float32))
+    np.testing.assert_array_equal(binary_vectors.widen(halves) * np.float32(2.0**112), halves.astype(np.float32))
 
 
 @pytest.mark.parametrize("limit", [1, 5, 50, 99, 100, 150])
 def test_nearest_takes_the_smallest_distances_and_no_hidden_one(limit: int) -> None:
     distances = np.random.default_rng(limit).integers(0, 12, 100).astype(np.uint16)
     hidden = np.arange(100) % 3 == 0
-    signs.hide_others(distances, ~hidden)
-    taken = signs.nearest(distances, limit, 64)
+    binary_vectors.hide_others(distances, ~hidden)
+    taken = binary_vectors.nearest(distances, limit, 64)
     assert not hidden[taken].any() and len(taken) == min(limit, 66) == len(set(taken.tolist()))
     assert sorted(distances[taken]) == sorted(distances[~hidden])[:limit]
 
@@ -226,7 +226,7 @@ def test_the_mean_is_subtracted_where_plain_signs_fail(folder: Path) -> None:
 
 
 def test_where_no_signs_help_everything_is_scored(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(signs, "mean_of", lambda vectors: np.zeros(D, np.float32))
+    monkeypatch.setattr(binary_vectors, "mean_of", lambda vectors: np.zeros(D, np.float32))
     index, vectors = Flat(folder, "m", D), orthant(12_000)
     index.append(np.arange(12_000), vectors)
     assert index.rescore >= 8_000 and index.explain(vectors[0], 10).plan == "exact"
@@ -235,7 +235,7 @@ def test_where_no_signs_help_everything_is_scored(folder: Path, monkeypatch: pyt
 
 
 def test_without_the_measurement_recall_is_lost_on_such_a_set(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(signs, "candidates_needed", lambda *_: signs.RESCORE)
+    monkeypatch.setattr(binary_vectors, "candidates_needed", lambda *_: binary_vectors.RESCORE)
     index, vectors = Flat(folder, "m", D), orthant(12_000)
     index.append(np.arange(12_000), vectors)
     assert recall(index, vectors, orthant(20, seed=1)) < 0.6
@@ -344,16 +344,16 @@ def test_a_reader_notices_what_another_one_writes(folder: Path) -> None:
 
 
 def test_a_reader_that_meets_a_compaction_looks_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    writer, read_header = filled(folder, 3), vectorfile.read_header
+    writer, read_header = filled(folder, 3), vector_file.read_header
     compactions = [lambda rows: rows > 1]
 
-    def then_compact(folder: Path) -> tuple[bytes, vectorfile.Header] | None:
+    def then_compact(folder: Path) -> tuple[bytes, vector_file.Header] | None:
         found = read_header(folder)
         if compactions:
             writer.compact(compactions.pop())
         return found
 
-    monkeypatch.setattr(vectorfile, "read_header", then_compact)
+    monkeypatch.setattr(vector_file, "read_header", then_compact)
     assert Flat(folder, "m", D).search(np.ones(D), 3)[0].tolist() == [2]
 
 
@@ -370,7 +370,8 @@ def test_a_reader_takes_no_old_map_for_an_index_made_again(folder: Path, monkeyp
 
 _APPENDER = """
 import sys, numpy as np, pathlib
-from memlake.index import signs, vectorfile
+from memlake.index import binary_vectors as signs
+from memlake.index import vector_file as vectorfile
 from memlake.index.vectors import Flat
 from tests.index.test_vectors import noise, D
 vectorfile.BLOCK, signs.RESCORE = 64, 20
@@ -503,18 +504,18 @@ def test_everything_a_header_counts_is_synced_before_the_header(folder: Path) ->
 @pytest.mark.usefixtures("small")
 def test_with_the_header_before_the_rows_a_crash_leaves_garbage(monkeypatch: pytest.MonkeyPatch) -> None:
     late: list[tuple[str, bytes, int]] = []
-    publish, write_at = vectorfile.publish, disk.write_at
+    publish, write_at = vector_file.publish, disk.write_at
 
-    def then_write(folder: Path, header: vectorfile.Header) -> vectorfile.Header:
+    def then_write(folder: Path, header: vector_file.Header) -> vector_file.Header:
         header = publish(folder, header)
         for path, data, offset in late:
-            with vectorfile._opened(Path(path)) as fd:
+            with vector_file._open_file(Path(path)) as fd:
                 write_at(fd, data, offset)
         late.clear()
         return header
 
     with monkeypatch.context() as wrong:
-        wrong.setattr(vectorfile, "publish", then_write)
+        wrong.setattr(vector_file, "publish", then_write)
         wrong.setattr(
             disk, "write_at", lambda fd, data, at: late.append((os.readlink(f"/proc/self/fd/{fd}"), data, at))
         )
@@ -532,7 +533,7 @@ def test_erasing_before_the_header_says_so_leaves_garbage(monkeypatch: pytest.Mo
         view = self._writable()
         slots = view.find(np.array(rows))
         marked = replace(view.header, gone=slots.tobytes(), erasing=slots.tobytes())
-        vectorfile.publish(self.folder, vectorfile.erase(self.folder, marked))
+        vector_file.publish(self.folder, vector_file.erase(self.folder, marked))
 
     monkeypatch.setattr(Flat, "forget", at_once)
     with pytest.raises((AssertionError, Corrupt), match=r"killed before|header counts|checksum"):

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from memlake.index import signs, vectorfile
+from memlake.index import binary_vectors, vector_file
 from memlake.index.vectors import Allow, Flat
 from tests.reliability.ground import fast_folder
 
@@ -109,7 +109,7 @@ class ByBits(Machine):
 
 @pytest.mark.parametrize(("machine", "rescore"), [(Machine, 1000), (ByBits, 8)])
 def test_it_agrees_with_a_dict(machine: type[Machine], rescore: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vectorfile, "BLOCK", 16)
-    monkeypatch.setattr(signs, "RESCORE", rescore)
+    monkeypatch.setattr(vector_file, "BLOCK", 16)
+    monkeypatch.setattr(binary_vectors, "RESCORE", rescore)
     many = settings(stateful_step_count=25, suppress_health_check=list(HealthCheck))
     run_state_machine_as_test(machine, settings=many)

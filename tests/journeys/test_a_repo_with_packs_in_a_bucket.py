@@ -40,7 +40,7 @@ def stored(prefix: str) -> list[str]:
 
 def test_files_are_added_read_collected_and_purged_in_a_bucket(tmp_path: Path, bucket: str) -> None:
     with ml.init(tmp_path) as repo:
-        repo.config_set("core.packs", bucket)
+        repo.config.set("core.packs", bucket)
     data = random.Random(1).randbytes(SIZE)
     (tmp_path / "big.bin").write_bytes(data)
     with ml.open(tmp_path) as repo:
@@ -71,7 +71,7 @@ def test_files_are_added_read_collected_and_purged_in_a_bucket(tmp_path: Path, b
 
 def test_a_bucket_that_is_gone_is_said_and_nothing_is_staged(tmp_path: Path, bucket: str) -> None:
     with ml.init(tmp_path) as repo:
-        repo.config_set("core.packs", bucket.replace("lake", "nowhere"))
+        repo.config.set("core.packs", bucket.replace("lake", "nowhere"))
     (tmp_path / "big.bin").write_bytes(random.Random(2).randbytes(SIZE))
     with ml.open(tmp_path) as repo:
         with pytest.raises(ml.Error):

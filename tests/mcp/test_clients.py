@@ -31,7 +31,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     (tmp_path / "home").mkdir()
     with ml.init(tmp_path / "repo") as repo:
-        repo.config_set("embedding.provider", "none")
+        repo.config.set("embedding.provider", "none")
     return tmp_path / "repo"
 
 

@@ -19,10 +19,10 @@ from mcp.client.stdio import StdioServerParameters
 import memlake as ml
 from memlake.mcp import schemas
 from memlake.mcp import server as mcp_server
-from memlake.mcp.desk import Desk, Who
 from memlake.mcp.server import answer
 from memlake.mcp.tools import PROFILES, TOOLS, listed
-from memlake.memories.searching import Query
+from memlake.mcp.workspace import Desk, Who
+from memlake.memories.search import Query
 
 SERVE = (
     "import sys\nfrom memlake.mcp.server import Desk, Who, run\nrun(Desk(sys.argv[1]), Who(sys.argv[2]), sys.argv[3])"
@@ -35,8 +35,8 @@ Talk = Callable[[Client], Awaitable[None]]
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     with ml.init(tmp_path / "repo") as repo:
-        repo.config_set("embedding.provider", "test")
-        repo.config_set("embedding.flush_seconds", "0.02")
+        repo.config.set("embedding.provider", "test")
+        repo.config.set("embedding.flush_seconds", "0.02")
     return tmp_path / "repo"
 
 

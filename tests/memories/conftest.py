@@ -92,8 +92,8 @@ def naps(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 def opened(folder: Path, provider: str = "none") -> ml.Repo:
     ml.init(folder).close()
     repo = ml.open(folder)
-    repo.config_set("embedding.provider", provider)
-    repo.config_set("embedding.flush_seconds", "0.05")
+    repo.config.set("embedding.provider", provider)
+    repo.config.set("embedding.flush_seconds", "0.05")
     repo.close()
     return ml.open(folder)
 

@@ -9,7 +9,7 @@ import pytest
 import memlake as ml
 from memlake.errors import InvalidInput
 from memlake.memories.memories import Draft
-from memlake.memories.searching import Query
+from memlake.memories.search import Query
 
 from .conftest import FakeService, opened
 
@@ -20,7 +20,7 @@ def served(tmp_path: Path, service: FakeService) -> Path:
     service.answers(lambda asked: {"embeddings": [[float(len(text)), 1.0, 2.0] for text in asked["input"]]})
     root = tmp_path / "repo"
     with opened(root, "ollama") as repo:
-        repo.config_set("embedding.url", service.url)
+        repo.config.set("embedding.url", service.url)
     with ml.open(root) as repo:
         repo.memories().store_many([Draft("Lena mends clocks"), Draft("Tea is hot")])
         assert repo.memories().wait(20) and service.asked
@@ -33,7 +33,7 @@ def test_no_text_goes_to_a_service_that_is_configured_no_longer(
     provider: str, served: Path, service: FakeService
 ) -> None:
     with ml.open(served) as repo:
-        repo.config_set("embedding.provider", provider)
+        repo.config.set("embedding.provider", provider)
     with ml.open(served) as repo:
         memories = repo.memories()
         memories.shared.worker.close()  # nothing has a vector by the new one yet
@@ -49,7 +49,7 @@ def test_the_service_configured_now_serves_its_old_vectors_while_its_model_chang
     served: Path, service: FakeService
 ) -> None:
     with ml.open(served) as repo:
-        repo.config_set("embedding.provider", "ollama:nomic-embed-text")  # by name now: another to be embedded by
+        repo.config.set("embedding.provider", "ollama:nomic-embed-text")  # by name now: another to be embedded by
     with ml.open(served) as repo:
         repo.memories().shared.worker.close()
         assert repo.memories().search(Query("clocks")).mode == "hybrid"
@@ -80,10 +80,10 @@ def test_a_search_says_what_still_waits_for_its_vector(tmp_path: Path) -> None:
     ],
 )
 def test_what_no_embedder_can_be_opened_with_is_refused_when_it_is_set(repo: ml.Repo, key: str, bad: str) -> None:
-    before = repo.config_get(key)
+    before = repo.config.get(key)
     with pytest.raises(InvalidInput, match=f"{key} was not changed") as caught:
-        repo.config_set(key, bad)
-    assert "secret" not in caught.value.message and repo.config_get(key) == before
+        repo.config.set(key, bad)
+    assert "secret" not in caught.value.message and repo.config.get(key) == before
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_what_no_embedder_can_be_opened_with_is_refused_when_it_is_set(repo: ml.
     ],
 )
 def test_what_an_embedder_can_be_opened_with_is_taken_and_taken_out(repo: ml.Repo, key: str, good: str) -> None:
-    repo.config_set(key, good)
-    assert repo.config_get(key) == good
-    repo.config_set(key, None)
-    assert repo.config_get(key) != good
+    repo.config.set(key, good)
+    assert repo.config.get(key) == good
+    repo.config.set(key, None)
+    assert repo.config.get(key) != good

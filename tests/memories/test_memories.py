@@ -18,12 +18,13 @@ import numpy as np
 import pytest
 
 import memlake as ml
-from memlake.memories import following, searching
+from memlake.memories import index_sync
+from memlake.memories import search as memory_search
 from memlake.memories.memories import Draft, Memories
-from memlake.memories.searching import Query
-from memlake.memories.tending import Rule
+from memlake.memories.review import Rule
+from memlake.memories.search import Query
 from memlake.objects import layout
-from memlake.versions import refs
+from memlake.versions.history import refs
 from tests.conftest import SetClock
 
 from .conftest import opened
@@ -177,7 +178,7 @@ def test_what_a_skipped_memory_could_not_give_is_told(memories: Memories) -> Non
 def test_secrets_are_looked_for_in_all_that_is_stored(tmp_path: Path) -> None:
     key = "npm_" + "aB3dE5gH7j" * 3 + "kL9mN1"
     with opened(tmp_path / "repo") as repo:
-        repo.config_set("memory.secrets", "redact")
+        repo.config.set("memory.secrets", "redact")
     with ml.open(tmp_path / "repo") as repo:
         memories = repo.memories()
         stored = memories.store(Draft("tea", tags=[key], metadata={"k": [key]}))
@@ -185,7 +186,7 @@ def test_secrets_are_looked_for_in_all_that_is_stored(tmp_path: Path) -> None:
         kept = memories.set_state("bot", "login", {"token": key})
         assert len(stored.warnings) == 2 and len(changed.warnings) == len(kept.warnings) == 1
         assert kept.value == {"token": "[redacted: npm token]"}
-        repo.config_set("memory.secrets", "block")
+        repo.config.set("memory.secrets", "block")
     with ml.open(tmp_path / "repo") as repo, pytest.raises(ml.Denied, match="the value looks like it holds"):
         repo.memories().set_state("bot", "login", key)
     files = [f for f in (tmp_path / "repo").rglob("*") if f.is_file()]
@@ -280,18 +281,18 @@ def test_what_is_written_while_it_is_decided_is_looked_at(
 ) -> None:
     """A search that runs into another process's write may miss the memory that is just being changed."""
     first = memories.store(Draft("User phone: 111", agent_id="one")) if there else None
-    search, calls = searching.search, []
+    search, calls = memory_search.search, []
 
-    def raced(ground: Any, query: Query) -> searching.Hits:
+    def raced(ground: Any, query: Query) -> memory_search.Hits:
         calls.append(query)
         if len(calls) > 1:
             return search(ground, query)
         with ml.open(repo.root) as other:
             other.memories().remember(Draft("User phone: 222", agent_id="one"))
-        return searching.Hits()
+        return memory_search.Hits()
 
     with monkeypatch.context() as patch:
-        patch.setattr(searching, "search", raced)
+        patch.setattr(memory_search, "search", raced)
         done = memories.remember(Draft("User phone: 333", agent_id="one"))
     [only] = memories.search(Query("", agent_id="one"))
     assert done.decision in ("replace", "conflict") and only["content"] == "User phone: 333"
@@ -369,7 +370,7 @@ def test_adding_as_it_is_decides_nothing(memories: Memories) -> None:
 
 
 def test_a_judge_is_asked_where_the_rules_are_unsure(memories: Memories, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memlake.memories.deciding.needs_review", lambda _: True)
+    monkeypatch.setattr("memlake.memories.remember.needs_review", lambda _: True)
     memories.remember(Draft("The office is in Bern"), on_conflict="add")
     done = memories.remember(Draft("The office is in Zurich"), judge=lambda old, new: "coexist")
     assert (done.decision, done.rule) == ("coexist", "judge")
@@ -622,7 +623,7 @@ def test_a_memory_changed_on_both_sides_goes_to_whom_the_strategy_says(
     memories.create_branch("draft")
     memories.on("draft").update(stored.memory_id, Draft("tea: green"), changed=["content"])
     memories.update(stored.memory_id, Draft("tea: black"), changed=["content"])
-    with pytest.raises(ml.ConflictError, match="both sides") as stopped:
+    with pytest.raises(ml.Conflict, match="both sides") as stopped:
         memories.merge_branch("draft", "ask")
     assert "ours 'tea: black'; theirs 'tea: green'" in stopped.value.message
     assert memories.merge_branch("draft", strategy).met == (stored.memory_id,)
@@ -649,7 +650,7 @@ def test_a_branch_whose_time_is_over_says_so_to_whoever_uses_it(
     draft = memories.on("brief")
     stored = draft.store(Draft("tea is tried"))
     later = layout.now() + 61_000_000
-    monkeypatch.setattr("memlake.memories.living.layout.now", lambda: later)
+    monkeypatch.setattr("memlake.memories.branch_expiry.layout.now", lambda: later)
     if listed_before:
         memories.branches()
     uses: list[Callable[[], object]] = [
@@ -677,7 +678,7 @@ def test_what_an_expired_branch_held_can_be_brought_back(
     memories.create_branch("brief", ttl_seconds=60)
     memories.on("brief").store(Draft("tea is tried"))
     later = layout.now() + 61_000_000
-    monkeypatch.setattr("memlake.memories.living.layout.now", lambda: later)
+    monkeypatch.setattr("memlake.memories.branch_expiry.layout.now", lambda: later)
     with pytest.raises(ml.NotFound) as caught:
         repo.memories("brief")
     found = re.search(r"memlake branch brief ([0-9a-f]+)", str(caught.value))
@@ -692,7 +693,7 @@ def test_the_branch_that_is_checked_out_does_not_end(
     memories.create_branch("brief", ttl_seconds=60)
     repo.switch("brief")
     later = layout.now() + 61_000_000
-    monkeypatch.setattr("memlake.memories.living.layout.now", lambda: later)
+    monkeypatch.setattr("memlake.memories.branch_expiry.layout.now", lambda: later)
     repo.memories().store(Draft("tea"))
     assert "brief" in [branch.name for branch in memories.branches()]
 
@@ -813,7 +814,7 @@ def test_the_queue_survives_the_process(tmp_path: Path) -> None:
     with opened(tmp_path / "repo") as repo:
         stored = repo.memories().store(Draft("embed me later"))
         assert not repo.memories().has_vector(stored.memory_id)
-        repo.config_set("embedding.provider", "test")
+        repo.config.set("embedding.provider", "test")
     with ml.open(tmp_path / "repo") as repo:
         memories = repo.memories()
         assert memories.wait(20)
@@ -887,7 +888,7 @@ def test_two_processes_see_each_other(tmp_path: Path) -> None:
 
 def test_memories_can_be_switched_off(tmp_path: Path) -> None:
     with opened(tmp_path / "repo") as repo:
-        repo.config_set("memory.enabled", "false")
+        repo.config.set("memory.enabled", "false")
     with ml.open(tmp_path / "repo") as repo, pytest.raises(ml.Denied, match="switched off"):
         repo.memories().store(Draft("tea"))
 
@@ -903,7 +904,7 @@ def test_secrets_and_vague_contents_are_warned_of(memories: Memories) -> None:
 @pytest.mark.parametrize(("how", "kept"), [("redact", True), ("block", False)])
 def test_secrets_are_left_out_or_refused_where_asked(tmp_path: Path, how: str, kept: bool) -> None:
     with opened(tmp_path / "repo") as repo:
-        repo.config_set("memory.secrets", how)
+        repo.config.set("memory.secrets", how)
     with ml.open(tmp_path / "repo") as repo:
         memories, draft = repo.memories(), Draft("the key is ghp_" + "a1B2" * 9)
         if kept:
@@ -922,10 +923,10 @@ def test_a_time_finds_the_last_commit_before_it(memories: Memories) -> None:
     memories.search(Query("tea"))
     ground = memories.ground
     for number, when in enumerate(times):
-        found = following.commit_before(ground.here.history, ground.index, ground.head(), when)
+        found = index_sync.find_commit_before(ground.here.history, ground.index, ground.head(), when)
         assert found is not None
         assert found.generation == number + 1
-    assert following.commit_before(ground.here.history, ground.index, ground.head(), times[0] - 1) is None
+    assert index_sync.find_commit_before(ground.here.history, ground.index, ground.head(), times[0] - 1) is None
 
 
 def test_what_is_stored_after_the_newest_was_purged_is_found(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from memlake.errors import Denied
 from memlake.index import rows
 from memlake.memories.embedders.http import Endpoint, ask
 from memlake.memories.memories import Draft
-from memlake.memories.searching import Query
+from memlake.memories.search import Query
 
 from .conftest import FakeService, opened
 

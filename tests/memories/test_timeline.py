@@ -6,7 +6,7 @@ import pytest
 
 import memlake as ml
 from memlake.memories.memories import Draft, Memories
-from memlake.memories.searching import Query
+from memlake.memories.search import Query
 
 LONG_AGO = "2020-01-01"
 

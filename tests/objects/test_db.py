@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
@@ -11,7 +13,7 @@ import pytest
 import memlake as ml
 from memlake.errors import Unavailable
 from memlake.memories.memories import Draft
-from memlake.memories.searching import Query
+from memlake.memories.search import Query
 from memlake.objects import db as databases
 from memlake.objects.db import Database
 
@@ -159,7 +161,7 @@ def test_a_long_wait_is_said_once(
 @pytest.mark.parametrize("name", ["repo.db", "local.db", "index.db", "vectors.db"])
 def test_every_database_of_a_repo_is_waited_for(tmp_path: Path, hold: Hold, name: str) -> None:
     with ml.init(tmp_path) as repo:
-        repo.config_set("embedding.provider", "test")
+        repo.config.set("embedding.provider", "test")
     with ml.open(tmp_path) as repo:
         repo.memories().store(Draft("tea is served at four"))
         assert repo.memories().wait(20)
@@ -188,3 +190,22 @@ def test_whoever_closes_last_leaves_everything_in_the_file_and_no_log(database: 
     assert log.exists()
     database.close()
     assert not log.exists()
+
+
+def test_a_folder_that_is_removed_while_its_database_is_opened_is_said_to_be_unavailable(
+    tmp_path: Path, schema: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process removes old generations of the index; who opens one just then tries again on the new one."""
+    (tmp_path / "old").mkdir()
+    real = apsw.Connection
+
+    def open_late(*given: Any, **named: Any) -> apsw.Connection:
+        connection = real(*given, **named)
+        shutil.rmtree(tmp_path / "old")
+        return connection
+
+    made = Database(tmp_path / "old" / "x.db", schema=[schema])
+    databases.with_checksums()  # opens a connection of its own
+    monkeypatch.setattr(apsw, "Connection", open_late)
+    with pytest.raises(Unavailable, match="could not be read or written"):
+        made.row("SELECT 1")

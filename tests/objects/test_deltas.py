@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import subprocess
+import sys
 from collections.abc import ItemsView
 from pathlib import Path
 
@@ -11,8 +12,9 @@ import pytest
 
 import memlake as ml
 from memlake.errors import Corrupt
-from memlake.objects import deltas, packs
+from memlake.objects import audit, deltas, packs, purge
 from memlake.objects.packs import DELTA, DEPTH
+from memlake.objects.places import Pieces, Place, Ranges
 from memlake.objects.store import Objects
 from memlake.repo import Repo
 
@@ -71,6 +73,29 @@ def test_a_gc_after_every_commit_never_goes_deeper_than_the_limit(repo: Repo) ->
     assert 10 < depth(repo) <= DEPTH
     assert read_all(repo) == versions
     assert repo.fsck(full=True).ok
+
+
+BEGIN = """import sqlite3, sys
+other = sqlite3.connect(sys.argv[1], timeout=0, isolation_level=None)
+other.execute("BEGIN IMMEDIATE")  # refused while somebody has the lock
+other.execute("ROLLBACK")"""
+
+
+def test_a_dry_run_lets_others_write_while_it_tries_deltas(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    edit(repo, 5)
+    squeeze, tried = packs.squeeze_against, []
+
+    def squeeze_while_another_writes(data: bytes, base: bytes) -> bytes:
+        # Another process: closing a file of ours would drop the locks that this one has on it.
+        subprocess.run([sys.executable, "-c", BEGIN, repo.dir / "repo.db"], check=True)
+        tried.append(len(data))
+        return squeeze(data, base)
+
+    monkeypatch.setattr(packs, "squeeze_against", squeeze_while_another_writes)
+    told = repo.gc(dry_run=True, prune=True)
+    assert told.deltas == len(tried) == 4
+    monkeypatch.undo()
+    assert repo.gc(prune=True) == told._replace(dry_run=False)
 
 
 def test_planning_a_delta_does_not_go_through_all_that_are_planned(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,3 +235,46 @@ def test_a_hundred_small_edits_cost_no_more_than_one_and_a_half_times_what_git_n
     subprocess.run(["git", "-C", str(root), "gc", "-q", "--aggressive"], check=True)
     theirs = sum(file.stat().st_size for file in (root / ".git/objects/pack").iterdir())
     assert ours <= 1.5 * theirs
+
+
+def test_a_purge_copies_few_bytes_of_a_pack_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    repo = ml.init(tmp_path / "repo")
+    for number in range(40):
+        (repo.root / f"f{number}").write_bytes(random.Random(number).randbytes(100_000))
+    repo.add(all=True)
+    repo.commit("all in one pack")
+    monkeypatch.setattr(purge, "_COPIED_AT_ONCE", 250_000)
+    place, asked = type(repo._history.objects.packs), list[int]()
+    read = place.get_ranges
+
+    def get_ranges(self: Place, name: str, ranges: Ranges) -> Pieces:
+        asked.append(sum(length for _, length in ranges))
+        return read(self, name, ranges)
+
+    monkeypatch.setattr(place, "get_ranges", get_ranges)
+    repo.purge(dict(repo.ls())["files/f0"].oid, reason="a test")
+    assert max(asked) <= 250_000 and sum(size > 100_000 for size in asked) > 10
+    monkeypatch.undo()
+    assert repo.fsck(full=True).ok and repo.read("f7") == random.Random(7).randbytes(100_000)
+
+
+def test_a_full_check_reads_a_part_in_pieces(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = repo.dir / "part"
+    file.write_bytes(random.Random(1).randbytes(1_000_000))
+    oid = repo._history.objects.write_part(file)
+    monkeypatch.setattr(audit, "_BLOCK", 300_000)
+    place, asked = type(repo._history.objects.parts), list[int]()
+    read = place.get
+
+    def get(self: Place, name: str, start: int, length: int) -> bytes:
+        asked.append(length)
+        return read(self, name, start, length)
+
+    monkeypatch.setattr(place, "get", get)
+    assert audit.check_objects(repo._history.objects, full=True)[1] == []
+    assert max(asked) <= 300_000 and sum(asked) >= 1_000_000
+    stored = next(path for path in (repo.dir / "parts").rglob("*") if path.is_file())
+    stored.chmod(0o644)
+    stored.write_bytes(stored.read_bytes()[:-1] + b"!")
+    findings = audit.check_objects(repo._history.objects, full=True)[1]
+    assert [(one.hex(), kind) for one, kind, _ in findings] == [(oid, "damaged")]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import memlake as ml
-from memlake.datasets.expressions import connections
+from memlake.dataset.expressions import duckdb_connections
 from memlake.index import fold
 from memlake.objects import forks
 from memlake.objects.db import FileLock
@@ -23,7 +23,7 @@ LONG = 20.0  # seconds after which a child is said to hang
 @pytest.fixture
 def repo(here: Path) -> Iterator[ml.Repo]:
     with ml.init(here) as made:
-        made.config_set("embedding.provider", "none")
+        made.config.set("embedding.provider", "none")
         made.write({"memories/bot/0": b"0"}, "first")
         yield made
 
@@ -256,7 +256,7 @@ def test_a_child_asks_for_an_engine_although_a_thread_of_its_parent_was_opening_
     begun, go_on = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with connections.lock:
+        with duckdb_connections.lock:
             begun.set()
             go_on.wait(LONG)
 
@@ -264,7 +264,7 @@ def test_a_child_asks_for_an_engine_although_a_thread_of_its_parent_was_opening_
     thread.start()
     assert begun.wait(LONG)
     try:
-        engine = Child(lambda: connections.engine(str(here), str(here)).execute("SELECT 7").fetchone())
+        engine = Child(lambda: duckdb_connections.engine(str(here), str(here)).execute("SELECT 7").fetchone())
         assert engine.answer() == "done (7,)"
     finally:
         go_on.set()

@@ -10,7 +10,7 @@ import pytest
 import memlake as ml
 from memlake.cli.main import main
 from memlake.errors import Corrupt
-from memlake.versions.here import read_head
+from memlake.versions.checkout.context import read_head
 from tests.reliability.ground import forged
 
 

@@ -19,12 +19,13 @@ from hypothesis import strategies as st
 
 import memlake as ml
 from memlake.errors import Corrupt
-from memlake.objects import packs
+from memlake.objects import packs, tables
 from memlake.objects.chunks import encode_list
-from memlake.objects.export import copy_out
+from memlake.objects.copy_out import copy_out
 from memlake.objects.packs import CHUNKED, INLINE, INLINE_ZSTD, PACKED, PACKED_ZSTD, PART
-from memlake.objects.store import Objects, add_pack
+from memlake.objects.store import Objects
 from memlake.objects.writer import Writer
+from memlake.records import Entry
 
 MB = 1 << 20
 
@@ -282,7 +283,7 @@ def test_a_reader_whose_pack_was_joined_into_another_looks_again(objects: Object
     reader = ml.open(tmp_path)._history.objects
     assert reader.read(oids[0]) == content[0]
     repo = ml.open(tmp_path)
-    repo.write({f"datasets/x/{n}": ml.Entry(oid, "dataset", 50_000) for n, oid in enumerate(oids)}, "keep")
+    repo.write({f"datasets/x/{n}": Entry(oid, "dataset", 50_000) for n, oid in enumerate(oids)}, "keep")
     assert repo.gc(prune=True).packs == 12
     assert dict(reader.read_many(oids)) == dict(zip(oids, content, strict=True))
 
@@ -340,7 +341,7 @@ def insert_delta(objects: Objects, content: bytes, base: bytes, base_content: by
         record = writer.copy(packs.Record(oid, packs.DELTA, 0, 0, len(content), 1), payload)
         sealed = writer.deliver(objects.packs)
     with objects.db.write():
-        pack = add_pack(objects.db, sealed)
+        pack = tables.add_pack(objects.db, sealed.name, sealed.size)
     return insert(objects, len(content), packs.DELTA, base, (pack, record.start, record.length), oid)
 
 

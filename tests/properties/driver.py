@@ -177,7 +177,7 @@ class Driver(RuleBasedStateMachine):
         return {change.path.removeprefix("files/"): change.status for change in changes}
 
     def stashes_are_counted(self) -> None:
-        assert len(self.repo.stash_list()) == len(self.model.shelves)
+        assert len(self.repo.stash.entries()) == len(self.model.shelves)
 
 
 def is_memory(path: str) -> bool:

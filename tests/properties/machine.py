@@ -106,7 +106,7 @@ class RepoMachine(Driver):
         if force or safe:
             self.does(lambda: self.repo.rm(self.full(path), cached=cached, force=force), expected)
         else:
-            self.refuses(lambda: self.repo.rm(self.full(path), cached=cached), ml.ConflictError)
+            self.refuses(lambda: self.repo.rm(self.full(path), cached=cached), ml.Conflict)
 
     @precondition(lambda self: self.model.stage)
     @rule(which=number, goal=path)
@@ -137,7 +137,7 @@ class RepoMachine(Driver):
         else:
             put(expected.work, path, model.stage[path])
             if model.work.keys() - {path} != expected.work.keys() - {path}:
-                return self.refuses(lambda: self.repo.restore(self.full(path)), ml.ConflictError)
+                return self.refuses(lambda: self.repo.restore(self.full(path)), ml.Conflict)
         return self.does(lambda: self.repo.restore(self.full(path), staged=staged), expected)
 
     # -- commits ---------------------------------------------------------------------------------
@@ -149,6 +149,8 @@ class RepoMachine(Driver):
         if (amend and model.tip is None) or (not amend and not model.staged()):
             return self.refuses(lambda: self.repo.commit(f"c{self.written}", amend=amend), ml.Nothing)
         parents = model.commits[model.tip].parents if amend and model.tip else (model.tip,)
+        if amend and model.staged() and len(parents) == 1 and model.stage == model.tree(parents[0]):
+            return self.refuses(lambda: self.repo.commit(f"c{self.written}", amend=True), ml.Nothing)
 
         def verb() -> None:
             made = self.repo.commit(f"c{self.written}", amend=amend)
@@ -195,7 +197,7 @@ class RepoMachine(Driver):
         target = self.model.branches[name][0]
         moves = differences(self.model.tree(self.model.tip), self.model.tree(target))
         if self.blocked(moves):
-            return self.refuses(lambda: self.repo.switch(name), ml.ConflictError)
+            return self.refuses(lambda: self.repo.switch(name), ml.Conflict)
         expected = self.moved(moves)
         expected.head = name
         return self.does(lambda: self.repo.switch(name), expected)
@@ -206,7 +208,7 @@ class RepoMachine(Driver):
         target = self.pick(which)
         moves = differences(self.model.tree(self.model.tip), self.model.tree(target))
         if self.blocked(moves):
-            return self.refuses(lambda: self.repo.switch(target, detach=True), ml.ConflictError)
+            return self.refuses(lambda: self.repo.switch(target, detach=True), ml.Conflict)
         expected = self.moved(moves)
         expected.head = f"@{target}"
         return self.does(lambda: self.repo.switch(target, detach=True), expected)
@@ -254,12 +256,12 @@ class RepoMachine(Driver):
     def merge(self, name: str, ff: bool, side: str) -> None:
         model = self.model
         if name not in model.branches:
-            return self.refuses(lambda: self.repo.merge(name), ml.NotFound, ml.ConflictError)
+            return self.refuses(lambda: self.repo.merge(name), ml.NotFound, ml.Conflict)
         theirs = model.branches[name]
         if not any(theirs):
             return self.refuses(lambda: self.repo.merge(name), ml.NotFound)
         if not ff and theirs[0] and not model.tip:
-            return self.refuses(lambda: self.repo.merge(name, ff=False), ml.InvalidInput, ml.ConflictError)
+            return self.refuses(lambda: self.repo.merge(name, ff=False), ml.InvalidInput, ml.Conflict)
         if model.branch is None:
             theirs = (theirs[0], None)
         if model.behind(theirs[0]) <= model.behind(model.tip) and model.behind(theirs[1]) <= model.behind(model.memory):
@@ -267,7 +269,7 @@ class RepoMachine(Driver):
             return None
         unrelated = model.tip and theirs[0] and not model.bases(model.tip, theirs[0])
         if model.staged() or unrelated:
-            return self.refuses(lambda: self.repo.merge(name), ml.ConflictError, ml.InvalidInput)
+            return self.refuses(lambda: self.repo.merge(name), ml.Conflict, ml.InvalidInput)
         (work, asked), (memory, more) = (
             self.joined(ours, other, side) for ours, other in zip((model.tip, model.memory), theirs, strict=True)
         )
@@ -277,7 +279,7 @@ class RepoMachine(Driver):
             return self.settle(self.repo.merge(name, ff=ff), side, asked | more)
 
         if clashes(work) or self.blocked(moves) or self.cannot_wait(moves, asked | more):
-            self.refuses(verb, ml.ConflictError)
+            self.refuses(verb, ml.Conflict)
             return self.abandon()
         expected = self.moved(moves)
 
@@ -312,13 +314,13 @@ class RepoMachine(Driver):
             held = self.on_disk()
             assert all(held.get(path) == self.model.work[path] for path in asked & self.model.work.keys())
             self.exact = False  # undo goes back to the waiting merge, which the model does not have
-            self.repo.merge_choose(side)
-            merged = self.repo.merge_continue()
+            self.repo.pending_merge.choose(side)
+            merged = self.repo.pending_merge.conclude()
         return merged
 
     def abandon(self) -> None:
         if self.repo.status().doing:
-            self.repo.merge_abort()
+            self.repo.pending_merge.abort()
         self.exact = True
         self.done.clear()
 
@@ -347,7 +349,7 @@ class RepoMachine(Driver):
         merge = len(model.commits[target].parents) > 1
         run = partial(getattr(self.repo, verb), mainline=1 if merge else None)
         if model.staged():
-            return self.refuses(lambda: run(target), ml.ConflictError)
+            return self.refuses(lambda: run(target), ml.Conflict)
         then = model.tree(target)
         before = model.tree(next(iter(model.commits[target].parents), None))
         base, theirs = (then, before) if verb == "revert" else (before, then)
@@ -358,7 +360,7 @@ class RepoMachine(Driver):
             tree.pop(path, None) if chosen is None else tree.__setitem__(path, chosen)
         moves = differences(ours, tree)
         if not moves or clashes(tree) or self.blocked(moves) or self.cannot_wait(moves, asked):
-            self.refuses(lambda: self.settle(run(target), side, asked), ml.Nothing, ml.ConflictError)
+            self.refuses(lambda: self.settle(run(target), side, asked), ml.Nothing, ml.Conflict)
             return self.abandon()
         expected = self.moved(moves)
 
@@ -380,7 +382,7 @@ class RepoMachine(Driver):
         after.update((path, model.work[path]) for path in extra)
         changes = {path: (head.get(path), new) for path, new in after.items() if head.get(path) != new}
         if not changes and not model.staged():
-            return self.refuses(lambda: self.repo.stash_push(include_untracked=untracked), ml.Nothing)
+            return self.refuses(lambda: self.repo.stash.push(include_untracked=untracked), ml.Nothing)
         expected = model.copy()
         expected.stage = dict(head)
         for path in after:
@@ -389,8 +391,8 @@ class RepoMachine(Driver):
             put(expected.work, path, kept)
         expected.shelves.insert(0, Shelf(changes, frozenset(extra)))
         if model.work.keys() - after.keys() - expected.work.keys():
-            return self.refuses(lambda: self.repo.stash_push(include_untracked=untracked), ml.ConflictError)
-        return self.does(lambda: self.repo.stash_push(include_untracked=untracked), expected)
+            return self.refuses(lambda: self.repo.stash.push(include_untracked=untracked), ml.Conflict)
+        return self.does(lambda: self.repo.stash.push(include_untracked=untracked), expected)
 
     @precondition(lambda self: self.model.shelves)
     @rule()
@@ -400,19 +402,19 @@ class RepoMachine(Driver):
         tree, asked = three_way(base, model.stage, theirs)
         moves: Moves = differences(model.stage, tree)
         if self.cannot_wait(moves, asked):
-            return self.refuses(self.repo.stash_pop, ml.ConflictError)
+            return self.refuses(self.repo.stash.pop, ml.Conflict)
         if asked:
-            assert {c.path.removeprefix("files/") for c in self.repo.stash_pop().conflicts} == asked
+            assert {c.path.removeprefix("files/") for c in self.repo.stash.pop().conflicts} == asked
             return self.abandon()
         if clashes(tree) or self.blocked_over_stage(moves):
-            return self.refuses(self.repo.stash_pop, ml.ConflictError)
+            return self.refuses(self.repo.stash.pop, ml.Conflict)
         expected = self.moved(moves)
         expected.shelves.pop(0)
         expected.stage = dict(model.stage)
         for path, (_, new) in moves.items():
             if path not in model.stage and path not in shelf.untracked and new is not None:
                 put(expected.stage, path, new)
-        return self.does(self.repo.stash_pop, expected)
+        return self.does(self.repo.stash.pop, expected)
 
     # -- keeping -----------------------------------------------------------------------------------
 

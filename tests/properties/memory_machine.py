@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 import memlake as ml
 from memlake.memories.memories import Draft, Memories
-from memlake.memories.searching import Query
+from memlake.memories.search import Query
 
 WORDS = ["alder", "briar", "clover", "dogwood", "elm"]
 AGENTS = ["ann", "bob"]
@@ -34,7 +34,7 @@ class MemoryMachine(RuleBasedStateMachine):
         self.folder = Path(tempfile.mkdtemp(prefix="memlake-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
         ml.init(self.folder).close()
         with ml.open(self.folder) as repo:
-            repo.config_set("embedding.provider", "none")
+            repo.config.set("embedding.provider", "none")
         self.repo = ml.open(self.folder)
         self.trees: dict[str, Tree] = {"main": {}}
         self.bases: dict[str, Tree] = {}  # of each branch, what it and main last had in common

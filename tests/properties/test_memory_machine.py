@@ -35,8 +35,8 @@ def test_the_machine_finds_an_index_that_forgets_to_end_rows(monkeypatch: pytest
 
 @pytest.mark.torture
 def test_the_machine_finds_overlays_that_hide_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    laid = rows.laid_over
-    monkeypatch.setattr(rows, "laid_over", lambda *given: laid(*given)._replace(hidden=frozenset()))
+    laid = rows.lay_over
+    monkeypatch.setattr(rows, "lay_over", lambda *given: laid(*given)._replace(hidden=frozenset()))
     with pytest.raises(AssertionError):
         run_state_machine_as_test(
             MemoryMachine,

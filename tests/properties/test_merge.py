@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 import memlake as ml
 from memlake.records import Author, Commit, Entry
-from memlake.versions import codec, merge, merging, tree
-from memlake.versions.bases import is_ancestor, merge_bases, reachable
-from memlake.versions.history import Draft, History
-from memlake.versions.log import walk
-from memlake.versions.textmerge import Names, mark_text, merge_text
+from memlake.versions.history import merge_trees
+from memlake.versions.history.bases import is_ancestor, merge_bases, reachable
+from memlake.versions.history.commits import Draft, History
+from memlake.versions.history.log import walk
+from memlake.versions.text.merge3 import Names, mark_text, merge_text
+from memlake.versions.trees import codec, tree
 
 Model = dict[str, Entry]
 # Links have no merge driver, so that what is tested here is the merge itself.
@@ -37,7 +38,7 @@ def planted(history: History, model: Model) -> bytes:
     return root
 
 
-def merged(ours: Model, outcome: merge.Outcome) -> Model:
+def merged(ours: Model, outcome: merge_trees.Outcome) -> Model:
     both = {**ours, **outcome.edits}
     return {path: entry for path, entry in both.items() if entry is not None}
 
@@ -50,7 +51,7 @@ def merged(ours: Model, outcome: merge.Outcome) -> Model:
 def test_merge_takes_the_side_that_changed_and_asks_where_both_did(
     history: History, base: Model, ours: Model, theirs: Model
 ) -> None:
-    outcome = merge.merge_roots(history, *(planted(history, model) for model in (base, ours, theirs)))
+    outcome = merge_trees.merge_roots(history, *(planted(history, model) for model in (base, ours, theirs)))
     asked = {conflict.path for conflict in outcome.conflicts}
     result = merged(ours, outcome)
     for path in PATHS:
@@ -67,7 +68,7 @@ def test_merge_takes_the_side_that_changed_and_asks_where_both_did(
 @given(MODEL, MODEL, MODEL)
 def test_conflicts_are_the_same_from_both_sides(history: History, base: Model, ours: Model, theirs: Model) -> None:
     b, o, t = (planted(history, model) for model in (base, ours, theirs))
-    here, there = merge.merge_roots(history, b, o, t), merge.merge_roots(history, b, t, o)
+    here, there = merge_trees.merge_roots(history, b, o, t), merge_trees.merge_roots(history, b, t, o)
     assert [(c.path, c.base, c.ours, c.theirs) for c in here.conflicts] == [
         (c.path, c.base, c.theirs, c.ours) for c in there.conflicts
     ]
@@ -79,9 +80,9 @@ def test_conflicts_are_the_same_from_both_sides(history: History, base: Model, o
 @given(MODEL, MODEL)
 def test_the_same_change_on_both_sides_is_no_conflict_and_no_edit(history: History, base: Model, both: Model) -> None:
     b, o = planted(history, base), planted(history, both)
-    assert merge.merge_roots(history, b, o, o) == merge.Outcome({}, ())
-    assert merged(base, merge.merge_roots(history, b, b, o)) == both
-    assert merge.merge_roots(history, b, o, b) == merge.Outcome({}, ())
+    assert merge_trees.merge_roots(history, b, o, o) == merge_trees.Outcome({}, ())
+    assert merged(base, merge_trees.merge_roots(history, b, b, o)) == both
+    assert merge_trees.merge_roots(history, b, o, b) == merge_trees.Outcome({}, ())
 
 
 TEXTS = st.dictionaries(st.sampled_from(PATHS), st.sampled_from([entry._replace(kind="file") for entry in VALUES]))
@@ -92,9 +93,9 @@ TEXTS = st.dictionaries(st.sampled_from(PATHS), st.sampled_from([entry._replace(
 def test_renames_are_followed_alike_from_both_sides_and_lose_no_edit(
     history: History, monkeypatch: pytest.MonkeyPatch, base: Model, ours: Model, theirs: Model
 ) -> None:
-    monkeypatch.setattr(merge, "DRIVERS", {})
+    monkeypatch.setitem(history.kinds, "file", history.kinds["file"]._replace(merge=None))
     b, o, t = (planted(history, model) for model in (base, ours, theirs))
-    here, there = merge.merge_roots(history, b, o, t), merge.merge_roots(history, b, t, o)
+    here, there = merge_trees.merge_roots(history, b, o, t), merge_trees.merge_roots(history, b, t, o)
     asked = {conflict.path for conflict in here.conflicts}
     assert asked == {conflict.path for conflict in there.conflicts}
     if not asked:
@@ -107,8 +108,10 @@ def test_renames_are_followed_alike_from_both_sides_and_lose_no_edit(
 def test_a_file_on_one_side_and_a_folder_of_that_name_on_the_other_is_a_conflict(history: History) -> None:
     one, two = VALUES[:2]
     for ours, theirs in (({"files/d": one}, {"files/d/e": two}), ({"files/d/e": one}, {"files/d": two})):
-        outcome = merge.merge_roots(history, planted(history, {}), planted(history, ours), planted(history, theirs))
-        assert [conflict.path for conflict in outcome.conflicts] == list(theirs)
+        outcome = merge_trees.merge_roots(
+            history, planted(history, {}), planted(history, ours), planted(history, theirs)
+        )
+        assert [conflict.path for conflict in outcome.conflicts] == sorted({*ours, *theirs})
         assert merged(ours, outcome) == ours
 
 
@@ -213,7 +216,7 @@ def test_after_a_criss_cross_a_path_the_bases_disagree_on_is_never_taken_silentl
     left, right = line.add(start, p=mine), line.add(start, p=yours)
     left2, right2 = line.add(left, right, p=mine), line.add(right, left, p=yours)
     left3, right3 = line.add(left2, q=later), line.add(right2, r=later)
-    outcome = merge.merge_commits(history, line.commits[left3], line.commits[right3])
+    outcome = merge_trees.merge_commits(history, line.commits[left3], line.commits[right3])
     assert [c.path for c in outcome.conflicts] == ([] if agree else ["files/p"])
     assert outcome.edits == {"files/r": later}
 
@@ -221,7 +224,7 @@ def test_after_a_criss_cross_a_path_the_bases_disagree_on_is_never_taken_silentl
 def test_the_criss_cross_check_would_notice_a_merge_that_looks_at_one_base_only(
     history: History, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(merge, "merge_bases", lambda *args: merge_bases(*args)[:1])
+    monkeypatch.setattr(merge_trees, "merge_bases", lambda *args: merge_bases(*args)[:1])
     with pytest.raises(AssertionError):
         test_after_a_criss_cross_a_path_the_bases_disagree_on_is_never_taken_silently(history, False)
 
@@ -237,13 +240,13 @@ def test_a_third_base_is_folded_over_what_it_shares_with_all_the_others(history:
     right = line.add(line.add(three, two, b=VALUES[0]), one, a=VALUES[0])
     assert line.best_bases(left, right) == {one, two, three}
     theirs = line.add(right, p=VALUES[3])
-    outcome = merge.merge_commits(history, line.commits[left], line.commits[theirs])
-    assert outcome == merge.Outcome({"files/p": VALUES[3]}, ())
+    outcome = merge_trees.merge_commits(history, line.commits[left], line.commits[theirs])
+    assert outcome == merge_trees.Outcome({"files/p": VALUES[3]}, ())
 
 
 def test_three_bases_that_disagree_in_texts_leave_the_choice_to_a_person(history: History) -> None:
     """What the first two could not decide is no text that the third could be joined with."""
-    assert "file" in merging.merge.DRIVERS
+    assert history.kinds["file"].merge is not None
     with history.db.write():
         text = [Entry(history.objects.write(b"%d\n" % n), "file", 2) for n in range(6)]
     line = Line(history)
@@ -251,7 +254,7 @@ def test_three_bases_that_disagree_in_texts_leave_the_choice_to_a_person(history
     bases = [line.add(start, p=text[n]) for n in (1, 2, 3)]
     left = line.add(line.add(bases[0], bases[1], p=text[4]), bases[2], p=text[4])
     right = line.add(line.add(bases[2], bases[1], p=text[5]), bases[0], p=text[5])
-    outcome = merge.merge_commits(history, line.commits[left], line.commits[right])
+    outcome = merge_trees.merge_commits(history, line.commits[left], line.commits[right])
     assert [(c.path, c.status) for c in outcome.conflicts] == [("files/p", "UU")]
 
 
@@ -278,7 +281,7 @@ def test_a_merge_over_any_history_keeps_what_only_one_side_changed(
     if len(bases) != 1:
         return
     base = models[bases.pop()]
-    outcome = merge.merge_commits(history, line.commits[a], line.commits[b])
+    outcome = merge_trees.merge_commits(history, line.commits[a], line.commits[b])
     asked = {conflict.path for conflict in outcome.conflicts}
     for name in "abc":
         o, t, old = models[a].get(name), models[b].get(name), base.get(name)

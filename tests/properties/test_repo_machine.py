@@ -13,7 +13,10 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 import memlake as ml
-from memlake.versions import branching, checkout, gc, history, merge, merge_to_stage, operations, thin
+from memlake.versions.checkout import update
+from memlake.versions.history import commits, merge_trees, thin
+from memlake.versions.upkeep import gc
+from memlake.versions.verbs import branch, merge_to_stage, undo
 from tests.properties.machine import CONTENTS, RepoMachine
 
 QUICK = settings(
@@ -25,7 +28,7 @@ LONG = settings(QUICK, max_examples=3000, stateful_step_count=80)
 @pytest.fixture(autouse=True)
 def _short_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Thin the memory lane every fourth commit: with 256 no run of the machine would ever get there."""
-    monkeypatch.setattr(history, "WINDOW", 4)
+    monkeypatch.setattr(commits, "WINDOW", 4)
 
 
 @pytest.mark.timeout(900)  # a failure is worth the minutes it takes to make it short
@@ -131,16 +134,16 @@ def undo_after_an_add_of_nothing(machine: RepoMachine) -> None:
 
 GUARDS: dict[str, tuple[Callable[[RepoMachine], None], ModuleType, str, Callable[..., object]]] = {
     "roots that thinning keeps": (remember_a_lot, thin, "_kept_roots", lambda *_: set()),
-    "a look before files are moved": (switch_with_work_in_the_way, checkout, "_examine", lambda *_: {}),
+    "a look before files are moved": (switch_with_work_in_the_way, update, "_examine", lambda *_: {}),
     "the stage among what gc keeps": (collect_between_add_and_commit, gc, "_local_roots", lambda *_: (set(), set())),
-    "a merge base": (merge_what_one_side_changed, merge, "merge_bases", lambda *_: []),
-    "saving what is thrown away": (throw_work_away_and_undo, branching, "save_dirty", lambda *_: {}),
+    "a merge base": (merge_what_one_side_changed, merge_trees, "merge_bases", lambda *_: []),
+    "saving what is thrown away": (throw_work_away_and_undo, branch, "save_dirty", lambda *_: {}),
     "what gives way in the stage": (pop_a_file_over_a_folder, merge_to_stage, "_giving_way", lambda *_: []),
     "a look before a stash waits": (pop_where_work_stands, merge_to_stage, "_check", lambda *_: {}),
     "a look before a merge waits": (merge_where_work_stands, merge_to_stage, "_check", lambda *_: {}),
     "a look at a file that is the same": (revert_where_the_same_file_stands, merge_to_stage, "_check", lambda *_: {}),
     "a note of what was deleted": (pop_where_a_file_was_deleted, merge_to_stage, "_check", lambda *_: {}),
-    "an add that is no operation": (undo_after_an_add_of_nothing, operations, "has_staged", lambda *_: True),
+    "an add that is no operation": (undo_after_an_add_of_nothing, undo, "has_staged", lambda *_: True),
 }
 
 
@@ -161,3 +164,22 @@ def test_the_machine_goes_red_without(guard: str, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(module, name, nothing)
     with pytest.raises((AssertionError, ml.Error, pytest.fail.Exception)):
         play(story)
+
+
+def amend_to_what_the_parent_has(machine: RepoMachine) -> None:
+    machine.write("a", ONE)
+    machine.add_all()
+    machine.commit(True)
+
+
+def amend_a_merge_to_what_its_first_parent_has(machine: RepoMachine) -> None:
+    machine.work_on("dev", "b", SIX)
+    machine.switch("main")
+    machine.merge("dev", False, "ours")
+    machine.rm(1, False, False)
+    machine.commit(True)
+
+
+@pytest.mark.parametrize("story", [amend_to_what_the_parent_has, amend_a_merge_to_what_its_first_parent_has])
+def test_the_model_knows_when_an_amend_leaves_nothing(story: Callable[[RepoMachine], None]) -> None:
+    play(story)

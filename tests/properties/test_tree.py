@@ -13,8 +13,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memlake.versions import tree
-from memlake.versions.tree import Node
+from memlake.versions.trees import tree
+from memlake.versions.trees.tree import Node
 
 Model = dict[bytes, bytes]
 

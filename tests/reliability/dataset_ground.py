@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import memlake as ml
-from memlake.datasets.chain import Chain
-from memlake.datasets.datasets import Datasets
+from memlake.dataset.chain import Chain
+from memlake.dataset.datasets import Datasets
 from memlake.repo import Repo
 from tests.reliability.ground import assert_sound, init, put
 

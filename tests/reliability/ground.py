@@ -208,7 +208,7 @@ def look(root: Path) -> View:
             branch=repo.branch_name,
             staged=tuple((c.path, c.new and c.new.oid) for c in status.staged),
             files=tuple(sorted(working_files(root).items())),
-            stashes=len(repo.stash_list()),
+            stashes=len(repo.stash.entries()),
             clean=not status.unstaged,
             waits=(status.doing, *status.conflicts),
         )
@@ -324,9 +324,11 @@ VERBS: dict[str, Verb] = {
     "merge that fast-forwards": Verb(lambda r: r.merge("ahead"), lambda r: put(r.root, "untracked.txt", "mine")),
     "merge": Verb(lambda r: r.merge("side"), lambda r: put(r.root, "untracked.txt", "mine")),
     "merge that waits": Verb(lambda r: r.merge("side"), _clash),
-    "merge --theirs over an edited file": Verb(lambda r: r.merge_choose("theirs"), _wait),
-    "merge --abort over an edited file": Verb(lambda r: r.merge_abort(), _wait),
-    "conclusion of a merge": Verb(lambda r: r.merge_continue(), lambda r: (_wait(r), r.add(r.root / "text.txt"))),
+    "merge --theirs over an edited file": Verb(lambda r: r.pending_merge.choose("theirs"), _wait),
+    "merge --abort over an edited file": Verb(lambda r: r.pending_merge.abort(), _wait),
+    "conclusion of a merge": Verb(
+        lambda r: r.pending_merge.conclude(), lambda r: (_wait(r), r.add(r.root / "text.txt"))
+    ),
     "undo of a merge that waits": Verb(lambda r: r.undo(), _wait, back="redo"),
     "switch": Verb(lambda r: r.switch("side"), lambda r: put(r.root, "untracked.txt", "mine")),
     "switch -c": Verb(lambda r: r.switch("fresh", create=True, at="ahead")),
@@ -336,8 +338,8 @@ VERBS: dict[str, Verb] = {
     "revert": Verb(lambda r: r.revert("HEAD")),
     "gc --prune": Verb(lambda r: r.gc(prune=True), _unreachable, back=""),
     "purge": Verb(lambda r: r.purge(_packed_oid(r), reason="test"), back=""),
-    "stash": Verb(lambda r: r.stash_push(include_untracked=True), lambda r: _dirty(r.root)),
-    "stash pop": Verb(lambda r: r.stash_pop(), lambda r: (_dirty(r.root), r.stash_push(include_untracked=True))),
+    "stash": Verb(lambda r: r.stash.push(include_untracked=True), lambda r: _dirty(r.root)),
+    "stash pop": Verb(lambda r: r.stash.pop(), lambda r: (_dirty(r.root), r.stash.push(include_untracked=True))),
     "revert -n": Verb(lambda r: r.revert("HEAD", no_commit=True)),
     "undo of a switch": Verb(lambda r: r.undo(), lambda r: r.switch("side"), back="redo"),
     "undo of a commit": Verb(
@@ -348,7 +350,7 @@ VERBS: dict[str, Verb] = {
     ),
     "undo of a merge": Verb(lambda r: r.undo(), lambda r: r.merge("side"), back="redo"),
     "redo of a merge": Verb(lambda r: r.redo(), lambda r: (r.merge("side"), r.undo())),
-    "stash apply": Verb(lambda r: r.stash_apply(), lambda r: (_dirty(r.root), r.stash_push())),
+    "stash apply": Verb(lambda r: r.stash.apply(), lambda r: (_dirty(r.root), r.stash.push())),
     "undo of a restore": Verb(
         lambda r: r.undo(), lambda r: (_dirty(r.root), r.restore(r.root / "text.txt")), back="redo"
     ),

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 import memlake as ml
-from memlake.memories.embedders import checked
+from memlake.memories.embedders import check_embedder
 from memlake.memories.embedders.hashed import Hashed
 from memlake.memories.memories import Draft, Memories
-from memlake.memories.searching import Hits, Query
+from memlake.memories.search import Hits, Query
 from memlake.repo import Repo
 
 EVERY = 1_000_000
@@ -26,8 +26,8 @@ WORDS = [f"{a}{b}" for a in ("amber", "birch", "cedar", "delta", "ember") for b 
 def made(root: Path, provider: str = "none") -> Path:
     """A repo whose memories are embedded by a provider."""
     with ml.init(root) as repo:
-        repo.config_set("embedding.provider", provider)
-        repo.config_set("embedding.flush_seconds", "0")
+        repo.config.set("embedding.provider", provider)
+        repo.config.set("embedding.flush_seconds", "0")
     return root
 
 
@@ -125,7 +125,7 @@ def embedded_by(**embedders: Any) -> Iterator[None]:
 
     def opened(name: str, _settings: object) -> Any:
         found = embedders.get(name.partition(":")[0])
-        return None if found is None else checked(found)
+        return None if found is None else check_embedder(found)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("memlake.memories.embedders.open_embedder", opened)

@@ -20,12 +20,13 @@ import pytest
 import zstandard
 
 import memlake as ml
-from memlake.datasets.parts import parts
+from memlake.dataset.parts import parquet
 from memlake.errors import Corrupt, InvalidInput
 from memlake.memories.memories import Draft
 from memlake.objects import packs
 from memlake.objects.chunks import encode_list
-from memlake.versions import codec, nodes, tree
+from memlake.records import Entry
+from memlake.versions.trees import codec, nodes, tree
 from tests.reliability.ground import forged
 
 MOST = 300  # megabytes
@@ -59,7 +60,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.setenv("MEMLAKE_AUTHOR_NAME", "Ada")
         patch.setenv("MEMLAKE_AUTHOR_EMAIL", "ada@example.org")
         with ml.init(root) as repo:
-            repo.config_set("embedding.provider", "none")
+            repo.config.set("embedding.provider", "none")
             (root / "a.txt").write_text("hello\n")
             (root / "big.bin").write_bytes(os.urandom(1_100_000))
             repo.add(all=True)
@@ -189,7 +190,7 @@ def repeating(repo: Path, levels: int) -> str:
     return ""
 
 
-def _entries(repo: Path) -> Iterator[ml.Entry]:
+def _entries(repo: Path) -> Iterator[Entry]:
     with ml.open(repo) as opened:
         yield from [entry for path, entry in opened.ls() if path.startswith("memories/")]
 
@@ -245,7 +246,7 @@ def test_a_dictionary_of_one_long_text_takes_no_more_memory_either(
         pq.write_table(pa.table({"x": text}), file, compression="zstd", write_page_checksum=True, store_schema=False)
 
     with ml.open(shutil.copytree(small, tmp_path / "repo")) as repo:
-        monkeypatch.setattr(parts, "_write", write)
+        monkeypatch.setattr(parquet, "_write", write)
         repo.datasets().read_arrow(pa.table({"x": ["a"] * 2000})).save("bomb")
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "MEMLAKE_PAGER": "cat"}
     verbs = ["dataset preview bomb", "dataset export bomb out.csv"]

@@ -16,7 +16,7 @@ import pytest
 
 import memlake as ml
 from memlake.objects.writer import Writer
-from memlake.versions import journal
+from memlake.versions.checkout import journal
 from tests.reliability.ground import (
     EVERY,
     KILLED,

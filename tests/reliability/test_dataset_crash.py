@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 import memlake as ml
-from memlake.datasets import saving
-from memlake.datasets.datasets import Datasets
-from memlake.datasets.expressions import connections
-from memlake.datasets.parts import parts
+from memlake.dataset import save
+from memlake.dataset.datasets import Datasets
+from memlake.dataset.expressions import duckdb_connections
+from memlake.dataset.parts import parquet
 from memlake.errors import AlreadyExists, NotFound, Nothing
 from memlake.objects.store import Objects
 from tests.reliability.dataset_ground import Rows, build, leftovers, look, numbers, rows_of, slow
@@ -44,7 +44,7 @@ def template() -> Iterator[Path]:
 
 
 def _metric(data: Datasets, value: float) -> None:
-    saving.merge_into(data.ground, data.ground.find("numbers"), "metrics", {"loss": value})
+    save.merge_into(data.ground, data.ground.find("numbers"), "metrics", {"loss": value})
 
 
 @dataclass(frozen=True)
@@ -183,7 +183,7 @@ def test_a_kill_while_a_part_is_written_leaves_only_a_file_that_gc_collects(
         root, before = snapshot_of(template, folder / "repo"), look(template)
 
         def work() -> None:
-            monkeypatch.setattr(parts, "_write", half)
+            monkeypatch.setattr(parquet, "_write", half)
             with ml.open(root) as repo:
                 numbers(repo.datasets(), 500).save("new")
 
@@ -200,7 +200,7 @@ def test_a_kill_while_a_part_is_written_leaves_only_a_file_that_gc_collects(
 
 def test_a_fork_uses_engines_of_its_own(template: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Letting go of one that the parent started ends the child by a signal."""
-    monkeypatch.setattr(connections, "_KEPT", 1)
+    monkeypatch.setattr(duckdb_connections, "_KEPT", 1)
     assert look(template)
 
     def work() -> None:

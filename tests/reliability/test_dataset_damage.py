@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 import memlake as ml
-from memlake.datasets.chain import Chain
-from memlake.datasets.datasets import Datasets
-from memlake.datasets.parts import sums
+from memlake.dataset.chain import Chain
+from memlake.dataset.datasets import Datasets
+from memlake.dataset.parts import sums
 from memlake.errors import Corrupt, NotFound, Unavailable
 from memlake.repo import Repo
 from tests.reliability.dataset_ground import Rows, build, look, numbers, rows_of, slow
@@ -147,7 +147,7 @@ time.sleep(600)
 
 
 def test_a_database_that_another_holds_stops_no_work(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memlake.datasets.recall.recall.PATIENCE", 0.2)
+    monkeypatch.setattr("memlake.dataset.memo.results.PATIENCE", 0.2)
     wanted = again(root)
     with python("-c", _HOLD, str(remembered(root)), stdout=subprocess.PIPE) as holder:
         assert holder.stdout is not None and holder.stdout.readline() == "held\n"

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import memlake as ml
-from memlake.datasets.parts import parts
+from memlake.dataset.parts import parquet
 from memlake.errors import Unavailable
 from tests.reliability.dataset_ground import Rows, build, leftovers, look, numbers, rows_of, slow
 from tests.reliability.ground import TORTURE, assert_sound, fast_folder, hooked, init, noise, snapshot_of, steps_of
@@ -180,7 +180,7 @@ def test_a_part_that_is_cut_short_by_the_disk_is_never_stored(tmp_path: Path, mo
 
     with init(tmp_path / "repo") as repo:
         with monkeypatch.context() as patch:
-            patch.setattr(parts, "_write", fails)
+            patch.setattr(parquet, "_write", fails)
             with pytest.raises(Unavailable, match=r"(?s)No space left.*Nothing was saved.*Free some space"):
                 numbers(repo.datasets()).save("new")
         assert leftovers(tmp_path / "repo") == []

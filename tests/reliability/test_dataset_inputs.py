@@ -13,15 +13,15 @@ import pytest
 from PIL import Image
 
 import memlake as ml
-from memlake.datasets import storages
-from memlake.datasets.datasets import Datasets
-from memlake.datasets.plans import engine
-from memlake.datasets.storages import Access
+from memlake.dataset import storages
+from memlake.dataset.datasets import Datasets
+from memlake.dataset.run import engine
+from memlake.dataset.storages import Access
 from memlake.errors import Conflict, InvalidInput, NotFound, RowFailed, Unavailable
 from memlake.repo import Repo
-from tests.datasets.conftest import endpoint
-from tests.datasets.storages.conftest import S3, _nothing_remembered, s3
-from tests.datasets.storages.faults import Answer, Request, Server, before
+from tests.dataset.conftest import endpoint
+from tests.dataset.storages.conftest import S3, _nothing_remembered, s3
+from tests.dataset.storages.faults import Answer, Request, Server, before
 from tests.reliability.ground import assert_sound, fast_folder, init, noise, put
 
 __all__ = ["_nothing_remembered", "endpoint", "s3"]

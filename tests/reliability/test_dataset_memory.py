@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from memlake.datasets.expressions import connections
+from memlake.dataset.expressions import duckdb_connections
 from tests.reliability.dataset_ground import leftovers
 from tests.reliability.ground import init, python
 
@@ -58,7 +58,9 @@ def test_an_order_that_does_not_fit_in_memory_spills_and_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, spilled = rows_at(tmp_path / "rows.parquet", 1_000_000), []
-    monkeypatch.setattr(connections, "_CLOSED", connections._CLOSED | {"memory_limit": "60MB", "threads": "1"})
+    monkeypatch.setattr(
+        duckdb_connections, "_CLOSED", duckdb_connections._CLOSED | {"memory_limit": "60MB", "threads": "1"}
+    )
     with init(tmp_path / "repo") as repo:
         data = repo.datasets()
         chain = data.read_parquet(source).order_by("c")

@@ -24,7 +24,7 @@ MARK = "MEMLAKE_TEST_MARK"
 _SCRIPT = """
 import ctypes, os, resource, signal, sys, time
 import memlake as ml
-from memlake.datasets import executors
+from memlake.dataset import executors
 root, ill, calls, hold = sys.argv[1:5]
 
 def trouble():

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import memlake as ml
-from memlake.datasets import saving
+from memlake.dataset import save
 from memlake.objects.leases import Keeping
 from memlake.objects.store import Objects
 from memlake.repo import Repo
@@ -34,7 +34,7 @@ for number in range(count):
 repo.close()
 """
 _METRIC = """
-from memlake.datasets import saving
+from memlake.dataset import save as saving
 version = data.ground.find("numbers")
 for number in range(count):
     saving.merge_into(data.ground, version, "metrics", {f"m{me}_{number}": number})
@@ -184,8 +184,8 @@ def test_without_a_lease_what_was_sealed_is_collected_and_the_save_starts_anew(
 ) -> None:
     monkeypatch.setattr(Keeping, "take", lambda self: _NoLease())
     with init(tmp_path / "repo") as repo, monkeypatch.context() as patch:
-        told, real = [], saving.Collected.__init__
-        patch.setattr(saving.Collected, "__init__", lambda self, *a, **k: told.append(a) or real(self, *a, **k))
+        told, real = [], save.Collected.__init__
+        patch.setattr(save.Collected, "__init__", lambda self, *a, **k: told.append(a) or real(self, *a, **k))
         _save_with_a_gc_before_the_commit(repo)
         assert told, "the lease is not what keeps it"
         assert repo.datasets().read_dataset("new").count() == 40

@@ -22,7 +22,7 @@ import memlake as ml
 from memlake.errors import AlreadyExists, Conflict, Error, InvalidInput, NotFound, Nothing, Unavailable
 from memlake.objects.db import Database
 from memlake.repo import Repo
-from memlake.versions import backup
+from memlake.versions.upkeep import backup
 from tests.reliability.ground import (
     EVERY,
     KILLED,
@@ -535,7 +535,7 @@ def test_undo_goes_back_from_a_checkout_that_a_full_disk_stopped(stuck: tuple[Pa
 
 def _stash_it(repo: Repo) -> None:
     _enlarge(repo.root)
-    repo.stash_push()
+    repo.stash.push()
 
 
 def _commit_beside_another(repo: Repo) -> None:
@@ -551,8 +551,8 @@ STOPPED: dict[str, tuple[Callable[[Repo], object], Callable[[Repo], object]]] = 
     "cherry-pick -n": (lambda r: None, lambda r: r.cherry_pick("large", no_commit=True)),
     "reset --hard": (lambda r: None, lambda r: r.reset("large", "hard")),
     "restore from a commit": (lambda r: None, lambda r: r.restore(r.root, source="large")),
-    "stash apply": (_stash_it, lambda r: r.stash_apply()),
-    "stash pop": (_stash_it, lambda r: r.stash_pop()),
+    "stash apply": (_stash_it, lambda r: r.stash.apply()),
+    "stash pop": (_stash_it, lambda r: r.stash.pop()),
     "undo": (lambda r: (r.switch("large"), r.switch("main"), r.switch("large"), r.switch("main")), lambda r: r.undo()),
     "commit": (_commit_beside_another, lambda r: r.commit("mine")),
 }

@@ -15,7 +15,7 @@ import memlake as ml
 from memlake.errors import Corrupt, Error, InvalidInput
 from memlake.objects import audit, db, store
 from memlake.repo import Repo
-from memlake.versions import operations
+from memlake.versions.verbs import undo
 from tests.reliability.ground import TORTURE, fast_folder, init, noise, put, snapshot_of
 
 FLIPS = 4000 if TORTURE else 20  # of each kind of file
@@ -65,7 +65,7 @@ def _build(repo: Repo, root: Path) -> dict[str, bytes]:
     oid = repo._history.objects.write_part(part)
     repo._history.objects.write(b"links to " + oid.encode(), links=[oid])
     put(root, "folder/0.txt", "stashed\n")
-    repo.stash_push()
+    repo.stash.push()
     repo.write({"memories/bot/secret": b"to be purged"}, "m")
     (change,) = repo.changes(repo.commit_at(lane="memory"))
     assert change.new is not None
@@ -127,7 +127,7 @@ def dump_of(repo: Repo, oids: dict[str, bytes]) -> dict[str, object]:
     dump["head"] = _value(lambda: (repo.branch_name, repo._local.base, repo._local.state("doing")))
     dump["status"] = _value(repo.status)
     before = "SELECT before FROM operation ORDER BY id"
-    dump["undo"] = _value(lambda: [operations._unpacked(row[0]) for row in local.rows(before)])
+    dump["undo"] = _value(lambda: [undo._unpacked(row[0]) for row in local.rows(before)])
     for branch in ("main", "side"):
         dump[f"tree {branch}"] = _value(lambda branch=branch: list(repo.ls(branch)))
         dump[f"memories {branch}"] = _value(lambda branch=branch: list(repo.log(branch, lane="memory")))
@@ -473,7 +473,7 @@ def test_without_the_hash_check_damaged_content_is_served(subject: Subject, monk
 
 
 def test_without_the_object_pass_fsck_misses_damage(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
-    from memlake.versions import fsck
+    from memlake.versions.upkeep import fsck
 
     assert fsck.check_objects is audit.check_objects
     monkeypatch.setattr(fsck, "check_objects", lambda *_, **__: (0, []))

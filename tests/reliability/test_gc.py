@@ -24,8 +24,8 @@ from memlake.objects.leases import Keeping, Lease
 from memlake.objects.writer import Writer
 from memlake.records import Entry
 from memlake.repo import Repo
-from memlake.versions import gc
-from memlake.versions.local import Tracked
+from memlake.versions.checkout.local import Tracked
+from memlake.versions.upkeep import gc
 from tests.reliability.ground import (
     SHARED_MEMORY,
     TORTURE,
@@ -637,7 +637,7 @@ def _commit(repo: Repo) -> None:
 def _stash(repo: Repo) -> None:
     put(repo.root, "data.csv", "name,size\nmine,2\n")
     put(repo.root, "untracked.txt", "mine too\n")
-    repo.stash_push(include_untracked=True)
+    repo.stash.push(include_untracked=True)
 
 
 def _reset_hard(repo: Repo) -> None:
@@ -669,7 +669,7 @@ def _move(repo: Repo) -> None:
 
 def _pop(repo: Repo) -> None:
     _stash(repo)
-    repo.stash_pop()
+    repo.stash.pop()
 
 
 def _conclude(repo: Repo) -> None:
@@ -677,7 +677,7 @@ def _conclude(repo: Repo) -> None:
     repo.add(repo.root / "text.txt")
     repo.commit("another")
     assert repo.merge("side").conflicts
-    repo.merge_choose("ours")
+    repo.pending_merge.choose("ours")
     repo.commit("joined", metrics={"m": 3})
 
 

@@ -15,7 +15,7 @@ import msgpack
 import pytest
 
 import memlake as ml
-from memlake.index import segments, vectorfile
+from memlake.index import segments, vector_file
 from memlake.memories.memories import Draft
 from tests.reliability.ground import forged
 from tests.reliability.test_hostile_links import run
@@ -35,8 +35,8 @@ def known(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A repo of 50 memories whose index has a segment and vectors."""
     root = tmp_path_factory.mktemp("known") / "repo"
     with ml.init(root) as repo:
-        repo.config_set("embedding.provider", "test")
-        repo.config_set("embedding.flush_seconds", "0")
+        repo.config.set("embedding.provider", "test")
+        repo.config.set("embedding.flush_seconds", "0")
         memories = repo.memories()
         memories.store_many([Draft(f"Rex number {n} is a dog", "bot") for n in range(50)])
         memories.wait(30)
@@ -72,11 +72,11 @@ def rewrite_head(repo: Path, change: Callable[[dict[str, Any]], None]) -> None:
 
 def rewrite_vectors(repo: Path, **fields: object) -> None:
     folder = next((generation(repo) / "vectors").iterdir())
-    content = (folder / vectorfile._NAME).read_bytes()
-    _, serial, _, _ = vectorfile._STAMP.unpack_from(content)
-    body = msgpack.packb({**msgpack.unpackb(content[vectorfile._STAMP.size :]), **fields})
-    stamp = vectorfile._STAMP.pack(vectorfile._MAGIC, serial, len(body), vectorfile._check(serial, body))
-    (folder / vectorfile._NAME).write_bytes(stamp + body)
+    content = (folder / vector_file._NAME).read_bytes()
+    _, serial, _, _ = vector_file._STAMP.unpack_from(content)
+    body = msgpack.packb({**msgpack.unpackb(content[vector_file._STAMP.size :]), **fields})
+    stamp = vector_file._STAMP.pack(vector_file._MAGIC, serial, len(body), vector_file._check(serial, body))
+    (folder / vector_file._NAME).write_bytes(stamp + body)
     for kind in ("rows", "vectors", "bits"):
         (folder / f"{kind}.x").mkdir(exist_ok=True)
 

@@ -15,7 +15,7 @@ import apsw
 import pytest
 
 import memlake as ml
-from memlake import config, inside
+from memlake import config, nofollow
 from memlake.cli.main import main
 from memlake.errors import Corrupt, Denied
 from tests.reliability.ground import TORTURE, forged
@@ -46,7 +46,7 @@ def rich(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.setenv("MEMLAKE_AUTHOR_NAME", "Ada")
         patch.setenv("MEMLAKE_AUTHOR_EMAIL", "ada@example.org")
         with ml.init(root) as repo:
-            repo.config_set("embedding.provider", "test")
+            repo.config.set("embedding.provider", "test")
             (root / "a.txt").write_text("hello\n")
             (root / "big.bin").write_bytes(os.urandom(1_200_000))
             (root / "script.py").write_text("import memlake as ml\nml.read_values(a=[1, 2]).save('made')\n")
@@ -136,7 +136,7 @@ def test_no_verb_follows_a_link_of_any_name_in_memlake(
             assert listed(here / "victim") == before, (name, verb)
             checked += 1
         assert [
-            path for path in repo.rglob("*") if inside.is_file(path) and CANARY.encode() in path.read_bytes()
+            path for path in repo.rglob("*") if nofollow.is_file(path) and CANARY.encode() in path.read_bytes()
         ] == [], name
         monkeypatch.chdir(tmp_path)
         shutil.rmtree(here)
@@ -223,15 +223,15 @@ def test_a_file_called_memlake_is_not_a_repo(tmp_path: Path) -> None:
 
 def test_a_journal_that_goes_while_it_is_looked_at_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another process that makes a database in WAL mode has a journal for a moment."""
-    journal, open_file = tmp_path / "index.db-journal", inside.open_file
+    journal, open_file = tmp_path / "index.db-journal", nofollow.open_file
 
     def opened(path: Path) -> int:
         journal.unlink()
         return open_file(path)
 
     journal.write_bytes(b"short")
-    monkeypatch.setattr(inside, "open_file", opened)
-    assert inside.check_database(tmp_path / "index.db") == tmp_path / "index.db"
+    monkeypatch.setattr(nofollow, "open_file", opened)
+    assert nofollow.check_database(tmp_path / "index.db") == tmp_path / "index.db"
     assert not journal.exists()
 
 
@@ -334,4 +334,4 @@ def journal_naming(file: Path) -> bytes:
     head += (512).to_bytes(4, "big") + (4096).to_bytes(4, "big")
     page = (4096 // 4096 + (1 << 30) // 4096).to_bytes(4, "big")
     sum_of = sum(name).to_bytes(4, "big")
-    return head.ljust(512, b"\0") + page + name + len(name).to_bytes(4, "big") + sum_of + inside._JOURNAL_END
+    return head.ljust(512, b"\0") + page + name + len(name).to_bytes(4, "big") + sum_of + nofollow._JOURNAL_END

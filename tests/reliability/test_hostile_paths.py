@@ -17,11 +17,12 @@ from typing import Any
 import pytest
 
 import memlake as ml
-from memlake import inside, versions
+from memlake import nofollow, versions
 from memlake.errors import Corrupt
 from memlake.records import Entry
-from memlake.versions import codec, paths
-from memlake.versions.verb import pack_state
+from memlake.versions import paths
+from memlake.versions.operation import pack_state
+from memlake.versions.trees import codec
 from tests.reliability.ground import forged
 from tests.reliability.test_hostile_links import run
 
@@ -171,7 +172,7 @@ def around(folder: Path) -> dict[str, object]:
         folder / "pipe",
     ]
     found: dict[str, object] = {str(place): (place.lstat().st_mtime_ns, place.lstat().st_ino) for place in places}
-    found |= {str(place): place.read_text() for place in places if inside.is_file(place)}
+    found |= {str(place): place.read_text() for place in places if nofollow.is_file(place)}
     return found | {"names": sorted(os.listdir(folder)), "out": os.listdir(folder / "out")}
 
 
@@ -194,7 +195,7 @@ def test_no_verb_touches_or_reads_what_a_hostile_path_names(
             assert CANARY not in said, (pattern, verb)
             assert "fatal: unexpected" not in said, (pattern, verb, said)
             assert around(here) == before, (pattern, verb)
-        for file in (file for file in (repo / ".memlake").rglob("*") if inside.is_file(file)):
+        for file in (file for file in (repo / ".memlake").rglob("*") if nofollow.is_file(file)):
             assert CANARY.encode() not in file.read_bytes(), (pattern, file)
         monkeypatch.chdir(tmp_path)
     tally(hostile_inputs=len(HOSTILE) * len(VERBS))
@@ -230,13 +231,32 @@ def test_a_row_with_such_a_path_is_named(tmp_path: Path) -> None:
         opened.status()
 
 
-@pytest.mark.parametrize("path", ["a", "a/b", ".a", "..a", "a..", "x.git", "a\nb", ".memlakeignore", "git~2"])
+@pytest.mark.parametrize(
+    "path", ["a", "a/b", ".a", "..a", "a..", "x.git", "a\nb", ".memlakeignore", "git~2", "a\u200db"]
+)
 def test_the_search_over_many_paths_finds_no_fault_in_good_ones(path: str) -> None:
     assert paths.find_unwritable(["x", path, "y/z"]) is None
 
 
 @pytest.mark.parametrize(
-    "path", ["", "/a", "a/", "a//b", "..", "a/..", "./a", "A/.GIT/b", ".memlake", ".memlake~1/x", "a\0"]
+    "path",
+    [
+        "",
+        "/a",
+        "a/",
+        "a//b",
+        "..",
+        "a/..",
+        "./a",
+        "A/.GIT/b",
+        ".memlake",
+        ".memlake~1/x",
+        "a\0",
+        ".git. /a",
+        "b/.git:x",
+        ".g\u200cit",
+        "memlak~1",
+    ],
 )
 def test_the_search_over_many_paths_finds_a_bad_one(path: str) -> None:
     assert paths.find_unwritable(["x", path, "y/z"]) == path

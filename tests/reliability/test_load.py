@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import memlake as ml
-from memlake.datasets.datasets import Datasets
+from memlake.dataset.datasets import Datasets
 from memlake.repo import Repo
 from tests.reliability.ground import TORTURE, assert_sound, fast_folder, init, python
 from tests.reliability.memory_ground import everything

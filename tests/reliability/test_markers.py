@@ -88,7 +88,7 @@ def a_staged_file(repo: Repo, marker: str) -> Erase:
 @place
 def a_stashed_file(repo: Repo, marker: str) -> Erase:
     put(repo.root, "stashed.txt", f"{marker} stashed")
-    stash = repo.stash_push(include_untracked=True)
+    stash = repo.stash.push(include_untracked=True)
     return lambda: repo.purge(*_objects_with(repo, marker), reason=WHY) and stash
 
 

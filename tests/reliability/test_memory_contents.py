@@ -15,7 +15,7 @@ import memlake as ml
 from memlake.memories import record
 from memlake.memories.memories import Draft, Memories, prepare
 from memlake.memories.record import Memory
-from memlake.memories.searching import Query
+from memlake.memories.search import Query
 from tests.reliability.ground import TORTURE, assert_sound, fast_folder
 from tests.reliability.memory_ground import made
 

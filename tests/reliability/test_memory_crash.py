@@ -18,11 +18,11 @@ import pytest
 
 import memlake as ml
 from memlake.index import fold
-from memlake.memories import keeping
+from memlake.memories import store
 from memlake.memories.embedders.hashed import Hashed
 from memlake.memories.memories import Draft, Memories
 from memlake.memories.record import indexed_text
-from memlake.memories.searching import Query
+from memlake.memories.search import Query
 from memlake.repo import Repo
 from tests.reliability.ground import (
     KILLED,
@@ -81,7 +81,7 @@ def quiet(repo: Repo) -> Memories:
 def _behind(memories: Memories) -> None:
     """History ahead of the index, as a process that died between the two leaves it."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(keeping, "settle", lambda *_: None)
+        patch.setattr(store, "settle", lambda *_: None)
         memories.delete(_named(memories, "note0"))
         store_numbered(memories, range(500, 512))
 
@@ -278,7 +278,7 @@ def _is_there(seen: str | None, acknowledged: str) -> bool:
 def test_without_following_before_reading_a_crash_hides_an_acknowledged_memory(
     template: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memlake.memories.following.follow", lambda *_: None)
+    monkeypatch.setattr("memlake.memories.index_sync.follow", lambda *_: None)
     with pytest.raises(AssertionError):
         crash_everywhere(template, "store")
 
@@ -286,6 +286,6 @@ def test_without_following_before_reading_a_crash_hides_an_acknowledged_memory(
 def test_without_following_purges_one_that_died_leaves_words_and_vectors(
     template: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memlake.memories.following._erase_purged", lambda *_: None)
+    monkeypatch.setattr("memlake.memories.index_sync._erase_purged", lambda *_: None)
     with pytest.raises(AssertionError):
         crash_everywhere(template, "purge")

@@ -18,9 +18,9 @@ from memlake.cli.main import main
 from memlake.errors import Unavailable
 from memlake.index import fold
 from memlake.memories.memories import Draft, Memories
-from memlake.memories.searching import Query
+from memlake.memories.search import Query
 from memlake.objects.db import Database
-from memlake.versions.fsck import log_damage
+from memlake.versions.upkeep.fsck import log_damage
 from tests.reliability.ground import TORTURE, assert_sound, fast_folder, hooked, mounted, noise, snapshot_of, steps_of
 from tests.reliability.memory_ground import (
     assert_equals_a_rebuilt_index,
@@ -267,9 +267,9 @@ def test_what_is_not_indexed_in_a_folder_that_cannot_be_written_is_found_and_tha
 def test_without_letting_the_index_follow_later_a_stored_memory_is_said_not_to_be(
     template: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from memlake.memories import keeping
+    from memlake.memories import store
 
-    monkeypatch.setattr(keeping, "settle", lambda ground, known=None: keeping._follow(ground, known or {}))
+    monkeypatch.setattr(store, "settle", lambda ground, known=None: store._follow(ground, known or {}))
     monkeypatch.setattr("tests.reliability.test_memory_disk.FAILS", 1000)
     with pytest.raises(AssertionError, match="would double it"):
         fail_everywhere(template, "store")

@@ -13,10 +13,10 @@ import pytest
 
 import memlake as ml
 from memlake.index.index import DAMAGED, MISSING, Index
-from memlake.memories import searching
+from memlake.memories import search
 from memlake.memories.memories import Draft
 from memlake.memories.record import indexed_text
-from memlake.memories.searching import Query
+from memlake.memories.search import Query
 from tests.reliability.ground import TORTURE, assert_sound, fast_folder, forged, python, snapshot_of
 from tests.reliability.memory_ground import (
     Faulty,
@@ -153,7 +153,7 @@ _ROUNDS = """
 import sys
 import memlake as ml
 from memlake.memories.memories import Draft
-from memlake.memories.searching import Query
+from memlake.memories.search import Query
 memories = ml.open(sys.argv[1]).memories()
 for n, _ in enumerate(sys.stdin):
     stored = memories.store(Draft(f"{sys.argv[2]}x{n} kept"))
@@ -246,7 +246,7 @@ def test_without_holding_hits_against_the_history_a_flipped_byte_shows_a_deleted
 
     gone = text_of(COUNT // 3 * 2)
     with monkeypatch.context() as patch:
-        patch.setattr(searching, "_strays", lambda *_: set())
+        patch.setattr(search, "_strays", lambda *_: set())
         assert gone in undelete()
     assert gone not in undelete()
 

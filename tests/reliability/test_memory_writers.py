@@ -17,7 +17,8 @@ import pytest
 
 import memlake as ml
 from memlake.errors import Conflict
-from memlake.memories import following, keeping
+from memlake.memories import index_sync, remember, store
+from memlake.memories.context import MemoryContext
 from memlake.memories.memories import Draft
 from tests.reliability.ground import TORTURE, assert_sound, fast_folder, python
 from tests.reliability.memory_ground import (
@@ -58,7 +59,7 @@ _SHORT = """
 import sys
 import memlake as ml
 from memlake.memories.memories import Draft
-from memlake.memories.searching import Query
+from memlake.memories.search import Query
 me, first, count = sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 with ml.open(sys.argv[1]) as repo:
     memories = repo.memories()
@@ -74,7 +75,7 @@ _SERVER = """
 import os, signal, sys
 from memlake.index import fold
 from memlake.mcp import server
-from memlake.mcp.desk import Desk, Who
+from memlake.mcp.workspace import Desk, Who
 from memlake.objects import disk
 fold.FRESH = int(sys.argv[3])
 left = [int(sys.argv[4])]
@@ -221,15 +222,44 @@ def test_decisions_of_many_processes_about_one_memory_keep_every_value_in_its_hi
         assert len(past) == 3 * each, "every earlier value, once"
 
 
+def test_one_who_loses_every_race_about_a_memory_decides_at_last_while_others_wait(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each time it has decided, another process is faster, as long as that one may write at all."""
+    with ml.open(root) as slow, ml.open(root) as fast:
+        first = slow.memories().store(Draft("User phone: 1", agent_id="one"))
+        decide, follow = remember._judge_new, store._follow
+        raced: list[str] = []
+
+        def decide_late(ground: MemoryContext, *given: Any) -> Any:
+            verdict = decide(ground, *given)
+            if not ground.here.history.db.is_writing:
+                raced.append(f"User phone: {1000 + len(raced)}")
+                fast.memories().update(first.memory_id, Draft(raced[-1]), changed=["content"])
+            return verdict
+
+        def follow_what_is_committed(ground: MemoryContext, *given: Any) -> None:
+            assert not ground.here.history.db.is_writing, "others would find an index ahead of the history"
+            follow(ground, *given)
+
+        monkeypatch.setattr(remember, "_judge_new", decide_late)
+        monkeypatch.setattr(store, "_follow", follow_what_is_committed)
+        done = slow.memories().remember(Draft("User phone: 2", agent_id="one"))
+        assert (done.memory_id, done.decision) == (first.memory_id, "conflict")
+        said = [version.content for version in fast.memories().history(first.memory_id)]
+        assert sorted(said) == sorted(["User phone: 1", *raced, "User phone: 2"])
+        assert everything(fast.memories()) == {first.memory_id: "User phone: 2"}
+
+
 def test_a_follower_that_read_the_head_early_does_not_take_the_index_back(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between its reading the head and its turn to write, another process stores and brings the index further."""
     with ml.open(root) as first, ml.open(root) as second:
         with monkeypatch.context() as patch:
-            patch.setattr(keeping, "settle", lambda *_: None)
+            patch.setattr(store, "settle", lambda *_: None)
             first.memories().store(Draft("early"))
-        read, late = following._head, []
+        read, late = index_sync._find_head, []
 
         def slow(*given: Any) -> Any:
             head = read(*given)
@@ -238,7 +268,7 @@ def test_a_follower_that_read_the_head_early_does_not_take_the_index_back(
                 second.memories().store(Draft("late"))
             return head
 
-        monkeypatch.setattr(following, "_head", slow)
+        monkeypatch.setattr(index_sync, "_find_head", slow)
         assert sorted(everything(first.memories()).values()) == ["early", "late"]
         assert second.memories().shared.index.db.rows("SELECT count(*) FROM row") == [(2,)]
 
@@ -247,7 +277,7 @@ def test_a_follower_that_read_the_head_early_does_not_take_the_index_back(
 
 
 def test_without_following_before_a_search_a_process_does_not_see_what_it_wrote(root: Path) -> None:
-    patch = "from memlake.memories import following\nfollowing.follow = lambda *_: None"
+    patch = "from memlake.memories import index_sync as following\nfollowing.follow = lambda *_: None"
     lines = _finished(agents(root, 1, 5, patch))
     assert any(line.startswith("blind") for line in lines)
 
@@ -259,4 +289,4 @@ def test_a_memory_changed_since_it_was_read_is_not_written_over(root: Path) -> N
         old = memories.get(memories.store(Draft("User phone: 1")).memory_id)
         memories.update(old.memory_id, Draft("User phone: 2"), changed=["content"])
         with pytest.raises(Conflict):
-            keeping.replace(memories.ground, old, old._replace(content="User phone: 3"), "late")
+            store.replace(memories.ground, old, old._replace(content="User phone: 3"), "late")

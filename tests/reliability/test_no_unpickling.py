@@ -18,10 +18,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import memlake as ml
-from memlake.datasets.lineage import runs
-from memlake.datasets.parts import frames, sums
-from memlake.datasets.storages import buckets
-from memlake.datasets.types.files import File
+from memlake.dataset.lineage import runs
+from memlake.dataset.parts import frames, sums
+from memlake.dataset.storages import buckets
+from memlake.dataset.types.files import File
 from tests.reliability.ground import forged
 
 

@@ -22,7 +22,7 @@ import memlake as ml
 from memlake import config
 from memlake.errors import Error
 from memlake.memories.memories import Draft
-from memlake.memories.searching import Query
+from memlake.memories.search import Query
 from memlake.repo import Repo
 from tests.reliability import ground
 from tests.reliability.ground import Verb, build, init, put, python
@@ -74,7 +74,7 @@ for n in itertools.count():
 _UNFLUSHED = """
 import contextlib
 from memlake.objects.db import Database
-from memlake.versions import checkout
+from memlake.versions.checkout import update as checkout
 checkout._flush = lambda root: None
 Database.durably = lambda self: contextlib.nullcontext()
 """

@@ -32,7 +32,7 @@ def keep(repo: ml.Repo, name: str) -> None:
 
 def set_packs(root: Path, place: str | None) -> None:
     with ml.open(root) as repo:
-        repo.config_set("core.packs", place)
+        repo.config.set("core.packs", place)
 
 
 @pytest.mark.parametrize("to", ["another folder", "the repo itself"])
@@ -60,7 +60,7 @@ def test_a_place_counts_from_where_it_was_named_and_is_the_same_from_everywhere(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with ml.init(here / "repo") as repo:
-        repo.config_set("core.packs", "disk")
+        repo.config.set("core.packs", "disk")
         (here / "repo/sub").mkdir()
         monkeypatch.chdir(here / "repo/sub")
     with ml.open() as repo:
@@ -116,7 +116,7 @@ def test_a_setting_is_written_into_a_repo_only(here: Path) -> None:
     with ml.init(here / "other") as repo:
         (repo.dir / "index").symlink_to(here / "victim")
         with pytest.raises(Denied, match="is a link"):
-            repo.config_set("user.name", "Ada")
+            repo.config.set("user.name", "Ada")
     assert (here / "victim/config.toml").read_text() == "theirs = 1\n" and len(os.listdir(here / "victim")) == 1
 
 

@@ -15,7 +15,7 @@ import pytest
 import memlake as ml
 from memlake.index import generations
 from memlake.memories.memories import Draft
-from memlake.memories.searching import Query
+from memlake.memories.search import Query
 from memlake.objects.db import Database
 
 ME = psutil.Process()
@@ -61,7 +61,7 @@ def wait_for(is_true: Callable[[], bool]) -> None:
 def root(here: Path) -> Path:
     """A repo without a model, which loads libraries that open files of their own; opened and closed once."""
     made = ml.init(here)
-    made.config_set("embedding.provider", "none")
+    made.config.set("embedding.provider", "none")
     made.close()
     with ml.Agent(str(here), "bot") as agent:
         agent.store_memory("the sky is blue")
@@ -95,7 +95,7 @@ def test_the_repo_found_from_here_is_opened_once_by_threads_that_come_at_once(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[object] = []
-    monkeypatch.setattr("memlake.reading._OPEN", {})
+    monkeypatch.setattr("memlake.read._OPEN", {})
     real = ml.open
 
     def slow() -> ml.Repo:
@@ -104,7 +104,7 @@ def test_the_repo_found_from_here_is_opened_once_by_threads_that_come_at_once(
         time.sleep(0.05)  # widens the gap that others could come through; the result does not depend on it
         return made
 
-    monkeypatch.setattr("memlake.reading.open_repo", slow)
+    monkeypatch.setattr("memlake.read.open_repo", slow)
     assert not in_threads(4, lambda _: ml.read_values(x=[1]))
     assert len(opened) == 1
     for one in opened:
@@ -132,8 +132,8 @@ def test_an_index_that_others_make_again_is_let_go_of(repo: ml.Repo) -> None:
 
     def made_again() -> None:
         """As another process does it."""
-        with generations.turn(folder, wait=True):
-            generations.begin(folder)
+        with generations.take_turn(folder, wait=True):
+            generations.begin_generation(folder)
             generations.drop_old(folder)
         memories.search(Query("sky"))
         in_threads(3, lambda _: memories.search(Query("sky")))
@@ -151,8 +151,8 @@ def test_a_reader_of_an_index_that_was_left_reads_on(repo: ml.Repo) -> None:
     index = repo.memories().ground.index
     old = index.db.each("SELECT id FROM row ORDER BY id")
     assert next(old) == (1,)
-    with generations.turn(index.folder, wait=True):
-        generations.begin(index.folder)
+    with generations.take_turn(index.folder, wait=True):
+        generations.begin_generation(index.folder)
     index.refresh()
     gc.collect()
     assert [row for (row,) in old] == [2, 3]

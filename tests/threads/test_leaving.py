@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 import memlake as ml
-from memlake.index import waiting
+from memlake.index import vector_queue
 from memlake.memories.embedders import local
 from memlake.objects import layout
 from tests.reliability.ground import TORTURE
 
-pytestmark = [pytest.mark.skipif(not local.installed(), reason="the local model is not installed")] + (
+pytestmark = [pytest.mark.skipif(not local.is_installed(), reason="the local model is not installed")] + (
     [pytest.mark.torture] if TORTURE else []
 )
 TIMES = 20 if TORTURE else 2
@@ -77,7 +77,7 @@ def test_what_a_closed_repo_had_taken_is_free_at_once(root: Path) -> None:
     assert ran.returncode == 0
     with ml.open(root) as repo:
         db = repo.memories().ground.index.db
-        waits, held = waiting.count(db), db.row("SELECT count(*) FROM pending WHERE claimed > ?", (layout.now(),))
+        waits, held = vector_queue.count(db), db.row("SELECT count(*) FROM pending WHERE claimed > ?", (layout.now(),))
         assert waits and held == (0,)
 
 

@@ -17,7 +17,7 @@ import pytest
 
 import memlake as ml
 from memlake.objects import disk, forks
-from memlake.versions import merging
+from memlake.versions.verbs import merge
 
 
 @pytest.fixture
@@ -190,12 +190,12 @@ def conflicting(repo: ml.Repo) -> None:
 def waiting(repo: ml.Repo) -> None:
     conflicting(repo)
     repo.merge("side")
-    repo.merge_choose("ours")
+    repo.pending_merge.choose("ours")
 
 
 def stashed(repo: ml.Repo) -> None:
     (repo.root / "a.txt").write_text("edited\n", encoding="utf-8")
-    repo.stash_push()
+    repo.stash.push()
 
 
 VERBS: dict[str, tuple[Callable[[ml.Repo], object], Callable[[ml.Repo], object]]] = {  # what comes before, the verb
@@ -206,10 +206,10 @@ VERBS: dict[str, tuple[Callable[[ml.Repo], object], Callable[[ml.Repo], object]]
     "switch": (side_branch, lambda repo: repo.switch("side")),
     "merge": (side_branch, lambda repo: repo.merge("side", ff=False)),
     "merge that waits": (conflicting, lambda repo: repo.merge("side")),
-    "merge --continue": (waiting, lambda repo: repo.merge_continue()),
+    "merge --continue": (waiting, lambda repo: repo.pending_merge.conclude()),
     "reset --hard": (conflicting, lambda repo: repo.reset("HEAD~1", mode="hard")),
-    "stash": (edited, lambda repo: repo.stash_push()),
-    "stash pop": (stashed, lambda repo: repo.stash_pop()),
+    "stash": (edited, lambda repo: repo.stash.push()),
+    "stash pop": (stashed, lambda repo: repo.stash.pop()),
     "branch": (edited, lambda repo: repo.branch("new")),
     "tag": (edited, lambda repo: repo.tag("v1")),
     "rm": (lambda _repo: None, lambda repo: repo.rm("a.txt")),
@@ -326,8 +326,8 @@ def test_a_part_that_is_purged_while_it_is_stored_again_does_not_come_back(
 
 
 ENDS: dict[str, Callable[[ml.Repo], object]] = {
-    "abort": lambda repo: repo.merge_abort(),
-    "continue": lambda repo: repo.merge_continue(),
+    "abort": lambda repo: repo.pending_merge.abort(),
+    "continue": lambda repo: repo.pending_merge.conclude(),
     "undo": lambda repo: repo.undo(),
     "commit": lambda repo: repo.commit("merged"),
 }
@@ -339,7 +339,7 @@ CHOSEN = {"continue": "theirs", "commit": "ours"}
 @contextlib.contextmanager
 def after_planning(work: Callable[[], Any]) -> Iterator[None]:
     """Run `work` in another thread once a merge was planned on the head there is, before it takes the lock."""
-    plan, done = merging._files_to_write, []
+    plan, done = merge._files_to_write, []
 
     def planned(*args: Any) -> Any:
         found = plan(*args)
@@ -348,7 +348,7 @@ def after_planning(work: Callable[[], Any]) -> Iterator[None]:
         return found
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(merging, "_files_to_write", planned)
+        patch.setattr(merge, "_files_to_write", planned)
         yield
     assert done
 
@@ -371,7 +371,7 @@ def test_what_agents_and_chains_store_beside_a_merge_that_waits_stays_however_it
     repo.merge("side")
     assert repo.status().conflicts
     if end in CHOSEN:
-        repo.merge_choose(CHOSEN[end])
+        repo.pending_merge.choose(CHOSEN[end])
 
     def theirs() -> None:
         agent.remember("the sky is blue")

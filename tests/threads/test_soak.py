@@ -27,8 +27,8 @@ from pathlib import Path
 from memlake.index import generations
 folder = Path(sys.argv[1])
 for _ in sys.stdin:
-    with generations.turn(folder, wait=True):
-        generations.begin(folder)
+    with generations.take_turn(folder, wait=True):
+        generations.begin_generation(folder)
         generations.drop_old(folder)
     print("made again", flush=True)
 """
@@ -48,7 +48,7 @@ def held() -> Held:
 
 def test_files_threads_and_memory_stay_what_they_were(here: Path) -> None:
     with ml.init(here) as made:
-        made.config_set("embedding.provider", "test")
+        made.config.set("embedding.provider", "test")
     kept = ml.Agent(str(here), "kept")
     kept.store_memory("the sky is blue")
     other = subprocess.Popen(

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import memlake as ml
-from memlake.index import waiting
+from memlake.index import vector_queue
 from memlake.memories.memories import Draft
-from memlake.memories.searching import Query
+from memlake.memories.search import Query
 from memlake.objects import layout, leases
 from tests.conftest import SetClock
 from tests.versions.conftest import Keep
@@ -28,7 +28,7 @@ YEAR = 365 * 24 * HOUR
 def test_every_verb_works_and_nothing_is_lost_whatever_the_clock_does(
     repo: ml.Repo, here: Path, keep: Keep, set_clock: SetClock, shifts: tuple[int, ...]
 ) -> None:
-    repo.config_set("embedding.provider", "none")
+    repo.config.set("embedding.provider", "none")
     for n, shift in enumerate(shifts):
         set_clock(shift)
         keep(f"on main {n}", {"a": f"{n}\n", f"new{n}": "new\n"})
@@ -38,9 +38,9 @@ def test_every_verb_works_and_nothing_is_lost_whatever_the_clock_does(
         repo.switch("main")
         repo.merge(f"side{n}")
         (here / "a").write_text("edited\n")
-        repo.stash_push()
+        repo.stash.push()
         repo.gc()
-        repo.stash_pop()
+        repo.stash.pop()
         repo.restore("a")
         (here / "a").write_text("undone\n")
         repo.add("a")
@@ -60,7 +60,7 @@ def test_every_verb_works_and_nothing_is_lost_whatever_the_clock_does(
 def test_gc_after_the_clock_was_set_forward_takes_no_grace_period_for_over(
     repo: ml.Repo, keep: Keep, set_clock: SetClock
 ) -> None:
-    repo.config_set("gc.reflog_expire", "30")
+    repo.config.set("gc.reflog_expire", "30")
     keep("one", {"a": "1\n"})
     keep("two", {"a": "2\n"})
     repo.close()
@@ -107,15 +107,15 @@ def test_a_writer_renews_its_lease_also_when_the_clock_was_set_back(
 
 
 def test_a_row_claimed_by_a_clock_that_was_ahead_is_embedded_all_the_same(repo: ml.Repo, set_clock: SetClock) -> None:
-    repo.config_set("embedding.provider", "none")
+    repo.config.set("embedding.provider", "none")
     memories = repo.memories()
     memories.store(Draft("Rex is a dog", "bot"))
     memories.search(Query("dog"))
     db = memories.shared.index.db
     with db.write():
-        waiting.all_again(db)
+        vector_queue.all_again(db)
     set_clock(YEAR)
-    taken = waiting.take(db, 10)
-    assert len(taken) == 1 and waiting.take(db, 10) == [], "claimed, and nobody else gets it"
+    taken = vector_queue.take(db, 10)
+    assert len(taken) == 1 and vector_queue.take(db, 10) == [], "claimed, and nobody else gets it"
     set_clock(0)
-    assert waiting.take(db, 10) == taken
+    assert vector_queue.take(db, 10) == taken

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import memlake as ml
-from memlake.versions import paths, stage, writing
+from memlake.versions import paths
+from memlake.versions.verbs import stage, write
 from tests.versions.conftest import Keep
 
 GOOD = [
@@ -26,6 +27,14 @@ GOOD = [
     "..a",
     ".gitignore",
     ".github/x",
+    ".git-x",
+    ".gitx:y",
+    "git~2",
+    "git",
+    "memlake",
+    "memlak~x",
+    ".memlakeignore",
+    "👩\u200d💻.md",
 ]
 BAD = {
     "": "empty",
@@ -51,6 +60,21 @@ BAD = {
     "sub/.Git/hooks/post-checkout": ".git",
     "git~1/config": ".git",
     ".memlake~1/x": ".memlake",
+    # What macOS or Windows would make of these is .git or .memlake.
+    ".git./hooks/x": ".git",
+    "sub/.GIT . ./config": ".git",
+    "git~1 /config": ".git",
+    ".git::$INDEX_ALLOCATION/config": ".git",
+    ".git:stream": ".git",
+    "GIT~1:x/config": ".git",
+    ".g\u200cit/config": ".git",
+    "\ufeff.git\u206f/config": ".git",
+    ".memlake. /repo.db": ".memlake",
+    ".Memlake::$INDEX_ALLOCATION/repo.db": ".memlake",
+    ".mem\u200dlake/repo.db": ".memlake",
+    ".memla\u212ae/repo.db": ".memlake",
+    "MEMLAK~1/repo.db": ".memlake",
+    "memlak~2.:x/repo.db": ".memlake",
     "con": "reserved",
     "aux.txt": "reserved",
     "dir/LPT1": "reserved",
@@ -144,7 +168,7 @@ def test_a_path_that_must_never_be_written_is_left_out_with_a_warning(
     keep("first", {"a": "1"})
     repo.branch("dev")
     with monkeypatch.context() as patch:
-        patch.setattr(writing, "check", lambda path: path)
+        patch.setattr(write, "check", lambda path: path)
         repo.write(
             {"files/.memlake/evil": b"x", "files/../up": b"x", "files/.git/x": b"x", "files/b": b"2"},
             "sneak",

@@ -14,12 +14,12 @@ import click
 
 from memlake import config, projects
 from memlake import open as open_repo
-from memlake.cli import paths
 from memlake.cli.screen import Screen, open_screen
 from memlake.cli.suggest import rev_hint
 from memlake.errors import InvalidInput, NotFound, Usage
 from memlake.records import Lane
 from memlake.repo import Repo
+from memlake.views import paths
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

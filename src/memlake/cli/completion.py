@@ -10,10 +10,11 @@ from click.shell_completion import BashComplete, CompletionItem
 
 from memlake import config
 from memlake import open as open_repo
-from memlake.cli import paths
 from memlake.cli.main import VERBS
 from memlake.errors import Error
 from memlake.repo import Repo
+from memlake.versions.kinds import ROOMS
+from memlake.views import paths
 
 _MOST = 500  # a shell asks before it shows more than a few
 
@@ -63,9 +64,10 @@ def _of_repo(repo: Repo, wanted: set[str], typed: str) -> Iterator[str]:
 
 def _datasets(repo: Repo, *, versions: bool) -> Iterator[str]:
     """Names, and behind an @ their versions."""
-    for path, _ in repo.ls(prefix="datasets/") if repo.head else ():
-        name, _, version = path.removeprefix("datasets/").rpartition("/")
-        yield f"{name}@{version}" if versions else name
+    kind = ROOMS["datasets"]
+    for path, _ in repo.ls(prefix=kind.folder) if repo.head else ():
+        label = kind.label(path)
+        yield label if versions else label.partition("@")[0]
 
 
 def _fitting(names: Iterable[str], typed: str) -> Iterator[str]:

@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from memlake.cli import words
+from memlake.views import words
 
 _QUIET = 0.5  # seconds before a line is worth showing
 _EVERY = 0.1

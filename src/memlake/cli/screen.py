@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from typing import IO, Any
 
 from memlake import config
-from memlake.cli import shapes, words
+from memlake.views import json_shapes, words
 
 _STYLES = {"id": "33", "added": "32", "removed": "31", "bold": "1", "hunk": "36", "here": "1;36", "tag": "1;33"}
 _STYLES |= {"branch": "1;32", "dim": "2", "warning": "33"}
@@ -40,7 +40,7 @@ class Screen:
         self.note(f"warning: {words.clean(text)}")
 
     def json(self, body: Mapping[str, Any]) -> None:
-        self.line(shapes.document(body))
+        self.line(json_shapes.document(body))
 
     def paint(self, text: str, style: str) -> str:
         return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if self.color and text else text

@@ -33,7 +33,7 @@ def is_due(db: Database) -> bool:
 
 def fold(db: Database, folder: Path) -> bool:
     """Fold what is fresh; False when there is nothing, or another process is at it."""
-    with disk.named_errors(f"folding the index in {folder}"), generations.turn(folder) as ours:
+    with disk.named_errors(f"folding the index in {folder}"), generations.take_turn(folder) as ours:
         if not ours:
             return False
         sweep(db, folder)
@@ -77,7 +77,7 @@ def _fold_fresh(db: Database, folder: Path) -> bool:
         upto = last[0] if last else None
         if upto is None:
             return False
-        after = folded(db)
+        after = find_last_folded(db)
         seen = db.row("SELECT max(id) FROM ended")
         found, packed = read_rows(db, after, upto)
     lengths, columns = columns_of(found)
@@ -86,7 +86,7 @@ def _fold_fresh(db: Database, folder: Path) -> bool:
     return True
 
 
-def folded(db: Database) -> int:
+def find_last_folded(db: Database) -> int:
     """The last row that a segment holds."""
     row = db.row("SELECT max(last) FROM segment")
     return int((row and row[0]) or 0)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from memlake import inside
+from memlake import nofollow
 from memlake.errors import Damaged
 from memlake.objects import disk
 
@@ -18,9 +18,9 @@ SCHEMA = Path(__file__).with_name("schema.sql")
 
 
 @contextlib.contextmanager
-def turn(folder: Path, *, wait: bool = False) -> Iterator[bool]:
+def take_turn(folder: Path, *, wait: bool = False) -> Iterator[bool]:
     """Whether this process is the one that changes segments; `wait` until it is."""
-    fd = inside.open_file(folder / "fold.lock", os.O_RDWR | os.O_CREAT)
+    fd = nofollow.open_file(folder / "fold.lock", os.O_RDWR | os.O_CREAT)
     try:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
@@ -32,7 +32,7 @@ def turn(folder: Path, *, wait: bool = False) -> Iterator[bool]:
         os.close(fd)
 
 
-def _named(folder: Path) -> Path | None:
+def _find_current(folder: Path) -> Path | None:
     """The folder of the generation in use, if there is one."""
     try:
         name = (folder / "CURRENT").read_bytes().decode("ascii", "replace").strip()
@@ -49,16 +49,16 @@ def _is_whole(generation: Path) -> bool:
     return generation.is_dir() and not any(generation.glob("*.seg")) and not (generation / "vectors").exists()
 
 
-def current(folder: Path) -> tuple[Path, bool]:
+def open_current(folder: Path) -> tuple[Path, bool]:
     """The folder of the generation in use, and whether it had to be made."""
-    found = _named(folder)
+    found = _find_current(folder)
     if found is not None:
         return found, False
     with disk.named_errors(f"making {folder}"):
-        inside.make_folder(folder)
-        with turn(folder, wait=True):
-            found = _named(folder)
-            return found or begin(folder), found is None
+        nofollow.make_folder(folder)
+        with take_turn(folder, wait=True):
+            found = _find_current(folder)
+            return found or begin_generation(folder), found is None
 
 
 def segment_file(generation: Path, name: object) -> Path:
@@ -68,7 +68,7 @@ def segment_file(generation: Path, name: object) -> Path:
     return generation / name
 
 
-def mark(folder: Path, generation: Path) -> object:
+def read_mark(folder: Path, generation: Path) -> object:
     """What differs when a generation is replaced, also by one of the same name."""
     try:
         current, file = os.stat(folder / "CURRENT"), os.stat(generation / "index.db")
@@ -77,19 +77,19 @@ def mark(folder: Path, generation: Path) -> object:
     return current.st_ino, current.st_mtime_ns, file.st_ino
 
 
-def begin(folder: Path) -> Path:
+def begin_generation(folder: Path) -> Path:
     """A new, empty generation, in use from now on."""
-    inside.make_folder(folder)
+    nofollow.make_folder(folder)
     known = [int(part.name) for part in folder.iterdir() if part.name.isdecimal()]
     made = folder / str(max(known, default=0) + 1)
-    inside.make_folder(made)
+    nofollow.make_folder(made)
     disk.write_file(folder / "CURRENT", made.name.encode())
     return made
 
 
 def drop_old(folder: Path) -> None:
     """Remove generations that are not in use."""
-    current = _named(folder)
+    current = _find_current(folder)
     for part in folder.iterdir():
         if current is not None and part.name.isdecimal() and part != current:
             disk.remove_tree(part)

@@ -17,16 +17,16 @@ from typing import NamedTuple
 import numpy as np
 
 from memlake.errors import Damaged, Error, InvalidInput
-from memlake.index import arms, erase, fold, generations, rank, rows, terms, waiting
-from memlake.index.arms import Array
-from memlake.index.derived import Derived, sound
-from memlake.index.embeddings import Embeddings
+from memlake.index import erase, fold, generations, rank, rows, terms, vector_queue, word_scores
+from memlake.index.derived_db import Derived, sound
+from memlake.index.embedding_store import Embeddings
 from memlake.index.rank import Arms, Boosts, Facts, Scored
 from memlake.index.scope import Filter, Shown
-from memlake.index.vectorfile import Header, read_header
+from memlake.index.vector_file import Header, read_header
 from memlake.index.vectors import Flat
 from memlake.index.view import AnyBlock, Moment, View
-from memlake.inside import make_folder
+from memlake.index.word_scores import Array
+from memlake.nofollow import make_folder
 from memlake.objects import disk, layout
 from memlake.objects.forks import Latch, Mutex
 
@@ -87,7 +87,7 @@ class Index:
 
     def _open(self) -> None:
         self.mark: object = None
-        self.generation, begun = generations.current(self.folder)
+        self.generation, begun = generations.open_current(self.folder)
         self.notice = MISSING if begun else self.notice
         self._db = Derived(self.generation / "index.db", schema=[generations.SCHEMA], durable=False)
         self._view = View(self._db, self.generation)
@@ -95,7 +95,7 @@ class Index:
         rows.forget_learnt(self.db)
         with contextlib.suppress(Error):  # a damaged one is found out by whoever reads it
             self.db.row("SELECT 1 FROM meta")
-        self.mark = generations.mark(self.folder, self.generation)
+        self.mark = generations.read_mark(self.folder, self.generation)
 
     @property
     def db(self) -> Derived:
@@ -106,13 +106,21 @@ class Index:
 
     def refresh(self) -> None:
         """Go over to the generation in use: another process may have made the index again, or somebody deleted it."""
-        if self.mark != generations.mark(self.folder, self.generation):
+        if not self._is_current():
             with self._changing:
                 if self._closed:
                     raise InvalidInput(f"the index in {self.folder} was closed.", hint="Open the repo again.")
+                # Whoever held the lock may have gone over already. To open the same generation once more would tell
+                # those who read it that it was made again, and they would leave a sound one behind as damaged.
+                if self._is_current():
+                    return
                 # The old one is let go of, not closed: its files are, when the last thread that uses it is done.
                 self._left = [known for known in (*self._left, weakref.ref(self._db)) if known() is not None]
                 self._open()
+
+    def _is_current(self) -> bool:
+        """Whether the generation in use is open here. While it is being opened there is no mark, and it is not yet."""
+        return self.mark is not None and self.mark == generations.read_mark(self.folder, self.generation)
 
     def renew(self, seen: object) -> None:
         """Leave a damaged generation (the one of `seen`, a `mark`) behind for a new one, which the history fills."""
@@ -120,9 +128,9 @@ class Index:
             self.refresh()
             if self.mark != seen:  # another thread or process has done it
                 return
-            with generations.turn(self.folder, wait=True):
-                if generations.mark(self.folder, self.generation) == seen:
-                    generations.begin(self.folder)
+            with generations.take_turn(self.folder, wait=True):
+                if generations.read_mark(self.folder, self.generation) == seen:
+                    generations.begin_generation(self.folder)
                     generations.drop_old(self.folder)
             self.refresh()
             self.notice = DAMAGED
@@ -173,14 +181,14 @@ class Index:
     def _by_words(self, moment: Moment, asked: Asked, masks: Mapping[int, Array]) -> Words:
         """Scores by exact words, and by words of similar spelling for those that nobody wrote."""
         words = {terms.hash_of(word): word for word in terms.query_words(asked.text)}
-        exact = arms.weights(moment.all, dict.fromkeys(words, 1.0))  # type: ignore[arg-type]
+        exact = word_scores.weights(moment.all, dict.fromkeys(words, 1.0))  # type: ignore[arg-type]
         like: dict[int, float] = {}
         for code, word in words.items():
             if code not in exact:
-                like.update(rows.similar(self.db, word))
-        similar = arms.weights(moment.all, like)  # type: ignore[arg-type]
+                like.update(rows.find_similar(self.db, word))
+        similar = word_scores.weights(moment.all, like)  # type: ignore[arg-type]
         most = asked.candidates
-        wanted = sum(exact.values(), 0.0) + (len(words) - len(exact)) * arms.rarest(moment.all)  # type: ignore[arg-type]
+        wanted = sum(exact.values(), 0.0) + (len(words) - len(exact)) * word_scores.rarest(moment.all)  # type: ignore[arg-type]
         return Words(
             _gather(moment, exact, masks, most), _gather(moment, similar, masks, most), {**similar, **exact}, wanted
         )
@@ -277,13 +285,16 @@ class Index:
                 rows.set_meta(of, **{f"vectors {known.folder.name}": 1})
                 others = self._of_other_length(model, vectors.shape[1])
                 if others:
-                    waiting.all_again(of)
+                    vector_queue.all_again(of)
                 rows.stamp(of)
             self._remove(others)
 
     def _check_there(self, vectors: Flat) -> None:
         """Rows that had their vectors do not wait for them: where the files are gone, everything is made again."""
-        if read_header(vectors.folder) is None and rows.meta(self.db, f"vectors {vectors.folder.name}") is not None:
+        if (
+            read_header(vectors.folder) is None
+            and rows.read_meta(self.db, f"vectors {vectors.folder.name}") is not None
+        ):
             raise Damaged(f"the vectors in {vectors.folder.name} are gone.", hint="They are made again.")
 
     def _of_other_length(self, model: str, dimension: int) -> list[Path]:
@@ -365,7 +376,7 @@ class Index:
 
     def purge_seen(self) -> bytes | None:
         """The last purge that was followed here."""
-        seen = rows.meta(self.db, "purged")
+        seen = rows.read_meta(self.db, "purged")
         return seen if isinstance(seen, bytes) else None
 
     def erase_objects(self, oids: Collection[bytes], purge: bytes) -> None:
@@ -378,7 +389,7 @@ class Index:
                 ids = self._rows_of(oids)
             if ids:
                 self._erase(oids)
-            with generations.turn(self.folder, wait=True):
+            with generations.take_turn(self.folder, wait=True):
                 generations.drop_old(self.folder)
             if self.db.checkpoint():
                 with self.db.write():
@@ -390,10 +401,10 @@ class Index:
     def _erase(self, oids: Collection[bytes]) -> None:
         """In one transaction, so that nobody adds a vector to a row that goes. A crash leaves the rows: it is done
         again by them."""
-        with generations.turn(self.generation, wait=True), self.db.write():
+        with generations.take_turn(self.generation, wait=True), self.db.write():
             ids = self._rows_of(oids)
             for folder in (self.generation / "vectors").glob("*"):
-                if read_header(folder) is not None or rows.meta(self.db, f"vectors {folder.name}") is not None:
+                if read_header(folder) is not None or rows.read_meta(self.db, f"vectors {folder.name}") is not None:
                     self._opened(folder).forget(np.array(ids, np.int64))
             erase.erase(self.db, self.generation, ids)
 
@@ -417,7 +428,7 @@ def _check_same(known: Flat, ids: Array, vectors: Array) -> None:
 
 def _gather(moment: Moment, worth: Mapping[int, float], masks: Mapping[int, Array], most: int) -> dict[int, float]:
     """The best rows of all blocks with their scores."""
-    parts = [arms.score(block, worth, masks[block.first], most) for block in moment.all] if worth else []  # type: ignore[arg-type]
+    parts = [word_scores.score(block, worth, masks[block.first], most) for block in moment.all] if worth else []  # type: ignore[arg-type]
     if not parts:
         return {}
     found, gained = (np.concatenate(sides) for sides in zip(*parts, strict=True))
@@ -429,7 +440,7 @@ def _shares_held(ids: Sequence[int], moment: Moment, words: Words) -> dict[int, 
     """How much of what was asked each row has: the worth of its words, over that of all words asked for."""
     shares: dict[int, float] = {}
     for block, inside in _by_block(moment, ids) if words.all and ids else ():
-        held = arms.worth_held(block, words.worth, inside) / words.all  # type: ignore[arg-type]
+        held = word_scores.worth_held(block, words.worth, inside) / words.all  # type: ignore[arg-type]
         shares.update(zip(inside.tolist(), held.tolist(), strict=True))
     return shares
 
@@ -438,7 +449,7 @@ def _neighbours(fused: Mapping[int, float], moment: Moment, masks: Mapping[int, 
     """Shares for rows that stand beside the best ones in the same session."""
     best = heapq.nlargest(_SPREAD, fused, key=lambda row: (fused[row], row))
     rows_ = np.sort(np.array(best, np.int64))
-    return rank.share(fused, arms.neighbours(moment.all, rows_, masks, len(rank.NEAR)))  # type: ignore[arg-type]
+    return rank.share(fused, word_scores.neighbours(moment.all, rows_, masks, len(rank.NEAR)))  # type: ignore[arg-type]
 
 
 def _by_block(moment: Moment, ids: Collection[int]) -> Iterator[tuple[AnyBlock, Array]]:

@@ -13,10 +13,10 @@ from array import array
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from memlake.identifiers import quote
 from memlake.index import terms
 from memlake.index.terms import Terms
 from memlake.objects.db import Database
-from memlake.sqlnames import quote
 
 NEVER = 1 << 62
 MOMENT = "@"  # begins the name of the overlay of a commit, where a branch's is its own
@@ -137,14 +137,14 @@ def keep_overlay(db: Database, branch: str, head: bytes | None, overlay: Overlay
 
 def _drop_moments(db: Database, newest: str) -> None:
     """Keep the overlays of the last few moments that were asked about: others are made again when they are."""
-    known = str(meta(db, "moments") or "").split()
+    known = str(read_meta(db, "moments") or "").split()
     kept = [*(name for name in known if name != newest), newest][-MOMENTS:]
     set_meta(db, moments=" ".join(kept))
     named = [name for (name,) in db.rows("SELECT branch FROM overlay WHERE branch >= ?1 AND branch < ?2", _MOMENTS_LIE)]
     db.run_in("DELETE FROM overlay WHERE branch IN carray(?1)", [name for name in named if name not in kept])
 
 
-def laid_over(db: Database, overlay: Overlay, changes: Iterable[Replaced], docs: Docs) -> Overlay:
+def lay_over(db: Database, overlay: Overlay, changes: Iterable[Replaced], docs: Docs) -> Overlay:
     """An overlay brought over changes. Call inside a write: records that are new here get rows."""
     added, hidden = set(overlay.added), set(overlay.hidden)
     for change in changes:
@@ -192,7 +192,7 @@ def first_step(db: Database) -> int | None:
     return row[0] if row else None
 
 
-def meta(db: Database, key: str) -> object:
+def read_meta(db: Database, key: str) -> object:
     row = db.row("SELECT value FROM meta WHERE key = ?", (key,))
     return row[0] if row else None
 
@@ -206,18 +206,18 @@ def stamp(db: Database) -> None:
     db.run("INSERT INTO meta VALUES('stamp', 1) ON CONFLICT(key) DO UPDATE SET value = value + 1")
 
 
-def similar(db: Database, word: str, most: int = 4) -> dict[int, float]:
+def find_similar(db: Database, word: str, most: int = 4) -> dict[int, float]:
     """Words spelt much like this one: hash -> likeness. For words nobody wrote here as they were asked for."""
     own = terms.grams(word)
     pieces = [gram for gram in own if len(gram) == 3 and gram[0] != "^" and gram[-1] != "$"]
-    near = _sharing(db, pieces)
+    near = _find_sharing(db, pieces)
     texts = db.rows_in("SELECT hash, text FROM term WHERE hash IN carray(?1)", near) if near else []
     found = {code: _closeness(own, text, word) for code, text in texts}
     best = sorted((code for code, how in found.items() if how >= LIKE), key=lambda code: -found[code])
     return {code: found[code] for code in best[:most]}
 
 
-def _sharing(db: Database, pieces: Iterable[str]) -> list[int]:
+def _find_sharing(db: Database, pieces: Iterable[str]) -> list[int]:
     """The words that share most with some pieces of three characters, rare ones counting more.
 
     One query a piece and no ORDER BY rank: FTS5 takes twice as long to rank what it finds as to find it.

@@ -20,7 +20,7 @@ import numpy as np
 
 from memlake.errors import Damaged
 from memlake.index import bm25
-from memlake.index.derived import sound
+from memlake.index.derived_db import sound
 from memlake.objects import disk
 
 COLUMNS = ("session", "created", "importance", "expires", "from_seq", "to_seq")
@@ -74,10 +74,10 @@ def build(first: int, terms: Sequence[bytes], lengths: Array, columns: Mapping[s
     counts = np.frombuffer(b"".join(packed[len(packed) // 9 * 8 :] for packed in terms), np.uint8)
     docs = np.repeat(np.arange(len(terms), dtype=np.uint32), sizes)
     scores = score_bytes(counts.astype(np.float32), lengths[docs].astype(np.float32))
-    return _sorted(first, np.frombuffer(joined, np.int64), docs, scores, columns)
+    return _sort_terms(first, np.frombuffer(joined, np.int64), docs, scores, columns)
 
 
-def _sorted(first: int, hashes: Array, docs: Array, scores: Array, columns: Mapping[str, Array]) -> Block:
+def _sort_terms(first: int, hashes: Array, docs: Array, scores: Array, columns: Mapping[str, Array]) -> Block:
     order = np.argsort(hashes, kind="stable")  # rows of one term stay in order
     hashes, docs, scores = hashes[order], docs[order], scores[order]
     unique, starts = np.unique(hashes, return_index=True)
@@ -104,7 +104,7 @@ def _merged_slice(blocks: Sequence[Block], low: int, high: int | None) -> Block:
         hashes.append(np.repeat(block.hashes[a:b], np.diff(block.starts[a : b + 1])))
         docs.append(block.docs[start:end] + np.uint32(block.first - blocks[0].first))
         scores.append(block.scores[start:end])
-    return _sorted(0, np.concatenate(hashes), np.concatenate(docs), np.concatenate(scores), {})
+    return _sort_terms(0, np.concatenate(hashes), np.concatenate(docs), np.concatenate(scores), {})
 
 
 # -- files ------------------------------------------------------------------------------------

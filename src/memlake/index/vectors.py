@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from memlake.errors import InvalidInput
-from memlake.index import signs, vectorfile
-from memlake.index.signs import Floats, Mask, Rows
-from memlake.index.vectorfile import Header, View
+from memlake.index import binary_vectors, vector_file
+from memlake.index.binary_vectors import Floats, Mask, Rows
+from memlake.index.vector_file import Header, View
 from memlake.objects import disk
 
 Choose = Callable[[Rows], Mask]
@@ -64,8 +64,10 @@ class Flat:
         if dimension < 1:
             raise InvalidInput(f"vectors of {dimension} dimensions cannot be. Nothing was changed.")
         self.folder = folder
-        first = vectorfile.any_number()
-        self._empty = Header(model, dimension, vectorfile.BLOCK, data=first, bits=first, rescore=signs.RESCORE)
+        first = vector_file.any_number()
+        self._empty = Header(
+            model, dimension, vector_file.BLOCK, data=first, bits=first, rescore=binary_vectors.RESCORE
+        )
         self._known: View | None = None
 
     # -- reading
@@ -108,22 +110,22 @@ class Flat:
 
     def verify(self) -> None:
         """Read everything and compare checksums; raises Corrupt."""
-        header, wrong = self._steadily(lambda view: (view.header, vectorfile.damaged(view)))
+        header, wrong = self._steadily(lambda view: (view.header, vector_file.find_damaged(view)))
         if wrong:
-            raise vectorfile.damage(self.folder, header, wrong)
+            raise vector_file.damage(self.folder, header, wrong)
 
     def _unit(self, query: npt.ArrayLike) -> Floats:
-        unit: Floats = signs.units(np.asarray(query)[None], self._empty.dimension, what="query")[0]
+        unit: Floats = binary_vectors.units(np.asarray(query)[None], self._empty.dimension, what="query")[0]
         return unit
 
     def _view(self) -> View:
         known = self._known
         if (
             known is None
-            or vectorfile.stamp(self.folder) != known.stamp
-            or not vectorfile.is_mapped(self.folder, known)
+            or vector_file.stamp(self.folder) != known.stamp
+            or not vector_file.is_mapped(self.folder, known)
         ):
-            self._known = known = vectorfile.look(self.folder, self._empty, known)
+            self._known = known = vector_file.look(self.folder, self._empty, known)
         return known
 
     def _steadily(self, work: Callable[[View], Result]) -> Result:
@@ -143,7 +145,7 @@ class Flat:
     def append(self, rows: npt.ArrayLike, vectors: npt.ArrayLike) -> None:
         """Add rows, on disk when this returns. Rows that are there or were erased are left as they are."""
         ids = _ids(rows)
-        units = signs.units(vectors, self._empty.dimension)
+        units = binary_vectors.units(vectors, self._empty.dimension)
         if len(ids) != len(units) or len(np.unique(ids)) != len(ids):
             raise InvalidInput(f"{len(units)} vectors need as many different rows, got {len(ids)}. Nothing was added.")
         with disk.named_errors(f"adding vectors to {self.folder}"):
@@ -156,12 +158,12 @@ class Flat:
         before = view.header
         last = view.rows[-1] if before.count else np.iinfo(np.int64).min
         ascending = before.ascending and bool(rows[0] > last) and bool((np.diff(rows) > 0).all())
-        with vectorfile.Writer(self.folder, before) as writer:
+        with vector_file.Writer(self.folder, before) as writer:
             writer.add(rows, units.astype(np.float16))
             header = writer.finish(ascending=ascending)
         if header.blocks.bit_length() > before.blocks.bit_length():  # as often as the rows double
-            header = _fitted(self.folder, header)
-        vectorfile.sweep(self.folder, vectorfile.publish(self.folder, header))
+            header = _fit_header(self.folder, header)
+        vector_file.sweep(self.folder, vector_file.publish(self.folder, header))
 
     def forget(self, rows: npt.ArrayLike) -> None:
         """Erase the vectors of rows from the files. After a crash in the middle, the next change finishes it."""
@@ -172,12 +174,12 @@ class Flat:
             if len(slots):
                 gone = np.union1d(view.gone, slots)
                 marked = replace(header, gone=gone.tobytes(), erasing=np.unique(slots).tobytes())
-                header = vectorfile.publish(self.folder, marked)
+                header = vector_file.publish(self.folder, marked)
             self._erase(header)
 
     def _erase(self, header: Header) -> None:
-        if header.serial and (cleaned := vectorfile.erase(self.folder, header)) != header:
-            vectorfile.publish(self.folder, cleaned)
+        if header.serial and (cleaned := vector_file.erase(self.folder, header)) != header:
+            vector_file.publish(self.folder, cleaned)
 
     def compact(self, keep: Choose) -> None:
         """Write the kept rows to new files, in order and without the erased ones, and switch to them."""
@@ -185,13 +187,13 @@ class Flat:
             view = self._writable()
             mask = _mask(view, keep)
             slots = np.flatnonzero(mask) if view.order is None else view.order[mask[view.order]]
-            header = _fitted(self.folder, self._copied(view, slots))
-            vectorfile.sweep(self.folder, vectorfile.publish(self.folder, header))
+            header = _fit_header(self.folder, self._copied(view, slots))
+            vector_file.sweep(self.folder, vector_file.publish(self.folder, header))
 
     def _copied(self, view: View, slots: Rows) -> Header:
         old = view.header
         start = replace(self._empty, serial=old.serial, data=old.unused, bits=old.unused, mean=old.mean)
-        with vectorfile.Writer(self.folder, start) as writer:
+        with vector_file.Writer(self.folder, start) as writer:
             for first in range(0, len(slots), start.block):
                 piece = slots[first : first + start.block]
                 writer.add(view.rows[piece], view.vectors[piece])
@@ -202,7 +204,7 @@ class Flat:
         if not self.folder.is_dir():
             disk.mkdir(self.folder)
         view = self._view()
-        vectorfile.sweep(self.folder, view.header)
+        vector_file.sweep(self.folder, view.header)
         if view.header.erasing:
             self._erase(view.header)
         return self._view()
@@ -215,22 +217,22 @@ def _ids(rows: npt.ArrayLike) -> Rows:
     return given.astype(np.int64)
 
 
-def _fitted(folder: Path, header: Header) -> Header:
+def _fit_header(folder: Path, header: Header) -> Header:
     """Measure how many candidates are needed; where it is many, subtract the mean before taking signs if that helps."""
     if not header.blocks:
         return header
-    view = vectorfile.map_files(folder, header)
-    rescore = _needed(view)
-    if rescore > signs.RESCORE:
-        centred = vectorfile.write_bits(folder, view, signs.mean_of(view.vectors))
-        with_mean = _needed(vectorfile.map_files(folder, centred))
+    view = vector_file.map_files(folder, header)
+    rescore = _count_needed(view)
+    if rescore > binary_vectors.RESCORE:
+        centred = vector_file.write_bits(folder, view, binary_vectors.mean_of(view.vectors))
+        with_mean = _count_needed(vector_file.map_files(folder, centred))
         header, rescore = (centred, with_mean) if with_mean < rescore else (header, rescore)
     return replace(header, rescore=rescore)
 
 
-def _needed(view: View) -> int:
+def _count_needed(view: View) -> int:
     sealed = view.header.blocks * view.header.block
-    return signs.candidates_needed(view.vectors[:sealed], view.bits, view.mean)
+    return binary_vectors.candidates_needed(view.vectors[:sealed], view.bits, view.mean)
 
 
 # -- searching
@@ -241,7 +243,7 @@ def _scores(view: View, query: Floats, rows: Rows) -> Floats:
     known = (slots >= 0) & ~np.isin(slots, view.gone)
     found = np.full(len(rows), np.nan, np.float32)
     once, places = np.unique(slots[known], return_inverse=True)
-    found[known] = signs.dots(view.vectors, once, query)[places].clip(-1, 1)
+    found[known] = binary_vectors.dots(view.vectors, once, query)[places].clip(-1, 1)
     return found
 
 
@@ -277,9 +279,9 @@ def _search(view: View, query: Floats, k: int, *, scope: Scope) -> Found:
         plan, slots = "exact", _all_slots(view, scope)
     else:
         plan, slots = _candidates(view, query, limit, scope=scope)
-    cosine = signs.dots(view.vectors, slots, query)
+    cosine = binary_vectors.dots(view.vectors, slots, query)
     rows = view.rows[slots]
-    top = signs.best(cosine, rows, k)
+    top = binary_vectors.best(cosine, rows, k)
     return Found(rows[top], cosine[top].clip(-1, 1), plan, scope.size, len(slots))
 
 
@@ -292,16 +294,16 @@ def _all_slots(view: View, scope: Scope) -> Rows:
 def _candidates(view: View, query: Floats, limit: int, *, scope: Scope) -> tuple[str, Rows]:
     """The plan, and the slots to score: the nearest by bits, and all that have none yet."""
     sealed, furthest = view.header.blocks * view.header.block, 64 * view.bits.shape[1]
-    bits = signs.query_bits(query, view.mean)
+    bits = binary_vectors.query_bits(query, view.mean)
     if scope.slots is not None:
         split = int(np.searchsorted(scope.slots, sealed))
         listed, newest = scope.slots[:split], scope.slots[split:]
-        near = listed[signs.nearest(signs.distances_of(view.bits, listed, bits), limit, furthest)]
+        near = listed[binary_vectors.nearest(binary_vectors.distances_of(view.bits, listed, bits), limit, furthest)]
         return "bits of allowed rows", np.concatenate([near, newest])
-    found = signs.distances(view.bits, bits)
+    found = binary_vectors.distances(view.bits, bits)
     newest = np.arange(sealed, view.header.count)
     if scope.mask is not None:
-        signs.hide_others(found, scope.mask[:sealed])
+        binary_vectors.hide_others(found, scope.mask[:sealed])
         newest = newest[scope.mask[sealed:]]
     plan = "all bits" if scope.mask is None else "all bits, masked"
-    return plan, np.concatenate([signs.nearest(found, limit, furthest), newest])
+    return plan, np.concatenate([binary_vectors.nearest(found, limit, furthest), newest])

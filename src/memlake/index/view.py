@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,13 +11,51 @@ from typing import Any
 import numpy as np
 
 from memlake.errors import Damaged
-from memlake.index import arms, fold, generations, rows, segments
-from memlake.index.arms import Array
+from memlake.index import fold, generations, rows, segments, word_scores
+from memlake.index.fold import columns_of
 from memlake.index.scope import Filter, Shown
-from memlake.index.tail import Tail
-from memlake.objects.db import Database
+from memlake.index.word_scores import Array
+from memlake.objects.db import Database, Row
 
 _MASKS = 64  # views of the trunk that are remembered
+
+
+class Tail:
+    """Fresh rows in memory: what a segment offers, found by looking at every term. `grown` makes the next one."""
+
+    def __init__(self, first: int) -> None:
+        self.first = first
+        self._hashes = np.zeros(0, np.int64)
+        self._docs = np.zeros(0, np.uint32)
+        self._scores = np.zeros(0, np.uint8)
+        self.columns: Mapping[str, Array] = columns_of(())[1]
+
+    @property
+    def count(self) -> int:
+        return len(self.columns["created"])
+
+    def find(self, term: int) -> tuple[Array, Array]:
+        at = np.flatnonzero(self._hashes == term)
+        return self._docs[at], self._scores[at]
+
+    def frequency(self, term: int) -> int:
+        return int(np.count_nonzero(self._hashes == term))
+
+    def grown(self, found: Sequence[Row], packed: Sequence[bytes]) -> Tail:
+        """This tail and the rows that follow it."""
+        if not found:
+            return self
+        lengths, columns = columns_of(found)
+        block = segments.build(0, packed, lengths, columns)
+        tail = Tail(self.first)
+        hashes = np.repeat(block.hashes, np.diff(block.starts))
+        tail._hashes = np.concatenate([self._hashes, hashes])
+        tail._docs = np.concatenate([self._docs, block.docs + np.uint32(self.count)])
+        tail._scores = np.concatenate([self._scores, block.scores])
+        tail.columns = {name: np.concatenate([self.columns[name], columns[name]]) for name in columns}
+        return tail
+
+
 AnyBlock = segments.Block | Tail
 
 
@@ -29,7 +67,7 @@ class Moment:
     names: tuple[str, ...]
     blocks: tuple[segments.Block, ...]
     tail: Tail
-    ended: arms.Ended
+    ended: word_scores.Ended
     last_end: int
 
     @property
@@ -62,7 +100,7 @@ class View:
 
     def now(self) -> Moment:
         """The index as it is, read again as far as it changed."""
-        stamp = rows.meta(self._db, "stamp")
+        stamp = rows.read_meta(self._db, "stamp")
         if stamp != self._now.stamp or stamp is None or not self._now.is_mapped(self._folder):
             for attempt in range(3):
                 try:
@@ -76,7 +114,7 @@ class View:
     def _read(self) -> Moment:
         old, db = self._now, self._db
         with db.snapshot():
-            stamp = rows.meta(db, "stamp")
+            stamp = rows.read_meta(db, "stamp")
             named = db.rows("SELECT name, last FROM segment ORDER BY first")
             names = tuple(name for name, _ in named)
             same = names == old.names and old.stamp is not None and old.is_mapped(self._folder)
@@ -94,7 +132,7 @@ class View:
             names,
             old.blocks if same else self._map(names),
             tail,
-            _joined(old.ended if same else _NOTHING.ended, ends),
+            _join_ends(old.ended if same else _NOTHING.ended, ends),
             ends[-1][0] if ends else (old.last_end if same else 0),
         )
 
@@ -107,8 +145,8 @@ class View:
         """Which rows of a block a search may find."""
         mask = self._trunk(moment, block, shown.overlay.base if shown.overlay else shown.seq)
         if shown.overlay is not None:
-            mask = arms.overlaid(block, mask, shown.overlay, shown.only_added)  # type: ignore[arg-type]
-        return arms.allowed(block, mask, wanted)  # type: ignore[arg-type]
+            mask = word_scores.overlaid(block, mask, shown.overlay, shown.only_added)  # type: ignore[arg-type]
+        return word_scores.apply_filter(block, mask, wanted)  # type: ignore[arg-type]
 
     def _trunk(self, moment: Moment, block: AnyBlock, at: int | None) -> Array:
         """What the trunk shows at a seq, remembered: many branches begin at the same one."""
@@ -117,11 +155,11 @@ class View:
         if mask is None:
             if len(self._masks) >= _MASKS:
                 self._masks.clear()
-            mask = self._masks[key] = arms.visible(block, at, moment.ended)  # type: ignore[arg-type]
+            mask = self._masks[key] = word_scores.visible(block, at, moment.ended)  # type: ignore[arg-type]
         return mask
 
 
-def _joined(old: arms.Ended, ends: Sequence[tuple[int, int, int]]) -> arms.Ended:
+def _join_ends(old: word_scores.Ended, ends: Sequence[tuple[int, int, int]]) -> word_scores.Ended:
     if not ends:
         return old
     new = np.array(ends, np.int64)

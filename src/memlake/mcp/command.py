@@ -40,8 +40,8 @@ def mcp(ctx: click.Context, /, profile: str, branch: str | None, **who: Any) -> 
     """Serve memories to an agent over MCP, on standard input and output, until the client goes away."""
     if ctx.invoked_subcommand is None:
         _check_streams()
-        server, desk = _load("server"), _load("desk")
-        server.run(desk.Desk(None, branch), desk.Who(**who), profile)
+        server, workspace = _load("server"), _load("workspace")
+        server.run(workspace.Desk(None, branch), workspace.Who(**who), profile)
 
 
 def _check_streams() -> None:

@@ -10,9 +10,9 @@ from typing import Any
 
 from memlake.calls import refuse_unknown
 from memlake.errors import InvalidInput
-from memlake.memories.deciding import WAYS
 from memlake.memories.record import CATEGORIES, TYPES
-from memlake.memories.searching import MODES, SEES
+from memlake.memories.remember import WAYS
+from memlake.memories.search import MODES, SEES
 
 _SAYS = {
     "content": "One atomic fact in one clear sentence.",

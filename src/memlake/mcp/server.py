@@ -17,9 +17,9 @@ from mcp.server.stdio import stdio_server
 import memlake
 from memlake.errors import Error, Unavailable
 from memlake.mcp import schemas, tools
-from memlake.mcp.desk import Desk, Who
-from memlake.mcp.lines import Answering
+from memlake.mcp.bad_lines import Answering
 from memlake.mcp.tools import Tool
+from memlake.mcp.workspace import Desk, Who
 from memlake.objects.layout import new_id
 
 INSTRUCTIONS = (

@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from memlake.errors import InvalidInput, NotFound
-from memlake.mcp.desk import SOURCE, Desk, Who, found, search_for, within
+from memlake.mcp.workspace import SOURCE, Desk, Who, found, search_for, within
 from memlake.memories.memories import Draft, Memories
 from memlake.memories.outcome import Outcome
-from memlake.memories.searching import Query, asked_by, iso, seen_by
+from memlake.memories.search import Query, build_query, iso, seen_by
 
 Result = dict[str, Any]
 _TASK = "task-"
@@ -77,7 +77,7 @@ def search_memory(
     """Find stored memories by meaning and words: your own, or those of agent_id ("*" for everyone's)."""
     narrowed: Result = {"memory_type": memory_type, "min_importance": min_importance, "sees": sees}
     narrowed |= {"min_score": min_score} | {"metadata": metadata or {}, "project": project}
-    asked = asked_by(who.agent_id, query, top_k=top_k, agent_id=agent_id, **narrowed)
+    asked = build_query(who.agent_id, query, top_k=top_k, agent_id=agent_id, **narrowed)
     return found(search_for(desk.on(who, branch), asked, agent_id, "agent_id"), max_tokens, "memory_id")
 
 

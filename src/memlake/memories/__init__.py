@@ -3,63 +3,39 @@
 A module is imported when it is first used: `memlake status` must not pay for numpy.
 """
 
-from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING
+
+from memlake._lazy import lazy
 
 if TYPE_CHECKING:
     from memlake.memories import (
-        arriving,
+        branch_expiry,
         branches,
-        checking,
-        counting,
-        deciding,
+        check_index,
+        conflicts,
+        context,
         embedders,
-        erasing,
-        forgetting,
-        ground,
-        importing,
-        living,
+        erase,
+        forget,
+        hook_search,
+        import_records,
+        kind,
         memories,
-        narrow,
-        opening,
-        searching,
-        secrets,
-        sides,
+        merge_review,
+        redact,
+        remember,
+        resources,
+        review,
+        search,
         state,
-        tending,
+        stats,
         timeline,
         transfer,
-        wording,
     )
 
 __all__ = [
-    "arriving",
-    "branches",
-    "checking",
-    "counting",
-    "deciding",
-    "embedders",
-    "erasing",
-    "forgetting",
-    "ground",
-    "importing",
-    "living",
-    "memories",
-    "narrow",
-    "opening",
-    "searching",
-    "secrets",
-    "sides",
-    "state",
-    "tending",
-    "timeline",
-    "transfer",
-    "wording",
-]
-
-
-def __getattr__(name: str) -> ModuleType:
-    if name not in __all__:
-        raise AttributeError(f"module 'memlake.memories' has no attribute {name!r}")
-    return import_module(f"memlake.memories.{name}")
+    "branch_expiry", "branches", "check_index", "conflicts", "context", "embedders", "erase", "forget", "hook_search",
+    "import_records", "kind", "memories", "merge_review", "redact", "remember", "resources", "review", "rules",
+    "search", "state", "stats", "timeline", "transfer",
+]  # fmt: skip
+__getattr__ = lazy(__name__, {name: f"{__name__}.{name}" for name in __all__})

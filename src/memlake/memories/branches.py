@@ -10,16 +10,17 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from memlake.errors import Conflict, InvalidInput, NotFound
-from memlake.memories import arriving, keeping, living, record, sides
-from memlake.memories.ground import Ground
+from memlake.memories import branch_expiry, conflicts, merge_review, record, store
+from memlake.memories.context import MemoryContext
 from memlake.memories.record import Memory
 from memlake.objects import layout
 from memlake.records import Commit, Entry
 from memlake.records import Conflict as Met
-from memlake.versions import merge as trees
-from memlake.versions import refs
-from memlake.versions.bases import is_ancestor
-from memlake.versions.history import Draft
+from memlake.versions import tables
+from memlake.versions.history import merge_trees as trees
+from memlake.versions.history import refs
+from memlake.versions.history.bases import is_ancestor
+from memlake.versions.history.commits import Draft
 
 STRATEGIES = ("branch_wins", "main_wins", "ask")
 
@@ -42,38 +43,43 @@ class MergedBranch(NamedTuple):
     met: tuple[str, ...] = ()
 
 
-def create(ground: Ground, name: str, *, ttl_seconds: float | None = None, description: str = "") -> MemoryBranch:
+def create_branch(
+    ground: MemoryContext, name: str, *, ttl_seconds: float | None = None, description: str = ""
+) -> MemoryBranch:
     """A new branch at where this one is."""
-    note, history = living.noted(ttl_seconds, description), ground.here.history
+    note, history = branch_expiry.make_note(ttl_seconds, description), ground.here.history
     with history.db.write():
         heads = refs.get(history.db, ground.branch)
         refs.create(history, name, heads, action=f"branch from {ground.branch}", who=ground.author.name, note=note)
-    return MemoryBranch(name, heads["memory"], **living.said(note))
+    return MemoryBranch(name, heads["memory"], **branch_expiry.read_note(note))
 
 
-def checked_name(name: str) -> str:
+def check_name(name: str) -> str:
     """A name that can be looked for."""
     if name != record.whole(name):
         raise NotFound(f"there is no branch {name!r}. Nothing was changed.")
     return name
 
 
-def branches(ground: Ground) -> list[MemoryBranch]:
+def list_branches(ground: MemoryContext) -> list[MemoryBranch]:
     """All branches; those whose time is over are discarded first."""
-    living.sweep(ground.here)
-    rows = ground.here.history.db.rows("SELECT name, memory, note FROM ref WHERE kind = 0")
-    return [MemoryBranch(name, head.hex() if head else None, **living.said(note)) for name, head, note in rows]
+    branch_expiry.sweep(ground.here)
+    rows = tables.list_refs(ground.here.history.db, refs.BRANCH)
+    return [
+        MemoryBranch(name, head.hex() if head else None, **branch_expiry.read_note(note))
+        for name, _, head, note in rows
+    ]
 
 
-def discard(ground: Ground, name: str) -> None:
+def discard_branch(ground: MemoryContext, name: str) -> None:
     """Remove a branch. What it held stays reachable by its reflog."""
     if name == ground.branch:
         raise InvalidInput(f"branch {name!r} is the one in use. Nothing was changed.", hint="Use another first.")
     with ground.here.history.db.write():
-        refs.delete(ground.here.history, checked_name(name), action="discarded", who=ground.author.name)
+        refs.delete(ground.here.history, check_name(name), action="discarded", who=ground.author.name)
 
 
-def merge(ground: Ground, name: str, strategy: str = "branch_wins") -> MergedBranch:
+def merge_branch(ground: MemoryContext, name: str, strategy: str = "branch_wins") -> MergedBranch:
     """Bring the memories and state of a branch into this one, in one commit.
 
     Where both changed the same memory, `branch_wins` takes the branch's, `main_wins` keeps ours (the other's text
@@ -82,8 +88,8 @@ def merge(ground: Ground, name: str, strategy: str = "branch_wins") -> MergedBra
     if strategy not in STRATEGIES:
         raise InvalidInput(f"strategy is one of {', '.join(STRATEGIES)}, not {strategy!r}. Nothing was merged.")
     history = ground.here.history
-    living.check(ground.here, checked_name(name))
-    noted = _in_doubt(ground, name)
+    branch_expiry.check(ground.here, check_name(name))
+    noted = _find_doubts(ground, name)
     with history.db.write():
         ours, theirs = ground.head(), refs.commit_of(history, refs.get(history.db, name)["memory"])
         if theirs is None or (ours is not None and is_ancestor(history, theirs, ours)):
@@ -91,28 +97,28 @@ def merge(ground: Ground, name: str, strategy: str = "branch_wins") -> MergedBra
         outcome = trees.merge_commits(history, ours, theirs)
         met = tuple(conflict.path.rsplit("/", 1)[1] for conflict in outcome.conflicts)
         if met and strategy == "ask":
-            raise _asking(ground, name, outcome.conflicts)
+            raise _describe_conflicts(ground, name, outcome.conflicts)
         choice = "theirs" if strategy == "branch_wins" else "ours"
         chosen = tuple(conflict._replace(choice=choice) for conflict in outcome.conflicts)
-        edits = {**arriving.with_notes(ground, outcome.edits, noted), **trees.decided(history, chosen)}
-        made = _record(ground, name, (ours, theirs), edits)
-    keeping.settle(ground)
+        edits = {**merge_review.apply_notes(ground, outcome.edits, noted), **trees.decided(history, chosen)}
+        made = _append_merge(ground, name, (ours, theirs), edits)
+    store.settle(ground)
     return MergedBranch(made.oid, len(edits), met)
 
 
-def _in_doubt(ground: Ground, name: str) -> dict[str, tuple[str, Memory]]:
+def _find_doubts(ground: MemoryContext, name: str) -> dict[str, tuple[str, Memory]]:
     """What would come and is in doubt; looked for before the merge holds the lock, since it may ask a model."""
     history, ours = ground.here.history, ground.head()
     theirs = refs.commit_of(history, refs.get(history.db, name)["memory"])
     if ours is None or theirs is None or is_ancestor(history, theirs, ours) or is_ancestor(history, ours, theirs):
         return {}  # what came after ours was held against it when it was remembered
-    return arriving.in_doubt(ground, trees.merge_commits(history, ours, theirs).edits)
+    return merge_review.find_doubts(ground, trees.merge_commits(history, ours, theirs).edits)
 
 
-def _asking(ground: Ground, name: str, met: Sequence[Met]) -> Conflict:
+def _describe_conflicts(ground: MemoryContext, name: str, met: Sequence[Met]) -> Conflict:
     told = "\n".join(
         f"{both.name}: ours {_text(both.ours)}; theirs {_text(both.theirs)}"
-        for both in (sides.said(ground.here.history, one) for one in met[:5])
+        for both in (conflicts.describe_sides(ground.here.history, one) for one in met[:5])
         if both is not None
     )
     return Conflict(
@@ -125,7 +131,9 @@ def _text(said: str | None) -> str:
     return "forgot it" if said is None else repr(said[:200])
 
 
-def _record(ground: Ground, name: str, sides: tuple[Commit | None, Commit], edits: dict[str, Entry | None]) -> Commit:
+def _append_merge(
+    ground: MemoryContext, name: str, sides: tuple[Commit | None, Commit], edits: dict[str, Entry | None]
+) -> Commit:
     history, (ours, theirs) = ground.here.history, sides
     draft = Draft("memory", edits, ground.author, f"merge branch {name}", layout.now(), {})
     work = refs.commit_of(history, refs.get(history.db, ground.branch)["work"])

@@ -10,27 +10,28 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memlake import memories as later  # what only some verbs need: a recall would pay 40 ms for all of it
 from memlake.errors import Conflict, Denied, InvalidInput
-from memlake.memories import embedding, keeping, living, naming, outcome, record, searching
-from memlake.memories.ground import Ground
-from memlake.memories.opening import Shared
+from memlake.memories import branch_expiry, embed, ids, outcome, record
+from memlake.memories import search as memory_search
+from memlake.memories import store as memory_store
+from memlake.memories.context import MemoryContext
 from memlake.memories.outcome import Outcome, Updated
 from memlake.memories.record import Memory, State
-from memlake.memories.searching import EVERYONE, Hits, Query
+from memlake.memories.resources import Shared
+from memlake.memories.search import EVERYONE, Hits, Query
 from memlake.objects import layout
 from memlake.records import Commit
 from memlake.records import Conflict as Met
 from memlake.reports import PurgeReport
-from memlake.versions import refs
+from memlake.versions.history import refs
 
 if TYPE_CHECKING:
     from memlake.memories.branches import MemoryBranch, MergedBranch
-    from memlake.memories.counting import Stats
-    from memlake.memories.deciding import Judge
-    from memlake.memories.forgetting import Choice, Forgotten
-    from memlake.memories.importing import Planned
-    from memlake.memories.items import Item
+    from memlake.memories.forget import Choice, Forgotten
+    from memlake.memories.import_records import Item, Planned
+    from memlake.memories.remember import Judge
+    from memlake.memories.review import Age, Decided, Doubt, Rule
     from memlake.memories.state import SetState
-    from memlake.memories.tending import Age, Decided, Doubt, Rule
+    from memlake.memories.stats import Stats
     from memlake.memories.timeline import Difference, Origin, Version
 
 
@@ -56,7 +57,7 @@ class Draft(NamedTuple):
 
 
 class Memories:
-    def __init__(self, ground: Ground, shared: Shared) -> None:
+    def __init__(self, ground: MemoryContext, shared: Shared) -> None:
         self.ground, self.shared = ground, shared
 
     def noting(self, written: list[tuple[str, str]]) -> Memories:
@@ -85,9 +86,9 @@ class Memories:
         if made:
             first = made[0].memory.memory_id
             what = f"store memory {first}" if len(made) == 1 else f"store {len(made)} memories"
-            keeping.put(self.ground, [one.memory for one in made], what, by=made[0].memory.agent_id)
+            memory_store.put(self.ground, [one.memory for one in made], what, by=made[0].memory.agent_id)
             self.shared.wake()
-        return [outcome.added(one.memory)._replace(warnings=one.warnings) for one in made]
+        return [outcome.describe_added(one.memory)._replace(warnings=one.warnings) for one in made]
 
     def remember(
         self, draft: Draft, on_conflict: str = "decide", *, dry_run: bool = False, judge: Judge | None = None
@@ -95,7 +96,7 @@ class Memories:
         """Store a memory, or let it skip, replace, correct or join one that is there; says which, and why."""
         self._check_enabled()
         new = prepare(draft, self.ground)
-        done = later.deciding.remember(self.ground, new.memory, way=on_conflict, dry_run=dry_run, judge=judge)
+        done = later.remember.remember(self.ground, new.memory, way=on_conflict, dry_run=dry_run, judge=judge)
         self.shared.wake()
         return done._replace(warnings=(*new.warnings, *done.warnings))
 
@@ -103,9 +104,9 @@ class Memories:
         """Store ready-made memories, each of another id, in one commit: new ones, newer texts, and texts in doubt."""
         self._check_enabled()
         for attempt in range(_TRIES):
-            planned = later.importing.plan(self.ground, items)
+            planned = later.import_records.plan(self.ground, items)
             try:
-                later.importing.carry_out(self.ground, planned, len(planned.all))
+                later.import_records.carry_out(self.ground, planned, len(planned.all))
                 break
             except Conflict:  # somebody changed one of ours meanwhile: look again
                 if attempt == _TRIES - 1:
@@ -117,37 +118,37 @@ class Memories:
     def update(self, memory_id: str, draft: Draft, *, changed: Collection[str]) -> Updated:
         """Change some fields of a memory (named in `changed`); its earlier content stays in its history."""
         self._check_enabled()
-        old, new = self.get(memory_id), _checked(draft, self.ground)
+        old, new = self.get(memory_id), _check_draft(draft, self.ground)
         if "folder" in old.metadata:  # the package it was said in, wherever it is changed from
             new = new._replace(metadata={"folder": old.metadata["folder"], **new.metadata})
         given = Memory("", "")._replace(**{name: getattr(new, name) for name in changed})  # what stays is not looked at
-        clean, warnings = later.secrets.guard_memory(given, self.ground.settings.memory_secrets)
+        clean, warnings = later.redact.guard_memory(given, self.ground.settings.memory_secrets)
         fields = {name: getattr(clean, name) for name in changed}
-        made = keeping.replace(self.ground, old, old._replace(**fields), f"update memory {memory_id}")
+        made = memory_store.replace(self.ground, old, old._replace(**fields), f"update memory {memory_id}")
         self.shared.wake()
-        return outcome.updated(made, warnings)
+        return outcome.make_updated(made, warnings)
 
     def delete(self, memory_id: str) -> Memory:
         """Remove a memory from the branch. `restore` brings it back."""
         found = self.get(memory_id)
-        keeping.delete(self.ground, found)
+        memory_store.delete(self.ground, found)
         return found
 
     def forget_written(self, choice: Choice, *, dry_run: bool = False) -> list[Forgotten]:
         """Take back what a session, an agent or a time wrote, in one commit: what it had overwritten stands again."""
-        gone = later.forgetting.forget(self.ground, choice, dry_run=dry_run)
+        gone = later.forget.forget(self.ground, choice, dry_run=dry_run)
         self.shared.wake()
         return gone
 
     def purge(self, memory_id: str, reason: str) -> PurgeReport:
         """Erase every version of a memory for good."""
-        report = later.erasing.purge(self.ground, self.shared.access, memory_id, reason=reason)
+        report = later.erase.purge(self.ground, self.shared.access, memory_id, reason=reason)
         self._forget_written()
         return report
 
     def follow(self) -> None:
         """Bring the index up to the history, and erase from it what was purged."""
-        later.erasing.follow(self.ground)
+        later.erase.follow(self.ground)
 
     def purge_state(self, agent_id: str, key: str, reason: str) -> PurgeReport:
         """Erase every value a key ever had for good."""
@@ -168,94 +169,96 @@ class Memories:
 
     def search(self, query: Query) -> Hits:
         self._check_enabled()
-        hits = searching.search(self.ground, query)
+        hits = memory_search.search(self.ground, query)
         self.shared.access.note(uuid.UUID(hit["memory_id"]).bytes for hit in hits)
         self.shared.wake()
         return hits
 
     def get(self, memory_id: str) -> Memory:
-        return keeping.get(self.ground, record.checked_id(memory_id))
+        return memory_store.get(self.ground, record.checked_id(memory_id))
 
     def full_id(self, part: str) -> str:
         """The id of the memory, here or gone, whose id ends or begins so."""
-        return naming.full_id(self.ground, part)
+        return ids.full_id(self.ground, part)
 
     def listed(self, query: Query) -> list[Memory]:
-        return searching.listed(self.ground, query)
+        return memory_search.list_memories(self.ground, query)
 
     def history(self, memory_id: str) -> list[Version]:
-        return later.timeline.versions(self.ground, memory_id)
+        return later.timeline.list_versions(self.ground, memory_id)
 
     def blame(self, memory_id: str) -> list[Origin]:
         """Which commit each field of a memory has its present value from."""
         return later.timeline.blame(self.ground, record.checked_id(memory_id))
 
-    def diff(self, a: str, b: str | None = None) -> list[Difference]:
-        return list(later.timeline.differences(self.ground, a, b))
+    def diff(self, a: str, b: str | None = None, *, project: str | None = None) -> list[Difference]:
+        return list(later.timeline.list_differences(self.ground, a, b, project=project))
 
-    def log(self, limit: int = 20) -> list[Commit]:
+    def log(self, limit: int = 20, *, project: str | None = None) -> list[Commit]:
         if limit < 1:
             raise InvalidInput(f"limit is a whole number of at least 1, not {limit!r}. Nothing was read.")
-        return list(later.timeline.log(self.ground, limit))
+        return list(
+            later.timeline.list_commits(self.ground, limit, memory_search.choose_projects(self.ground, project))
+        )
 
     def fields(self, memory: Memory) -> dict[str, Any]:
         """A memory as a mapping, with what only the index and the counters know."""
-        return searching.full_fields(self.ground, memory, self.shared.access, self.has_vector(memory.memory_id))
+        return memory_search.full_fields(self.ground, memory, self.shared.access, self.has_vector(memory.memory_id))
 
     def has_vector(self, memory_id: str) -> bool:
         """Whether the memory's embedding is there."""
-        return searching.has_vector(self.ground, memory_id, embedding.model_name(self.shared.index))
+        return memory_search.has_vector(self.ground, memory_id, embed.read_model(self.shared.index))
 
     # -- keeping in order ---------------------------------------------------------------------
 
-    def conflicts(self, agent_id: str | Sequence[str] = EVERYONE) -> list[Doubt]:
-        return list(later.tending.doubts(self.ground, agent_id))
+    def conflicts(self, agent_id: str | Sequence[str] = EVERYONE, *, project: str | None = None) -> list[Doubt]:
+        return list(later.review.list_doubts(self.ground, agent_id, project=project))
 
-    def decided(self, agent_id: str = EVERYONE, limit: int = 20) -> list[Decided]:
+    def decided(self, agent_id: str = EVERYONE, limit: int = 20, *, project: str | None = None) -> list[Decided]:
         """What new memories changed by themselves, newest first; `restore` takes one back."""
-        return later.tending.decided(self.ground, agent_id, limit)
+        return later.review.list_decided(self.ground, agent_id, limit, project=project)
 
     def resolve(self, memory_id: str, keep: str) -> Memory | None:
-        return later.tending.resolve(self.ground, memory_id, keep)
+        return later.review.resolve(self.ground, memory_id, keep)
 
     def unmerged(self) -> list[Met]:
         """What a merge in this checkout waits for: memories without a choice."""
-        return later.sides.waiting(self.ground)
+        return later.conflicts.list_waiting(self.ground)
 
     def stale(self, rule: Rule) -> list[Age]:
-        return later.tending.stale(self.ground, self.shared.access, rule)
+        return later.review.list_stale(self.ground, self.shared.access, rule)
 
     def evict(self, rule: Rule, *, dry_run: bool = False) -> list[Age]:
-        return later.tending.evict(self.ground, self.shared.access, rule, dry_run=dry_run)
+        return later.review.evict(self.ground, self.shared.access, rule, dry_run=dry_run)
 
     def stats(self, project: str | None = None) -> Stats:
         """The memories of the branch in figures; of one project ("*": all), as `Rule` takes it."""
         model = self.shared.wanted if self.shared.embedder() is not None else "none"
-        stale = len(self.stale(later.tending.Rule(project=project)))
-        found = later.counting.stats(self.ground, model, searching.asked_projects(self.ground, project))
-        return found._replace(in_doubt=len(self.conflicts()), stale=stale)
+        stale = len(self.stale(later.review.Rule(project=project)))
+        found = later.stats.stats(self.ground, model, memory_search.choose_projects(self.ground, project))
+        return found._replace(in_doubt=len(self.conflicts(project=project)), stale=stale)
 
     # -- branches -----------------------------------------------------------------------------
 
     def on(self, branch: str) -> Memories:
         """The memories of another branch."""
-        living.check(self.ground.here, later.branches.checked_name(branch))
+        branch_expiry.check(self.ground.here, later.branches.check_name(branch))
         refs.get(self.ground.here.history.db, branch)
         return Memories(dataclasses.replace(self.ground, branch=branch), self.shared)
 
     def create_branch(self, name: str, *, ttl_seconds: float | None = None, description: str = "") -> MemoryBranch:
-        return later.branches.create(self.ground, name, ttl_seconds=ttl_seconds, description=description)
+        return later.branches.create_branch(self.ground, name, ttl_seconds=ttl_seconds, description=description)
 
     def branches(self) -> list[MemoryBranch]:
-        return later.branches.branches(self.ground)
+        return later.branches.list_branches(self.ground)
 
     def merge_branch(self, name: str, strategy: str = "branch_wins") -> MergedBranch:
-        merged = later.branches.merge(self.ground, name, strategy)
+        merged = later.branches.merge_branch(self.ground, name, strategy)
         self.shared.wake()
         return merged
 
     def discard_branch(self, name: str) -> None:
-        later.branches.discard(self.ground, name)
+        later.branches.discard_branch(self.ground, name)
 
     # -- state --------------------------------------------------------------------------------
 
@@ -266,7 +269,7 @@ class Memories:
         return later.state.find_state(self.ground, agent_id, key)
 
     def states(self, agent_id: str | None = None) -> list[State]:
-        return list(later.state.states(self.ground, agent_id))
+        return list(later.state.list_states(self.ground, agent_id))
 
     def remove_state(self, agent_id: str, key: str) -> bool:
         return later.state.remove_state(self.ground, agent_id, key)
@@ -275,24 +278,24 @@ class Memories:
 
     def embed_pending(self, most: int = 32) -> int:
         """Embed one batch of what waits, here and now; returns how many."""
-        return embedding.embed_some(self.shared.sources, most) if self.shared.embedder() is not None else 0
+        return embed.embed_some(self.shared.sources, most) if self.shared.embedder() is not None else 0
 
     def catch_up(self, most: int = 32) -> None:
         """Before a search: give the few that wait their vectors, where no service is asked. More are left to others."""
-        if self.shared.embeds_here() and 0 < searching.count_waiting(self.ground) <= most:
+        if self.shared.embeds_here() and 0 < memory_search.count_waiting(self.ground) <= most:
             self.embed_pending(most)
 
     def waiting(self) -> int:
         """How many memories wait for their vector."""
-        return embedding.count_waiting(self.shared.index)
+        return embed.count_waiting(self.shared.index)
 
     def wait(self, seconds: float) -> bool:
         """Wait until every memory has its vector; False when that takes longer."""
-        return not self._embeds() or embedding.wait_until_empty(self.shared.index, seconds)
+        return not self._embeds() or embed.wait_until_empty(self.shared.index, seconds)
 
     def wait_for(self, memory_id: str, seconds: float) -> bool:
         """Wait until one memory has its vector, or will never have one; False when that takes longer."""
-        return not self._embeds() or embedding.wait_for(self.shared.index, memory_id, seconds)
+        return not self._embeds() or embed.wait_for(self.shared.index, memory_id, seconds)
 
     def _embeds(self) -> bool:
         """Whether there is an embedder, at work on what waits; opening another model makes every row wait."""
@@ -315,19 +318,19 @@ class Prepared(NamedTuple):
     warnings: tuple[str, ...]
 
 
-def prepare(draft: Draft, ground: Ground) -> Prepared:
+def prepare(draft: Draft, ground: MemoryContext) -> Prepared:
     """A memory from a draft, checked; secrets in it warned of, left out or refused, as the setting says."""
-    new = _checked(draft, ground)
+    new = _check_draft(draft, ground)
     if ground.package:
         new = new._replace(metadata={"folder": ground.package, **new.metadata})
-    made, warnings = later.secrets.guard_memory(new, ground.settings.memory_secrets)
-    unclear = later.wording.vague(made.content)
+    made, warnings = later.redact.guard_memory(new, ground.settings.memory_secrets)
+    unclear = later.rules.warn_vague(made.content)
     return Prepared(made, (*warnings, unclear) if unclear else warnings)
 
 
-def _checked(draft: Draft, ground: Ground) -> Memory:
+def _check_draft(draft: Draft, ground: MemoryContext) -> Memory:
     now = layout.now()
-    created = searching.moment(draft.created_at)
+    created = memory_search.parse_moment(draft.created_at)
     created = now if created is None else created
     return Memory(
         layout.new_id(),

@@ -26,12 +26,12 @@ class Outcome(NamedTuple):
     warnings: tuple[str, ...] = ()
 
 
-def elsewhere(rule: str, old: Memory) -> str:
+def describe_other_agent(rule: str, old: Memory) -> str:
     """What is to be said of a memory that another agent keeps."""
     return f"Agent {old.agent_id!r} {'already keeps this' if rule == AGENT_SAME else 'keeps what speaks against it'}."
 
 
-def added(memory: Memory) -> Outcome:
+def describe_added(memory: Memory) -> Outcome:
     """What became of a memory that was stored as it is."""
     return Outcome(memory.memory_id, "add", "asked", "It was to be added as it is.", memory.content)
 
@@ -42,7 +42,7 @@ class Updated(Memory):
     warnings: tuple[str, ...] = ()
 
 
-def updated(memory: Memory, warnings: tuple[str, ...]) -> Updated:
+def make_updated(memory: Memory, warnings: tuple[str, ...]) -> Updated:
     made = Updated(*memory)
     made.warnings = warnings
     return made

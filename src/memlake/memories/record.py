@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from memlake.errors import Corrupt, InvalidInput
 from memlake.index.rows import Doc
 from memlake.index.terms import mark
-from memlake.versions.when import parse_end
+from memlake.versions.history.times import parse_end
 
 TYPES = ("fact", "episode", "preference", "context")
 CATEGORIES = ("preferences", "conventions", "project-notes", "contacts", "learnings")

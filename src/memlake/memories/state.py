@@ -8,13 +8,15 @@ from typing import Any
 from memlake import memories as later  # rules of secrets: only writing pays for them
 from memlake.errors import InvalidInput, NotFound
 from memlake.memories import record
-from memlake.memories.ground import Ground
-from memlake.memories.keeping import author_named
-from memlake.memories.paths import state_path, state_room
+from memlake.memories.context import MemoryContext
+from memlake.memories.kind import STATE
+from memlake.memories.memory_paths import state_path, state_room
 from memlake.memories.record import State
+from memlake.memories.store import choose_author
 from memlake.objects import layout
 from memlake.reports import PurgeReport
-from memlake.versions import looking, purging
+from memlake.versions.upkeep import purge
+from memlake.versions.verbs import show
 
 
 class SetState(State):
@@ -23,61 +25,61 @@ class SetState(State):
     warnings: tuple[str, ...] = ()
 
 
-def set_state(ground: Ground, agent_id: str, key: str, value: Any) -> SetState:
+def set_state(ground: MemoryContext, agent_id: str, key: str, value: Any) -> SetState:
     """Keep a value; secrets in it are warned of, left out or refused, as in memories."""
     who, name = record.checked_text(agent_id, "agent_id"), _checked_key(key)
     plain = record.checked_json(value, "a state value")
-    kept, warnings = later.secrets.guard_value(plain, ground.settings.memory_secrets, what="the value", name=name)
+    kept, warnings = later.redact.guard_value(plain, ground.settings.memory_secrets, what="the value", name=name)
     state = SetState(who, name, kept, layout.now(), _org(ground))
     path = _path(ground, state.agent_id, state.key)
-    ground.write({path: record.encode_state(state)}, "set state", author_named(state.agent_id, ground))
+    ground.write({path: record.encode_state(state)}, "set state", choose_author(state.agent_id, ground))
     state.warnings = warnings
     return state
 
 
-def find_state(ground: Ground, agent_id: str, key: str) -> State | None:
+def find_state(ground: MemoryContext, agent_id: str, key: str) -> State | None:
     entry = ground.entry(_path(ground, agent_id, key))
     return None if entry is None else record.decode_state(ground.here.history.objects.read(entry.oid))
 
 
-def states(ground: Ground, agent_id: str | None = None) -> Iterator[State]:
+def list_states(ground: MemoryContext, agent_id: str | None = None) -> Iterator[State]:
     """All values of one agent, or of everybody."""
     history = ground.here.history
-    room = "state/" if agent_id is None else state_room(history, _owner(ground, agent_id))
+    room = STATE.folder if agent_id is None else state_room(history, _owner(ground, agent_id))
     for _, entry in history.scan(ground.head(), room):
         found = record.decode_state(history.objects.read(entry.oid))
         if ground.sees(found.org_id):
             yield found
 
 
-def remove_state(ground: Ground, agent_id: str, key: str) -> bool:
+def remove_state(ground: MemoryContext, agent_id: str, key: str) -> bool:
     """Forget a value; False when there was none."""
     path = _path(ground, agent_id, key)
     if ground.entry(path) is None:
         return False
-    ground.write({path: None}, "remove state", author_named(agent_id, ground))
+    ground.write({path: None}, "remove state", choose_author(agent_id, ground))
     return True
 
 
-def purge_state(ground: Ground, agent_id: str, key: str, reason: str) -> PurgeReport:
+def purge_state(ground: MemoryContext, agent_id: str, key: str, reason: str) -> PurgeReport:
     """Forget a value and erase all that ever stood under its key, on every branch."""
-    oids = looking.versions_of(ground.here, _path(ground, agent_id, key))
+    oids = show.versions_of(ground.here, _path(ground, agent_id, key))
     if not oids:
         raise NotFound(f"nothing was ever kept under {key!r}, or it was purged already. Nothing was changed.")
     remove_state(ground, agent_id, key)
-    return purging.purge(ground.signed(), tuple(sorted(oids)), reason)
+    return purge.purge(ground.signed(), tuple(sorted(oids)), reason)
 
 
-def _org(ground: Ground) -> str:
+def _org(ground: MemoryContext) -> str:
     return "local" if ground.org is None else ground.org
 
 
-def _owner(ground: Ground, agent_id: str) -> str:
+def _owner(ground: MemoryContext, agent_id: str) -> str:
     """Whose a value is: agents of one name in two organisations are two."""
     return agent_id if _org(ground) == "local" else f"{_org(ground)}\0{agent_id}"
 
 
-def _path(ground: Ground, agent_id: str, key: str) -> str:
+def _path(ground: MemoryContext, agent_id: str, key: str) -> str:
     return state_path(ground.here.history, _owner(ground, agent_id), _checked_key(key))
 
 

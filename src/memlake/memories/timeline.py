@@ -7,15 +7,17 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from memlake.errors import Conflict, NotFound, Nothing, Purged
+from memlake.errors import Conflict, Corrupt, NotFound, Nothing, Purged
 from memlake.index.rows import NEVER
-from memlake.memories import following, healing, keeping, record, searching
-from memlake.memories.ground import Ground
+from memlake.memories import index_sync, rebuild, record, search, store
+from memlake.memories.context import MemoryContext
 from memlake.memories.record import Memory
 from memlake.objects import layout
+from memlake.objects import tables as object_tables
 from memlake.records import Change, Commit
-from memlake.versions.codec import decode_commit
-from memlake.versions.history import History
+from memlake.versions import tables
+from memlake.versions.history.commits import History
+from memlake.versions.trees.codec import decode_commit
 
 _SHOWN = 60  # characters of a memory where it is only named
 BLAMED = ("content", "memory_type", "category", "tags", "metadata", "importance", "session_id", "source", "expires_at")
@@ -60,14 +62,16 @@ class Difference(NamedTuple):
     new: str | None
 
 
-@healing.reads
-def versions(ground: Ground, memory_id: str) -> list[Version]:
+@rebuild.reads
+def list_versions(ground: MemoryContext, memory_id: str) -> list[Version]:
     """All values of a memory that this repo knows, oldest first."""
-    following.follow(ground.here.history, ground.index, ground.branch)
+    index_sync.follow(ground.here.history, ground.index, ground.branch)
     key = record.Memory(record.checked_id(memory_id), "").key
     known = ground.index.db.rows("SELECT oid, from_seq, to_seq FROM row WHERE key = ? ORDER BY id", (key,))
     starts = {start for _, start, _ in known}
-    found = [_version(ground, memory_id, row, is_last=row[2] not in starts) for row in known if _seen(ground, row[0])]
+    found = [
+        _version(ground, memory_id, row, is_last=row[2] not in starts) for row in known if _is_seen(ground, row[0])
+    ]
     if found and any(start == NEVER for _, start, _ in known):
         found = _with_branches(ground, found)
     found = found or ([] if known else list(_read_from_history(ground, record.checked_id(memory_id))))
@@ -78,25 +82,27 @@ def versions(ground: Ground, memory_id: str) -> list[Version]:
     return found
 
 
-def written(history: History, commits: Iterable[str]) -> Iterator[Memory]:
+def list_written(history: History, commits: Iterable[str]) -> Iterator[Memory]:
     """The memories that commits wrote, as they wrote them, or removed; those that were purged are left out."""
     for oid in commits:
         with contextlib.suppress(NotFound):  # the commit may be gone
             for change in history.changes(history.get(oid)):
                 entry = change.new or change.old
-                if change.path.startswith(following.ROOM) and entry is not None:
-                    with contextlib.suppress(Purged):
+                if change.path.startswith(index_sync.ROOM) and entry is not None:
+                    with contextlib.suppress(Purged, Corrupt):  # what `Repo.write` put there is any bytes
                         yield record.decode(history.objects.read(entry.oid))
 
 
-def check_projects(found: Sequence[Memory], projects: Sequence[str] | None) -> None:
-    """Conflict where one of them belongs to none of these projects."""
+def check_projects(found: Sequence[Memory], projects: Sequence[str] | None, verb: str) -> None:
+    """Conflict where one of them belongs to none of these projects; `verb` is undo or redo."""
     other = next((one for one in found if projects is not None and one.project not in projects), None)
     if other is not None:
         raise Conflict(
             f"the last operation in this repo wrote a memory of another project, {other.project}: "
-            f"{shorten(other)!r}. Nothing was taken back.",
-            hint="Take it back all the same with: memlake undo --project '*'",
+            f"{shorten(other)!r}. Nothing was {'taken back' if verb == 'undo' else 'done again'}.",
+            hint="Take it back all the same with: memlake undo --project '*'"
+            if verb == "undo"
+            else "Do it again all the same with: memlake redo --project '*'",
         )
 
 
@@ -106,10 +112,10 @@ def shorten(memory: Memory) -> str:
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
 
 
-def blame(ground: Ground, memory_id: str) -> list[Origin]:
+def blame(ground: MemoryContext, memory_id: str) -> list[Origin]:
     """Which commit each field of a memory has its present value from; fields that say nothing are left out."""
-    present, oid = keeping.get(ground, memory_id), keeping.find_oid(ground, memory_id)
-    known = [version for version in versions(ground, memory_id) if version.content is not None]
+    present, oid = store.get(ground, memory_id), store.find_oid(ground, memory_id)
+    known = [version for version in list_versions(ground, memory_id) if version.content is not None]
     last = max((at for at, version in enumerate(known) if version.oid == oid), default=len(known) - 1)
     read = ground.here.history.objects.read
     past = [(version, record.decode(read(version.oid))) for version in reversed(known[: last + 1])]
@@ -123,15 +129,17 @@ def _origin(name: str, value: Any, past: list[tuple[Version, Memory]]) -> Origin
     return Origin(name, value, first.commit, first.time, first.author, first.message)
 
 
-def _seen(ground: Ground, oid: bytes) -> bool:
-    """Whether a value belongs to an organisation that is seen here; of what was purged nothing is left to hide."""
+def _is_seen(ground: MemoryContext, oid: bytes, projects: Sequence[str] | None = None) -> bool:
+    """Whether a value may be seen here, of the projects asked for; of what was purged nothing is left to hide."""
+    if ground.org is None and projects is None:
+        return True
     try:
-        return ground.org is None or ground.sees(record.decode(ground.here.history.objects.read(oid.hex())).org_id)
+        return ground.shows(record.decode(ground.here.history.objects.read(oid.hex())), projects)
     except Purged:
         return True
 
 
-def _version(ground: Ground, memory_id: str, row: tuple[bytes, int, int], *, is_last: bool) -> Version:
+def _version(ground: MemoryContext, memory_id: str, row: tuple[bytes, int, int], *, is_last: bool) -> Version:
     history, (oid, start, end) = ground.here.history, row
     made = history.at(start) if start < NEVER else None
     over = history.at(end) if end < NEVER else None
@@ -145,23 +153,23 @@ def _version(ground: Ground, memory_id: str, row: tuple[bytes, int, int], *, is_
         memory_id, content, oid.hex(), made.oid if made else None, time, name, made.subject if made else "", None
     )
     if content is None:
-        return next(_erased(ground, version), version)
+        return next(_find_erased(ground, version), version)
     if over is None:
         return version
     how = "forgotten" if is_last else "replaced"
     return version._replace(until=over.time, ended=how, ended_by=over.author.name, reason=over.subject)
 
 
-def _read_from_history(ground: Ground, memory_id: str) -> Iterator[Version]:
+def _read_from_history(ground: MemoryContext, memory_id: str) -> Iterator[Version]:
     """The values of a memory that the index has nothing of: it was purged, or only a branch had it for a while."""
     for commit, change in _changes_of(ground, memory_id):
-        if change.new is not None and _seen(ground, bytes.fromhex(change.new.oid)):
+        if change.new is not None and _is_seen(ground, bytes.fromhex(change.new.oid)):
             said = (change.new.oid, commit.oid, commit.time, commit.author.name, commit.subject)
-            erased = next(_erased(ground, Version(memory_id, None, *said, None)), None)
-            yield erased or Version(memory_id, _content(ground, change.new.oid), *said, None)
+            erased = next(_find_erased(ground, Version(memory_id, None, *said, None)), None)
+            yield erased or Version(memory_id, _read_content(ground, change.new.oid), *said, None)
 
 
-def _with_branches(ground: Ground, found: list[Version]) -> list[Version]:
+def _with_branches(ground: MemoryContext, found: list[Version]) -> list[Version]:
     """Values that only other branches show, with who wrote them there and when: their rows name no commit."""
     first: dict[str, Commit] = {}
     for commit, change in _changes_of(ground, found[0].memory_id):
@@ -176,42 +184,42 @@ def _written(version: Version, commit: Commit | None) -> Version:
     return version._replace(commit=commit.oid, time=commit.time, author=commit.author.name, message=commit.subject)
 
 
-def _changes_of(ground: Ground, memory_id: str) -> Iterator[tuple[Commit, Change]]:
+def _changes_of(ground: MemoryContext, memory_id: str) -> Iterator[tuple[Commit, Change]]:
     """Every change of a memory on any branch, oldest first. Reads all commits."""
     history = ground.here.history
-    for seq, data in history.db.each("SELECT seq, data FROM history ORDER BY seq"):
+    for seq, data in tables.scan_commits(history.db):
         # Looked for in the raw bytes first. Long lists of changes lie elsewhere.
         if memory_id.encode() in data or b"changes" in data:
             commit = decode_commit(data, seq)
             yield from ((commit, c) for c in history.changes(commit) if c.path.endswith(f"/{memory_id}"))
 
 
-def _erased(ground: Ground, version: Version) -> Iterator[Version]:
+def _find_erased(ground: MemoryContext, version: Version) -> Iterator[Version]:
     """A value with what its tombstone says, if it has one."""
-    sql = "SELECT time, who, reason FROM tombstone WHERE oid = ?"
-    for time, who, reason in ground.here.history.db.rows(sql, (bytes.fromhex(version.oid),)):
+    if tombstone := object_tables.find_tombstone(ground.here.history.db, bytes.fromhex(version.oid)):
+        time, reason, who = tombstone
         yield version._replace(until=time, ended="purged", ended_by=who, reason=reason)
 
 
-def restore(ground: Ground, memory_id: str, at: str | None = None) -> Memory:
+def restore(ground: MemoryContext, memory_id: str, at: str | None = None) -> Memory:
     """Bring back a memory that was deleted, or the value it had at a rev, a time, or as an object id."""
     wanted = _value_at(ground, record.checked_id(memory_id), at)
-    current = keeping.find(ground, memory_id)
+    current = store.find(ground, memory_id)
     if current is None:
         made = wanted._replace(updated_at=layout.now())
-        keeping.put(ground, [made], f"restore memory {memory_id}")
+        store.put(ground, [made], f"restore memory {memory_id}")
         return made
     if current.content == wanted.content and current.metadata == wanted.metadata:
         raise Nothing(f"memory {memory_id} is as it was then. Nothing was changed.")
-    return keeping.replace(ground, current, wanted, f"restore memory {memory_id}")
+    return store.replace(ground, current, wanted, f"restore memory {memory_id}")
 
 
-def _value_at(ground: Ground, memory_id: str, at: str | None) -> Memory:
+def _value_at(ground: MemoryContext, memory_id: str, at: str | None) -> Memory:
     read = ground.here.history.objects.read
-    known = versions(ground, memory_id)
+    known = list_versions(ground, memory_id)
     if at is None:
         # The last value that said something else than the present one, or the last one of a memory that is gone.
-        present = keeping.find(ground, memory_id)
+        present = store.find(ground, memory_id)
         older = [v for v in known if v.content is not None and (present is None or v.content != present.content)]
         if known[-1].ended == "purged":
             raise Purged(f"memory {memory_id} was purged: {known[-1].reason}. It cannot be brought back.")
@@ -221,7 +229,7 @@ def _value_at(ground: Ground, memory_id: str, at: str | None) -> Memory:
     named = [v for v in known if len(at) >= 6 and v.oid.startswith(at)]
     if named:
         return record.decode(read(named[-1].oid))
-    shown = searching.shown(ground, searching.Query(as_of=at))
+    shown = search.find_shown(ground, search.Query(as_of=at))
     oid = ground.index.find(record.Memory(memory_id, "").key, shown)
     if oid is None:
         raise NotFound(
@@ -231,31 +239,47 @@ def _value_at(ground: Ground, memory_id: str, at: str | None) -> Memory:
     return record.decode(read(oid.hex()))
 
 
-def differences(ground: Ground, a: str, b: str | None = None) -> Iterator[Difference]:
+def list_differences(
+    ground: MemoryContext, a: str, b: str | None = None, *, project: str | None = None
+) -> Iterator[Difference]:
     """Memories that differ between two moments (revs or times); without `b`, between `a` and now."""
-    old = searching.commit_as_of(ground, a)
-    new = searching.commit_as_of(ground, b) if b else ground.head()
-    for change in ground.here.history.diff(old, new, following.ROOM):
-        if all(_seen(ground, bytes.fromhex(entry.oid)) for entry in (change.old, change.new) if entry):
+    whose = search.choose_projects(ground, project)
+    old = search.find_commit_as_of(ground, a)
+    new = search.find_commit_as_of(ground, b) if b else ground.head()
+    for change in ground.here.history.diff(old, new, index_sync.ROOM):
+        if all(_is_seen(ground, bytes.fromhex(entry.oid), whose) for entry in (change.old, change.new) if entry):
             yield _difference(ground, change)
 
 
-def _difference(ground: Ground, change: Change) -> Difference:
-    sides = [_content(ground, entry.oid) if entry else None for entry in (change.old, change.new)]
+def _difference(ground: MemoryContext, change: Change) -> Difference:
+    sides = [_read_content(ground, entry.oid) if entry else None for entry in (change.old, change.new)]
     return Difference(change.path.rsplit("/", 1)[1], change.status, sides[0], sides[1])
 
 
-def _content(ground: Ground, oid: str) -> str:
+def _read_content(ground: MemoryContext, oid: str) -> str:
     try:
         return record.decode(ground.here.history.objects.read(oid)).content
     except Purged:
         return "(purged)"
 
 
-def log(ground: Ground, limit: int = 20) -> Iterator[Commit]:
-    """The newest commits of the memory lane, newest first, each read when it is asked for."""
+def list_commits(ground: MemoryContext, limit: int = 20, projects: Sequence[str] | None = None) -> Iterator[Commit]:
+    """The newest commits of the memory lane, newest first, each read when it is asked for; None is all projects.
+
+    Of some projects: those that wrote one of their memories, or no memory at all.
+    """
     current = ground.head()
     while current is not None and limit > 0:
-        yield current
-        limit -= 1
+        if projects is None or _concerns(ground, current, projects):
+            yield current
+            limit -= 1
         current = ground.here.history.get(current.parents[0]) if current.parents and limit else None
+
+
+def _concerns(ground: MemoryContext, commit: Commit, projects: Sequence[str]) -> bool:
+    is_others = False
+    for memory in list_written(ground.here.history, [commit.oid]):
+        if ground.shows(memory, projects):
+            return True
+        is_others = True
+    return not is_others

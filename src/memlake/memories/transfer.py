@@ -1,40 +1,29 @@
-"""Memories from other programs' files and from our own export, and back out. Knows files and formats, not the index.
+"""Memories brought in and taken out as items: our own export, and storing what somebody read. Knows no other format.
 
-`load(memories, read("export.json"))` brings them in; `write(kept(memories), stream)` takes them out. Both hold a few
-at a time, but for the one document mem0 writes. Bringing the same in twice stores nothing new.
+`load_items(memories, items)` brings them in; `write_items(list_items(memories), stream)` takes them out. Both hold a
+few at a time. Bringing the same in twice stores nothing new.
 """
 
 from __future__ import annotations
 
-import codecs
 import contextlib
 import io
 import json
-import os
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain, islice
-from pathlib import Path
+from itertools import islice
 from typing import IO, Any, NamedTuple
 
-from memlake.errors import Denied, InvalidInput, NotFound, Purged
-from memlake.memories import foreign, items, record, secrets
-from memlake.memories.following import ROOM
-from memlake.memories.foreign import Raw
-from memlake.memories.importing import Planned
-from memlake.memories.items import Earlier, Item
+from memlake.errors import Denied, InvalidInput, Purged
+from memlake.memories import record, redact, search
+from memlake.memories.import_records import Earlier, Item, Planned
+from memlake.memories.index_sync import ROOM
 from memlake.memories.memories import Memories
 from memlake.memories.record import Memory
-from memlake.objects import disk
 from memlake.objects.leases import Lease
 
-FORMATS = ("jsonl", "mem0", "server-memory", "basic-memory", "hatidata")
 BATCH = 256  # memories a commit
 NAMED = 20  # problems and warnings that are told in full; of the rest their number
-# The first line of one JSON document that is spread over many.
-_DOCUMENT = re.compile(rb'\{(?:\s*"(?:results|memories)"\s*:.*)?')
-AnyPath = str | os.PathLike[str]
 
 
 class Report(NamedTuple):
@@ -50,36 +39,15 @@ class Report(NamedTuple):
     users: tuple[str, ...] = ()  # whose memories they are by their metadata, as mem0 tells users apart
 
 
-# -- reading ----------------------------------------------------------------------------------
+class Source(Iterator[Item]):
+    """Items that somebody reads one by one. A bad one stops it, or is counted in `skipped`."""
 
-
-class Reading(Iterator[Item]):
-    """Items of a source, one by one. What cannot be read stops it, or is counted in `skipped`."""
-
-    def __init__(self, raws: Iterator[Raw], name: str, form: str, *, skip_bad: bool) -> None:
-        self.name, self.format, self.skip_bad = name, form, skip_bad
+    def __init__(self, name: str, *, skip_bad: bool) -> None:
+        self.name, self.skip_bad = name, skip_bad
         self.skipped, self.problems = 0, list[str]()
-        self._raws = raws
-
-    def __next__(self) -> Item:
-        with disk.named_errors(f"reading {self.name}"):
-            for raw in self._raws:
-                problem = raw.problem
-                if not problem:
-                    try:
-                        return self._built(raw)
-                    except InvalidInput as error:
-                        problem = error.message.removesuffix(" Nothing was stored.")
-                self.skip(f"{self.name}, {raw.where}: {problem}", InvalidInput)
-        raise StopIteration
-
-    def _built(self, raw: Raw) -> Item:
-        fields = raw.fields
-        if self.format != "jsonl" and not fields.get("source"):
-            fields = {**fields, "source": self.format}
-        return items.build(fields, self.format)
 
     def skip(self, problem: str, error: type[InvalidInput | Denied]) -> None:
+        """Count a problem, or raise it if nothing may be skipped."""
         if not self.skip_bad:
             raise error(
                 f"{problem} What stood before it may be stored already.",
@@ -91,127 +59,34 @@ class Reading(Iterator[Item]):
             self.problems.append(problem)
 
 
-def read(source: AnyPath | IO[Any], *, format: str = "auto", skip_bad: bool = False) -> Reading:  # noqa: A002
-    """The memories in a file, a folder or an open stream."""
-    if format not in ("auto", *FORMATS):
-        raise InvalidInput(f"{format!r} is not a format; one of auto, {', '.join(FORMATS)} is.")
-    path = Path(source) if isinstance(source, str | os.PathLike) else None
-    name = str(path) if path is not None else str(getattr(source, "name", "the stream"))
-    if path is not None and not path.exists():
-        raise NotFound(f"{name} does not exist. Nothing was read.")
-    lines = iter(()) if path is not None and path.is_dir() else _lines(source)
-    with disk.named_errors(f"reading {name}"):
-        form, lines = (format, lines) if format != "auto" else _detect(path, lines, name)
-    return Reading(_raws(form, path, lines, name), name, form, skip_bad=skip_bad)
-
-
-def _raws(form: str, path: Path | None, lines: Iterator[bytes], name: str) -> Iterator[Raw]:
-    wants_folder = form == "basic-memory"
-    if (path is not None and path.is_dir()) != wants_folder or (path is None and form == "hatidata"):
-        raise InvalidInput(f"{form} is a {'folder of notes' if wants_folder else 'file'}; {name} is none.")
-    if path is not None and form in ("basic-memory", "hatidata"):
-        return foreign.basic_memory(path) if wants_folder else foreign.hatidata(path)
-    reader = {"jsonl": foreign.lines_of, "server-memory": foreign.server_memory, "mem0": foreign.mem0}[form]
-    return _naming(reader(lines), name)
-
-
-def _naming(raws: Iterator[Raw], name: str) -> Iterator[Raw]:
-    """What is wrong with a whole file is said with its name."""
-    try:
-        yield from raws
-    except InvalidInput as error:
-        raise InvalidInput(f"{name}: {error.message}", hint=error.hint) from None
-
-
-def _lines(source: AnyPath | IO[Any]) -> Iterator[bytes]:
-    """Lines as bytes, so that a line that is not UTF-8 can be named."""
-    if isinstance(source, str | os.PathLike):
-        with open(source, "rb") as opened:
-            yield from opened
-    else:
-        yield from (line.encode("utf-8", "surrogatepass") if isinstance(line, str) else line for line in source)
-
-
-# -- which format -----------------------------------------------------------------------------
-
-
-def _detect(path: Path | None, lines: Iterator[bytes], name: str) -> tuple[str, Iterator[bytes]]:
-    """The format by what is in it, and the lines again from the first."""
-    if path is not None and path.is_dir():
-        if next(foreign.markdown(path), None) is None:
-            raise InvalidInput(f"{name} is a folder without Markdown notes. Nothing was read.")
-        return "basic-memory", lines
-    if path is not None and _is_duckdb(path):
-        return "hatidata", lines
-    seen = list[bytes]()
-    for line in lines:
-        seen.append(line)
-        if line.removeprefix(codecs.BOM_UTF8).strip():
-            break
-    again = chain(seen, lines)
-    head = seen[-1].removeprefix(codecs.BOM_UTF8).strip() if seen else b""
-    return _by_first_line(head, name), again
-
-
-def _is_duckdb(path: Path) -> bool:
-    with open(path, "rb") as opened:
-        return opened.read(12)[8:] == b"DUCK"
-
-
-def _by_first_line(head: bytes, name: str) -> str:
-    if head.startswith(b"["):
-        return "mem0"
-    try:
-        first = json.loads(head.decode("utf-8", "replace") or "{}")
-    except (ValueError, RecursionError):
-        if _DOCUMENT.fullmatch(head):
-            return "mem0"
-        first = {} if head.startswith(b"{") else None
-    if not isinstance(first, dict):
-        raise InvalidInput(
-            f"{name} is in no format memlake knows: it starts with {head[:20].decode('utf-8', 'replace')!r}. "
-            "Nothing was read.",
-            hint=f"Name its format: one of {', '.join(FORMATS)}.",
-        )
-    if first.get("type") in ("entity", "relation") and not first.keys() & {"content", "text", "memory"}:
-        return "server-memory"
-    if isinstance(first.get("memory"), str) and first.keys() & {"hash", "user_id", "categories"}:
-        return "mem0"  # one of its memories a line
-    return "mem0" if any(isinstance(first.get(key), list) for key in ("results", "memories")) else "jsonl"
-
-
-# -- bringing in ------------------------------------------------------------------------------
-
-
-def load(memories: Memories, given: Iterable[Item]) -> Report:
+def load_items(memories: Memories, items: Iterable[Item]) -> Report:
     """Store items in batches, a commit each, with the ids and times they have.
 
     A text that differs from ours replaces it where it follows from ours; else both are kept, and it is in doubt.
     """
-    counts = Counter[str]()
-    users = set[str]()
-    warnings = _Warnings(memories.ground.settings.memory_secrets)
-    source = iter(given)
+    counts, users = Counter[str](), set[str]()
+    warnings = _Warnings()
+    source = iter(items)
     while True:
-        told: dict[str, list[str]] = {}
-        batch = list(islice(_allowed(source, warnings.how, told), BATCH))
+        secrets: dict[str, list[str]] = {}
+        batch = list(islice(_guard_items(source, memories.ground.settings.memory_secrets, secrets), BATCH))
         if not batch:
             break
-        for part in _of_one_id_each(batch):
-            planned = _stored(memories, part)
-            warnings.add((item.memory for item in planned.all), told)
+        for part in _split_by_id(batch):
+            planned = _store_part(memories, part)
+            warnings.add((item.memory for item in planned.all), secrets)
             counts.update(stored=len(planned.new), updated=len(planned.newer), in_doubt=len(planned.differing))
             counts.update(known=len(part) - len(planned.all))
         users |= {str(user) for item in batch if (user := item.memory.metadata.get("user_id"))}
-    skipped, problems = (source.skipped, source.problems) if isinstance(source, Reading) else (0, [])
+    skipped, problems = (source.skipped, source.problems) if isinstance(source, Source) else (0, [])
     return Report(
-        counts["stored"], counts["known"], skipped, tuple(problems), warnings.all(), counts["updated"],
+        counts["stored"], counts["known"], skipped, tuple(problems), warnings.list_all(), counts["updated"],
         counts["in_doubt"], tuple(sorted(users)),
     )  # fmt: skip
 
 
-def _of_one_id_each(batch: Sequence[Item]) -> Iterator[list[Item]]:
-    """A batch in parts in which no id comes twice: what an id says again is held against what it said first."""
+def _split_by_id(batch: Sequence[Item]) -> Iterator[list[Item]]:
+    """Split a batch into parts in which no id comes twice: a second text is held against the first one."""
     parts: list[dict[str, Item]] = []
     for item in batch:
         at = next((part for part in parts if item.memory.memory_id not in part), None)
@@ -222,97 +97,93 @@ def _of_one_id_each(batch: Sequence[Item]) -> Iterator[list[Item]]:
 
 
 class _Warnings:
-    """What is to be told of secrets, with the first few in full."""
+    """Warnings about secrets, the first few in full."""
 
-    def __init__(self, how: str) -> None:
-        self.how, self.told, self.more = how, list[str](), 0
+    def __init__(self) -> None:
+        self.texts, self.more = list[str](), 0
 
-    def add(self, new: Iterable[Memory], found: Mapping[str, Iterable[str]]) -> None:
-        """What was found in memories, told of those that are new: nothing was done with the others."""
+    def add(self, new: Iterable[Memory], secrets: Mapping[str, Iterable[str]]) -> None:
+        """Note what was found in memories that are new; nothing was done with the others."""
         for memory in new:
-            for warning in dict.fromkeys(found.get(memory.memory_id, ())):
-                if len(self.told) < NAMED:
-                    self.told.append(f"memory {memory.memory_id}: {warning}")
+            for warning in dict.fromkeys(secrets.get(memory.memory_id, ())):
+                if len(self.texts) < NAMED:
+                    self.texts.append(f"memory {memory.memory_id}: {warning}")
                 else:
                     self.more += 1
 
-    def all(self) -> tuple[str, ...]:
-        return (*self.told, *([f"{self.more} more memories look like they hold secrets."] if self.more else []))
+    def list_all(self) -> tuple[str, ...]:
+        return (*self.texts, *([f"{self.more} more memories look like they hold secrets."] if self.more else []))
 
 
-def _allowed(source: Iterator[Item], how: str, told: dict[str, list[str]]) -> Iterator[Item]:
-    """Items as they may be stored; what was found in each is put into `told`."""
+def _guard_items(source: Iterator[Item], how: str, secrets: dict[str, list[str]]) -> Iterator[Item]:
+    """Yield items as they may be stored, and put the warnings about each into `secrets`."""
     for item in source:
+        memory_id, warnings, guarded = item.memory.memory_id, list[str](), list[Memory]()
         try:
-            found = list[str]()
-            clean = _guarded(item, how, found)
+            for memory in (item.memory, *(earlier.memory for earlier in item.past)):
+                clean, more = redact.guard_memory(memory, how)
+                guarded.append(clean)
+                warnings += more
         except Denied as error:
-            problem = f"memory {item.memory.memory_id}: {error.message.removesuffix(' Nothing was stored.')}"
-            if not isinstance(source, Reading):
+            problem = f"memory {memory_id}: {error.message.removesuffix(' Nothing was stored.')}"
+            if not isinstance(source, Source):
                 raise Denied(problem, hint=error.hint) from None
             source.skip(problem, Denied)
             continue
-        if found:
-            told[item.memory.memory_id] = found
-        yield clean
+        if warnings:
+            secrets[memory_id] = warnings
+        past = (Earlier(clean, old.until) for clean, old in zip(guarded[1:], item.past, strict=True))
+        yield item._replace(memory=guarded[0], past=tuple(past))
 
 
-def _guarded(item: Item, how: str, told: list[str]) -> Item:
-    def clean(memory: Memory) -> Memory:
-        made, warnings = secrets.guard_memory(memory, how)
-        told.extend(warnings)
-        return made
-
-    return item._replace(
-        memory=clean(item.memory), past=tuple(Earlier(clean(one.memory), one.until) for one in item.past)
-    )
+def _store_part(memories: Memories, part: Sequence[Item]) -> Planned:
+    """Write one commit. Earlier texts are written ahead of it, under a lease, so that gc leaves them alone."""
+    with contextlib.ExitStack() as stack:
+        if any(item.past for item in part):
+            stack.callback(Lease(memories.ground.here.history.db, "import").close)
+        return memories.import_many(part)
 
 
-def _stored(memories: Memories, batch: Sequence[Item]) -> Planned:
-    """One commit. What a memory said before is written ahead of it, under a lease, so that gc leaves it alone."""
-    if not any(item.past for item in batch):
-        return memories.import_many(batch)
-    lease = Lease(memories.ground.here.history.db, "import")
-    try:
-        return memories.import_many(batch)
-    finally:
-        lease.close()
+def list_items(memories: Memories, projects: Sequence[str] | None = None) -> Iterator[Item]:
+    """Yield every memory of the branch that is seen here, with its earlier texts, in the order of the tree.
 
-
-# -- taking out -------------------------------------------------------------------------------
-
-
-def kept(memories: Memories, projects: Sequence[str] | None = None) -> Iterator[Item]:
-    """Every memory of the branch that is seen, with what it said before, in the order of the tree; of some projects
-    only, where they are named. What was purged is left out.
+    `projects` narrows it to some projects. What was purged is left out.
     """
     history = memories.ground.here.history
     for _, entry in history.scan(memories.ground.head(), ROOM):
         with contextlib.suppress(Purged):
             memory = record.decode(history.objects.read(entry.oid))
-            if not memories.ground.sees(memory.org_id) or (projects is not None and memory.project not in projects):
+            if not memories.ground.shows(memory, projects):
                 continue
-            yield Item(memory._replace(history=()), tuple(_past(memories, memory)))
+            earlier = []
+            for past in memory.history:
+                with contextlib.suppress(Purged):
+                    old = record.decode(history.objects.read(past.oid))
+                    earlier.append(Earlier(old._replace(history=()), past.until))
+            yield Item(memory._replace(history=()), tuple(earlier))
 
 
-def _past(memories: Memories, memory: Memory) -> Iterator[Earlier]:
-    for past in memory.history:
-        with contextlib.suppress(Purged):
-            found = record.decode(memories.ground.here.history.objects.read(past.oid))
-            yield Earlier(found._replace(history=()), past.until)
-
-
-def write(given: Iterable[Item], stream: IO[Any], *, format: str = "jsonl") -> int:  # noqa: A002
-    """Write items to a text or binary stream, one line each; returns how many."""
+def write_items(items: Iterable[Item], stream: IO[Any], *, format: str = "jsonl") -> int:  # noqa: A002
+    """Write items to a text or binary stream, one line each; return how many."""
     if format != "jsonl":
         raise InvalidInput(f"memories are written as jsonl, not as {format!r}. Nothing was written.")
     is_text, count = isinstance(stream, io.TextIOBase), 0
-    for item in given:
-        line = json.dumps(items.told(item), ensure_ascii=False)
+    for item in items:
+        fields = _plain_fields(item.memory)
+        if item.past:
+            fields["history"] = [{**_plain_fields(old.memory), "until": search.iso(old.until)} for old in item.past]
         try:
-            data = f"{line}\n".encode()
+            data = f"{json.dumps(fields, ensure_ascii=False)}\n".encode()
         except UnicodeEncodeError:  # half of a character that JSON can only say in ASCII
-            data = f"{json.dumps(items.told(item))}\n".encode()
+            data = f"{json.dumps(fields)}\n".encode()
         stream.write(data.decode() if is_text else data)
         count += 1
     return count
+
+
+def _plain_fields(memory: Memory) -> dict[str, Any]:
+    fields = {**search.fields(memory), "related": list(memory.related), "review": memory.review}
+    for name in ("created_at", "updated_at", "expires_at"):
+        if fields[name]:
+            fields[name] = search.iso(getattr(memory, name))
+    return {name: value for name, value in fields.items() if value not in ("", None, [], {})}

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterator
 
 from memlake.errors import Corrupt, Error, NotFound
+from memlake.objects import tables
 from memlake.objects.chunks import decode_list
 from memlake.objects.deltas import lineage
 from memlake.objects.packs import (
@@ -23,6 +24,7 @@ from memlake.objects.packs import (
 )
 from memlake.objects.store import Objects, part_name
 
+_BLOCK = 8 << 20
 Finding = tuple[bytes, str, str]  # oid, kind, detail
 
 
@@ -30,8 +32,7 @@ def check_objects(objects: Objects, *, full: bool) -> tuple[int, list[Finding]]:
     """(how many were checked, what is wrong). `full` also reads every byte of packs and parts."""
     findings: list[Finding] = []
     count = 0
-    sql = "SELECT oid, size, form, links, CASE WHEN form IN (0, 1, 4, 6) THEN data END FROM object"
-    for oid, size, form, links, data in objects.db.each(sql):
+    for oid, size, form, links, data in tables.scan_objects(objects.db):
         count += 1
         problem = _row_problem(objects, oid, size, form, data)
         if problem:
@@ -76,14 +77,14 @@ def _row_problem(objects: Objects, oid: bytes, size: int, form: int, data: bytes
 def _link_problems(objects: Objects, oid: bytes, links: bytes) -> Iterator[Finding]:
     wanted = [links[at : at + 32].hex() for at in range(0, len(links), 32)]
     for lost in objects.missing(wanted):
-        if objects.db.row("SELECT 1 FROM tombstone WHERE oid = ?", (bytes.fromhex(lost),)) is None:
+        if tables.find_tombstone(objects.db, bytes.fromhex(lost)) is None:
             yield bytes.fromhex(lost), "missing", f"object {oid.hex()[:10]} links to it"
 
 
 def _pack_problems(objects: Objects) -> Iterator[Finding]:
     """Rows must agree with the footer of their pack, and the pack must be there."""
-    for id, name, size, log in objects.db.rows("SELECT id, name, size, log FROM pack"):
-        rows = objects.db.rows("SELECT oid, form, start, length, size FROM object WHERE pack = ?", (id,))
+    for id, name, size, log in tables.list_packs(objects.db):
+        rows = [(oid, *row) for oid, _, *row in tables.list_packed(objects.db, [id])]
         try:
             footer = {record.oid: record[:5] for record in read_footer(objects.packs, name).records}
             if (stored := objects.packs.size(name)) != size:
@@ -101,31 +102,37 @@ def _pack_problems(objects: Objects) -> Iterator[Finding]:
             for row in rows
             if footer.get(row[0]) != (row[0], COPIED.get(row[1], row[1]), *row[2:])
         )
-    known = "SELECT oid FROM object WHERE pack IS NOT NULL AND pack NOT IN (SELECT id FROM pack)"
-    yield from ((row[0], "missing", "its pack is not in the directory") for row in objects.db.rows(known))
+    yield from ((oid, "missing", "its pack is not in the directory") for oid in tables.list_without_pack(objects.db))
 
 
 def _content_problems(objects: Objects, known: set[bytes]) -> Iterator[Finding]:
-    sql = f"SELECT oid FROM object WHERE form IN ({PACKED}, {PACKED_ZSTD}, {PART}, {DELTA}) ORDER BY pack, start"
-    for (oid,) in objects.db.each(sql):
+    for oid, form, size in tables.scan_outside(objects.db):
         if oid not in known:
             try:
-                objects.read(oid.hex())
+                if form == PART:
+                    _check_part(objects, oid, size)
+                else:
+                    objects.read(oid.hex())
             except Error as error:
                 yield oid, "damaged", error.message
     yield from _copy_problems(objects, known)
-    for (oid,) in objects.db.rows(f"SELECT oid FROM object WHERE form = {CHUNKED}"):
+    for oid, _ in tables.scan_chunk_lists(objects.db):
         if oid not in known:
             yield from _whole_problem(objects, oid)
 
 
+def _check_part(objects: Objects, oid: bytes, size: int) -> None:
+    """A part may be larger than the memory, so it is read in blocks."""
+    digest, name = hashlib.sha256(), part_name(oid)
+    for at in range(0, size, _BLOCK):
+        digest.update(objects.parts.get(name, at, min(_BLOCK, size - at)))
+    if digest.digest() != oid:
+        raise Corrupt(f"the bytes of part {oid.hex()[:10]} do not match its hash.")
+
+
 def _copy_problems(objects: Objects, known: set[bytes]) -> Iterator[Finding]:
     """What stands in a row and in a pack, from which a repo can be rescued, must be the same in both."""
-    sql = (
-        "SELECT o.oid, p.name, o.start, o.length, coalesce(o.data, x'') FROM object o JOIN pack p ON p.id = o.pack "
-        f"WHERE o.form IN ({CHUNKED}, {INLINE}, {INLINE_ZSTD})"
-    )
-    for oid, name, start, length, data in objects.db.each(sql):
+    for oid, name, start, length, data in tables.scan_copies(objects.db):
         if oid in known or bytes.fromhex(name) in known:
             continue
         try:
@@ -134,7 +141,7 @@ def _copy_problems(objects: Objects, known: set[bytes]) -> Iterator[Finding]:
             is_same = False
         if not is_same:
             yield oid, "damaged", "its copy in a pack is not what its row has"
-    for (name,) in objects.db.rows("SELECT name FROM pack WHERE log = 1"):
+    for name in tables.list_log_packs(objects.db):
         for record in () if bytes.fromhex(name) in known else read_footer(objects.packs, name).records:
             data = objects.packs.get(name, record.start, record.length)
             try:

@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 from memlake.errors import AlreadyExists, NotFound, Unavailable
 from memlake.objects import disk
-from memlake.objects.connection import Connection
+from memlake.objects.object_store import Connection
 from memlake.objects.places import (
     NAME,
     Folder,

@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 
 import apsw
 
-from memlake import inside
+from memlake import nofollow
 from memlake.errors import Corrupt, Denied, Error, InvalidInput, Unavailable, pasted
 from memlake.objects import disk, forks
 
@@ -396,7 +396,7 @@ class Database:
                 raise
             # A full or read-only disk: SQLite cannot make its log there, but what is in the file can be read. Only for
             # a moment: when there is room again others write to it, and so may we.
-            uri = inside.check_database(self.path).as_uri() + "?immutable=1"
+            uri = nofollow.check_database(self.path).as_uri() + "?immutable=1"
             flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI | _NO_LINK
             found = apsw.Connection(uri, flags=flags, vfs=with_checksums())
             if not self._check_schema(found):
@@ -407,19 +407,25 @@ class Database:
     def _is_settled(self) -> bool:
         """Whether everything is in the database file itself and nothing in its log."""
         log = self.path.with_name(self.path.name + "-wal")
-        return self._vfs is None and self.path.exists() and (not log.exists() or log.stat().st_size == 0)
+        try:
+            logged = log.stat().st_size
+        except FileNotFoundError:
+            logged = 0
+        return self._vfs is None and self.path.exists() and not logged
 
     def _open_for_writing(self) -> apsw.Connection:
         made = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
-        path = str(inside.check_database(self.path))
+        path = str(nofollow.check_database(self.path))
         connection = apsw.Connection(path, flags=made | _NO_LINK, vfs=self._vfs or with_checksums())
         try:
             if not os.path.getsize(path):
-                inside.restrict_mode(path)  # before its log is made, which takes its mode
+                nofollow.restrict_mode(path)  # before its log is made, which takes its mode
                 _reserve_checksums(connection)
             self._prepare(connection)
-        except BaseException:
+        except BaseException as error:
             connection.close()  # else the error's own traceback keeps it open, and its locks with it
+            if isinstance(error, OSError):  # such as a generation of the index that another process has just removed
+                raise apsw.CantOpenError(f"unable to open database file ({error.strerror})") from error
             raise
         return connection
 
@@ -660,7 +666,7 @@ class FileLock:
     def note(self, text: str) -> None:
         """Write into the lock's file who holds it and for what, until it is let go. Only for people."""
         with contextlib.suppress(OSError):
-            fd = inside.open_file(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            fd = nofollow.open_file(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             try:
                 os.write(fd, f"{os.getpid()} {text}".encode(errors="replace"))
             finally:
@@ -671,7 +677,7 @@ class FileLock:
         if self._depth:
             return None
         try:
-            fd = inside.open_file(self._path, os.O_RDWR)
+            fd = nofollow.open_file(self._path, os.O_RDWR)
         except OSError:
             return None
         try:
@@ -706,7 +712,7 @@ _lock_files: set[int] = set()  # a child closes them: else it would hold what it
 
 
 def _open_lock(path: Path) -> int:
-    fd = inside.open_file(path, os.O_RDWR | os.O_CREAT)
+    fd = nofollow.open_file(path, os.O_RDWR | os.O_CREAT)
     _lock_files.add(fd)
     return fd
 

@@ -10,16 +10,15 @@ deeper than DEPTH; what would push something below that is left whole. See docs/
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from memlake.errors import Error
-from memlake.objects import packs
+from memlake.objects import packs, tables
 from memlake.objects.chunks import decode_list
 from memlake.objects.db import Database
 from memlake.objects.leases import Lease
 from memlake.objects.packs import (
-    CHUNKED,
     DELTA,
     DEPTH,
     INLINE,
@@ -30,12 +29,13 @@ from memlake.objects.packs import (
     Record,
     Sealed,
 )
-from memlake.objects.store import Objects, add_pack
+from memlake.objects.store import Objects
 
 SMALLEST = 512  # bytes of content
 _WORTH = 256  # bytes a delta must save
 _MISSES = 3  # versions in a row that resemble nothing, after which a path is left alone
 _WHOLE = (INLINE, INLINE_ZSTD, PACKED, PACKED_ZSTD)
+Needed = Callable[[int], bool]  # whether gc spares the object with this id
 
 
 class _Stored(NamedTuple):
@@ -52,8 +52,8 @@ class _Stored(NamedTuple):
 
 def pair_chunks(objects: Objects, old: bytes, new: bytes) -> Iterator[tuple[bytes, bytes]]:
     """Chunks of an object that its next version has no more, each with the one that stands in its place there."""
-    sql = f"SELECT oid, data FROM object WHERE form = {CHUNKED} AND oid IN carray(?1)"
-    lists = {oid: [c for c, _ in decode_list(oid, data)] for oid, data in objects.db.rows_in(sql, (old, new))}
+    rows = tables.list_chunk_lists(objects.db, (old, new))
+    lists = {oid: [chunk for chunk, _ in decode_list(oid, data)] for oid, data in rows}
     if len(lists) < 2:
         return
     before, after = lists[old], lists[new]
@@ -67,34 +67,46 @@ def pair_chunks(objects: Objects, old: bytes, new: bytes) -> Iterator[tuple[byte
             at += 1
 
 
-def store_deltas(objects: Objects, chains: Iterable[Sequence[bytes]], *, dry_run: bool = False) -> int:
-    """Store older versions as deltas. A chain is the versions of one thing, oldest first; returns how many deltas.
+def store_deltas(objects: Objects, chains: Iterable[Sequence[bytes]]) -> int:
+    """Store older versions as deltas. A chain is the versions of one thing, oldest first; returns how many deltas."""
+    return _add_all(_Work(objects), chains).done
 
-    A dry run changes the rows, inside a write that the caller takes back, and leaves no pack.
+
+def try_deltas(objects: Objects, chains: Iterable[Sequence[bytes]], needed: Needed) -> Callable[[], int]:
+    """Find what deltas a run would store, of objects whose ids are `needed`, and leave no pack.
+
+    Returns what puts them into the rows and tells how many they are, for a write that the caller takes back. Finding
+    them takes long and is no part of that write, so that others can write meanwhile.
     """
+    return _add_all(_Work(objects, needed), chains).swap_tried
+
+
+def _add_all(work: _Work, chains: Iterable[Sequence[bytes]]) -> _Work:
     chains = [chain for chain in chains if len(chain) > 1]
     if not chains:
-        return 0
-    lease = Lease(objects.db, "gc")  # a purge leaves our temporary file alone
-    work = _Work(objects, dry_run=dry_run)
+        return work
+    lease = Lease(work.db, "gc")  # a purge leaves our temporary file alone
     try:
         for chain in chains:
             work.add(chain)
             lease.renew()
-        return work.finish()
+        work.finish()
     finally:
         work.abandon()
         lease.close()
+    return work
 
 
 class _Work:
-    def __init__(self, objects: Objects, *, dry_run: bool) -> None:
-        self._objects, self._db, self._dry_run = objects, objects.db, dry_run
+    def __init__(self, objects: Objects, tried: Needed | None = None) -> None:
+        """`tried` tells what a trial looks at; without it the deltas are stored."""
+        self._objects, self.db, self._tried = objects, objects.db, tried
         self._writer: PackWriter | None = None
         self._bases: dict[bytes, bytes] = {}  # of deltas in the pack being written
         self._resting: defaultdict[bytes, set[bytes]] = defaultdict(set)  # the same the other way: base -> deltas
         self._was: dict[bytes, _Stored] = {}
-        self._done = 0
+        self._sealed: Sealed | None = None  # of a trial
+        self.done = 0
 
     def add(self, chain: Sequence[bytes]) -> None:
         rows = self._rows(chain)
@@ -118,24 +130,22 @@ class _Work:
                     misses = 0 if self._store(rows[oid], contents[n], versions[below], contents[below]) else misses + 1
 
     def _rows(self, chain: Sequence[bytes]) -> dict[bytes, _Stored]:
-        sql = (
-            "SELECT oid, size, form, role, pack, coalesce(length, length(data)), links FROM object "
-            "WHERE condemned IS NULL AND size BETWEEN ?2 AND ?3 AND oid IN carray(?1)"
-        )
-        found = (_Stored(*row) for row in self._db.rows_in(sql, chain, (SMALLEST, packs.LARGEST)))
+        rows = tables.list_versions(self.db, chain, least=SMALLEST, most=packs.LARGEST)
+        # A run has condemned or spared each before it comes here; a trial has only found what it would spare.
+        left = (row for row in rows if (row[1] is None if self._tried is None else self._tried(row[0])))
+        found = (_Stored(*row[2:]) for row in left)
         return {row.oid: row for row in found if row.form in (*_WHOLE, DELTA)}
 
     def _may_rest(self, oid: bytes, base: bytes) -> bool:
         """Whether a delta on that base goes round in no circle and pushes nothing below DEPTH."""
-        above = list(lineage(self._db, base, self._bases))
+        above = list(lineage(self.db, base, self._bases))
         return oid not in above and len(above) + self._height(oid) <= DEPTH
 
     def _height(self, oid: bytes) -> int:
         """How many steps rest on an object, one on the other."""
         level, height = {oid}, 0
         while level and height <= DEPTH:
-            sql = f"SELECT oid FROM object WHERE form = {DELTA} AND data IN carray(?1)"
-            resting = {row[0] for row in self._db.rows_in(sql, level)}
+            resting = {oid for oid, _ in tables.list_resting(self.db, level)}
             level = resting.union(*(self._resting.get(base, ()) for base in level))
             height += bool(level)
         return height
@@ -149,8 +159,8 @@ class _Work:
         self._writer.copy(Record(row.oid, DELTA, 0, 0, row.size, row.role, row.links), payload)
         self._rest(row.oid, base)
         self._was[row.oid] = row
-        if self._writer.is_full and not self._dry_run:  # a row of a pack that is not there cannot be read
-            self._seal()
+        if self._writer.is_full and self._tried is None:  # a row of a pack that is not there cannot be read
+            self.finish()
         return True
 
     def _rest(self, oid: bytes, base: bytes) -> None:
@@ -159,19 +169,22 @@ class _Work:
         self._bases[oid] = base
         self._resting[base].add(oid)
 
-    def finish(self) -> int:
-        self._seal()
-        return self._done
+    def swap_tried(self) -> int:
+        """Inside a write that is taken back: point the rows at the deltas that were found."""
+        if self._sealed is not None:
+            self._swap(self._sealed)
+        return self.done
 
     def abandon(self) -> None:
         if self._writer is not None:
             self._writer.abandon()
 
-    def _seal(self) -> None:
+    def finish(self) -> None:
+        """Deliver what is written so far, and point the rows at it."""
         if self._writer is None:
             return
-        if self._dry_run:
-            self._swap(self._writer.seal())
+        if self._tried is not None:
+            self._sealed = self._writer.seal()
             return  # `abandon` removes the file
         sealed, self._writer = self._writer.deliver(self._objects.packs), None
         if not self._swap(sealed):
@@ -182,26 +195,20 @@ class _Work:
 
     def _swap(self, sealed: Sealed) -> bool:
         """Point the rows at their deltas; False when one of them, or a base, is no longer as it was."""
-        db = self._db
+        db = self.db
         with db.write():
-            now = {oid: (form, pack) for oid, form, pack in self._now(self._was)}
+            now = {oid: (form, pack) for oid, form, pack, _ in tables.list_states(db, self._was)}
             bases = set(self._bases.values())
-            kept = {
-                row[0]
-                for row in db.rows_in("SELECT oid FROM object WHERE condemned IS NULL AND oid IN carray(?1)", bases)
-            }
+            kept = {oid for oid, _, _, condemned in tables.list_states(db, bases) if condemned is None}
             unchanged = all(now.get(oid) == (was.form, was.pack) for oid, was in self._was.items())
             circles = any(oid in lineage(db, base, self._bases) for oid, base in self._bases.items())
             if not unchanged or kept != bases or circles:
                 return False
-            pack = add_pack(db, sealed)
+            pack = tables.add_pack(db, sealed.name, sealed.size)
             rows = [(DELTA, pack, r.start, r.length, self._bases[r.oid], r.oid) for r in sealed.records]
-            db.run_many("UPDATE object SET form = ?, pack = ?, start = ?, length = ?, data = ? WHERE oid = ?", rows)
-            self._done += len(rows)
+            tables.replace_objects(db, rows)
+            self.done += len(rows)
             return True
-
-    def _now(self, oids: Iterable[bytes]) -> list[tuple[bytes, int, int | None]]:
-        return self._db.rows_in("SELECT oid, form, pack FROM object WHERE oid IN carray(?1)", oids)
 
 
 def _above(n: int) -> Iterator[int]:
@@ -224,8 +231,7 @@ def lineage(db: Database, oid: bytes, planned: dict[bytes, bytes] | None = None)
         yield oid
         base = (planned or {}).get(oid)
         if base is None:
-            row = db.row(f"SELECT data FROM object WHERE form = {DELTA} AND oid = ?", (oid,))
-            base = row[0] if row else None
+            base = tables.find_base(db, oid)
         if base is None:
             return
         oid = base

@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from memlake import inside
+from memlake import nofollow
 from memlake.errors import NotFound, Unavailable
 
 hook: Callable[[str], None] | None = None
@@ -107,7 +107,7 @@ def unlink(path: PathLike, *, dir_fd: int | None = None) -> None:
 
 def mkdir(path: PathLike, *, dir_fd: int | None = None) -> None:
     step("mkdir")
-    os.mkdir(path, inside.allowed_mode(path, 0o777) if dir_fd is None else 0o777, dir_fd=dir_fd)
+    os.mkdir(path, nofollow.allowed_mode(path, 0o777) if dir_fd is None else 0o777, dir_fd=dir_fd)
 
 
 def rmdir(path: PathLike, *, dir_fd: int | None = None) -> None:
@@ -140,7 +140,7 @@ def remove_tree(path: Path) -> None:
 def write_file(path: Path, *pieces: bytes | memoryview) -> None:
     """Replace a file whole: either the old or the new content is there, never a mixture."""
     temporary = path.with_name(path.name + f".{os.getpid()}.tmp")
-    fd = inside.open_file(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    fd = nofollow.open_file(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     try:
         for piece in pieces:
             write_all(fd, piece)

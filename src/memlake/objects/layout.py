@@ -18,6 +18,7 @@ from pathlib import Path
 import apsw
 
 from memlake.errors import Corrupt, Error, InvalidInput
+from memlake.objects import tables
 from memlake.objects.db import Database, ForeignSchema, advise_rescue
 from memlake.objects.forks import Mutex
 
@@ -49,9 +50,9 @@ _ids, _last = Mutex(), 0
 def stamp_format(db: Database) -> None:
     """Write what a new repo is known by; several processes may create one at once. An old repo is not touched."""
     with db.write():
-        if db.row("SELECT 1 FROM meta") is None:
+        if not tables.has_facts(db):
             facts = {"format": FORMAT, "id": new_id(), "salt": os.urandom(16), "clock": 0, "seq": 0}
-            db.run_many("INSERT INTO meta VALUES(?, ?)", facts.items())
+            tables.write_facts(db, facts)
 
 
 def advise_restore(db: Database) -> str:
@@ -71,7 +72,7 @@ class RepoDatabase(Database):
 
 
 def check_format(db: Database) -> None:
-    found = db.row("SELECT value FROM meta WHERE key = 'format'")
+    found = tables.find_fact(db, "format")
     if found is None or not isinstance(found[0], int) or found[0] < 1:
         raise Corrupt(f"{db.path} has no repository format.", hint=advise_restore(db))
     if (told := _describe_format(found[0])) is not None:
@@ -100,7 +101,7 @@ def _describe_format(found: object) -> InvalidInput | None:
 
 def read_number(db: Database, key: str) -> int:
     """A counter or cursor of the repo; 0 where there is none yet."""
-    row = db.row("SELECT value FROM meta WHERE key = ?", (key,))
+    row = tables.find_fact(db, key)
     if row is None:
         return 0
     if type(row[0]) is not int or not 0 <= row[0] < _HUGE:
@@ -110,7 +111,7 @@ def read_number(db: Database, key: str) -> int:
 
 def read_text(db: Database, key: str) -> str | None:
     """A note of the repo, such as what HEAD says; None where there is none."""
-    row = db.row("SELECT value FROM meta WHERE key = ?", (key,))
+    row = tables.find_fact(db, key)
     if row is not None and type(row[0]) is not str:
         raise wrong_fact(db, key, row[0])
     return None if row is None else row[0]
@@ -126,7 +127,7 @@ def wrong_fact(db: Database, key: str, value: object) -> Corrupt:
 
 def read_id(db: Database) -> str:
     """The repo's id. One lookup by key, so it may be asked at every start."""
-    row = db.row("SELECT value FROM meta WHERE key = 'id'")
+    row = tables.find_fact(db, "id")
     if row is None or not isinstance(row[0], str) or not _UUID.fullmatch(row[0]):
         raise Corrupt(f"{db.path} has no repository id.", hint=advise_restore(db))
     return row[0]
@@ -142,7 +143,7 @@ def find_id(db: Database) -> str:
 
 def read_salt(db: Database) -> bytes:
     """The key under which names of people and agents become paths."""
-    row = db.row("SELECT value FROM meta WHERE key = 'salt'")
+    row = tables.find_fact(db, "salt")
     if row is None or not isinstance(row[0], bytes) or len(row[0]) != 16:
         raise Corrupt(f"{db.path} has no salt.", hint=advise_restore(db))
     return row[0]
@@ -151,12 +152,12 @@ def read_salt(db: Database) -> bytes:
 def tick(db: Database) -> int:
     """The next tick. Call inside a write."""
     value = max(read_number(db, "clock") + 1, now())
-    db.run("INSERT OR REPLACE INTO meta VALUES('clock', ?)", (value,))
+    tables.write_fact(db, "clock", value)
     return value
 
 
 def next_seq(db: Database) -> int:
     """The next seq. Call inside a write."""
     value = read_number(db, "seq") + 1
-    db.run("INSERT OR REPLACE INTO meta VALUES('seq', ?)", (value,))
+    tables.write_fact(db, "seq", value)
     return value

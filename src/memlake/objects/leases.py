@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Self
 
 from memlake.errors import Unavailable
+from memlake.objects import tables
 from memlake.objects.db import Database
 from memlake.objects.layout import now, read_text, tick, wrong_fact
 
@@ -28,11 +29,8 @@ class Lease:
         self._db, self._length = db, db.lease_seconds * 1_000_000
         with db.write():
             self.tick = tick(db)
-            db.run(
-                "INSERT INTO lease(host, pid, born, tick, expires, what) VALUES(?, ?, ?, ?, ?, ?)",
-                (host(), os.getpid(), process_born(os.getpid()), self.tick, now() + self._length, what),
-            )
-            self._id = db.last_id()
+            owner = (host(), os.getpid(), process_born(os.getpid()))
+            self._id = tables.add_lease(db, owner, tick=self.tick, expires=now() + self._length, what=what)
         self._renewed = time.monotonic()
 
     def renew(self) -> None:
@@ -40,12 +38,12 @@ class Lease:
         if (time.monotonic() - self._renewed) * 1e6 > self._length // 10:
             with self._db.write():
                 self.check()
-                self._db.run("UPDATE lease SET expires = ? WHERE id = ?", (now() + self._length, self._id))
+                tables.extend_lease(self._db, self._id, now() + self._length)
             self._renewed = time.monotonic()
 
     def check(self) -> None:
         """Call inside the transaction that relies on the lease."""
-        if self._db.row("SELECT 1 FROM lease WHERE id = ? AND tick = ?", (self._id, self.tick)) is None:
+        if not tables.has_lease(self._db, self._id, self.tick):
             raise Unavailable(
                 "this write took so long that its lease expired, and gc may have removed what it stored. "
                 "Nothing was changed.",
@@ -54,8 +52,7 @@ class Lease:
 
     def close(self) -> None:
         with self._db.write():
-            # The tick too: an id is given out again once its row is gone, and then it is another writer's.
-            self._db.run("DELETE FROM lease WHERE id = ? AND tick = ?", (self._id, self.tick))
+            tables.delete_lease(self._db, self._id, self.tick)
 
 
 class Keeping:
@@ -88,15 +85,14 @@ def drop_dead(db: Database) -> None:
     It ends a whole lease after it was first seen here, unless it is renewed.
     """
     longest = now() + db.lease_seconds * 1_000_000
-    db.run("UPDATE lease SET expires = ?1 WHERE expires > ?1 AND host != ?2", (longest, host()))
-    dead = [row[0] for row in db.rows("SELECT id, host, pid, born, expires FROM lease") if not _alive(*row[1:])]
-    db.run_in("DELETE FROM lease WHERE id IN carray(?1)", dead)
+    tables.shorten_leases(db, longest, host())
+    tables.delete_leases(db, [row[0] for row in tables.list_leases(db) if not _alive(*row[1:])])
 
 
 def oldest(db: Database) -> int:
     """The tick at which the oldest lease began, or NEVER."""
-    row = db.row("SELECT min(tick) FROM lease")
-    return NEVER if row is None or row[0] is None else int(row[0])
+    began = tables.find_oldest_lease(db)
+    return NEVER if began is None else began
 
 
 def _alive(its_host: str, pid: int, born: str, expires: int) -> bool:
@@ -115,7 +111,7 @@ def measure_jump(db: Database) -> int:
     match = re.fullmatch(r"(\d{1,18}) (\d{1,18}) (.*)", noted, re.DOTALL)
     if match is None:
         raise wrong_fact(db, "gc_clock", noted)
-    db.run("INSERT OR REPLACE INTO meta VALUES('gc_clock', ?)", (f"{clock} {count} {host()}",))
+    tables.write_fact(db, "gc_clock", f"{clock} {count} {host()}")
     return clock - int(match[1]) - (count - int(match[2])) if match[3] == host() else 0
 
 

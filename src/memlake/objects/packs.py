@@ -22,7 +22,7 @@ from typing import NamedTuple, Self
 import msgpack
 import zstandard
 
-from memlake import inside
+from memlake import nofollow
 from memlake.errors import Corrupt
 from memlake.objects import disk
 from memlake.objects.places import Place
@@ -39,7 +39,7 @@ LARGEST = 2 << 20  # bytes of content of a delta: a few bytes may claim as much,
 _FLUSH = 1 << 20
 RATIO = 200  # a compressed record unpacks to so many times its length at most: a small repo cannot fill the memory
 
-OBJECT, CHUNK, LOG = 1, 2, 4  # roles; a log segment (versions/logs.py) is no object and has no row
+OBJECT, CHUNK, LOG = 1, 2, 4  # roles; a log segment (versions/upkeep/log_packs.py) is no object and has no row
 NAME = re.compile(r"[0-9a-f]{64}")
 
 
@@ -128,7 +128,7 @@ class PackWriter:
         self._repo = uuid.UUID(repo).bytes
         self._path = tmp / f"{os.urandom(16).hex()}.pack"
         with disk.named_errors("making a pack"):
-            self._fd = inside.open_file(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+            self._fd = nofollow.open_file(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
         self._buffer = bytearray(MAGIC)
         self.records: list[Record] = []
         self._misses = 0  # records in a row that compression did not pay for

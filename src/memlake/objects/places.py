@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
-from memlake import inside
+from memlake import nofollow
 from memlake.errors import Conflict, Corrupt, Denied, InvalidInput, NotFound
 from memlake.objects import disk
 
@@ -102,7 +102,7 @@ class _Open:
     """A file open for reading. Whoever still holds it may read; the last one to let go closes it."""
 
     def __init__(self, path: str) -> None:
-        self.fd = inside.open_file(path)
+        self.fd = nofollow.open_file(path)
         found = os.fstat(self.fd)
         self.identity = (found.st_dev, found.st_ino)
 
@@ -200,7 +200,7 @@ class Folder:
 
     def local_path(self, name: str) -> Path | None:
         path = self._path(name)
-        return path if inside.is_file(path) else None
+        return path if nofollow.is_file(path) else None
 
     def _path(self, name: str) -> Path:
         return self.root / check_name(name)
@@ -248,7 +248,7 @@ def _read(fd: int, name: str, start: int, length: int) -> bytes:
 
 def _move(file: Path, target: Path) -> None:
     """Give a file its final name, or raise FileExistsError. A link never replaces; a rename does."""
-    inside.restrict_mode(file)  # a part was made by a library
+    nofollow.restrict_mode(file)  # a part was made by a library
     try:
         disk.link(file, target)
     except OSError as error:
@@ -266,7 +266,7 @@ def _move(file: Path, target: Path) -> None:
 def _copy_across(file: Path, target: Path) -> None:
     """Copy from another file system. The '~' keeps the copy out of the names until it is complete."""
     copy = target.with_name(f"~{uuid.uuid4().hex}")
-    fd = inside.open_file(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+    fd = nofollow.open_file(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     began = os.fstat(fd).st_mtime  # by the clock of the place, which may be another machine's
     try:
         for left in target.parent.glob("~*"):  # by a crash; a day is longer than any copy takes

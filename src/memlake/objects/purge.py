@@ -9,20 +9,22 @@ from __future__ import annotations
 import hashlib
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 import msgpack
 
 from memlake.errors import Corrupt, NotFound, Unavailable
-from memlake.objects import leases
+from memlake.objects import leases, tables
 from memlake.objects.chunks import decode_list
 from memlake.objects.db import Database
 from memlake.objects.layout import next_seq, now
-from memlake.objects.packs import CHUNKED, DELTA, MAGIC, NAME, OBJECT, PART, PackWriter, Record, Sealed, read_footer
-from memlake.objects.store import Objects, add_pack, part_name
+from memlake.objects.packs import CHUNKED, MAGIC, NAME, PackWriter, Record, Sealed, read_footer
+from memlake.objects.store import Objects, part_name
 from memlake.objects.strays import find_strays
+
+_COPIED_AT_ONCE = 16 << 20  # bytes of a pack that are held while they are copied into another, beside one record
 
 
 class PurgeRequest(NamedTuple):
@@ -81,8 +83,8 @@ def purge(objects: Objects, request: PurgeRequest) -> Purged:
         rewritten = _rewrite_packs(objects, targets)
         for old, sealed in rewritten:
             swap_pack(objects, [old], sealed)
-        rows: dict[bytes, int] = dict(db.rows_in("SELECT oid, size FROM object WHERE oid IN carray(?1)", targets))
-        db.run_in("DELETE FROM object WHERE oid IN carray(?1)", targets)
+        rows: dict[bytes, int] = dict(tables.list_sizes(db, targets))
+        tables.delete_objects_by_oid(db, targets)
         seq = _write_record(objects, request, rows) if rows else _last_seq(objects, request)
     for old, _ in rewritten:
         objects.packs.delete(old)
@@ -92,18 +94,16 @@ def purge(objects: Objects, request: PurgeRequest) -> Purged:
 
 def _write_resting(objects: Objects, targets: set[bytes]) -> None:
     """Deltas that rest on what goes are stored whole. Those that rest on them in turn need nothing."""
-    sql = f"SELECT oid, role FROM object WHERE form = {DELTA} AND data IN carray(?1)"
-    resting = [row for row in objects.db.rows_in(sql, targets) if row[0] not in targets]
+    resting = [row for row in tables.list_resting(objects.db, targets) if row[0] not in targets]
     if not resting:
         return
     with PackWriter(objects.tmp, objects.repo) as writer:
         for oid, role in resting:
             writer.append(oid, objects.read(oid.hex()), role)
         sealed = writer.deliver(objects.packs)
-    pack = add_pack(objects.db, sealed)
-    rows = [(record.form, pack, record.start, record.length, record.oid) for record in sealed.records]
-    sql = "UPDATE object SET form = ?, pack = ?, start = ?, length = ?, data = NULL WHERE oid = ?"
-    objects.db.run_many(sql, rows)
+    pack = tables.add_pack(objects.db, sealed.name, sealed.size)
+    rows = [(record.form, pack, record.start, record.length, None, record.oid) for record in sealed.records]
+    tables.replace_objects(objects.db, rows)
 
 
 def _write_record(objects: Objects, request: PurgeRequest, rows: Mapping[bytes, int]) -> int:
@@ -121,74 +121,65 @@ def _write_record(objects: Objects, request: PurgeRequest, rows: Mapping[bytes, 
     )
     data = record.encode()
     digest = hashlib.sha256(data).digest()
-    db.run("INSERT INTO purge VALUES(?, ?, ?)", (digest, seq, data))
+    tables.add_purge(db, digest, seq, data)
     tombs = [(oid, seq, record.time, rows[oid], record.reason, record.who, digest) for oid in named]
-    db.run_many("INSERT OR IGNORE INTO tombstone VALUES(?, ?, ?, ?, ?, ?, ?)", tombs)
+    tables.add_tombstones(db, tombs)
     return seq
 
 
 def _last_seq(objects: Objects, request: PurgeRequest) -> int:
     """The seq of the purge that erased these objects already."""
-    sql = "SELECT max(seq) FROM tombstone WHERE oid IN carray(?1)"
-    return int(objects.db.rows_in(sql, map(bytes.fromhex, request.oids))[0][0])
+    return max(int(seq) for _, seq, _ in tables.list_tombstones_of(objects.db, map(bytes.fromhex, request.oids)))
 
 
 def read_purges(db: Database, after: int = 0) -> list[tuple[int, PurgeRecord]]:
     """(seq, record) of the purges after a seq, oldest first: what a copy of these objects has to erase, too."""
-    rows = db.rows("SELECT seq, data FROM purge WHERE seq > ? ORDER BY seq", (after,))
-    return [(seq, decode_purge(data)) for seq, data in rows]
+    return [(seq, decode_purge(data)) for seq, data, _ in tables.list_purges(db, after)]
 
 
 def find_last(db: Database) -> bytes | None:
     """The oid of the record of the last purge."""
-    row = db.row("SELECT oid FROM purge ORDER BY seq DESC LIMIT 1")
-    return bytes(row[0]) if row else None
+    return tables.find_last_purge(db)
 
 
 def read_since(db: Database, seen: bytes | None) -> list[PurgeRecord]:
     """The purges after one, by the oid of its record; all of them after one that is not known here."""
-    row = db.row("SELECT seq FROM purge WHERE oid = ?", (seen,)) if seen is not None else None
-    return [record for _, record in read_purges(db, row[0] if row else 0)]
+    after = tables.find_purge_seq(db, seen) if seen is not None else None
+    return [record for _, record in read_purges(db, after or 0)]
 
 
 def _targets(objects: Objects, oids: Sequence[str]) -> set[bytes]:
     """The objects and those of their chunks that nothing else is made of."""
     db, targets, chunks = objects.db, set[bytes](), set[bytes]()
     for oid in oids:
-        row = db.row("SELECT oid, form, data FROM object WHERE oid = ?", (bytes.fromhex(oid),))
+        row = tables.find_object(db, bytes.fromhex(oid))
         if row is None:
-            dead = db.row("SELECT 1 FROM tombstone WHERE oid = ?", (bytes.fromhex(oid),))
-            if dead:  # once more: an earlier purge may have died before it deleted the files
+            if tables.find_tombstone(db, bytes.fromhex(oid)):
+                # Once more: an earlier purge may have died before it deleted the files.
                 targets.add(bytes.fromhex(oid))
                 continue
             raise NotFound(
                 f"object {oid} is not in this repo. Nothing was purged.", hint="Check the id with: memlake ls -l"
             )
         targets.add(row[0])
-        if row[1] == CHUNKED:
-            chunks |= {chunk for chunk, _ in decode_list(row[0], row[2])}
+        if row[2] == CHUNKED:
+            chunks |= {chunk for chunk, _ in decode_list(row[0], row[6])}
     shared = {
-        chunk
-        for oid, data in db.each(f"SELECT oid, data FROM object WHERE form = {CHUNKED}")
-        if oid not in targets
-        for chunk, _ in decode_list(oid, data)
+        chunk for oid, data in tables.scan_chunk_lists(db) if oid not in targets for chunk, _ in decode_list(oid, data)
     }
-    whole = {
-        row[0] for row in db.rows_in(f"SELECT oid FROM object WHERE role & {OBJECT} AND oid IN carray(?1)", chunks)
-    }
-    return targets | (chunks - shared - whole)
+    return targets | (chunks - shared - tables.list_whole(db, chunks))
 
 
 def _unlinked(objects: Objects, gone: set[bytes]) -> set[bytes]:
     """Parts that nothing but these links to: of remembered work, over whatever rows, too."""
     left = (links for oid, links in objects.links().items() if bytes.fromhex(oid) not in gone)
     named = {bytes.fromhex(oid) for links in left for oid in links}
-    return {oid for (oid,) in objects.db.rows(f"SELECT oid FROM object WHERE form = {PART}")} - named
+    return {oid for oid, _ in tables.scan_parts(objects.db)} - named
 
 
 def _rewrite_packs(objects: Objects, targets: set[bytes]) -> list[tuple[str, Sealed | None]]:
     """For each pack that holds a target: (its name, a new pack without the targets, None when nothing is left)."""
-    known = {row[0] for row in objects.db.rows("SELECT name FROM pack")}
+    known = tables.list_pack_names(objects.db)
     # Every footer is read: a record may lie in a pack its row does not point to, stored twice or left by a crash.
     names = sorted(name for name, _, _ in objects.packs.list() if NAME.fullmatch(name))
     _refuse_missing(objects, targets, names)
@@ -198,8 +189,7 @@ def _rewrite_packs(objects: Objects, targets: set[bytes]) -> list[tuple[str, Sea
 
 def _refuse_missing(objects: Objects, targets: set[bytes], names: Sequence[str]) -> None:
     """A pack that is out of reach cannot be rewritten, and its bytes would come back with it."""
-    sql = "SELECT DISTINCT pack.name FROM object JOIN pack ON pack.id = object.pack WHERE oid IN carray(?1)"
-    if missing := {row[0] for row in objects.db.rows_in(sql, targets)}.difference(names):
+    if missing := tables.list_packs_holding(objects.db, targets).difference(names):
         pack = min(missing)[:10]
         raise Unavailable(
             f"pack {pack} holds what is to be purged, and it is not in {objects.packs}. Nothing was purged.",
@@ -214,7 +204,7 @@ def _own_records(objects: Objects, name: str) -> tuple[Record, ...]:
         footer = read_footer(objects.packs, name)
         return footer.records if footer.repo == objects.repo else ()
     except (Corrupt, NotFound) as error:
-        is_pack = objects.db.row("SELECT 1 FROM pack WHERE name = ?", (name,)) is not None
+        is_pack = tables.has_pack(objects.db, name)
         if (
             not is_pack
             and isinstance(error, Corrupt)
@@ -246,24 +236,36 @@ def repack(
 
 
 def _copy(objects: Objects, name: str, records: list[Record], writer: PackWriter) -> None:
-    for start in range(0, len(records), 256):
-        batch = records[start : start + 256]
-        for record, payload in zip(
-            batch, objects.packs.get_ranges(name, [(r.start, r.length) for r in batch]), strict=True
-        ):
+    for batch in _batches(records):
+        pieces = objects.packs.get_ranges(name, [(record.start, record.length) for record in batch])
+        for record, payload in zip(batch, pieces, strict=True):
             writer.copy(record, payload)
+
+
+def _batches(records: Sequence[Record]) -> Iterator[list[Record]]:
+    """Records to be read in one call: as many as fit, at least one."""
+    batch: list[Record] = []
+    size = 0
+    for record in records:
+        if batch and size + record.length > _COPIED_AT_ONCE:
+            yield batch
+            batch, size = [], 0
+        batch.append(record)
+        size += record.length
+    if batch:
+        yield batch
 
 
 def swap_pack(objects: Objects, old: Sequence[str], sealed: Sealed | None) -> None:
     """Point rows at the new pack and forget the old ones. Call inside a write; delete the old files after it."""
     db = objects.db
-    ids = [row[0] for row in db.rows_in("SELECT id FROM pack WHERE name IN carray(?1)", old)]
+    ids = [id for id, _ in tables.list_packs_named(db, old)]
     if sealed is not None:
-        pack = add_pack(db, sealed)
-        held = {oid for (oid,) in db.rows_in("SELECT oid FROM object WHERE pack IN carray(?1)", ids)}
+        pack = tables.add_pack(db, sealed.name, sealed.size)
+        held = {row[0] for row in tables.list_packed(db, ids)}
         moved = [(pack, record.start, record.oid) for record in sealed.records if record.oid in held]
-        db.run_many("UPDATE object SET pack = ?, start = ? WHERE oid = ?", moved)
-    db.run_in("DELETE FROM pack WHERE id IN carray(?1)", ids)
+        tables.move_objects(db, moved)
+    tables.delete_packs(db, ids)
 
 
 def _sweep_files(objects: Objects, targets: set[bytes]) -> tuple[str, ...]:

@@ -16,14 +16,13 @@ from itertools import accumulate
 from pathlib import Path
 
 from memlake.errors import Corrupt, InvalidInput, NotFound, Purged, Unavailable
-from memlake.objects import disk, packs
+from memlake.objects import disk, packs, tables
 from memlake.objects.chunks import decode_list
 from memlake.objects.db import Database, Row
 from memlake.objects.layout import read_id, tick
-from memlake.objects.packs import CHUNKED, DELTA, DEPTH, INLINE, INLINE_ZSTD, PACKED, PACKED_ZSTD, PART, Sealed
+from memlake.objects.packs import CHUNKED, DELTA, DEPTH, INLINE, INLINE_ZSTD, PACKED, PACKED_ZSTD, PART
 from memlake.objects.places import Place
 
-COLUMNS = "oid, size, form, pack, start, length, data"
 RECORD = 64 << 20  # bytes in chunks that are read as one; what is not in chunks is bounded by what is stored
 _TRIES = 3
 _SPAN = 4 << 20  # neighbouring records are read in one call up to this size
@@ -49,7 +48,7 @@ class Objects:
         joined = _joined(data, links)
         with self.db.write():
             now = tick(self.db)
-            if self._touch(digest, now, joined):
+            if tables.touch_object(self.db, digest, now, joined):
                 return digest.hex()
             packed = packs.squeeze(data) if len(data) > 128 else None
             form, payload = (INLINE, data) if packed is None else (INLINE_ZSTD, packed)
@@ -59,10 +58,7 @@ class Objects:
                     hint="Keep it as a file, which may have any size.",
                 )
             refuse_purged(self.db, [digest])
-            self.db.run(
-                "INSERT INTO object(oid, size, form, role, touched, links, data) VALUES(?, ?, ?, 1, ?, ?, ?)",
-                (digest, len(data), form, now, joined, payload),
-            )
+            tables.add_object(self.db, digest, size=len(data), form=form, tick=now, links=joined, data=payload)
         return digest.hex()
 
     def adopt(self, oids: Iterable[str]) -> None:
@@ -73,8 +69,7 @@ class Objects:
         with self.db.write():
             for oid in self.missing(wanted):
                 self._row(bytes.fromhex(oid))
-            sql = "UPDATE object SET touched = ?2, condemned = NULL, role = role | 1 WHERE oid IN carray(?1)"
-            self.db.run_in(sql, map(bytes.fromhex, wanted), (tick(self.db),))
+            tables.touch_objects(self.db, map(bytes.fromhex, wanted), tick(self.db))
 
     def write_part(self, file: Path, *, links: Sequence[str] = ()) -> str:
         """Move a whole file into parts/, where engines read it in place, and return its oid."""
@@ -92,11 +87,8 @@ class Objects:
             self._check_part(digest, size)
             now = tick(self.db)
             joined = b"".join(map(bytes.fromhex, links)) or None
-            if not self._touch(digest, now, joined):
-                self.db.run(
-                    "INSERT INTO object(oid, size, form, role, touched, links) VALUES(?, ?, ?, 1, ?, ?)",
-                    (digest, size, PART, now, joined),
-                )
+            if not tables.touch_object(self.db, digest, now, joined):
+                tables.add_object(self.db, digest, size=size, form=PART, tick=now, links=joined, data=None)
         return digest.hex()
 
     def _check_part(self, digest: bytes, size: int) -> None:
@@ -121,13 +113,6 @@ class Objects:
             return False
         with disk.named_errors(f"reading {path}"), path.open("rb") as stream:
             return hashlib.file_digest(stream, "sha256").digest() != digest
-
-    def _touch(self, digest: bytes, now: int, links: bytes | None) -> bool:
-        """Rely on an object that is already there: takes it back from gc. False when it is not there."""
-        sql = (
-            "UPDATE object SET touched = ?, condemned = NULL, role = role | 1, links = coalesce(?, links) WHERE oid = ?"
-        )
-        return self.db.run(sql, (now, links, digest)) == 1
 
     # -- reading ------------------------------------------------------------------------------
 
@@ -160,9 +145,7 @@ class Objects:
         yield from self._read_rows(rows, nested=True)
 
     def _rows(self, digests: Collection[bytes]) -> list[Row]:
-        rows = [
-            _sound(row) for row in self.db.rows_in(f"SELECT {COLUMNS} FROM object WHERE oid IN carray(?1)", digests)
-        ]
+        rows = [_sound(row) for row in tables.list_objects(self.db, digests)]
         for digest in set(digests) - {row[0] for row in rows}:
             self._row(digest)  # raises, naming what became of it
         return rows
@@ -190,22 +173,19 @@ class Objects:
 
     def sizes(self, oids: Iterable[str]) -> dict[str, int]:
         """The sizes of those of these objects that are there."""
-        rows = self.db.rows_in("SELECT oid, size FROM object WHERE oid IN carray(?1)", map(bytes.fromhex, oids))
-        return {row[0].hex(): row[1] for row in rows}
+        return {oid.hex(): size for oid, size in tables.list_sizes(self.db, map(bytes.fromhex, oids))}
 
     def missing(self, oids: Iterable[str]) -> set[str]:
         wanted = set(oids)
-        rows = self.db.rows_in("SELECT oid FROM object WHERE oid IN carray(?1)", [bytes.fromhex(o) for o in wanted])
-        return wanted - {row[0].hex() for row in rows}
+        return wanted - {oid.hex() for oid in tables.list_present(self.db, map(bytes.fromhex, wanted))}
 
     def purged(self, oids: Iterable[str]) -> set[str]:
         """Those of these objects that were erased on purpose."""
-        sql = "SELECT oid FROM tombstone WHERE oid IN carray(?1)"
-        return {row[0].hex() for row in self.db.rows_in(sql, [bytes.fromhex(oid) for oid in oids])}
+        return {row[0].hex() for row in tables.list_tombstones_of(self.db, map(bytes.fromhex, oids))}
 
     def links(self) -> dict[str, tuple[str, ...]]:
         """What objects need, of all that need others."""
-        rows = self.db.rows("SELECT oid, links FROM object WHERE links IS NOT NULL")
+        rows = tables.scan_links(self.db)
         return {oid.hex(): tuple(told[at : at + 32].hex() for at in range(0, len(told), 32)) for oid, told in rows}
 
     def check_places(self, oids: Iterable[str]) -> None:
@@ -213,10 +193,10 @@ class Objects:
 
         Looks at names and sizes only, so that nobody gets half of an object and then an error.
         """
-        rows = {row[0]: row for row in self._places(bytes.fromhex(oid) for oid in oids)}
+        rows = {row[0]: row for row in tables.list_places(self.db, map(bytes.fromhex, oids))}
         listed = [(oid, decode_list(oid, data)) for oid, _, form, _, data in rows.values() if form == CHUNKED]
         chunks = {chunk: oid for oid, pieces in listed for chunk, _ in pieces}
-        held = {row[0]: row for row in self._places(chunks)}
+        held = {row[0]: row for row in tables.list_places(self.db, chunks)}
         if lost := chunks.keys() - held.keys():
             raise _lost(f"chunk {min(lost).hex()[:10]}", chunks[min(lost)])
         for oid, size, form, _, _ in (*rows.values(), *held.values()):
@@ -227,15 +207,10 @@ class Objects:
         for pack in {row[3] for row in (*rows.values(), *held.values()) if row[2] in packed}:
             self._check_pack(pack)
 
-    def _places(self, digests: Iterable[bytes]) -> list[Row]:
-        sql = "SELECT oid, size, form, pack, CASE WHEN form = 4 THEN data END FROM object WHERE oid IN carray(?1)"
-        return self.db.rows_in(sql, digests)
-
     def _check_pack(self, pack: int) -> None:
-        sql = "SELECT name, size FROM pack WHERE id = ?"
-        row = self.db.row(sql, (pack,))
+        row = tables.find_pack(self.db, pack)
         # gc joins packs: first the rows go, then the files. Whoever reads looks once more where a record is now.
-        if row is not None and self._size_in(self.packs, row[0]) != row[1] and self.db.row(sql, (pack,)) == row:
+        if row is not None and self._size_in(self.packs, row[0]) != row[1] and tables.find_pack(self.db, pack) == row:
             raise _lost(f"pack {row[0][:10]}", None)
 
     def _size_in(self, place: Place, name: str) -> int | None:
@@ -250,25 +225,24 @@ class Objects:
 
     def locate(self, digests: Sequence[bytes]) -> dict[bytes, tuple[str, int, int]]:
         """Where uncompressed records lie: oid -> (pack name, start, length). For reflinks."""
-        sql = "SELECT oid, pack, start, length FROM object WHERE form = ?2 AND oid IN carray(?1)"
-        rows = self.db.rows_in(sql, digests, (PACKED,))
+        rows = tables.list_plain_records(self.db, digests)
         return {row[0]: (self.pack_name(row[1]), row[2], row[3]) for row in rows}
 
     def pack_name(self, pack: int) -> str:
         if pack not in self._names:
-            row = self.db.row("SELECT name FROM pack WHERE id = ?", (pack,))
+            row = tables.find_pack(self.db, pack)
             if row is None:
                 raise Corrupt(f"pack {pack} is not in the pack directory.", hint="Run memlake fsck.")
             self._names[pack] = row[0]
         return self._names[pack]
 
     def _row(self, digest: bytes) -> Row:
-        row = self.db.row(f"SELECT {COLUMNS} FROM object WHERE oid = ?", (digest,))
+        row = tables.find_object(self.db, digest)
         if row is not None:
             return _sound(row)
-        dead = self.db.row("SELECT reason, seq FROM tombstone WHERE oid = ?", (digest,))
+        dead = tables.find_tombstone(self.db, digest)
         if dead:
-            raise Purged(f"object {digest.hex()[:10]} was purged: {dead[0]}.")
+            raise Purged(f"object {digest.hex()[:10]} was purged: {dead[1]}.")
         raise NotFound(f"object {digest.hex()} is not in this repo.", hint="Run `memlake fsck` to see what needs it.")
 
     def _content(self, row: Row, *, nested: bool = False) -> bytes:
@@ -383,12 +357,6 @@ class ObjectStream(io.RawIOBase):
         return len(part)
 
 
-def add_pack(db: Database, sealed: Sealed, *, log: bool = False) -> int:
-    """List a pack that lies in its place; returns its id. Call inside a write."""
-    db.run("INSERT INTO pack(name, size, log) VALUES(?, ?, ?)", (sealed.name, sealed.size, int(log)))
-    return db.last_id()
-
-
 def part_name(digest: bytes) -> str:
     text = digest.hex()
     return f"{text[:2]}/{text}"
@@ -396,8 +364,7 @@ def part_name(digest: bytes) -> str:
 
 def refuse_purged(db: Database, digests: Iterable[bytes]) -> None:
     """Purged content does not come back by being added again."""
-    sql = "SELECT oid, reason FROM tombstone WHERE oid IN carray(?1) LIMIT 1"
-    for digest, reason in db.rows_in(sql, digests):
+    for digest, _, reason in tables.list_tombstones_of(db, digests):
         raise Purged(
             f"content {digest.hex()[:10]} was purged from this repo ({reason}) and may not be stored again. "
             "Nothing was changed.",

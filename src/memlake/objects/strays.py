@@ -13,9 +13,9 @@ from functools import partial
 from typing import NamedTuple
 
 from memlake.errors import Corrupt, NotFound
-from memlake.objects import disk, leases, packs
+from memlake.objects import disk, leases, packs, tables
 from memlake.objects.layout import tick
-from memlake.objects.packs import PART, read_footer
+from memlake.objects.packs import read_footer
 from memlake.objects.places import Folder, Place
 from memlake.objects.store import Objects, part_name
 
@@ -35,11 +35,11 @@ class Stray(NamedTuple):
 
 def find_strays(objects: Objects) -> Iterator[Stray]:
     """All files of ours that no row names. Call inside a write, so that no writer is half way."""
-    known = {row[0] for row in objects.db.rows("SELECT name FROM pack")}
+    known = tables.list_pack_names(objects.db)
     for name, size, _ in _listed(objects.packs):
         if name not in known and packs.NAME.fullmatch(name) and _is_ours(objects, name):
             yield Stray(f"packs/{name}", size, partial(objects.packs.delete, name))
-    parts = {part_name(row[0]) for row in objects.db.each(f"SELECT oid FROM object WHERE form = {PART}")}
+    parts = {part_name(oid) for oid, _ in tables.scan_parts(objects.db)}
     for name, size, _ in _listed(objects.parts):
         if name not in parts and PART_NAME.fullmatch(name):
             yield Stray(f"parts/{name}", size, partial(objects.parts.delete, name))
@@ -72,10 +72,10 @@ def old_strays(objects: Objects, grace_hours: float) -> list[Stray]:
     strays = {stray.name: stray for stray in find_strays(objects)}
     now, oldest = tick(db), leases.oldest(db)
     if grace_hours <= 0 and oldest == leases.NEVER:
-        db.run("DELETE FROM stray")
+        tables.clear_strays(db)
         return list(strays.values())
-    seen: dict[str, int] = dict(db.rows("SELECT name, seen FROM stray"))
-    db.run_many("DELETE FROM stray WHERE name = ?", [(name,) for name in seen.keys() - strays.keys()])
-    db.run_many("INSERT INTO stray VALUES(?, ?)", [(name, now) for name in strays.keys() - seen.keys()])
+    seen: dict[str, int] = dict(tables.list_strays(db))
+    tables.delete_strays(db, seen.keys() - strays.keys())
+    tables.add_strays(db, strays.keys() - seen.keys(), now)
     limit = min(now - int(grace_hours * _HOUR), oldest)
     return [stray for name, stray in strays.items() if seen.get(name, now) < limit]

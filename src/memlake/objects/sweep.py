@@ -9,12 +9,12 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from memlake.errors import NotFound
-from memlake.objects import leases
+from memlake.objects import leases, tables
 from memlake.objects.chunks import decode_list
 from memlake.objects.db import Database
 from memlake.objects.layout import tick
 from memlake.objects.leases import Lease
-from memlake.objects.packs import CHUNKED, DELTA, LIMIT, PART
+from memlake.objects.packs import CHUNKED, DELTA, LIMIT
 from memlake.objects.purge import repack, swap_pack
 from memlake.objects.store import Objects
 from memlake.objects.strays import Stray, old_strays
@@ -22,8 +22,6 @@ from memlake.reports import GcReport
 
 _BATCH = 4000
 _HOUR = 3_600_000_000
-# What a row's bytes cost. Those of a part are counted with its file, when that goes.
-_HELD = f"SELECT id, condemned, CASE WHEN form = {PART} THEN 0 ELSE coalesce(length, size) END FROM object"
 FEW = 8  # packs under a quarter of the limit that may lie about before they are joined
 # Bytes of a record's own line in the footer, at most. Without them a pack of tiny records is "half empty" for ever, and
 # every gc rewrites it as it was.
@@ -48,12 +46,8 @@ class Marks:
                 batch = self._mark_batch(db, batch)
 
     def _mark_batch(self, db: Database, oids: set[bytes]) -> set[bytes]:
-        sql = (
-            f"SELECT id, oid, links, form, CASE WHEN form IN ({CHUNKED}, {DELTA}) THEN data END "
-            "FROM object WHERE oid IN carray(?1)"
-        )
         more: set[bytes] = set()
-        for id, oid, links, form, data in db.rows_in(sql, oids):
+        for id, oid, links, form, data in tables.list_needs(db, oids):
             if id < len(self._bits) and not self._bits[id]:
                 self._bits[id] = 1
                 if links:
@@ -70,7 +64,7 @@ def sweep_rows(db: Database, marks: Marks, since: int, grace_hours: float) -> Gc
     before = since - int(grace_hours * _HOUR)
     oldest = leases.oldest(db)
     condemn, revive, delete, size = [], [], [], 0
-    for id, condemned, held in db.each(_HELD):
+    for id, condemned, held in tables.scan_held(db):
         if id in marks:
             if condemned is not None:
                 revive.append(id)
@@ -80,15 +74,18 @@ def sweep_rows(db: Database, marks: Marks, since: int, grace_hours: float) -> Gc
             # Without a grace period and without a lease there is nobody to wait for.
             delete.append(id)
             size += held
-    _in_batches(db, "UPDATE object SET condemned = ?2 WHERE id IN carray(?1)", condemn, tick(db))
-    _in_batches(db, "UPDATE object SET condemned = NULL WHERE id IN carray(?1)", revive)
-    _in_batches(db, "DELETE FROM object WHERE id IN carray(?1)", delete)
+    now = tick(db)
+    for batch in _batches(condemn):
+        tables.condemn_objects(db, batch, now)
+    for batch in _batches(revive):
+        tables.condemn_objects(db, batch, None)
+    for batch in _batches(delete):
+        tables.delete_objects(db, batch)
     return GcReport(False, len(condemn), len(revive), len(delete), 0, 0, 0, 0, size, {"objects": size})
 
 
-def _in_batches(db: Database, sql: str, ids: list[int], *args: int) -> None:
-    for at in range(0, len(ids), 10_000):
-        db.run_in(sql, ids[at : at + 10_000], args)
+def _batches(ids: list[int]) -> Iterator[list[int]]:
+    return (ids[at : at + 10_000] for at in range(0, len(ids), 10_000))
 
 
 # -- files ----------------------------------------------------------------------------------------
@@ -134,7 +131,7 @@ def _join(objects: Objects, group: list[tuple[int, str]]) -> list[str]:
     by_id = dict(group)
     names = list(by_id.values())
     live: dict[str, set[bytes]] = {name: set() for name in names}
-    for oid, id in objects.db.rows_in("SELECT oid, pack FROM object WHERE pack IN carray(?1)", by_id):
+    for oid, id, *_ in tables.list_packed(objects.db, by_id):
         live[by_id[id]].add(oid)  # by pack: an old record of it, of another form, may lie in another one
     try:
         sealed = repack(objects, names, keep=live)
@@ -142,7 +139,7 @@ def _join(objects: Objects, group: list[tuple[int, str]]) -> list[str]:
         return []
     with objects.db.write():
         # Only rows are added meanwhile, never to old packs; a purge may have rewritten one: then leave it.
-        known = {row[0] for row in objects.db.rows_in("SELECT name FROM pack WHERE name IN carray(?1)", names)}
+        known = {name for _, name in tables.list_packs_named(objects.db, names)}
         if known == set(names):
             swap_pack(objects, names, sealed)
     # When a purge came between, ours holds what was purged.
@@ -152,11 +149,7 @@ def _join(objects: Objects, group: list[tuple[int, str]]) -> list[str]:
 
 
 def _groups(db: Database) -> Iterator[list[tuple[int, str]]]:
-    sql = (
-        f"SELECT p.id, p.name, p.size, coalesce(sum(o.length + {_LINE} + coalesce(length(o.links), 0)), 0) "
-        "FROM pack p LEFT JOIN object o ON o.pack = p.id WHERE p.log = 0 GROUP BY p.id"
-    )
-    rows = db.rows(sql)
+    rows = tables.list_pack_use(db, _LINE)
     small = [row for row in rows if row[3] < LIMIT // 4]
     thin = [row for row in rows if row[3] < row[2] // 2]
     chosen = {row[0]: row for row in (thin + small if len(small) > FEW else thin)}

@@ -13,12 +13,13 @@ from types import TracebackType
 from typing import Self
 
 from memlake.errors import Corrupt, NotFound, Unavailable
-from memlake.objects import packs
+from memlake.objects import packs, tables
 from memlake.objects.chunks import WHOLE_BELOW, Stream, cut, encode_list
+from memlake.objects.db import Row
 from memlake.objects.layout import tick
 from memlake.objects.leases import Lease
 from memlake.objects.packs import CHUNK, CHUNKED, INLINE, INLINE_ZSTD, OBJECT, PackWriter, Record, Sealed
-from memlake.objects.store import Objects, add_pack, refuse_purged
+from memlake.objects.store import Objects, refuse_purged
 
 INLINE_BELOW = 16 << 10
 INLINE_TOTAL = 256 << 10  # more small bytes than this in one go are cheaper in a pack than in rows
@@ -115,7 +116,7 @@ class Writer:
             self._inline_rows(now)
             relied = self._reused | self._lists.keys()
             touched = [(now, self._roles[digest], digest) for digest in relied]
-            db.run_many("UPDATE object SET touched = ?, condemned = NULL, role = role | ? WHERE oid = ?", touched)
+            tables.touch_roles(db, touched)
             self._check_still_there()
             self._complete = True
 
@@ -136,7 +137,7 @@ class Writer:
     def _take_back_packs(self) -> None:
         """A refused write leaves no bytes behind: they may be just what must not be stored."""
         for sealed in self._sealed:
-            if self._objects.db.row("SELECT 1 FROM pack WHERE name = ?", (sealed.name,)) is None:
+            if not tables.has_pack(self._objects.db, sealed.name):
                 self._objects.packs.delete(sealed.name)
 
     # -- what waits ---------------------------------------------------------------------------
@@ -173,10 +174,10 @@ class Writer:
     def _known(self, digests: Iterable[bytes]) -> set[bytes]:
         """What need not be stored again. An object condemned before our lease may vanish: it counts as new."""
         assert self._lease is not None
-        sql = "SELECT oid, pack FROM object WHERE (condemned IS NULL OR condemned >= ?2) AND oid IN carray(?1)"
-        rows = self._objects.db.rows_in(sql, digests, (self._lease.tick,))
-        self._lost |= {oid for oid, pack in rows if pack is not None and not self._is_there(pack)}
-        return {oid for oid, _ in rows} - self._lost
+        states = tables.list_states(self._objects.db, digests)
+        kept = {oid: pack for oid, _, pack, gone in states if gone is None or gone >= self._lease.tick}
+        self._lost |= {oid for oid, pack in kept.items() if pack is not None and not self._is_there(pack)}
+        return kept.keys() - self._lost
 
     def _is_there(self, pack: int) -> bool:
         """Whether a pack still exists: a row is not enough to rely on. What it lost is stored again."""
@@ -217,19 +218,13 @@ class Writer:
 
     def _pack_rows(self, sealed: Sealed, now: int) -> None:
         db = self._objects.db
-        pack = add_pack(db, sealed)
-        sql = (
-            "INSERT INTO object(oid, size, form, role, pack, start, length, touched, data) "
-            "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?) "
-            "ON CONFLICT(oid) DO UPDATE SET touched = excluded.touched, condemned = NULL, role = role | excluded.role"
-        )
-        rows = (
-            (r.oid, r.size, r.form, self._roles[r.oid], pack, r.start, r.length, now, self._list_of(r))
+        pack = tables.add_pack(db, sealed.name, sealed.size)
+        rows = [
+            (r.oid, r.size, r.form, self._roles[r.oid], pack, r.start, r.length, now, None, self._list_of(r))
             for r in sealed.records
-        )
-        db.run_many(sql, rows)
-        healed = [(r.form, pack, r.start, r.length, r.oid) for r in sealed.records if r.oid in self._lost]
-        db.run_many("UPDATE object SET form = ?, pack = ?, start = ?, length = ? WHERE oid = ?", healed)
+        ]
+        tables.put_objects(db, rows)
+        self._heal(rows)
 
     def _inline_rows(self, now: int) -> None:
         self._known(self._inline)  # notes those whose pack is gone
@@ -237,15 +232,18 @@ class Writer:
         for digest, data in self._inline.items():
             packed = packs.squeeze(data) if len(data) > 128 else None
             form, payload = (INLINE, data) if packed is None else (INLINE_ZSTD, packed)
-            rows.append((digest, len(data), form, self._roles[digest], now, payload))
-        sql = (
-            "INSERT INTO object(oid, size, form, role, touched, data) VALUES(?, ?, ?, ?, ?, ?) "
-            "ON CONFLICT(oid) DO UPDATE SET touched = excluded.touched, condemned = NULL, role = role | excluded.role"
-        )
-        self._objects.db.run_many(sql, rows)
-        healed = [(row[2], row[5], row[0]) for row in rows if row[0] in self._lost]
-        heal = "UPDATE object SET form = ?, data = ?, pack = NULL, start = NULL, length = NULL WHERE oid = ?"
-        self._objects.db.run_many(heal, healed)
+            rows.append((digest, len(data), form, self._roles[digest], None, None, None, now, None, payload))
+        tables.put_objects(self._objects.db, rows)
+        self._heal(rows)
+
+    def _heal(self, rows: Iterable[Row]) -> None:
+        """Point the rows of what a lost pack held at what was stored now."""
+        healed = [
+            (form, pack, start, length, data, oid)
+            for oid, _, form, _, pack, start, length, _, _, data in rows
+            if oid in self._lost
+        ]
+        tables.replace_objects(self._objects.db, healed)
 
     def _list_of(self, record: Record) -> bytes | None:
         return self._lists[record.oid][1] if record.form == CHUNKED else None

@@ -1,7 +1,7 @@
 """L4: Repo. Opens the parts of a repo and wires them; one short method per verb. Formats nothing, decides nothing."""
 
+from memlake.repo.repo import Repo, init, open_damaged, open_for_memories, open_personal, open_repo, rescue
 from memlake.repo.settings import read_repo_id, set_setting
-from memlake.repo.verbs import Repo, init, open_damaged, open_for_memories, open_personal, open_repo, rescue
 
 __all__ = [
     "Repo",

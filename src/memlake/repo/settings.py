@@ -5,15 +5,47 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
-from memlake import config, inside, memories
+from memlake import config, memories, nofollow
 from memlake.errors import InvalidInput, NotARepo, NotFound, Unavailable, pasted
-from memlake.objects import layout
+from memlake.objects import layout, tables
 from memlake.objects.bucket import open_place
 from memlake.objects.db import Database
-from memlake.objects.owner import OwnedPlace
+from memlake.objects.owner_mark import OwnedPlace
 from memlake.objects.places import Folder, Place
+
+
+class Config:
+    """What `repo.config` gives: the settings in force by key. Setting one writes the repo's own `config.toml`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._id = folder, functools.partial(read_repo_id, folder)
+
+    def __getitem__(self, key: str) -> str:
+        if (value := self.get(key)) is None:
+            raise KeyError(key)
+        return value
+
+    def __setitem__(self, key: str, value: str) -> None:
+        self.set(key, value)
+
+    def __delitem__(self, key: str) -> None:
+        self.set(key, None)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.items())
+
+    def get(self, key: str) -> str | None:
+        return config.get_value(self._folder, key, self._id)
+
+    def set(self, key: str, value: str | None, *, user: bool = False) -> None:
+        """Write a setting of this repo, or with `user` of its user for every repo; None removes it."""
+        set_setting(self._folder, key, value, user=user)
+
+    def items(self) -> dict[str, str]:
+        return {value.key: value.text for value in config.list_values(self._folder, self._id)}
 
 
 def open_packs(folder: Path, location: str, db: Database) -> Place:
@@ -21,12 +53,12 @@ def open_packs(folder: Path, location: str, db: Database) -> Place:
     if not location:
         return Folder(folder / "packs")
     place = open_place(config.resolve_place(location, folder.parent))
-    return OwnedPlace(place, folder, lambda: layout.read_id(db), lambda: _read_pack_names(db))
+    return OwnedPlace(place, folder, lambda: layout.read_id(db), lambda: tables.list_pack_names(db))
 
 
 def set_setting(folder: Path, key: str, value: str | None, *, user: bool = False) -> bool:
     """Write one setting of a repo, or of its user; None removes it. False when one to remove was not there."""
-    inside.check_folder(folder)
+    nofollow.check_folder(folder)
     if not has_database(folder):
         raise NotARepo(f"{folder} has no repo.db. Nothing was changed.", hint="If it never had one: memlake init")
     if value is not None:
@@ -44,7 +76,7 @@ def _take_place(folder: Path, location: str) -> None:
             hint="To keep them there: memlake config --unset core.packs",
         )
     with contextlib.closing(layout.RepoDatabase(folder)) as db:
-        names, place = _read_pack_names(db), open_packs(folder, location, db)
+        names, place = tables.list_pack_names(db), open_packs(folder, location, db)
         try:
             missing = names - {name for name, _, _ in place.list()} if names else set()
             if missing:
@@ -69,10 +101,6 @@ def _describe_missing(folder: Path, location: str, count: int) -> InvalidInput:
         f"{count:,} {packs} not in {new}, so what they hold could not be read. Nothing was changed.",
         hint=f"{how}\nThen run again: {again}",
     )
-
-
-def _read_pack_names(db: Database) -> set[str]:
-    return {row[0] for row in db.rows("SELECT name FROM pack")}
 
 
 def has_database(folder: Path) -> bool:

@@ -1,45 +1,27 @@
-"""L2: history. Tree, commits, refs, stage, diff, merge, checkout. Knows paths and oids, not what they hold.
+"""L2: history. Trees, commits, refs, checkouts, verbs, upkeep. Knows paths and oids, not what they hold.
 
 A verb's module is imported when it is first used (`versions.gc.collect`): `memlake status` must not pay for gc.
 """
 
-from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING
 
+from memlake._lazy import lazy
+
 if TYPE_CHECKING:
-    from memlake.versions import (
-        backup,
-        branching,
-        checkout,
-        committing,
-        doctor,
-        fsck,
-        gc,
-        globs,
-        log,
-        looking,
-        merging,
-        operations,
-        purging,
-        recovery,
-        refs,
-        rescue,
-        rev,
-        stage,
-        stash,
-        status,
-        worktree,
-        writing,
-    )  # fmt: skip
+    from memlake.versions.checkout import globs, rev, status, update, worktree
+    from memlake.versions.history import log, merge_trees, refs
+    from memlake.versions.upkeep import backup, doctor, fsck, gc, purge, rebuild, rescue
+    from memlake.versions.verbs import branch, commit, diff, merge, show, stage, stash, undo, usage, write
 
+_ROOMS = {
+    "checkout": ("globs", "rev", "status", "update", "worktree"),
+    "history": ("log", "merge_trees", "refs"),
+    "upkeep": ("backup", "doctor", "fsck", "gc", "purge", "rebuild", "rescue"),
+    "verbs": ("branch", "commit", "diff", "merge", "show", "stage", "stash", "undo", "usage", "write"),
+}
 __all__ = [
-    "backup", "branching", "checkout", "committing", "doctor", "fsck", "gc", "globs", "log", "looking", "merging",
-    "operations", "purging", "recovery", "refs", "rescue", "rev", "stage", "stash", "status", "worktree", "writing",
+    "backup", "branch", "commit", "diff", "doctor", "fsck", "gc", "globs", "log", "merge", "merge_trees", "purge",
+    "rebuild", "refs", "rescue", "rev", "show", "stage", "stash", "status", "undo", "update", "usage",
+    "worktree", "write",
 ]  # fmt: skip
-
-
-def __getattr__(name: str) -> ModuleType:
-    if name not in __all__:
-        raise AttributeError(f"module 'memlake.versions' has no attribute {name!r}")
-    return import_module(f"memlake.versions.{name}")
+__getattr__ = lazy(__name__, {name: f"{__name__}.{room}.{name}" for room, names in _ROOMS.items() for name in names})

@@ -4,7 +4,16 @@
 are imported inside the functions that need them.
 """
 
-from memlake.memories.embedders.checked import Embedder, checked
-from memlake.memories.embedders.providers import PROVIDERS, check_setting, missing, on_this_machine, open_embedder
+from memlake.memories.embedders.checked import Embedder, check_embedder
+from memlake.memories.embedders.providers import (
+    PROVIDERS,
+    check_setting,
+    describe_missing,
+    is_on_this_machine,
+    open_embedder,
+)
 
-__all__ = ["PROVIDERS", "Embedder", "check_setting", "checked", "missing", "on_this_machine", "open_embedder"]
+__all__ = [
+    "PROVIDERS", "Embedder", "check_embedder", "check_setting", "describe_missing", "is_on_this_machine",
+    "open_embedder",
+]  # fmt: skip

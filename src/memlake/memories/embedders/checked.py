@@ -31,7 +31,7 @@ class Embedder(Protocol):
         """The vector to search with, or None for a text the model cannot read."""
 
 
-def checked(embedder: Embedder) -> Embedder:
+def check_embedder(embedder: Embedder) -> Embedder:
     """The same embedder with every answer checked and made unit length; blank texts are not sent at all."""
     return Checked(embedder)
 

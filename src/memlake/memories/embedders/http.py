@@ -74,8 +74,8 @@ def ask(endpoint: Endpoint, path: str, question: dict[str, Any], *, tries: int) 
             break
         time.sleep(pause)
     if answer.status != 200:
-        raise _refused(endpoint, answer)
-    return _parsed(endpoint, answer.body)
+        raise _make_error(endpoint, answer)
+    return _parse_body(endpoint, answer.body)
 
 
 def _pause(answer: Answer, attempt: int) -> float:
@@ -133,14 +133,14 @@ def _read(response: HTTPResponse, end: float) -> bytes:
     return bytes(found)
 
 
-def _parsed(endpoint: Endpoint, body: bytes) -> Any:
+def _parse_body(endpoint: Endpoint, body: bytes) -> Any:
     def refuse(word: str) -> NoReturn:
         raise ValueError(word)
 
     try:
         return json.loads(body, parse_constant=refuse)
     except ValueError:  # not JSON, not UTF-8, or with NaN in it
-        shown = _told(endpoint, body)
+        shown = _quote_body(endpoint, body)
         raise Unavailable(
             f"{endpoint.provider} at {endpoint.host} answered with something that is not a list of vectors: {shown}",
             hint="Check `embedding.url`: it is the address before /embeddings or /api/embed.",
@@ -159,13 +159,13 @@ def _silent(endpoint: Endpoint) -> Unavailable:
 
 def _unreachable(endpoint: Endpoint, why: str) -> Unavailable:
     return Unavailable(
-        f"{endpoint.provider} at {endpoint.host} cannot be reached: {_told(endpoint, why.encode())} "
+        f"{endpoint.provider} at {endpoint.host} cannot be reached: {_quote_body(endpoint, why.encode())} "
         "Nothing was embedded.",
         hint="Check that it runs, and `embedding.url`.",
     )
 
 
-def _refused(endpoint: Endpoint, answer: Answer) -> Error:
+def _make_error(endpoint: Endpoint, answer: Answer) -> Error:
     who = f"{endpoint.provider} at {endpoint.host}"
     if answer.status in (401, 403) and endpoint.key and not endpoint.sends_key:
         return Denied(
@@ -177,7 +177,7 @@ def _refused(endpoint: Endpoint, answer: Answer) -> Error:
         state = "refused the key of" if endpoint.key else "wants a key, and there is none in"
         key = endpoint.key_name or "the address"
         return Denied(f"{who} {state} {key} ({answer.status}). Nothing was embedded.", hint=f"Set {key}.")
-    said = f"{who} answered {answer.status}: {_told(endpoint, answer.body)} Nothing was embedded."
+    said = f"{who} answered {answer.status}: {_quote_body(endpoint, answer.body)} Nothing was embedded."
     if answer.status in (400, 413, 422):
         return InvalidInput(said, hint="Check `embedding.model`, or the length of the texts.")
     if answer.status in BUSY:
@@ -185,7 +185,7 @@ def _refused(endpoint: Endpoint, answer: Answer) -> Error:
     return Unavailable(said, hint="Check `embedding.url` and `embedding.model`.")
 
 
-def _told(endpoint: Endpoint, body: bytes) -> str:
+def _quote_body(endpoint: Endpoint, body: bytes) -> str:
     """The start of what a service said, on one line, without the key."""
     text = body[:4096].decode("utf-8", "replace")
     text = text.replace(endpoint.key, "***") if endpoint.key else text

@@ -27,7 +27,7 @@ MOST_TOKENS = STEP * 128  # of one run, padding included: attention grows with t
 TOO_UNKNOWN = 0.3  # a text with more unknown words than this is one the model cannot read: Chinese, say
 
 
-def installed() -> bool:
+def is_installed() -> bool:
     return find_spec(PACKAGE) is not None
 
 

@@ -6,7 +6,7 @@ from memlake import config
 from memlake.config import Settings
 from memlake.errors import InvalidInput
 from memlake.memories.embedders import local
-from memlake.memories.embedders.checked import Embedder, checked
+from memlake.memories.embedders.checked import Embedder, check_embedder
 from memlake.memories.embedders.hashed import Hashed
 from memlake.memories.embedders.http import Endpoint
 from memlake.memories.embedders.libraries import LOADERS, Library
@@ -20,38 +20,38 @@ def open_embedder(name: str, settings: Settings) -> Embedder | None:
 
     Nothing is loaded or asked before the first text, so a wrong key or an unreachable service shows there.
     """
-    provider, model = _parts(name, settings)
-    if provider == "none" or missing(name):
+    provider, model = _split_name(name, settings)
+    if provider == "none" or describe_missing(name):
         return None
     if provider in APIS:
-        return checked(_service(provider, model, settings))
+        return check_embedder(_open_service(provider, model, settings))
     if provider in LOADERS:
-        return checked(Library(provider, model))
-    return checked(Hashed() if provider == "test" else local.Local())
+        return check_embedder(Library(provider, model))
+    return check_embedder(Hashed() if provider == "test" else local.Local())
 
 
-def missing(name: str) -> str:
+def describe_missing(name: str) -> str:
     """Why `open_embedder` gives None where an embedder was meant, in a sentence; empty when it does not."""
-    return local.MISSING if name == "local" and not local.installed() else ""
+    return local.MISSING if name == "local" and not local.is_installed() else ""
 
 
 def check_setting(key: str, value: str) -> None:
     """Refuse a setting that no embedder could be opened with. Whether it answers shows at the first text."""
     try:
         if key == "embedding.provider":
-            _parts(value, Settings())
+            _split_name(value, Settings())
         elif key == "embedding.url" and value:
-            Endpoint("a provider", _whole(value))
+            Endpoint("a provider", _complete_url(value))
     except InvalidInput as error:
         raise InvalidInput(f"{error.message} {key} was not changed.", hint=error.hint) from None
 
 
-def on_this_machine(name: str) -> bool:
+def is_on_this_machine(name: str) -> bool:
     """Whether texts stay in this process: no service is asked, not even one at an address of this machine."""
     return name.partition(":")[0] not in APIS
 
 
-def _parts(name: str, settings: Settings) -> tuple[str, str]:
+def _split_name(name: str, settings: Settings) -> tuple[str, str]:
     provider, _, model = name.partition(":")
     if provider not in PROVIDERS:
         raise InvalidInput(
@@ -61,12 +61,12 @@ def _parts(name: str, settings: Settings) -> tuple[str, str]:
     return provider, model or settings.embedding_model
 
 
-def _service(provider: str, model: str, settings: Settings) -> Service:
+def _open_service(provider: str, model: str, settings: Settings) -> Service:
     api = APIS[provider]
     url = settings.embedding_url or config.outside(api.url_name) or api.url
     endpoint = Endpoint(
         provider,
-        _whole(url),
+        _complete_url(url),
         key_name=api.key_name,
         key=config.outside(api.key_name),
         timeout=settings.embedding_timeout,
@@ -74,5 +74,5 @@ def _service(provider: str, model: str, settings: Settings) -> Service:
     return Service(endpoint, model, batch_size=settings.embedding_batch_size)
 
 
-def _whole(url: str) -> str:
+def _complete_url(url: str) -> str:
     return url if "://" in url else f"http://{url}"  # OLLAMA_HOST is often host:port

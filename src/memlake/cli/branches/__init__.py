@@ -1,0 +1,1 @@
+"""Verbs over lines of work: branch, switch, merge, cherry-pick, revert, stash."""

@@ -1,0 +1,1 @@
+"""`memlake dataset ...`, and running scripts."""

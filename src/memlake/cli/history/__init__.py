@@ -1,0 +1,1 @@
+"""Verbs over commits: commit, log, show, diff, reflog, tag."""

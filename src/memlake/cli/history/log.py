@@ -1,0 +1,259 @@
+"""log and reflog: commits and moves in order, as text, as a graph, as JSON."""
+
+from __future__ import annotations
+
+import heapq
+import re
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
+from typing import Any, NamedTuple
+
+import click
+
+from memlake.cli.arguments import Number, SplitCommand, completing, json_option, one_rev, pass_repo, split
+from memlake.cli.screen import Screen
+from memlake.cli.suggest import suggesting
+from memlake.errors import NotFound, Usage
+from memlake.records import Commit, Lane, Move, short
+from memlake.repo import Repo
+from memlake.versions.history.log import compile_pattern
+from memlake.views import json_shapes
+from memlake.views.commit_text import (
+    DATE_HELP,
+    FORMAT_HELP,
+    Beside,
+    Look,
+    commit_lines,
+    date_style,
+    decorations,
+    read_form,
+)
+from memlake.views.log_graph import Graph, beside, rewrite_parents
+
+
+class Wanted(NamedTuple):
+    """Which commits `log` is asked for."""
+
+    revs: tuple[str, ...]
+    paths: tuple[str, ...]
+    lane: str
+    limit: int | None
+    skip: int
+    since: str | None
+    until: str | None
+    author: re.Pattern[str] | None
+    grep: re.Pattern[str] | None
+    first_parent: bool
+    all: bool
+    text: str | None
+    follow: bool
+    reverse: bool
+
+    def leaves_out(self) -> bool:
+        """Whether commits between shown ones, or beyond them, are not shown."""
+        ranged = any(".." in rev or rev.startswith("^") for rev in self.revs)
+        return bool(ranged or self.paths or self.since or self.until or self.author or self.grep or self.text)
+
+
+@click.command(cls=SplitCommand)
+@click.argument("given", nargs=-1, metavar="[REV]... [--] [PATH]...", shell_complete=completing("rev", "path"))
+@click.option("--oneline", is_flag=True, help="One line a commit.")
+@click.option("--format", "--pretty", "form", metavar="FORMAT", help=FORMAT_HELP)
+@click.option("--date", metavar="STYLE", default="default", callback=date_style, help=DATE_HELP)
+@click.option("--graph", is_flag=True, help="Draw how commits continue each other.")
+@click.option("-n", "--max-count", "limit", type=Number(0), help="At most N commits; -5 is short for -n 5.")
+@click.option("--skip", type=Number(0), default=0, help="Leave out the first N commits.")
+@click.option("--stat", "detail", flag_value="stat", help="How much changed in each file.")
+@click.option("--name-status", "detail", flag_value="name-status", help="The paths and how they changed.")
+@click.option("--name-only", "detail", flag_value="name-only", help="The paths that changed.")
+@click.option("-p", "--patch", "detail", flag_value="patch", help="The changes themselves.")
+@click.option("--author", metavar="PATTERN", help="Commits by authors whose 'Name <email>' has this.")
+@click.option("--since", "--after", metavar="TIME", help="Newer than '2 days ago', 'yesterday', a date.")
+@click.option("--until", "--before", metavar="TIME", help="Older than a time.")
+@click.option("--grep", metavar="PATTERN", help="Commits whose message has this regular expression.")
+@click.option("-i", "--regexp-ignore-case", "any_case", is_flag=True, help="--grep and --author in any case.")
+@click.option("-F", "--fixed-strings", "plain", is_flag=True, help="--grep and --author are plain text.")
+@click.option("-S", "text", metavar="TEXT", help="Commits that add or remove this text in a file.")
+@click.option("--follow", is_flag=True, help="Beyond exact renames of the one PATH.")
+@click.option("--reverse", is_flag=True, help="Oldest first.")
+@click.option("-g", "--walk-reflogs", "moves", is_flag=True, help="By the moves of HEAD or a branch, newest first.")
+@click.option("--all", is_flag=True, help="From every branch and tag.")
+@click.option("--first-parent", is_flag=True, help="Follow only the first parent of merges.")
+@click.option("--memory", "lane", flag_value="memory", help="The memory lane, where agents write.")
+@click.option("--lane", "lane", type=click.Choice(["work", "memory", "all"]), help="One lane or both.")
+@click.option("--decorate/--no-decorate", default=None, help="Show branch and tag names; by default on a terminal.")
+@json_option
+@pass_repo
+def log(repo: Repo, screen: Screen, /, *, given: tuple[str, ...], as_json: bool, moves: bool, **options: Any) -> None:
+    """Show commits, newest first.
+
+    \b
+    memlake log --oneline --graph --all
+    memlake log main..experiment-1 -- data/
+    """
+    look = _look(screen, options)
+    options["lane"] = options["lane"] or "work"
+    any_case, plain = options.pop("any_case"), options.pop("plain")
+    options |= {name: _pattern(options[name], any_case=any_case, plain=plain) for name in ("author", "grep")}
+    revs, given_paths = split(repo, given)
+    look = look._replace(only=() if options["follow"] else tuple(given_paths))
+    wanted = Wanted(revs=tuple(revs) or ("HEAD",), paths=tuple(given_paths), **options)
+    _check_born(repo, wanted)
+    _check_together(wanted, look, moves=moves)
+    with suggesting(repo, wanted.revs[0]), screen.pages():
+        found = _by_moves(repo, wanted) if moves else _with_parents(repo, wanted, look)
+        if as_json:
+            screen.lines(json_shapes.stream("commits", (_shape(repo, one, look) for one in found)))
+        else:
+            screen.lines(_text(repo, screen, found, look))
+
+
+def _look(screen: Screen, options: dict[str, Any]) -> Look:
+    """Takes what is only about showing out of the options."""
+    decorate, form, detail = options.pop("decorate"), options.pop("form"), options.pop("detail")
+    return Look(
+        options.pop("oneline") and form is None,
+        options.pop("graph"),
+        detail or "",
+        screen.on_terminal if decorate is None else decorate,
+        options["first_parent"],
+        read_form(form),
+        options.pop("date"),
+    )
+
+
+def _pattern(text: str | None, *, any_case: bool, plain: bool) -> re.Pattern[str] | None:
+    return compile_pattern(re.escape(text) if plain and text else text, re.IGNORECASE if any_case else 0)
+
+
+def _check_together(wanted: Wanted, look: Look, *, moves: bool) -> None:
+    if wanted.reverse and look.graph:
+        raise Usage("--reverse and --graph cannot be used together.")
+    if moves and (wanted.leaves_out() or look.graph or wanted.reverse or wanted.follow or len(wanted.revs) > 1):
+        raise Usage("-g shows the moves of one ref; beside it only -n, --skip, --all and ways of showing can be used.")
+
+
+def _check_born(repo: Repo, wanted: Wanted) -> None:
+    if wanted.revs == ("HEAD",) and repo.head is None and wanted.lane == "work" and not wanted.all:
+        raise NotFound(
+            f"your current branch '{repo.branch_name}' has no commits yet.",
+            hint='Make the first one with: memlake add . && memlake commit -m "first"',
+        )
+
+
+def _read(repo: Repo, wanted: Wanted) -> Iterator[Commit]:
+    return repo.log(
+        wanted.revs,
+        lane=wanted.lane,
+        paths=wanted.paths,
+        limit=wanted.limit,
+        skip=wanted.skip,
+        since=wanted.since,
+        until=wanted.until,
+        author=wanted.author,
+        grep=wanted.grep,
+        first_parent=wanted.first_parent,
+        all=wanted.all,
+        text=wanted.text,
+        follow=wanted.follow,
+        reverse=wanted.reverse,
+    )
+
+
+class Found(NamedTuple):
+    """A commit to show, the parents a graph leads to, and the move it was found by."""
+
+    commit: Commit
+    parents: Sequence[str] = ()
+    move: Move | None = None
+
+
+def _shape(repo: Repo, found: Found, look: Look) -> dict[str, Any]:
+    shape = json_shapes.commit(found.commit, repo.changes(found.commit, paths=look.only) if look.detail else None)
+    facts = {name: repo.meta(found.commit, name) for name in ("metrics", "params") if name in found.commit.meta}
+    return {**shape, **facts, **({"move": found.move} if found.move else {})}
+
+
+def _by_moves(repo: Repo, wanted: Wanted) -> Iterator[Found]:
+    lane: Lane = "memory" if wanted.lane == "memory" else "work"
+    moves = _all_moves(repo, lane) if wanted.all else _moves(repo, wanted.revs[0], lane)
+    stop = None if wanted.limit is None else wanted.skip + wanted.limit
+    for move in islice((move for move in moves if move.new), wanted.skip, stop):
+        yield Found(repo.commit_at(move.new or ""), (), move)
+
+
+# -- text
+
+
+def _text(repo: Repo, screen: Screen, listed: Iterable[Found], look: Look) -> Iterator[str]:
+    names = decorations(repo) if look.decorated else {}
+    graph = Graph() if look.graph else None
+    first = True
+    for commit, parents, move in listed:
+        texts = list(commit_lines(repo, screen, commit, look, Beside(names.get(commit.oid, ()), move)))
+        if not first and not look.dense:
+            yield graph.padding() if graph else ""
+        first = False
+        if graph is None:
+            yield from texts
+        else:
+            rows = graph.rows(commit.oid, parents)
+            yield from beside(rows, texts, graph.padding())
+
+
+def _with_parents(repo: Repo, wanted: Wanted, look: Look) -> Iterator[Found]:
+    """Commits with the parents a graph leads to: never ones outside a range, and through those a filter hides."""
+    if not look.graph:
+        yield from map(Found, _read(repo, wanted))
+    elif not wanted.leaves_out():
+        for commit in _read(repo, wanted):
+            yield Found(commit, commit.parents[:1] if wanted.first_parent else commit.parents)
+    else:
+        everything = repo.log(wanted.revs, lane=wanted.lane, first_parent=wanted.first_parent, all=wanted.all)
+        parents = {one.oid: one.parents[:1] if wanted.first_parent else one.parents for one in everything}
+        shown = list(_read(repo, wanted))
+        near = rewrite_parents(parents, (commit.oid for commit in shown))
+        yield from (Found(commit, near[commit.oid]) for commit in shown)
+
+
+# -- reflog
+
+
+def _moves(repo: Repo, ref: str, lane: Lane) -> Iterator[Move]:
+    """The moves of a ref; a branch that is gone still has some, a name that never was has none."""
+    moves = repo.reflog(ref, lane)
+    first = next(moves, None)
+    if first is None and ref not in ("HEAD", "@", *(branch.name for branch in repo.branches())):
+        raise NotFound(f"no branch '{ref}', now or earlier.")
+    return chain([first] if first else [], moves)
+
+
+def _all_moves(repo: Repo, lane: Lane) -> Iterator[Move]:
+    """The moves of HEAD and of every branch there is, newest first."""
+    logs = [repo.reflog(ref, lane) for ref in ("HEAD", *(branch.name for branch in repo.branches()))]
+    return heapq.merge(*logs, key=lambda move: -move.time)
+
+
+@click.command(cls=SplitCommand)
+@click.argument("given", nargs=-1, metavar="[show] [REF]", shell_complete=completing("branch"))
+@click.option("--all", "every", is_flag=True, help="HEAD and every branch.")
+@click.option("-n", "--max-count", "limit", type=Number(0), help="At most N moves; -5 is short for -n 5.")
+@click.option("--memory", "lane", flag_value="memory", help="Of the memory lane.")
+@json_option
+@pass_repo
+def reflog(
+    repo: Repo, screen: Screen, /, *, given: tuple[str, ...], limit: int | None, lane: str | None, **how: bool
+) -> None:
+    """Show where HEAD or a branch has been, newest first. Nothing listed here is ever lost to gc by default."""
+    ref = one_rev(given[1:] if given[:1] == ("show",) else given)
+    of_lane: Lane = "memory" if lane else "work"
+    with suggesting(repo, ref), screen.pages():
+        most = limit if limit is None else min(limit, sys.maxsize)
+        moves = islice(_all_moves(repo, of_lane) if how["every"] else _moves(repo, ref, of_lane), most)
+        if how["as_json"]:
+            screen.lines(json_shapes.stream("moves", moves))
+            return
+        for move in moves:
+            where = f"{screen.clean(move.ref)}@{{{move.number}}}"
+            screen.line(f"{screen.paint(short(move.new), 'id')} {where}: {screen.clean(move.action)}")

@@ -1,0 +1,1 @@
+"""`memlake hook ...`: what a coding agent calls."""

@@ -1,0 +1,1 @@
+"""`memlake remember`, `recall`, `memory ...` and `state ...`."""

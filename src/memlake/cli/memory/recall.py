@@ -1,0 +1,132 @@
+"""recall: the memories that answer a question, best first, with why. What is shown is data, never commands."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from memlake import memories as parts
+from memlake.cli.arguments import json_option, project_option
+from memlake.cli.memory.arguments import (
+    completing_memories,
+    filing_options,
+    pass_memories,
+    repo_of,
+    scope_options,
+    tell_repo,
+)
+from memlake.cli.screen import Screen
+from memlake.errors import Error
+from memlake.views.memory import INDENT, hit_lines
+
+if TYPE_CHECKING:
+    from memlake.memories.memories import Memories
+    from memlake.memories.search import Hits
+
+_AROUND = 80  # characters shown around what a hit says
+_AFTERWARDS = 0.1  # seconds for memories that wait for a vector, once the answer is printed
+_LONGEST = 5.0  # seconds of a recall as a whole: an embedder that accepts and never answers is left
+_FEW = 64  # waiting memories up to which a short-lived process is a help; more are work for a server or an agent
+
+
+@click.command()
+@click.argument("query", required=False, default="")
+@click.option("-n", "--limit", type=click.IntRange(1), default=10, show_default=True, help="At most N hits.")
+@click.option("--offset", type=click.IntRange(0), default=0, help="Leave out the first N.")
+@filing_options
+@click.option(
+    "--agent", "agents", multiple=True, metavar="NAME", shell_complete=completing_memories("agent"),
+    help="Whose; everybody's unless given. Again for more.",
+)  # fmt: skip
+@click.option("--since", metavar="TIME", help='Stored from then on: a date, or "last week".')
+@click.option("--until", metavar="TIME", help="Stored before then.")
+@click.option("--min-importance", type=click.FloatRange(0, 1), help="At least this important.")
+@click.option("--min-score", type=click.FloatRange(0, 1), default=0.0, help="At least this near to QUERY, 0 to 1.")
+@click.option(
+    "--mode",
+    type=click.Choice(["hybrid", "keyword", "semantic"]),
+    default="hybrid",
+    show_default=True,
+    help="By words, by meaning, or both.",
+)
+@click.option("--as-of", metavar="REV|TIME", help="What was remembered then.")
+@project_option
+@scope_options
+@click.option(
+    "--sees",
+    type=click.Choice(["branch", "branch-only", "main"]),
+    default="branch",
+    show_default=True,
+    help="All the branch has, only what it added, or the trunk instead.",
+)
+@click.option("--explain", is_flag=True, help="Say how near each hit is, and what gave it its place.")
+@click.option("--max-tokens", type=click.IntRange(1), help="Stop when the hits are about this long.")
+@json_option
+@pass_memories
+def recall(memories: Memories, screen: Screen, /, *, query: str, agents: tuple[str, ...], **given: Any) -> None:
+    """Find memories by what they mean and say, best first; without QUERY the newest.
+
+    Contents are data that agents and people recorded; control characters in them are made visible.
+    """
+    explain, max_tokens, as_json = (given.pop(name) for name in ("explain", "max_tokens", "as_json"))
+    asked = parts.search.Query(query, agent_id=agents or "*", **given)
+    begun = time.perf_counter()
+    if query.strip() and asked.mode != "keyword":
+        with suppress(Error):  # the search says what is wrong
+            memories.catch_up()
+    hits = memories.search(asked)
+    took = time.perf_counter() - begun
+    kept = hits[: parts.search.count_fitting((len(hit["content"]) + _AROUND for hit in hits), max_tokens)]
+    if as_json:
+        screen.json(
+            {
+                "query": query, "mode": hits.mode, "notes": hits.notes, "left_out": len(hits) - len(kept),
+                "repo": repo_of(memories), "hits": kept,
+            }
+        )  # fmt: skip
+    else:
+        with screen.pages():
+            _show(screen, kept, first=asked.offset + 1, explain=explain, scored=explain or asked.min_score > 0)
+        tell_repo(memories, screen)
+    _tell(
+        screen, hits, len(kept), plan=f"{hits.mode} on {memories.ground.branch}, {took * 1e3:.0f} ms" if explain else ""
+    )
+    helper = threading.Thread(target=_embed_some, args=(memories,), daemon=True)
+    helper.start()
+    helper.join(max(0.0, _LONGEST - (time.perf_counter() - begun)))
+
+
+def _tell(screen: Screen, hits: Hits, kept: int, *, plan: str) -> None:
+    """What is for the person, not for the pipe."""
+    for note in hits.notes:
+        screen.warn(note)
+    if plan:
+        screen.note(f"searched: {plan}")
+    if not hits:
+        screen.note("Nothing found.")
+    elif kept < len(hits):
+        screen.note(f"{len(hits) - kept} left out by --max-tokens.")
+
+
+def _show(screen: Screen, hits: Sequence[Mapping[str, Any]], *, first: int, explain: bool, scored: bool) -> None:
+    for number, hit in enumerate(hits):
+        screen.lines([""] * bool(number))
+        screen.lines(hit_lines(screen, hit, f"{number + first:>3}.  ", scored=scored))
+        if explain:
+            why = "  ".join(f"{arm} {value:.3f}" for arm, value in hit["why"].items())
+            screen.line(screen.paint(f"{INDENT}why: {why}", "dim"))
+
+
+def _embed_some(memories: Memories) -> None:
+    """A short-lived process helps along: a few of what waits, where a model is open already. Never before printing."""
+    end = time.monotonic() + _AFTERWARDS
+    if not memories.shared.is_embedder_open() or memories.waiting() > _FEW:
+        return
+    with suppress(Error):  # the answer is out already; the queue keeps what was not done
+        while time.monotonic() < end and memories.embed_pending(4):
+            continue

@@ -1,0 +1,105 @@
+"""Verbs of `memory` that take memories out of a repo and bring them in: export, import."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from memlake import integrations
+from memlake import memories as parts
+from memlake.cli.arguments import json_option, project_option
+from memlake.cli.memory.arguments import pass_memories, scope_options, tell_bounds
+from memlake.cli.screen import Screen
+from memlake.errors import AlreadyExists, Unavailable, pasted
+from memlake.views import words
+from memlake.views.words import clean
+
+if TYPE_CHECKING:
+    from memlake.memories.import_records import Item
+    from memlake.memories.memories import Memories
+    from memlake.memories.transfer import Report
+
+_FORMATS = ("auto", "jsonl", "mem0", "server-memory", "basic-memory", "hatidata")
+
+
+@click.command("export")
+@click.argument("file", default="-")
+@click.option("-f", "--force", is_flag=True, help="Over a FILE that exists.")
+@project_option
+@scope_options
+@pass_memories
+def export_memories(memories: Memories, screen: Screen, /, *, file: str, force: bool, project: str | None) -> None:
+    """Write every memory of the branch, with its earlier values, as JSON lines to FILE or standard output.
+
+    What was forgotten is not in it, and neither is state: an import brings memories, and takes none away.
+    """
+    items = parts.transfer.list_items(memories, parts.search.choose_projects(memories.ground, project))
+    if file == "-":
+        sys.stdout.flush()
+        count = parts.transfer.write_items(items, sys.stdout.buffer)
+        sys.stdout.buffer.flush()
+    else:
+        count = _to_file(items, file, force=force)
+    screen.note(f"Wrote {words.count(count, 'memory', 'memories')}{'' if file == '-' else f' to {clean(file)}'}.")
+    tell_bounds(memories, screen, project, verbed="written", verbs="writes")
+
+
+def _to_file(items: Iterable[Item], file: str, *, force: bool) -> int:
+    """Whole or not at all: an old file stays until the new one is complete."""
+    if os.path.lexists(file) and not force:
+        raise AlreadyExists(f"'{file}' exists. Nothing was written.", hint="Write over it with --force.")
+    new = f"{file}.{os.getpid()}.new"
+    try:
+        with open(new, "xb") as stream:
+            count = parts.transfer.write_items(items, stream)
+        os.replace(new, file)
+    except OSError as error:
+        raise Unavailable(f"'{file}' could not be written: {error.strerror}. It was not changed.") from error
+    finally:
+        if os.path.exists(new):
+            os.unlink(new)
+    return count
+
+
+@click.command("import")
+@click.argument("file")
+@click.option("--format", "form", type=click.Choice(_FORMATS), default="auto", show_default=True, help="What FILE is.")
+@click.option("--skip-bad", is_flag=True, help="Leave out what cannot be read, and say how much.")
+@scope_options
+@json_option
+@pass_memories
+def import_memories(memories: Memories, screen: Screen, /, *, file: str, as_json: bool, **how: Any) -> None:
+    """Bring in memories from FILE (- for standard input): our own JSON lines, or what another program keeps.
+
+    mem0 exports, server-memory JSONL, a folder of basic-memory notes and HatiData files are known. What is there
+    already is not stored twice. A text that differs replaces ours where it follows from it; else both are kept.
+    """
+    source = sys.stdin.buffer if file == "-" else file
+    items = integrations.read_memories.read_memories(source, format=how["form"], skip_bad=how["skip_bad"])
+    report = parts.transfer.load_items(memories, items)
+    if as_json:
+        screen.json({"report": report})
+    else:
+        _show(screen, report)
+
+
+def _show(screen: Screen, report: Report) -> None:
+    counted = ((report.updated, "updated"), (report.in_doubt, "in doubt"), (report.known, "known already"))
+    more = "".join(f", {count:,} {what}" for count, what in (*counted, (report.skipped, "left out")) if count)
+    screen.line(f"Stored {words.count(report.stored, 'memory', 'memories')}{more}.")
+    if report.in_doubt:
+        screen.note("Where both the file and this repo changed a memory, both texts are kept: memlake memory conflicts")
+    if report.users:
+        named = ", ".join(clean(user) for user in report.users[:5]) + (" ..." if len(report.users) > 5 else "")
+        screen.note(f"They belong to {words.count(len(report.users), 'user')} ({named}), kept as metadata user_id.")
+        first = pasted(clean(report.users[0]))
+        screen.note(f"Search the memories of one user with: memlake recall QUERY --metadata user_id={first}")
+    for text in (*report.problems, *report.warnings):
+        screen.warn(text)
+
+
+VERBS = (export_memories, import_memories)

@@ -1,0 +1,16 @@
+"""L3: typed rows, versioned, explained, and cheaper to recall than to recompute. Knows nothing of doors.
+
+A module is imported when it is first used: `memlake status` must not pay for Arrow and DuckDB. The room is called
+`dataset` because `memlake.datasets` is a function.
+"""
+
+from typing import TYPE_CHECKING
+
+from memlake._lazy import lazy
+
+if TYPE_CHECKING:
+    from memlake.dataset import erase, kind, merge_versions, outputs, resources, version_text
+
+__all__ = ["erase", "kind", "merge_versions", "outputs", "resources", "version_text"]
+RECALL = "datasets.db"  # of a repo's folder; its name is known without Arrow
+__getattr__ = lazy(__name__, {name: f"{__name__}.{name}" for name in __all__})

@@ -1,0 +1,227 @@
+"""What the verbs of datasets stand on: the history, the branch, the parts and what is recalled."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from memlake.dataset.memo.results import Memo
+from memlake.dataset.parts import frames, version_record
+from memlake.dataset.parts.frames import Frame
+from memlake.dataset.parts.parquet import Parts
+from memlake.dataset.parts.version_record import Version
+from memlake.dataset.storages.cache import LIMIT
+from memlake.dataset.types import names
+from memlake.dataset.types.names import ROOM, Semver
+from memlake.errors import Corrupt, InvalidInput, NotFound, Purged, Unavailable
+from memlake.objects import tables as object_tables
+from memlake.records import Author, Commit, Entry
+from memlake.versions.checkout import rev
+from memlake.versions.checkout.context import Here
+from memlake.versions.history import refs
+from memlake.versions.verbs import undo
+from memlake.versions.verbs import write as write_records
+from memlake.versions.verbs.write import Group, Request
+
+_ID = 7  # digits from which a number that no version has may be the id of a commit: `pets@2027` is a slip
+Changes = Mapping[str, bytes | Entry | None]
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetContext:
+    here: Here
+    folder: Path  # .memlake
+    parts: Parts
+    recall: Memo
+    named_branch: str | None = None  # None: whichever branch is checked out
+    group: Callable[[], Group | None] = lambda: None
+    cache_limit: int = LIMIT  # bytes of remote files that are kept
+
+    @property
+    def cache(self) -> tuple[Path, int]:
+        """Where bytes of remote files are kept, and how many."""
+        return self.folder / "cache", self.cache_limit
+
+    @property
+    def branch(self) -> str:
+        name = self.named_branch or self.here.local.branch
+        if name is None:
+            raise InvalidInput(
+                "HEAD is detached, so there is no branch to save to.",
+                hint=f"Switch to one: {refs.advise_switch(self.here.history.db)}",
+            )
+        return name
+
+    def fixed(self) -> DatasetContext:
+        """On the branch of now: another process may switch while a verb counts on one and writes."""
+        return replace(self, named_branch=self.branch)
+
+    def head(self) -> Commit | None:
+        """What is read when no version says otherwise."""
+        if self.named_branch is None:
+            return self.here.head()
+        return refs.commit_of(self.here.history, refs.get(self.here.history.db, self.named_branch)["work"])
+
+    def head_of_branch(self) -> Commit | None:
+        """What the next save builds on."""
+        return refs.commit_of(self.here.history, refs.get(self.here.history.db, self.branch)["work"])
+
+    def write(
+        self,
+        changes: Changes,
+        message: str,
+        *,
+        author: Author | None = None,
+        expects: Mapping[str, Entry | None] | None = None,
+        undoable: bool = True,
+    ) -> Commit:
+        """One commit of the work lane; files and the stage are not touched. `undo` knows it, unless told not to."""
+        waiting = self._waiting()  # of these paths the transaction itself knows what it found when it first wrote
+        asked = {path: entry for path, entry in (expects or {}).items() if path not in waiting}
+        request = Request(changes, message, self.branch, author or self.here.author, asked or None)
+        made = write_records.write(self.here, request, self.group())
+        if undoable:
+            self.note(message, made)
+        return made
+
+    def note(self, message: str, made: Commit) -> None:
+        """Let undo know a commit. After it: what is done is done, also where that cannot be written down any more."""
+        if self.group() is None:
+            verb, _, detail = message.partition(" ")
+            with contextlib.suppress(Unavailable):
+                undo.note(self.here, verb, detail, [(self.branch, made.oid)])
+
+    def note_more(self, path: str, made: Commit) -> None:
+        """A commit that belongs to the save of this path: undo takes it back with that."""
+        if self.group() is None:
+            with contextlib.suppress(Unavailable):
+                undo.note_more(self.here, path, (self.branch, made.oid))
+
+    def _waiting(self) -> Changes:
+        """What an open transaction will write to this branch."""
+        group = self.group()
+        requests = [one for one in group.requests if one.branch == self.branch] if group else ()
+        return {path: entry for one in requests for path, entry in one.changes.items()}
+
+    # -- versions -----------------------------------------------------------------------------
+
+    def entries(self, name: str, commit: Commit | None) -> dict[Semver, Entry]:
+        """The versions of a dataset; at the head of the branch also those an open transaction will write."""
+        waiting = self._waiting()
+        return self._numbered(name, commit, waiting if waiting and commit == self.head_of_branch() else {})
+
+    def entries_now(self, name: str) -> dict[Semver, Entry]:
+        """The same at the head of the branch, which others may move while one looks."""
+        return self._numbered(name, self.head_of_branch(), self._waiting())
+
+    def _numbered(self, name: str, commit: Commit | None, waiting: Changes) -> dict[Semver, Entry]:
+        prefix = f"{ROOM}{name}/"
+        found = dict(self.here.history.scan(commit, prefix)) if commit else {}
+        mine = {path: e for path, e in waiting.items() if path.startswith(prefix)}
+        kept = {path: e for path, e in {**found, **mine}.items() if isinstance(e, Entry)}
+        return {names.exact(path.removeprefix(prefix)): entry for path, entry in kept.items()}
+
+    def all(self, commit: Commit | None = None, *, deleted: bool = False) -> Iterator[Version]:
+        """Every version of every dataset, by name and number."""
+        commit = commit or self.head()
+        found = [entry for _, entry in self.here.history.scan(commit, ROOM)] if commit else []
+        versions = [version for entry in found if (version := self.read_kept(entry)) is not None]
+        yield from sorted((v for v in versions if deleted or not v.deleted), key=lambda v: (v.name, v.semver))
+
+    def read(self, entry: Entry) -> Version:
+        return version_record.decode(self.here.history.objects.read(entry.oid))
+
+    def read_kept(self, entry: Entry) -> Version | None:
+        """None for one that was purged: its path stays, so that its number is not given again."""
+        try:
+            return self.read(entry)
+        except Purged:
+            return None
+
+    def frame(self, version: Version) -> Frame:
+        try:
+            data = self.here.history.objects.read(version.manifest)
+        except (NotFound, Corrupt) as error:
+            raise Corrupt(
+                f"{version.spec} cannot be read: its list of parts is missing or damaged. Nothing was changed.",
+                hint="See what else is affected with: memlake fsck --full\nRestore a backup if you have one.",
+            ) from error
+        return frames.decode_manifest(version.schema, data)
+
+    def find(self, spec: str, version: str | int | None = None, as_of: str | None = None) -> Version:
+        """The version a user means: the newest, a number, a range, one at a branch, tag, commit or time.
+
+        What looks like a number is one first; where no version has it, it is a branch, a tag, a commit, in this order.
+        """
+        name, after = names.split_spec(spec)
+        told = str(version) if version is not None else after
+        commit = self._commit(told, as_of)
+        numbers = told if told and names.is_version(told) else ""
+        entries = self.entries(names.check_name(name), commit)
+        if found := self._newest(entries, numbers):
+            return found
+        asked = [entries[number] for number in names.matching(numbers, entries)] if numbers else []
+        for entry in asked:
+            try:
+                self.read(entry)
+            except Purged as error:
+                raise Purged(f"a version of {name!r} that is asked for is gone: {error.message}") from error
+        named = self._named(numbers) if numbers and as_of is None else None
+        if named is not None and (found := self._newest(self.entries(name, named))):
+            return found
+        raise self._missing(name, numbers or (as_of or told or ""), entries)
+
+    def _newest(self, entries: Mapping[Semver, Entry], numbers: str = "") -> Version | None:
+        """The newest that is there to be read, of all or of those that a spec admits."""
+        for number in reversed(names.matching(numbers, entries) if numbers else sorted(entries)):
+            found = self.read_kept(entries[number])
+            if found is not None and not found.deleted:
+                return found
+        return None
+
+    def _named(self, word: str) -> Commit | None:
+        """The branch, tag or commit of a name that looks like a version's number, as `v2` and `20261116` do."""
+        for kind in (refs.BRANCH, refs.TAG):
+            heads = refs.find(self.here.history.db, word, kind)
+            if heads is not None and heads["work"]:
+                return refs.commit_of(self.here.history, heads["work"])
+        return rev.find(self.here, word) if word.isdigit() and len(word) >= _ID else None
+
+    def _commit(self, told: str | None, as_of: str | None) -> Commit | None:
+        if as_of is not None:
+            return rev.find(self.here, f"{self.branch}@{{{as_of}}}")
+        if told and not names.is_version(told):
+            return rev.resolve(self.here, told)
+        return self.head()
+
+    def _missing(self, name: str, asked: str, there: Mapping[Semver, Entry]) -> NotFound:
+        if there:
+            return NotFound(
+                f"dataset {name!r} has no version {asked or 'that can be read'}.",
+                hint=f"It has: {', '.join(f'{number}{self._fate(there[number])}' for number in sorted(there))}.",
+            )
+        now = list(self.all())
+        known = sorted({v.name for v in now})
+        if name in known:
+            first = next(v for v in now if v.name == name)
+            hint = f"{first.spec} was saved on {_day(first.created)}."
+            return NotFound(f"there is no dataset {name!r} at {asked!r}.", hint=hint)
+        near = names.nearest(name, known)
+        hint = f"Did you mean {near!r}?" if near else f"There are: {', '.join(known[:10]) or 'none yet'}."
+        return NotFound(f"there is no dataset {name!r} on branch {self.here.local.branch!r}.", hint=hint)
+
+    def _fate(self, entry: Entry) -> str:
+        """What keeps a version from being read, behind its number."""
+        found = self.read_kept(entry)
+        if found is not None:
+            return f" (deleted on {_day(found.deleted['time'])})" if found.deleted else ""
+        tombstone = object_tables.find_tombstone(self.here.history.db, bytes.fromhex(entry.oid))
+        time, reason, _ = tombstone or (0, "", "")
+        return f" (purged on {_day(time)}: {reason})"
+
+
+def _day(time: int) -> str:
+    return f"{datetime.fromtimestamp(time / 1e6, UTC):%Y-%m-%d %H:%M} UTC"

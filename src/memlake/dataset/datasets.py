@@ -1,0 +1,446 @@
+"""Datasets: what a repo knows of typed rows. Begins chains, runs them, keeps what they make."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from memlake.calls import named
+from memlake.dataset import compare as compare_rows
+from memlake.dataset import erase, overview, storages
+from memlake.dataset import export as export_rows
+from memlake.dataset import save as save_rows
+from memlake.dataset.chain import Chain
+from memlake.dataset.compare import Differences
+from memlake.dataset.context import DatasetContext
+from memlake.dataset.export import Exported
+from memlake.dataset.lineage import graph, process_facts, provenance, runs
+from memlake.dataset.lineage.graph import Lineage
+from memlake.dataset.lineage.runs import Run
+from memlake.dataset.memo import listings
+from memlake.dataset.parts.frames import Frame
+from memlake.dataset.parts.version_record import Version
+from memlake.dataset.plan.nodes import Limit, Origin, Plan, Source
+from memlake.dataset.progress import Progress
+from memlake.dataset.read import sources
+from memlake.dataset.run import aligned, broken_inputs, call_step, notices, plan_keys
+from memlake.dataset.run.engine import Engine, Ran
+from memlake.dataset.save import Saved, Wanted
+from memlake.dataset.types import names
+from memlake.dataset.warn import count
+from memlake.errors import Conflict, InvalidInput, Nothing, Purged, RowFailed
+from memlake.objects.layout import now
+from memlake.reports import PurgeReport
+from memlake.versions.upkeep import purge as purge_objects
+
+T = TypeVar("T")
+_STOPPED = "stopped before it was done. Finished rows of slow functions are remembered: run it again to go on."
+
+
+class Datasets:
+    def __init__(self, ground: DatasetContext) -> None:
+        self.ground = ground
+
+    # -- beginning ----------------------------------------------------------------------------
+
+    @named
+    def read_dataset(
+        self, name: str, version: str | int | None = None, *, as_of: str | None = None, branch: str | None = None
+    ) -> Chain:
+        """The rows of a dataset: the newest version, or `name@1.2.0`, `name@>=1,<2`, `name@branch`, `name@tag`,
+        `name@commit`. What looks like a number is a version's first, then a branch, a tag, a commit.
+        """
+        if branch is not None:
+            name, version = f"{names.split_spec(name)[0]}@{branch}", None
+        found = self.ground.find(name, version, as_of)
+        return Chain(self, sources.stored(self.ground, found), record=found)
+
+    @named
+    def read_storage(
+        self,
+        uri: Any,
+        *,
+        type: str = "binary",
+        recursive: bool = True,
+        column: str = "file",
+        update: bool = True,
+        anon: bool | None = None,
+        client_config: Mapping[str, Any] | None = None,
+    ) -> Chain:
+        """The files of a folder or bucket, one a row, by reference: their bytes are read when a function asks.
+
+        The storage is listed when the chain runs; update=False is content with the last listing there is.
+        """
+        access = storages.Access(anon, dict(client_config or {}))
+        uris = [uri] if isinstance(uri, str | os.PathLike) else list(uri)
+        asked = listings.Asked(listings.named(uris), type, column, recursive, access, update)
+        return Chain(self, sources.listing(lambda: self.ground, asked))
+
+    def read_values(self, output: Any = None, **columns: Any) -> Chain:
+        """Rows from lists, one a column: read_values(x=[1, 2], name=["a", "b"])."""
+        told = output if isinstance(output, Mapping) or output is None else dict.fromkeys(columns, output)
+        return self._rows(sources.from_values(columns, told), "values")
+
+    @named
+    def read_records(self, records: Any, schema: Mapping[str, Any] | None = None) -> Chain:
+        """Rows from dictionaries."""
+        given = [records] if isinstance(records, Mapping) else records
+        return self._rows(sources.from_records(given or [], schema), "records")
+
+    @named
+    def read_arrow(self, table: Any) -> Chain:
+        """Rows of an Arrow table, batch, reader, or anything that speaks Arrow's C stream."""
+        return self._rows(sources.from_arrow(table), "arrow")
+
+    @named
+    def read_pandas(self, frame: Any) -> Chain:
+        return self._rows(sources.from_pandas(frame), "pandas")
+
+    @named
+    def read_polars(self, frame: Any) -> Chain:
+        return self._rows(sources.from_arrow(frame), "polars")
+
+    def read_hf(self, dataset: Any, *, split: str | None = None, **options: Any) -> Chain:
+        """Rows of a Hugging Face dataset, or of the one a name means."""
+        return self._rows(sources.from_hf(dataset, split, options), "hf")
+
+    @named
+    def read_parquet(self, path: Any, *, partitioning: str | None = "hive", union_by_name: bool = False) -> Chain:
+        options = {"hive_partitioning": partitioning == "hive", "union_by_name": union_by_name}
+        return Chain(
+            self, sources.outside("parquet", sources.expanded(lambda: self.ground, path, (".parquet", ".pq")), options)
+        )
+
+    @named
+    def read_csv(
+        self, path: Any, *, delimiter: str | None = None, header: bool = True, types: Mapping[str, str] | None = None
+    ) -> Chain:
+        """Rows of CSV files. The first line names the columns; a line with more or fewer values is an error."""
+        paths = sources.expanded(lambda: self.ground, path, (".csv", ".tsv", ".csv.gz"))
+        return Chain(self, sources.delimited_files(paths, delimiter, header=header, types=types))
+
+    @named
+    def read_json(self, path: Any, *, format: str = "auto") -> Chain:
+        """Rows of JSON files: a list of objects each, or one object a line.
+
+        A field that is text in some and a number, a list or an object in others is a text column: of a text the text
+        itself, of all else its JSON. So is one of fractions and of whole numbers beyond 2**53, which no float can hold.
+        """
+        options = {"format": {"json": "array", "jsonl": "newline_delimited"}.get(format, format)}
+        return Chain(
+            self,
+            sources.outside(
+                "json", sources.expanded(lambda: self.ground, path, (".json", ".jsonl", ".ndjson")), options
+            ),
+        )
+
+    @named
+    def read_jsonl(self, path: Any) -> Chain:
+        return self.read_json(path, format="jsonl")
+
+    @named
+    def read_database(self, query: str, connection: Any, params: Any = None) -> Chain:
+        """Rows of a query over a DB-API or SQLAlchemy connection, or of a table by its name."""
+        return self._rows(sources.from_database(query, connection, params), "database")
+
+    def _rows(self, table: pa.Table, kind: str) -> Chain:
+        return Chain(self, sources.rows(table, Origin(kind, count(table.num_rows, "row"))))
+
+    # -- running ------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def run(self, chain: Chain) -> Iterator[Engine]:
+        """An engine for one chain."""
+        listings.reach(self.ground)
+        told = call_step.RunServices(Progress(chain._settings.progress), self.ground.cache)
+        engine = Engine(
+            self.ground.parts, self.ground.recall, self.ground.folder,
+            lambda on, call: call_step.Calling(on, call, told).run(),
+        )  # fmt: skip
+        engine.shared = told
+        try:
+            with self.ground.parts.kept():
+                yield engine
+        except KeyboardInterrupt:  # the frames of the engine say nothing to who stopped it
+            raise KeyboardInterrupt(_STOPPED) from None
+        except broken_inputs.SIGNS as error:
+            raise self._behind(chain, error)  # noqa: B904  the cause is in it, if it is another
+        finally:
+            engine.close()
+
+    def _behind(self, chain: Chain, error: Exception) -> Exception:
+        """What a failure comes from, where its own words do not tell that."""
+        if isinstance(error, Purged | RowFailed):
+            return error
+        changed = broken_inputs.changed(chain.plan) if isinstance(error, InvalidInput) else None
+        found = changed or broken_inputs.found(self.ground.parts, self.ground.recall, chain.plan)
+        if found is not None:
+            found.__cause__ = error
+        return found or error
+
+    def table(self, chain: Chain, action: str = "") -> pa.Table:
+        begun = time.time()
+        found, engine = self._retry_on_damage(chain, lambda engine: (engine.table(chain.plan), engine))
+        if action:
+            plan, most = (chain.plan, None) if action != "show" else _beneath(chain.plan)
+            self._note_run(plan, engine, action, begun, runs.of_table(found, most))
+        return found
+
+    def batches(self, chain: Chain, action: str = "") -> Iterator[pa.RecordBatch]:
+        seen = False
+        try:
+            for batch in self._batches(chain, action):
+                seen = True
+                yield batch
+        except broken_inputs.Forgotten:
+            if seen:
+                raise
+            yield from self._batches(chain, action)
+
+    def _batches(self, chain: Chain, action: str) -> Iterator[pa.RecordBatch]:
+        begun = time.time()
+        with self.run(chain) as engine:
+            reader = engine.reader(chain.plan)
+            result = runs.Result(reader.schema)
+            try:
+                for batch in reader:
+                    result.add(batch)
+                    yield batch
+                result.is_whole = True
+            finally:
+                if result.is_whole or result.rows:  # else it failed at once
+                    self._note_run(chain.plan, engine, action, begun, result)
+
+    def _note_run(self, plan: Plan, engine: Engine, action: str, begun: float, result: runs.Result) -> None:
+        with contextlib.suppress(Exception):  # whatever may be wrong with a note, the answer is there
+            runs.record(self.ground, action, self._made(plan, engine, begun), result)
+
+    def answer(self, chain: Chain) -> Any:
+        return self._retry_on_damage(chain, lambda engine: engine.count(chain.plan))
+
+    def _retry_on_damage(self, chain: Chain, do: Callable[[Engine], T]) -> T:
+        """What was remembered may turn out to be damaged: then it is forgotten, and done again."""
+        try:
+            with self.run(chain) as engine:
+                return do(engine)
+        except broken_inputs.Forgotten:
+            with self.run(chain) as engine:
+                return do(engine)
+
+    def frame(self, chain: Chain) -> tuple[Frame, Engine]:
+        """The rows of a chain as a frame, all of it in parts; from memory when the same was done before."""
+        return self._retry_on_damage(chain, lambda engine: (self._sealed(chain, engine), engine))
+
+    def _sealed(self, chain: Chain, engine: Engine) -> Frame:
+        engine.need(chain.plan)
+        engine.sealing = True
+        key = plan_keys.plan_key(chain.plan, engine.shared)
+        found = self.ground.recall.frame(key) if key and not chain._settings.recompute else None
+        if found is None:
+            before = plan_keys.files_read(chain.plan)
+            found = self.ground.parts.seal(aligned.compacted(engine, engine.frame(chain.plan).settled()))
+            for (told, old), (_, new) in zip(before, plan_keys.files_read(chain.plan), strict=True):
+                if old != new:
+                    raise Conflict(f"{told} changed while it was read. Nothing was saved.", hint="Run it again.")
+            if key and not any(ran.failed for ran in engine.ran):
+                self.ground.recall.keep_frame(key, found)
+        return found
+
+    def persisted(self, chain: Chain) -> Plan:
+        frame, _ = self.frame(chain)
+        return Source(
+            frame.schema, (), Origin("persisted", "", {"plan": chain.plan}), lambda: frame, None, frame.content
+        )
+
+    # -- keeping ------------------------------------------------------------------------------
+
+    def save(
+        self,
+        chain: Chain,
+        name: str,
+        version: str | None,
+        description: str | None,
+        attrs: Sequence[str] | None,
+        update_version: str | None,
+        tags: Sequence[str] | None,
+    ) -> Chain:
+        full = names.check_name(name, chain._settings.namespace)
+        wanted = Wanted(full, version, update_version, description, attrs, tags)
+        save_rows.check(wanted)
+        try:
+            saved, ran = self._saved(chain, wanted)
+        except save_rows.Collected:  # what is gone is not recalled a second time
+            saved, ran = self._saved(chain, wanted)
+        made = Chain(self, sources.stored(self.ground, saved.version), record=saved.version)
+        made.reused, made.ran = not saved.new, ran
+        return made
+
+    def _saved(self, chain: Chain, wanted: Wanted) -> tuple[Saved, tuple[Ran, ...]]:
+        begun = time.time()
+        with self.ground.parts.kept():
+            frame, engine = self.frame(chain)
+            ran = provenance.steps(chain.plan, engine, frame.rows)
+            told = provenance.fields(provenance.finished(self._made(chain.plan, engine, begun, ran)))
+            saved = save_rows.save(self.ground, wanted, frame, told)
+        process_facts.note(self.ground, saved, wanted, told)
+        engine.shared.progress.say(_said(saved, ran))
+        if not engine.shared.progress.is_shown:
+            notices.failures(ran)
+        return saved, ran
+
+    def _made(self, plan: Plan, engine: Engine, begun: float, ran: Sequence[Ran] = ()) -> dict[str, Any]:
+        told = provenance.gather(plan, engine.shared, self.ground.here.author, time.time() - begun)
+        return {**told, "ran": [one._asdict() for one in ran or engine.ran]}
+
+    def promote(self, number: int, name: str) -> Chain:
+        """Keep the rows that a run of before gave as a dataset, with the provenance it has."""
+        run = runs.get(self.ground, number)
+        wanted = Wanted(names.check_name(name), description=f"of run {run.number} ({run.action})")
+        with self.ground.parts.kept():
+            frame = self.ground.parts.seal(runs.frame(self.ground, run))
+            told = provenance.fields(dict(run.provenance))
+            saved = save_rows.save(self.ground, wanted, frame, told)
+        process_facts.note(self.ground, saved, wanted, told)
+        return self.read_dataset(saved.version.spec)
+
+    # -- what is shown ------------------------------------------------------------------------
+
+    def get(self, spec: str) -> Version:
+        """The version a spec means: `pets`, `pets@1.2.0`, `pets@>=1,<2`, `pets@branch`."""
+        return self.ground.find(spec)
+
+    def of(self, version: Version) -> Chain:
+        """The rows of a version at hand."""
+        return Chain(self, sources.stored(self.ground, version), record=version)
+
+    def preview(self, spec: str, rows: int = 10) -> pa.Table:
+        """The first rows."""
+        return self.table(self.of(self.get(spec)).limit(rows))
+
+    def differences(self, old: str, new: str, *, on: Sequence[str] | None = None, samples: int = 5) -> Differences:
+        """What differs between two versions: columns, rows (by the columns `on`), metrics, params."""
+        return compare_rows.differences(self, self.get(old), self.get(new), on=on, samples=samples)
+
+    def export(self, spec: str, target: Any, *, format: str | None = None, force: bool = False) -> Exported:
+        """Write a version as plain files: one named like `pets.parquet`, or a folder of them."""
+        found = self.get(spec)
+        return export_rows.export(found, self.batches(self.of(found)), Path(target), form=format, force=force)
+
+    def lineage(
+        self,
+        of: str | Chain,
+        *,
+        up: bool = True,
+        down: bool = True,
+        depth: int | None = None,
+        column: str | None = None,
+    ) -> Lineage:
+        """Where rows came from, to storages, files and code, and what was made of them; or only of one column."""
+        asked = graph.Asked(up, down, depth, column)
+        if isinstance(of, Chain):
+            return graph.of_chain(self.ground, of, asked)
+        return graph.of_version(self.ground, self.get(of), asked)
+
+    # -- what is kept -------------------------------------------------------------------------
+
+    def versions(self, name: str, *, deleted: bool = False) -> list[Version]:
+        """Every version of a dataset, oldest first."""
+        full = names.check_name(name)
+        entries = self.ground.entries(full, self.ground.head())
+        kept = (self.ground.read_kept(entries[number]) for number in sorted(entries))
+        found = [one for one in kept if one is not None]
+        if not found:
+            self.ground.find(full)  # says what is there instead
+        return [one for one in found if deleted or not one.deleted]
+
+    def compare(self, name: str) -> list[dict[str, Any]]:
+        """Params and metrics of every version, oldest first; None where a version has none of that name."""
+        found = self.versions(name)
+        params = dict.fromkeys(key for one in found for key in one.params)
+        metrics = dict.fromkeys(key for one in found for key in one.metrics)
+        return [
+            {"version": one.version, "created": one.created, "rows": one.rows,
+             "params": {**params, **one.params}, "metrics": {**metrics, **one.metrics}}
+            for one in found
+        ]  # fmt: skip
+
+    def runs(self) -> list[Run]:
+        """Chains that ended in an answer instead of a save, newest first."""
+        return list(runs.known(self.ground))
+
+    def run_of(self, number: int) -> Run:
+        return runs.get(self.ground, number)
+
+    def all(self, *, deleted: bool = False) -> list[Version]:
+        return list(self.ground.all(deleted=deleted))
+
+    def known(self, *, deleted: bool = False) -> Chain:
+        """Every version as a row: name, version, rows, bytes, schema, params, metrics, author, source ..."""
+        return self._rows(overview.table(self.all(deleted=deleted)), "datasets")
+
+    def delete_dataset(self, name: str, version: str | int | None = None, *, all_versions: bool = False) -> list[str]:
+        """Delete a version, or all of them: they are no longer read or listed, and can be restored."""
+        told, spec = names.split_spec(name)
+        if version is None and spec is None and not all_versions and len(self.versions(told)) > 1:
+            raise InvalidInput(
+                f"{told!r} has {len(self.versions(told))} versions. Nothing was deleted.",
+                hint=f"Name one, {told}@1.0.0, or say all_versions=True.",
+            )
+        chosen = self.versions(told) if all_versions else [self.ground.find(name, version)]
+        mark = {"time": now(), "by": str(self.ground.here.author)}
+        return [save_rows.edit(self.ground, one, {"deleted": mark}, f"delete {one.spec}").spec for one in chosen]
+
+    def restore_dataset(self, name: str, version: str | int | None = None) -> list[str]:
+        """Bring deleted versions back."""
+        told, spec = names.split_spec(name)
+        wanted = str(version) if version is not None else spec
+        gone = [one for one in self.versions(told, deleted=True) if one.deleted]
+        if wanted is not None:
+            numbers = set(names.matching(wanted, [one.semver for one in gone]))
+            gone = [one for one in gone if one.semver in numbers]
+        if not gone:
+            raise Nothing(f"nothing of {name!r} is deleted.")
+        return [save_rows.edit(self.ground, one, {"deleted": None}, f"restore {one.spec}").spec for one in gone]
+
+    def purge(self, spec: str, reason: str, *, with_others: bool = False, leave_derived: bool = False) -> PurgeReport:
+        """Erase a version for good: its record in all its edits, its rows, what is remembered of work over them.
+
+        `with_others` erases versions that were made from it too, and its rows where others hold the same parts.
+        `leave_derived` leaves versions that were made from it and share no part with it. Cannot be undone.
+        """
+        ground, found = self.ground, self.get(spec)
+        oid = ground.entries(found.name, ground.head())[found.semver].oid
+        oids, loose = erase.whole(ground.here, [oid], erase.Others(with_others, leave_derived))
+        report = purge_objects.purge(ground.here, oids, reason, loose=loose)
+        runs.wait()
+        erase.forget(ground.folder)
+        ground.recall.empty()
+        return report
+
+    def move_dataset(self, name: str, to: str) -> list[str]:
+        """Rename a dataset with all its versions, in one commit."""
+        return save_rows.move(self.ground, names.check_name(name), names.check_name(to))
+
+
+def _beneath(plan: Plan) -> tuple[Plan, int | None]:
+    """What `show` shows the first rows of, and how many rows say that there are more."""
+    return (plan.inputs[0], plan.count) if isinstance(plan, Limit) else (plan, None)
+
+
+def _said(saved: Saved, ran: Sequence[Ran]) -> str:
+    """One line for a person: what came of a save."""
+    version = saved.version
+    failed = sum(one.failed for one in ran)
+    failures = f", {failed:,} failed" if failed else ""
+    if not saved.new:
+        return f"{version.spec} holds the same {count(version.rows, 'row')} already{failures}"
+    called = max((one.called for one in ran), default=0)
+    recalled = min((one.recalled for one in ran), default=version.rows)
+    counts = f" ({called:,} computed, {recalled:,} recalled{failures})" if ran else ""
+    return f"saved {version.spec}: {count(version.rows, 'row')}{counts}"

@@ -1,0 +1,137 @@
+"""Purging a version: which objects are its rows, and the copies of them that lie outside the object store.
+
+Knows no Arrow: records link to manifests and manifests to parts, so no rows have to be read to be erased.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from memlake.dataset.types.names import ROOM
+from memlake.errors import Conflict
+from memlake.versions.checkout.context import Here
+from memlake.versions.history import refs
+from memlake.versions.verbs import show
+
+_COPIES = ("runs", "index/columns", "cache")
+Ever = dict[str, set[str]]  # path: every record it had
+Links = dict[str, tuple[str, ...]]  # oid: the oids it needs
+
+
+class Others(NamedTuple):
+    """What is done with versions that were not named but may hold the same rows."""
+
+    erased: bool = False  # those made from the named ones, and parts that any other shares
+    derived_left: bool = False  # those made from the named ones are none of our business
+
+
+def forget(folder: Path) -> None:
+    """Drop what runs kept, matrices and fetched files: all derived, made again when needed."""
+    for name in _COPIES:
+        shutil.rmtree(folder / name, ignore_errors=True)
+
+
+class Whole(NamedTuple):
+    """What is erased: objects that leave a tombstone, and lists of parts that may be made again from clean rows."""
+
+    named: tuple[str, ...]
+    loose: tuple[str, ...]
+
+
+def whole(here: Here, named: Iterable[str], others: Others) -> Whole:
+    """What is to be erased with these objects: of a record all its edits, its manifest and the parts of its rows.
+
+    Of versions made from it the records get tombstones. Their rows may be the same once the purged ones are cleaned (a
+    count, a column of others), so that manifests, and with them parts, are let go of where no other version has them.
+    """
+    wanted = set(named)
+    ever = show.ever_at(here, ROOM)
+    paths = {path for path, oids in ever.items() if oids & wanted}
+    if not paths:
+        return Whole(tuple(sorted(wanted)), ())
+    links = here.history.objects.links()
+    derived = set() if others.derived_left else _derived(here, ever, paths)
+    records = _records(here, paths, ever, links)
+    own = records | {found for oid in records for found in _reach(oid, links)}
+    if not others.erased:
+        shared = {path for path, oid in _living(here, paths) if _reach(oid, links) & own}
+        # Refuse to erase some rows and leave the same ones elsewhere
+        if shared or derived:
+            names = ", ".join(map(spec_of, sorted(shared | derived)))
+            rows = f"rows of {', '.join(map(spec_of, sorted(paths)))}"
+            certain = derived <= shared
+            leave = "" if certain else "--leave-derived (leave_derived=True) leaves those that were only made from it; "
+            raise Conflict(
+                f"{rows} {'are' if certain else 'may be'} rows of {names} too. Nothing was erased.",
+                hint=f"--with-others (with_others=True) erases them there as well; {leave}or purge those first.",
+            )
+    made = _records(here, derived, ever, links)
+    kept = {link for oid, told in links.items() if oid not in own | made for link in told}
+    loose = {link for oid in made for link in links.get(oid, ())} - kept - own
+    gone = set(here.history.objects.missing(own | made | loose))  # some edit may have been erased before
+    return Whole(tuple(sorted(wanted | ((own | made) - gone))), tuple(sorted(loose - gone)))
+
+
+def _records(here: Here, paths: set[str], ever: Ever, links: Links) -> set[str]:
+    """Every record that these paths had, and those of the same rows that were renamed to or from them."""
+    records = {oid for path in paths for oid in ever[path]}
+    manifests = {link for oid in records for link in links.get(oid, ())}
+    kept = {oid for _, oid in _living(here, paths)}
+    return records | {oid for oids in ever.values() for oid in oids - kept if manifests & set(links.get(oid, ()))}
+
+
+def _derived(here: Here, ever: Ever, paths: set[str]) -> set[str]:
+    """Paths of versions made from these, from versions made from these, and so on, in any commit.
+
+    A small selection is a copy, so that rows live on where no part is shared. Rows are known by their content,
+    as lineage knows them: what is read may have been renamed, or given another number by a merge, since.
+    """
+    holds: dict[str, set[str]] = {}
+    read: dict[str, set[str]] = {}
+    for path, oids in ever.items():
+        told = [_told(here, oid) for oid in oids - set(here.history.objects.missing(oids))]
+        holds[path] = {spec_of(path), *(str(one["content"]) for one in told if "content" in one)}
+        read[path] = {name for one in told for name in _parents(one)}
+    found: set[str] = set()
+    while True:
+        contents = {content for path in paths | found for content in holds[path]}
+        more = {path for path, names in read.items() if names & contents} - paths - found
+        if not more:
+            return found
+        found |= more
+
+
+def _told(here: Here, oid: str) -> dict[str, Any]:
+    """A record as it was written; nothing of one that is none."""
+    try:
+        told = json.loads(here.history.objects.read(oid))
+    except ValueError:
+        return {}
+    return told if isinstance(told, dict) else {}
+
+
+def _parents(told: dict[str, Any]) -> Iterator[str]:
+    for parent in (told.get("provenance") or {}).get("parents") or ():
+        yield str(parent.get("content") or f"{parent.get('name')}@{parent.get('version')}")
+
+
+def _living(here: Here, besides: set[str]) -> list[tuple[str, str]]:
+    """(path, oid) of every other version at the head of a branch; one marked as deleted can be restored."""
+    db = here.history.db
+    heads = [refs.commit_of(here.history, refs.get(db, branch.name)["work"]) for branch in refs.branches(db, None)]
+    found = {(path, entry.oid) for head in heads if head for path, entry in here.history.scan(head, ROOM)}
+    return sorted((path, oid) for path, oid in found if path not in besides)
+
+
+def _reach(oid: str, links: Links) -> set[str]:
+    manifests = links.get(oid, ())
+    return {*manifests, *(part for manifest in manifests for part in links.get(manifest, ()))}
+
+
+def spec_of(path: str) -> str:
+    """`pets@1.0.0` of the path `datasets/pets/1.0.0`."""
+    return "@".join(path.removeprefix(ROOM).rsplit("/", 1))

@@ -1,0 +1,237 @@
+"""What an expression means over a schema: its type, or a sentence that says why it has none. Runs nothing over rows."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Hashable, Iterable, Iterator
+from datetime import datetime
+
+import duckdb
+import pyarrow as pa
+
+from memlake.dataset.expressions.columns import Column, Expression, Form, Literal, Named, Ordered, outcome_of, walk
+from memlake.dataset.expressions.duckdb_connections import catalogue, lock
+from memlake.dataset.expressions.functions import as_vector_search
+from memlake.dataset.expressions.sql import Sql, Statement, compose, identifier
+from memlake.dataset.types.field_metadata import JSON, class_of
+from memlake.errors import InvalidInput
+
+# DuckDB adds whole numbers up in 128 bits, which Arrow hands over as decimals and Python users never expect.
+TOO_WIDE = frozenset({"HUGEINT", "UHUGEINT"})
+
+COMPARISONS = frozenset({"=", "<>", "<", "<=", ">", ">=", "in", "between"})
+JOINERS = {"AND": "&", "OR": "|", "not": "~"}
+CONDITIONS = COMPARISONS | JOINERS.keys() | {"is_null", "is_not_null", "glob", "like", "regexp"}  # true or false
+
+_MOST = 256  # tables kept: making one takes as long as asking about it
+_MOST_ANSWERS = 4096
+_kept: dict[tuple[tuple[str, pa.DataType], ...], str] = {}
+_answers: dict[Hashable, tuple[str, pa.DataType]] = {}  # by columns, SQL and values: a question takes 0.7 ms
+
+
+def check(expression: Expression, schema: pa.Schema) -> pa.DataType:
+    """The type of the expression over these columns; pa.null() where a column's own type is not known yet."""
+    if isinstance(expression, Column):
+        return type_of_column(repr(expression), schema)
+    return typed_sql(expression, schema)[1]
+
+
+def typed_sql(expression: Expression, schema: pa.Schema) -> tuple[Sql, pa.DataType]:
+    """The SQL to select and its type: sums of whole numbers are brought back to 64 bits, an overflow is an error."""
+    expression = outcome_of(expression.of if isinstance(expression, Ordered | Named) else expression)
+    known = [type_of_column(name, schema) for name in sorted(expression.reads())]
+    sql = expression.sql()
+    if any(pa.types.is_null(one) for one in known):
+        return sql, pa.null()
+    _check_length(expression, schema)
+    _check_alike(expression, schema)
+    _check_conditions(expression, schema)
+    native, found = _asked(expression, schema)
+    return (compose("CAST({} AS BIGINT)", sql), pa.int64()) if native in TOO_WIDE else (sql, found)
+
+
+def type_of_column(name: str, schema: pa.Schema) -> pa.DataType:
+    """The type of a dotted name; InvalidInput with what is spelled like it."""
+    first, *rest = name.split(".")
+    if schema.get_field_index(first) < 0:
+        raise _no_column(name, schema)
+    if class_of(schema.field(first)) == JSON and rest:
+        raise _json_inside(name, first, ".".join(rest))
+    found = schema.field(first).type
+    for part in rest:
+        if pa.types.is_null(found):
+            return found
+        if pa.types.is_map(found):
+            found = found.item_type
+        elif pa.types.is_struct(found) and found.get_field_index(part) >= 0:
+            found = found.field(part).type
+        elif pa.types.is_list(found) or pa.types.is_fixed_size_list(found):
+            raise InvalidInput(
+                f"{name!r} goes into a list, {found}: {part!r} is inside each of its items",
+                hint='Take one item first, C("boxes")[0]["label"], or make a row of each item.',
+            )
+        else:
+            raise _no_column(name, schema)
+    return found
+
+
+def column_names(schema: Iterable[pa.Field], before: str = "") -> Iterator[str]:
+    """Every column and all that lies inside it, as dotted names."""
+    for one in schema:
+        yield before + one.name
+        if pa.types.is_struct(one.type):
+            yield from column_names(one.type, f"{before}{one.name}.")
+
+
+def _json_inside(name: str, column: str, path: str) -> InvalidInput:
+    where = f'"{column}", "$.{path}"'
+    return InvalidInput(
+        f"{name!r} goes into {column!r}, a column of dicts: each row has its own keys, and none is a column",
+        hint=f"Take it as text, func.json_extract_string({where}), and .cast(int) that where it is a number.",
+    )
+
+
+def _no_column(name: str, schema: pa.Schema) -> InvalidInput:
+    names = list(column_names(schema))
+    near = difflib.get_close_matches(name.lower(), {one.lower() for one in names}, n=1, cutoff=0.5)
+    ends = [one for one in names if one.rpartition(".")[2] == name]
+    likely = ends[:1] or [one for one in names if one.lower() in near]
+    told = f"; did you mean {likely[0]!r}?" if likely else ";"
+    return InvalidInput(
+        f"there is no column {name!r}{told} columns: {', '.join(names) or 'none'}",
+        hint=f"If {name!r} is meant as text, write lit({name!r}).",
+    )
+
+
+def _asked(expression: Expression, schema: pa.Schema) -> tuple[str, pa.DataType]:
+    """DuckDB's type and Arrow's, from one row of nothing: without a row, a cast that is impossible passes."""
+    needed = {name.split(".")[0] for name in expression.reads()}
+    fields = [pa.field(one.name, one.type) for one in schema if one.name in needed] or [pa.field("-", pa.bool_())]
+    sql = expression.sql()
+    asked = sql.render()
+    key = tuple((one.name, one.type) for one in fields), asked.text, asked.key
+    with lock:
+        if key not in _answers:
+            try:
+                found = _answer(compose("SELECT {} FROM {}", sql, identifier(_one_row(fields))).render())
+            except duckdb.Error as wrong:
+                raise InvalidInput(f"{expression} cannot be computed: {reason(wrong)}", hint=_advice(fields)) from wrong
+            if len(_answers) >= _MOST_ANSWERS:
+                _answers.clear()
+            _answers[key] = found
+        return _answers[key]
+
+
+def _answer(statement: Statement) -> tuple[str, pa.DataType]:
+    asked = catalogue().sql(statement.text, params=statement.values)
+    return str(asked.types[0]), _plain_type(asked.to_arrow_table().schema.field(0).type)
+
+
+def _one_row(fields: list[pa.Field]) -> str:
+    """The name of a table of these columns with one row of nothing; kept for the next question. Hold `lock`."""
+    key = tuple((one.name, one.type) for one in fields)
+    if key not in _kept:
+        if len(_kept) >= _MOST:
+            for name in _kept.values():
+                catalogue().unregister(name)
+            _kept.clear()
+        table = pa.table([pa.nulls(1, one.type) for one in fields], schema=pa.schema(fields))
+        catalogue().register(f"one_row_{len(_kept)}", table)
+        _kept[key] = f"one_row_{len(_kept)}"
+    return _kept[key]
+
+
+def _plain_type(found: pa.DataType) -> pa.DataType:
+    """Items of lists are called as Arrow calls them; DuckDB has its own word."""
+    if pa.types.is_fixed_size_list(found):
+        return pa.list_(_plain_type(found.value_type), found.list_size)
+    if pa.types.is_list(found):
+        return pa.list_(_plain_type(found.value_type))
+    if pa.types.is_struct(found):
+        return pa.struct([one.with_type(_plain_type(one.type)) for one in found])
+    return found
+
+
+def reason(wrong: duckdb.Error) -> str:
+    """The first sentence of what DuckDB says, without its prefix, its candidates and its picture of the statement."""
+    text = re.split(r"\n\s*(?:LINE \d|Candidate|\n)", str(wrong))[0]
+    return " ".join(
+        re.sub(r"^[\w ]+ Error: ", "", text).replace("You might need to add explicit type casts.", "").split()
+    )
+
+
+def _advice(fields: list[pa.Field]) -> str:
+    told = ", ".join(f"{one.name} is {one.type}" for one in fields)
+    return f"{told}. Change a type with .cast(...), and text that is no column with lit(...)." if fields else ""
+
+
+def _check_alike(expression: Expression, schema: pa.Schema) -> None:
+    """A number and a text are never equal: the engine would make one of the other, row by row, as far as it goes."""
+    for one in walk(expression):
+        if not isinstance(one, Form) or one.name not in COMPARISONS:
+            continue
+        columns = [side for side in one.args if isinstance(side, Column)]
+        values = [side.value for side in one.args if isinstance(side, Literal)]
+        for column in columns:
+            _check_side(repr(column), type_of_column(repr(column), schema), values)
+
+
+def _check_conditions(expression: Expression, schema: pa.Schema) -> None:
+    """& | ~ join what is true or false: of numbers the engine would take anything but 0 for true, not their bits."""
+    for one in walk(expression):
+        if not isinstance(one, Form) or one.name not in JOINERS:
+            continue
+        for side in one.args:
+            if isinstance(side, Form) and side.name in CONDITIONS:
+                continue
+            kind = check(side, schema)
+            if not pa.types.is_boolean(kind) and not pa.types.is_null(kind):
+                raise InvalidInput(
+                    f"{JOINERS[one.name]} joins conditions, and {side} is {kind}. Nothing was run.",
+                    hint=f"Compare it with something first, like: ({_written(side)} != 0)",
+                )
+
+
+def _written(side: Expression) -> str:
+    return f'C("{side}")' if isinstance(side, Column) else str(side)
+
+
+def _check_side(column: str, kind: pa.DataType, values: Iterable[object]) -> None:
+    number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+    text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    for value in values:
+        if pa.types.is_timestamp(kind) and kind.tz is None:
+            _check_zone(column, value)
+        if (number and isinstance(value, str)) or (text and isinstance(value, int | float)):
+            told = "a number" if number else "text"
+            raise InvalidInput(
+                f"column {column!r} is {kind}, and is compared with {value!r}: {told} is never equal to it",
+                hint=f"Give {told}, or say how to read the column: C({column!r}).cast({type(value).__name__})",
+            )
+
+
+def _check_zone(column: str, value: object) -> None:
+    """The engine would drop the offset of a text that it compares with times without a zone."""
+    try:
+        has_zone = isinstance(value, str) and datetime.fromisoformat(value).tzinfo is not None
+    except ValueError:
+        return
+    if has_zone:
+        raise InvalidInput(
+            f"column {column!r} holds times without a zone and is compared with {value!r}, which has an offset.",
+            hint=f"Take the column's times for UTC: C({column!r}).cast(datetime). Or give a time without an offset.",
+        )
+
+
+def _check_length(expression: Expression, schema: pa.Schema) -> None:
+    search = as_vector_search(expression)
+    if search is None:
+        return
+    _, column, vector = search
+    found = type_of_column(column, schema)
+    if pa.types.is_fixed_size_list(found) and found.list_size != len(vector):
+        raise InvalidInput(
+            f"column {column!r} holds vectors of {found.list_size} numbers, and the vector given has {len(vector)}",
+            hint="Both must come from one model.",
+        )

@@ -1,0 +1,183 @@
+"""Provenance: everything known of how rows came to be, gathered when they are saved. Reads; keeps nothing itself."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from memlake import config
+from memlake.dataset import outputs, params
+from memlake.dataset.expressions.columns import SHOWN, SHOWN_WHOLE, Column, Expression, Form, Literal, walk
+from memlake.dataset.expressions.values import bound
+from memlake.dataset.lineage import process_facts
+from memlake.dataset.lineage import program as running_program
+from memlake.dataset.memo import code_origin
+from memlake.dataset.memo.fingerprint import Fingerprint
+from memlake.dataset.plan import column_sources
+from memlake.dataset.plan.nodes import Call, Filter, Group, Mutate, Plan, Select, Source
+from memlake.dataset.run.call_step import RunServices
+from memlake.dataset.run.engine import Engine, Ran
+from memlake.records import Author
+
+_FILES = 1000  # files of a source that are named one by one
+Printed = Sequence[tuple[Call, Fingerprint]]
+
+
+def gather(plan: Plan, run: RunServices, author: Author, seconds: float) -> dict[str, Any]:
+    """What a version records of its making. `git` asks another process, so it is the caller's to add."""
+    nodes = column_sources.walk(plan)
+    printed = [(node, run.fingerprint(node)) for node in nodes if isinstance(node, Call)]
+    functions = [_function(call, print_) for call, print_ in printed]
+    # Constants of expressions that are secrets, by the name they are given for or the column that is beside
+    # them
+    for node in nodes:
+        for name, expression in _expressions(node):
+            forms = [one for one in walk(expression) if isinstance(one, Form)]
+            if not forms:
+                _hide(name, walk(expression), by_name=True)
+            for form in forms:
+                for beside in (name, *(repr(one).rpartition(".")[2] for one in form.args if isinstance(one, Column))):
+                    _hide(beside, form.args, by_name=False)
+    program = running_program.running(lambda: _told(functions, plan))
+    told = {
+        "source": program.text,
+        "source_kind": program.kind,
+        "source_name": program.name,
+        "folder": program.folder,
+        "functions": functions,
+        **_sources([node for node in nodes if isinstance(node, Source)]),
+        "packages": _packages(print_ for _, print_ in printed),
+        "params": _params(printed),  # before anything is hidden: it says which values are secret
+        "author": str(author),
+        "agent": config.variable("AGENT_ID") or None,
+        "session": config.variable("SESSION_ID") or None,
+        "seconds": round(seconds, 6),
+        "plan": running_program.kept(outputs.explained(plan)).splitlines(),
+    }
+    hidden: dict[str, Any] = params.without_secrets(told)
+    return {**hidden, "columns": column_sources.made_of(plan)}
+
+
+def finished(told: dict[str, Any], git: Callable[[str], dict[str, Any]] = running_program.git) -> dict[str, Any]:
+    """With what git says of the program's folder; where a machine keeps that folder is not recorded."""
+    state = git(told["folder"])
+    return {**{key: value for key, value in told.items() if key != "folder"}, "git": state}
+
+
+def fields(told: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a version that this fills."""
+    values = {name: one["value"] for name, one in told["params"].items()}
+    return {"provenance": told, "params": values, "metrics": process_facts.metrics()}
+
+
+def _told(functions: Iterable[dict[str, Any]], plan: Plan) -> str:
+    return "\n".join(
+        [*(one["source"] for one in functions), *(f"# {line}" for line in outputs.explained(plan).splitlines())]
+    )
+
+
+def _function(call: Call, print_: Fingerprint) -> dict[str, Any]:
+    told = {"name": call.name, "fingerprint": print_.key}
+    opaque = {"opaque": [one.name for one in print_.opaque]} if print_.opaque else {}
+    return {**told, "source": running_program.kept(print_.source or running_program.text_of(call.function)), **opaque}
+
+
+def steps(plan: Plan, engine: Engine, rows: int) -> tuple[Ran, ...]:
+    """What each function step did; where all was remembered none was asked."""
+    calls = [node for node in plan.walk() if isinstance(node, Call)]
+    return tuple(engine.ran) or tuple(Ran(call.name, 0, rows, 0, 0.0) for call in calls)
+
+
+def _hide(name: str, expressions: Iterable[Expression], *, by_name: bool) -> None:
+    for one in expressions:
+        if isinstance(one, Literal):
+            params.hide(name, _texts(one), by_name=by_name)
+
+
+def _texts(literal: Literal) -> list[str]:
+    """The texts a constant holds, and what of them is shown where they are long."""
+    values = literal.value if isinstance(literal.value, list) else [literal.value]
+    held = [one for one in values if isinstance(one, str)]
+    text = repr(bound(literal.value)) if held else ""
+    return [*held, text[1:SHOWN]] if len(text) > SHOWN_WHOLE else held
+
+
+def _expressions(node: Plan) -> list[tuple[str, Expression]]:
+    if isinstance(node, Filter):
+        return [("", node.condition)]
+    if isinstance(node, Group):
+        return [*node.by.items(), *node.made.items()]
+    named = node.new if isinstance(node, Mutate) else node.parts if isinstance(node, Select) else {}
+    return list(named.items())
+
+
+# -- where rows came from --------------------------------------------------------------------------
+
+
+def _sources(found: Sequence[Source]) -> dict[str, list[dict[str, Any]]]:
+    kinds: dict[str, list[dict[str, Any]]] = {"parents": [], "storages": [], "origins": []}
+    for node in found:
+        if node.origin.kind == "dataset":
+            kinds["parents"].append({"spec": node.origin.name, **node.origin.detail})
+        elif node.origin.kind == "storage":
+            kinds["storages"] += _storages(node)
+        elif node.origin.kind != "persisted":
+            paths = node.origin.detail.get("paths", ())
+            told: dict[str, Any] = {"kind": node.origin.kind, "name": node.origin.name, "content": node.mark()}
+            if paths:
+                told |= {"files": [_file(path) for path in paths[:_FILES]], "count": len(paths)}
+            kinds["origins"].append(told)
+    return {kind: _unique(each) for kind, each in kinds.items()}
+
+
+def _storages(node: Source) -> list[dict[str, Any]]:
+    assert node.frame is not None
+    content, files = node.mark(), node.frame().rows
+    return [{"uri": uri, "content": content, "files": files} for uri in node.origin.detail["uris"]]
+
+
+def _file(path: str) -> dict[str, Any]:
+    try:
+        state = os.stat(path)
+    except OSError as error:  # it was there when the rows were read
+        return {"path": path, "size": None, "mtime": None, "why": error.strerror}
+    return {"path": path, "size": state.st_size, "mtime": state.st_mtime_ns // 1000}
+
+
+def _unique(told: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for one in told:
+        found += [one] if one not in found else []
+    return found
+
+
+# -- what it was made with -------------------------------------------------------------------------
+
+
+def _packages(printed: Iterable[Fingerprint]) -> dict[str, str]:
+    own = code_origin.library_of(__name__)
+    known = {
+        "memlake": (own.version if own else "") or "unknown",
+        "python": platform.python_version(),
+        "duckdb": duckdb.__version__,
+        "pyarrow": pa.__version__,
+    }
+    reached = {name: version for one in printed for name, version in one.libraries.items()}
+    return dict(sorted({**reached, **known}.items()))
+
+
+def _params(printed: Printed) -> dict[str, dict[str, Any]]:
+    """Those this process resolved, and those its functions ask for: workers, or a run of another day, resolved them."""
+    process_facts.tell_at_end()
+    asked: dict[str, dict[str, Any]] = {}
+    for _, print_ in printed:
+        for name, value in print_.params.items():
+            process_facts.asked_for(name)  # also where what it returns is remembered, and nothing runs
+            found = params.find(name)
+            asked[name] = params.described(name, value, found.origin if found else "default")
+    return {**asked, **process_facts.params()}

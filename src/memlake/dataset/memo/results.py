@@ -1,0 +1,366 @@
+"""Memo: results of functions by what they are results of, in datasets.db. Knows keys and frames, not what runs.
+
+Three levels, tried in turn: a whole plan, a fragment of a function's output (a shard), single rows. Rows are only
+looked up for functions that cost more than finding the answer does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from memlake.dataset import warn
+from memlake.dataset.parts import frames
+from memlake.dataset.parts.frames import Family, Frame
+from memlake.dataset.parts.parquet import Parts
+from memlake.errors import Corrupt, NotFound, Purged, Unavailable
+from memlake.objects import disk, leases
+from memlake.objects.db import Database, Row, array
+from memlake.objects.layout import now
+
+_SCHEMA = Path(__file__).with_name("results.sql")
+# What reading a row of a stranger's datasets.db may end in: it is not relied on then.
+_FOREIGN = (ValueError, KeyError, TypeError, AttributeError, RecursionError, MemoryError, Corrupt, pa.ArrowException)
+_OF_PART = (
+    "DELETE FROM plan WHERE instr(frame, ?)",
+    "DELETE FROM listing WHERE instr(frame, ?)",
+    "DELETE FROM shard WHERE instr(family, ?)",
+)
+DEAR = 1e-5  # seconds a row above which rows are remembered one by one; finding one costs about 1e-6
+
+
+class Known(NamedTuple):
+    """Rows a function has answered before: sorted keys, and for each the row of the tables that holds the answer.
+
+    The tables stay apart, each in the types it was written with: what one run showed must not change another's.
+    """
+
+    keys: np.ndarray[Any, Any]
+    rows: np.ndarray[Any, Any]  # counted through all tables
+    tables: tuple[pa.Table, ...]
+    pieces: frozenset[int] = frozenset()  # those that shards will have taken the place of
+
+    def find(self, keys: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """For each key the row that answers it, the newest where there are several, or -1."""
+        at = (np.searchsorted(self.keys, keys, side="right") - 1).clip(min=0)
+        return np.where(self.keys[at] == keys, self.rows[at], -1)
+
+    def take(self, rows: np.ndarray[Any, Any]) -> Iterator[tuple[np.ndarray[Any, Any], pa.Table]]:
+        """These rows, table by table: their places in `rows`, and the answers."""
+        start = 0
+        for table in self.tables:
+            places = np.flatnonzero((rows >= start) & (rows < start + table.num_rows))
+            if len(places):
+                yield places, table.take(pa.array(rows[places] - start))
+            start += table.num_rows
+
+
+class Memo:
+    def __init__(self, path: Path, parts: Parts) -> None:
+        self._db = _open(path)
+        self._parts = parts
+        self.relied_on: set[str] = set()  # parts that were handed out without looking into them
+        self._silent: dict[str, float] = {}  # until when what failed is not tried again
+
+    # -- plans --------------------------------------------------------------------------------
+
+    def frame(self, key: str) -> Frame | None:
+        """The frame a plan led to, when all its parts are still there."""
+        for (data,) in self._rows("SELECT frame FROM plan WHERE key = ?", (bytes.fromhex(key),)):
+            return self._frame(data)
+        return None
+
+    def keep_frame(self, key: str, frame: Frame) -> None:
+        sql = "INSERT OR REPLACE INTO plan(key, frame, made) VALUES(?, ?, ?)"
+        self._run(sql, (bytes.fromhex(key), _packed(frame), now()))
+
+    def _frame(self, data: bytes) -> Frame | None:
+        try:
+            told = json.loads(data)
+            frame = frames.decode(frames.decode_schema(told["schema"]), told)
+        except _FOREIGN:
+            return None
+        return frame if all(map(self._is_here, frame.families())) else None
+
+    def _is_here(self, family: Family) -> bool:
+        assert family.oid is not None
+        with contextlib.suppress(NotFound, Purged, Corrupt, OSError):
+            if os.path.getsize(self._parts.path(family)) == self._parts.objects.size(family.oid):
+                self.relied_on.add(family.oid)
+                return True
+        return False
+
+    # -- shards -------------------------------------------------------------------------------
+
+    def family(self, key: str) -> tuple[Family, tuple[pa.Field, ...]] | None:
+        """The family a function made of a fragment, and its fields."""
+        for told, fields in self._rows("SELECT family, fields FROM shard WHERE key = ?", (bytes.fromhex(key),)):
+            family = _family(told)
+            with contextlib.suppress(*_FOREIGN):
+                return (
+                    (family, tuple(pa.ipc.read_schema(pa.py_buffer(fields))))
+                    if family is not None and self._is_here(family)
+                    else None
+                )
+        return None
+
+    def keep_family(
+        self, key: str, function: str, family: Family, fields: Sequence[pa.Field], *, cost: float, keys: Any = None
+    ) -> None:
+        """Remember a shard, and with `keys` each of its rows."""
+        told = json.dumps(frames.family_out(family)).encode()
+        schema = bytes(pa.schema(list(fields)).serialize())
+        packed = None if keys is None else keys.tobytes()
+        rows = 0 if keys is None else len(keys)
+        names = bytes.fromhex(key), bytes.fromhex(function)
+        self._run(
+            "INSERT OR REPLACE INTO shard(key, function, family, rows, seconds, made, fields, row_keys) "
+            "VALUES(?, ?, ?, ?, ?, ?, ?, ?)",
+            (*names, told, rows, cost, now(), schema, packed),
+        )
+
+    # -- rows ---------------------------------------------------------------------------------
+
+    def keep_piece(self, function: str, keys: np.ndarray[Any, Any], table: pa.Table) -> int:
+        """Rows of a shard that is not finished: what a killed run leaves for the next."""
+        told, packed = bytes.fromhex(function), keys.tobytes()
+        sql = "INSERT INTO piece(function, row_keys, data, made) VALUES(?, ?, ?, ?)"
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+            writer.write_table(table)
+        return self._run(sql, (told, packed, bytes(sink.getvalue()), now()))
+
+    def drop_pieces(self, pieces: Iterable[int]) -> None:
+        """Let go of pieces whose shards are finished; others may be at work on theirs."""
+        given = tuple(pieces)
+        if given:
+            self._run("DELETE FROM piece WHERE id IN carray(?1)", (array(given),))
+
+    def known(self, function: str) -> Known | None:
+        """Every row this function has answered."""
+        keys, tables, pieces = [], [], set()
+        for piece, packed, table in self._answers(bytes.fromhex(function)):
+            pieces |= {piece} if piece else set()
+            if isinstance(packed, bytes) and len(packed) == table.num_rows * KEY.itemsize:
+                keys.append(np.frombuffer(packed, KEY))
+                tables.append(table)
+        if not keys:
+            return None
+        everything = np.concatenate(keys)
+        order = np.argsort(everything, kind="stable")
+        return Known(everything[order], order, tuple(tables), frozenset(pieces))
+
+    def _answers(self, function: bytes) -> Iterator[tuple[int, Any, pa.Table]]:
+        sql = "SELECT family, row_keys FROM shard WHERE function = ? AND row_keys NOT NULL ORDER BY made"
+        for told, keys in self._rows(sql, (function,)):
+            family = _family(told)
+            if family is not None and self._is_here(family):
+                with contextlib.suppress(Corrupt):
+                    yield 0, keys, self._parts.table(family, family.columns)
+        sql = "SELECT id, row_keys, data FROM piece WHERE function = ? ORDER BY id"
+        for number, keys, data in self._rows(sql, (function,)):
+            with contextlib.suppress(*_FOREIGN):
+                yield number, keys, pa.ipc.open_stream(data).read_all()
+
+    # -- suspects: rows whose worker died -----------------------------------------------------
+
+    def suspects(self, function: str) -> np.ndarray[Any, Any]:
+        """The keys of rows this function must not be run on but alone, in a process of its own."""
+        found = self._rows("SELECT row_key FROM suspect WHERE function = ?", (bytes.fromhex(function),))
+        return np.frombuffer(b"".join(key for (key,) in found if len(key) == KEY.itemsize), KEY)
+
+    def suspect(self, function: str, keys: np.ndarray[Any, Any]) -> None:
+        sql = "INSERT OR IGNORE INTO suspect(row_key, function) SELECT value, ?2 FROM carray(?1)"
+        self._run(sql, (array(_each(keys)), bytes.fromhex(function)))
+
+    def clear(self, function: str, keys: np.ndarray[Any, Any]) -> None:
+        """Suspect these rows no more."""
+        sql = "DELETE FROM suspect WHERE row_key IN carray(?1) AND function = ?2"
+        if len(keys):
+            self._run(sql, (array(_each(keys)), bytes.fromhex(function)))
+
+    # -- functions begun in a process that may not outlive them -------------------------------
+
+    def begin(self, function: str) -> int:
+        """The mark of a function that this process is about to run itself."""
+        sql = "INSERT INTO begun(function, host, pid, born) VALUES(?, ?, ?, ?)"
+        pid = os.getpid()
+        return self._run(sql, (bytes.fromhex(function), leases.host(), pid, leases.process_born(pid)))
+
+    def ended(self, function: str) -> list[int]:
+        """The marks of processes that are gone; of those on other machines that cannot be known, and is taken to be."""
+        sql = "SELECT id, host, pid, born FROM begun WHERE function = ?"
+        marks = self._rows(sql, (bytes.fromhex(function),))
+        return [mark for mark, host, pid, born in marks if host != leases.host() or leases.process_born(pid) != born]
+
+    def end(self, marks: Iterable[int]) -> None:
+        if given := tuple(marks):
+            self._run("DELETE FROM begun WHERE id IN carray(?1)", (array(given),))
+
+    # -- listings -----------------------------------------------------------------------------
+
+    def listing(self, uri: str) -> tuple[Frame, int, float] | None:
+        """The last listing of a storage: its frame, when it was made, how many seconds that took."""
+        for data, made, seconds in self._rows("SELECT frame, made, seconds FROM listing WHERE uri = ?", (uri,)):
+            frame = self._frame(data)
+            return (frame, made, seconds) if frame else None
+        return None
+
+    def keep_listing(self, uri: str, frame: Frame, seconds: float, access: Mapping[str, Any]) -> None:
+        sql = "INSERT OR REPLACE INTO listing(uri, frame, made, seconds, access) VALUES(?, ?, ?, ?, ?)"
+        self._run(sql, (uri, _packed(frame), now(), seconds, json.dumps(dict(access)) if access else ""))
+
+    def accesses(self) -> dict[str, dict[str, Any]]:
+        """How storages are reached that were listed in a way of their own, secrets left out."""
+        found = {}
+        for uri, text in self._rows("SELECT uri, access FROM listing WHERE access <> ''"):
+            with contextlib.suppress(ValueError, TypeError):
+                found[uri] = json.loads(text)
+        return found
+
+    # -- runs ---------------------------------------------------------------------------------
+
+    def keep_run(self, told: Mapping[str, Any], plan: bytes | None, newest: int) -> int:
+        """Remember a run, and let go of those before the newest; 0 where it could not be."""
+        sql = "INSERT INTO run(made, told, plan) VALUES(?, ?, ?)"
+        number = self._run(sql, (now(), json.dumps(dict(told), default=str).encode(), plan))
+        if number > newest:
+            self._run("DELETE FROM run WHERE id <= ?", (number - newest,))
+        return number
+
+    def runs(self) -> list[tuple[int, int, dict[str, Any], bytes | None]]:
+        rows = self._rows("SELECT id, made, told, plan FROM run ORDER BY id DESC")
+        return [(number, made, _told(number, made, told), plan) for number, made, told, plan in rows]
+
+    # -- keeping ------------------------------------------------------------------------------
+
+    def parts(self) -> set[str]:
+        """Every part something here relies on: gc keeps them."""
+        found: set[str] = set()
+        for (data,) in self._rows("SELECT frame FROM plan UNION ALL SELECT frame FROM listing"):
+            with contextlib.suppress(*_FOREIGN):
+                for fragment in json.loads(data)["fragments"]:
+                    found |= {family["part"] for family in fragment["families"]}
+                    found |= {fragment["kept"]["part"]} if "kept" in fragment else set()
+        families = (_family(told) for (told,) in self._rows("SELECT family FROM shard"))
+        found |= {family.oid for family in families if family is not None and family.oid}
+        return found
+
+    def forget(self, parts: Iterable[str]) -> None:
+        """Rely on these parts no more."""
+        for oid in parts:
+            self.relied_on.discard(oid)
+            for sql in _OF_PART:
+                self._run(sql, (oid.encode(),))
+
+    def empty(self) -> None:
+        """Forget everything, down to the bytes."""
+        path = self._db.path
+        self._db.close()
+        for file in path.parent.glob(f"{path.name}*"):
+            if not file.name.endswith((".lock", ".wait")):
+                file.unlink(missing_ok=True)
+        self._db = _open(path)
+        self.relied_on.clear()
+
+    def close(self) -> None:
+        self._db.close()
+
+    # -- what is remembered may be lost at any time, and then work is only done again ---------
+
+    def _rows(self, sql: str, args: Sequence[Any] = ()) -> list[Row]:
+        """What is remembered; nothing where that cannot be read now."""
+        return self._attempt("read", lambda: self._db.rows(sql, args)) or []
+
+    def _run(self, sql: str, args: Sequence[Any]) -> int:
+        """Remember something; the id of its row, or 0."""
+
+        def write() -> int:
+            with self._db.write():
+                self._db.run(sql, args)
+                return self._db.last_id()
+
+        return self._attempt("write", write) or 0
+
+    def _attempt(self, how: str, do: Callable[[], T]) -> T | None:
+        if time.monotonic() < self._silent.get(how, 0.0):
+            return None
+        try:
+            return do()
+        except Unavailable:  # full, read-only, or held by someone: waiting for it again and again would stop the work
+            self._silent[how] = time.monotonic() + _SILENT
+        except Corrupt as error:
+            self._begin_anew(error)
+        return None
+
+    def _begin_anew(self, error: Corrupt) -> None:
+        path = self._db.path
+        self._db.close()
+        self._db = _open(path)
+        if not self._db.integrity(full=False):  # another process was faster, or it lacks a table of this version
+            with contextlib.suppress(Corrupt, Unavailable), self._db.write():
+                self._db.run(_SCHEMA.read_text(encoding="utf-8"))
+            return
+        self._db.close()
+        with contextlib.suppress(OSError):
+            disk.rename(path, path.with_name(f"{path.name}.damaged"))
+            for log in ("-wal", "-shm"):
+                path.with_name(path.name + log).unlink(missing_ok=True)
+        self._db = _open(path)
+        warn.warn(
+            f"{error.message} What was remembered of earlier work is gone, so it is done again; no dataset is "
+            f"affected. The damaged file is now {path.name}.damaged."
+        )
+
+
+def _open(path: Path) -> Database:
+    return Database(path, schema=[_SCHEMA], durable=False, patience=PATIENCE)
+
+
+T = TypeVar("T")
+_SILENT = 30.0  # seconds without remembering after that failed
+PATIENCE = 10.0  # seconds that remembered work is waited for: to do it again may be quicker
+
+
+def _family(data: bytes) -> Family | None:
+    with contextlib.suppress(*_FOREIGN):
+        return frames.family_in(json.loads(data))
+    return None
+
+
+def _told(number: Any, made: Any, data: Any) -> dict[str, Any]:
+    """What is remembered of a run, or Corrupt: it is shown, so what is no run is not passed over in silence."""
+    try:
+        told = json.loads(data)
+        texts = (told["action"], told["kept"], *told["provenance"])
+        numbers = (number, made, told["rows"] or 0, told["seconds"])
+        if all(isinstance(one, str) for one in texts) and all(isinstance(one, int | float) for one in numbers):
+            return dict(told)
+        why = "it is no record of a run"
+    except _FOREIGN as error:
+        why = str(error)
+    raise Corrupt(
+        f"run {number} in datasets.db cannot be read: {why:.200}. No data is lost: it holds only what was remembered.",
+        hint="Move that file away; it is made again: mv .memlake/datasets.db /tmp/",
+    )
+
+
+KEY = np.dtype("S16")  # of a row: sorts and compares as bytes
+
+
+def _each(keys: np.ndarray[Any, Any]) -> tuple[bytes, ...]:
+    """Keys one by one; NumPy's own bytes would lose the zeros at their end."""
+    packed = keys.tobytes()
+    return tuple(packed[at : at + KEY.itemsize] for at in range(0, len(packed), KEY.itemsize))
+
+
+def _packed(frame: Frame) -> bytes:
+    return json.dumps({"schema": frames.encode_schema(frame.schema), **frame.encode()}, separators=(",", ":")).encode()

@@ -1,0 +1,267 @@
+"""Versions of a dataset that two branches saved, joined by a merge: none of either side is lost.
+
+The same rows on both sides are one version, and what is said of them is merged field by field. A number that both sides
+gave to other rows stays ours: theirs counts on behind ours, with the later ones of their side, in their order. Called
+where records are in conflict; writes records, and no commit.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from memlake.dataset.parts import version_record
+from memlake.dataset.parts.version_record import Version, path_of
+from memlake.dataset.types.names import ROOM, Semver, exact
+from memlake.errors import Corrupt, InvalidInput, NotFound, Purged
+from memlake.records import Conflict, Entry
+from memlake.versions.history.commits import History
+from memlake.versions.history.merge_trees import Making, Outcome
+from memlake.versions.kinds import Sides
+from memlake.versions.trees import tree
+
+_FIELDS = ("description", "attrs", "tags", "params", "metrics")
+_GONE = object()  # where a side has no value of that name
+Numbered = dict[Semver, Version | None]  # None: it cannot be read, as one that was purged
+Renamed = dict[tuple[str, str], tuple[str, str]]  # (spec there, content) -> (spec, number here)
+
+
+class Meeting(NamedTuple):
+    """One dataset with records in conflict."""
+
+    name: str
+    ours: Numbered
+    theirs: Numbered
+    here: Numbered  # ours, counted as they count: what an earlier merge there gave another number has that
+    places: dict[Semver, Semver]  # their number -> the number here
+    met: dict[Semver, Conflict]  # their number -> where it is in conflict, which knows how it was before
+
+    def path(self, number: Semver) -> str:
+        return path_of(self.name, str(number))
+
+    def there(self, number: Semver) -> Version:
+        found = self.theirs[number]
+        assert found is not None
+        return found
+
+    def moved(self) -> dict[str, str]:
+        return {self.path(old): self.path(new) for old, new in self.places.items() if old != new}
+
+    def renamed(self) -> Renamed:
+        """How what refers to a version of theirs knows it, and as what it is known here."""
+        moved = [(self.there(old), str(new)) for old, new in self.places.items() if old != new]
+        return {(one.spec, one.content): (f"{one.name}@{number}", number) for one, number in moved}
+
+
+def joined(history: History, outcome: Outcome, ours: bytes, theirs: bytes) -> Outcome:
+    """The outcome of a merge of two trees, with what can be joined of datasets joined."""
+    met = [one.path for one in outcome.conflicts if one.path.startswith(ROOM)]
+    meetings = [
+        _meeting(name, _versions(history, ours, name), _versions(history, theirs, name), outcome)
+        for name in sorted({path.removeprefix(ROOM).rpartition("/")[0] for path in met})
+    ]
+    known = {key: told for one in meetings for key, told in one.renamed().items()}
+    edits, conflicts = dict(outcome.edits), {one.path: one for one in outcome.conflicts}
+    making = Making(history, outcome.made)
+    for one in meetings:
+        _apply(making, one, known, (edits, conflicts))
+    _rename_parents(making, outcome, known, edits)
+    moved = {path: new for one in meetings for path, new in one.moved().items()}
+    ordered = tuple(conflicts[path] for path in sorted(conflicts))
+    return Outcome(edits, ordered, {**outcome.moved, **moved}, making.made)
+
+
+# -- which number ----------------------------------------------------------------------------------
+
+
+def _versions(history: History, root: bytes, name: str) -> Numbered:
+    prefix = f"{ROOM}{name}/"
+    found: Numbered = {}
+    for change in history.diff_roots(tree.EMPTY, root, prefix):
+        with contextlib.suppress(InvalidInput):  # `Repo.write` puts anything anywhere
+            found[exact(change.path.removeprefix(prefix))] = _read(history, change.path, change.new)
+    return found
+
+
+def _read(history: History, path: str, entry: Entry | None) -> Version | None:
+    try:
+        found = version_record.decode(history.objects.read(entry.oid)) if entry else None
+    except (Corrupt, Purged, NotFound):
+        return None
+    return found if found is not None and found.path == path else None
+
+
+def _meeting(name: str, ours: Numbered, theirs: Numbered, outcome: Outcome) -> Meeting:
+    paths = {number: path_of(name, str(number)) for number in {*ours, *theirs}}
+    found = {one.path: one for one in outcome.conflicts}
+    conflicts = {n: found[path] for n, path in paths.items() if path in found}
+    taken = {n for n, path in paths.items() if path in outcome.edits}  # theirs alone changed what is there
+    new: Numbered = {n: theirs[n] for n in taken if n not in ours and theirs.get(n)}
+    back = {
+        n: place for n in conflicts if (place := _known(ours.get(n), new, n)) and not _alike(ours[n], theirs.get(n))
+    }
+    here: Numbered = {n: theirs[n] for n in taken if n in ours and n in theirs}
+    here |= {back.get(n, n): _as_number(one, back.get(n, n)) for n, one in ours.items() if n not in taken}
+    met = {n: one for n, one in conflicts.items() if theirs.get(n) and (ours.get(n) or _known(theirs[n], here, n))}
+    places = _places({*met, *new}, theirs, here)
+    return Meeting(name, ours, theirs, here, places, met | {place: conflicts[n] for n, place in back.items()})
+
+
+def _as_number(one: Version | None, number: Semver) -> Version | None:
+    return one and one._replace(version=str(number))
+
+
+def _places(coming: set[Semver], theirs: Numbered, here: Numbered) -> dict[Semver, Semver]:
+    """Where each of theirs goes: to the same save, to its own number, or behind all once one had to."""
+    end = max([*here, *(number for number, one in theirs.items() if one is None)], default=Semver(0, 0, 0))
+    places: dict[Semver, Semver] = {}
+    counting = False
+    for number in sorted(coming):
+        place = _known(theirs[number], here, number)
+        if place is None and (number in here or (counting and number <= end)):
+            place, counting = end.bumped(_step(number, theirs)), True
+        places[number] = place or number
+        end = max(end, places[number])
+    return places
+
+
+def _alike(one: Version | None, other: Version | None) -> bool:
+    return one is not None and other is not None and one.content == other.content
+
+
+def _known(one: Version | None, among: Numbered, number: Semver) -> Semver | None:
+    """Where a version is: under its number if that has the same rows, or the very same save under another."""
+    if one is None:
+        return None
+    if _alike(one, among.get(number)):
+        return number
+    saves = {(each.content, each.created): place for place, each in among.items() if each is not None}
+    return saves.get((one.content, one.created))
+
+
+def _step(number: Semver, among: Numbered) -> str:
+    """Which part was counted up by the save of a version."""
+    before = max((one for one in among if one < number), default=number)
+    return "major" if before.major != number.major else "minor" if before.minor != number.minor else "patch"
+
+
+# -- what is written -------------------------------------------------------------------------------
+
+
+def _apply(
+    making: Making, at: Meeting, known: Renamed, into: tuple[dict[str, Entry | None], dict[str, Conflict]]
+) -> None:
+    """Put each version of theirs where its place is, joined with ours if that is the same."""
+    edits, conflicts = into
+    left = at.ours.keys() - at.here.keys()
+    for number in (*at.places, *left):
+        edits.pop(at.path(number), None)
+        conflicts.pop(at.path(number), None)
+    edits |= {at.path(number): None for number in left}
+    for number, place in at.places.items():
+        path, met = at.path(place), at.met.get(number)
+        theirs = _with_parents(at.there(number)._replace(version=str(place)), known)
+        ours = at.here.get(place)
+        if ours is None:
+            edits[path] = _entry(making, theirs)
+            continue
+        base = _read(making.history, met.path, met.base) if met else None
+        base = base if _alike(base, theirs) else None
+        mine, other = (_merged(base, ours, theirs, ours_wins=wins) for wins in (True, False))
+        if mine != at.ours.get(place):
+            edits[path] = _entry(making, mine)
+        if _apart(mine, other):  # a field that both changed: ours is written, unless theirs is chosen
+            conflicts[path] = Conflict(path, met and met.base, _entry(making, mine), _entry(making, other))
+
+
+def _entry(making: Making, version: Version) -> Entry:
+    data = version_record.encode(version)
+    return Entry(making.add(data, links=[version.manifest]), "dataset", len(data))
+
+
+def _rename_parents(making: Making, outcome: Outcome, known: Renamed, edits: dict[str, Entry | None]) -> None:
+    """Versions of theirs that are made of one with another number here say so."""
+    if not known:
+        return
+    for path, entry in outcome.edits.items():
+        if path.startswith(ROOM) and edits.get(path) == entry and (found := _read(making.history, path, entry)):
+            told = _with_parents(found, known)
+            edits[path] = _entry(making, told) if told != found else entry
+
+
+def _with_parents(version: Version, known: Renamed) -> Version:
+    told = version.provenance
+    parents = [one for one in told.get("parents") or () if isinstance(one, Mapping)]
+    here = {str(one.get("spec")): known.get((str(one.get("spec")), str(one.get("content")))) for one in parents}
+    names = {spec: new[0] for spec, new in here.items() if new is not None}
+    if not names:
+        return version
+    renamed = [_parent(one, here.get(str(one.get("spec")))) for one in parents]
+    columns = {
+        column: [[names.get(spec, spec), theirs] for spec, theirs in sources]
+        for column, sources in (told.get("columns") or {}).items()
+    }
+    return version._replace(provenance={**told, "parents": renamed, "columns": columns})
+
+
+def _parent(one: Mapping[str, Any], new: tuple[str, str] | None) -> Mapping[str, Any]:
+    return {**one, "spec": new[0], "version": new[1]} if new else one
+
+
+def said(history: History, met: Conflict) -> Sides | None:
+    """A version in conflict, and what each side says in the fields that both changed; None where there is no such."""
+    ours, theirs = (_read(history, met.path, entry) for entry in (met.ours, met.theirs))
+    fields = _apart(ours, theirs) if ours and theirs else []
+    mine, other = (
+        json.dumps({name: getattr(one, name) for name in fields}, ensure_ascii=False) for one in (ours, theirs)
+    )
+    return Sides(f"{met.path}  ({', '.join(fields)})", mine, other) if fields else None
+
+
+def _apart(one: Version, other: Version) -> list[str]:
+    return [name for name in _FIELDS if getattr(one, name) != getattr(other, name)]
+
+
+# -- field by field --------------------------------------------------------------------------------
+
+
+def _merged(base: Version | None, ours: Version, theirs: Version, *, ours_wins: bool) -> Version:
+    """Ours, with what theirs says of the same rows; a field that both changed is as the side that wins has it."""
+    blank = Version("", "", "", "", ours.schema, 0, 0, 0)
+    fields = {
+        name: _three(getattr(base or blank, name), getattr(ours, name), getattr(theirs, name), ours_wins=ours_wins)
+        for name in _FIELDS
+    }
+    made, other = ours.provenance, theirs.provenance
+    if base is None:  # another making of the same rows: only its params are said of the version, too
+        other = {**made, **{key: other[key] for key in ("params",) if key in other}}
+    told = _three((base or blank).provenance, made, other, ours_wins=ours_wins)
+    return ours._replace(**fields, deleted=_deleted(base, ours, theirs), provenance=told)
+
+
+def _three(base: Any, ours: Any, theirs: Any, *, ours_wins: bool) -> Any:
+    """The value of three: the side that changed it; of named values and of labels each is one."""
+    if theirs in (ours, base):
+        return ours
+    if ours == base:
+        return theirs
+    if isinstance(ours, Mapping) and isinstance(theirs, Mapping):
+        old = base if isinstance(base, Mapping) else {}
+        found = {
+            key: _three(*(one.get(key, _GONE) for one in (old, ours, theirs)), ours_wins=ours_wins)
+            for key in {**ours, **theirs}
+        }
+        return {key: value for key, value in found.items() if value is not _GONE}
+    if isinstance(ours, tuple) and isinstance(theirs, tuple):
+        kept = [one for one in ours if one in theirs or one not in base]
+        return (*kept, *(one for one in theirs if one not in ours and one not in base))
+    return ours if ours_wins else theirs
+
+
+def _deleted(base: Version | None, ours: Version, theirs: Version) -> Mapping[str, Any] | None:
+    """Deleted if both did, or one did since; rows that each side saved for itself are kept if one keeps them."""
+    one = ours.deleted or theirs.deleted
+    both = ours.deleted and theirs.deleted
+    return one if both or (base is not None and not base.deleted) else None

@@ -1,0 +1,231 @@
+"""Params of a script: typed values that may be set from outside, and are kept on every version the script saves.
+
+    rate = ml.param("learning_rate", 0.001)
+
+From the command line (`memlake run -p learning_rate=0.01`), else the environment (MEMLAKE_PARAM_LEARNING_RATE), else a
+file (`memlake run --params FILE`, MEMLAKE_PARAMS_FILE), else the default.
+"""
+
+from __future__ import annotations
+
+import builtins
+import json
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from memlake import config, secrets
+from memlake.dataset.lineage import process_facts
+from memlake.errors import InvalidInput, NotFound
+
+VALUES, FILE, PREFIX = "RUN_PARAMS", "PARAMS_FILE", "PARAM_"  # after MEMLAKE_
+_WORDS = dict.fromkeys(("true", "yes", "on", "1"), True) | dict.fromkeys(("false", "no", "off", "0"), False)
+_TAKES = {bool: "true or false", int: "a whole number", float: "a number", list: "a JSON list", dict: "a JSON object"}
+_SECRET = re.compile(
+    r"(password|passwd|passphrase|secret|token|credentials?|(api|access|private|auth)[-_.]?key)$", re.I
+)
+_MASK = "[redacted: secret]"
+_LONG = 8  # characters: a shorter secret may be a word, so only the whole literal is hidden
+_SECRETS: set[str] = set()  # in memory alone, to be hidden in what is recorded
+_NONE: Mapping[str, Any] = {}
+_LAST: dict[
+    str, tuple[Any, ...]
+] = {}  # what each was asked with and gave; the default is kept, so its id stays its own
+
+
+class Given(NamedTuple):
+    """A value from outside, and where it was found."""
+
+    value: Any
+    origin: str
+
+
+def param(name: str, /, default: Any = None, type: Callable[[Any], Any] | None = None) -> Any:
+    """The value of a param: as it was set from outside, in the type of `default` or the one named, else `default`."""
+    state = config.variable(VALUES), config.variable(PREFIX + _spelled(name)), config.variable(FILE)
+    last = _LAST.get(name)
+    if last and last[:3] == (state, id(default), type) and not state[2] and process_facts.has_param(name):
+        return last[3]  # asked again, as a function does for each row
+    if not str(name).strip():
+        raise InvalidInput(f"a param has a name; {name!r} is none.")
+    kind = type or (builtins.type(default) if default is not None else None)
+    found = find(name)
+    if found is None:
+        found = Given(default, "default")
+    value = found.value
+    if kind is not None and value is not None and (type is not None or found.origin != "default"):
+        value = _typed(name, found, kind)
+    _masked(name, default)  # what is never used stands in the program all the same
+    process_facts.tell_param(name, described(name, value, found.origin))
+    _LAST[name] = (state, id(default), type, value, default)
+    return value
+
+
+def find(name: str) -> Given | None:
+    """What was set from outside, as it was written."""
+    typed, kept = _typed_words(), _file(config.variable(FILE))
+    if name in typed:
+        return Given(typed[name], "command line")
+    variable = PREFIX + _spelled(name)
+    if text := config.variable(variable):
+        return Given(text, f"environment MEMLAKE_{variable}")
+    return Given(kept[name], f"file {Path(config.variable(FILE)).name}") if name in kept else None
+
+
+def given(names: Iterable[str] | None) -> dict[str, Any]:
+    """What was set from outside for these names; for any, when it is not known which are asked for."""
+    if names is None:
+        names = {*_typed_words(), *_file(config.variable(FILE)), *_variables()}
+    found = {name: find(name) for name in names}
+    return {name: one.value for name, one in found.items() if one is not None}
+
+
+def described(name: str, value: Any, origin: str) -> dict[str, Any]:
+    """A param as it is recorded; one that looks like a secret is not."""
+    return {"value": _masked(name, value), "type": builtins.type(value).__name__, "from": origin}
+
+
+# -- where values come from ------------------------------------------------------------------------
+
+
+def _typed_words() -> Mapping[str, Any]:
+    text = config.variable(VALUES)
+    return _parsed(text) if text else _NONE
+
+
+@lru_cache(maxsize=4)
+def _parsed(text: str) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = json.loads(text)
+    return found
+
+
+@lru_cache(maxsize=256)
+def _spelled(name: str) -> str:
+    return re.sub(r"\W", "_", name).upper()
+
+
+def _variables() -> Iterable[str]:
+    start = f"MEMLAKE_{PREFIX}"
+    return (name.removeprefix(start) for name in config.environment() if name.startswith(start) and name[len(start) :])
+
+
+def _file(path: str) -> Mapping[str, Any]:
+    if not path:
+        return _NONE
+    found = read_file(path, Path(path).stat().st_mtime_ns if Path(path).is_file() else 0)
+    process_facts.offer(Path(path).name, found)
+    return found
+
+
+@lru_cache(maxsize=4)
+def read_file(path: str, _: int = 0) -> Mapping[str, Any]:
+    """The params of a TOML or JSON file; those of a section are `section.name`."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+        found = json.loads(text) if path.endswith(".json") else tomllib.loads(text)
+    except OSError as error:
+        raise NotFound(
+            f"the params file {path} cannot be read: {error.strerror}.", hint="Name a file that is there."
+        ) from error
+    except ValueError as error:
+        raise InvalidInput(f"the params file {path} is neither TOML nor JSON: {error}.") from error
+    if not isinstance(found, dict):
+        raise InvalidInput(f"the params file {path} holds a {builtins.type(found).__name__}, not names with values.")
+    return dict(_flat(found, ""))
+
+
+def _flat(table: Mapping[str, Any], prefix: str) -> Iterable[tuple[str, Any]]:
+    for name, value in table.items():
+        yield prefix + name, value
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{name}.")
+
+
+# -- types -----------------------------------------------------------------------------------------
+
+
+def _typed(name: str, found: Given, kind: Callable[[Any], Any]) -> Any:
+    try:
+        return _READERS.get(kind, kind)(found.value)
+    except (ValueError, TypeError, KeyError, ArithmeticError):
+        takes = _TAKES.get(kind) or f"what {getattr(kind, '__name__', kind)} takes"  # type: ignore[call-overload]
+        raise InvalidInput(
+            f"param {name!r} is {_masked(name, found.value)!r} ({found.origin}); it takes {takes}. Nothing ran.",
+            hint=f"Give it as: memlake run SCRIPT -p {name}=VALUE",
+        ) from None
+
+
+def _bool(value: Any) -> bool:
+    return value if isinstance(value, bool) else _WORDS[str(value).strip().lower()]
+
+
+def _int(value: Any) -> int:
+    if isinstance(value, bool) or (isinstance(value, float) and value != int(value)):
+        raise ValueError(value)
+    return int(value)
+
+
+def _float(value: Any) -> float:
+    if isinstance(value, bool):
+        raise TypeError(value)
+    return float(value)
+
+
+def _json(kind: type) -> Callable[[Any], Any]:
+    def read(value: Any) -> Any:
+        found = json.loads(value) if isinstance(value, str) else value
+        if not isinstance(found, list if kind is tuple else kind):
+            raise TypeError(value)
+        return kind(found)
+
+    return read
+
+
+_READERS: dict[Any, Callable[[Any], Any]] = {
+    bool: _bool,
+    int: _int,
+    float: _float,
+    **{kind: _json(kind) for kind in (list, tuple, dict)},
+}
+
+
+def without_secrets(told: Any) -> Any:
+    """What is to be recorded, without the values of params that are secret, wherever they stand in it."""
+    if isinstance(told, Mapping):
+        return {key: without_secrets(value) for key, value in told.items()}
+    if isinstance(told, list | tuple):
+        return [without_secrets(one) for one in told]
+    return _hidden(told) if isinstance(told, str) else told
+
+
+def hide(name: str, texts: Iterable[str], *, by_name: bool) -> None:
+    """Keep constants out of what is recorded: given for a name of secrets, or looking like one beside this name."""
+    for text in filter(None, texts):
+        if (by_name and _SECRET.search(name)) or secrets.find(f'{name}="{text}"'):
+            _SECRETS.add(text)
+
+
+def _hidden(text: str) -> str:
+    for secret in sorted(_SECRETS, key=len, reverse=True):
+        written = {secret, json.dumps(secret)[1:-1], repr(secret)[1:-1]}
+        forms = written if len(secret) >= _LONG else {f"{mark}{one}{mark}" for one in written for mark in "\"'"}
+        for form in forms:
+            text = text.replace(form, _MASK if len(secret) >= _LONG else f'"{_MASK}"')
+    return text
+
+
+def _masked(name: str, value: Any) -> Any:
+    plain = value if value is None or isinstance(value, bool | int | float) else _text(value)
+    if not isinstance(plain, str):
+        return plain
+    if plain and plain != _MASK and (_SECRET.search(name) or secrets.find(f'{name}="{plain}"')):
+        _SECRETS.add(plain)
+        return _MASK
+    return value if isinstance(value, list | dict | str) else plain
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, default=str)

@@ -1,0 +1,178 @@
+"""Frames: where the rows of a version lie. Fragments of rows, each made of families of columns and the rows it keeps.
+
+A family is a plain Parquet file of some columns of a fragment, or a table still in memory. `kept` is one more such
+file with one column of booleans: a filter stores only that. Families of a fragment have the same number of rows in the
+same order; a later one overrides an earlier one's column of the same name.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from memlake.dataset.parts import column_hashes
+from memlake.dataset.types.field_metadata import is_unknown
+from memlake.errors import Corrupt
+
+ROWS = 262_144  # of a fragment, at most
+KEEP = "keep"  # the one column of a selection
+
+
+class Family(NamedTuple):
+    """Some columns of a fragment. `oid` is None while they are only in memory; `marks` hash what each column says.
+
+    `footer` is a hash of where the file says its columns are, which no sum inside it covers.
+    """
+
+    columns: tuple[str, ...]
+    marks: tuple[str, ...]
+    size: int
+    oid: str | None = None
+    table: pa.Table | None = None
+    footer: str = ""
+
+    def mark_of(self, column: str) -> str:
+        return self.marks[self.columns.index(column)]
+
+
+class Kept(NamedTuple):
+    """Which rows of a fragment are in: how many, and the family of booleans that says which."""
+
+    rows: int
+    family: Family
+
+
+class Fragment(NamedTuple):
+    rows: int
+    families: tuple[Family, ...]
+    kept: Kept | None = None
+
+    @property
+    def visible(self) -> int:
+        return self.rows if self.kept is None else self.kept.rows
+
+    def home(self, column: str) -> Family:
+        """The family a column is read from: the last that has it."""
+        family: Family
+        for family in reversed(self.families):
+            if column in family.columns:
+                return family
+        raise Corrupt(f"column {column!r} is in no family of its fragment.", hint="Run memlake fsck.")
+
+    def mark(self, columns: Iterable[str]) -> str:
+        """What these columns say in the rows that are kept."""
+        kept = self.kept.family.marks[0] if self.kept else ""
+        return column_hashes.of(self.rows, kept, *((name, self.home(name).mark_of(name)) for name in columns))
+
+
+class Frame(NamedTuple):
+    schema: pa.Schema
+    fragments: tuple[Fragment, ...]
+
+    @property
+    def rows(self) -> int:
+        return sum(fragment.visible for fragment in self.fragments)
+
+    @property
+    def size(self) -> int:
+        return sum(family.size for family in self.families())
+
+    def families(self) -> Iterator[Family]:
+        for fragment in self.fragments:
+            yield from fragment.families
+            if fragment.kept:
+                yield fragment.kept.family
+
+    def content(self) -> str:
+        """The identity of the rows: their schema and values, not the bytes a writer happened to produce."""
+        shape = [
+            (
+                field.name,
+                column_hashes.plain_type(field.type),
+                ((field.metadata or {}).get(b"memlake.class") or b"").decode(),
+            )
+            for field in self.schema
+        ]
+        return column_hashes.of(
+            shape, *(fragment.mark(self.schema.names) for fragment in self.fragments if fragment.visible)
+        )
+
+    def select(self, schema: pa.Schema) -> Frame:
+        """The same rows with fewer columns: families nobody reads any more are left out."""
+        return Frame(schema, tuple(_narrowed(fragment, schema.names) for fragment in self.fragments))
+
+    def settled(self) -> Frame:
+        """The same rows; a column of which no row told the type is one of nothing, for good."""
+        told = [one.with_metadata(None) if is_unknown(one) else one for one in self.schema]
+        return Frame(pa.schema(told), self.fragments)
+
+    def encode(self) -> dict[str, Any]:
+        return {"fragments": [_fragment_out(fragment) for fragment in self.fragments if fragment.visible]}
+
+
+def decode(schema: pa.Schema, data: Mapping[str, Any]) -> Frame:
+    return Frame(schema, tuple(_fragment_in(row) for row in data["fragments"]))
+
+
+def encode_schema(schema: pa.Schema) -> str:
+    return bytes(schema.serialize()).hex()
+
+
+def decode_schema(text: str) -> pa.Schema:
+    return pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(text)))
+
+
+def manifest(frame: Frame) -> bytes:
+    return json.dumps({"format": 1, **frame.encode()}, separators=(",", ":")).encode()
+
+
+def _narrowed(fragment: Fragment, names: Sequence[str]) -> Fragment:
+    homes = {id(fragment.home(name)) for name in names}
+    families = tuple(family for family in fragment.families if id(family) in homes)
+    return fragment._replace(families=families or fragment.families[:1])
+
+
+def _fragment_out(fragment: Fragment) -> dict[str, Any]:
+    out: dict[str, Any] = {"rows": fragment.rows, "families": [family_out(family) for family in fragment.families]}
+    if fragment.kept:
+        out["kept"] = {"rows": fragment.kept.rows, **family_out(fragment.kept.family)}
+    return out
+
+
+def family_out(family: Family) -> dict[str, Any]:
+    return {
+        "part": family.oid,
+        "bytes": family.size,
+        "footer": family.footer,
+        "columns": dict(zip(family.columns, family.marks, strict=True)),
+    }
+
+
+def _fragment_in(data: Mapping[str, Any]) -> Fragment:
+    kept = data.get("kept")
+    rows, visible = data["rows"], kept["rows"] if kept else data["rows"]
+    # Memory is asked for by these counts, so a stranger's manifest may not say any number.
+    if type(rows) is not int or type(visible) is not int or not 0 <= visible <= rows <= ROWS:
+        raise ValueError(f"a fragment of {rows!r} rows, {visible!r} of them kept, where {ROWS} are the most")
+    return Fragment(
+        rows,
+        tuple(family_in(row) for row in data["families"]),
+        Kept(kept["rows"], family_in(kept)) if kept else None,
+    )
+
+
+def family_in(data: Mapping[str, Any]) -> Family:
+    columns = data["columns"]
+    if len(data["part"]) != 64 or type(data["bytes"]) is not int:
+        raise ValueError(f"{data['part']!r:.80} of {data['bytes']!r} bytes is no part")
+    return Family(tuple(columns), tuple(columns.values()), data["bytes"], data["part"], footer=data["footer"])
+
+
+def decode_manifest(schema: pa.Schema, data: bytes) -> Frame:
+    try:
+        return decode(schema, json.loads(data))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise Corrupt(f"the manifest of a dataset cannot be read: {error}.", hint="Run memlake fsck.") from error

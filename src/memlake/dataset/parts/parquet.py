@@ -1,0 +1,327 @@
+"""Parts: families as Parquet files of the repo, written always alike, read in place."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from memlake import nofollow
+from memlake.dataset.parts import column_hashes, sums
+from memlake.dataset.parts.frames import KEEP, ROWS, Family, Fragment, Frame, Kept
+from memlake.errors import Corrupt, Error, InvalidInput, NotFound, Unavailable
+from memlake.objects import disk
+from memlake.objects.forks import Mutex
+from memlake.objects.leases import Keeping
+from memlake.objects.store import Objects
+
+_GROUP = 131_072  # rows of a row group
+_WIDE_GROUP = 16_384  # where a row holds a vector or a document
+_SAMPLE = 8_192
+_PLACES = 4  # where a sample is taken of what may change on the way
+_counter = itertools.count()
+
+
+class Parts:
+    """The families of one repo: sealing tables into parts, and reading them back."""
+
+    def __init__(self, objects: Objects) -> None:
+        self.objects = objects
+        self._keeping, self._runs, self._mutex = Keeping(objects.db, "dataset"), 0, Mutex()
+
+    @contextlib.contextmanager
+    def kept(self) -> Iterator[None]:
+        """What is sealed inside is no gc's, also before a commit names it. Runs may overlap: the last one lets go."""
+        with self._mutex:
+            self._runs += 1
+        try:
+            yield
+        finally:
+            with self._mutex:
+                self._runs -= 1
+                if not self._runs:
+                    done, self._keeping = self._keeping, Keeping(self.objects.db, "dataset")
+                    with contextlib.suppress(Error):  # a lease that cannot be given back ends with this process
+                        done.__exit__(None)
+
+    def _lease(self) -> None:
+        with self._mutex:
+            if self._runs:
+                self._keeping.take().renew()
+
+    def path(self, family: Family) -> str:
+        assert family.oid is not None
+        found = self.objects.part_path(family.oid)
+        if found is None or not found.exists():
+            self.objects.size(family.oid)  # purged or never here: says which
+            raise NotFound(f"part {family.oid} is not on this machine.", hint="Run memlake fsck.")
+        return str(found)
+
+    def sound(self, family: Family, columns: Sequence[str]) -> str:
+        """The path of a part whose columns are seen to be as they were written, for an engine that does not look."""
+        path = self.path(family)
+        with _named(family):
+            sums.check(path, columns, family.footer)
+        return path
+
+    def table(self, family: Family, columns: Sequence[str]) -> pa.Table:
+        if family.table is not None:
+            return family.table.select(list(columns))
+        path = self.sound(family, columns)
+        with _named(family):
+            return pq.read_table(path, columns=list(columns), partitioning=None)
+
+    def rows(self, family: Family, columns: Sequence[str], rows: Any) -> pa.Table:
+        """Some rows, by their sorted places; only the row groups that hold them are read."""
+        if family.table is not None:
+            return family.table.select(list(columns)).take(pa.array(rows))
+        path = self.sound(family, ())
+        with _named(family):
+            file = pq.ParquetFile(path)
+            sizes = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
+            starts = np.concatenate([[0], np.cumsum(sizes)])
+            groups = np.searchsorted(starts, rows, side="right") - 1
+            sums.check(path, columns, family.footer, np.unique(groups).tolist())
+            tables = [
+                file.read_row_group(int(group), columns=list(columns)).take(
+                    pa.array(rows[groups == group] - starts[group])
+                )
+                for group in np.unique(groups)
+            ]
+            return pa.concat_tables(tables)
+
+    def equal(self, a: Frame, b: Frame) -> bool:
+        """Whether two frames of one schema hold the same rows in the same order, however they are cut."""
+        return all(self._column(a, name).equals(self._column(b, name)) for name in a.schema.names)
+
+    def _column(self, frame: Frame, name: str) -> pa.ChunkedArray:
+        chunks = []
+        for fragment in frame.fragments:
+            column = self.table(fragment.home(name), [name]).column(0)
+            if fragment.kept is not None:
+                column = column.filter(self.table(fragment.kept.family, [KEEP]).column(0))
+            chunks += column.chunks
+        return pa.chunked_array(chunks, frame.schema.field(name).type)
+
+    def seal(self, frame: Frame) -> Frame:
+        """A frame all of whose families are parts."""
+        return Frame(frame.schema, tuple(self.sealed_fragment(fragment) for fragment in frame.fragments))
+
+    def sealed_fragment(self, fragment: Fragment) -> Fragment:
+        kept = fragment.kept and Kept(fragment.kept.rows, self.sealed(fragment.kept.family))
+        return Fragment(fragment.rows, tuple(self.sealed(family) for family in fragment.families), kept)
+
+    def sealed(self, family: Family) -> Family:
+        if family.oid is not None:
+            return family
+        assert family.table is not None
+        self._lease()
+        file = self._written(family.table)
+        size, footer = file.stat().st_size, sums.footer(str(file))
+        try:
+            oid = self.objects.write_part(file)
+        finally:
+            file.unlink(missing_ok=True)
+        return Family(family.columns, family.marks, size, oid, footer=footer)
+
+    def sealed_if_possible(self, family: Family) -> Family:
+        """Sealed so that it can be remembered; as it was where the disk is full or read-only, which stops no work."""
+        try:
+            return self.sealed(family)
+        except Unavailable:
+            return family
+
+    def _written(self, table: pa.Table) -> Path:
+        file = self.objects.tmp / f"family-{os.getpid()}-{next(_counter)}.parquet"
+        try:
+            nofollow.make_folder(self.objects.tmp)
+            disk.step("write")
+            _write(table, file)
+        except OSError as error:
+            file.unlink(missing_ok=True)
+            raise Unavailable(
+                f"a part of the dataset could not be written: {error}. Nothing was saved; finished work is kept.",
+                hint="Free some space and run it again.",
+            ) from error
+        except pa.ArrowException:
+            file.unlink(missing_ok=True)
+            raise
+        return file
+
+
+# Pinned, so that equal rows are equal bytes as long as one version of the writer is used.
+_SETTINGS = {
+    "version": "2.6",
+    "data_page_version": "1.0",
+    "write_statistics": True,
+    "store_schema": True,
+    "write_page_checksum": True,
+}
+_ZSTD = pa.Codec("zstd", compression_level=3)
+
+
+def _write(table: pa.Table, file: Path, filler: int = 0) -> None:
+    """Write the file of a table. Where a few bytes would stand for gigabytes, as of one long text in all rows, it is
+    filled up with zeros that no reader looks at: a part so short would be refused as a trap."""
+    settings = {**_SETTINGS, **_encoding(table)}
+    rows = settings.pop("row_group_size")
+    with pa.OSFile(str(file), "wb") as sink, pq.ParquetWriter(sink, table.schema, **settings) as writer:
+        writer.write_table(table, rows)
+        sink.write(bytes(filler))
+    if table.nbytes > sums.MOST_BYTES // 4 and not filler:
+        missing = sums.missing_bytes(str(file), table.column_names)
+        if missing:
+            _write(table, file, missing)
+
+
+@contextlib.contextmanager
+def _named(family: Family) -> Iterator[None]:
+    """What Arrow says of a file that cannot be read, as ours."""
+    try:
+        yield
+    except (OSError, pa.ArrowException, Corrupt) as error:
+        told = str(error).splitlines()[0]
+        raise Corrupt(f"part {family.oid} cannot be read: {told}", hint="Run memlake fsck --full.") from error
+
+
+def loose(table: pa.Table) -> Family:
+    """A family still in memory."""
+    marks = tuple(column_hashes.mark(column) for column in table.columns)
+    return Family(tuple(table.column_names), marks, table.nbytes, None, table)
+
+
+def fragments(tables: Iterable[pa.Table | pa.RecordBatch], schema: pa.Schema) -> Iterator[Fragment]:
+    """Rows cut into fragments, however they come."""
+    for table in cut(tables, schema):
+        yield Fragment(table.num_rows, (loose(table),))
+
+
+def cut(tables: Iterable[pa.Table | pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
+    waiting: list[pa.Table] = []
+    rows = 0
+    for found in tables:
+        table = found if isinstance(found, pa.Table) else pa.Table.from_batches([found])
+        while rows + table.num_rows >= ROWS:
+            head = ROWS - rows
+            yield _joined([*waiting, table.slice(0, head)], schema)
+            table, waiting, rows = table.slice(head), [], 0
+        if table.num_rows:
+            waiting.append(table)
+            rows += table.num_rows
+    if waiting:
+        yield _joined(waiting, schema)
+
+
+def _joined(tables: list[pa.Table], schema: pa.Schema) -> pa.Table:
+    table = pa.concat_tables(tables) if len(tables) > 1 else tables[0]
+    return fitted(table, schema).combine_chunks()
+
+
+def fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """A table with exactly these fields: engines name list items and time zones as they like."""
+    if table.schema.equals(schema, check_metadata=True):
+        return table
+    arrays = [_fit_named(table.column(field.name), field) for field in schema]
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _fit_named(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+    try:
+        if pa.types.is_null(field.type) and column.null_count == len(
+            column
+        ):  # engines give a column of nothing some type
+            return pa.chunked_array([pa.nulls(len(column))])
+        if column.type == pa.month_day_nano_interval() and pa.types.is_duration(field.type):
+            return pa.chunked_array([_durations(chunk) for chunk in column.chunks], pa.duration("ns")).cast(field.type)
+        if pa.types.is_nested(field.type) and "interval" in str(column.type):
+            return pa.chunked_array(
+                [pa.array(_timed(chunk.to_pylist()), field.type) for chunk in column.chunks], field.type
+            )
+        return column if column.type.equals(field.type) else column.cast(field.type)
+    except pa.ArrowInvalid as error:
+        raise InvalidInput(
+            f"a value of {field.name!r} is too large for {field.type}: {error}. Nothing was saved.",
+            hint="Where numbers do not fit, compute with wider ones: C('x').cast(float)",
+        ) from error
+
+
+def _timed(value: Any) -> Any:
+    """A value in which the engine's spans of time are Python's: inside others, Arrow casts none."""
+    if isinstance(value, pa.MonthDayNano):
+        return timedelta(days=value.days, microseconds=value.nanoseconds // 1000)
+    if isinstance(value, dict):
+        return {name: _timed(one) for name, one in value.items()}
+    return type(value)(map(_timed, value)) if isinstance(value, list | tuple) else value
+
+
+def _durations(chunk: pa.Array) -> pa.Array:
+    """Spans of time as the engine gives them, in months (none of ours has any), days and nanoseconds."""
+    kind = np.dtype([("months", "i4"), ("days", "i4"), ("nanoseconds", "i8")])
+    told = np.frombuffer(chunk.buffers()[1], kind, len(chunk), chunk.offset * kind.itemsize)
+    whole = told["days"].astype("i8") * 86_400_000_000_000 + told["nanoseconds"]
+    return pa.array(whole, pa.duration("ns"), mask=np.asarray(chunk.is_null()) if chunk.null_count else None)
+
+
+def _encoding(table: pa.Table) -> dict[str, Any]:
+    leaves = [leaf for field in table.schema for leaf in _leaves(field.name, column_hashes.whole(table[field.name]))]
+    dense = {path for path, values in leaves if _is_dense(values)}
+    return {
+        "row_group_size": _group(table),
+        "use_dictionary": _repeating(table),
+        "compression": {path: "none" if path in dense else _ZSTD.name for path, _ in leaves},
+        "compression_level": {path: _ZSTD.compression_level for path, _ in leaves if path not in dense},
+    }
+
+
+def _leaves(path: str, values: pa.Array) -> Iterator[tuple[str, pa.Array]]:
+    """What Parquet has as columns: all that has no more columns inside, by its path."""
+    kind = values.type
+    if pa.types.is_struct(kind):
+        for child, inside in zip(kind, values.flatten(), strict=True):
+            yield from _leaves(f"{path}.{child.name}", inside)
+    elif pa.types.is_map(kind):
+        yield from _leaves(f"{path}.key_value.key", values.keys)
+        yield from _leaves(f"{path}.key_value.value", values.items)
+    elif pa.types.is_nested(kind):
+        yield from _leaves(f"{path}.list.element", values.flatten())
+    else:
+        yield path, values
+
+
+def _is_dense(values: pa.Array) -> bool:
+    """Whether compression would save less than a tenth of these numbers, at twice the time to read them."""
+    if not (pa.types.is_floating(values.type) or pa.types.is_integer(values.type)):
+        return False
+    places = [values.slice(len(values) * place // _PLACES, _SAMPLE // _PLACES) for place in range(_PLACES)]
+    told = pa.concat_arrays(places).drop_null().to_numpy(zero_copy_only=False).tobytes()
+    return len(_ZSTD.compress(told, asbytes=True)) * 10 > len(told) * 9
+
+
+def _group(table: pa.Table) -> int:
+    wide = any(pa.types.is_nested(field.type) and not pa.types.is_struct(field.type) for field in table.schema)
+    return _WIDE_GROUP if wide or table.nbytes > 1024 * max(table.num_rows, 1) else _GROUP
+
+
+def _repeating(table: pa.Table) -> list[str]:
+    """Columns (and children of structs) whose values repeat: a dictionary only helps these."""
+    sample = table.slice(0, _SAMPLE)
+    return [path for field in table.schema for path in _repeats(field.name, sample[field.name])]
+
+
+def _repeats(path: str, column: pa.ChunkedArray) -> list[str]:
+    kind = column.type
+    if pa.types.is_struct(kind):
+        children = zip(kind, column_hashes.whole(column).flatten(), strict=True)
+        return [found for child, values in children for found in _repeats(f"{path}.{child.name}", values)]
+    if pa.types.is_nested(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind):
+        return []
+    return [path] if pc.count_distinct(column).as_py() * 2 <= len(column) else []

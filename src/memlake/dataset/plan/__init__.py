@@ -1,0 +1,1 @@
+"""Plans: the frozen steps beneath a chain, checked when they are written. Runs nothing."""

@@ -1,0 +1,323 @@
+"""Sources: where a chain begins. Each is a plan node that brings its rows only when the plan runs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from memlake.dataset import databases, storages, warn
+from memlake.dataset.context import DatasetContext
+from memlake.dataset.expressions import duckdb_connections
+from memlake.dataset.expressions.sql import Sql, compose, hole, template
+from memlake.dataset.memo import listings
+from memlake.dataset.parts import column_hashes, parquet
+from memlake.dataset.parts.arrow_types import plain, plain_type
+from memlake.dataset.parts.frames import Frame
+from memlake.dataset.parts.version_record import Version
+from memlake.dataset.plan import table_files
+from memlake.dataset.plan.nodes import Origin, Source
+from memlake.dataset.read import delimited, headers, json_bigints, parquet_footers
+from memlake.dataset.read.duckdb_errors import named_errors
+from memlake.dataset.types import arrow
+from memlake.dataset.types.files import File
+from memlake.errors import InvalidInput, NotFound
+from memlake.identifiers import check_name
+
+
+def stored(ground: DatasetContext, version: Version) -> Source:
+    frame = ground.frame(version)
+    origin = Origin(
+        "dataset", version.spec, {"name": version.name, "version": version.version, "content": version.content}
+    )
+    return Source(version.schema, (), origin, lambda: frame, None, lambda: version.content)
+
+
+def rows(table: pa.Table, origin: Origin) -> Source:
+    """Rows that are in memory."""
+    table = plain(headers.nested(table))
+    frame = Frame(table.schema, tuple(parquet.fragments([table], table.schema)))
+    return Source(table.schema, (), origin, lambda: frame, None, frame.content)
+
+
+def listing(ground: Callable[[], DatasetContext], asked: listings.Asked) -> Source:
+    known: list[Frame] = []
+
+    def frame() -> Frame:
+        if not known:
+            known.append(listings.listed(ground(), asked))
+        return known[0]
+
+    origin = Origin("storage", ", ".join(asked.uris), {"uris": list(asked.uris), "type": asked.kind})
+    schema = pa.schema([listings.field(asked)])
+    return Source(schema, (), origin, frame, None, lambda: frame().content())
+
+
+# -- files of rows ---------------------------------------------------------------------------------
+
+
+def outside(kind: table_files.Kind, paths: Sequence[str], options: Mapping[str, Any]) -> Source:
+    """Files of rows, read in place by DuckDB: nothing is copied before it is saved."""
+
+    seen = _etags(paths)
+    with named_errors():
+        given = table_files.Files(kind, paths, options).look()
+        for path in paths if kind == "parquet" else ():  # of what is given, the engine has numbered the fields
+            headers.check_fields(pq.read_schema(path))
+        told = _describe_numbered(kind, paths, options, given.columns)
+        if kind == "json" and (exact := json_bigints.kept(paths, options, given)) != options:
+            _check_unnumbered(told)
+            return outside(kind, paths, exact)
+        if told:
+            warn.warn(told)
+        chosen = headers.chosen(given)
+        empty = given.to_arrow_table()
+        found, is_exact = _columns(empty, chosen), table_files.is_exact(given, empty)
+    schema = pa.schema([pa.field(one.name, plain_type(one.type)) for one in found])
+    if kind == "parquet":
+        with named_errors():
+            schema = parquet_footers.told(paths, schema)
+        chosen = chosen or parquet_footers.spans(schema)
+    wanted = chosen or template("*")
+    origin = Origin(
+        kind, ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else ""), {"paths": list(paths)}
+    )
+    stamped = {**options, "select": wanted.key()}  # what is remembered of a file holds for this way of reading it
+    scan, files = compose("SELECT {} FROM {}", wanted, hole(0)), table_files.Files(kind, paths, options, is_exact)
+    return Source(schema, (), origin, None, scan, lambda: _stamp(paths, stamped), seen, files)
+
+
+def _describe_numbered(
+    kind: table_files.Kind, paths: Sequence[str], options: Mapping[str, Any], columns: Sequence[str]
+) -> str:
+    """Which columns the engine calls otherwise than the first file does; "" where none is."""
+    if "columns" in options or not headers.may_be_numbered(columns):
+        return ""
+    if kind == "csv":
+        return headers.describe_numbered(delimited.header(paths[0], options), columns)
+    names = pq.read_schema(paths[0]).names if kind == "parquet" else table_files.keys_of(paths, options["format"])
+    return headers.describe_numbered(names, columns)
+
+
+def _check_unnumbered(told: str) -> None:
+    """The engine finds columns whose types it is given by their own names alone, and a numbered one would be empty."""
+    if told:
+        raise InvalidInput(
+            f"{told} It cannot be read so beside fractions and whole numbers beyond 2**53. Nothing was read.",
+            hint="Rename one of them where they come from.",
+        )
+
+
+def _columns(rows: pa.Table, chosen: Sql | None) -> pa.Schema:
+    """What is selected of rows, of which there are none."""
+    if chosen is None:
+        return rows.schema
+    with duckdb_connections.lock:
+        con = duckdb_connections.catalogue()
+        con.register("looked_at", rows)
+        asked = compose("SELECT {} FROM looked_at", chosen).render()
+        return con.sql(asked.text, params=asked.values).to_arrow_table().schema
+
+
+def delimited_files(
+    paths: Sequence[str], delimiter: str | None, *, header: bool, types: Mapping[str, str] | None
+) -> Source:
+    """Files of values with a delimiter, written as the first of them."""
+    options = delimited.dialect(paths, delimiter, header=header)
+    with delimited.naming_lines(paths, options["delim"]):
+        return outside("csv", paths, {**options, "types": dict(types) if types else None})
+
+
+def _stamp(paths: Sequence[str], options: Mapping[str, Any]) -> str:
+    """Changes whenever a file does."""
+    etags = _etags(paths)
+    return column_hashes.of("files", repr(sorted(options.items())), *((path, etags[path]) for path in paths))
+
+
+def _etags(paths: Sequence[str]) -> dict[str, str]:
+    try:
+        return {path: storages.etag_of(os.stat(path)) for path in paths}
+    except OSError as error:
+        raise table_files.gone(error.filename) from error
+
+
+def expanded(
+    ground: Callable[[], DatasetContext],
+    given: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    suffixes: tuple[str, ...],
+) -> list[str]:
+    """Files a user means by a path, a folder, a pattern or a list of them; remote ones are fetched into the cache."""
+    found: list[str] = []
+    for one in [given] if isinstance(given, str | os.PathLike) else given:
+        text = os.fspath(one)
+        remote = "://" in text and not text.startswith("file:")
+        found += _fetched(ground(), text, suffixes) if remote else _expand(os.path.expanduser(text), suffixes)
+    return found
+
+
+def _fetched(ground: DatasetContext, uri: str, suffixes: tuple[str, ...]) -> list[str]:
+    """Remote files by etag: what did not change is fetched once."""
+    listings.reach(ground)
+    storages.use(ground.cache[0], limit=ground.cache[1])
+    named = [File(**row) for batch in storages.list_files(uri) for row in batch.to_pylist()]
+    wanted = [one for one in named if len(named) == 1 or one.path.lower().endswith(suffixes)]
+    if not wanted:
+        raise NotFound(f"{uri!r}: no file that ends in {' or '.join(suffixes)}.")
+    paths = []
+    for one in wanted:
+        one.ensure_cached()
+        with storages.open_file(one) as stream:  # now under its lasting name
+            paths.append(str(stream.name))
+    return paths
+
+
+def _expand(text: str, suffixes: tuple[str, ...]) -> list[str]:
+    path = Path(storages.path_of(text))
+    if path.is_dir():
+        found = sorted(str(p) for p in path.rglob("*") if p.name.lower().endswith(suffixes) and p.is_file())
+    elif storages.is_pattern(text):
+        listed = (batch.to_pylist() for batch in storages.list_files(text))
+        found = [storages.local_path(File(**row)) for rows in listed for row in rows]
+    else:
+        found = [str(path)] if path.is_file() else []
+    if not found:
+        raise NotFound(f"{text!r}: no such file.", hint="Name a file, a folder or a pattern like data/*.parquet")
+    return [os.path.abspath(one) for one in found]
+
+
+# -- what comes in ---------------------------------------------------------------------------------
+
+
+def from_values(columns: Mapping[str, Iterable[Any]], output: Mapping[str, Any] | None = None) -> pa.Table:
+    given = {name: _listed(name, values) for name, values in columns.items()}
+    lengths = {name: len(values) for name, values in given.items()}
+    if len(set(lengths.values())) > 1:
+        raise InvalidInput(f"the columns have different lengths: {', '.join(f'{n} {c}' for n, c in lengths.items())}.")
+    try:
+        fields = [_field(check_name(name), values, output) for name, values in given.items()]
+        arrays = [arrow.encode(one, given[one.name]) for one in fields]
+    except UnicodeEncodeError as error:
+        raise InvalidInput(
+            f"the text {error.object[:60]!r} holds half a character (a lone surrogate), which no column can hold. "
+            "Nothing was read.",
+            hint="Mend it first: text.encode('utf-8', 'replace').decode()",
+        ) from error
+    return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def _listed(name: str, values: Any) -> list[Any]:
+    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
+        raise InvalidInput(
+            f"{name} is {values!r}, which is no list of values. Nothing was read.", hint=f"Like: {name}=[...]"
+        )
+    return list(values)
+
+
+def _field(name: str, values: list[Any], output: Mapping[str, Any] | None) -> pa.Field:
+    if output and name in output:
+        return arrow.field_of(name, output[name])
+    found = arrow.infer_field(name, values, cure="Give values of one type, or make them text: str(value).")
+    return pa.field(name, pa.null()) if pa.types.is_null(found.type) else found
+
+
+def from_records(records: Iterable[Mapping[str, Any]], schema: Mapping[str, Any] | None = None) -> pa.Table:
+    told = list(records)
+    for row, one in enumerate(told):
+        _check_record(row, one)
+    told = [_folded(row, one, schema) for row, one in enumerate(told)] if schema else told
+    for name in schema or () if told else ():
+        if not any(name in one for one in told):
+            warn.warn(f"no record has a value for {name!r}, which the schema names: the column is empty.")
+    names = list(dict.fromkeys([*(schema or {}), *(name for one in told for name in one)]))
+    return from_values({name: [one.get(name) for one in told] for name in names}, schema)
+
+
+def _folded(row: int, one: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """`person__name` or `person.name` as the name in a `person`, where the schema has one."""
+    made: dict[str, Any] = {}
+    for name, value in one.items():
+        first, *rest = name.replace(".", "__").split("__")
+        if name in schema or not rest or first not in schema or not all(rest):
+            made[name] = value
+            continue
+        if first in one:
+            raise InvalidInput(
+                f"record {row} has both {first!r} and {name!r}. Nothing was read.", hint="Give one of them."
+            )
+        at = made.setdefault(first, {})
+        for piece in rest[:-1]:
+            at = at.setdefault(piece, {})
+        at[rest[-1]] = value
+    return made
+
+
+def _check_record(row: int, one: Any) -> None:
+    odd = [name for name in one if not isinstance(name, str)] if isinstance(one, Mapping) else [one]
+    if odd:
+        what = f"has a column named {odd[0]!r}, which is no text" if odd[0] is not one else f"is {one!r}, no dictionary"
+        raise InvalidInput(f"record {row} {what}. Nothing was read.", hint='Like: [{"name": "Rex", "age": 3}]')
+
+
+def from_arrow(given: Any) -> pa.Table:
+    if isinstance(given, pa.Table):
+        return given
+    if isinstance(given, pa.RecordBatch):
+        return pa.Table.from_batches([given])
+    if isinstance(given, pa.RecordBatchReader):
+        return given.read_all()
+    if hasattr(given, "__arrow_c_stream__"):
+        return pa.table(given)
+    raise InvalidInput(f"{type(given).__name__} holds no Arrow rows.", hint="Give a pyarrow.Table.")
+
+
+def from_pandas(frame: Any) -> pa.Table:
+    odd = [name for name in getattr(frame, "columns", ()) if not isinstance(name, str)]
+    if odd or not hasattr(frame, "columns"):
+        raise InvalidInput(f"columns are named by text; {odd[0]!r} is none." if odd else "this is no pandas DataFrame.")
+    for name in frame.columns:
+        check_name(name)
+    keys = [name for name in frame.index.names if name is not None]  # an index without a name only counts the rows
+    taken = [name for name in keys if name in frame.columns or not isinstance(name, str)]
+    if taken:
+        raise InvalidInput(
+            f"the index {taken[0]!r} cannot be a column: another has its name, or it is no text. Nothing was read.",
+            hint="Rename it first: frame.rename_axis('other')",
+        )
+    frame = frame.reset_index(level=keys) if keys else frame
+    twice = frame.columns[frame.columns.duplicated()]
+    if len(twice):
+        raise InvalidInput(f"column {twice[0]!r} is there twice. Nothing was read.", hint="Rename one of them.")
+    try:
+        return pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(None)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+        raise InvalidInput(
+            f"a column has values of several types, or of one no column can have: {'; '.join(map(str, error.args))}. "
+            "Nothing was read.",
+            hint="Make it one type first: frame['x'] = frame['x'].astype(str)",
+        ) from error
+
+
+def from_hf(dataset: Any, split: str | None, options: Mapping[str, Any]) -> pa.Table:
+    if isinstance(dataset, str):
+        try:
+            import datasets as hf
+        except ImportError as error:
+            raise InvalidInput("reading by name needs datasets.", hint="pip install 'memlake[hf]'") from error
+        dataset = hf.load_dataset(dataset, split=split or "train", **options)
+    elif split is not None and hasattr(dataset, "keys"):
+        dataset = dataset[split]
+    if hasattr(dataset, "keys") and not hasattr(dataset, "data"):
+        raise InvalidInput(f"this holds several splits: {', '.join(dataset)}.", hint="Choose one: split='train'")
+    if hasattr(dataset, "with_format"):
+        return pa.table(dataset.with_format("arrow")[:]).replace_schema_metadata(None)
+    raise InvalidInput(f"{type(dataset).__name__} is no Hugging Face dataset.")
+
+
+def from_database(query: str, connection: Any, params: Any) -> pa.Table:
+    """Rows of a query, or of the table a word names; columns that hold nothing but NULL stay without a type."""
+    names, rows = databases.read(query, connection, params)
+    return from_values({name: [row[i] for row in rows] for i, name in enumerate(names)})

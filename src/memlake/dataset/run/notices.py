@@ -1,0 +1,84 @@
+"""What a person should be told of a result, though nothing went wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from memlake.dataset import warn
+from memlake.dataset.expressions.sql import compose, number, path
+from memlake.dataset.plan.nodes import KEY, Call, Columns, Filter, Join, Plan, Source
+
+if TYPE_CHECKING:
+    from memlake.dataset.run.engine import Engine, Ran
+
+_EXAMPLES = 3
+
+
+def none_left(engine: Engine, plan: Plan) -> None:
+    """Warn of a filter that left none of the files of a storage: mostly its pattern is wrong, not the storage."""
+    for node in plan.walk():
+        if isinstance(node, Filter) and not any(isinstance(one, Call) for one in node.walk()):
+            source = next((s for s in node.walk() if isinstance(s, Source) and s.origin.kind == "storage"), None)
+            if source is not None and engine.count(node.inputs[0]) and not engine.count(node):
+                return _warn(engine, node, source)
+    return None
+
+
+def _warn(engine: Engine, node: Filter, source: Source) -> None:
+    files = engine.read(engine.frame(source), source.schema.names).column(0)
+    paths = pc.struct_field(pa.chunked_array(files.chunks), "path").slice(0, _EXAMPLES).to_pylist()
+    warn.warn(
+        f"filter {node.condition!r} leaves none of the {len(files):,} files of {source.origin.name}. "
+        f"Their paths are like {', '.join(map(repr, paths))}."
+    )
+
+
+def unmatched(engine: Engine, plan: Plan, filled: Columns) -> None:
+    """Warn of a left join in which no row found its like: mostly keys that are written in two ways.
+
+    `filled` are the columns of the plan that have a value in some row: one from the right side means a match.
+    """
+    for node in plan.walk():
+        if not isinstance(node, Join) or node.how != "LEFT" or engine.needs(node).isdisjoint(node.renamed.values()):
+            continue  # where nothing of the right is asked for, no None of it is seen
+        if any(_is_from(plan, name, node) for name in filled):
+            continue
+        if all(map(engine.has_rows, node.inputs)) and not engine.has_rows(replace(node, how="INNER")):
+            rows = [engine.count(one) for one in node.inputs]
+            keys = [_key(engine, side, [pair[i] for pair in node.on]) for i, side in enumerate(node.inputs)]
+            warn.warn(
+                f"merge found no match: none of {warn.count(rows[0], 'row')} on the left agrees with one of "
+                f"{warn.count(rows[1], 'row')} on the right, so the columns of the right are None. "
+                f"Left: {keys[0]}. Right: {keys[1]}."
+            )
+
+
+def _is_from(plan: Plan, name: str, join: Join) -> bool:
+    """Whether a column is passed on from the right side of a join."""
+    if plan is join:
+        return name.partition(".")[0] in join.renamed.values()
+    below = ((one, old) for one, old in plan.passed(name) if old.split(".")[0] in one.schema.names)
+    return any(_is_from(one, old, join) for one, old in below)
+
+
+def _key(engine: Engine, side: Plan, names: Sequence[str]) -> str:
+    """What rows are joined by, with two examples of each column."""
+    told = []
+    for name in names:
+        rows = engine.relation(side, frozenset([name.split(".")[0]]))
+        asked = compose("SELECT {} FROM {} LIMIT {}", path(name.split(".")), rows, number(2))
+        values = ", ".join(map(repr, engine.sql(asked).read_all().column(0).to_pylist()))
+        told.append(f"{'its key' if name.startswith(KEY) else name} is like {values}")
+    return "; ".join(told)
+
+
+def failures(ran: Sequence[Ran]) -> None:
+    """Warn of rows that functions failed on, where no line on a terminal says so."""
+    told = [f"{one.name}() on {one.failed:,}" for one in ran if one.failed]
+    if told:
+        warn.warn(f"rows failed and on_error= let the work go on: {', '.join(told)}.")

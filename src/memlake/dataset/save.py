@@ -1,0 +1,250 @@
+"""Saving: rows become a version, in one commit, with everything that is known of how they came to be."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from memlake.dataset.context import DatasetContext
+from memlake.dataset.parts import frames, version_record
+from memlake.dataset.parts.frames import Frame
+from memlake.dataset.parts.version_record import Version
+from memlake.dataset.types import names
+from memlake.dataset.types.names import FIRST, Semver
+from memlake.dataset.warn import count
+from memlake.errors import AlreadyExists, Conflict, InvalidInput, Nothing, Unavailable
+from memlake.objects.layout import now
+from memlake.records import Commit, Entry
+
+_TRIES = 50
+_PAUSE = 0.01  # seconds
+_COMPARED = 1 << 30  # bytes up to which rows kept in other fragments are compared value by value
+
+
+class Wanted(NamedTuple):
+    """What a user asks of a save. None means: as it was, or as usual."""
+
+    name: str
+    version: str | None = None
+    update_version: str | None = None
+    description: str | None = None
+    attrs: Sequence[str] | None = None
+    tags: Sequence[str] | None = None
+
+
+class Collected(Unavailable):
+    """Parts that were remembered, and that a gc took before a commit could name them."""
+
+
+class Saved(NamedTuple):
+    version: Version
+    new: bool  # False: the newest version says the same already
+
+
+def save(ground: DatasetContext, wanted: Wanted, frame: Frame, told: Mapping[str, Any]) -> Saved:
+    """Commit a frame as the next version of a dataset. What the newest version holds already is not stored again."""
+    ground = ground.fixed()
+    sealed = ground.parts.seal(frame)
+    check(wanted)
+    content = _identity(ground, wanted, sealed)
+    for attempt in range(_TRIES):
+        try:
+            with ground.here.history.db.write():  # counted, named and committed in one
+                saved, commit = _save_once(ground, wanted, sealed, content, told)
+            if commit is not None:
+                ground.note(commit.message, commit)
+            return saved
+        except (Conflict, Nothing):  # another took the number meanwhile: count again
+            time.sleep(_PAUSE * min(attempt, 10))
+    raise Conflict(f"{wanted.name}: others save so fast that no version number stays free. Nothing was saved.")
+
+
+def _identity(ground: DatasetContext, wanted: Wanted, frame: Frame) -> str:
+    """What rows are known by: as the newest version is, when it holds the same rows in other fragments."""
+    content = frame.content()
+    entries = ground.entries(wanted.name, ground.head_of_branch())
+    newest = ground.read_kept(entries[max(entries)]) if entries else None
+    if newest is None or newest.content == content or newest.rows != frame.rows or frame.size > _COMPARED:
+        return content
+    alike = newest.schema.equals(frame.schema, check_metadata=True)
+    return newest.content if alike and ground.parts.equal(ground.frame(newest), frame) else content
+
+
+def check(wanted: Wanted) -> None:
+    if wanted.update_version is not None:
+        FIRST.bumped(wanted.update_version)
+    if wanted.version is not None:
+        names.exact(wanted.version)
+    for texts in (wanted.attrs, wanted.tags):
+        if isinstance(texts, str) or not all(isinstance(text, str) for text in texts or ()):
+            raise InvalidInput("attrs and tags are lists of texts, like attrs=['team:vision'].")
+
+
+def _save_once(
+    ground: DatasetContext, wanted: Wanted, frame: Frame, content: str, told: Mapping[str, Any]
+) -> tuple[Saved, Commit | None]:
+    """What was saved, and the commit that did it, which undo is to know."""
+    entries = ground.entries(wanted.name, ground.head_of_branch())
+    newest = ground.read_kept(entries[max(entries)]) if entries else None
+    same = _same(ground, wanted, entries, content)
+    same = None if same is not None and is_other(same.params, told.get("params", {})) else same
+    if same is not None:
+        return Saved(_edited(ground, same, wanted, told), False), None
+    number = _number(wanted, list(entries))
+    objects = ground.here.history.objects
+    links = sorted({family.oid for family in frame.families() if family.oid})
+    if objects.missing(links):
+        raise Collected(
+            "what was remembered of this work was collected meanwhile. Nothing was saved.", hint="Run it again."
+        )
+    objects.adopt(links)
+    made = Version(
+        wanted.name,
+        str(number),
+        content,
+        objects.write(frames.manifest(frame), links=links),
+        frame.schema,
+        frame.rows,
+        frame.size,
+        now(),
+        wanted.description or "",
+        tuple(wanted.attrs if wanted.attrs is not None else newest.attrs if newest else ()),
+        tuple(wanted.tags or ()),
+        **told,
+    )
+    commit = write(ground, made, f"save {made.spec}: {count(made.rows, 'row')}", old=None, undoable=False)
+    return Saved(made, True), commit
+
+
+def _same(ground: DatasetContext, wanted: Wanted, entries: Mapping[Semver, Entry], content: str) -> Version | None:
+    """The version that is asked for and holds these rows already. Who asks for a bump wants another."""
+    number = names.exact(wanted.version) if wanted.version is not None else max(entries, default=None)
+    if number is None or number not in entries or (wanted.update_version is not None and wanted.version is None):
+        return None
+    found = ground.read_kept(entries[number])
+    return found if found is not None and found.content == content and not found.deleted else None
+
+
+def is_other(recorded: Mapping[str, Any], told: Mapping[str, Any]) -> bool:
+    """Whether rows were made by another configuration: it gets a version of its own, which shares the rows."""
+    plain = json.loads(json.dumps(dict(told), default=str))
+    return any(name in recorded and recorded[name] != value for name, value in plain.items())
+
+
+def _number(wanted: Wanted, there: list[Semver]) -> Semver:
+    if wanted.version is None:
+        return max(there).bumped(wanted.update_version or "patch") if there else FIRST
+    number = names.exact(wanted.version)
+    if number in there:
+        raise AlreadyExists(
+            f"{wanted.name}@{number} exists already. Nothing was saved.", hint="Leave out version= to get the next one."
+        )
+    return number
+
+
+def write(
+    ground: DatasetContext, version: Version, message: str, *, old: Entry | None, undoable: bool = True
+) -> Commit:
+    """One commit of one record; Conflict when the path no longer holds `old`."""
+    data = version_record.encode(version)
+    oid = ground.here.history.objects.write(data, links=[version.manifest])
+    entry = Entry(oid, "dataset", len(data))
+    return ground.write({version.path: entry}, message, expects={version.path: old}, undoable=undoable)
+
+
+def _edited(ground: DatasetContext, newest: Version, wanted: Wanted, told: Mapping[str, Any]) -> Version:
+    """Metadata always applies, also where the rows are the ones that are there."""
+    # Of how rows were made again, only the params are news
+    details = told.get("provenance", {}).get("params")
+    changes = {
+        "description": wanted.description,
+        "attrs": tuple(wanted.attrs) if wanted.attrs is not None else None,
+        "tags": tuple(wanted.tags) if wanted.tags is not None else None,
+        "params": told.get("params") or None,
+        "metrics": told.get("metrics") or None,
+        "provenance": ({"params": details} if details else None),
+    }
+    return edit(ground, newest, {key: value for key, value in changes.items() if value is not None})
+
+
+_MERGED = ("params", "metrics")  # named values, each with an editor of its own: what is not named in a change stays
+
+
+def edit(
+    ground: DatasetContext, version: Version, changes: Mapping[str, Any], message: str = "", *, undoable: bool = True
+) -> Version:
+    """Change what a record says of its rows. Others may edit it at the same time: theirs stays."""
+    ground = ground.fixed()
+    for attempt in range(_TRIES):
+        entry = _entry(ground, version)
+        if entry is None:
+            return version
+        current = ground.read(entry)
+        made = current._replace(**{key: _added(current, key, value) for key, value in changes.items()})
+        if made == current:
+            return current
+        try:
+            told = message or f"edit {made.spec}: {', '.join(changes)}"
+            commit = write(ground, made, told, old=entry, undoable=undoable)
+            if not undoable:
+                ground.note_more(made.path, commit)
+            return made
+        except (Conflict, Nothing):
+            time.sleep(_PAUSE * min(attempt, 10))
+    raise Conflict(f"{version.spec} is changed by others all the time. Nothing was changed.")
+
+
+def _entry(ground: DatasetContext, version: Version) -> Entry | None:
+    return ground.entries_now(version.name).get(version.semver)
+
+
+def recorded(ground: DatasetContext, version: Version) -> Version:
+    """A version as its branch has it now."""
+    entry = _entry(ground, version)
+    return version if entry is None else ground.read(entry)
+
+
+def _added(current: Version, key: str, value: Any) -> Any:
+    if key == "provenance":
+        return {**current.provenance, "params": {**current.provenance.get("params", {}), **value["params"]}}
+    return {**getattr(current, key), **value} if key in _MERGED else value
+
+
+def merge_into(
+    ground: DatasetContext,
+    version: Version,
+    field: str,
+    values: Mapping[str, Any],
+    details: Mapping[str, Any] | None = None,
+) -> Version:
+    """Add params or metrics to what a record has; `details` of params go to its provenance."""
+    changes = {field: values, **({"provenance": {"params": details}} if details else {})}
+    return edit(ground, version, changes, f"{field} of {version.spec}", undoable=False)
+
+
+def move(ground: DatasetContext, name: str, to: str) -> list[str]:
+    """All versions of a dataset under another name, in one commit."""
+    ground = ground.fixed()
+    history = ground.here.history
+    with history.db.write():
+        head = ground.head_of_branch()
+        entries = ground.entries(name, head)
+        if not entries:
+            ground.find(name)
+        if ground.entries(to, head):
+            raise AlreadyExists(f"there is a dataset {to!r} already. Nothing was changed.")
+        changes: dict[str, bytes | Entry | None] = {}
+        moved: list[Semver] = []
+        for number, entry in entries.items():
+            changes[version_record.path_of(name, str(number))] = None
+            found = ground.read_kept(entry)
+            if found is None:  # purged: what is not there cannot go along
+                continue
+            moved.append(number)
+            made = found._replace(name=to)
+            data = version_record.encode(made)
+            changes[made.path] = Entry(history.objects.write(data, links=[made.manifest]), "dataset", len(data))
+        ground.write(changes, f"move dataset {name} to {to}")
+    return [f"{to}@{number}" for number in sorted(moved)]

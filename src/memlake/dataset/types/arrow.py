@@ -1,0 +1,333 @@
+"""Python annotations and values <-> Arrow fields and arrays: the one door of the datasets room to both.
+
+A class becomes a struct, and its field says which class in its metadata (`marks`); `encoding` and `decoding` turn
+values into arrays and back.
+"""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from enum import Enum
+from itertools import chain
+from types import UnionType
+from typing import Any, Final
+from uuid import UUID
+
+import numpy as np
+import pyarrow as pa
+
+from memlake.dataset.types.classes import bare, is_shape, members, name_of, shape_of
+from memlake.dataset.types.decode import decode
+from memlake.dataset.types.encode import encode
+from memlake.dataset.types.field_metadata import (
+    JSON,
+    OPTIONAL,
+    Marks,
+    class_of,
+    is_list,
+    literal,
+    named,
+    shown,
+    unknown,
+)
+from memlake.dataset.types.files import FILE, File
+from memlake.errors import InvalidInput
+from memlake.identifiers import find_twins
+
+__all__ = ["Vector", "decode", "encode", "field_of", "infer_field", "shown"]
+
+Typed = tuple[pa.DataType, Marks]
+Classes = tuple[type, ...]
+
+PLAIN: Final[dict[Any, pa.DataType]] = {  # bool before int, datetime before date: the first that fits a subclass wins
+    bool: pa.bool_(),
+    int: pa.int64(),
+    float: pa.float64(),
+    str: pa.string(),
+    bytes: pa.binary(),
+    bytearray: pa.binary(),
+    datetime: pa.timestamp("us", "UTC"),
+    date: pa.date32(),
+    time: pa.time64("us"),
+    timedelta: pa.duration("us"),
+    Decimal: pa.decimal128(38, 18),
+}
+NAIVE: Final = pa.timestamp("us")
+SUPPORTED: Final = (
+    "Supported: bool, int, float, str, bytes, datetime, date, time, timedelta, Decimal, UUID, Enum, Literal, X | None, "
+    "list[X], tuple[X, ...], set[X], dict[str, X], dict, numpy numbers, Vector(384), File types, and pydantic models, "
+    "dataclasses, NamedTuples and TypedDicts of these."
+)
+
+OF_FUNCTIONS: Final = "Return one type for every row, or annotate the function."
+
+
+@dataclass(frozen=True)
+class Vector:
+    """An annotation: `size` numbers of one width, stored side by side and read as a numpy array."""
+
+    size: int
+    width: str = "float32"
+
+    def __or__(self, other: Any) -> Any:
+        return typing.Union[self, other]  # noqa: UP007 -- `|` is what is being defined
+
+
+class Unsupported(Exception):
+    """An annotation no column can have, on its way up to the column that can be named."""
+
+
+# -- annotations
+
+
+def field_of(name: str, annotation: Any) -> pa.Field:
+    """The field of a column with this annotation; unknown where only the rows will tell (Any, list, np.ndarray)."""
+    inner, _ = bare(annotation)
+    if inner in (Any, object, list, tuple, set, frozenset, np.ndarray):
+        return unknown(name)
+    try:
+        return _field(name, annotation, ())
+    except Unsupported as error:
+        raise InvalidInput(f"column {name!r} cannot be {error}. Nothing was run.", hint=SUPPORTED) from error
+
+
+def _field(name: str, annotation: Any, inside: Classes) -> pa.Field:
+    inner, optional = bare(annotation)
+    kind, marks = _typed(inner, inside)
+    marks = marks | ({OPTIONAL: b"1"} if optional else {})
+    return pa.field(name, kind, metadata=marks or None)
+
+
+def _typed(annotation: Any, inside: Classes) -> Typed:
+    for rule in RULES:
+        found = rule(annotation, inside)
+        if found is not None:
+            return found
+    lists = " (its .tolist() can be)" if hasattr(annotation, "tolist") else ""
+    raise Unsupported(_said(annotation) + lists)
+
+
+def _said(annotation: Any) -> str:
+    name = getattr(annotation, "__qualname__", None) if isinstance(annotation, type) else None
+    return name or str(annotation)
+
+
+def _plain(annotation: Any, _: Classes) -> Typed | None:
+    if annotation is UUID:
+        return pa.string(), named("uuid:UUID")
+    kind = PLAIN.get(annotation) if isinstance(annotation, type) else None
+    return None if kind is None else (kind, {})
+
+
+def _numpy(annotation: Any, _: Classes) -> Typed | None:
+    if isinstance(annotation, type) and issubclass(annotation, np.generic):
+        return _number(np.dtype(annotation)), {}
+    if typing.get_origin(annotation) is np.ndarray or annotation is np.ndarray:
+        return pa.list_(_number(_dtype(annotation))), named("numpy:ndarray")
+    return None
+
+
+def _dtype(annotation: Any) -> np.dtype[Any]:
+    """The dtype of NDArray[np.float32], which is ndarray[shape, dtype[float32]]; float64 where none is said."""
+    said = typing.get_args(typing.get_args(annotation)[1]) if typing.get_args(annotation) else ()
+    return np.dtype(said[0] if said and isinstance(said[0], type) else float)
+
+
+def _number(dtype: np.dtype[Any]) -> pa.DataType:
+    if dtype.kind in "biuf" and dtype.itemsize <= 8:
+        return pa.from_numpy_dtype(dtype)
+    kinds = {"U": pa.string(), "S": pa.binary(), "M": NAIVE, "m": PLAIN[timedelta]}
+    if dtype.kind in kinds:
+        return kinds[dtype.kind]
+    raise Unsupported(f"numpy {dtype}")
+
+
+def _vector(annotation: Any, _: Classes) -> Typed | None:
+    if not isinstance(annotation, Vector):
+        return None
+    return pa.list_(_number(np.dtype(annotation.width)), annotation.size), named("numpy:ndarray")
+
+
+def _literal(annotation: Any, inside: Classes) -> Typed | None:
+    if typing.get_origin(annotation) is not typing.Literal:
+        return None
+    kinds = {type(value) for value in typing.get_args(annotation) if value is not None}
+    if len(kinds) != 1:
+        raise Unsupported(f"{annotation}: its values have several types")
+    (kind,) = kinds
+    made, marks = _typed(kind, inside)
+    return made, marks | literal(typing.get_args(annotation)) if kind in (str, int, bool) else marks
+
+
+def _enum(annotation: Any, _: Classes) -> Typed | None:
+    if not (isinstance(annotation, type) and issubclass(annotation, Enum)):
+        return None
+    kinds = {type(key) for key in members(annotation)}
+    if len(kinds) != 1:
+        raise Unsupported(f"{annotation.__name__}, an Enum without members")
+    return PLAIN[kinds.pop()], named(name_of(annotation))
+
+
+def _union(annotation: Any, _: Classes) -> Typed | None:
+    if typing.get_origin(annotation) not in (typing.Union, UnionType):
+        return None
+    if set(typing.get_args(annotation)) == {int, float}:
+        return pa.float64(), {}
+    raise Unsupported(f"{annotation}: a column has one type")
+
+
+def _many(annotation: Any, inside: Classes) -> Typed | None:
+    origin, args = typing.get_origin(annotation) or annotation, typing.get_args(annotation)
+    if origin not in (list, tuple, set, frozenset, Sequence, Iterable):
+        return None
+    if not args:
+        return _json(annotation)
+    if origin is tuple and args[1:] != (...,):
+        children = [_field(str(place), one, inside) for place, one in enumerate(args)]
+        return pa.struct(children), named("builtins:tuple")
+    marks = named(name_of(origin)) if origin in (tuple, set, frozenset) else {}
+    return pa.list_(_field("item", args[0], inside)), marks
+
+
+def _dict(annotation: Any, inside: Classes) -> Typed | None:
+    origin, args = typing.get_origin(annotation) or annotation, typing.get_args(annotation)
+    if origin not in (dict, Mapping):
+        return None
+    if not args or bare(args[1])[0] in (Any, object):
+        return _json(annotation)
+    if args[0] not in (str, int):
+        raise Unsupported(f"{annotation}: keys are str or int")
+    return pa.map_(PLAIN[args[0]], _field("value", args[1], inside)), {}
+
+
+def _json(_: Any) -> Typed:
+    return pa.string(), named(JSON)
+
+
+def _anything(annotation: Any, _: Classes) -> Typed | None:
+    return _json(annotation) if annotation in (Any, object) else None
+
+
+def _shape(annotation: Any, inside: Classes) -> Typed | None:
+    if not is_shape(annotation):
+        return None
+    if issubclass(annotation, File):
+        return FILE, named(name_of(annotation))
+    if annotation in inside:
+        raise Unsupported(f"{annotation.__name__}, which contains itself: rows have a fixed depth")
+    hints = shape_of(annotation).hints
+    if not hints:
+        raise Unsupported(f"{annotation.__name__}, which has no attributes")
+    if twins := find_twins(hints):
+        raise Unsupported(
+            f"{annotation.__name__}, whose attributes {twins[0]!r} and {twins[1]!r} differ only in case: the engine "
+            "cannot tell them apart"
+        )
+    children = [_field(name, hint, (*inside, annotation)) for name, hint in hints.items()]
+    return pa.struct(children), named(name_of(annotation))
+
+
+RULES: Final[tuple[Callable[[Any, Classes], Typed | None], ...]] = (
+    _vector, _literal, _union, _enum, _shape, _numpy, _plain, _many, _dict, _anything,
+)  # fmt: skip
+
+
+# -- values
+
+
+def infer_field(name: str, values: Sequence[Any], *, cure: str = OF_FUNCTIONS) -> pa.Field:
+    """The field the first rows ask for; unknown while every one is None. `cure` is what to do about values of none."""
+    try:
+        return _inferred(name, values)
+    except Unsupported as error:
+        raise InvalidInput(
+            f"column {name!r} cannot be {error}. Nothing was kept.",
+            hint=f"{cure} {SUPPORTED}",
+        ) from error
+
+
+def _inferred(name: str, values: Iterable[Any]) -> pa.Field:
+    present = [value for value in values if value is not None]
+    kinds = sorted({_kind(type(value)) for value in present}, key=_said)
+    if not kinds:
+        return unknown(name)
+    cls = kinds[0] if len(kinds) == 1 else _together(kinds)
+    if cls in (list, tuple, set, frozenset):
+        marks = {} if cls is list else named(name_of(cls))
+        try:
+            item = _inferred("item", chain.from_iterable(present))
+        except Unsupported:
+            if cls is tuple and len({len(value) for value in present}) == 1:
+                # Tuples of one length and mixed types: each place has its own
+                children = [_inferred(str(place), column) for place, column in enumerate(zip(*present, strict=True))]
+                return pa.field(name, pa.struct(children), metadata=named("builtins:tuple"))
+            raise
+        if pa.types.is_null(item.type):
+            return unknown(name, pa.list_(pa.null()))
+        return pa.field(name, pa.list_(item), metadata=marks or None)
+    if cls is dict:
+        # JSON, which lets rows differ; a map where the values have one type that JSON would lose (files, bytes,
+        # times)
+        kind, marks = _json(dict)
+        try:
+            item = _inferred("value", chain.from_iterable(row.values() for row in present))
+        except Unsupported:
+            return pa.field(name, kind, metadata=marks)
+        if _is_json(item) or not all(isinstance(key, str) for row in present for key in row):
+            return pa.field(name, kind, metadata=marks)
+        return pa.field(name, pa.map_(pa.string(), item))
+    if cls is datetime:
+        # Times without a zone stay so, and those with one are moments, told in UTC
+        zoned = {getattr(value, "tzinfo", None) is not None for value in present}
+        if len(zoned) > 1:
+            raise Unsupported("datetime with and without a time zone at once")
+        return pa.field(name, PLAIN[datetime] if True in zoned else NAIVE)
+    kind, marks = _array(present) if cls is np.ndarray else _typed(cls, ())
+    return pa.field(name, kind, metadata=marks or None)
+
+
+def _kind(cls: type) -> type:
+    """The class a column of such values is declared with."""
+    if issubclass(cls, Enum) or is_shape(cls) or issubclass(cls, np.generic):
+        return cls
+    families = (*PLAIN, dict, list, tuple, set, frozenset, np.ndarray)
+    return next((family for family in families if issubclass(cls, family)), cls)
+
+
+def _together(kinds: Sequence[type]) -> type:
+    """One class for values of several, where no value changes its meaning."""
+    if all(issubclass(kind, int | float | np.number) and not issubclass(kind, bool | Enum) for kind in kinds):
+        found: type = np.result_type(*(np.dtype(kind) for kind in kinds)).type
+        return found
+    if all(issubclass(kind, File) for kind in kinds):
+        return File
+    for family in (bool, str, datetime):
+        if all(
+            _kind({np.bool_: bool, np.str_: str, np.datetime64: datetime}.get(kind, kind)) is family for kind in kinds
+        ):
+            return family
+    raise Unsupported(f"{' and '.join(map(_said, kinds))} at once")
+
+
+def _array(present: Sequence[np.ndarray[Any, Any]]) -> Typed:
+    shapes = {value.shape for value in present}
+    if any(len(shape) != 1 for shape in shapes):
+        raise Unsupported(
+            f"an array of shape {next(iter(sorted(shapes, key=len, reverse=True)))}: flatten it with .ravel()"
+        )
+    dtype = np.result_type(*(value.dtype for value in present))
+    size = next(iter(shapes))[0] if len(shapes) == 1 and dtype.kind == "f" else -1
+    return pa.list_(_number(dtype), size), named("numpy:ndarray")
+
+
+def _is_json(field: pa.Field) -> bool:
+    """Whether values of this type are the same after JSON."""
+    if class_of(field):
+        return class_of(field) == JSON
+    if is_list(field.type):
+        return _is_json(field.type.value_field)
+    return field.type in (pa.null(), *map(PLAIN.__getitem__, (bool, int, float, str)))

@@ -1,1 +1,0 @@
-"""Steps of a chain, and how they are run: what SQL does, what functions do, fragment by fragment."""

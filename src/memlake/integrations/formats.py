@@ -1,0 +1,252 @@
+"""Readers of other programs' memories: each yields the fields of one after the other, or what is wrong with it."""
+
+from __future__ import annotations
+
+import codecs
+import io
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from memlake.errors import InvalidInput, Unavailable
+from memlake.identifiers import quote
+from memlake.integrations import markdown_notes
+
+_LOCAL, _TABLE = ("_hatidata_memory_local", "agent_memories"), "_hatidata_agent_memory"  # HatiData's
+_JSON = (type(None), bool, int, float, str, list, dict)
+
+
+class Raw(NamedTuple):
+    """The fields of one memory, where they stood, or the problem there."""
+
+    where: str
+    fields: Mapping[str, Any] = {}
+    problem: str = ""
+
+
+# -- lines of JSON ----------------------------------------------------------------------------
+
+
+def read_json_lines(lines: Iterable[bytes]) -> Iterator[Raw]:
+    """One JSON object a line: our own export, and whatever else has a `content`."""
+    for number, line in enumerate(lines, 1):
+        text = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
+        if text.strip():
+            yield parse_line(text.rstrip(), f"line {number}")
+
+
+def parse_line(line: bytes, where: str) -> Raw:
+    try:
+        found = json.loads(line.decode())
+    except UnicodeDecodeError as error:
+        return Raw(where, problem=f"byte {error.start + 1} is not UTF-8 ({line[error.start]:#04x}).")
+    except json.JSONDecodeError as error:
+        return Raw(where, problem=f"it is not JSON: {error.msg} at column {error.colno}.")
+    except (ValueError, RecursionError) as error:
+        return Raw(where, problem=f"it is not JSON that can be read: {error}.")
+    if not isinstance(found, dict):
+        return Raw(where, problem=f"it must be a JSON object, not {type(found).__name__}.")
+    return Raw(where, found)
+
+
+# -- server-memory ----------------------------------------------------------------------------
+
+
+def read_server_memory(lines: Iterable[bytes]) -> Iterator[Raw]:
+    """Entities and relations of the MCP memory server: an observation is a memory, and so is a relation."""
+    for raw in read_json_lines(lines):
+        if raw.problem:
+            yield raw
+        elif raw.fields.get("type") == "entity":
+            yield from _read_entity(raw)
+        elif raw.fields.get("type") == "relation":
+            yield _parse_relation(raw)
+        else:
+            yield raw._replace(problem=f'its "type" is {raw.fields.get("type")!r}, not entity or relation.')
+
+
+def _read_entity(raw: Raw) -> Iterator[Raw]:
+    name, kind, said = (raw.fields.get(key) for key in ("name", "entityType", "observations"))
+    if not isinstance(name, str) or not name.strip() or not isinstance(said, list | None):
+        yield raw._replace(problem='an entity has a "name" and a list of "observations".')
+        return
+    kind = kind if isinstance(kind, str) else ""
+    more = {"entity": name} | ({"entity_type": kind} if kind else {})
+    article = "an" if kind[:1].lower() in tuple("aeiou") else "a"
+    for one in said or [f"{name} is {article} {kind}" if kind else name]:
+        content = markdown_notes.about(name, one) if isinstance(one, str) else one
+        yield raw._replace(fields={"content": content, "category": kind, "metadata": more})
+
+
+def _parse_relation(raw: Raw) -> Raw:
+    ends = [raw.fields.get(key) for key in ("from", "relationType", "to")]
+    if not all(isinstance(end, str) and end.strip() for end in ends):
+        return raw._replace(problem='a relation has a "from", a "to" and a "relationType".')
+    one, kind, other = map(str, ends)
+    more = {"entity": one, "relation": kind, "to": other}
+    return raw._replace(fields={"content": markdown_notes.related(one, kind, other), "metadata": more})
+
+
+# -- mem0 -------------------------------------------------------------------------------------
+
+
+def read_mem0(lines: Iterable[bytes]) -> Iterator[Raw]:
+    """mem0's export and what `get_all` gives: a list, a document with `results` (and `relations`), or lines of JSON."""
+    text = b"".join(lines)
+    try:
+        found = json.loads(text.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        line = text.count(b"\n", 0, error.start) + 1
+        raise InvalidInput(f"line {line} is not UTF-8 ({text[error.start]:#04x}). Nothing was read.") from None
+    except json.JSONDecodeError as error:
+        if error.msg == "Extra data":  # a whole document, and then another: one a line
+            yield from (
+                raw if raw.problem else _parse_mem0(raw.fields, raw.where) for raw in read_json_lines(io.BytesIO(text))
+            )
+            return
+        at = f"line {error.lineno}, column {error.colno}"
+        raise InvalidInput(f"it is not JSON: {error.msg} at {at}. Nothing was read.") from None
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(f"it is not JSON that can be read: {error}. Nothing was read.") from None
+    listed, relations = _split_document(found)
+    for number, one in enumerate(listed, 1):
+        yield _parse_mem0(one, f"item {number}")
+    for number, one in enumerate(relations, 1):
+        yield _parse_mem0_relation(one, f"relation {number}")
+
+
+def _split_document(found: Any) -> tuple[list[Any], list[Any]]:
+    if isinstance(found, list):
+        return found, []
+    inside = found if isinstance(found, dict) else {}
+    if isinstance(inside.get("memory"), str):
+        return [inside], []
+    listed = next(
+        (inside[name] for name in ("results", "memories", "data") if isinstance(inside.get(name), list)), None
+    )
+    if listed is None:
+        raise InvalidInput('it is neither a list of memories nor a document with "results". Nothing was read.')
+    relations = inside.get("relations")
+    return listed, relations if isinstance(relations, list) else []
+
+
+def _parse_mem0(one: Any, where: str) -> Raw:
+    if not isinstance(one, Mapping):
+        return Raw(where, problem=f"it must be a JSON object, not {type(one).__name__}.")
+    fields = {name: value for name, value in one.items() if name not in ("hash", "score")}  # made from the content
+    filed = fields.pop("categories", None) or []
+    filed = [filed] if isinstance(filed, str) else filed
+    if isinstance(filed, list) and filed and "category" not in fields:
+        fields["category"], fields["tags"] = filed[0], [*filed[1:], *(fields.get("tags") or [])]
+    return Raw(where, fields)
+
+
+def _parse_mem0_relation(one: Any, where: str) -> Raw:
+    fields = one if isinstance(one, dict) else {}
+    ends = [fields.get("source"), fields.get("relationship"), fields.get("target") or fields.get("destination")]
+    if not all(isinstance(end, str) and end.strip() for end in ends):
+        return Raw(where, problem='a relation has a "source", a "relationship" and a "target".')
+    first, kind, other = map(str, ends)
+    more = {"entity": first, "relation": kind, "to": other}
+    return Raw(where, {"content": markdown_notes.related(first, kind, other), "metadata": more})
+
+
+# -- basic-memory -----------------------------------------------------------------------------
+
+
+def read_basic_memory(folder: Path) -> Iterator[Raw]:
+    """A folder of Markdown notes: an observation is a memory, a relation too, and what else a note says is one."""
+    for path in list_notes(folder):
+        name = path.relative_to(folder).as_posix()
+        try:
+            text = path.read_text(encoding="utf-8-sig")
+        except UnicodeDecodeError as error:
+            yield Raw(name, problem=f"byte {error.start + 1} is not UTF-8.")
+            continue
+        yield from _read_note(text, name, path.stat().st_mtime)
+
+
+def list_notes(folder: Path) -> Iterator[Path]:
+    """The notes of a folder in order, without those of hidden folders."""
+    for here, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        yield from (Path(here, name) for name in sorted(files) if name.lower().endswith(".md"))
+
+
+def _read_note(text: str, name: str, changed: float) -> Iterator[Raw]:
+    note = markdown_notes.parse(text)
+    front = dict(note.front)
+    title = str(front.pop("title", "") or Path(name).stem)
+    place = str(front.pop("permalink", "") or name.removesuffix(".md"))
+    when = datetime.fromtimestamp(int(changed), timezone.utc)
+    times = {
+        "created_at": next((front.pop(key) for key in ("created_at", "created", "date") if key in front), when),
+        "updated_at": next((front.pop(key) for key in ("updated_at", "updated", "modified") if key in front), when),
+    }
+    tags = front.pop("tags", [])
+    tags = [tag.strip(" #") for tag in (tags.split(",") if isinstance(tags, str) else tags)]
+    for line, said in markdown_notes.facts(note, title):
+        known = {"id": f"{place}\0{said['content']}", "source": f"basic-memory:{place}"[:512], **times}
+        more = {**front, "title": title, "permalink": place, **said.get("metadata", {})}
+        yield Raw(f"{name}, line {line}", {**said, **known, "tags": [*said.get("tags", []), *tags], "metadata": more})
+
+
+# -- HatiData ---------------------------------------------------------------------------------
+
+
+def read_hatidata(path: Path) -> Iterator[Raw]:
+    """The memories in a DuckDB file of HatiData."""
+    try:
+        import duckdb  # type: ignore[import-not-found,unused-ignore]  # not ours: only this one reader wants it
+    except ImportError:
+        raise Unavailable(
+            f"{path} is a DuckDB file: reading it takes the package duckdb, which is not here. Nothing was read.",
+            hint="Install it with: pip install duckdb",
+        ) from None
+    try:
+        # A view in it may name any file.
+        with duckdb.connect(str(path), read_only=True, config={"enable_external_access": False}) as db:
+            db.execute("SET lock_configuration = true")
+            for schema, table in _find_tables(db, path):
+                yield from _read_rows(db, schema, table)
+    except duckdb.Error as error:
+        told = str(error).splitlines()[0]
+        raise Unavailable(
+            f"{path} cannot be read as a DuckDB file: {told}", hint="Close the program that has it open, and try again."
+        ) from error
+
+
+def _find_tables(db: Any, path: Path) -> list[tuple[str, str]]:
+    there = db.execute("SELECT table_schema, table_name FROM information_schema.tables ORDER BY ALL").fetchall()
+    found = [known for known in there if known == _LOCAL or known[1] == _TABLE]
+    if not found:
+        named = f"{'.'.join(_LOCAL)} nor {_TABLE}"
+        raise InvalidInput(f"{path} has no memories of HatiData: there is neither {named}. Nothing was read.")
+    return found
+
+
+def _read_rows(db: Any, schema: str, table: str) -> Iterator[Raw]:
+    rows = db.execute(f"SELECT * FROM {quote(schema)}.{quote(table)}")
+    names = [column[0] for column in rows.description]
+    number = 0
+    while part := rows.fetchmany(1000):
+        for row in part:
+            number += 1
+            yield parse_row(names, row, f"{table} row {number}")
+
+
+def parse_row(names: Iterable[str], row: Iterable[Any], where: str) -> Raw:
+    """A row of HatiData's table. Its JSON columns come as text; ids and times become text."""
+    fields = {name: value if isinstance(value, _JSON) else str(value) for name, value in zip(names, row, strict=True)}
+    for name, kind in (("metadata", dict), ("tags", list)):
+        text = fields.get(name)
+        if isinstance(text, str):
+            try:
+                value = json.loads(text) if text.strip() else None
+            except ValueError:
+                return Raw(where, problem=f"its {name} is not JSON.")
+            fields[name] = value if value is None or isinstance(value, kind) else {name: value}
+    return Raw(where, fields)

@@ -1,0 +1,86 @@
+"""What the verbs of memories stand on: the history, the index, the branch that was fixed when the repo was opened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from memlake.config import Settings
+from memlake.index.index import Index
+from memlake.memories import branch_expiry, record
+from memlake.memories.record import Memory
+from memlake.records import Author, Commit, Entry
+from memlake.versions.checkout.context import Here
+from memlake.versions.history import refs
+from memlake.versions.verbs import write as write_records
+from memlake.versions.verbs.write import Group, Request
+
+
+def agent_author(name: str) -> Author:
+    """An agent as it may stand in a commit."""
+    plain = "".join(char for char in record.whole(name) if ord(char) >= 32 and char not in "<>\x7f")
+    return Author(plain or "agent")
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryContext:
+    here: Here
+    index: Index
+    branch: str
+    settings: Settings
+    group: Callable[[], Group | None] = lambda: None
+    vector_of: Callable[[str], tuple[str, Any] | None] = lambda _: None  # the model and vector of a query
+    read_counts: Callable[[Sequence[bytes]], Mapping[bytes, int]] = lambda _: {}
+    written: list[tuple[str, str]] | None = None  # (branch, commit) of each write, where somebody wants to know
+    agent: str = ""  # who works here and signs what is written, where it is no person
+    org: str | None = None  # whose memories and state are seen; None for everybody's
+    project: str | None = None  # where a repo holds memories of many projects: the one we are in, "" for none
+    notes: tuple[str, ...] = ()  # what this one call is to say beside its result
+    package: str = ""  # the package of a monorepo we are in: kept as `folder` in the metadata of what is stored
+
+    @property
+    def author(self) -> Author:
+        """Who a commit is by: the agent that works here, else the person."""
+        return agent_author(self.agent) if self.agent else self.here.author
+
+    def sees(self, org_id: str) -> bool:
+        """Whether what belongs to an organisation is seen here."""
+        return self.org is None or self.org == org_id
+
+    def may_meet(self, old: Memory, new: Memory) -> bool:
+        """Whether a new memory may say something about an old one: never across organisations or projects."""
+        return old.org_id == new.org_id and (self.project is None or old.project == new.project)
+
+    def shows(self, memory: Memory, projects: Sequence[str] | None) -> bool:
+        """Whether somebody who asks for these projects (None: all of them) may see a memory here."""
+        return self.sees(memory.org_id) and (projects is None or memory.project in projects)
+
+    def signed(self) -> Here:
+        """The checkout in the hands of whoever works here."""
+        return self.here._replace(identity=lambda: self.author)
+
+    def write(
+        self,
+        changes: Mapping[str, bytes | Entry | None],
+        message: str,
+        author: Author,
+        *,
+        expects: Mapping[str, Entry | None] | None = None,
+    ) -> Commit:
+        """One commit of the memory lane on the branch that was fixed; files and the stage are not touched."""
+        branch_expiry.check(self.here, self.branch)
+        request = Request(changes, message, self.branch, author, expects)
+        group = self.group()
+        made = write_records.write(self.here, request, group)
+        if group is None and self.written is not None:
+            self.written.append((self.branch, made.oid))
+        return made
+
+    def head(self) -> Commit | None:
+        branch_expiry.check(self.here, self.branch)
+        return refs.commit_of(self.here.history, refs.get(self.here.history.db, self.branch)["memory"])
+
+    def entry(self, path: str) -> Entry | None:
+        """What the branch holds at a path now."""
+        return self.here.history.entries(self.head(), [path]).get(path)

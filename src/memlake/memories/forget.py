@@ -1,0 +1,159 @@
+"""Taking back what a session, an agent or a time wrote: what it had overwritten stands again, the rest is forgotten.
+
+A value belongs to the session that said it. Only memories whose present value is meant are touched: what somebody
+else wrote over it since stays.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from memlake.errors import InvalidInput, NotFound, Purged
+from memlake.memories import index_sync, record, search, store
+from memlake.memories.context import MemoryContext, agent_author
+from memlake.memories.memory_paths import memory_path
+from memlake.memories.record import Memory, Past
+from memlake.memories.search import Query
+from memlake.objects import layout
+from memlake.records import Change, Commit, Entry
+
+_ALL = 1_000_000  # memories
+
+
+class Choice(NamedTuple):
+    """Whose writing is meant: all that is given must be so."""
+
+    session_id: str | None = None
+    agent_id: str | None = None
+    since: str | int | None = None
+
+
+class Forgotten(NamedTuple):
+    """A memory as it was, and the earlier value that stands again; None where it is forgotten whole."""
+
+    memory: Memory
+    restored: Memory | None
+
+
+class _Written(NamedTuple):
+    """What is meant: a session's values, an agent's, and those of some commits (all of them when no time is given)."""
+
+    choice: Choice
+    commits: Mapping[str, Commit]  # by the objects they were the first to write
+
+    def means(self, memory: Memory, oid: str) -> bool:
+        session, agent, since = self.choice
+        commit = self.commits.get(oid)
+        by_agent = agent is None or memory.agent_id == agent
+        by_agent = by_agent or (commit is not None and commit.author == agent_author(agent or ""))
+        return session in (None, memory.session_id) and by_agent and (since is None or commit is not None)
+
+
+def forget(ground: MemoryContext, choice: Choice, *, dry_run: bool = False) -> list[Forgotten]:
+    """Take back what was written, in one commit; with `dry_run` only say what would go."""
+    if choice == Choice():
+        raise InvalidInput("say whose writing to take back: a session, an agent or a time. Nothing was forgotten.")
+    commits, paths = _find_commits(ground, choice)
+    written, found = _Written(choice, commits), dict[str, tuple[Entry, Forgotten]]()
+    for path, entry in _list_candidates(ground, choice, paths):
+        memory = record.decode(ground.here.history.objects.read(entry.oid))
+        if ground.sees(memory.org_id) and written.means(memory, entry.oid):
+            found[path] = (entry, Forgotten(memory, _find_before(ground, memory, written)))
+    if found and not dry_run:
+        _write(ground, found)
+    return [one for _, one in found.values()]
+
+
+def _find_commits(ground: MemoryContext, choice: Choice) -> tuple[dict[str, Commit], set[str]]:
+    """The commits by the objects they were the first to write, back to the time that is given, and the paths they
+    changed. What a merge brought in belongs to the commits it was merged from.
+    """
+    commits, paths = dict[str, Commit](), set[str]()
+    if choice.agent_id is None and choice.since is None:
+        return commits, paths
+    brought = list[tuple[str, str]]()
+    for commit in _walk_commits(ground, search.parse_moment(choice.since) or 0):
+        found = [c for c in ground.here.history.changes(commit) if c.new is not None and index_sync.is_memory(c.path)]
+        paths.update(change.path for change in found)
+        same = _find_brought(ground, commit, found) if len(commit.parents) > 1 else {}
+        commits.update((c.new.oid, commit) for c in found if c.new is not None and c.new.oid not in same)
+        brought += same.items()
+    for oid, before in reversed(brought):  # oldest first: what a merge brought may have been merged before
+        if oid != before and before in commits:
+            commits[oid] = commits[before]
+    return commits, paths
+
+
+def _walk_commits(ground: MemoryContext, first: int) -> Iterator[Commit]:
+    """The commits of the branch since a time, those of merged branches too, each before its parents."""
+    history, head = ground.here.history, ground.head()
+    waiting, seen = [(-head.seq, head.oid)] if head else [], set[str]()
+    while waiting:
+        commit = history.get(heapq.heappop(waiting)[1])
+        if commit.time < first or commit.oid in seen:
+            continue
+        seen.add(commit.oid)
+        yield commit
+        for parent in commit.parents:
+            heapq.heappush(waiting, (-history.seq(parent), parent))
+
+
+def _find_brought(ground: MemoryContext, merge: Commit, changes: Sequence[Change]) -> dict[str, str]:
+    """The objects of a merge that say what one of its sides said, and that side's object.
+
+    They need not be the same object: a merge notes doubts on what it brings, and adds the text that lost to a history.
+    """
+    history, brought = ground.here.history, dict[str, str]()
+    others = [history.entries(history.get(oid), [change.path for change in changes]) for oid in merge.parents[1:]]
+    for change in changes:
+        sides = [entry.oid for entry in (change.old, *(held.get(change.path) for held in others)) if entry]
+        new = change.new.oid if change.new else ""
+        said = _read_content(ground, new) if new not in sides else None
+        same = [oid for oid in sides if oid == new or (said is not None and _read_content(ground, oid) == said)]
+        brought |= {new: same[-1]} if same else {}  # the last is what came; the first is what was here
+    return brought
+
+
+def _read_content(ground: MemoryContext, oid: str) -> str | None:
+    try:
+        return record.decode(ground.here.history.objects.read(oid)).content
+    except (Purged, NotFound):
+        return None
+
+
+def _list_candidates(ground: MemoryContext, choice: Choice, paths: set[str]) -> Iterator[tuple[str, Entry]]:
+    """Memories of the branch that may be meant, at the paths where they lie."""
+    history = ground.here.history
+    if choice.session_id is not None or choice.agent_id is not None:
+        query = Query(limit=_ALL, session_id=choice.session_id, agent_id=choice.agent_id or search.EVERYONE)
+        listed = search.list_memories(ground, query, now=0)
+        paths = paths | {memory_path(history, memory.agent_id, memory.memory_id) for memory in listed}
+    yield from sorted(history.entries(ground.head(), paths).items())
+
+
+def _find_before(ground: MemoryContext, memory: Memory, written: _Written) -> Memory | None:
+    """The last value that is not meant."""
+    for past in reversed(memory.history):
+        try:
+            value = record.decode(ground.here.history.objects.read(past.oid))
+        except (Purged, NotFound):
+            continue
+        if not written.means(value, past.oid):
+            return value
+    return None
+
+
+def _write(ground: MemoryContext, found: Mapping[str, tuple[Entry, Forgotten]]) -> None:
+    history, now = ground.here.history, layout.now()
+    restored = sum(one.restored is not None for _, one in found.values())
+    with history.db.write():
+        changes: dict[str, bytes | Entry | None] = {}
+        for path, (entry, one) in found.items():
+            past = (*one.memory.history, Past(entry.oid, now))
+            again = one.restored and one.restored._replace(updated_at=now, history=past)
+            changes[path] = again and store.write_entry(history, again)
+        message = f"forget {len(found) - restored} memories, restore {restored}"
+        ground.write(changes, message, ground.author, expects={path: entry for path, (entry, _) in found.items()})
+    store.settle(ground)

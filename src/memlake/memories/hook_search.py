@@ -1,0 +1,181 @@
+"""What a hook of a coding agent needs of memories: a quick look, and a record put down. No numpy, no model.
+
+It finds by words alone, and leaves an index that is far behind to whoever comes with more time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from memlake.config import Settings
+from memlake.errors import Error, NotFound, Purged
+from memlake.index import rows
+from memlake.index.light_search import Glance, Seen
+from memlake.index.scope import Shown
+from memlake.index.terms import mark, query_words, says_nothing
+from memlake.memories import index_sync, record
+from memlake.memories.memory_paths import memory_path
+from memlake.memories.record import Memory
+from memlake.objects import layout
+from memlake.records import Author, Commit
+from memlake.versions.checkout.context import Here
+from memlake.versions.history import refs
+from memlake.versions.verbs import write
+from memlake.versions.verbs.write import Request
+
+_BEHIND = 64  # commits the index may be behind for it to be brought up here
+_FEWEST = 2  # words that a prompt is looked up by: "yes" and "commit" match what nobody asked about
+_SESSIONS = 20  # sessions of which is known what they were given
+_RECENT = 20  # commits looked at for the same thing said just before
+_WORDS, _BYTES = 6, 60  # a reply that is shorter in both says little
+_CHAT = frozenset(
+    query_words(
+        "let know need anything else help happy welcome done sure right away yes okay good fine great perfect please "
+        "ready glad want like next thanks questions further feel free fixed works now it's I've you're I'll that's"
+    )
+)
+_TOLD = 3  # words beside those of a chat that a short reply must have to say something
+
+
+def says_little(text: str) -> bool:
+    """A pleasantry or a word of assent: few words, or few beside those; few bytes, for not every script has spaces."""
+    if len(text.strip().encode("utf-8", "replace")) >= _BYTES:
+        return False
+    words = [word for word in query_words(text) if not says_nothing(word) and word not in _CHAT]
+    return len(text.split()) < _WORDS or len(words) < _TOLD
+
+
+class Narrow:
+    """The memories of a branch, for a moment."""
+
+    def __init__(
+        self, here: Here, folder: Path, settings: Settings, branch: str, *, project: str | None = None
+    ) -> None:
+        self._here, self.settings, self.branch, self.project = here, settings, branch, project
+        self._org = settings.memory_org
+        self._known: dict[bytes, Memory] = {}  # by oid, of what was looked at
+        self._folder = folder / "index"
+
+    def search(self, text: str, most: int) -> list[Memory]:
+        """Memories of this project and of none that have enough of some words, best first; one word is too little."""
+        if len([word for word in query_words(text) if not says_nothing(word)]) < _FEWEST:
+            return []
+        return self._look(
+            lambda at, shown: at.search(
+                text, shown, most=most, now=layout.now(), fits=self._fits, within=self._project_marks()
+            )
+        )
+
+    def newest(self, most: int, *, categories: tuple[str, ...] = (), types: tuple[str, ...] = ()) -> list[Memory]:
+        """The newest of this project and of none, only those of some categories or types where these are given."""
+        marks = [*(mark("category", name) for name in categories), *(mark("type", name) for name in types)]
+        return self._look(
+            lambda at, shown: at.newest(
+                marks, shown, most=most, now=layout.now(), fits=self._fits, within=self._project_marks()
+            )
+        )
+
+    def count_of(self, project: str, most: int) -> int:
+        """How many memories belong to a project, up to a number; also to another one than ours."""
+        marks = [mark("project", project)]
+        return len(self._look(lambda at, shown: at.newest(marks, shown, most=most, now=layout.now())))
+
+    def deposit(self, memory: Memory) -> bool:
+        """Store a memory as of this project, in one commit; False when its session said the same just before."""
+        history = self._here.history
+        memory = memory._replace(project=self.project or "", org_id="local" if self._org == "*" else self._org)
+        if any(self._says(commit, memory) for commit in self._recent()):
+            return False
+        path = memory_path(history, memory.agent_id, memory.memory_id)
+        request = Request(
+            {path: record.encode(memory)}, f"store memory {memory.memory_id}", self.branch, _author(memory)
+        )
+        write.write(self._here, request, None)
+        return True
+
+    # -- what a session was given -------------------------------------------------------------
+
+    def given(self, session: str) -> set[str]:
+        """The ids of the memories that a session was given."""
+        return set(self._sessions().get(session, ()))
+
+    def note_given(self, session: str, memories: Iterable[Memory], *, anew: bool = False) -> None:
+        """A session was given these; `anew` when it begins, or has forgotten all that it was given before."""
+        known = self._sessions()
+        before = () if anew else known.pop(session, ())
+        known.pop(session, None)
+        known[session] = list(dict.fromkeys((*before, *(memory.memory_id for memory in memories))))
+        kept = dict(list(known.items())[-_SESSIONS:])
+        with contextlib.suppress(Error):  # then it is given something twice, and nothing worse
+            self._here.local.set_state(given=json.dumps(kept))
+
+    def _sessions(self) -> dict[str, list[str]]:
+        """What sessions were given, the newest session last."""
+        found = self._here.local.json_state("given")
+        return found if isinstance(found, dict) else {}
+
+    # -- reading ------------------------------------------------------------------------------
+
+    def _look(self, find: Callable[[Glance, Shown], list[Seen]]) -> list[Memory]:
+        """What is found in the index, brought up; nothing when it is too far behind to do that in time."""
+        glance = Glance(self._folder)
+        try:
+            if self._is_far_behind(glance):
+                return []
+            return self._read(find(glance, index_sync.find_shown(self._here.history, glance, self.branch)))
+        finally:
+            glance.close()
+
+    def _is_far_behind(self, glance: Glance) -> bool:
+        history = self._here.history
+        head = self._head(index_sync.find_trunk(history, glance, self.branch))
+        seen = rows.read_meta(glance.db, "head")
+        last = history.get(seen.hex()) if isinstance(seen, bytes) else None
+        return head is not None and head.generation - (last.generation if last else 0) > _BEHIND
+
+    def _project_marks(self) -> list[str]:
+        """The marks of what `_fits` lets through: the index tells them without reading a memory."""
+        return [] if self.project is None else [mark("project", name) for name in dict.fromkeys(("", self.project))]
+
+    def _fits(self, seen: Seen) -> bool:
+        """Whether a memory is of an organisation and a project that are seen here: nothing crosses unasked."""
+        return any(
+            self._org in ("*", memory.org_id) and (self.project is None or memory.project in ("", self.project))
+            for memory in self._read([seen])
+        )
+
+    def _read(self, found: list[Seen]) -> list[Memory]:
+        for one in found:
+            if one.oid not in self._known:
+                with contextlib.suppress(Purged, NotFound):
+                    self._known[one.oid] = record.decode(self._here.history.objects.read(one.oid.hex()))
+        return [self._known[one.oid] for one in found if one.oid in self._known]
+
+    # -- what was said just before ------------------------------------------------------------
+
+    def _head(self, branch: str) -> Commit | None:
+        heads = refs.find(self._here.history.db, branch)
+        return refs.commit_of(self._here.history, heads["memory"]) if heads else None
+
+    def _recent(self) -> list[Commit]:
+        commits, current = list[Commit](), self._head(self.branch)
+        while current is not None and len(commits) < _RECENT:
+            commits.append(current)
+            current = self._here.history.get(current.parents[0]) if current.parents else None
+        return commits
+
+    def _says(self, commit: Commit, memory: Memory) -> bool:
+        for change in self._here.history.changes(commit)[:1]:
+            if change.new is None or not change.path.startswith(index_sync.ROOM):
+                continue
+            for said in self._read([Seen(b"", bytes.fromhex(change.new.oid), 0)]):
+                if (said.session_id, said.content) == (memory.session_id, memory.content):
+                    return True
+        return False
+
+
+def _author(memory: Memory) -> Author:
+    return Author(memory.agent_id or "hook")

@@ -1,0 +1,309 @@
+"""Bringing the index up to the history, and what a branch or a moment shows of it.
+
+The index is handed what changed and a way to read it; this is the side that knows commits.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Protocol
+
+from memlake.errors import Corrupt, Damaged, NotFound, Purged
+from memlake.index import rows
+from memlake.index.rows import Doc, Docs, Overlay, Replaced
+from memlake.index.scope import Shown
+from memlake.memories import record
+from memlake.memories.kind import MEMORY
+from memlake.objects import purge
+from memlake.objects.db import Database
+from memlake.records import Change, Commit
+from memlake.versions import tables
+from memlake.versions.history import refs
+from memlake.versions.history.commits import History
+
+ROOM = MEMORY.folder
+_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+FAR = 10_000  # commits behind from which the trees are compared instead of walking
+
+
+class Kept(Protocol):
+    """Something that is kept of objects, in which nothing may be left of those that were purged."""
+
+    def purge_seen(self) -> bytes | None:
+        """The last purge that was followed here."""
+
+    def erase_objects(self, oids: Collection[bytes], purge: bytes) -> None:
+        """Leave nothing of these objects. Once that is so, `purge` is the last one that was followed."""
+
+
+class Index(Protocol):
+    """What of an index is needed to bring it up to the history."""
+
+    @property
+    def db(self) -> Database: ...
+
+    @property
+    def kept(self) -> Sequence[Kept]:
+        """Where purged objects are to be erased."""
+
+    def fold_soon(self) -> None:
+        """Tidy up in the background when it is due."""
+
+
+def follow(history: History, index: Index, branch: str, known: Docs | None = None) -> Commit | None:
+    """Bring the trunk's rows up to its head, and erase what was purged; returns the head.
+
+    Records that are `known` are not read again.
+    """
+    # Before the head: whatever this purge erased is then in commits that the index knows, and no row comes later.
+    purged = purge.find_last(history.db)
+    name = find_trunk(history, index, branch)
+    head = _find_head(history, name)
+    if head is not None and rows.read_meta(index.db, "head") != bytes.fromhex(head.oid):
+        try:
+            with index.db.write():
+                # Read again where nobody else can move the index: an older head would take it back, and hide what
+                # another process has just stored from that process.
+                head = _find_head(history, name)
+                if head is not None:
+                    _advance(history, index, head, known or {})
+        except BaseException:
+            rows.forget_learnt(index.db)  # words of rows that were taken back
+            raise
+        index.fold_soon()
+    if purged is not None:
+        for kept in index.kept:
+            _erase_purged(history, kept, purged)
+    return head
+
+
+def _erase_purged(history: History, kept: Kept, last: bytes) -> None:
+    seen = kept.purge_seen()
+    if seen != last:
+        gone = {bytes.fromhex(oid) for found in purge.read_since(history.db, seen) for oid in found.oids}
+        kept.erase_objects(gone, last)
+
+
+def _find_head(history: History, branch: str) -> Commit | None:
+    """The last memory commit of a branch; None also when it is gone: others then show the trunk as it was."""
+    found = refs.find(history.db, branch)
+    return None if found is None else refs.commit_of(history, found["memory"])
+
+
+def find_trunk(history: History, index: Index, branch: str) -> str:
+    """The branch whose rows carry seqs: main, or the first branch that was asked about."""
+    return str(rows.read_meta(index.db, "trunk") or _choose_trunk(history, index, branch))
+
+
+def _choose_trunk(history: History, index: Index, branch: str) -> str:
+    names = [found.name for found in refs.branches(history.db, None)]
+    name = "main" if "main" in names or not names else branch
+    with index.db.write():
+        rows.set_meta(index.db, trunk=name)
+    return name
+
+
+def _advance(history: History, index: Index, head: Commit, known: Docs) -> None:
+    """Inside a write of the index: apply what the trunk gained since."""
+    seen = rows.read_meta(index.db, "head")
+    if seen == bytes.fromhex(head.oid):
+        return
+    last = _get_seen(history, seen) if isinstance(seen, bytes) else None
+    steps = _list_steps(history, last, head)
+    if steps is None:  # far behind, or the branch was moved elsewhere: compare the trees
+        changes = _order_changes(history, history.diff(last, head, ROOM), head, last)
+        _apply(history, index, _seq_now(history), changes)
+        index.db.run("DELETE FROM step WHERE generation >= ?", (head.generation,))
+        steps = [head]
+    else:
+        for commit in steps:
+            _apply(history, index, commit.seq, history.changes(commit), known)
+    index.db.run_many("INSERT OR REPLACE INTO step VALUES(?, ?)", [(c.generation, c.seq) for c in steps])
+    rows.set_meta(index.db, head=bytes.fromhex(head.oid))
+    rows.stamp(index.db)
+
+
+def _get_seen(history: History, oid: bytes) -> Commit:
+    try:
+        return history.get(oid.hex())
+    except NotFound as error:  # collected since: what the index has cannot be compared with anything
+        raise Damaged(f"the index stands at commit {oid.hex()[:12]}, which is gone.") from error
+
+
+def _list_steps(history: History, last: Commit | None, head: Commit) -> list[Commit] | None:
+    """Commits after `last` up to `head`, oldest first, by first parents; None when head does not follow it."""
+    if head.generation - (last.generation if last else 0) > FAR:
+        return None
+    found, current = [head], head
+    while current.parents and (last is None or current.parents[0] != last.oid):
+        current = history.get(current.parents[0])
+        if last is not None and current.generation <= last.generation:
+            return None
+        found.append(current)
+    return None if last is not None and not current.parents else found[::-1]
+
+
+def _order_changes(history: History, changes: Sequence[Change], head: Commit, last: Commit | None) -> list[Change]:
+    """Changes in the order of the commits that made them, as walking has them: of equal hits the newer row is first.
+
+    To read a commit takes a quarter of the time of adding a row. Where the branch was moved elsewhere, only the last
+    FAR commits are looked at.
+    """
+    left, ages, current = {change.path for change in changes if change.new is not None}, dict[str, int](), head
+    for _ in range(max(FAR, head.generation - (last.generation if last else 0))):
+        made = left & {change.path for change in history.changes(current)} if left else set()
+        ages.update(dict.fromkeys(made, current.seq))
+        left -= made
+        if not left or not current.parents:
+            break
+        current = history.get(current.parents[0])
+    return sorted(changes, key=lambda change: ages.get(change.path, 0))
+
+
+def _seq_now(history: History) -> int:
+    return tables.find_newest(history.db)
+
+
+def _apply(history: History, index: Index, seq: int, changes: Iterable[Change], known: Docs | None = None) -> None:
+    moved = [change for change in changes if is_memory(change.path)]
+    for start in range(0, len(moved), 1000):
+        part = moved[start : start + 1000]
+        rows.apply(index.db, seq, [_describe_change(change) for change in part], load_docs(history, part, known or {}))
+
+
+def is_memory(path: str) -> bool:
+    """Whether a path is one of ours: anybody may write others below memories/, which no search is about."""
+    return path.startswith(ROOM) and _ID.fullmatch(path.rsplit("/", 1)[1]) is not None
+
+
+def _describe_change(change: Change) -> Replaced:
+    key = record.Memory(change.path.rsplit("/", 1)[1], "").key
+    return Replaced(
+        key,
+        bytes.fromhex(change.old.oid) if change.old else None,
+        bytes.fromhex(change.new.oid) if change.new else None,
+    )
+
+
+def load_docs(history: History, changes: Sequence[Change], known: Docs | None = None) -> Docs:
+    """What the index needs to know of the new records; those that were purged are left out."""
+    wanted = {change.new.oid for change in changes if change.new is not None}
+    if known and all(bytes.fromhex(oid) in known for oid in wanted):
+        return known
+    try:
+        found = dict(history.objects.read_many(wanted))
+    except (Purged, NotFound):
+        found = {}
+        for oid in wanted:
+            with contextlib.suppress(Purged, NotFound):
+                found[oid] = history.objects.read(oid)
+    return dict(_docs(found))
+
+
+def _docs(found: Mapping[str, bytes]) -> Iterator[tuple[bytes, Doc]]:
+    """Records as the index wants them; what is no memory, at a path like one, is left out."""
+    for oid, data in found.items():
+        with contextlib.suppress(Corrupt):
+            yield bytes.fromhex(oid), record.doc(record.decode(data), oid)
+
+
+# -- what is shown ----------------------------------------------------------------------------
+
+
+def find_shown(history: History, index: Index, branch: str, at: Commit | None = None) -> Shown:
+    """What a branch shows, now or at one of its commits."""
+    head = follow(history, index, branch)
+    if at is None:
+        if branch == find_trunk(history, index, branch):
+            return Shown()
+        at = refs.commit_of(history, refs.get(history.db, branch)["memory"])
+        return Shown(overlay=_update_overlay(history, index, branch, at))
+    if head is not None and at.oid == head.oid:
+        return Shown()
+    if rows.is_step(index.db, at.generation, at.seq):
+        return Shown(seq=at.seq)
+    return Shown(overlay=_update_overlay(history, index, f"{rows.MOMENT}{at.oid}", at))
+
+
+def _update_overlay(history: History, index: Index, name: str, at: Commit | None) -> Overlay:
+    """The overlay of a branch at a commit, brought up from where it was last seen."""
+    target = bytes.fromhex(at.oid) if at else None
+    known = rows.find_overlay(index.db, name)
+    if known is not None and known[0] == target:
+        return known[1]
+    with index.db.write():
+        known = rows.find_overlay(index.db, name)
+        steps = _steps_on(history, known[0], at) if known is not None and known[0] is not None and at else None
+        if known is not None and steps is not None:
+            made = known[1]
+            for commit in steps:
+                made = _lay_over(history, index, made, history.changes(commit))
+        else:
+            base = _find_base(history, index, at)
+            start = Overlay(base.seq if base else 0, frozenset(), frozenset())
+            made = _lay_over(history, index, start, history.diff(base, at, ROOM))
+        rows.keep_overlay(index.db, name, target, made)
+        rows.stamp(index.db)
+    return made
+
+
+def _steps_on(history: History, seen: bytes, at: Commit) -> list[Commit] | None:
+    """Plain commits from where a branch was seen. A merge may have brought it nearer to the trunk: begin anew."""
+    try:
+        steps = _list_steps(history, history.get(seen.hex()), at)
+    except NotFound:  # a branch of that name was discarded and collected
+        return None
+    return None if steps is None or any(len(commit.parents) > 1 for commit in steps) else steps
+
+
+def _lay_over(history: History, index: Index, overlay: Overlay, changes: Iterable[Change]) -> Overlay:
+    moved = [change for change in changes if is_memory(change.path)]
+    return rows.lay_over(index.db, overlay, [_describe_change(change) for change in moved], load_docs(history, moved))
+
+
+def _find_base(history: History, index: Index, at: Commit | None) -> Commit | None:
+    """The nearest commit of the trunk below one of another branch: its fork, or what it last merged."""
+    waiting, seen = [at] if at else [], set[str]()
+    while waiting:
+        waiting.sort(key=lambda commit: commit.seq)
+        current = waiting.pop()
+        if rows.is_step(index.db, current.generation, current.seq):
+            return current
+        for parent in current.parents:
+            if parent not in seen:
+                seen.add(parent)
+                waiting.append(history.get(parent))
+    head = rows.read_meta(index.db, "head")
+    return _get_seen(history, head) if isinstance(head, bytes) else None
+
+
+def find_commit_before(history: History, index: Index, head: Commit | None, time: int) -> Commit | None:
+    """The last commit of a line that was made no later than a time, by first parents.
+
+    Commits of the trunk are numbered in the index, so there it is found by halving.
+    """
+    current = head
+    while current is not None and current.time > time:
+        if rows.is_step(index.db, current.generation, current.seq):
+            return _find_step_before(history, index, current, time)
+        current = history.get(current.parents[0]) if current.parents else None
+    return current
+
+
+def _find_step_before(history: History, index: Index, late: Commit, time: int) -> Commit | None:
+    low, high = 0, late.generation  # the answer's generation is in [low, high)
+    while high - low > 1:
+        middle = (low + high) // 2
+        seq = rows.step_at(index.db, middle)
+        if seq is None or history.at(seq).time <= time:
+            low = middle
+        else:
+            high = middle
+    found = rows.step_at(index.db, low)
+    if found is not None:
+        return history.at(found)
+    first = rows.first_step(index.db)  # older ones were taken over all at once: walk on from there
+    below = history.at(first).parents if first is not None else ()
+    return find_commit_before(history, index, history.get(below[0]) if below else None, time)

@@ -1,0 +1,52 @@
+"""The kinds of this room: memories and agent state. Light to import; their functions load the rest."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from memlake import memories
+from memlake.records import Conflict, Entry
+from memlake.versions.kinds import Kind, define
+
+if TYPE_CHECKING:
+    from memlake.versions.history.commits import History
+    from memlake.versions.kinds import Edits, Sides
+
+
+def _label(path: str) -> str:
+    return path.rsplit("/", 1)[1]
+
+
+def _sides(history: History, met: Conflict) -> Sides | None:
+    return memories.conflicts.describe_sides(history, met)
+
+
+def _settle(history: History, met: Conflict) -> Edits:
+    return memories.conflicts.settle_choice(history, met)
+
+
+def _note_doubts(owner: Any, edits: Edits) -> dict[str, Entry | None]:
+    """`owner` is the Repo: to look for what contradicts, its index is needed."""
+    return memories.merge_review.note_doubts(owner.memories().ground, edits)
+
+
+def _advise_settle(memory_id: str) -> str:
+    return f"For a memory: `memlake memory resolve {memory_id} --keep ours` (or theirs, or both)."
+
+
+def _advise_restore(memory_id: str) -> str:
+    return (
+        f"See its values with: memlake memory history {memory_id}\n"
+        f"Bring back the one before with: memlake memory restore {memory_id}"
+    )
+
+
+MEMORY = define(
+    Kind(
+        "memory", "memories", "memory", 4, ("memory", "memories"),
+        label=_label, typed_in_part=True, sides=_sides, settle=_settle, arriving=_note_doubts,
+        to_list='use "memlake memory conflicts" to see what both sides of a memory say',
+        to_settle=_advise_settle, to_restore=_advise_restore,
+    )
+)  # fmt: skip
+STATE = define(Kind("state", "state", "memory", 5, ("state value", "state values"), sides=_sides))

@@ -1,0 +1,233 @@
+"""Keeping memories in order: what is in doubt, what nobody reads, what may go. Changes only what it is told to."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from memlake.errors import Corrupt, InvalidInput, NotFound, Nothing, Purged, pasted
+from memlake.memories import conflicts, record, search, store, timeline
+from memlake.memories.access_counts import Access
+from memlake.memories.context import MemoryContext
+from memlake.memories.outcome import AGENT_CONFLICT, AGENT_SAME, describe_other_agent
+from memlake.memories.record import Memory
+from memlake.memories.search import EVERYONE, Query
+from memlake.objects import layout
+from memlake.records import Commit
+from memlake.versions.kinds import Sides
+
+DAY = 86_400_000_000
+KEEP = ("new", "old", "both")
+LOOKED_BACK = 10_000  # commits among which decisions are looked for
+_ALL = 100_000  # memories, where a list has no end of its own
+_MOST_DAYS = record.LATEST // DAY
+_DECISION = re.compile(r"(?P<did>replace|conflict|merge) memory [0-9a-f-]{36}\n\n(?P<why>\{.*\})")
+
+
+class Doubt(NamedTuple):
+    """Two memories that may contradict each other, both kept, and the rule that was unsure or found another agent.
+
+    Of a merge that waits: one memory as theirs (`new`) and ours (`old`) have it; None is a side that forgot it.
+    """
+
+    new: Memory | None
+    old: Memory | None
+    rule: str
+    why: str = ""
+    merging: bool = False
+
+
+class Decided(NamedTuple):
+    """A memory that a new one changed by itself: the rule, whether it was unsure, both contents, the value before."""
+
+    memory_id: str
+    decision: str
+    rule: str
+    unsure: bool
+    new: str
+    old: str
+    version: str
+    time: int
+    author: str
+
+
+class Age(NamedTuple):
+    """A memory that may be out of date: how old, how often and when last read."""
+
+    memory: Memory
+    days: float
+    access_count: int
+    last_accessed: int | None
+
+
+class Rule(NamedTuple):
+    """What `stale` and `evict` look for: old, not important, not read."""
+
+    days: float = 90.0
+    max_importance: float = 0.5
+    max_access: int = 0
+    agent_id: str | Sequence[str] = EVERYONE
+    limit: int = 10_000
+    project: str | None = None  # of this one ("*": all); None: where we are in one, of it and of none
+
+
+def list_doubts(
+    ground: MemoryContext, agent_id: str | Sequence[str] = EVERYONE, *, project: str | None = None
+) -> Iterator[Doubt]:
+    """What a merge waits for, then what `decide` could not decide: both sides. Of one project, as `Rule` takes it."""
+    whose = search.choose_projects(ground, project)
+    for met in conflicts.list_waiting(ground):
+        if conflicts.describe_sides(ground.here.history, met) is None:  # no memory, whatever its path
+            continue
+        ours, theirs = conflicts.read_sides(ground.here.history, met)
+        owner = theirs or ours
+        shown = any(ground.shows(side, whose) for side in (ours, theirs) if side is not None)
+        if shown and owner is not None and search.is_asked_for(owner.agent_id, agent_id):
+            yield Doubt(theirs, ours, conflicts.describe_merge(ground), merging=True)
+    for told in conflicts.list_waiting_states(ground):
+        if search.is_asked_for(told.agent_id, agent_id):
+            yield _describe_state(ground, told)
+    for new in search.list_memories(ground, Query(limit=_ALL, agent_id=agent_id, review=True, project=whose)):
+        other = store.find(ground, new.related[0]) if new.related else None
+        if other is None and new.related:  # forgotten or purged since: nothing speaks against the new one any more
+            continue
+        yield Doubt(
+            new,
+            other,
+            new.review,
+            describe_other_agent(new.review, other) if other and _is_between_agents(new, other) else "",
+        )
+
+
+def _describe_state(ground: MemoryContext, told: Sides) -> Doubt:
+    """A state value of a merge that waits, each side as a memory would say it, under its key."""
+    theirs, ours = (
+        None if text is None else Memory(told.key, f"{told.key} = {text}", told.agent_id, memory_type="state")
+        for text in (told.theirs, told.ours)
+    )
+    why = f"State of {told.agent_id or 'nobody'}: choose with `memlake merge --ours {pasted(told.key)}` or `--theirs`."
+    return Doubt(theirs, ours, conflicts.describe_merge(ground), why, merging=True)
+
+
+def _is_between_agents(new: Memory, old: Memory) -> bool:
+    return new.review in (AGENT_CONFLICT, AGENT_SAME) and new.agent_id != old.agent_id
+
+
+def list_decided(
+    ground: MemoryContext, agent_id: str = EVERYONE, limit: int = 20, *, project: str | None = None
+) -> list[Decided]:
+    """The newest changes that `decide` made to memories, newest first, among the last commits of the branch."""
+    whose = search.choose_projects(ground, project)
+    found = (_parse_decision(ground, commit, agent_id, whose) for commit in timeline.list_commits(ground, LOOKED_BACK))
+    return list(itertools.islice((one for one in found if one is not None), limit))
+
+
+def _parse_decision(
+    ground: MemoryContext, commit: Commit, agent_id: str, whose: Sequence[str] | None
+) -> Decided | None:
+    said = _DECISION.fullmatch(commit.message)
+    changes = ground.here.history.changes(commit) if said else ()
+    if said is None or len(changes) != 1 or changes[0].old is None or changes[0].new is None:
+        return None
+    before = changes[0].old.oid
+    try:
+        why = json.loads(said["why"])
+        old, new = (record.decode(ground.here.history.objects.read(oid)) for oid in (before, changes[0].new.oid))
+        found = Decided(
+            new.memory_id, said["did"], why["rule"], why.get("unsure", False), new.content, old.content, before,
+            commit.time, commit.author.name,
+        )  # fmt: skip
+    except (Purged, NotFound, Corrupt, ValueError, KeyError):  # gone, or anybody's commit with such a message
+        return None
+    return found if search.is_asked_for(new.agent_id, agent_id) and ground.shows(new, whose) else None
+
+
+def resolve(ground: MemoryContext, memory_id: str, keep: str) -> Memory | None:
+    """Settle a doubt: the new one stands (the old value becomes its history), the old one, or both.
+
+    Of two agents neither loses its memory: both say what stands. Of a merge that waits, theirs is the new one and
+    ours the old; None when the side that was kept had forgotten it.
+    """
+    keep = {"theirs": "new", "ours": "old"}.get(keep, keep)
+    if keep not in KEEP:
+        raise InvalidInput(f"keep is one of {', '.join(KEEP)}, not {keep!r}. Nothing was changed.")
+    met = conflicts.find(ground, memory_id)
+    return _settle(ground, memory_id, keep) if met is None else conflicts.choose(ground, met, keep)
+
+
+def _settle(ground: MemoryContext, memory_id: str, keep: str) -> Memory:
+    new = store.get(ground, memory_id)
+    if not new.review:
+        raise Nothing(
+            f"memory {memory_id} is in no conflict. Nothing was changed.",
+            hint="See what is in conflict with: memlake memory conflicts",
+        )
+    old = store.find(ground, new.related[0]) if new.related else None
+    settled = new._replace(review="")
+    if keep == "both" or old is None:
+        return store.replace(ground, new, settled, f"resolve memory {memory_id}: keep both")
+    if _is_between_agents(new, old):
+        return _settle_two(ground, new, old, keep)
+    if keep == "old":
+        store.delete(ground, new)
+        return old
+    made = store.replace(ground, old, settled._replace(related=()), f"resolve memory {old.memory_id}: keep the new")
+    store.delete(ground, new)
+    return made
+
+
+def _settle_two(ground: MemoryContext, new: Memory, old: Memory, keep: str) -> Memory:
+    message = f"resolve memory {new.memory_id}: keep the {keep}"
+    if keep == "old":
+        return store.replace(ground, new, new._replace(content=old.content, review=""), message)
+    store.replace(ground, old, old._replace(content=new.content), message)
+    return store.replace(ground, new, new._replace(review=""), message)
+
+
+def list_stale(ground: MemoryContext, access: Access, rule: Rule = Rule()) -> list[Age]:  # noqa: B008  a record, never changed
+    """Memories that are old, not important and not read, the least useful first."""
+    _check_rule(rule)
+    now = layout.now()
+    before = now - int(rule.days * DAY)
+    whose = search.choose_projects(ground, rule.project)
+    hits = search.list_memories(ground, Query(limit=rule.limit, agent_id=rule.agent_id, until=before, project=whose))
+    found = [memory for memory in hits if memory.importance <= rule.max_importance and memory.updated_at < before]
+    reads = access.read([memory.key for memory in found])
+    aged = [_measure_age(memory, reads, now) for memory in found]
+    wanted = [age for age in aged if age.access_count <= rule.max_access and (age.last_accessed or 0) < before]
+    return sorted(wanted, key=lambda age: (age.access_count, age.memory.importance, -age.days))
+
+
+def _check_rule(rule: Rule) -> None:
+    """NaN is in no range, so it is refused with what lies outside."""
+    for name, value, most in (("days", rule.days, _MOST_DAYS), ("max_importance", rule.max_importance, 1)):
+        given: object = value
+        if isinstance(given, bool) or not isinstance(given, int | float) or not 0 <= given <= most:
+            raise InvalidInput(
+                f"{name} is a number from 0 to {most:,}, not {given!r}. Nothing was changed.",
+                hint="Like: memlake memory stale --days 90 --max-importance 0.5",
+            )
+
+
+def _measure_age(memory: Memory, reads: Mapping[bytes, tuple[int, int]], now: int) -> Age:
+    count, last = reads.get(memory.key, (0, 0))
+    return Age(memory, (now - memory.updated_at) / DAY, count, last or None)
+
+
+def evict(ground: MemoryContext, access: Access, rule: Rule, *, dry_run: bool) -> list[Age]:
+    """Forget what is stale, and what has expired. It can be restored."""
+    found = [*list_stale(ground, access, rule), *list_expired(ground, rule)]
+    if not dry_run:
+        for age in found:
+            store.delete(ground, age.memory)
+    return found
+
+
+def list_expired(ground: MemoryContext, rule: Rule) -> list[Age]:
+    """Memories past the end they were given; searches leave them out already. Of a rule, whose they are counts."""
+    now, whose = layout.now(), search.choose_projects(ground, rule.project)
+    gone = search.list_memories(ground, Query(limit=_ALL, agent_id=rule.agent_id, project=whose), now=0)
+    return [_measure_age(m, {}, now) for m in gone if m.expires_at and m.expires_at <= now]

@@ -1,0 +1,117 @@
+"""What to do when a new memory meets an old one: rules in order, the first that speaks decides.
+
+It knows two texts and, when given, their cosine similarity and contexts; not where memories are kept. A destroyed
+fact is worse than a duplicate, so a rule that is unsure keeps both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from memlake.memories.rules import agree, disagree
+from memlake.memories.rules.clauses import settle
+from memlake.memories.rules.likes import preference
+from memlake.memories.rules.pairs import Pair, Verdict, part
+from memlake.memories.rules.phrases import READ, Phrase, plain
+from memlake.memories.rules.uses import now_uses
+
+# The order is part of the meaning: what is known of likings and attributes speaks before single words do.
+RULES = (
+    disagree.other_object,
+    preference,
+    now_uses,
+    disagree.attribute,
+    disagree.negation,
+    disagree.correction,
+    disagree.opposite,
+    disagree.unspaced,
+    disagree.swapped,
+    agree.same,
+    agree.contained,
+    agree.close,
+    agree.complementary,
+)
+# Said with less than certainty: a person, or a model, may know better.
+UNSURE = {
+    "preference-changed",
+    "preference-narrowed",
+    "correction",
+    "correction-unsure",
+    "attribute-unsure",
+    "swapped-unsure",
+    "negation-unsure",
+    "attribute-narrowed",
+    "uses-unsure",
+    "parts-unsure",
+    "many-parts",
+}
+
+
+class Decision(str):
+    """One of skip, replace, merge, conflict, coexist, add; with the rule that spoke and what was measured."""
+
+    rule: str
+    why: str
+    scores: dict[str, float]
+    text: str | None
+
+    def __new__(cls, action: str, *, rule: str = "", why: str = "", text: str | None = None) -> Decision:
+        made = super().__new__(cls, action)
+        made.rule, made.why, made.text, made.scores = rule, why, text, {}
+        return made
+
+
+def decide(
+    old: str,
+    new: str,
+    *,
+    cosine: float | None = None,
+    old_context: Mapping[str, Any] | None = None,
+    new_context: Mapping[str, Any] | None = None,
+) -> Decision:
+    """What the new memory means for the old one."""
+    before, after = plain(old), plain(new)
+    pair = Pair(Phrase(before[:READ]), Phrase(after[:READ]), cosine, (old_context or {}, new_context or {}))
+    elsewhere = disagree.other_context(pair)  # first: the same text is another fact of another user or package
+    if elsewhere is None and before.split() == after.split():
+        return Decision("skip", rule="same-text", why="The text is the same.")
+    if elsewhere is None and max(len(before), len(after)) > READ:
+        return _decision(_long(before, after), new)
+    decision = _decision(elsewhere or settle(pair, _judge(pair), _judge_texts), new)
+    decision.scores = _scores(pair)
+    return decision
+
+
+def needs_review(decision: Decision) -> bool:
+    """In the grey zone, where a person or a model may know better."""
+    return decision.rule in UNSURE
+
+
+def _judge(pair: Pair) -> Verdict:
+    return next((verdict for rule in RULES if (verdict := rule(pair))), None) or agree.judge_related(pair)
+
+
+def _judge_texts(old: str, new: str) -> Verdict:
+    return _judge(Pair(Phrase(old), Phrase(new)))
+
+
+def _decision(verdict: Verdict, new: str) -> Decision:
+    stands = new if verdict.action in {"replace", "conflict"} else None
+    return Decision(verdict.action, rule=verdict.rule, why=verdict.why, text=verdict.text or stands)
+
+
+def _long(before: str, after: str) -> Verdict:
+    """Pages are compared as text, which stays linear; their sentences are not read."""
+    if after and after in before:
+        return Verdict("skip", "long-subset", "The old text holds it whole.")
+    if before and before in after:
+        return Verdict("replace", "long-superset", "It holds the old text whole.")
+    if part(frozenset(before[:READ].lower().split()), frozenset(after[:READ].lower().split())) < 0.5:
+        return Verdict("add", "long-unrelated", "Too long to be read, and they begin differently.")
+    return Verdict("coexist", "long-related", "Too long to be read, and they begin alike.")
+
+
+def _scores(pair: Pair) -> dict[str, float]:
+    scores = {"old_in_new": pair.inside[0], "new_in_old": pair.inside[1], "overlap": pair.overlap}
+    return scores if pair.cosine is None else scores | {"cosine": pair.cosine}

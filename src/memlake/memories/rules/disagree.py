@@ -1,0 +1,297 @@
+"""The merge rules for memories that disagree: a pair in, a verdict out, None when a rule has nothing to say."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from memlake.memories.rules import lexicon
+from memlake.memories.rules.agree import collect_values
+from memlake.memories.rules.pairs import Pair, Verdict
+from memlake.memories.rules.phrases import BE, Phrase, as_written, common, stem
+from memlake.memories.rules.sentences import LEAD_IN, Frame, without_lead_in
+
+# Keys of a context that say where a memory holds; two memories that differ in one of them do not meet.
+SCOPES = (
+    "user_id", "project", "folder", "repo", "language", "environment", "place", "location", "time_of_day", "team",
+    "scope",
+)  # fmt: skip
+# Tags that say it too: by what they are tags of, at most one of each kind is true at a time.
+SCOPE_TAGS = {
+    **dict.fromkeys(("work", "home", "school", "office", "travel"), "place"),
+    **dict.fromkeys(("morning", "afternoon", "evening", "night"), "time_of_day"),
+    **dict.fromkeys(("production", "staging", "development"), "environment"),
+}
+LIGHT = frozenset(map(stem, lexicon.LIGHT))
+CASED = frozenset(map(stem, lexicon.CASED))
+IS_A = {stem(word): [stem(kind) for kind in kinds.split()] for word, kinds in lexicon.IS_A.items()}
+OWNER = re.compile(r"\w+(?=['\u2019]s\b)|(?<=用户)\w{1,3}(?=的)")
+FOR_ONE = re.compile(r"\bfor ([A-Z]\w+)")
+ACTS = frozenset(map(stem, lexicon.ACTS))
+DAY = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}")
+SCOPE = re.compile(r"[\s,(]+(?:but )?(?:only )?(?:for|when|while|during|if|unless|except|under)\b", re.IGNORECASE)
+# What something is written in, which is one at a time; who speaks one language may speak another.
+CJK_WRITTEN = re.compile(
+    "(?<=[用以])(?:[中英日法德俄韩泰]|汉|西班牙|葡萄牙|意大利|阿拉伯)[文语語](?=[写寫回答编編记記交提说明])"
+)
+CJK_DAY = re.compile("(?:周|週|星期|礼拜|禮拜)[一二三四五六日天]|[0-9]{1,2}月[0-9]{1,2}[日号號]")
+NONE = re.compile(r"^(?:no|there (?:is|are|was|were) no)\b|\bnobody\b|\bnone\b")
+NAMED = re.compile(r"((?:(?:in|at|on|by|from|an?|the) )*)[A-Z][\w.-]*(?:[ ,]+[A-Z][\w.-]*)*$")
+
+
+def other_context(pair: Pair) -> Verdict | None:
+    """Their metadata or tags say they hold in different places."""
+    old, new = map(_scopes, pair.contexts)
+    for scope in sorted(old.keys() & new.keys()):
+        if old[scope] != new[scope]:
+            action = "coexist" if pair.shared else "add"
+            return Verdict(action, "other-context", f"One holds for {scope} {old[scope]}, the other for {new[scope]}.")
+    if old.get("user_id") != new.get("user_id"):  # what is said of one person is not said of all
+        whose = old.get("user_id") or new.get("user_id")
+        return Verdict("coexist", "other-context", f"One holds for user_id {whose}, the other names no user.")
+    return None
+
+
+def _scopes(context: Mapping[str, Any]) -> dict[str, Any]:
+    """Where it holds, by its own keys, those of its `metadata`, and tags like `work` or `project:heron`."""
+    inner = context.get("metadata")
+    tagged = [tag.partition(":") for tag in context.get("tags") or () if isinstance(tag, str)]
+    found = {SCOPE_TAGS[name]: name for name, colon, _ in tagged if not colon and name in SCOPE_TAGS}
+    found |= {name: value for name, colon, value in tagged if colon and name in SCOPES}
+    for source in (inner if isinstance(inner, Mapping) else {}, context):
+        found |= {scope: source[scope] for scope in SCOPES if source.get(scope)}
+    return found
+
+
+def other_object(pair: Pair) -> Verdict | None:
+    """Both are JSON objects, about two things: `{"service": "gateway", ...}` and `{"service": "billing", ...}`."""
+    old, new = _fields(pair.old.text), _fields(pair.new.text)
+    for name in old.keys() & new.keys():
+        if old[name] != new[name] and (name.lower() in lexicon.IDENTITY or name.lower().endswith(("_id", "_name"))):
+            return Verdict("coexist", "other-object", f"They are about two things: {name} is another.")
+    return None
+
+
+def _fields(text: str) -> dict[str, Any]:
+    if not text.startswith("{"):
+        return {}
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def attribute(pair: Pair) -> Verdict | None:
+    """Both give a value of the same attribute of the same subject."""
+    if pair.frames is None:
+        return None
+    old, new = pair.frames
+    if "preference" in (old.shape, new.shape) or old.key != new.key or old.positive != new.positive:
+        return None
+    if old.several or new.several:
+        return collect_values(pair, old, new)
+    if _differs_in_case(old, new):
+        return Verdict("conflict", "attribute-value", "The value differs in its capitals.", _restate(pair, old, new))
+    if old.shape == new.shape == "state" and old.value.bag == new.value.bag:
+        return _same_value(pair, old, new)
+    if _is_narrower(old, new) or _is_narrower(new, old):
+        return Verdict("coexist", "attribute-narrowed", "One gives the value for all, the other for a case.")
+    if old.value.bag <= new.value.bag or new.value.bag <= old.value.bag:
+        return None  # the same value, or one that says more of it: containment decides
+    return _other_value(pair, old, new)
+
+
+def _same_value(pair: Pair, old: Frame, new: Frame) -> Verdict | None:
+    """`lives in Bern` and `moved to Bern in May`: one fact, of which one may know the day."""
+    words = frozenset(pair.old.undated.words) ^ frozenset(pair.new.undated.words)
+    several = max(len(pair.old.sentences), len(pair.new.sentences)) > 1
+    if several or pair.other_subject or _other_time(pair, old, new) or words & lexicon.INTENTIONS:
+        return None
+    if pair.new.undated.text != pair.new.text and pair.old.undated.text == pair.old.text:
+        return Verdict("replace", "superset", "It says the same, and since when.")
+    return Verdict("skip", "same-meaning", "It says the same in other words.")
+
+
+def _other_time(pair: Pair, old: Frame, new: Frame) -> bool:
+    """Each holds in a situation of its own; the day of a change is none, unless both name one."""
+    was, came = pair.old, pair.new
+    if was.undated.text == was.text or came.undated.text == came.text:
+        was, came = was.undated if old.changed else was, came.undated if new.changed else came
+    return was.situations != came.situations
+
+
+def _is_narrower(whole: Frame, case: Frame) -> bool:
+    """`is 3` and `is 3 for uploads`: what holds for a case does not hold for all, nor the other way round."""
+    rest = case.value.text.lower().removeprefix(whole.value.text.lower())
+    return rest != case.value.text.lower() and SCOPE.match(rest) is not None
+
+
+def _other_value(pair: Pair, old: Frame, new: Frame) -> Verdict | None:
+    name = " ".join(as_written(new.key, pair.new, pair.old))
+    if _other_time(pair, old, new):
+        return Verdict("coexist", "other-situation", f"Both give a {name}, each for its own situation.")
+    if old.positive and ((old.single and new.single) or _comparable(old.value, new.value)):
+        return Verdict(
+            "conflict", "attribute-value", f"Both give the {name}, with different values.", _restate(pair, old, new)
+        )
+    if pair.opposites:
+        return None
+    return Verdict("coexist", "attribute-unsure", f"Both say something of the {name}; both may hold.")
+
+
+def _differs_in_case(old: Frame, new: Frame) -> bool:
+    """A password in other capitals is another password."""
+    return (
+        bool(new.key & CASED)
+        and old.value.bag == new.value.bag
+        and old.value.text.strip(" .") != new.value.text.strip(" .")
+    )
+
+
+def _comparable(old: Phrase, new: Phrase) -> bool:
+    """Two amounts of the same unit, or two names said the same way: `100 requests`, `in Bern`."""
+    if old.numbers and new.numbers:
+        return old.numbers != new.numbers and old.bag - old.numbers == new.bag - new.numbers
+    was, came = NAMED.match(old.text), NAMED.match(new.text)
+    return bool(was and came and was[1] == came[1])
+
+
+def _restate(pair: Pair, old: Frame, new: Frame) -> str | None:
+    """`User phone: 1111` and `My phone is actually 2222` make `User phone: 2222`."""
+    said = pair.old.text.rstrip()
+    if old.shape == "key" != new.shape and said.endswith(old.value.text):
+        return said.removesuffix(old.value.text) + new.value.text
+    return without_lead_in(pair.new.text)
+
+
+def negation(pair: Pair) -> Verdict | None:
+    """One denies what the other states: every denied word is in the statement, so the statement entails it."""
+    if not pair.one_denies or pair.other_subject:
+        return None
+    denied, stated = (pair.old, pair.new) if pair.old.denials else (pair.new, pair.old)
+    if not denied.bag or not denied.bag <= _list_entailed(stated, none_at_all=bool(NONE.search(denied.text.lower()))):
+        return None
+    if pair.other_situation:
+        return Verdict("coexist", "other-situation", "One denies what the other states, each for its own situation.")
+    if _lacks(denied):
+        return Verdict("coexist", "negation-unsure", "With and without: each may hold for a case of its own.")
+    return Verdict("conflict", "negation", "One denies what the other states.")
+
+
+def _lacks(denied: Phrase) -> bool:
+    """`Tests without a network pass` tells of a case; `User is without a car` denies it."""
+    at = denied.words.index("without") if "without" in denied.words else 0
+    return at > 0 and denied.denials == 1 and denied.words[at - 1] not in BE
+
+
+def _list_entailed(stated: Phrase, *, none_at_all: bool) -> frozenset[str]:
+    """The stems a statement makes true; `there is no child` denies every boy too, `the child is not` does not."""
+    kinds = [kind for word in stated.bag for kind in IS_A.get(word, ())] if none_at_all else []
+    return stated.bag.union(kinds)
+
+
+def correction(pair: Pair) -> Verdict | None:
+    """A sentence of the new one says itself that something changed, and speaks of the same thing."""
+    said, cue = next(_list_corrections(pair.new), (pair.new, ""))
+    if not cue or lexicon.CORRECTION.search(pair.old.text.lower()) or _elsewhere(pair) or pair.other_number:
+        return None
+    old, new = pair.old.bag - LIGHT, said.bag - LIGHT
+    shared, needed = len(old & new), 0.3 if lexicon.EXPLICIT.search(said.text.lower()) else 0.5
+    # `now` is the weakest cue: half of the longer text must be shared, not of the shorter.
+    if not shared or shared < needed * (max if cue == "now" else min)(len(old), len(new)):
+        return None
+    if _of_another(pair.old, said):
+        return Verdict("coexist", "correction-unsure", f'It says "{cue}", but one of them may be of something else.')
+    return Verdict("conflict", "correction", f'It says "{cue}" of the same thing.', without_lead_in(pair.new.text))
+
+
+def _of_another(old: Phrase, new: Phrase) -> bool:
+    """One names an owner or a kind that the other does not: `my sister's phone`, `the staging API`, `for Acme`."""
+    owners = {stem(name.lower()) for name in OWNER.findall(old.text)} - new.bag
+    lone = {stem(name.lower()) for name in FOR_ONE.findall(new.text)} - old.bag
+    return bool(owners or lone or set(_qualifiers(old, new)))
+
+
+def _qualifiers(old: Phrase, new: Phrase) -> Iterator[str]:
+    """Words of the old one alone that stand right before a word both have, and are no verb."""
+    words = [word for word in old.words if stem(word) in old.bag - LIGHT]
+    for word, following in itertools.pairwise(words):
+        if stem(word) not in new.bag and stem(following) in new.bag and stem(word) not in ACTS:
+            yield word
+
+
+def _list_corrections(phrase: Phrase) -> Iterator[tuple[Phrase, str]]:
+    """The sentences with a correction cue, a lone `No.` with what follows it; a question corrects nothing."""
+    for sentence, following in itertools.zip_longest(phrase.sentences, phrase.sentences[1:], fillvalue=""):
+        cue = lexicon.CORRECTION.search(sentence.lower())
+        said = sentence if LEAD_IN.sub("", sentence) else f"{sentence} {following}".strip()
+        if cue and not said.endswith("?"):
+            yield Phrase(said), cue[0].strip()
+
+
+def _elsewhere(pair: Pair) -> bool:
+    return bool(pair.old.situations and pair.new.situations and pair.old.situations.isdisjoint(pair.new.situations))
+
+
+def opposite(pair: Pair) -> Verdict | None:
+    """Alike but for a pair of opposites."""
+    if not pair.opposites or pair.one_denies or pair.indefinite or pair.other_subject:
+        return None
+    old, new = (side - pair.opposites for side in pair.only)
+    aligned = sum(common(pair.old.words, pair.new.words)) + 1 == len(pair.old.words) == len(pair.new.words) > 2
+    if (len(pair.shared) < 2 and not aligned) or (old and new) or len(old) + len(new) > 2:
+        return None
+    said = " / ".join(as_written(pair.opposites, pair.old, pair.new))
+    return Verdict("conflict", "opposite", f"They differ in opposites: {said}.")
+
+
+def unspaced(pair: Pair) -> Verdict | None:
+    """The same sentence in a script without spaces, with another language to write in, or another day."""
+    if pair.old.text.isascii() or pair.new.text.isascii():
+        return None
+    old, new = pair.old.text.rstrip("。.!"), pair.new.text.rstrip("。.!")
+    was, came = CJK_WRITTEN.findall(old), CJK_WRITTEN.findall(new)
+    if was != came and CJK_WRITTEN.sub("", old) == CJK_WRITTEN.sub("", new) and len(was) == len(came):
+        return Verdict("conflict", "swapped-value", f"{'、'.join(was)} became {'、'.join(came)} in the same sentence.")
+    was, came = CJK_DAY.findall(old), CJK_DAY.findall(new)
+    if was != came and CJK_DAY.sub("", old) == CJK_DAY.sub("", new) and len(was) == len(came):
+        return Verdict("coexist", "swapped-unsure", "Another day: it may be one or the other, or both.")
+    return None
+
+
+def swapped(pair: Pair) -> Verdict | None:
+    """The same sentence with another number or name in one place."""
+    old, new = pair.old.words, pair.new.words
+    left, right = common(old, new)
+    was, came = old[left : len(old) - right], new[left : len(new) - right]
+    if not len(was) == len(came) == 1 or left + right < 3 or pair.other_number:
+        return None
+    numbers = was[0][-1].isdigit() and came[0][-1].isdigit()
+    if numbers and left > 0 and old[left - 1] in lexicon.NUMBERED:
+        return None  # two of a kind, each with its number
+    if numbers and _under_a_version(pair, was[0]):
+        return Verdict("coexist", "swapped-unsure", f"{was[0]} or {came[0]}: it may be so under both.")
+    languages = left > 0 and old[left - 1] == "in" and {*was, *came} <= lexicon.LANGUAGES
+    days = bool(DAY.fullmatch(was[0]) and DAY.fullmatch(came[0]))  # of a flight or a meeting there may be two
+    if languages or (numbers and left > 1 and not (days or pair.indefinite or _event(old))):
+        return Verdict("conflict", "swapped-value", f"{was[0]} became {came[0]} in the same sentence.")
+    if numbers or (stem(was[0]) in pair.old.names and stem(came[0]) in pair.new.names):
+        return Verdict("coexist", "swapped-unsure", f"{was[0]} or {came[0]}: it may be one or the other, or both.")
+    return None
+
+
+def _under_a_version(pair: Pair, number: str) -> bool:
+    """`crashes on iOS 17`: how something behaves under one version of a named thing; `uses Python 3.11` is a value."""
+    named = re.search(rf"\b\w*[A-Z]\w* {re.escape(number)}(?![\w.])", pair.old.text)
+    return named is not None and not lexicon.BEHAVES.isdisjoint(pair.old.words)
+
+
+def _event(words: tuple[str, ...]) -> bool:
+    """Something that happened, which may happen again with other figures."""
+    be = {"is", "are", "was", "were", "be", "been"}
+    pairs = zip(("", *words), words, strict=False)
+    return any(word in lexicon.PAST or (word.endswith("ed") and before not in be) for before, word in pairs)

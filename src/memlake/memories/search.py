@@ -1,0 +1,458 @@
+"""Searching memories: from what a caller asks to hits with their reasons. Reads only."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta, timezone
+from typing import Any, NamedTuple
+
+from memlake.errors import Damaged, Error, InvalidInput, NotFound, Purged
+from memlake.index.index import Asked, Found
+from memlake.index.rank import Boosts, Scored
+from memlake.index.scope import Filter, Shown
+from memlake.index.terms import ASKED, hash_of, mark
+from memlake.memories import branch_expiry, embed, index_sync, rebuild, record
+from memlake.memories.access_counts import Access
+from memlake.memories.context import MemoryContext
+from memlake.memories.memory_paths import memory_path
+from memlake.memories.record import Memory
+from memlake.objects import layout
+from memlake.records import Commit
+from memlake.versions.checkout import rev
+from memlake.versions.history.times import parse_time
+
+MODES = ("hybrid", "keyword", "semantic")
+SEES = ("branch", "branch-only", "main")  # what a search on a branch sees: all of it, its own writes, the trunk
+EVERYONE = "*"
+PER_TOKEN = 4  # characters a token stands for, roughly
+_ONE_PROJECT = 'Only memories of this project and of none were searched; project "*" searches all.'
+_FAR = 0.2  # the cosine below which two texts have nothing to do with each other
+_NOTHING = Shown(seq=0)  # the trunk before its first commit
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+def list_own(agent_id: str) -> tuple[str, ...]:
+    """Whose memories an agent sees by itself: its own, and those that belong to no agent (a person's)."""
+    return tuple(dict.fromkeys((agent_id, "")))
+
+
+def is_asked_for(name: str, agents: str | Sequence[str]) -> bool:
+    """Whether an agent is among those that are asked for."""
+    return agents in (EVERYONE, name) or (not isinstance(agents, str) and (name in agents or EVERYONE in agents))
+
+
+class Query(NamedTuple):
+    """What is asked. `agent_id` may be a name, a list of names, or "*" for everybody's memories.
+
+    `org_id` is the asker's own organisation unless given; "*" for all of them.
+    """
+
+    text: str = ""
+    limit: int = 10
+    offset: int = 0
+    mode: str = "hybrid"
+    agent_id: str | Sequence[str] = EVERYONE
+    session_id: str | None = None
+    memory_type: str | None = None
+    category: str | None = None
+    tags: Sequence[str] = ()
+    metadata: Mapping[str, Any] = {}
+    since: str | int | None = None
+    until: str | int | None = None
+    min_importance: float | None = None
+    as_of: str | None = None
+    sees: str = "branch"
+    review: bool = False
+    org_id: str | None = None
+    project: str | Sequence[str] | None = None  # of these ("*": all); None: where we are in one, of it and of none
+    min_score: float = 0.0  # hits whose `similarity_score` is lower are left out
+
+
+def seen_by(me: str, asked: str | Sequence[str] | None) -> str | Sequence[str]:
+    """Whose memories a search of an agent sees: those it asks for, else its own."""
+    return list_own(me) if asked is None else asked
+
+
+def build_query(
+    me: str, text: str, *, top_k: int = 10, agent_id: str | Sequence[str] | None = None, **narrowed: Any
+) -> Query:
+    """What an agent asks that says `top_k`."""
+    _check_count("top_k", top_k, 1)
+    return Query(text, limit=top_k, agent_id=seen_by(me, agent_id), **narrowed)
+
+
+class Hit(dict[str, Any]):
+    """A memory found: a mapping with its fields, `similarity_score`, and `why`.
+
+    The score, 0 to 1, says how near it is to what was asked: the cosine of its vector, or without one the share of the
+    words it has, rare ones counting more. The order of hits is by `why["rank"]`, with what each arm gave beside it.
+    """
+
+    oid = ""
+
+    def __repr__(self) -> str:
+        return f"Hit({self['similarity_score']:.2f} {self['content'][:60]!r})"
+
+
+class Hits(list[Hit]):
+    """Hits, best first, with the mode that was used and what the caller should know."""
+
+    mode: str = "hybrid"
+    notes: tuple[str, ...] = ()
+
+
+def search(ground: MemoryContext, query: Query) -> Hits:
+    """The best memories for a query; without words, the newest that pass the filters."""
+    _check(query)
+    is_unasked = query.project is None and ground.project is not None
+    hits = _search_checked(ground, query._replace(project=list_projects_here(ground)) if is_unasked else query)
+    most = ground.settings.search_max_results
+    if query.limit > most == len(hits):
+        hits.notes += (
+            f"A search gives at most {most} hits (setting search.max_results); {query.limit} were asked for.",
+        )
+    if query.min_score:
+        near = Hits(hit for hit in hits if hit["similarity_score"] >= query.min_score)
+        hits = _with_notes(near, hits.mode, hits.notes)
+    if is_unasked and not hits:
+        hits.notes += (_ONE_PROJECT,)
+    if notice := ground.index.take_notice():
+        hits.notes += (notice,)
+    return hits
+
+
+def _fits(scores: Sequence[Scored]) -> bool:
+    """Whether a search found anything: a word that was asked for, or a meaning that is not merely the nearest.
+
+    A word that is only spelt alike counts unless the meaning speaks against it: `mona` is not a misspelt `Monday`.
+    """
+    spelt = any(score.words or (score.grams and score.vectors >= 0) for score in scores)
+    return spelt or _nearest(scores) >= _FAR
+
+
+def _nearest(scores: Sequence[Scored]) -> float:
+    return max(round(score.likeness, 4) for score in scores)
+
+
+def list_projects_here(ground: MemoryContext) -> tuple[str, ...] | None:
+    """The projects whose memories are shown to somebody who asks for none: this one and none; None for all of them."""
+    return None if ground.project is None else tuple(dict.fromkeys((ground.project, "")))
+
+
+def choose_projects(ground: MemoryContext, asked: str | None) -> tuple[str, ...] | None:
+    """The projects that are meant: the one asked for, all of them for "*", else those shown here."""
+    return list_projects_here(ground) if asked is None else None if asked == EVERYONE else (asked,)
+
+
+@rebuild.reads
+def _search_checked(ground: MemoryContext, query: Query) -> Hits:
+    """Hits, each held against the history: an index that is wrong may miss something, but shows nothing wrong."""
+    for _ in range(3):
+        head = ground.head()
+        hits = _search(ground, query)
+        hits.notes += ground.notes
+        strays = _strays(ground, query, hits)
+        if not strays:
+            return hits
+        if ground.head() == head:
+            raise Damaged(f"the index shows {len(strays)} memories that are not on branch {ground.branch!r}.")
+    return _with_notes(Hits(hit for hit in hits if hit["memory_id"] not in strays), hits.mode, hits.notes)
+
+
+def _strays(ground: MemoryContext, query: Query, hits: Hits) -> set[str]:
+    """Hits that are not what the branch holds now. The past is not held against its trees: those may be thinned."""
+    if query.as_of or query.sees == "main":
+        return set()
+    history = ground.here.history
+    paths = {memory_path(history, hit["agent_id"], hit["memory_id"]): hit for hit in hits}
+    held = history.entries(ground.head(), paths)
+    return {hit["memory_id"] for path, hit in paths.items() if path not in held or held[path].oid != hit.oid}
+
+
+def _search(ground: MemoryContext, query: Query) -> Hits:
+    if not query.text.strip():
+        return _with_notes(
+            Hits(_build_hits(ground, ground.index.listed(_build_asked(ground, query))[query.offset :])), "list", ()
+        )
+    asked = _build_asked(ground, query)
+    vector, model, notes = _query_vector(ground, query)
+    asked = asked._replace(vector=vector, model=model, by_words=query.mode != "semantic" or vector is None)
+    found = ground.index.search(asked)
+    used = query.mode if vector is not None and ground.index.has_vectors(model, len(vector)) else "keyword"
+    if not asked.by_words and used == "keyword":  # there is a model, but no vector yet: words find what there is
+        found = ground.index.search(asked._replace(by_words=True))
+    if query.mode == "semantic" and used != "semantic" and not notes:
+        notes = (f"Searched by words only: {_no_meaning(ground, vector is not None)}.",)
+    notes, scores = notes or _without_vector(ground, model), [one.scored for one in found]
+    if scores and not _fits(scores):
+        notes += (f"Nothing is near to it; the nearest has a score of {_nearest(scores):.2f}.",)
+        found = []
+    return _with_notes(Hits(_build_hits(ground, found[query.offset :])), used, notes)  # the pages before are not read
+
+
+def _without_vector(ground: MemoryContext, model: str) -> tuple[str, ...]:
+    """What a search by meaning may have missed; while the vectors of an older model serve, it missed nothing."""
+    count = embed.count_waiting(ground.index) if model and model == embed.read_model(ground.index) else 0
+    some = "1 memory waits for its vector" if count == 1 else f"{count} memories wait for their vectors"
+    return (f"{some}: found by words alone until then.",) if count else ()
+
+
+def _no_meaning(ground: MemoryContext, has_vector: bool) -> str:
+    """Why nothing can be found by meaning, although nothing failed."""
+    if ground.settings.embedding_provider == "none":
+        return "there is no model (embedding.provider is none)"
+    return "no memory has its vector yet" if has_vector else "the model cannot read this query"
+
+
+def _with_notes(hits: Hits, mode: str, notes: tuple[str, ...]) -> Hits:
+    hits.mode, hits.notes = mode, notes
+    return hits
+
+
+def _query_vector(ground: MemoryContext, query: Query) -> tuple[Any, str, tuple[str, ...]]:
+    """The vector of a query, its model, and what is to be said when there is none although it was wanted."""
+    if query.mode == "keyword":
+        return None, "", ()
+    try:
+        found = ground.vector_of(query.text[:ASKED])
+    except Damaged:
+        raise
+    except Error as error:  # a wrong key or setting must not keep words from being found either
+        return None, "", (f"Searched by words only: {error.message}",)
+    return (None, "", ()) if found is None else (found[1], found[0], ())
+
+
+def _build_asked(ground: MemoryContext, query: Query, now: int | None = None) -> Asked:
+    org = ground.org if query.org_id is None else query.org_id
+    settings, limits = ground.settings, build_filter(query._replace(org_id=None if org == EVERYONE else org))
+    return Asked(
+        query.text,
+        limits if now is None else limits._replace(now=now),
+        find_shown(ground, query),
+        boosts=Boosts(settings.search_importance, settings.search_recency, settings.search_access),
+        access=ground.read_counts,
+        most=min(query.limit, settings.search_max_results) + query.offset,
+    )
+
+
+@rebuild.reads
+def list_memories(ground: MemoryContext, query: Query, now: int | None = None) -> list[Memory]:
+    """All memories that pass a filter, newest first, however many. `now` 0 counts expired ones in."""
+    branch_expiry.check(ground.here, ground.branch)
+    asked = _build_asked(ground, query, now)._replace(most=query.limit + query.offset)
+    found = ground.index.listed(asked)[query.offset :]
+    contents = dict(ground.here.history.objects.read_many({one.oid.hex() for one in found})) if found else {}
+    return [record.decode(contents[one.oid.hex()]) for one in found if one.oid.hex() in contents]
+
+
+def _check(query: Query) -> None:
+    if not isinstance(query.text, str):
+        raise InvalidInput(f"a query is text, not {type(query.text).__name__}.")
+    if query.mode not in MODES:
+        raise InvalidInput(f"mode is one of {', '.join(MODES)}, not {query.mode!r}.")
+    if query.sees not in SEES:
+        raise InvalidInput(f"what a search sees is one of {', '.join(SEES)}, not {query.sees!r}.")
+    least: object = query.min_score
+    if isinstance(least, bool) or not isinstance(least, int | float) or not 0 <= least <= 1:
+        raise InvalidInput(f"min_score is a number from 0 to 1, not {least!r}. Nothing was searched.")
+    _check_count("limit", query.limit, 1)
+    _check_count("offset", query.offset, 0)
+
+
+def _check_count(name: str, value: object, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise InvalidInput(f"{name} is a whole number of at least {least}, not {value!r}.")
+
+
+def _check_narrowing(query: Query) -> None:
+    """What narrows a search is of the kind it is looked for by: a wrong one would quietly find nothing."""
+    for name in ("session_id", "memory_type", "category", "org_id", "as_of"):
+        if not isinstance(getattr(query, name), str | None):
+            raise InvalidInput(f"{name} is text, not {getattr(query, name)!r}. Nothing was searched.")
+    agents = [query.agent_id] if isinstance(query.agent_id, str) else query.agent_id
+    if not isinstance(agents, list | tuple | set) or not all(isinstance(name, str) for name in agents):
+        raise InvalidInput(
+            f'agent_id is a name, a list of names or "{EVERYONE}", not {query.agent_id!r}. Nothing was searched.'
+        )
+    for name, value in record.checked_metadata(query.metadata).items():
+        if isinstance(value, dict) and (operator := next((key for key in value if key.startswith("$")), None)):
+            raise InvalidInput(
+                f"metadata {name!r} is compared for equality, {operator!r} is not an operator. Nothing was searched.",
+                hint="Give the value itself, or filter the hits that come back.",
+            )
+    least = query.min_importance
+    if least is not None and (isinstance(least, bool) or not isinstance(least, int | float)):
+        raise InvalidInput(f"min_importance is a number from 0 to 1, not {least!r}. Nothing was searched.")
+
+
+def build_filter(query: Query) -> Filter:
+    """The filter of a query: each group of marks is an alternative."""
+    _check_narrowing(query)
+    groups = []
+    if query.agent_id != EVERYONE:
+        names = _names(query.agent_id)
+        if EVERYONE not in names:
+            groups.append([mark("agent", name) for name in names])
+    if query.project not in (None, EVERYONE):
+        groups.append([mark("project", name) for name in _names(query.project)])
+    asked = {"session": query.session_id, "type": query.memory_type, "category": query.category, "org": query.org_id}
+    for field, value in asked.items():
+        groups += [[mark(field, value)]] if value is not None else []
+    groups += [[mark("tag", tag)] for tag in record.checked_tags(query.tags)]
+    groups += [[record.meta_mark(name, value)] for name, value in record.checked_metadata(query.metadata).items()]
+    groups += [[mark("review", "yes")]] if query.review else []
+    marks = tuple(tuple(hash_of(term) for term in group) for group in groups)
+    return Filter(marks, parse_moment(query.since), parse_moment(query.until), query.min_importance, layout.now())
+
+
+def _names(given: str | Sequence[str] | None) -> Sequence[str]:
+    return [given] if isinstance(given, str) else given or ()
+
+
+def parse_moment(given: str | int | None) -> int | None:
+    """Microseconds of a time as people or programs write it."""
+    found: object = parse_time(given) if isinstance(given, str) else given
+    if found is None:
+        return None
+    if isinstance(found, bool) or not isinstance(found, int) or abs(found) >= record.LATEST:
+        raise InvalidInput(
+            f"{str(given)[:40]!r} is not a time: words, an ISO time or microseconds since 1970. Nothing was done."
+        )
+    return found
+
+
+def find_shown(ground: MemoryContext, query: Query) -> Shown:
+    history, index = ground.here.history, ground.index
+    if query.sees == "main":
+        ground = dataclasses.replace(ground, branch=index_sync.find_trunk(history, index, ground.branch))
+    at = find_commit_as_of(ground, query.as_of) if query.as_of else None
+    found = _NOTHING if query.as_of and at is None else index_sync.find_shown(history, index, ground.branch, at)
+    return found._replace(only_added=query.sees == "branch-only")
+
+
+def find_commit_as_of(ground: MemoryContext, text: str) -> Commit | None:
+    """The memory-lane commit a rev or a time means; None for a time when nothing was remembered yet."""
+    if text != record.whole(text):
+        raise NotFound(f"{text!r} is neither a revision nor a time.")
+    try:
+        return rev.resolve(ground.here, text, "memory")
+    except (NotFound, InvalidInput) as unknown:
+        try:
+            when = parse_time(text)
+        except InvalidInput as wrong:
+            if "lies ahead" in wrong.message:
+                raise
+            raise type(unknown)(
+                f"{unknown.message.rstrip('.')}, and no time either.", hint=f"{unknown.hint}\n{wrong.hint}".strip()
+            ) from None
+    return index_sync.find_commit_before(ground.here.history, ground.index, ground.head(), when)
+
+
+def _build_hits(ground: MemoryContext, found: Sequence[Found]) -> Iterable[Hit]:
+    known = _contents(ground, {one.oid.hex() for one in found})
+    for one in found:
+        oid = one.oid.hex()
+        try:
+            memory = record.decode(known[oid] if oid in known else ground.here.history.objects.read(oid))
+        except Purged:
+            continue
+        except NotFound as error:
+            raise Damaged(f"the index names object {one.oid.hex()[:12]}, which is not there.") from error
+        shaped = build_hit(memory, one)
+        shaped.oid = one.oid.hex()
+        if memory.history:
+            shaped["metadata"] = {**shaped["metadata"], "history": list_past_values(ground, memory)}
+        yield shaped
+
+
+def _contents(ground: MemoryContext, oids: set[str]) -> dict[str, bytes]:
+    """All of them with one query; none when one is gone, so that each is asked for by itself."""
+    try:
+        return dict(ground.here.history.objects.read_many(oids))
+    except (Purged, NotFound):
+        return {}
+
+
+def count_fitting(lengths: Iterable[int], max_tokens: int | None) -> int:
+    """How many of some texts, given by their length in characters, a budget of tokens holds: never more than it."""
+    room, count = (max_tokens or 0) * PER_TOKEN, 0
+    for length in lengths:
+        room -= length
+        if room < 0 and max_tokens is not None:
+            break
+        count += 1
+    return count
+
+
+def build_hit(memory: Memory, one: Found) -> Hit:
+    score = one.scored
+    parts = {"words": score.words, "grams": score.grams, "vectors": score.vectors, "neighbours": score.neighbours}
+    why = {name: round(value, 4) for name, value in parts.items() if value}
+    why |= {"boost": round(score.boost, 4), "rank": round(score.score, 4)}
+    return Hit(fields(memory), similarity_score=round(score.likeness, 4), why=why)
+
+
+def fields(memory: Memory) -> dict[str, Any]:
+    """A memory as the mapping people and programs see."""
+    return {
+        "memory_id": memory.memory_id,
+        "content": memory.content,
+        "memory_type": memory.memory_type,
+        "importance": memory.importance,
+        "agent_id": memory.agent_id,
+        "session_id": memory.session_id,
+        "org_id": memory.org_id,
+        "project": memory.project,
+        "category": memory.category,
+        "tags": list(memory.tags),
+        "metadata": dict(memory.metadata),
+        "source": memory.source,
+        "created_at": iso(memory.created_at),
+        "updated_at": iso(memory.updated_at),
+        "expires_at": iso(memory.expires_at) if memory.expires_at else None,
+    }
+
+
+def full_fields(ground: MemoryContext, memory: Memory, access: Access, has_embedding: bool) -> dict[str, Any]:
+    """With what only the index and the counters know, and the earlier values in the shape agents know."""
+    count, last = access.read([memory.key]).get(memory.key, (0, 0))
+    known = fields(memory)
+    past = list_past_values(ground, memory)
+    known["metadata"] = {**known["metadata"], "history": past} if past else known["metadata"]
+    known |= {"has_embedding": has_embedding, "access_count": count, "last_accessed": iso(last) if last else None}
+    return known | {"related": list(memory.related), "review": memory.review}
+
+
+@rebuild.heals
+def has_vector(ground: MemoryContext, memory_id: str, model: str) -> bool:
+    index_sync.follow(ground.here.history, ground.index, ground.branch)
+    key = record.Memory(record.checked_id(memory_id), "").key
+    return ground.index.has_vector(key, model)
+
+
+@rebuild.heals
+def count_waiting(ground: MemoryContext) -> int:
+    """How many memories have no vector yet, those counted in that the index had not seen."""
+    index_sync.follow(ground.here.history, ground.index, ground.branch)
+    return embed.count_waiting(ground.index)
+
+
+def list_past_values(ground: MemoryContext, memory: Memory) -> list[dict[str, Any]]:
+    """Earlier contents of a memory in the shape agents know: value and the time it was replaced."""
+    listed = [past for past in memory.metadata.get("history", ()) if isinstance(past, dict)]
+    said = {past.get("value") for past in listed}
+    for past in memory.history:
+        try:
+            value = record.decode(ground.here.history.objects.read(past.oid)).content
+        except (Purged, NotFound):
+            continue
+        if value not in said:
+            listed.append({"value": value, "updatedAt": iso(past.until)})
+    return listed
+
+
+def iso(time: int) -> str:
+    """A time as JSON has it: UTC, with microseconds when there are some."""
+    when = _EPOCH + timedelta(microseconds=time)  # exact, where seconds as a float are not
+    return when.isoformat(timespec="auto").replace("+00:00", "Z")

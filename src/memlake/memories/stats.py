@@ -1,0 +1,81 @@
+"""How many memories there are, of whom and of what kind, and what the index costs. Reads only."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+from memlake.errors import NotFound, Purged
+from memlake.index import vector_queue
+from memlake.memories import embed, index_sync, record
+from memlake.memories.context import MemoryContext
+from memlake.memories.record import Memory
+
+_BATCH = 1000
+
+
+class Stats(NamedTuple):
+    """The memories of a branch in figures. `waiting` rows have no vector of `model` yet."""
+
+    memories: int
+    agents: dict[str, int]
+    types: dict[str, int]
+    categories: dict[str, int]
+    model: str
+    waiting: int
+    index_bytes: int
+    in_doubt: int = 0
+    stale: int = 0
+
+
+def stats(ground: MemoryContext, model: str, projects: Sequence[str] | None = None) -> Stats:
+    """The memories of some projects, or of all; the index is counted whole."""
+    agents, types, categories = Counter[str](), Counter[str](), Counter[str]()
+    for memory in read_memories(ground):
+        if not ground.shows(memory, projects):
+            continue
+        agents[memory.agent_id] += 1
+        types[memory.memory_type] += 1
+        categories[memory.category] += 1
+    index_sync.follow(ground.here.history, ground.index, ground.branch)
+    pending = vector_queue.count(ground.index.db) if model != "none" else 0
+    return Stats(
+        agents.total(),
+        _sort_counts(agents),
+        _sort_counts(types),
+        _sort_counts(categories),
+        model if model == "none" else embed.read_model(ground.index) or model,
+        pending,
+        _size(ground.index.folder),
+    )
+
+
+def read_memories(ground: MemoryContext) -> Iterator[Memory]:
+    """Every memory of the branch, in the order of the tree; those that were purged are left out."""
+    history = ground.here.history
+    entries = (entry for _, entry in history.scan(ground.head(), index_sync.ROOM))
+    while batch := [entry.oid for entry in islice(entries, _BATCH)]:
+        try:
+            yield from (record.decode(data) for _, data in history.objects.read_many(set(batch)))
+        except (Purged, NotFound):
+            yield from _one_by_one(ground, batch)
+
+
+def _one_by_one(ground: MemoryContext, oids: list[str]) -> Iterator[Memory]:
+    for oid in oids:
+        try:
+            yield record.decode(ground.here.history.objects.read(oid))
+        except (Purged, NotFound):
+            continue
+
+
+def _size(folder: Path) -> int:
+    return sum(part.stat().st_size for part in folder.rglob("*") if part.is_file())
+
+
+def _sort_counts(counts: Counter[str]) -> dict[str, int]:
+    """The most frequent first, equals by name."""
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))

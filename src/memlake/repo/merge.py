@@ -1,0 +1,71 @@
+"""Merge: what a merge, revert, cherry-pick or stash pop came to, and the choices it waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Self
+
+from memlake import versions
+from memlake.calls import door
+from memlake.records import Change, Conflict
+from memlake.repo.open import AnyPath, SomePaths, each
+from memlake.reports import Merged
+from memlake.versions.kinds import Sides, kind_at
+
+if TYPE_CHECKING:
+    from memlake.repo.repo import Repo
+
+
+@door
+class Merge(Merged):
+    """How a merge ended. While it has `conflicts` it waits: choose a side or edit the files, then conclude or abort."""
+
+    _repo: Repo
+
+    @classmethod
+    def of(cls, repo: Repo, merged: Merged) -> Self:
+        merge = cls(*merged)
+        merge._repo = repo
+        return merge
+
+    def choose(self, side: str, *paths: SomePaths) -> tuple[Conflict, ...]:
+        """Take "ours", "theirs" or of memories "both" for these paths; returns the conflicts that are left."""
+        with self._repo._verb() as here:
+            return versions.merge.choose(here, side, self._repo._wanted_paths(each(paths)))
+
+    def mark(self, *paths: SomePaths) -> tuple[Change, ...]:
+        """Write the markers of conflicts into their files again; their choices are open again."""
+        with self._repo._verb() as here:
+            return versions.merge.mark_again(here, self._repo._wanted_paths(each(paths)))
+
+    def conclude(
+        self, message: str | None = None, *, metrics: Mapping[str, Any] | None = None,
+        params: Mapping[str, Any] | None = None,
+    ) -> Merge:  # fmt: skip
+        """Commit it; refused while a conflict has no choice."""
+        given = versions.merge.Given(self._repo)
+        said = versions.merge.Conclusion(message, None, said_facts(metrics, params), given)
+        with self._repo._verb() as here:
+            return Merge.of(self._repo, versions.merge.proceed(here, said))
+
+    def abort(self) -> None:
+        """Give it up: the files are as they were before it, and what was edited since is kept."""
+        with self._repo._verb() as here:
+            versions.merge.abort(here)
+
+    def text(self, path: AnyPath) -> str | None:
+        """Both sides of a path in conflict as one text with markers; None where that cannot be."""
+        return versions.show.conflict_text(self._repo._look(), self._repo.path(path))
+
+    def sides(self, conflict: Conflict) -> Sides | None:
+        """What both sides of a memory, state value or dataset in conflict say; None for a file."""
+        history = self._repo._history
+        find = history.kinds[kind_at(conflict.path).name].sides
+        return find(history, conflict) if find else None
+
+    def _refuse_closed(self) -> None:
+        self._repo._refuse_closed()
+
+
+def said_facts(metrics: Mapping[str, Any] | None, params: Mapping[str, Any] | None) -> dict[str, Any]:
+    return {name: dict(value) for name, value in (("metrics", metrics), ("params", params)) if value}

@@ -1,0 +1,650 @@
+"""Repo: the verbs, each a short method that wires the parts. A waiting merge and the stash have files of their own."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Self
+
+from memlake import config, dataset, memories, nofollow, projects, versions
+from memlake.calls import checked, door
+from memlake.dataset.kind import DATASET
+from memlake.errors import AlreadyExists, Corrupt, Denied, Error, InvalidInput, pasted
+from memlake.errors import Conflict as ConflictError
+from memlake.memories.kind import MEMORY
+from memlake.objects import disk
+from memlake.objects.bucket import open_place
+from memlake.objects.db import advise_rescue
+from memlake.objects.forks import check_process
+from memlake.objects.places import Folder, Place
+from memlake.records import Author, Branch, Change, Commit, Conflict, Entry, Lane, Move, Staged, Status, Tag
+from memlake.repo.merge import Merge, said_facts
+from memlake.repo.open import AnyPath, Opened, SomePaths, checked_oid, each
+from memlake.repo.settings import has_database
+from memlake.repo.stash import Stashes
+from memlake.reports import Merged, Problem, Rescued
+from memlake.versions import tables
+
+if TYPE_CHECKING:
+    from memlake.dataset.datasets import Datasets
+    from memlake.dataset.resources import Store
+    from memlake.memories.hook_search import Narrow
+    from memlake.memories.memories import Memories
+    from memlake.memories.record import Memory
+    from memlake.reports import (
+        About,
+        BlameLine,
+        Check,
+        FsckReport,
+        GcReport,
+        Operation,
+        PurgeReport,
+        Usage,
+    )
+
+Progress = Callable[[int, int, str], None]
+DIR = ".memlake"
+
+
+@checked
+def init(path: AnyPath = ".", branch: str | None = None) -> Repo:
+    """Make a repo in a folder, or open the one that is there."""
+    name = branch or config.read_settings(None).init_branch
+    versions.refs.check_name(name)
+    with disk.named_errors(f"making a repo in {path}"):
+        root = Path(os.path.realpath(config.real_name(path)))
+        folder = config.check_owner(root) / DIR
+        root.mkdir(parents=True, exist_ok=True)
+        nofollow.check_new(folder)
+        nofollow.check_folder(folder)
+        _refuse_lost(folder)
+        for part in (folder, folder / "packs", folder / "parts", folder / "tmp"):
+            nofollow.make_folder(part)
+        if not (folder / ".gitignore").exists():
+            disk.write_file(folder / ".gitignore", b"*\n")
+    return Repo(folder, fresh=name)
+
+
+def _refuse_lost(folder: Path) -> None:
+    """Packs without a repo.db are a repo whose history was lost: an empty one beside them would hide that."""
+    packs = folder / "packs"
+    if not has_database(folder) and packs.is_dir() and any(packs.iterdir()):
+        raise Denied(
+            f"{folder} has packs but no repo.db: the history of this repo is lost, its content is not. Nothing was "
+            "changed.",
+            hint=f"Restore a backup. Without one, save what gc packed: {advise_rescue(folder / 'repo.db')}\n"
+            f"To begin an empty repo instead, set the old one aside: mv {pasted(folder)} {pasted(f'{folder}.old')}",
+        )
+
+
+@checked
+def rescue(sources: SomePaths, into: AnyPath) -> Rescued:
+    """Make a repo again in a new folder, from packs alone: `.memlake` folders, folders of packs, URLs of buckets."""
+    folder = Path(os.path.realpath(config.real_name(into)))
+    if (folder / DIR).exists():
+        raise AlreadyExists(f"{folder} is a repo already. Nothing was written.", hint="Name a folder that is not.")
+    places, parts = list[Place](), list[Place]()
+    for given in each([sources]):
+        source = os.fspath(given)
+        inner = Path(source) / DIR if (Path(source) / DIR).is_dir() else Path(source)
+        places.append(Folder(inner / "packs") if (inner / "packs").is_dir() else open_place(source))
+        parts += [Folder(inner / "parts")] if (inner / "parts").is_dir() else []
+    found = versions.rescue.read_packs(places)
+    with _built_aside(folder) as aside, init(aside) as repo:
+        rescued = versions.rescue.rebuild(repo._history, found, parts)
+        versions.rebuild.stand_first(repo._look(), repo.settings.init_branch)
+    return rescued
+
+
+@contextlib.contextmanager
+def _built_aside(folder: Path) -> Iterator[Path]:
+    """A folder in `folder` whose `.memlake` moves there once it is whole; on failure it goes, so one can try again."""
+    aside = folder / f"{DIR}-rescue-{os.urandom(4).hex()}"
+    try:
+        yield aside
+        with disk.named_errors(f"moving the rescued repo to {folder / DIR}"):
+            os.rename(aside / DIR, folder / DIR)
+    finally:
+        disk.remove_tree(aside)
+
+
+@checked
+def open_repo(path: AnyPath | None = None) -> Repo:
+    """Open the repo at a path, in MEMLAKE_REPO, or in this folder or one above."""
+    return Repo(config.get_repo(explicit=path) / DIR)
+
+
+def open_damaged(path: AnyPath | None = None) -> Repo:
+    """As `open_repo`, and where repo.db is damaged all the same: for doctor, which says what of it can be read."""
+    folder = config.get_repo(explicit=path) / DIR
+    try:
+        return Repo(folder)
+    except Corrupt:
+        return Repo(folder, unchecked=True)
+
+
+@checked
+def open_for_memories(path: AnyPath | None = None) -> Repo:
+    """The repo found as `open_repo` finds it, else the personal one, made on first use. For memories, not for files."""
+    found = projects.find_memory_repo(path)
+    return Repo(found / DIR) if found is not None else open_personal()
+
+
+def open_personal() -> Repo:
+    """The repo in the user's data folder, made if it is not there, and that is said."""
+    home = config.check_owner(config.personal_folder())
+    _make_private(home, home / DIR)
+    if has_database(home / DIR):
+        with contextlib.suppress(Corrupt):  # another process is about to stamp it, or died before it did
+            return Repo(home / DIR)
+        return init(home)
+    made = init(home)
+    sys.stderr.write(f"memlake: no repo here, so data is kept in your personal one: {home}\n")
+    return made
+
+
+def _make_private(*folders: Path) -> None:
+    """Folders that nobody but the user can look into, whatever the umask; what is made inside them is as private."""
+    for folder in folders:
+        with disk.named_errors(f"making {folder}"):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if folder.stat().st_mode & 0o077:
+            with contextlib.suppress(OSError):  # a file system that is read-only, or has no modes
+                folder.chmod(0o700)
+
+
+@door
+class Repo(Opened):
+    """One repo and this checkout of it."""
+
+    # -- files --------------------------------------------------------------------------------
+
+    def add(
+        self,
+        *paths: SomePaths,
+        all: bool = False,
+        update: bool = False,
+        force: bool = False,
+        progress: Progress | None = None,
+    ) -> Staged:
+        given = self._wanted(*paths)
+        if not given and not (all or update):
+            raise InvalidInput("nothing was named to add.", hint="Name files or folders, or use: memlake add -A")
+        asked = versions.stage.Adding(given or [""], force, update, self._settings.add_warn_secrets, progress)
+        detail = " ".join(path or "." for path in given[:5]) or "--all"
+        with self._verb() as here, versions.undo.operation(here, "add", detail) as verb:
+            staged = versions.stage.add(self._history.objects, self._local, here.root, self.identity, asked)
+            verb.changed = versions.undo.has_staged(here, verb, staged)
+            return staged
+
+    def rm(self, *paths: SomePaths, cached: bool = False, force: bool = False, dry_run: bool = False) -> Staged:
+        how = versions.stage.Removing(cached, force, dry_run)
+        with self._verb() as here:
+            return versions.stage.remove(here, self._wanted(*paths), how)
+
+    def mv(self, src: AnyPath, dst: AnyPath, force: bool = False, dry_run: bool = False) -> Staged:
+        source, target = self._relative(src, dst)
+        with self._verb() as here:
+            return versions.stage.move(here, source, target, force=force, dry_run=dry_run)
+
+    def status(self, *paths: AnyPath, ignored: bool = False) -> Status:
+        return versions.status.status(self._settled(), self._wanted_paths(paths), ignored=ignored)
+
+    def commit(
+        self,
+        message: str | None = None,
+        *,
+        paths: Sequence[AnyPath] = (),
+        all: bool = False,
+        amend: bool = False,
+        allow_empty: bool = False,
+        author: Author | str | None = None,
+        uses: Sequence[str] = (),
+        metrics: Mapping[str, Any] | None = None,
+        params: Mapping[str, Any] | None = None,
+    ) -> Commit:
+        by, only = versions.write.author_of(author), self._relative(*paths)
+        saying = versions.commit.Saying(
+            message, by, [*map(self._used, uses)], metrics, params, amend, allow_empty, only
+        )
+        given = versions.merge.Given(self)
+        with self._verb() as here:
+            if only:
+                versions.commit.check_known(here, only)
+            if not only and not all:
+                return versions.commit.commit(here, saying, given)
+            asked = versions.stage.Adding(self._wanted(*paths) or [""], False, True, self._settings.add_warn_secrets)
+            with versions.undo.staging_first(here) as found:
+                versions.stage.add(self._history.objects, self._local, here.root, self.identity, asked)
+                return versions.commit.commit(here, saying, given._replace(found=found))
+
+    def restore(
+        self, *paths: SomePaths, source: str | None = None, staged: bool = False, worktree: bool | None = None,
+        overlay: bool = False,
+    ) -> tuple[Change, ...]:  # fmt: skip
+        """Files, the stage or both as `source` has them; `overlay` keeps tracked files that it does not have."""
+        files, wanted = not staged if worktree is None else worktree, self._wanted(*paths)
+        with self._verb() as here:
+            return versions.branch.restore(here, wanted, source, staged=staged, worktree=files, overlay=overlay)
+
+    # -- looking ------------------------------------------------------------------------------
+
+    def commit_at(self, rev: str = "HEAD", lane: Lane = "work") -> Commit:
+        return versions.rev.resolve(self._look(), rev, lane)
+
+    def changes(self, commit: Commit, *, paths: Sequence[AnyPath] = ()) -> tuple[Change, ...]:
+        """What a commit changed, in all or at some paths or patterns."""
+        found = self._history.changes(commit)
+        return versions.diff.only(found, self._wanted_paths(paths)) if paths else found
+
+    def meta(self, commit: Commit, name: str) -> Any:
+        """Facts beside the content: "metrics", "params", "uses", or "about" (path -> what `add` noted)."""
+        oid = commit.meta.get(name)
+        return versions.show.fact(self._look(), name, oid) if oid else None
+
+    def log(
+        self,
+        rev: str | tuple[str, ...] = "HEAD",
+        *,
+        lane: str = "work",
+        paths: Sequence[AnyPath] = (),
+        limit: int | None = None,
+        skip: int = 0,
+        since: str | None = None,
+        until: str | None = None,
+        author: str | re.Pattern[str] | None = None,
+        grep: str | re.Pattern[str] | None = None,
+        first_parent: bool = False,
+        all: bool = False,
+        text: str | None = None,
+        follow: bool = False,
+        reverse: bool = False,
+    ) -> Iterator[Commit]:
+        """Commits, newest first. `text`: those that add or remove it; `follow`: the one path past exact renames.
+
+        `author` and `grep` are regular expressions, found anywhere in the author and in the message.
+        """
+        query = versions.show.LogQuery(
+            rev, lane, self._wanted_paths(paths), limit, skip, since, until, author, grep, first_parent, all, text,
+            follow, reverse,
+        )  # fmt: skip
+        return versions.show.log(self._look(), query)
+
+    def diff(
+        self,
+        a: str | None = None,
+        b: str | None = None,
+        *,
+        staged: bool = False,
+        paths: Sequence[AnyPath] = (),
+        lane: str | None = None,
+    ) -> tuple[Change, ...]:
+        here = self._settled() if b is None else self._look()
+        return versions.diff.diff(here, a, b, staged=staged, paths=self._wanted_paths(paths), lane=lane)
+
+    def entry(self, path: AnyPath, rev: str = "HEAD") -> Entry:
+        """What a path holds in a commit; ":" is the stage."""
+        return versions.show.entry_at(self._look(), self.path(path), rev)
+
+    def read(self, path: AnyPath, rev: str = "HEAD") -> bytes:
+        return self._history.objects.read(self.entry(path, rev).oid, most=None)
+
+    def open(self, path: AnyPath, rev: str = "HEAD") -> BinaryIO:
+        return self._history.objects.open(self.entry(path, rev).oid)
+
+    def read_object(self, oid: str) -> bytes:
+        return self._history.objects.read(checked_oid(oid), most=None)
+
+    def open_object(self, oid: str) -> BinaryIO:
+        return self._history.objects.open(checked_oid(oid))
+
+    def read_worktree(self, path: AnyPath) -> bytes:
+        return versions.show.working_bytes(self.root, os.fspath(path))
+
+    def ls(self, rev: str = "HEAD", prefix: str = "", *, paths: Sequence[AnyPath] = ()) -> versions.show.Listing:
+        """(tree path, entry) of all that starts with a prefix, or of what some paths or patterns mean."""
+        here, wanted = self._look(), self._wanted_paths(paths)
+        if wanted:
+            return versions.show.Listing(lambda: versions.show.listing_of(here, rev, wanted))
+        return versions.show.Listing(lambda: versions.show.listing(here, rev, prefix))
+
+    def about(self, path: AnyPath, rev: str = "HEAD") -> About:
+        return versions.show.about(self._look(), self.path(path), rev)
+
+    def abouts(self, rev: str, entries: Mapping[str, Entry]) -> dict[str, About]:
+        """`about` for many tree paths, in one walk over history."""
+        return dict(versions.show.abouts(self._look(), rev, entries))
+
+    def versions_of(self, path: AnyPath) -> list[str]:
+        """Every object a path ever was, in any commit of the repo, reachable or not, or is in the stage."""
+        return versions.show.versions_of(self._look(), self.path(path))
+
+    def blame(self, path: AnyPath, rev: str = "HEAD") -> list[BlameLine]:
+        full = self.path(path)
+        versions.show.entry_at(self._look(), full, rev)
+        start = versions.show.commit_for(self._look(), full, rev)
+        return versions.log.blame(self._history, start, full, partial(versions.worktree.typed, self.root))
+
+    # -- branches -----------------------------------------------------------------------------
+
+    def branches(
+        self, *, contains: str | None = None, merged: str | None = None, no_merged: str | None = None
+    ) -> list[Branch]:
+        """All branches, or those that contain a commit, are merged into it, or are not."""
+        if any(note is not None for *_, note in tables.list_refs(self._history.db, versions.refs.BRANCH)):
+            memories.branch_expiry.sweep(self._look())
+        if contains is merged is no_merged is None:
+            return versions.refs.branches(self._history.db, self._local.branch)
+        chosen = versions.branch.Chosen(contains, merged, no_merged)
+        return versions.branch.list_branches(self._look(), chosen)
+
+    def branch(self, name: str, at: str = "HEAD", force: bool = False, *, ttl_seconds: float | None = None) -> Branch:
+        """Make a branch, or with `force` move one; a new one may be given a time to live."""
+        note = None if ttl_seconds is None else memories.branch_expiry.make_note(ttl_seconds)
+        with self._verb() as here:
+            return versions.branch.create_branch(here, name, at, force=force, note=note)
+
+    def delete_branch(self, name: str, force: bool = False) -> Branch:
+        with self._verb() as here:
+            return versions.branch.delete_branch(here, name, force)
+
+    def rename_branch(self, old: str, new: str, force: bool = False) -> Branch:
+        with self._verb() as here:
+            return versions.branch.rename_branch(here, old, new, force)
+
+    def switch(
+        self, name: str, *, create: bool = False, detach: bool = False, at: str | None = None, force: bool = False,
+        reset: bool = False,
+    ) -> tuple[Change, ...]:  # fmt: skip
+        with self._verb() as here:
+            return versions.branch.switch(here, name, versions.branch.Going(create, detach, at, force, reset))
+
+    def merge(
+        self, rev: str, *, ff: bool = True, only_ff: bool = False, message: str | None = None,
+        conflict: str | None = None, metrics: Mapping[str, Any] | None = None, params: Mapping[str, Any] | None = None,
+    ) -> Merge:  # fmt: skip
+        """Join another branch into this one; `conflict` is how files are marked, "merge" or "diff3".
+
+        `metrics` and `params` are kept with the merge commit, so with them one is made where a fast-forward would do.
+        """
+        given, facts = versions.merge.Given(self), said_facts(metrics, params)
+        how = versions.merge.How(ff, only_ff, message, self._marks_base(conflict), given, facts)
+        with self._verb() as here:
+            return Merge.of(self, versions.merge.merge_rev(here, rev, how))
+
+    def _marks_base(self, conflict: str | None) -> bool:
+        """Whether markers show what both sides had before, too."""
+        style = conflict or self._settings.merge_conflict
+        if style not in ("merge", "diff3"):
+            raise InvalidInput(f"there is no way {style!r} to mark conflicts.", hint="Use merge or diff3.")
+        return style == "diff3"
+
+    def conflicts(self) -> tuple[Conflict, ...]:
+        return self._local.conflicts()
+
+    @property
+    def pending_merge(self) -> Merge:
+        """The merge, revert or cherry-pick that waits in this checkout, to choose, conclude or abort."""
+        return Merge.of(self, Merged(None, conflicts=self.conflicts()))
+
+    def reset(self, rev: str = "HEAD", mode: str = "mixed") -> tuple[Change, ...]:
+        with self._verb() as here:
+            return versions.branch.reset(here, rev, mode)
+
+    def reset_paths(self, *paths: SomePaths, rev: str = "HEAD") -> tuple[Change, ...]:
+        with self._verb() as here:
+            return versions.branch.reset_paths(here, self._wanted(*paths), rev)
+
+    def revert(
+        self, rev: str, no_commit: bool = False, *, mainline: int | None = None, conflict: str | None = None
+    ) -> Merge:
+        how = versions.merge.Picking(not no_commit, mainline, with_base=self._marks_base(conflict))
+        with self._verb() as here:
+            return Merge.of(self, versions.merge.revert(here, rev, how))
+
+    def cherry_pick(
+        self, rev: str, no_commit: bool = False, *, mainline: int | None = None, cite: bool = False,
+        conflict: str | None = None,
+    ) -> Merge:  # fmt: skip
+        how = versions.merge.Picking(not no_commit, mainline, cite, self._marks_base(conflict))
+        with self._verb() as here:
+            return Merge.of(self, versions.merge.cherry_pick(here, rev, how))
+
+    @property
+    def stash(self) -> Stashes:
+        """Uncommitted work put aside: `repo.stash.push()`, `repo.stash.pop()`."""
+        return Stashes(self)
+
+    def tag(self, name: str, at: str = "HEAD", message: str = "", force: bool = False) -> Tag:
+        with self._verb() as here:
+            return versions.branch.create_tag(here, name, at, message, force)
+
+    def tags(self) -> list[Tag]:
+        return versions.refs.tags(self._history.db)
+
+    def delete_tag(self, name: str) -> Tag:
+        with self._verb() as here:
+            return versions.branch.delete_tag(here, name)
+
+    def reflog(self, ref: str = "HEAD", lane: Lane = "work") -> Iterator[Move]:
+        here = self._look()
+        if ref in ("HEAD", "@"):
+            return versions.rev.head_log(here)
+        return versions.refs.reflog(self._history, versions.rev.known_branch(here, ref), lane)
+
+    # -- writing without files ----------------------------------------------------------------
+
+    def write(
+        self,
+        changes: Mapping[str, bytes | str | Entry | None],
+        message: str,
+        *,
+        branch: str | None = None,
+        author: Author | str | None = None,
+        expects: Mapping[str, Entry | None] | None = None,
+    ) -> Commit:
+        """Commit records at any tree paths of one lane, in one step; staged files are not touched.
+
+        A str is kept as UTF-8; None removes a path.
+        """
+        by, records = versions.write.author_of(author) or self.identity, versions.write.encoded(changes)
+        asked = versions.write.Request(records, message, branch, by, expects)
+        return versions.write.write(self._look(), asked, self._group())
+
+    @contextlib.contextmanager
+    def transaction(self, message: str) -> Iterator[Self]:
+        """Group the writes inside into one commit a lane; an exception drops them all.
+
+        What the same thread, or in an event loop the same task, writes to the same repo in other ways,
+        `ml.read_values(...).save(...)`, belongs to it. What others write meanwhile does not, also on this very object.
+        """
+        if self._group() is not None:
+            raise AlreadyExists(
+                "a transaction is open already in this Repo.", hint="Finish it before starting another."
+            )
+        group = versions.write.Group(message)
+        process = os.getpid()
+        with self._drafting(group):
+            yield self
+        check_process(process)
+        versions.write.write_group(self._look(), group)
+
+    # -- memories -----------------------------------------------------------------------------
+
+    def memories(self, branch: str | None = None) -> Memories:
+        """What agents remember on a branch. The branch is fixed now: a switch elsewhere does not redirect it."""
+        name = branch or self._memory_branch()
+        memories.branch_expiry.check(self._look(), name)
+        versions.refs.get(self._history.db, name)
+        with self._opening:
+            self._refuse_closed()
+            if self._shared is None:
+                self._shared = memories.resources.Shared(self.dir, self._history, self._local.db, self._settings)
+            shared = self._shared
+        ground = memories.context.MemoryContext(
+            self._look(), shared.index, name, self._settings, self._group, shared.vector_of, shared.read_counts,
+            org=self._org(), project=(project := self._project()), package=projects.find_package(project or self.root),
+        )  # fmt: skip
+        return memories.memories.Memories(ground, shared)
+
+    def narrow(self, everywhere: bool = False) -> Narrow:
+        """The little of memories that hooks need, without the weight of an index that is opened whole.
+
+        Of a repo of many projects those of this one and of none are seen; with `everywhere` only those of none.
+        """
+        return memories.hook_search.Narrow(
+            self._look(), self.dir, self._settings, self._memory_branch(), project="" if everywhere else self._project()
+        )
+
+    def _org(self) -> str | None:
+        """The organisation that is seen here; None for all of them."""
+        return None if self._settings.memory_org == "*" else self._settings.memory_org
+
+    def _project(self) -> str | None:
+        """The project we are in, where memories record theirs: only the personal repo holds those of many."""
+        is_personal = os.path.realpath(self.root) == os.path.realpath(config.personal_folder())
+        return projects.find_project() if is_personal else None
+
+    # -- datasets -----------------------------------------------------------------------------
+
+    def datasets(self, branch: str | None = None) -> Datasets:
+        """Typed rows: read, chained and saved. On the branch that is checked out at each save, unless one is named."""
+        if branch is not None:
+            versions.refs.get(self._history.db, branch)
+        return self._rows().datasets(self._look(), branch, self._group)
+
+    def _rows(self) -> Store:
+        with self._opening:
+            self._refuse_closed()
+            if self._store is None:
+                self._store = dataset.resources.Store(
+                    self.dir, self._history.objects, int(self._settings.storage_cache_gb * 1e9)
+                )
+            return self._store
+
+    def _used(self, text: str) -> str:
+        """A dataset as its own verbs take it, `pets@1.0.0`, as its path; anything else as it is."""
+        name, head = text.partition("@")[0], self._look().head()
+        is_file = "/" in name or (self.root / name).is_file() or head is None
+        is_known = not is_file and any(self._history.scan(head, f"{DATASET.folder}{name}/"))
+        return self.datasets().get(text).path if is_known else text
+
+    # -- keeping ------------------------------------------------------------------------------
+
+    def gc(self, dry_run: bool = False, prune: bool = False) -> GcReport:
+        nofollow.check_folder(self.dir)  # once more: what was made since would lead removals elsewhere
+        grace = 0.0 if prune else self._settings.gc_grace_hours
+        policy = versions.gc.Policy(dry_run, grace, self._settings.gc_reflog_expire)
+        recalled = self._rows().recall.parts() if (self.dir / dataset.RECALL).exists() else ()
+        return versions.gc.collect(self._look(), policy, recalled)
+
+    def purge(self, *oids: str, reason: str, with_others: bool = False, leave_derived: bool = False) -> PurgeReport:
+        """Erase objects for good; of a dataset's version all its rows, and what is remembered of work over them.
+
+        `with_others`: also versions made from it, and its rows where others share them; `leave_derived`: not those.
+        """
+        nofollow.check_folder(self.dir)
+        with self._verb() as here:
+            named, loose = dataset.erase.whole(
+                here, map(checked_oid, oids), dataset.erase.Others(with_others, leave_derived)
+            )
+            done = versions.purge.purge(here, named, reason, loose=loose)
+        dataset.erase.forget(self.dir)
+        if (self.dir / dataset.RECALL).exists():
+            self._rows().forget()
+        if (self.dir / "index").exists() and any(path.startswith(MEMORY.folder) for path in done.paths):
+            try:
+                self.memories().follow()
+            except Error as error:
+                told = f"the index still has words of it, which the next search erases: {error.message}"
+                return done._replace(notes=(*done.notes, told))
+        return done
+
+    def is_purged(self, oid: str) -> bool:
+        """Whether an object was erased on purpose; asks repo.db alone."""
+        return bool(self._history.objects.purged([checked_oid(oid)]))
+
+    def purged_with(self, *oids: str, with_others: bool = False, leave_derived: bool = False) -> tuple[str, ...]:
+        """What a purge of these objects erases: the same, unless one is the record of a dataset's version."""
+        how = dataset.erase.Others(with_others, leave_derived)
+        named, loose = dataset.erase.whole(self._look(), map(checked_oid, oids), how)
+        return (*named, *loose)
+
+    def fsck(self, full: bool = False) -> FsckReport:
+        report = versions.fsck.check(self._look(), full=full)
+        wrong = self._mended_index() if (self.dir / "index").exists() else ""
+        return report._replace(problems=(*report.problems, Problem("index", "", "", wrong))) if wrong else report
+
+    def _mended_index(self) -> str:
+        """What was wrong with the index of memories, which is mended then; it may have been on being opened."""
+        with contextlib.suppress(Error):  # of a history that cannot be read, the report has told already
+            opened = self.memories()
+            return memories.check_index.mend(opened.ground)
+        return ""
+
+    def undo(self, *, project: str | None = None, files: bool = True) -> Operation:
+        """Take back the last operation. In a repo of many projects not one that wrote a memory of another project than
+        the one we are in, or the one named ("*": any). Without `files`, only one that wrote memories.
+        """
+        with self._local.verb():
+            here = self._look()
+            return (versions.undo.undo_interrupted(here) if files else None) or self._undo(project, files)
+
+    def _undo(self, project: str | None, files: bool) -> Operation:
+        taken: list[Memory] = []
+        with self._verb() as here:
+            done = versions.undo.undo(here, self._check_of_project("undo", project, taken, files=files))
+        return done._replace(detail=f"{done.detail}: {memories.timeline.shorten(taken[0])}") if taken else done
+
+    def _check_of_project(
+        self, verb: str, project: str | None, taken: list[Memory], *, files: bool
+    ) -> Callable[[Sequence[tuple[str, str]]], None]:
+        """What refuses to undo or redo what another project wrote, and without `files` what wrote no memory.
+
+        It puts the memories it finds into `taken`.
+        """
+        own = self._project() if project is None else project
+        seen = None if own is None or own == "*" else (own, "")
+
+        def check(written: Sequence[tuple[str, str]]) -> None:
+            if written:  # else it is no verb of memories, and pays nothing for them
+                taken.extend(memories.timeline.list_written(self._history, (oid for _, oid in written)))
+                memories.timeline.check_projects(taken, seen, verb)
+            elif not files:
+                raise ConflictError(
+                    f"the last operation in {self.root} is about its files, and you are in another working tree. "
+                    "Nothing was changed.",
+                    hint=f"Take it back there: memlake -C {pasted(str(self.root))} undo"
+                    if verb == "undo"
+                    else f"Do it again there: memlake -C {pasted(str(self.root))} redo",
+                )
+
+        return check
+
+    def note_written(self, verb: str, detail: str, written: Sequence[tuple[str, str]]) -> None:
+        """Let `undo` know what a verb wrote to the memory lane, as (branch, commit); not of what was taken back."""
+        kept = [(branch, oid) for branch, oid in written if self._history.has(oid)]
+        if kept:
+            versions.undo.note(self._look(), verb, detail, kept)
+
+    def redo(self, *, project: str | None = None, files: bool = True) -> Operation:
+        """Do again what the last undo took back; bounded by the project and by `files` as `undo` is."""
+        with self._verb() as here:
+            return versions.undo.redo(here, self._check_of_project("redo", project, [], files=files))
+
+    def operations(self, limit: int = 20) -> list[Operation]:
+        return versions.undo.operations(self._look(), limit)
+
+    def backup(self, file: AnyPath) -> int:
+        return versions.backup.backup(self._look(), self.dir, Path(config.real_name(file)))
+
+    def du(self) -> Usage:
+        return versions.usage.measure(self._look(), self.dir)
+
+    def doctor(self) -> list[Check]:
+        return versions.doctor.examine(self._look(), self.dir)

@@ -1,0 +1,42 @@
+"""Typed paths that hold wildcards. Loaded only for those: a plain path costs nothing here.
+
+The rules are git's: a wildcard matches slashes too (`*.csv` finds `data/a.csv`), what stands before the first
+wildcard is a folder by its name, and a file that has the very name of a pattern is meant itself.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from memlake.versions.checkout.ignore import translated
+from memlake.versions.checkout.local import Local
+from memlake.versions.checkout.worktree import relative
+from memlake.versions.kinds import ROOMS
+from memlake.versions.paths import FILES, Glob
+
+
+def spec(root: Path, local: Local, text: str, *, in_tree: bool) -> str:
+    """What a typed path with wildcards means: a pattern, or the file of that very name. As a tree path if asked."""
+    room, slash, rest = text.partition("/")
+    if in_tree and slash and room in ROOMS and (room != "files" or not (root / "files").exists()):
+        return _glob(room, rest)
+    at = min(place for mark in "*?[" if (place := text.find(mark)) >= 0)
+    cut = text.rfind("/", 0, at) + 1
+    folder, pattern = relative(root, text[:cut] or "."), text[cut:].rstrip("/")
+    name = f"{folder}/{pattern}" if folder else pattern
+    before = FILES if in_tree else ""
+    if os.path.lexists(f"{root}/{name}") or local.tracked([name]):
+        return before + name
+    return _glob(before + folder, pattern)
+
+
+def _glob(folder: str, pattern: str) -> Glob:
+    folder = folder.rstrip("/")
+    prefix = f"{folder}/" if folder else ""
+    made = Glob(prefix + pattern)
+    body = translated(pattern, crossing=True)
+    made.folder = folder
+    made.regex = re.compile("(?!)" if body is None else re.escape(prefix) + body, re.DOTALL)
+    return made

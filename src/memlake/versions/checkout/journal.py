@@ -1,0 +1,225 @@
+"""The journal of this checkout: what a verb is about to do to HEAD, the stage and the files. Touches no file.
+
+repo.db and local.db cannot change in one transaction. So a plan stands in local.db before the first change, and the
+transaction that moves history leaves the plan's token, the commit it made and the refs it moved in repo.db. Found
+again after a crash, a plan whose token is not there has changed nothing and is dropped; any other is finished by
+checkout.resume. What undo needs of the verb is in the plan, too, and is kept in the transaction that ends it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from memlake.errors import Corrupt
+from memlake.objects import tables as object_tables
+from memlake.objects.layout import now
+from memlake.records import Change, Conflict
+from memlake.versions.checkout.context import Here, Stamp, read_stamp
+from memlake.versions.checkout.local import MADE_AGAIN, Local, Tracked, as_written
+from memlake.versions.operation import Verb, as_json, conflicts_as_json, conflicts_from_json, pack_state
+from memlake.versions.paths import unwritable
+from memlake.versions.trees.codec import as_hex, from_hex
+
+KEPT = 200  # operations
+
+
+class Goal(NamedTuple):
+    """Where a checkout goes: the commit, what HEAD says then, and what to write in HEAD's log ("": nothing)."""
+
+    commit: str | None
+    head: str
+    action: str
+    who: str
+
+
+Kept = tuple[str, str, dict[str, Any]]  # verb, detail, the state before it
+MADE = "made"  # stands in such a state for the commit the verb makes
+
+
+class Rename(NamedTuple):
+    """A file or folder with all that is in it, and the inode by which to tell whether it is still there."""
+
+    source: str
+    target: str
+    inode: int
+
+
+class Plan(NamedTuple):
+    """A goal, and what does not follow from it and base: other files to write, rows to set, the state to leave."""
+
+    goal: Goal
+    token: str = ""
+    writes: Sequence[Change] = ()
+    rows: Sequence[Tracked] = ()
+    files: bool = True  # False: the working files stay as they are
+    doing: str | None = None
+    conflicts: Sequence[Conflict] = ()
+    undone: Mapping[int, bool] = MappingProxyType({})  # operations to mark as taken back, or as not taken back
+    operation: Kept | None = None  # of a plan that is found again
+    rename: Rename | None = None
+    moved: bool = False  # history was moved for it, and the token has done its duty
+
+
+@dataclass
+class Moved:
+    """What the transaction of a plan made, and which commit the files reflect when it ends; set by the verb."""
+
+    commit: str | None
+    files: str | None
+
+
+def new_token() -> str:
+    return os.urandom(8).hex()
+
+
+def begin(local: Local, plan: Plan, *, verb: Verb | None = None, lasting: bool = False) -> None:
+    """Write a plan down. `lasting`: before the first file changes, so that a power cut does not leave half of them."""
+    with local.db.durably() if lasting else contextlib.nullcontext():
+        local.set_state(journal=_encode(plan, verb))
+
+
+def _begin_moving(here: Here, verb: Verb, plan: Plan) -> None:
+    """Write a plan down, with the two tokens that repo.db may hold from now on: see `is_behind`."""
+    with here.local.db.write():
+        begin(here.local, plan, verb=verb)
+        here.local.set_state(tokens=f"{plan.token} {read_stamp(here.history.db).token}")
+
+
+def settled(plan: Plan, commit: str | None) -> Plan:
+    """A plan whose history has moved: it is to be finished, whatever token a later verb leaves.
+
+    A plan's end is written down without syncing: a power cut may bring the plan back after the next one's token.
+    """
+    return plan._replace(token="", goal=plan.goal._replace(commit=commit), moved=plan.moved or bool(plan.token))
+
+
+def fasten(here: Here, verb: Verb) -> None:
+    """Make the plan that stands survive a power cut, for a verb that finds only then that it writes files."""
+    plan = find(here.local)
+    if plan is not None:
+        begin(here.local, settled(plan, read_stamp(here.history.db).commit), verb=verb, lasting=True)
+
+
+def staying(local: Local, who: str, writes: Sequence[Change], rows: Sequence[Tracked]) -> Plan:
+    """The plan of a verb that writes files and rows and moves neither HEAD nor what waits."""
+    goal = Goal(local.base, local.state("head") or "", "", who)
+    return Plan(goal, "", writes, rows, doing=local.state("doing"))
+
+
+def find(local: Local) -> Plan | None:
+    text = local.state("journal")
+    with as_written("journal"):
+        return None if text is None else _decode(text)
+
+
+@contextlib.contextmanager
+def moving(here: Here, verb: Verb, plan: Plan) -> Iterator[Moved]:
+    """The one transaction in which a verb moves history. An error inside takes the plan back with it."""
+    _begin_moving(here, verb, plan)
+    moved, db = Moved(plan.goal.commit, here.local.base if plan.files else plan.goal.commit), here.history.db
+    try:
+        with db.write():
+            yield moved
+            refs = json.dumps(verb.moved, separators=(",", ":"))
+            left = f"{plan.token} {moved.commit or ''} {moved.files or ''} {refs}"
+            object_tables.write_fact(db, "checkout", left)
+    except BaseException:
+        if read_stamp(db).token != plan.token:
+            here.local.set_state(journal=None)
+        raise
+
+
+# -- what undo needs ----------------------------------------------------------------------------
+
+
+def keep(local: Local, verb: Verb) -> None:
+    """Keep a verb as an operation, or what has become known of it since it was kept."""
+    told = (verb.name, verb.detail, pack_state(as_json(verb.before)))
+    if told != verb.kept:
+        verb.id, verb.kept = _write(local, told, verb.id), told
+
+
+def keep_found(local: Local, plan: Plan, left: Stamp) -> None:
+    """Keep the verb of a plan that was found again, with what its transaction made."""
+    if plan.operation is None:
+        return
+    verb, detail, state = plan.operation
+    if plan.token:
+        state["refs"] = left.refs
+    if state["commit"] == MADE:
+        state["commit"] = left.commit if plan.token else plan.goal.commit
+    put(local, (verb, detail, state))
+
+
+def put(local: Local, kept: Kept, id: int | None = None) -> int:
+    """Write an operation down."""
+    verb, detail, state = kept
+    return _write(local, (verb, detail, pack_state(state)), id)
+
+
+def _write(local: Local, values: tuple[str, str, bytes], id: int | None) -> int:
+    with local.db.write():
+        sql = "INSERT OR REPLACE INTO operation(id, time, verb, detail, before) VALUES(?, ?, ?, ?, ?)"
+        local.db.run(sql, (id, now(), *values))
+        if id is None:
+            id = local.db.last_id()
+            local.db.run("DELETE FROM operation WHERE id <= ?", (id - KEPT,))
+    return id
+
+
+# -- as JSON ------------------------------------------------------------------------------------
+
+
+def _encode(plan: Plan, verb: Verb | None) -> str:
+    goal = plan.goal
+    return json.dumps(
+        {
+            "goal": [goal.commit, goal.head, goal.action, goal.who],
+            "token": plan.token,
+            "writes": [[change.path, as_hex(change.old), as_hex(change.new)] for change in plan.writes],
+            "rows": [[row.path, as_hex(row.entry), row.staged, as_hex(row.old), row.about] for row in plan.rows],
+            "files": plan.files,
+            "doing": plan.doing,
+            "conflicts": conflicts_as_json(plan.conflicts),
+            "undone": list(plan.undone.items()),
+            "operation": [verb.name, verb.detail, as_json(verb.before)] if verb else None,
+            "rename": plan.rename,
+            "moved": plan.moved,
+            # Never the same twice: SQLite writes nothing, and syncs nothing, for a row that is what it was.
+            "written": now(),
+        },
+        separators=(",", ":"),
+    )
+
+
+def _decode(text: str) -> Plan:
+    data = json.loads(text)
+    for path in (data["rename"] or ())[:2]:
+        if why := unwritable(path):
+            raise Corrupt(
+                f"local.db holds an interrupted rename of {path!r}, which cannot be a working file: {why}. "
+                "Nothing was changed.",
+                hint=MADE_AGAIN,
+            )
+    return Plan(
+        Goal(*data["goal"]),
+        data["token"],
+        [Change(path, from_hex(old), from_hex(new)) for path, old, new in data["writes"]],
+        [
+            Tracked(path, from_hex(new), None, True, at, from_hex(old), note)
+            for path, new, at, old, note in data["rows"]
+        ],
+        data["files"],
+        data["doing"],
+        conflicts_from_json(data["conflicts"]),
+        dict(data["undone"]),
+        tuple(data["operation"]) if data["operation"] else None,
+        Rename(*data["rename"]) if data["rename"] else None,
+        data["moved"],
+    )

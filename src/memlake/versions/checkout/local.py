@@ -1,0 +1,352 @@
+"""This checkout's own state in local.db: HEAD, what is tracked, the stage, a waiting merge. Touches no working file."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import stat as modes
+import struct
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from memlake.errors import Corrupt, pasted
+from memlake.objects.db import Database, FileLock, Row
+from memlake.objects.layout import now
+from memlake.records import Change, Conflict, Entry
+from memlake.versions.paths import FILES, file_path, find_unwritable, matches, scope, unwritable
+from memlake.versions.trees.codec import maybe_bytes, maybe_entry
+
+MADE_AGAIN = "With .memlake/local.db moved away, HEAD and what is tracked are found again; the stage and undo are not."
+MERGED = "merged"  # the choice of a path of what waits that needed none
+_STAT = struct.Struct("<qqqQI")
+_FILE = "SELECT path, entry, stat, racy, staged, old, about FROM file"
+_HEAD_MOVES = """
+SELECT nullif(lower(hex(coalesce(old, (SELECT new FROM headlog WHERE id < h.id ORDER BY id DESC LIMIT 1)))), ''),
+  nullif(lower(hex(new)), ''), branch, time, action, who FROM headlog AS h ORDER BY id DESC"""
+_FINE, _COARSE = 20_000_000, 2_000_000_000  # ns within which a second change may leave the same mtime
+
+
+def advise_set_aside(folder: str | Path) -> str:
+    """The cure of a damaged local.db in this .memlake folder: the repo stands again without it."""
+    at = pasted(folder)
+    return (
+        f"Set it aside with: mkdir -p {at}/aside && mv {at}/local.db* {at}/aside\n"
+        "HEAD and what is tracked are found again. Only the stage and the list for undo are lost."
+    )
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_flag(value: object) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_oid(value: object) -> bool:
+    return value is None or (isinstance(value, str) and len(value) == 64 and not value.strip("0123456789abcdef"))
+
+
+def _are_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str | bool) for one in value)
+
+
+# What a verb that waits leaves in local.db: the form of each thing, and what must be there.
+_DOING: dict[str, Callable[[Any], bool]] = {
+    "name": _is_text, "message": _is_text, "said": _is_text,
+    "theirs": _is_oid, "theirs_memory": _is_oid, "target": _is_oid, "parent": _is_oid, "on": _is_oid,
+    "ff": _is_flag, "commit": _is_flag, "index": _is_flag,
+    "names": lambda value: _are_texts(value) and len(value) == 3,
+    "author": lambda value: _are_texts(value) and len(value) == 2,
+    "facts": lambda value: isinstance(value, dict),
+    "lost": lambda value: isinstance(value, list) and all(map(_is_text, value)),
+    "held": lambda value: isinstance(value, dict) and all(map(_is_flag, value.values())),
+}  # fmt: skip
+_PICKED = ("name", "names", "target", "parent", "commit", "said")
+_NEEDED = {
+    "merge": ("name", "names", "theirs", "theirs_memory", "ff", "message"),
+    "revert": _PICKED, "cherry-pick": _PICKED, "stash apply": (*_PICKED, "index"),
+}  # fmt: skip
+
+
+class Tracked(NamedTuple):
+    """One row of what is tracked; `path` is without `files/`."""
+
+    path: str
+    entry: Entry | None
+    stat: bytes | None = None
+    racy: bool = False
+    staged: bool = False
+    old: Entry | None = None
+    about: str | None = None
+
+
+class Local:
+    def __init__(self, db: Database, assumed: Mapping[str | None, str] | None = None) -> None:
+        """`assumed` maps a HEAD that names nothing to what it is taken for where it cannot be mended (a full disk)."""
+        self.db, self._assumed = db, assumed or {}
+        db.cure = advise_set_aside(db.path.parent)
+        self._verb = FileLock(db.path.with_name("checkout.lock"), self._tell_waiting)
+
+    def verb(self, patience: float | None = None) -> contextlib.AbstractContextManager[None]:
+        """Held by a verb that changes the stage or the files: two of them in one checkout take turns."""
+        return self._verb.held(patience)
+
+    def note_verb(self, text: str) -> None:
+        """Say to those who wait for it what the verb under way is."""
+        self._verb.note(text[:100])
+
+    def holder(self) -> str | None:
+        """Another one at work in this checkout, as `process 12 (switch main)`; None when there is none."""
+        found = self._verb.holder()
+        if found is None:
+            return None
+        pid, _, verb = found.partition(" ")
+        return f"process {pid or '?'}" + (f" ({verb})" if verb else "")
+
+    def _tell_waiting(self) -> None:
+        if holder := self.holder():
+            sys.stderr.write(f"memlake: waiting for {holder}\n")
+
+    # -- HEAD ---------------------------------------------------------------------------------
+
+    @property
+    def is_new(self) -> bool:
+        """Nothing was ever written: it was made just now, or lost and made again."""
+        return self.db.row("SELECT 1 FROM state") is None
+
+    def state(self, key: str) -> str | None:
+        row = self.db.row("SELECT value FROM state WHERE key = ?", (key,))
+        if row is not None and not isinstance(row[0], str | None):
+            raise Corrupt(
+                f"{self.db.path} has {row[0]!r:.100} as {key!r}, which memlake does not write. Nothing was changed.",
+                hint=advise_set_aside(self.db.path.parent),
+            )
+        return None if row is None else row[0]
+
+    def check(self) -> None:
+        """Raise when a row is not what was written; for fsck, which looks at the others by their meaning."""
+        self.db.rows("SELECT key, value FROM state")
+        self.under("")
+        self.conflicts()
+        self.doing()
+
+    def set_state(self, **values: str | None) -> None:
+        with self.db.write():
+            for key, value in values.items():
+                if value is None:
+                    self.db.run("DELETE FROM state WHERE key = ?", (key,))
+                else:
+                    self.db.run("INSERT OR REPLACE INTO state VALUES(?, ?)", (key, value))
+
+    def json_state(self, key: str) -> Any:
+        text = self.state(key)
+        with as_written(key):
+            return None if text is None else json.loads(text)
+
+    def doing(self) -> dict[str, Any] | None:
+        """What waits for choices (a merge, revert, cherry-pick or stash), as the verb left it."""
+        found = self.json_state("doing")
+        with as_written("doing"):
+            if found is not None and not _is_doing(found):
+                raise ValueError("it lacks something, or has it in another form")
+        return found  # type: ignore[no-any-return]
+
+    @property
+    def branch(self) -> str | None:
+        """The branch HEAD names, None when detached."""
+        head = self._head()
+        return None if head.startswith("@") else head
+
+    @property
+    def detached(self) -> str | None:
+        """The commit HEAD names directly, None when on a branch."""
+        head = self._head()
+        return head[1:] if head.startswith("@") else None
+
+    def _head(self) -> str:
+        head = self.state("head")
+        head = self._assumed.get(head, head)
+        if head is None:
+            raise Corrupt("local.db does not say where HEAD is.", hint="See where it can be with: memlake branch")
+        return head
+
+    @property
+    def base(self) -> str | None:
+        """The commit that tracked files without the stage reflect."""
+        return self.state("base")
+
+    def log_head(self, old: str | None, new: str | None, branch: str | None, action: str, who: str) -> None:
+        before, after = (bytes.fromhex(oid or "") for oid in (old, new))
+        with self.db.write():
+            last = self.db.row("SELECT new FROM headlog ORDER BY id DESC LIMIT 1")
+            sql = "INSERT INTO headlog(old, new, branch, time, action, who) VALUES(?, ?, ?, ?, ?, ?)"
+            self.db.run(sql, (None if last == (before,) else before, after, branch, now(), action, who))
+
+    def head_moves(self) -> Iterator[tuple[str | None, str | None, str | None, int, str, str]]:
+        """Moves of HEAD, newest first, as (old, new, branch, time, action, who)."""
+        yield from self.db.each(_HEAD_MOVES)
+
+    # -- tracked files ------------------------------------------------------------------------
+
+    def stats(self) -> dict[str, bytes | None]:
+        """The stat of everything tracked and not removed, in order of paths; None of a file that must be read.
+
+        Hot: `status` needs what a row holds beside it only of files that changed, and asks for those rows then.
+        """
+        rows = self.db.rows("SELECT path, iif(racy, NULL, stat) FROM file WHERE entry IS NOT NULL ORDER BY path")
+        _check_paths(row[0] for row in rows)
+        return dict(rows)
+
+    def paths(self) -> list[str]:
+        return list(self.stats())
+
+    def tracked(self, paths: Iterable[str]) -> dict[str, Tracked]:
+        return {row[0]: _tracked(row) for row in self.db.rows_in(f"{_FILE} WHERE path IN carray(?1)", paths)}
+
+    def under(self, folder: str) -> dict[str, Tracked]:
+        """Everything tracked at or below a folder, or matched by a pattern; "" is all."""
+        if (inside := scope(folder)) is not folder:
+            return {path: row for path, row in self.under(inside).items() if matches(path, (folder,))}
+        if folder:
+            rows = self.db.rows(f"{_FILE} WHERE path = ?1 OR (path >= ?1 || '/' AND path < ?1 || '0')", (folder,))
+        else:
+            rows = self.db.rows(_FILE)
+        return {row[0]: _tracked(row) for row in rows}
+
+    def staged(self) -> dict[str, Tracked]:
+        return {row[0]: _tracked(row) for row in self.db.rows(f"{_FILE} WHERE staged = 1")}
+
+    def staged_changes(self) -> tuple[Change, ...]:
+        rows = sorted(self.staged().values(), key=lambda row: row.path)
+        return tuple(Change(FILES + row.path, row.old, row.entry) for row in rows)
+
+    def put(self, rows: Iterable[Tracked]) -> None:
+        """Write rows; one that is neither there nor staged is forgotten."""
+        with self.db.write():
+            # A path that history has and no file may have here is looked for nowhere, so it is not tracked either.
+            given = [row for row in rows if not unwritable(row.path)]
+            keep = [row for row in given if row.entry is not None or row.staged]
+            drop = [row for row in given if row.entry is None and not row.staged]
+            self.db.run_many("INSERT OR REPLACE INTO file VALUES(?, ?, ?, ?, ?, ?, ?)", map(_row, keep))
+            self.db.run_in("DELETE FROM file WHERE path IN carray(?1)", [row.path for row in drop])
+
+    def unstage(self, rows: Iterable[Tracked]) -> tuple[Change, ...]:
+        """Put the stage of some rows back to what base has; working files are not touched."""
+        staged = [row for row in rows if row.staged]
+        # The stat described the staged content, not the old: the next status looks at the file itself.
+        self.put(Tracked(row.path, row.old, None, True) for row in staged)
+        return tuple(Change(FILES + row.path, row.entry, row.old) for row in staged)
+
+    def set_stats(self, stats: Mapping[str, tuple[bytes | None, bool]]) -> None:
+        with self.db.write():
+            rows = [(stat, racy, path) for path, (stat, racy) in stats.items()]
+            self.db.run_many("UPDATE file SET stat = ?, racy = ? WHERE path = ?", rows)
+
+    def committed(self, base: str, staged: Iterable[Tracked]) -> None:
+        """The content of these rows of the stage is now what base has."""
+        with self.db.write():
+            self.put(row._replace(staged=False, old=None, about=None) for row in staged)
+            self.set_state(base=base)
+
+    # -- a waiting merge ----------------------------------------------------------------------
+
+    def conflicts(self) -> tuple[Conflict, ...]:
+        """The paths of what waits that both sides changed, with the choices made."""
+        return tuple(one for one in self.waiting() if one.choice != MERGED)
+
+    def waiting(self) -> tuple[Conflict, ...]:
+        """Every path of what waits. Of one that is MERGED, `ours` is what was tracked and `chosen` what it became."""
+        rows = self.db.rows("SELECT path, base, ours, theirs, choice, chosen, written FROM conflict ORDER BY path")
+        _check_paths(file_path(row[0]) for row in rows if row[0].startswith(FILES))
+        return tuple(
+            Conflict(
+                path,
+                maybe_entry(base),
+                maybe_entry(ours),
+                maybe_entry(theirs),
+                choice,
+                maybe_entry(chosen),
+                maybe_entry(written),
+            )
+            for path, base, ours, theirs, choice, chosen, written in rows
+        )
+
+    def put_conflicts(self, conflicts: Iterable[Conflict]) -> None:
+        with self.db.write():
+            rows = [
+                (
+                    c.path,
+                    *map(maybe_bytes, (c.base, c.ours, c.theirs)),
+                    c.choice,
+                    maybe_bytes(c.chosen),
+                    maybe_bytes(c.written),
+                )
+                for c in conflicts
+            ]
+            self.db.run_many("INSERT OR REPLACE INTO conflict VALUES(?, ?, ?, ?, ?, ?, ?)", rows)
+
+    def clear_doing(self) -> None:
+        with self.db.write():
+            self.db.run("DELETE FROM conflict")
+            self.set_state(doing=None)
+
+
+def pack_stat(found: os.stat_result) -> bytes:
+    return _STAT.pack(found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_mode)
+
+
+def is_racy(found: os.stat_result, clock_ns: int) -> bool:
+    """Whether a file read just now could still change without its stat changing (git's racy-clean rule)."""
+    slack = _COARSE if found.st_mtime_ns % 1_000_000_000 == 0 else _FINE
+    return max(found.st_mtime_ns, found.st_ctime_ns) > clock_ns - slack
+
+
+def mode_of(found: os.stat_result) -> int:
+    return 1 if modes.S_ISREG(found.st_mode) and found.st_mode & 0o100 else 0
+
+
+@contextlib.contextmanager
+def as_written(what: str) -> Iterator[None]:
+    """Around reading what a verb left as JSON: a stranger may have written it."""
+    try:
+        yield
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise Corrupt(
+            f"what local.db holds as {what!r} is not what memlake writes: {error}. Nothing was changed.",
+            hint=advise_set_aside(".memlake"),
+        ) from error
+
+
+def _is_doing(found: dict[str, Any]) -> bool:
+    needed = _NEEDED.get(found["verb"], ("verb that can wait",))
+    return all(name in found for name in needed) and all(
+        name not in _DOING or _DOING[name](value) for name, value in found.items()
+    )
+
+
+def _check_paths(paths: Iterable[str]) -> None:
+    """Refuse a path that would lead out of the working folder: memlake writes none, but a stranger may have."""
+    try:
+        path = find_unwritable(paths)
+    except TypeError as error:  # a flipped bit can make SQLite hand out any type
+        raise Corrupt("local.db is damaged: a path is no text.", hint=advise_set_aside(".memlake")) from error
+    if path is not None:
+        raise Corrupt(
+            f"local.db names {path!r}, which cannot be a working file: {unwritable(path)}. Nothing was changed.",
+            hint=MADE_AGAIN,
+        )
+
+
+def _tracked(row: Row) -> Tracked:
+    path, entry, stat, racy, staged, old, about = row
+    _check_paths((path,))
+    return Tracked(path, maybe_entry(entry), stat, bool(racy), bool(staged), maybe_entry(old), about)
+
+
+def _row(row: Tracked) -> tuple[Any, ...]:
+    entry, old = maybe_bytes(row.entry), maybe_bytes(row.old)
+    return (row.path, entry, row.stat, int(row.racy), int(row.staged), old, row.about)

@@ -1,0 +1,1 @@
+"""History: commits, refs, ancestry, and what a person types to name them. Knows no working file."""

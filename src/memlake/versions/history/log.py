@@ -1,0 +1,211 @@
+"""Walking history: log with its filters, and blame. Reads only."""
+
+from __future__ import annotations
+
+import heapq
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+from memlake.errors import InvalidInput, Purged, pasted
+from memlake.records import Commit, Entry
+from memlake.reports import BlameLine
+from memlake.versions.history.bases import merge_bases, reachable
+from memlake.versions.history.commits import History
+from memlake.versions.history.renames import Candidates, find_renamed
+from memlake.versions.paths import matches, plain, scope
+from memlake.versions.text.lines import find_text, match_lines, split_lines
+
+_PIECE = 1 << 20
+_LARGEST = 4 << 20  # bytes whose lines blame compares
+
+
+class Filter(NamedTuple):
+    """Which commits a log shows."""
+
+    paths: tuple[str, ...] = ()
+    since: int | None = None
+    until: int | None = None
+    author: re.Pattern[str] | None = None
+    grep: re.Pattern[str] | None = None
+    first_parent: bool = False
+    text: str | None = None
+    follow: bool = False
+
+
+def compile_pattern(given: str | re.Pattern[str] | None, flags: int = 0) -> re.Pattern[str] | None:
+    """A text as a regular expression in which ^ and $ are the ends of lines; None where none was given."""
+    if given is None or isinstance(given, re.Pattern):
+        return given
+    try:
+        return re.compile(given, re.MULTILINE | flags)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise InvalidInput(
+            f"{given!r} is not a regular expression: {error}.",
+            hint="To look for plain text, use -F; in Python, re.escape(TEXT).",
+        ) from error
+
+
+def walk(
+    history: History, tips: Iterable[Commit], hidden: Iterable[Commit] = (), *, first_parent: bool = False
+) -> Iterator[Commit]:
+    """Commits behind the tips, newest first; a child always comes before its parents."""
+    out = reachable(history, [commit.seq for commit in hidden]) if hidden else set()
+    seen = {commit.seq for commit in tips} - out
+    queue = [-seq for seq in seen]
+    heapq.heapify(queue)
+    while queue:
+        commit = history.at(-heapq.heappop(queue))
+        yield commit
+        parents = history.parents([commit.seq])[commit.seq][1]
+        for parent in parents[:1] if first_parent else parents:
+            if parent not in seen and parent not in out:
+                seen.add(parent)
+                heapq.heappush(queue, -parent)
+
+
+def log(history: History, tips: Iterable[Commit], hidden: Iterable[Commit], wanted: Filter) -> Iterator[Commit]:
+    for commit in walk(history, tips, hidden, first_parent=wanted.first_parent):
+        if _shows(history, commit, wanted):
+            yield commit
+        if wanted.follow:
+            wanted = wanted._replace(paths=_before(history, commit, wanted.paths))
+
+
+def _shows(history: History, commit: Commit, wanted: Filter) -> bool:
+    return (
+        (wanted.since is None or commit.time >= wanted.since)
+        and (wanted.until is None or commit.time <= wanted.until)
+        and (wanted.author is None or wanted.author.search(str(commit.author)) is not None)
+        and (wanted.grep is None or wanted.grep.search(commit.message) is not None)
+        and (not wanted.paths or _touches(history, commit, wanted.paths))
+        and (wanted.text is None or _changes_text(history, commit, wanted))
+    )
+
+
+def _before(history: History, commit: Commit, paths: tuple[str, ...]) -> tuple[str, ...]:
+    """The paths as they were called before a commit: one it added is one it removed, when their content is the same."""
+    changes = history.changes(commit)
+    gone = {change.old: change.path for change in changes if change.old and not change.new and change.old.size}
+    came = {change.path: gone[change.new] for change in changes if not change.old and change.new in gone}
+    return tuple(came.get(path, path) for path in paths)
+
+
+def _changes_text(history: History, commit: Commit, wanted: Filter) -> bool:
+    """Whether some path holds the text more or less often than before. A merge only repeats what its sides did."""
+    needle = (wanted.text or "").encode()
+    if len(commit.parents) > 1 and not wanted.first_parent:
+        return False
+    changes = [c for c in history.changes(commit) if not wanted.paths or matches(c.path, wanted.paths)]
+    gone, came = {c.old for c in changes if not c.new}, {c.new for c in changes if not c.old}
+    return any(
+        _times(history, change.old, needle) != _times(history, change.new, needle)
+        for change in changes
+        if (change.old or change.new) not in gone & came  # only renamed
+    )
+
+
+def _times(history: History, entry: Entry | None, needle: bytes) -> int:
+    """How often an object holds some bytes; read in pieces, for it may be larger than memory."""
+    if entry is None or not needle:
+        return 0
+    count, rest = 0, b""
+    try:
+        with history.objects.open(entry.oid) as source:
+            while piece := source.read(_PIECE):
+                *found, rest = (rest + piece).split(needle)
+                count += len(found)
+                rest = rest[1 - len(needle) :] if len(needle) > 1 else b""
+    except Purged:
+        return 0
+    return count
+
+
+def _touches(history: History, commit: Commit, paths: tuple[str, ...]) -> bool:
+    if not any(matches(change.path, paths) for change in history.changes(commit)):
+        return False
+    # A merge that only took the other side's version says nothing new about the path.
+    return all(_differs(history, history.get(parent), commit, paths) for parent in commit.parents[1:])
+
+
+def _differs(history: History, a: Commit, b: Commit, paths: tuple[str, ...]) -> bool:
+    return any(matches(c.path, (path,)) for path in paths for c in history.diff(a, b, scope(path)))
+
+
+def symmetric(history: History, a: Commit, b: Commit) -> list[Commit]:
+    """What `A...B` hides: everything both sides have in common."""
+    return merge_bases(history, a, b)
+
+
+# -- blame --------------------------------------------------------------------------------------
+
+
+Place = tuple[int, str]  # the seq of a commit, and what the file is called there
+# Line in a version -> lines in the version asked for: both sides of a merge may have taken one line to two places.
+Lines = dict[int, list[int]]
+
+
+def blame(history: History, start: Commit, path: str, typed: Callable[[str], str] = pasted) -> list[BlameLine]:
+    """Which commit wrote each line of a path, also under the names it had before; `typed` as a command names it."""
+    entry = history.entries(start, [path])[path]
+    text = find_text(history.objects.read(entry.oid)) if entry.size <= _LARGEST else None
+    if text is None:
+        why = "is not text" if entry.size <= _LARGEST else f"is larger than {_LARGEST >> 20} MiB"
+        raise InvalidInput(
+            f"{plain(path)!r} {why}, so its lines cannot be told apart.",
+            hint=f"See the commits that changed it: memlake log -- {typed(plain(path))}",
+        )
+    lines = split_lines(text)
+    owner: dict[int, Commit] = {}
+    waiting: dict[Place, Lines] = {(start.seq, path): {n: [n] for n in range(len(lines))}}
+    while waiting:
+        place = max(waiting)
+        commit, mine = history.at(place[0]), waiting.pop(place)
+        for before, passed in _pass_on(history, commit, place[1], mine):
+            known = waiting.setdefault(before, {})
+            for line, finals in passed.items():
+                known[line] = known.get(line, []) + finals
+        owner.update((final, commit) for finals in mine.values() for final in finals)
+    return [BlameLine(n + 1, line.rstrip("\r\n"), owner[n]) for n, line in enumerate(lines)]
+
+
+def _pass_on(history: History, commit: Commit, path: str, mine: Lines) -> Iterator[tuple[Place, Lines]]:
+    """Lines a commit has from its parents; they are taken out of `mine`."""
+    single = len(commit.parents) == 1
+    if single and all(change.path != path for change in history.changes(commit)):
+        yield (history.seq(commit.parents[0]), path), dict(mine)
+        mine.clear()
+        return
+    entry = history.entries(commit, [path])[path]
+    for oid in commit.parents:
+        parent = history.get(oid)
+        name, before = path, history.entries(parent, [path]).get(path)
+        if before is None and mine:
+            changes = history.changes(commit) if oid == commit.parents[0] else history.diff(parent, commit)
+            removed = Candidates((c.path, c.old) for c in changes if c.old is not None and c.new is None)
+            name, before = find_renamed(history.objects.read, path, entry, removed) or (path, None)
+        if before is None or not mine:
+            continue
+        yield (parent.seq, name), _take_same(history, before, entry, mine)
+
+
+def _take_same(history: History, before: Entry, after: Entry, mine: Lines) -> Lines:
+    """Lines that a version has from the one before it; they are taken out of `mine`."""
+    if before.oid == after.oid:
+        taken = dict(mine)
+        mine.clear()
+        return taken
+    old, new = _read_lines(history, before), _read_lines(history, after)
+    if old is None or new is None:
+        return {}
+    blocks = match_lines(old, new)
+    return {a + k: mine.pop(b + k) for a, b, size in blocks for k in range(size) if b + k in mine}
+
+
+def _read_lines(history: History, entry: Entry) -> list[str] | None:
+    """The lines of a version; None where it is no text, too large or purged."""
+    try:
+        text = find_text(history.objects.read(entry.oid)) if entry.size <= _LARGEST else None
+    except Purged:
+        return None
+    return None if text is None else split_lines(text)

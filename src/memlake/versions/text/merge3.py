@@ -1,0 +1,160 @@
+"""Joining two edits of one text, line by line. Pure: texts in, a text out.
+
+Edits that do not touch are joined. Where both sides changed the same or neighbouring lines there is no joined text, but
+one with markers, as git writes it, for a person to finish.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from memlake.versions.text.lines import opcodes, split_lines
+
+_NEAR = 3  # equal lines between two clashes that are not worth taking them apart for; git's number
+
+Hunk = tuple[int, int, list[str]]
+
+
+class Sure(NamedTuple):
+    """Lines that nobody has to choose: as they were, or as one side (or both alike) made them."""
+
+    lines: list[str]
+    changed: bool = False
+
+
+class Clash(NamedTuple):
+    """What each side has in a place that both changed."""
+
+    ours: list[str]
+    base: list[str]
+    theirs: list[str]
+
+
+Piece = Sure | Clash
+
+
+class Names(NamedTuple):
+    """What the markers call the two sides. `base`: what both had before stands between them, too."""
+
+    ours: str
+    theirs: str
+    base: bool = False
+
+    def markers(self) -> tuple[str, str]:
+        return f"<<<<<<< {self.ours}", f">>>>>>> {self.theirs}"
+
+
+def merge_text(base: str, ours: str, theirs: str) -> str | None:
+    """The text with both edits, or None when they touch."""
+    merged: list[str] = []
+    for piece in _pieces(base, ours, theirs):
+        if isinstance(piece, Clash):
+            return None
+        merged += piece.lines
+    return "".join(merged)
+
+
+def mark_text(base: str, ours: str, theirs: str, names: Names) -> str:
+    """The text with both edits; where they touch, both are there between markers."""
+    end = "\r\n" if ours.partition("\n")[0].endswith("\r") else "\n"
+    pieces: Iterable[Piece] = _pieces(base, ours, theirs)
+    if not names.base:  # what both had before belongs to a clash as a whole: such clashes cannot be made smaller
+        pieces = _join_near(part for whole in pieces for part in _refine(whole))
+    merged: list[str] = []
+    for piece in pieces:
+        merged += _mark_clash(piece, names, end) if isinstance(piece, Clash) else piece.lines
+    return "".join(merged)
+
+
+def find_marker(text: str, names: Names) -> int | None:
+    """The line, from 1, of the first marker that is left in a text."""
+    markers = names.markers()
+    lines = split_lines(text)
+    return next((number for number, line in enumerate(lines, 1) if line.rstrip("\r\n") in markers), None)
+
+
+def _mark_clash(clash: Clash, names: Names, end: str) -> list[str]:
+    first, last = names.markers()
+    middle = ["||||||| base" + end, *_ended(clash.base, end)] if names.base else []
+    return [
+        first + end, *_ended(clash.ours, end), *middle, f"======={end}", *_ended(clash.theirs, end), last + end
+    ]  # fmt: skip
+
+
+def _ended(lines: list[str], end: str) -> list[str]:
+    """Lines whose last one has an end, so that a marker can follow."""
+    return [*lines[:-1], lines[-1] if lines[-1].endswith("\n") else lines[-1] + end] if lines else []
+
+
+def _refine(piece: Piece) -> Iterator[Piece]:
+    """A clash without the lines that both sides have alike."""
+    if not isinstance(piece, Clash):
+        yield piece
+        return
+    for tag, i1, i2, j1, j2 in opcodes(piece.ours, piece.theirs):
+        yield Sure(piece.ours[i1:i2]) if tag == "equal" else Clash(piece.ours[i1:i2], [], piece.theirs[j1:j2])
+
+
+def _join_near(pieces: Iterable[Piece]) -> list[Piece]:
+    """Clashes with few lines between them as one: it is read more easily than two. Lines are added in place."""
+    joined: list[Piece] = []
+    for piece in pieces:
+        last = joined[-1] if joined else None
+        if isinstance(last, Sure) and isinstance(piece, Sure) and not (last.changed or piece.changed):
+            last.lines.extend(piece.lines)
+        elif isinstance(piece, Clash) and isinstance(last, Sure) and _is_near(joined):
+            joined.pop()
+            before = joined[-1]
+            assert isinstance(before, Clash)
+            before.ours.extend(last.lines + piece.ours)
+            before.theirs.extend(last.lines + piece.theirs)
+        else:
+            joined.append(piece)
+    return joined
+
+
+def _is_near(pieces: list[Piece]) -> bool:
+    """Whether the last piece is a few unchanged lines behind a clash."""
+    last = pieces[-1]
+    behind = len(pieces) > 1 and isinstance(pieces[-2], Clash)
+    return behind and isinstance(last, Sure) and not last.changed and len(last.lines) <= _NEAR
+
+
+def _pieces(base: str, ours: str, theirs: str) -> Iterator[Piece]:
+    """The text from its beginning: lines that are sure, and clashes where the edits touch and differ."""
+    lines = split_lines(base)
+    left, right = (deque(_hunks(lines, split_lines(text))) for text in (ours, theirs))
+    at = 0
+    while left or right:
+        start = end = min(hunks[0][0] for hunks in (left, right) if hunks)
+        mine: list[Hunk] = []
+        other: list[Hunk] = []
+        while near := [pair for pair in ((left, mine), (right, other)) if pair[0] and pair[0][0][0] <= end]:
+            hunks, taken = near[0]
+            taken.append(hunks.popleft())
+            end = max(end, taken[-1][1])
+        yield Sure(lines[at:start])
+        one, two = (_applied(lines, start, end, hunks) for hunks in (mine, other))
+        if mine and other and one != two:
+            yield Clash(one, lines[start:end], two)
+        else:
+            yield Sure(one if mine else two, changed=True)
+        at = end
+    yield Sure(lines[at:])
+
+
+def _applied(lines: list[str], start: int, end: int, hunks: list[Hunk]) -> list[str]:
+    found: list[str] = []
+    for first, last, new in hunks:
+        found += lines[start:first] + new
+        start = last
+    return found + lines[start:end]
+
+
+def _hunks(base: Sequence[str], other: Sequence[str]) -> Iterator[Hunk]:
+    """(start, end, replacement) of each changed run of base lines."""
+    for tag, a1, a2, b1, b2 in opcodes(base, other):
+        if tag != "equal":
+            yield a1, a2, list(other[b1:b2])

@@ -1,0 +1,1 @@
+"""Keeping a repo sound and small: gc, fsck, doctor, backup, purge, rescue."""

@@ -1,0 +1,1 @@
+"""The verbs that change a checkout or a branch, one file each."""

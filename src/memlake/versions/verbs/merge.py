@@ -1,0 +1,579 @@
+"""merge, revert and cherry-pick: one shape, `edits on top of ours`, with conflicts that wait until chosen.
+
+While something waits, the stage and the working files hold as much of it as is sure (`merge_to_stage`), and no ref
+moves. When nothing is left to choose, one transaction moves both lanes of the branch, and a journaled checkout follows.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections import Counter
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from memlake.errors import Conflict as ConflictError
+from memlake.errors import InvalidInput, NotFound, Nothing, pasted
+from memlake.objects.layout import now
+from memlake.objects.leases import Keeping
+from memlake.records import Author, Change, Commit, Conflict, Entry, Lane, count, short
+from memlake.reports import Merged
+from memlake.versions.checkout import journal, rev, update, worktree
+from memlake.versions.checkout.context import Here
+from memlake.versions.checkout.journal import Goal, Plan
+from memlake.versions.checkout.local import MERGED
+from memlake.versions.history import merge_trees, refs
+from memlake.versions.history.append import Facts, encode_facts, write_facts
+from memlake.versions.history.bases import is_ancestor, merge_bases
+from memlake.versions.history.commits import Draft, Planned
+from memlake.versions.history.merge_trees import Outcome
+from memlake.versions.kinds import kind_at
+from memlake.versions.operation import Found, Verb
+from memlake.versions.paths import FILES, file_path, matches, plain
+from memlake.versions.text.merge3 import Names
+from memlake.versions.trees.codec import LANES
+from memlake.versions.verbs import merge_to_stage
+from memlake.versions.verbs.branch import heads_at, refuse_waiting
+from memlake.versions.verbs.merge_to_stage import Doing
+from memlake.versions.verbs.undo import operation
+
+_TRAILER = re.compile(r"[A-Za-z0-9-]+: |\(cherry picked from commit ")
+_TO = {"revert": "take back", "cherry-pick": "repeat"}
+_TRIES = 5
+Edits = dict[Lane, dict[str, Entry | None]]
+
+
+class _Moved(ConflictError):
+    """Another wrote to the branch since it was compared."""
+
+
+class Given(NamedTuple):
+    """What the verb brings along that local.db does not keep: whom kinds ask to note on what comes, what was staged."""
+
+    owner: Any = None
+    found: Found | None = None
+
+
+class How(NamedTuple):
+    ff: bool = True
+    only_ff: bool = False
+    message: str | None = None
+    with_base: bool = False  # markers show what both sides had before, too
+    given: Given = Given()
+    facts: Facts = MappingProxyType({})
+
+
+class Conclusion(NamedTuple):
+    """What is said when something that waited is concluded."""
+
+    message: str | None = None
+    author: Author | None = None
+    facts: Facts = MappingProxyType({})
+    given: Given = Given()
+
+
+def merge_rev(here: Here, name: str, how: How) -> Merged:
+    """Join another branch (both its lanes) into the one we are on."""
+    refuse_waiting(here, "merge")
+    encode_facts(how.facts)  # refused before anything is done
+    theirs = _theirs(here, name)
+    # A detached HEAD has no memory lane to move.
+    lanes = {lane: _relation(here, lane, theirs[lane]) for lane in (LANES if here.local.branch else LANES[:1])}
+    if all(state == "same" for state in lanes.values()):
+        return Merged(here.local.base, up_to_date=True)
+    _refuse_staged(here, "merge")
+    _refuse_unrelated(here, name, theirs["work"])
+    if (how.facts or not how.ff) and theirs["work"] and here.head() is None:
+        raise InvalidInput(
+            f"branch {here.local.branch!r} has no commits yet: a merge commit needs two sides. Nothing was changed.",
+            hint=f"Begin it where {name!r} is: memlake merge {pasted(name)}",
+        )
+    if how.only_ff and "diverged" in lanes.values():
+        raise ConflictError(
+            f"{name!r} cannot be fast-forwarded: both sides have commits of their own. Nothing was changed.",
+            hint=f"Merge it with: memlake merge {pasted(name)}",
+        )
+    doing = {
+        "verb": "merge", "name": name, "theirs": theirs["work"], "theirs_memory": theirs["memory"],
+        "ff": how.ff and not how.facts,  # only a commit of its own can have facts
+        "message": how.message or f"Merge {_what(here, name)}{_into(here)}",
+        "names": Names(_our_name(here), name, how.with_base), "facts": dict(how.facts),
+    }  # fmt: skip
+    return _try(here, doing, how.given)
+
+
+def _refuse_unrelated(here: Here, name: str, oid: str | None) -> None:
+    """Two beginnings of files have nothing to compare. Memories may begin anew on each branch."""
+    ours, theirs = here.head(), refs.commit_of(here.history, oid)
+    if ours is not None and theirs is not None and not merge_bases(here.history, ours, theirs):
+        raise InvalidInput(
+            f"{name!r} and HEAD have no commit in common: they are unrelated histories. Nothing was changed.",
+            hint=f"Take single commits over with: memlake cherry-pick {pasted(name)}",
+        )
+
+
+def _theirs(here: Here, name: str) -> refs.Heads:
+    rev.resolve(here, name) if refs.find(here.history.db, name) is None else None
+    heads = heads_at(here, name)
+    if not any(heads.values()):
+        raise NotFound(
+            f"branch {name!r} has no commits yet, so there is nothing to merge. Nothing was changed.",
+            hint="See what the branches have: memlake branch -v",
+        )
+    return heads
+
+
+def _relation(here: Here, lane: Lane, oid: str | None) -> str:
+    """same (nothing to take), ahead (fast-forward) or diverged."""
+    theirs, ours = refs.commit_of(here.history, oid), here.head(lane)
+    if theirs is None or (ours is not None and is_ancestor(here.history, theirs, ours)):
+        return "same"
+    if ours is None or is_ancestor(here.history, ours, theirs):
+        return "ahead"
+    return "diverged"
+
+
+def _what(here: Here, name: str) -> str:
+    return f"branch '{name}'" if refs.find(here.history.db, name) else f"commit '{name}'"
+
+
+def _into(here: Here) -> str:
+    branch = here.local.branch
+    return "" if branch in (None, "main") else f" into {branch}"
+
+
+def _our_name(here: Here) -> str:
+    return here.local.branch or "HEAD"
+
+
+def _short_name(commit: Commit) -> str:
+    """A commit as a marker names it, in one line."""
+    return f"{short(commit.oid)} ({' '.join(commit.subject.split())[:60]})"
+
+
+class Picking(NamedTuple):
+    """How a commit is repeated or taken back: committed or only staged, against which parent, naming its source."""
+
+    commit: bool = True
+    mainline: int | None = None
+    cite: bool = False
+    with_base: bool = False
+
+
+def revert(here: Here, name: str, how: Picking) -> Merged:
+    """A new commit that undoes what a commit changed against its parent."""
+    target, parent = _single(here, name, "revert", how)
+    what = f"This reverts commit {target.oid}"
+    against = f", reversing\nchanges made to {parent}" if len(target.parents) > 1 else ""
+    message = f'Revert "{target.subject}"\n\n{what}{against}.'
+    names = Names(_our_name(here), f"parent of {_short_name(target)}", how.with_base)
+    return _try(here, _picking("revert", name, how, (target, parent)) | {"message": message, "names": names}, Given())
+
+
+def cherry_pick(here: Here, name: str, how: Picking) -> Merged:
+    """A new commit that does here what a commit did there."""
+    target, parent = _single(here, name, "cherry-pick", how)
+    message = _cited(target) if how.cite else target.message
+    names = Names(_our_name(here), _short_name(target), how.with_base)
+    return _try(
+        here, _picking("cherry-pick", name, how, (target, parent)) | {"message": message, "names": names}, Given()
+    )
+
+
+def _picking(verb: str, name: str, how: Picking, between: tuple[Commit, str | None]) -> Doing:
+    target, parent = between
+    said = verb if how.commit else f"{verb} --no-commit"
+    return {"verb": verb, "said": said, "name": name, "target": target.oid, "parent": parent, "commit": how.commit}
+
+
+def _cited(target: Commit) -> str:
+    """The message with where it came from, in the paragraph of its trailers if it has one."""
+    above, _, last = target.message.rstrip().rpartition("\n\n")
+    trailers = above and all(_TRAILER.match(line) for line in last.splitlines())
+    return f"{target.message.rstrip()}\n{'' if trailers else chr(10)}(cherry picked from commit {target.oid})"
+
+
+def _single(here: Here, name: str, verb: str, how: Picking) -> tuple[Commit, str | None]:
+    """The commit meant, and the parent its changes are counted from."""
+    refuse_waiting(here, verb)
+    if how.commit:
+        _refuse_staged(here, verb)
+    target = rev.resolve(here, name)
+    if target.lane != "work":
+        raise InvalidInput(
+            f"{name!r} is a commit of the memory lane; {verb} works on files.",
+            hint="See the commits that hold files with: memlake log",
+        )
+    parent = _parent(target, verb, how.mainline)
+    if not how.commit:
+        _refuse_records(verb, name, here.history.diff(refs.commit_of(here.history, parent), target))
+    return target, parent
+
+
+def _refuse_records(verb: str, name: str, changes: tuple[Change, ...]) -> None:
+    others = [change.path for change in changes if not change.path.startswith(FILES)]
+    if others:
+        raise InvalidInput(
+            f"{verb} --no-commit of {name} would stage {others[0]!r}, and the stage holds files alone. "
+            "Nothing was changed.",
+            hint=f"Make a commit of it: memlake {verb} {pasted(name)}",
+        )
+
+
+def _parent(target: Commit, verb: str, mainline: int | None) -> str | None:
+    parents = target.parents
+    if len(parents) > 1 and mainline is None:
+        listed = "\n".join(f"  -m {number}  against {short(oid)}" for number, oid in enumerate(parents, 1))
+        raise InvalidInput(
+            f"commit {short(target.oid)} is a merge: say against which parent, with -m. Nothing was changed.\n{listed}",
+            hint=f"To {_TO[verb]} what the merge brought: memlake {verb} -m 1 {short(target.oid)}",
+        )
+    if mainline is not None and not 1 <= mainline <= len(parents):
+        raise InvalidInput(
+            f"commit {short(target.oid)} has no parent {mainline}; it has {len(parents)}. Nothing was changed.",
+            hint="See them with: memlake log --graph --oneline",
+        )
+    return parents[(mainline or 1) - 1] if parents else None
+
+
+def apply_stash(here: Here, target: Commit, asked: Mapping[str, Any], *, with_base: bool = False) -> Merged:
+    """Join what a stash holds with the stage as it is; `asked` says its name, `index`, and the ref to `drop`."""
+    names = Names("files as they were", "stash", with_base)
+    doing = {"verb": "stash apply", "target": target.oid, "parent": target.parents[0], "commit": False, **asked}
+    doing["names"] = names
+    return _try(here, doing, Given())
+
+
+def _refuse_staged(here: Here, verb: str) -> None:
+    staged = here.local.staged()
+    if staged:
+        raise ConflictError(
+            f"{verb} needs an empty stage; {count(len(staged), 'path is', 'paths are')} staged. Nothing was changed.",
+            hint="Put them aside: memlake stash\nOr commit them: memlake commit -m MESSAGE",
+        )
+
+
+# -- one attempt, from the beginning or after choices ---------------------------------------------
+
+
+def _try(here: Here, doing: Doing, given: Given, chosen: tuple[Conflict, ...] = ()) -> Merged:
+    with Keeping(here.history.db, str(doing["verb"])) as keeping:
+        keeping.take()  # joined texts are stored before they are named
+        for _ in range(_TRIES):
+            with contextlib.suppress(_Moved):
+                return _attempt(here, doing, given, chosen)
+        return _attempt(here, doing, given, chosen)
+
+
+def _attempt(here: Here, doing: Doing, given: Given, chosen: tuple[Conflict, ...]) -> Merged:
+    on = {key: head and head.oid for key, head in (("on", here.head()), ("on_memory", here.head("memory")))}
+    outcome = _outcome(here, doing)
+    choices = {conflict.path: conflict for conflict in chosen}
+    conflicts = tuple(
+        _with_choice(conflict, choices) for conflict in outcome["work"].conflicts + outcome["memory"].conflicts
+    )
+    if any(conflict.choice is None for conflict in conflicts):
+        return _wait(here, doing, given, outcome, conflicts)
+    if not doing.get("commit", True):
+        return _stage_only(here, doing, outcome["work"])
+    edits = _edits(here, doing, given, outcome, merge_trees.decided(here.history, conflicts))
+    done = _conclude(here, doing | on, given, outcome, edits)
+    return done._replace(moved=outcome["work"].moved, name=_what(here, str(doing["name"])).replace("'", ""))
+
+
+def _wait(
+    here: Here, doing: Doing, given: Given, outcome: dict[Lane, Outcome], conflicts: tuple[Conflict, ...]
+) -> Merged:
+    open_paths = {conflict.path for conflict in conflicts}
+    clean = [path for lane in LANES for path in outcome[lane].edits if path not in open_paths]
+    doing["merged"] = sum(not path.startswith(FILES) for path in clean)  # the stage shows the files
+    doing.pop("drop", None)  # a stash that met other changes is kept
+    _, conflicts = merge_to_stage.put(here, doing, outcome["work"], conflicts, found=given.found)
+    return Merged(None, conflicts=conflicts)
+
+
+def _stage_only(here: Here, doing: Doing, outcome: Outcome) -> Merged:
+    _refuse_clash(here, str(doing["verb"]), here.base(), {**_staged(here), **outcome.edits})
+    changes = merge_to_stage.find_changes(here, outcome.edits)
+    if not changes and "index" not in doing:
+        raise Nothing(
+            f"{doing['verb']} of {doing['name']} changes nothing here: it is done already.",
+            hint="See: memlake diff --cached",
+        )
+    changes, _ = merge_to_stage.put(here, doing, outcome)
+    return Merged(None, changes=changes)
+
+
+def _staged(here: Here) -> dict[str, Entry | None]:
+    return {FILES + row.path: row.entry for row in here.local.staged().values()}
+
+
+def _with_choice(conflict: Conflict, choices: dict[str, Conflict]) -> Conflict:
+    made = choices.get(conflict.path)
+    same = made is not None and (made.ours, made.theirs) == (conflict.ours, conflict.theirs)
+    return made if made is not None and same else conflict
+
+
+def _outcome(here: Here, doing: Doing) -> dict[Lane, Outcome]:
+    history, nothing = here.history, Outcome({}, ())
+    if doing["verb"] == "merge":
+        theirs = _heads_of(here, doing)
+        return {
+            lane: merge_trees.merge_commits(history, here.head(lane), theirs[lane]) if theirs[lane] else nothing
+            for lane in LANES
+        }
+    target = history.get(str(doing["target"]))
+    lost = doing.get("lost")
+    then = merge_to_stage.root_without(here, target, lost) if lost else history.root(target)
+    parent = history.root(refs.commit_of(history, doing["parent"]))
+    ours = history.root(here.head()) if doing["commit"] else merge_to_stage.stage_root(here)
+    base, theirs_root = (then, parent) if doing["verb"] == "revert" else (parent, then)
+    found = merge_trees.merge_roots(history, base, ours, theirs_root)
+    return {"work": merge_trees.joined(history, found, ours, theirs_root), "memory": nothing}
+
+
+def _heads_of(here: Here, doing: Doing) -> dict[Lane, Commit | None]:
+    commits = (refs.commit_of(here.history, doing[key]) for key in ("theirs", "theirs_memory"))
+    return dict(zip(LANES, commits, strict=True))
+
+
+def _conclude(here: Here, doing: Doing, given: Given, outcome: dict[Lane, Outcome], edits: Edits) -> Merged:
+    verb, head = str(doing["verb"]), here.head()
+    _refuse_clash(here, verb, head, edits["work"])
+    planned = here.history.plan(head, edits["work"])
+    if verb != "merge" and not planned.changes:
+        raise _empty(here, doing)
+    writes = _files_to_write(here, head, planned.changes)
+    _refuse_edited(here, verb, writes)
+    agreed = update.check_over_stage(here.local, here.root, writes, verb)
+    for lane in LANES:
+        outcome[lane].store(here.history, edits[lane].values())
+    ready = update.check_bytes(here.history.objects, writes)
+    with operation(here, verb, str(doing["name"]), files=True, found=given.found) as under_way:
+        under_way.before.saved |= agreed
+        goal = Goal(None, here.local.branch or "@", f"{verb} {doing['name']}", here.who)
+        with journal.moving(here, under_way, Plan(goal, journal.new_token(), writes)) as moved:
+            commit, fast = _move_lanes(here, under_way, doing, planned, edits["memory"])
+            moved.commit = commit.oid if commit else None
+        how = "fast-forward" if fast else "made by merge" if verb == "merge" else "applied"
+        goal = goal._replace(commit=moved.commit, action=f"{goal.action}: {how}")
+        if head is not None and head == here.base() and commit is not None and commit.root == planned.root.hex():
+            arriving = tuple(change for change in planned.changes if change.path.startswith(FILES))
+        else:
+            arriving = here.history.diff(here.base(), commit, FILES)
+        update.move_to(here, under_way, goal, arriving, ready=ready, writes=writes)
+    remembered = Counter(path.split("/", 1)[0] for path in edits["memory"])
+    return Merged(commit.oid if commit else None, fast_forward=fast, changes=planned.changes, remembered=remembered)
+
+
+def _edits(
+    here: Here, doing: Doing, given: Given, outcome: dict[Lane, Outcome], decided: dict[str, Entry | None]
+) -> Edits:
+    """What to write on each lane: what was merged, what was chosen, and of files what is staged."""
+    edits: Edits = {
+        lane: {**outcome[lane].edits, **{path: entry for path, entry in decided.items() if kind_at(path).lane == lane}}
+        for lane in LANES
+    }
+    for kind in here.history.kinds.values() if doing["verb"] == "merge" and here.local.branch else ():
+        theirs = doing["theirs" if kind.lane == "work" else "theirs_memory"]
+        if kind.arriving and edits[kind.lane] and _relation(here, kind.lane, theirs) == "diverged":
+            edits[kind.lane] = kind.arriving(given.owner, edits[kind.lane])
+    merged = {one.path: one.chosen for one in here.local.waiting() if one.choice == MERGED}
+    rows = here.local.tracked(map(file_path, merged))
+    held = {path: rows[file_path(path)].entry if file_path(path) in rows else None for path in merged}
+    # As it was left by the merge, the branch may have moved under it since; otherwise a person changed it.
+    edits["work"].update({path: entry for path, entry in held.items() if entry != merged[path]})
+    own = {path: entry for path, entry in _staged(here).items() if path not in decided and path not in merged}
+    edits["work"].update(own)
+    return edits
+
+
+def _empty(here: Here, doing: Doing) -> Nothing:
+    """The error for a pick that would be an empty commit; one that waited is ended by it."""
+    verb, name = doing["verb"], doing["name"]
+    if here.local.state("doing") is None:
+        return Nothing(f"{verb} of {name} changes nothing here: it is done already.", hint="See: memlake log --oneline")
+    with operation(here, f"{verb} (empty)", str(name)):
+        here.local.clear_doing()
+    return Nothing(
+        f"{verb} of {name} is empty: with what was chosen, nothing of it is left to commit. No commit was made, and "
+        f"the {verb} is over.",
+        hint="To choose again: memlake undo",
+    )
+
+
+def _files_to_write(here: Here, head: Commit | None, changes: tuple[Change, ...]) -> tuple[Change, ...]:
+    """Files that do not hold yet what the new commit has; also what came to the branch since they were checked out."""
+    new = {c.path: c.new for c in (*here.history.diff(here.base(), head, FILES), *changes) if c.path.startswith(FILES)}
+    return merge_to_stage.find_changes(here, new)
+
+
+def _refuse_edited(here: Here, verb: str, writes: tuple[Change, ...]) -> None:
+    """Work done while it waited: it cannot be stashed or committed apart now, but taken or dropped."""
+    if here.local.state("doing") and (edited := update.unsafe_paths(here.local, here.root, writes, over_stage=True)):
+        listed, name = "\n".join(f"  {path}" for path in edited[:10]), worktree.typed(here.root, edited[0])
+        raise ConflictError(
+            f"{verb} would overwrite files edited while it waited:\n{listed}\nNothing was changed.",
+            hint=f"Take the file as it is: memlake add {name}\nOr drop the edit: memlake restore {name}",
+        )
+
+
+def _refuse_clash(here: Here, verb: str, on: Commit | None, edits: Mapping[str, Entry | None]) -> None:
+    if clash := here.history.find_clash(on, edits):
+        one, other = map(plain, clash)
+        raise ConflictError(
+            f"{verb} cannot keep both {one!r} and {other!r}: one is the other's folder. Nothing was changed.",
+            hint=f"Choose the other side for one of them, or drop it: memlake {verb} --abort",
+        )
+
+
+def _move_lanes(
+    here: Here, under_way: Verb, doing: Doing, work: Planned, memory: dict[str, Entry | None]
+) -> tuple[Commit | None, bool]:
+    """Both lanes in one transaction; a lane whose other side is simply ahead is fast-forwarded."""
+    branch, fast_all = here.local.branch, True
+    theirs = _heads_of(here, doing) if doing["verb"] == "merge" else {"work": None, "memory": None}
+    result = here.head()
+    with here.history.db.write():
+        _refuse_moved(here, doing, memory)
+        for lane in LANES:
+            head, other = here.head(lane), theirs[lane]
+            if doing["verb"] == "merge" and (other is None or _relation(here, lane, other.oid) == "same"):
+                continue
+            if lane == "memory" and (doing["verb"] != "merge" or branch is None):
+                continue
+            fast = (
+                doing["verb"] == "merge"
+                and bool(doing["ff"])
+                and _relation(here, lane, other.oid if other else None) == "ahead"
+                and (lane == "memory" or not _adds_to(here, other, work))
+            )
+            parents = tuple(commit for commit in (head, other) if commit is not None)
+            planned = work if lane == "work" or fast else here.history.plan(parents[0], memory)
+            new = other if fast else _commit(here, doing, lane, parents, planned)
+            fast_all = fast_all and fast
+            if branch is not None:
+                action = f"{doing['verb']} {doing['name']}"
+                refs.move(here.history, branch, lane, head, new, action=action, who=here.who, moved=under_way.moved)
+            result = new if lane == "work" else result
+    return result, fast_all
+
+
+def _adds_to(here: Here, theirs: Commit | None, planned: Planned) -> bool:
+    """Whether somebody staged more than what they have while it waited: that is in no commit of theirs."""
+    return bool(here.local.waiting()) and planned.root != here.history.root(theirs)
+
+
+def _refuse_moved(here: Here, doing: Doing, memory: dict[str, Entry | None]) -> None:
+    """What was merged is the branch as it was then: a save since may hold a number that was free."""
+    head = here.head()
+    if doing["on"] != (head and head.oid) or _meets_memory(here, doing, memory):
+        raise _Moved(f"the branch moved while {doing['verb']} was at work. Nothing was changed.", hint="Run it again.")
+
+
+def _meets_memory(here: Here, doing: Doing, memory: dict[str, Entry | None]) -> bool:
+    """Whether a memory written since is one that the merge writes too, or stands in its way.
+
+    Others do not count: agents write all the time, and a merge that they stopped would never end.
+    """
+    history, then, head = here.history, refs.commit_of(here.history, doing["on_memory"]), here.head("memory")
+    if then == head or not memory:
+        return False
+    return any(change.path in memory for change in history.diff(then, head)) or bool(history.find_clash(head, memory))
+
+
+def _commit(here: Here, doing: Doing, lane: Lane, parents: tuple[Commit, ...], planned: Planned) -> Commit:
+    author = Author(*doing["author"]) if "author" in doing else here.author
+    meta = write_facts(here.history.objects, doing.get("facts", {})) if lane == "work" else {}
+    draft = Draft(lane, planned.edits, author, str(doing["message"]), now(), meta)
+    return here.history.append(draft, parents, here.head("memory" if lane == "work" else "work"), planned)
+
+
+# -- choosing -------------------------------------------------------------------------------------
+
+
+def choose(here: Here, side: str, paths: tuple[str, ...]) -> tuple[Conflict, ...]:
+    """Settle conflicts with one side; returns what is still open."""
+    _waiting(here)
+    conflicts = here.local.conflicts()
+    _check_side(here, side, [conflict for conflict in conflicts if not paths or matches(conflict.path, paths)])
+    known = {conflict.path for conflict in conflicts}
+    for path in paths:
+        if not any(matches(other, (path,)) for other in known):
+            listed = "  ".join(plain(other) for other in sorted(known)[:5])
+            raise NotFound(f"{plain(path)!r} is not in conflict. Nothing was changed.", hint=f"In conflict: {listed}")
+    # A folder or pattern means what is still open there; a choice already made is changed by its own name.
+    meant = [c for c in conflicts if not paths or c.path in paths or (c.choice is None and matches(c.path, paths))]
+    chosen = [conflict._replace(choice=side, chosen=None) for conflict in meant]
+    named = " ".join(path.removeprefix(FILES) for path in paths)
+    merge_to_stage.take_sides(here, chosen, (f"merge --{side}", named))
+    return tuple(conflict for conflict in here.local.conflicts() if conflict.choice is None)
+
+
+def mark_again(here: Here, paths: tuple[str, ...]) -> tuple[Change, ...]:
+    """Put what the merge wrote into files of conflicts back into them; their choices are open again."""
+    _waiting(here)
+    meant = [one for one in here.local.conflicts() if one.written is not None and matches(one.path, paths)]
+    for path in paths:
+        if not any(matches(one.path, (path,)) for one in meant):
+            raise NotFound(
+                f"{plain(path)!r} has no conflict that was written to its file. Nothing was changed.",
+                hint="See what is in conflict with: memlake status",
+            )
+    return merge_to_stage.write_again(here, meant)
+
+
+def _check_side(here: Here, side: str, meant: list[Conflict]) -> None:
+    """Both can be kept only of a kind that somebody knows how to keep twice."""
+    kinds = {entry.kind for one in meant for entry in (one.ours, one.theirs) if entry is not None}
+    if side not in ("ours", "theirs") and not (side == "both" and all(here.history.kinds[k].settle for k in kinds)):
+        raise InvalidInput(f"a conflict has no side {side!r}.", hint="Choose ours or theirs.")
+
+
+def proceed(here: Here, said: Conclusion) -> Merged:
+    """Conclude what waits, once every conflict has a choice."""
+    doing = _waiting(here)
+    conflicts = here.local.conflicts()
+    still_open = [conflict.path for conflict in conflicts if conflict.choice is None]
+    if still_open:
+        raise ConflictError(
+            f"{doing['verb']} is still waiting: {count(len(still_open), 'path')} without a choice:\n  "
+            + "\n  ".join(map(plain, still_open[:10])),
+            hint=_how_to_choose(here, still_open[0]),
+        )
+    if not doing.get("commit", True):
+        return Merged(None, changes=merge_to_stage.end(here, doing))
+    author = said.author or here.author
+    encode_facts(said.facts)
+    doing |= {
+        "message": said.message or doing.get("message", ""),
+        "author": [author.name, author.email],
+        "facts": _join_facts(doing.get("facts", {}), said.facts),
+    }
+    return _try(here, doing, said.given, conflicts)
+
+
+def _join_facts(earlier: Facts, later: Facts) -> dict[str, Any]:
+    """What was said when it began and when it ends; of one name, the later value."""
+    joined = {name: {**earlier.get(name, {}), **later.get(name, {})} for name in ("metrics", "params")}
+    return {**joined, "uses": later.get("uses", [])}
+
+
+def _how_to_choose(here: Here, path: str) -> str:
+    is_file = path.startswith(FILES)
+    name = worktree.typed(here.root, plain(path)) if is_file else pasted(path)
+    by_hand = f"Edit it, then: memlake add {name}\nOr take one side whole" if is_file else "Take one side"
+    return f"{by_hand}: memlake merge --ours {name}, or --theirs {name}"
+
+
+def abort(here: Here) -> None:
+    """Give up what waits: the stage and the files are as they were before it."""
+    merge_to_stage.give_up(here, _waiting(here))
+
+
+def _waiting(here: Here) -> Doing:
+    doing = here.local.doing()
+    if doing is None:
+        raise Nothing("no merge, revert, cherry-pick or stash is waiting.", hint="See where you are: memlake status")
+    return doing

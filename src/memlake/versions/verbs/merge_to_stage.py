@@ -1,0 +1,299 @@
+"""A merge that is no commit, or none yet: what is sure of it in the stage and the files, and markers where it is not.
+
+`--no-commit` and `stash apply` end here. A merge with conflicts waits here: everything that is clean is in the stage
+and the files already, and a row of local.db says of each path what it was and what it became, so that no later verb
+has to compute the merge again, and giving it up finds everything it changed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence, Set
+from typing import Any
+
+from memlake.errors import Conflict as ConflictError
+from memlake.records import Change, Commit, Conflict, Entry
+from memlake.versions.checkout import journal, update, worktree
+from memlake.versions.checkout.context import Here
+from memlake.versions.checkout.local import MERGED, Tracked
+from memlake.versions.history import merge_trees, refs
+from memlake.versions.history.merge_trees import Making, Outcome
+from memlake.versions.operation import Found
+from memlake.versions.paths import FILES, file_path, parents
+from memlake.versions.text.lines import LARGEST, find_text
+from memlake.versions.text.merge3 import Names, mark_text
+from memlake.versions.trees.codec import from_hex
+from memlake.versions.verbs import stage
+from memlake.versions.verbs.undo import operation, save_dirty
+
+Edits = Mapping[str, Entry | None]
+Conflicts = tuple[Conflict, ...]
+Doing = dict[str, Any]  # a merge, revert, cherry-pick or stash apply as local.db keeps it while it waits
+
+
+def stage_root(here: Here) -> bytes:
+    """The tree the stage shows."""
+    edits = {FILES + row.path: row.entry for row in here.local.staged().values()}
+    planned = here.history.plan(here.base(), edits)
+    here.history.nodes.remember(planned.nodes)
+    return planned.root
+
+
+def put(
+    here: Here, doing: Doing, outcome: Outcome, conflicts: Conflicts = (), *, found: Found | None = None
+) -> tuple[tuple[Change, ...], Conflicts]:
+    """Write the files that differ and set the rows that say so; journaled, so that a crash leaves no half of it.
+
+    With conflicts it waits from now on. Returns what changed and the conflicts, with what their files hold.
+    """
+    making, is_stash = Making(here.history, outcome.made), "index" in doing
+    rows = here.local.tracked(file_path(path) for path in (*outcome.edits, *(one.path for one in conflicts)))
+    conflicts = tuple(one if one.choice else one._replace(written=_mark(making, one, rows, doing)) for one in conflicts)
+    met = {one.path for one in conflicts}
+    edits = {path: entry for path, entry in outcome.edits.items() if path.startswith(FILES) and path not in met}
+    changes = _changes(rows, edits)
+    marked = _changes(rows, {one.path: one.written for one in conflicts if one.written and one.choice is None})
+    agreed = _check(here, doing, (*changes, *marked), conflicts)
+    detail = f"{doing['name']} (waiting)" if conflicts else str(doing["name"])
+    with operation(here, str(doing.get("said") or doing["verb"]), detail, files=True, found=found) as verb:
+        before = verb.before
+        named = [
+            *edits.values(),
+            *(entry for one in conflicts for entry in (one.base, one.ours, one.theirs, one.written)),
+        ]
+        outcome._replace(made=making.made).store(here.history, named)
+        ready = update.check_bytes(here.history.objects, (*changes, *marked))
+        # The stage knows neither the markers nor what a stash puts into the files.
+        unstaged = (*changes, *marked) if is_stash else marked
+        before.saved |= agreed | save_dirty(here, verb, unstaged)
+        before.left = {file_path(change.path): change.new for change in unstaged}
+        new_rows = _index_rows(here, doing, changes) if is_stash else _staged_rows(here, edits)
+        writes = update.replacing((*changes, *marked), before.saved)
+        plan = journal.staying(here.local, here.who, writes, new_rows)._replace(doing=None)
+        if conflicts:
+            clean = [Conflict(c.path, None, c.old, None, MERGED, c.new, c.new) for c in changes]
+            # Such a file was deleted by hand, or held already what it becomes: giving up leaves it so.
+            held = {FILES + path: entry is not None for path, entry in agreed.items()} | doing.get("held", {})
+            plan = plan._replace(doing=json.dumps(doing | {"held": held}), conflicts=(*conflicts, *clean))
+        elif dropped := doing.get("drop"):
+            plan = plan._replace(token=journal.new_token())
+            with journal.moving(here, verb, plan):
+                action = "stash: popped"
+                refs.delete(here.history, dropped, kind=refs.INTERNAL, action=action, who=here.who, moved=verb.moved)
+        update.carry_out(here, verb, plan, ready)
+    return changes, conflicts
+
+
+def find_changes(here: Here, edits: Edits) -> tuple[Change, ...]:
+    """Which files are not tracked yet as they are to become."""
+    files = {path: entry for path, entry in edits.items() if path.startswith(FILES)}
+    return _changes(here.local.tracked(map(file_path, files)), files)
+
+
+def _changes(rows: Mapping[str, Tracked], edits: Edits) -> tuple[Change, ...]:
+    """What is to become of files, from what is tracked of them now."""
+    now = {path: rows[file_path(path)].entry if file_path(path) in rows else None for path in edits}
+    return tuple(Change(path, now[path], edits[path]) for path in sorted(edits) if now[path] != edits[path])
+
+
+def _check(here: Here, doing: Doing, changes: Sequence[Change], conflicts: Conflicts) -> dict[str, Entry | None]:
+    """Nothing waits over uncommitted work in what it touches: it would be taken for somebody's choice later.
+
+    Returns what files held that differs from the stage, as checkout.check_safe does.
+    """
+    known = {change.path for change in changes}
+    others = [one.path for one in conflicts if one.choice is None and one.path.startswith(FILES)]
+    # A file that is already what would be written for a conflict is work, too: choosing the other side removes it.
+    others = [p for p in others if p not in known or worktree.find_stat(here.root, file_path(p)) is not None]
+    checked = [*changes, *(Change(path, None, None) for path in others)]
+    left = {file_path(one.path): one.written for one in here.local.conflicts()}
+    return update.check_over_stage(here.local, here.root, checked, str(doing["verb"]), left)
+
+
+def _mark(making: Making, met: Conflict, rows: Mapping[str, Tracked], doing: Doing) -> Entry | None:
+    """What goes into the file of a path in conflict; None where it stays as it is.
+
+    Of two texts both, with markers. Of one side alone, that one: it is what there is to look at.
+    """
+    one = met.ours or met.theirs
+    if one is None or not met.path.startswith(FILES):
+        return None
+    if met.ours is None or met.theirs is None:
+        blocked = met.base is None  # a folder of ours stands there
+        return one if file_path(met.path) not in rows and not blocked else None
+    entries = [entry for entry in (met.base, met.ours, met.theirs) if entry is not None]
+    if any(entry.kind != "file" or entry.size > LARGEST for entry in entries):
+        return one if file_path(met.path) not in rows else None
+    texts = [find_text(making.read(entry.oid)) for entry in entries]
+    base, ours, theirs = texts if met.base else ("", *texts)
+    if base is None or ours is None or theirs is None:
+        return one if file_path(met.path) not in rows else None
+    data = mark_text(base, ours, theirs, Names(*doing["names"])).encode()
+    return Entry(making.add(data), "file", len(data), met.ours.mode)
+
+
+def _staged_rows(here: Here, edits: Edits) -> list[Tracked]:
+    rows = here.local.tracked(map(file_path, edits))
+    return [stage.put_entry(rows.get(file_path(path)), file_path(path), entry) for path, entry in edits.items()]
+
+
+# -- while it waits -------------------------------------------------------------------------------
+
+
+def take_sides(here: Here, chosen: Sequence[Conflict], verb: tuple[str, str]) -> None:
+    """Put the chosen side of each conflict into its file and the stage; what the file held is kept for undo."""
+    sides = _find_sides(here, chosen)
+    rows = here.local.tracked(map(file_path, sides))
+    placed = {path for path, entry in sides.items() if entry is not None}
+    is_stash = "index" in (here.local.doing() or {})
+    # A stash stages new files alone, and what has to go so that the stage can hold them.
+    giving_way = _crossing(sides, placed)
+    staged = {p: e for p, e in sides.items() if not is_stash or file_path(p) not in rows or p in giving_way}
+    _rewrite(here, verb, (sides, staged), conflicts=tuple(chosen))
+
+
+def _find_sides(here: Here, chosen: Sequence[Conflict]) -> dict[str, Entry | None]:
+    """What becomes of the files: the chosen sides, and of a file against a folder what has its place free by that.
+
+    Both can be chosen, one after the other. Ours is on the disk then, until it gives way; nothing is concluded before.
+    """
+    known = {one.path: one for one in (*here.local.conflicts(), *chosen) if one.path.startswith(FILES)}
+    held = {path for path, one in known.items() if one.ours is not None and _side(one) is not None}
+    wanted = {one.path for one in chosen if one.path in known}
+    wanted |= _crossing((path for path, one in known.items() if _is_crossed(one)), wanted)
+    away = _crossing(wanted, held)
+    return {path: None if path in away else _side(known[path]) for path in sorted(wanted)}
+
+
+def _is_crossed(met: Conflict) -> bool:
+    """Whether it was chosen of theirs in the place of a file or folder of ours."""
+    return met.base is None and met.ours is None and met.choice == "theirs"
+
+
+def _side(met: Conflict) -> Entry | None:
+    """What a path holds while it waits: what was chosen, else our side."""
+    return {"theirs": met.theirs, "file": met.chosen}.get(met.choice or "", met.ours)
+
+
+def _crossing(paths: Iterable[str], others: Set[str]) -> set[str]:
+    """Those of the paths that are the folder of another, or have another as their folder."""
+    folders = {folder for other in others for folder in parents(other)}
+    return {path for path in paths if path in folders or not others.isdisjoint(parents(path))}
+
+
+def write_again(here: Here, conflicts: Sequence[Conflict]) -> tuple[Change, ...]:
+    """Put the markers back into files, and the stage of them to what it was when they were written."""
+    held = here.local.tracked(file_path(one.path) for one in conflicts)
+    before = {path: row.old if row.staged else row.entry for path, row in held.items()}
+    staged = {one.path: before.get(file_path(one.path)) for one in conflicts if one.choice is not None}
+    opened = tuple(one._replace(choice=None, chosen=None) for one in conflicts)
+    verb = "restore --merge", " ".join(file_path(one.path) for one in conflicts[:5])
+    return _rewrite(here, verb, ({one.path: one.written for one in conflicts}, staged), conflicts=opened)
+
+
+def _rewrite(
+    here: Here, said: tuple[str, str], to: tuple[Edits, Edits], *, conflicts: Conflicts = (), ends: bool = False
+) -> tuple[Change, ...]:
+    """Make files and stage what they are to be while something waits; what the files held is kept for undo."""
+    files, staged = to
+    rows = here.local.tracked(map(file_path, files))
+    changes = tuple(
+        Change(path, rows[file_path(path)].entry if file_path(path) in rows else None, entry)
+        for path, entry in sorted(files.items())
+        if not _holds(here, file_path(path), entry)
+    )
+    update.refuse_in_the_way(here.root, changes, said[0])
+    ready = update.check_bytes(here.history.objects, changes)
+    with operation(here, *said, files=True) as verb:
+        before = verb.before
+        before.saved |= save_dirty(here, verb, changes)
+        before.left = {file_path(change.path): change.new for change in changes}
+        writes = update.replacing(changes, before.saved)
+        plan = journal.staying(here.local, here.who, writes, _staged_rows(here, staged))
+        plan = plan._replace(doing=None) if ends else plan._replace(conflicts=conflicts)
+        update.carry_out(here, verb, plan, ready)
+    return changes
+
+
+def _holds(here: Here, path: str, entry: Entry | None) -> bool:
+    if entry is None:
+        return worktree.find_stat(here.root, path) is None
+    return worktree.holds(here.root, path, entry, None, True)
+
+
+def give_up(here: Here, doing: Doing) -> None:
+    """Put the stage and the files back to what they were before; edits made since are kept for undo."""
+    now = here.local.tracked(file_path(one.path) for one in here.local.waiting())
+    then: dict[str, Entry | None] = {}
+    for one in here.local.waiting():
+        row = now.get(file_path(one.path))
+        if one.path.startswith(FILES) and (one.choice == MERGED or not doing.get("commit", True)):
+            then[one.path] = one.ours
+        elif one.path.startswith(FILES):  # the stage was empty, so it was what the files' commit has
+            then[one.path] = None if row is None else row.old if row.staged else row.entry
+    held = doing.get("held", {})
+    by_hand = {one.path: one.written if held[one.path] else None for one in here.local.waiting() if one.path in held}
+    _rewrite(here, (f"{doing['verb']} --abort", str(doing["name"])), (then | by_hand, then), ends=True)
+
+
+def end(here: Here, doing: Doing) -> tuple[Change, ...]:
+    """Conclude what ends in the stage or the files: all of it is there already. Returns what it changed in all."""
+    with operation(here, str(doing["said"]), str(doing["name"])):
+        waiting = [one for one in here.local.waiting() if one.path.startswith(FILES)]
+        here.local.clear_doing()
+    found = {one.path: {"ours": one.ours, "theirs": one.theirs}.get(one.choice or "", one.chosen) for one in waiting}
+    return tuple(Change(one.path, one.ours, found[one.path]) for one in waiting if one.ours != found[one.path])
+
+
+# -- what a stash stages --------------------------------------------------------------------------
+
+
+def _index_rows(here: Here, doing: Doing, changes: Sequence[Change]) -> list[Tracked]:
+    """What a stash puts into the stage: new files, else nobody would know them; with --index all that was staged."""
+    commit = here.history.get(str(doing["target"]))
+    untracked = set(_fact(here, commit, "untracked") or ())
+    new = {c.path: c.new for c in changes if c.old is None and file_path(c.path) not in untracked}
+    staged = {**new, **dict.fromkeys(_giving_way(changes, new))}
+    if doing["index"]:
+        staged |= _index_edits(here, commit, doing.get("lost", ()))
+    return _staged_rows(here, staged)
+
+
+def _giving_way(changes: Sequence[Change], new: Edits) -> list[str]:
+    """What goes where a new file needs a folder, or is one: the stage cannot hold both."""
+    folders = {folder for path in new for folder in parents(path)}
+    gone = (change.path for change in changes if change.new is None)
+    return [path for path in gone if path in folders or not new.keys().isdisjoint(parents(path))]
+
+
+def read_staged(here: Here, commit: Commit) -> dict[str, Entry | None]:
+    """What was staged when a stash was made, by tree path."""
+    return {FILES + path: from_hex(entry) for path, entry in (_fact(here, commit, "staged") or {}).items()}
+
+
+def root_without(here: Here, commit: Commit, paths: Sequence[str]) -> bytes:
+    """The tree of a stash with some paths as they were before it: those it cannot give back."""
+    before = here.history.entries(here.history.get(commit.parents[0]), paths)
+    planned = here.history.plan(commit, {path: before.get(path) for path in paths})
+    here.history.nodes.remember(planned.nodes)
+    return planned.root
+
+
+def _index_edits(here: Here, commit: Commit, lost: Sequence[str]) -> dict[str, Entry | None]:
+    """What was staged then, on what the stage has now."""
+    parent = here.history.get(commit.parents[0])
+    then = {path: entry for path, entry in read_staged(here, commit).items() if path not in lost}
+    planned = here.history.plan(parent, then)
+    here.history.nodes.remember(planned.nodes)
+    outcome = merge_trees.merge_roots(here.history, here.history.root(parent), stage_root(here), planned.root)
+    if outcome.conflicts:
+        listed = "\n".join(f"  {file_path(one.path)}" for one in outcome.conflicts[:10])
+        raise ConflictError(
+            f"what the stash had staged meets other changes in:\n{listed}\nNothing was changed.",
+            hint="Take it back without --index: all of it goes to the working files.",
+        )
+    return dict(outcome.edits)
+
+
+def _fact(here: Here, commit: Commit, name: str) -> Any:
+    return json.loads(here.history.objects.read(commit.meta[name])) if name in commit.meta else None

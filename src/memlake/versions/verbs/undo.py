@@ -1,0 +1,396 @@
+"""What `undo` needs: the state before each verb of this checkout, and putting it back. Never rewrites history.
+
+A verb runs inside `operation(...)`. It keeps where HEAD, the base and the stage were, which refs the verb moved,
+and the content of uncommitted files the verb was asked to throw away. Undo moves the refs back by compare-and-set,
+so it refuses when someone else built on them meanwhile.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgpack
+import zstandard
+
+from memlake.errors import Conflict, Corrupt, Nothing, pasted
+from memlake.objects import tables as object_tables
+from memlake.objects.layout import now
+from memlake.objects.leases import Keeping
+from memlake.objects.writer import Writer
+from memlake.records import Change, Commit, Entry, Staged, when
+from memlake.records import Conflict as Conflicting
+from memlake.reports import Operation
+from memlake.versions.checkout import journal, update, worktree
+from memlake.versions.checkout.context import Here
+from memlake.versions.checkout.journal import Goal, Plan
+from memlake.versions.checkout.local import Local, Tracked
+from memlake.versions.history import refs
+from memlake.versions.history.commits import History
+from memlake.versions.kinds import kind_at
+from memlake.versions.operation import Before, Found, Verb, as_json, from_json, unpack_state
+from memlake.versions.paths import FILES
+from memlake.versions.trees import tree
+from memlake.versions.trees.codec import LANES
+from memlake.versions.verbs import undo_records
+
+_UNDO = "undo"
+_LOOKED_AT = 20  # operations among which one is looked for that a later commit belongs to
+
+
+@contextlib.contextmanager
+def operation(
+    here: Here,
+    name: str,
+    detail: str = "",
+    *,
+    files: bool = False,
+    staged: Iterable[Tracked] | None = None,
+    found: Found | None = None,
+) -> Iterator[Verb]:
+    """Keep the state before a verb, once it has succeeded. `staged` when the caller has read the stage already.
+
+    `found` where it staged something first, and `undo` is to bring back what was there before that.
+    """
+    # Until it is written down what undo needs, only a lease keeps gc from what leaves the stage or the files. A verb
+    # that lets go of nothing needs none; a commit names what was staged in its own transaction.
+    with Keeping(here.history.db, name) as lease:
+        verb = Verb(name, detail, _state(here, files, staged, found), lease)
+        before = verb.before
+        if (before.staged or before.conflicts) and not name.startswith(("commit", "branch", "tag")):
+            lease.take()
+        if name.startswith(("tag", "undo", "redo")):
+            before.notes = refs.tag_notes(here.history.db)
+        here.local.note_verb(f"{name} {detail}".strip())
+        yield verb
+        if verb.changed:
+            journal.keep(here.local, verb)
+
+
+def _state(here: Here, files: bool, staged: Iterable[Tracked] | None, found: Found | None) -> Before:
+    local = here.local
+    saved = _staged_since(local, found.staged) if found and files else {}
+    if found is None:
+        found = Found(list(local.staged().values() if staged is None else staged), local.waiting())
+    head, doing = local.state("head") or "main", local.state("doing")
+    return Before(head, local.base, found.staged, doing, found.conflicts, files, saved)
+
+
+def _staged_since(local: Local, then: list[Tracked]) -> dict[str, Entry | None]:
+    """What files hold that was staged only now: uncommitted content, which undo must leave in them."""
+    before, rows = {row.path: row.entry for row in then}, local.staged()
+    rows |= local.tracked(before)
+    entries = {path: rows[path].entry if path in rows else None for path in {*before, *rows}}
+    return {path: entry for path, entry in entries.items() if path not in before or before[path] != entry}
+
+
+def has_staged(here: Here, verb: Verb, staged: Staged) -> bool:
+    """Whether an `add` has changed the stage, or resolved a conflict."""
+    before = verb.before
+    found = {Change(FILES + row.path, row.old, row.entry) for row in before.staged}
+    # The stage is read again only where nothing new came: it may have lost a path whose file is as HEAD has it.
+    return (
+        not found.issuperset(staged.changes)
+        or found != set(here.local.staged_changes())
+        or before.conflicts != here.local.waiting()
+    )
+
+
+@contextlib.contextmanager
+def staging_first(here: Here) -> Iterator[Found]:
+    """For a verb that stages and then goes on: one operation, and where it fails the stage is what it was."""
+    local, base = here.local, here.local.base
+    with Keeping(here.history.db, "stage") as keeping:
+        found = Found(list(local.staged().values()), local.waiting())
+        if any(found):
+            keeping.take()  # what staging replaces is in no stage, and what undo needs is written down later
+        try:
+            yield found
+        except BaseException:
+            if local.base == base and journal.find(local) is None:  # else it is done, or is finished later
+                with local.db.write():
+                    local.unstage(local.staged().values())
+                    local.put(found.staged)
+                    local.put_conflicts(found.conflicts)
+            raise
+
+
+def note(here: Here, verb: str, detail: str, written: Sequence[tuple[str, str]]) -> None:
+    """Keep the records a verb wrote, as (branch, commit): an operation without HEAD, stage and files."""
+    before = Before(here.local.state("head") or "main", None, [], None, memory=list(written))
+    journal.put(here.local, (verb, detail or _about(here.history, written), as_json(before)))
+
+
+def note_more(here: Here, path: str, written: tuple[str, str]) -> None:
+    """Let the last operation that wrote this path know of a commit that belongs to it: both are taken back as one."""
+    rows = here.local.db.rows(
+        "SELECT id, verb, detail, before FROM operation WHERE undone = 0 ORDER BY id DESC LIMIT ?", (_LOOKED_AT,)
+    )
+    for id, verb, detail, data in rows:
+        before = _unpacked(data)
+        own = [one for one in before.memory or () if path in _paths(here.history, one[1])]
+        if own:
+            # Of those since the first only the last counts: a script may tell thousands of numbers.
+            old = {own[-1]} if len(own) > 1 and len(_paths(here.history, own[-1][1])) == 1 else set()
+            before.memory = [*(one for one in before.memory or () if one not in old), written]
+            journal.put(here.local, (verb, detail, as_json(before)), id)
+            return
+
+
+def _paths(history: History, oid: str) -> list[str]:
+    return [change.path for change in history.changes(history.get(oid))]
+
+
+def _about(history: History, written: Sequence[tuple[str, str]]) -> str:
+    """What was written, as people name it: never what it says."""
+    changes = [change for _, oid in written for change in history.changes(history.get(oid))]
+    known = [(one.path, kind_at(one.path).label(one.path)) for one in changes]
+    labels = [label for path, label in known if label != path]
+    return f"{labels[0]} and {len(labels) - 1} more" if len(labels) > 1 else "".join(labels)
+
+
+def operations(here: Here, limit: int) -> list[Operation]:
+    rows = here.local.db.rows("SELECT id, verb, detail, time, undone FROM operation ORDER BY id DESC LIMIT ?", (limit,))
+    return [Operation(id, verb, detail, time, bool(undone)) for id, verb, detail, time, undone in rows]
+
+
+def kept_objects(here: Here) -> Iterator[str]:
+    """Oids that undo may still need, for gc."""
+    states = [_unpacked(row[0]) for row in here.local.db.rows("SELECT before FROM operation")]
+    if (plan := journal.find(here.local)) is not None and plan.operation is not None:
+        states.append(from_json(plan.operation[2]))
+    for before in states:
+        staged = (row.entry for row in before.staged)
+        yield from conflict_objects(before.conflicts)
+        for entry in [*before.saved.values(), *before.left.values(), *staged]:
+            if entry is not None:
+                yield entry.oid
+
+
+def conflict_objects(conflicts: Iterable[Conflicting]) -> Iterator[str]:
+    """Oids that what waits may still need."""
+    for one in conflicts:
+        yield from (e.oid for e in (one.base, one.ours, one.theirs, one.chosen, one.written) if e is not None)
+
+
+def undo(here: Here, check: Callable[[undo_records.Written], None] = lambda _: None) -> Operation:
+    """Take back the last operation that is not taken back yet; `check` may refuse it by the records it wrote."""
+    row = _last(here, "undone = 0 AND verb NOT IN ('undo', 'redo', 'lost')")
+    if row is None:
+        raise _nothing_to_undo(here)
+    check(_unpacked(row[5]).memory or ())
+    return _take_back(here, row, _UNDO, {row[0]: True})
+
+
+def _nothing_to_undo(here: Here) -> Nothing:
+    row = object_tables.find_last_tombstone(here.history.db)
+    if row is None or operations(here, 1):
+        return Nothing("there is nothing to undo.", hint="See what was done with: memlake ops")
+    return Nothing(
+        f"there is nothing to undo: the purge of {when(row[0]):%Y-%m-%d %H:%M} ({row[1]}) ended the list, so that "
+        "nothing of what was erased comes back. Nothing was changed.",
+        hint="What was done before it stands. Find a memory to forget or restore with: memlake memory log",
+    )
+
+
+def undo_interrupted(here: Here) -> Operation | None:
+    """Take back a verb that was interrupted and has not been finished; None when none waits."""
+    plan = update.take_back(here.history, here.local, here.root)
+    return None if plan is None else Operation(0, "what was interrupted", plan.goal.action, now(), True)
+
+
+def redo(here: Here, check: Callable[[undo_records.Written], None] = lambda _: None) -> Operation:
+    """Take back the last undo that is not taken back yet, if nothing was done since but undo and redo.
+
+    `check` may refuse it, as of `undo`.
+    """
+    row = _last(here, "verb != 'redo' AND NOT (verb = 'undo' AND undone)")
+    if row is None or row[1] != _UNDO:
+        raise Nothing(
+            "there is nothing to redo: no undo is left to take back, or something was done since.",
+            hint="See what was done with: memlake ops",
+        )
+    check(_unpacked(row[5]).memory or ())
+    return _take_back(here, row, "redo", {row[0]: True, int(row[2].split()[0].lstrip("#")): False})
+
+
+def _last(here: Here, condition: str) -> tuple[Any, ...] | None:
+    return here.local.db.row(
+        f"SELECT id, verb, detail, time, undone, before FROM operation WHERE {condition} ORDER BY id DESC LIMIT 1"
+    )
+
+
+def _take_back(here: Here, row: tuple[Any, ...], verb: str, undone: Mapping[int, bool]) -> Operation:
+    id, done, detail, time, _, data = row
+    before = _unpacked(data)
+    if before.memory is not None:
+        _take_back_memory(here, before.memory, (verb, f"#{id} {done} {detail}".strip()), undone)
+        return Operation(id, done, detail, time, True)
+    with operation(here, verb, f"#{id} {done} {detail}".strip(), files=before.touches_files) as mine:
+        _restore(here, mine, before, undone)
+    return Operation(id, done, detail, time, True)
+
+
+def _take_back_memory(
+    here: Here, written: undo_records.Written, kept: tuple[str, str], undone: Mapping[int, bool]
+) -> None:
+    made = undo_records.reverse(here, written, " ".join(kept))
+    with here.local.db.write():
+        here.local.db.run_many("UPDATE operation SET undone = ? WHERE id = ?", [(on, id) for id, on in undone.items()])
+        note(here, *kept, made)
+
+
+# -- putting a state back -----------------------------------------------------------------------
+
+
+def _restore(here: Here, verb: Verb, before: Before, undone: Mapping[int, bool]) -> None:
+    target = here.history.get(before.base) if before.base else None
+    staged = {row.path: row for row in _staged_then(here, before)}
+    wanted = _wanted(here, target, staged)
+    writes: list[Change] = []
+    ready: update.Contents = {}
+    if before.touches_files:
+        writes = _file_changes(here, wanted, before)
+        if before.doing is None and here.local.state("doing") is not None:
+            # What began to wait is given up: what was edited to resolve it is no reason to refuse, and redo has it.
+            update.refuse_in_the_way(here.root, writes, "undo")
+            agreed = save_dirty(here, verb, tuple(writes))
+            writes = update.replacing(writes, agreed)
+        else:
+            agreed = update.check_over_stage(here.local, here.root, writes, "undo", before.left)
+        ready = update.check_bytes(here.history.objects, writes)
+        was = {change.path.removeprefix(FILES): change.old for change in writes}
+        saved = {path: old for path, old in was.items() if path in before.saved or path in before.left} | agreed
+        verb.before.saved = saved
+        verb.before.left = {path: before.saved[path] for path in saved if path in before.saved}
+    goal = Goal(before.base, before.head, "undo", here.who)
+    rows = list(_rows(here, wanted, staged))
+    plan = Plan(goal, journal.new_token(), writes, rows, before.touches_files, before.doing, before.conflicts, undone)
+    with journal.moving(here, verb, plan):
+        _refs_back(here, verb, before)
+    update.carry_out(here, verb, plan, ready)
+
+
+def _staged_then(here: Here, before: Before) -> list[Tracked]:
+    if before.commit is None:
+        return before.staged
+    changes = here.history.changes(here.history.get(before.commit))
+    return [
+        Tracked(c.path.removeprefix(FILES), c.new, None, True, True, c.old) for c in changes if c.path.startswith(FILES)
+    ]
+
+
+def _wanted(here: Here, target: Commit | None, staged: Mapping[str, Tracked]) -> dict[str, Entry | None]:
+    """Path -> entry the stage must show, for every path where it may differ from now."""
+    changes = here.history.diff(here.base(), target, FILES)
+    wanted = {change.path.removeprefix(FILES): change.new for change in changes}
+    for path, row in here.local.staged().items():
+        wanted.setdefault(path, row.old)
+    wanted.update((path, row.entry) for path, row in staged.items())
+    return wanted
+
+
+def _file_changes(here: Here, wanted: Mapping[str, Entry | None], before: Before) -> list[Change]:
+    rows = here.local.tracked({*wanted, *before.saved})
+    changes = []
+    for path in sorted({*wanted, *before.saved}):
+        entry = before.saved[path] if path in before.saved else wanted[path]
+        current = before.left[path] if path in before.left else rows[path].entry if path in rows else None
+        if entry != current:
+            changes.append(Change(FILES + path, current, entry))
+    return changes
+
+
+def _rows(here: Here, wanted: Mapping[str, Entry | None], staged: Mapping[str, Tracked]) -> Iterator[Tracked]:
+    now_rows = here.local.tracked(wanted)
+    for path, entry in wanted.items():
+        current = now_rows.get(path)
+        same = current is not None and current.entry == entry
+        stat, racy = (current.stat, current.racy) if current is not None and same else (None, True)
+        then = staged.get(path)
+        if then is None:
+            yield Tracked(path, entry, stat, racy)
+        else:
+            yield Tracked(path, entry, stat, racy, True, then.old, then.about)
+
+
+def _refs_back(here: Here, verb: Verb, before: Before) -> None:
+    """Undo the ref moves of a verb, last first. Compare-and-set: what moved since is not trampled on."""
+    history, who = here.history, here.who
+    for kind, name, lane_code, old, new in reversed(before.refs):
+        lane = LANES[lane_code]
+        heads = refs.find(history.db, name, kind)
+        old_commit, new_commit = (history.at(seq) if seq is not None else None for seq in (old, new))
+        if heads is None:
+            heads_then: refs.Heads = {"work": None, "memory": None}
+            refs.create(history, name, heads_then, kind=kind, action="undo", who=who, moved=verb.moved)
+            heads = heads_then
+        current = refs.commit_of(history, heads[lane])
+        if current != new_commit and not (lane == "memory" and _same_tree(current, new_commit)):
+            raise Conflict(f"{name!r} moved since; undo would lose that. Nothing was changed.", hint=_see(name, lane))
+        refs.move(history, name, lane, current, old_commit, kind=kind, action="undo", who=who, moved=verb.moved)
+    _drop_emptied(here, verb, before)
+    refs.set_tag_notes(history.db, {name: before.notes[name] for _, name, *_ in before.refs if name in before.notes})
+
+
+def _same_tree(current: Commit | None, then: Commit | None) -> bool:
+    """Whether commits since come to nothing, as memories that were written and taken back do."""
+    roots = [commit.root if commit else tree.EMPTY.hex() for commit in (current, then)]
+    return roots[0] == roots[1]
+
+
+def _see(name: str, lane: str) -> str:
+    if lane == "work":
+        return f"See: memlake reflog {pasted(name)}"
+    return f"Memories were written there since: memlake memory log --branch {pasted(name)}"
+
+
+def _drop_emptied(here: Here, verb: Verb, before: Before) -> None:
+    """A ref the verb created names nothing now: remove it."""
+    created = {(kind, name) for kind, name, _, old, _ in before.refs if old is None}
+    for kind, name in created:
+        heads = refs.find(here.history.db, name, kind)
+        if heads is not None and not any(heads.values()) and name != before.head:
+            refs.delete(here.history, name, kind=kind, action="undo", who=here.who, moved=verb.moved)
+
+
+# -- as it is kept ------------------------------------------------------------------------------------
+
+
+def _unpacked(data: bytes) -> Before:
+    try:
+        return unpack_state(data)
+    except (
+        zstandard.ZstdError,
+        msgpack.UnpackException,
+        TypeError,
+        ValueError,
+        AttributeError,
+        RecursionError,
+    ) as error:
+        raise Corrupt(
+            "local.db is damaged: what undo needs of an operation cannot be read. Nothing was changed.",
+            hint="See what else is damaged with: memlake fsck",
+        ) from error
+
+
+def save_dirty(here: Here, verb: Verb, changes: tuple[Change, ...]) -> dict[str, Entry | None]:
+    """Store uncommitted content that a verb is about to throw away, so that undo can bring it back."""
+    paths = [change.path.removeprefix(FILES) for change in changes]
+    saved: dict[str, Entry | None] = {path: None for path in paths if worktree.find_stat(here.root, path) is None}
+    there = [path for path in paths if path not in saved and not _is_purged(here, path)]
+    if there:
+        # Held until undo knows of it, not only until it is stored.
+        with Writer(here.history.objects, "save", verb.lease.take()) as writer:
+            saved.update((path, worktree.read(here.root, path, writer).entry) for path in there)
+            writer.finish()
+    return saved
+
+
+def _is_purged(here: Here, path: str) -> bool:
+    """Whether a working file still holds what was purged: it may not be stored again, so undo cannot bring it back."""
+    objects = here.history.objects
+    if not object_tables.has_tombstones(objects.db):
+        return False
+    return bool(objects.purged([worktree.read(here.root, path, None).entry.oid]))

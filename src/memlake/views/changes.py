@@ -1,0 +1,81 @@
+"""Changes as people read them: renames, names, totals. Pure: knows records, and nothing of what a path holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from memlake.records import Change, Entry
+from memlake.views import json_shapes, paths, words
+
+
+class Row(NamedTuple):
+    """One change as shown: like a Change, but a removed and an added path of the same content are one rename."""
+
+    status: str
+    path: str
+    old: Entry | None
+    new: Entry | None
+    source: str | None = None
+
+    def shape(self) -> dict[str, Any]:
+        base = {
+            "status": self.status,
+            "path": self.path,
+            "old": json_shapes.plain(self.old),
+            "new": json_shapes.plain(self.new),
+        }
+        return {**base, "from": self.source} if self.source else base
+
+
+def rows(changes: Iterable[Change]) -> list[Row]:
+    """Changes in order of path, with exact renames found."""
+    listed = sorted(changes, key=lambda change: change.path)
+    sources = _sources(listed)
+    gone = set(sources.values())
+    found = []
+    for change in listed:
+        if change.path in sources:
+            found.append(Row("R", change.path, change.new, change.new, sources[change.path]))
+        elif change.path not in gone:
+            found.append(Row(change.status, change.path, change.old, change.new))
+    return found
+
+
+def _sources(changes: Sequence[Change]) -> dict[str, str]:
+    """For each added path the removed one it was, by equal content; a path of the same name first."""
+    removed: dict[tuple[str, str, int], list[str]] = {}
+    for change in changes:
+        if change.old and not change.new and change.old.size:
+            removed.setdefault((change.old.oid, change.old.kind, change.old.mode), []).append(change.path)
+    found: dict[str, str] = {}
+    for change in changes:
+        if not change.new or change.old:
+            continue
+        places = removed.get((change.new.oid, change.new.kind, change.new.mode), [])
+        if places:
+            same = [place for place in places if place.rsplit("/", 1)[-1] == change.path.rsplit("/", 1)[-1]]
+            found[change.path] = (same or places)[0]
+            places.remove(found[change.path])
+    return found
+
+
+# -- names
+
+
+def name_status(row: Row) -> str:
+    if row.source and row.status == "R":
+        return f"R100\t{paths.shown(row.source)}\t{paths.shown(row.path)}"
+    return f"{row.status}\t{paths.shown(row.path)}"
+
+
+def summary(listed: Sequence[Row]) -> str:
+    """`3 files changed: 2 added, 1 modified`."""
+    names = {"A": "added", "M": "modified", "D": "deleted", "R": "renamed", "T": "changed in kind"}
+    numbers = {status: sum(row.status == status for row in listed) for status in names}
+    parts = ", ".join(f"{number:,} {names[status]}" for status, number in numbers.items() if number)
+    return f"{words.count(len(listed), noun(listed))} changed: {parts}" if listed else "no file changed"
+
+
+def noun(listed: Iterable[Row]) -> str:
+    return "file" if all(row.path.startswith(paths.FILES) for row in listed) else "path"

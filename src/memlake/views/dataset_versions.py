@@ -1,0 +1,182 @@
+"""Versions of datasets and runs as people read them: tables, facts, one run. Knows no command."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from memlake.views import words
+from memlake.views.style import Style
+from memlake.views.tables import aligned, cut
+from memlake.views.words import clean
+
+if TYPE_CHECKING:
+    from memlake.dataset.lineage.runs import Run
+    from memlake.dataset.parts.version_record import Version
+
+
+_STEPS = 12  # of a plan, so that `show` stays on a screen
+_ID = 10
+
+
+def value_text(found: Any) -> str:
+    """A metric or a param on one line; a param may be told with its type and where it came from."""
+    if isinstance(found, Mapping) and "value" in found:
+        found = found["value"]
+    if found is None:
+        return "-"
+    if isinstance(found, float):
+        return f"{found:.6g}"
+    return clean(found if isinstance(found, str) else json.dumps(found, ensure_ascii=False, default=str))
+
+
+def version_table(style: Style, found: Sequence[Version], first: str, key: Any) -> list[str]:
+    if not found:
+        return []
+    rows = [(first, "version", "rows", "size", "when", "description")]
+    for one in found:
+        said = "(deleted) " if one.deleted else ""
+        about = clean(said + (" ".join(one.description.split()) or ", ".join(one.tags)))
+        size = words.size(one.bytes)
+        rows.append((clean(key(one)), one.version, f"{one.rows:,}", size, words.ago(one.created), about))
+    head, *lines = aligned(rows, right={2, 3})
+    return [
+        style.paint(head, "dim"),
+        *(line if len(line) <= style.width else _fit_line(style, line) for line in lines),
+    ]
+
+
+def _fit_line(style: Style, line: str) -> str:
+    return f"{line[: style.width - 1]}…" if style.on_terminal else line
+
+
+def version_shape(one: Version) -> dict[str, Any]:
+    """A version as JSON, without what only `show` and `source` tell."""
+    told = one.to_dict()
+    del told["provenance"]
+    return {**told, "date": words.iso(one.created)}
+
+
+def version_lines(style: Style, one: Version, versions: Sequence[str]) -> Iterator[str]:
+    """All that is known of a version; `versions` are the numbers of its dataset."""
+    yield style.paint(f"dataset {one.spec}", "id")
+    yield from (f"{title + ':':<13}{text}" for title, text in _version_facts(one, versions))
+    steps = one.provenance.get("plan") or ()
+    plan = [cut(str(step), 96) for step in steps[:_STEPS]]
+    plan += [f"... and {len(steps) - _STEPS} more"] if len(steps) > _STEPS else []
+    columns = [f"{column}: {kind}" for column, kind in one.to_dict()["schema"].items()]
+    for title, block in (("Columns", columns), ("Plan", plan)):
+        if block:
+            yield f"{title}:"
+            yield from (f"    {clean(line)}" for line in block)
+
+
+def _version_facts(one: Version, versions: Sequence[str]) -> Iterator[tuple[str, str]]:
+    told = one.provenance
+    yield "Created", f"{words.stamp(one.created)} ({words.ago(one.created)})"
+    yield "Author", _one_line(told.get("author"))
+    if told.get("agent") or told.get("session"):
+        yield "Agent", f"{_one_line(told.get('agent'))}, session {_one_line(told.get('session'))}"
+    yield "Rows", f"{one.rows:,} in {words.size(one.bytes)}"
+    yield "Content", one.content
+    yield "Description", _one_line(one.description)
+    yield "Attrs, tags", ", ".join(map(clean, (*one.attrs, *one.tags))) or "-"
+    yield "Params", _join_numbers(one.params)
+    yield "Metrics", _join_numbers(one.metrics)
+    yield "Made from", ", ".join(made_from(told)) or "-"
+    yield "Code", _describe_code(told)
+    yield "Work", "; ".join(map(_describe_work, told.get("ran") or ())) or "-"
+    yield "Packages", _join_numbers(told.get("packages") or {}, " ")
+    yield "Took", f"{told['seconds']:.1f} s" if "seconds" in told else "-"
+    others = [version for version in versions if version != one.version]
+    yield "Versions", f"{', '.join(others[-8:])} beside this one" if others else "this one alone"
+
+
+def made_from(told: Mapping[str, Any]) -> Iterator[str]:
+    """Parents, storages and other origins of a version."""
+    for parent in told.get("parents") or ():
+        yield clean(str(parent.get("spec") if isinstance(parent, Mapping) else parent))
+    for storage in told.get("storages") or ():
+        files = storage.get("files") if isinstance(storage, Mapping) else None
+        count = len(files) if isinstance(files, list) else files
+        uri = storage.get("uri") if isinstance(storage, Mapping) else storage
+        yield clean(f"{uri} ({words.count(count, 'file')})" if isinstance(count, int) else str(uri))
+    for origin in told.get("origins") or ():
+        name = (
+            " ".join(str(origin[key]) for key in ("kind", "path", "name") if origin.get(key))
+            if isinstance(origin, Mapping)
+            else str(origin)
+        )
+        yield clean(name)
+
+
+def _describe_code(told: Mapping[str, Any]) -> str:
+    git = told.get("git") if isinstance(told.get("git"), Mapping) else {}
+    names = [str(one.get("name")) for one in told.get("functions") or () if isinstance(one, Mapping)]
+    said = [
+        _one_line(told.get("source_name") or told.get("source_kind")),
+        f"functions {', '.join(names)}" if names else "",
+        f"git {str(git['commit'])[:_ID]}{' and changes since' if git.get('dirty') else ''}"
+        if git and git.get("commit")
+        else "",
+    ]
+    return clean("; ".join(text for text in said if text))
+
+
+def _describe_work(ran: Mapping[str, Any]) -> str:
+    """What a function step did: `embed(): 3 computed, 7 recalled, 1 failed (some rows are new or changed)`."""
+    failed = f", {ran['failed']:,} failed" if ran["failed"] else ""
+    why = f" ({ran['why']})" if ran["why"] else ""
+    return clean(f"{ran['name']}(): {ran['called']:,} computed, {ran['recalled']:,} recalled{failed}{why}")
+
+
+def _one_line(found: Any) -> str:
+    return clean(" ".join(str(found).split())) if found else "-"
+
+
+def _join_numbers(found: Mapping[str, Any], equals: str = "=") -> str:
+    return "  ".join(f"{clean(name)}{equals}{value_text(one)}" for name, one in found.items()) or "-"
+
+
+def metric_table(style: Style, found: Sequence[Version]) -> list[str]:
+    columns = [
+        (field, key)
+        for field in ("metrics", "params")
+        for key in dict.fromkeys(k for v in found for k in getattr(v, field))
+    ]
+    head = (
+        "version",
+        "when",
+        *(clean(key) if field == "metrics" else f"{clean(key)} (param)" for field, key in columns),
+    )
+    rows = [
+        (one.version, words.ago(one.created), *(value_text(getattr(one, field).get(key)) for field, key in columns))
+        for one in found
+    ]
+    first, *lines = aligned([head, *rows], right=set(range(2, len(head))))
+    return [style.paint(first, "dim"), *lines]
+
+
+# -- runs
+
+
+def run_line(style: Style, run: Run) -> str:
+    rows = "first rows" if run.rows is None else words.count(run.rows, "row")
+    number = style.paint(f"{run.number:>5}", "id")
+    last = style.clean(run.provenance["plan"][-1].split(None, 1)[-1])
+    program = style.clean(run.provenance["source_name"])
+    line = f"{number} {words.stamp(run.time)} {run.action:<10} {rows:>12} {run.seconds:7.2f} s  {program}: {last}"
+    return line if len(line) <= style.width or not style.on_terminal else line[: style.width - 1] + "…"
+
+
+def run_lines(run: Run) -> Iterator[str]:
+    told = run.provenance
+    yield f"run {run.number}: {run.action}, {words.date(run.time)}, {run.seconds:.2f} s, by {told['author']}"
+    yield f"rows    {'only the first' if run.rows is None else f'{run.rows:,}'}"
+    yield f"kept    {f'no: {run.kept}' if run.kept else f'yes: memlake runs promote {run.number} NAME'}"
+    git = told["git"]
+    yield f"git     {git['commit'][:12] + (' and changes' if git['dirty'] else '') if git['commit'] else git['why']}"
+    yield from (f"param   {name} = {one['value']} ({one['from']})" for name, one in told["params"].items())
+    yield from ("", *(f"    {step}" for step in told["plan"]), "", f"{told['source_kind']} {told['source_name']}:", "")
+    yield from (f"    {line}" for line in told["source"].splitlines())

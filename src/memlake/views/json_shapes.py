@@ -1,0 +1,131 @@
+"""Records as JSON: the documented shapes of `--json`. Pure: knows records, no repo and no terminal.
+
+Every document is one object with `"schema_version": 1` and these keys:
+
+    blame       path, lines         one {line, text, commit, author, time, date, subject} a line
+    branch      current, branches   Branch
+    cat         path, oid, kind, size, mode, media, encoding, content      the encoding is "utf-8" or "base64"
+    config      settings            Value {key, text, origin, says}; for one KEY: key, value
+    dataset diff      diff          {old, new, on, columns, added, removed, modified, metrics, params}; rows that differ
+                                    are {number, samples}, columns and numbers {name, old, new}
+    dataset export    export        {version, rows, bytes, files}
+    dataset lineage   lineage       {root, nodes, edges}: {id, kind, name, about}, {source, target, columns}
+    dataset ls        datasets      a version: name, version, content, schema, rows, bytes, created, description, attrs,
+                                    tags, params, metrics, deleted; `dataset versions` the same as versions
+    dataset metrics   versions      {version, rows, created, metrics, params}; rm, restore and mv name versions alone
+    dataset preview   rows          a row as an object
+    dataset schema    dataset, schema    column -> type
+    dataset show      dataset       a version with its provenance
+    dataset source    dataset, source, source_kind, functions, git, packages
+    diff        changes, conflicts  {status, path, old, new}, for a rename {..., from}; Conflict that waits
+    doctor      ok, checks          Check
+    du          usage               Usage
+    fsck        ok, report          FsckReport
+    gc          report              GcReport
+    log         commits             Commit, with `metrics` and `params` where it has them; `changes` only with
+                                    --stat, --name-status, --name-only or -p; with -g
+                                    the Move it was found by
+    ls          entries             Entry and its path; `media` only with -l
+    memory conflicts  conflicts     {new, old, rule, why}, the two as memories; theirs and ours of a merge that waits;
+                                    with --decided: decided,
+                                    {memory_id, decision, rule, unsure, new, old, version, time, date, author}
+    memory diff       differences   {memory_id, status, old, new}
+    memory blame      fields        {field, value, commit, time, date, author, message}
+    memory history    versions      {memory_id, content, oid, commit, time, date, author, message, until, ended,
+                                    ended_by, reason}: ended replaced, forgotten, purged or ""
+    memory import     report        {stored, known, skipped, problems, warnings}
+    memory log        commits       Commit
+    memory ls         memories      memory; `memory stale` and `evict` with days and access_count
+    memory show       memory        memory with has_embedding, access_count, last_accessed, related, review
+    memory stats      stats         {memories, agents, types, categories, in_doubt, model, waiting, index_bytes, stale}
+    ops         operations          Operation
+    recall      query, mode, notes, left_out, repo, hits    memory with similarity_score and why
+    reflog      moves               Move
+    remember    memory_id, decision, rule, why, content, other_id, review, scores, dry_run, warnings,
+                                    repo
+    runs        runs                {number, time, action, rows, seconds, kept, provenance}; `rows` null: not all were
+                                    asked for; `kept` empty, or why the rows are not; `runs show` one as run
+    runs promote  dataset           the version that was saved
+    show        commits, files      Commit with `changes`, and `metrics`, `params`, `uses` where it has them; for
+                                    each REV:PATH a file, as cat
+    stash list  stashes             Stash
+    stash show  commit, changes     as diff
+    state       state, states       {agent_id, key, value, updated_at, org_id}
+    status      branch, head, doing, clean, behind, merged, staged, unstaged, untracked, conflicts, purged; with
+                                    --ignored, ignored; `merged` counts paths that what waits takes over without a
+                                    choice; `purged` are tracked files that cannot be here
+    tag         tags                Tag
+
+A record is an object with the record's own field names;
+beside a `time` (microseconds since 1970 UTC) stands `date`, the same in ISO 8601. Paths are whole tree paths
+(`files/data/train.csv`), ids are whole, whatever the text output shortens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from memlake.records import Change, Commit, Conflict
+from memlake.views import words
+
+SCHEMA_VERSION = 1
+
+
+def plain(value: Any) -> Any:
+    """A record, or anything holding records, as what JSON has words for."""
+    if hasattr(value, "_fields"):
+        return _record(value)
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(item) for item in value]
+    return value
+
+
+def _record(record: Any) -> dict[str, Any]:
+    shape: dict[str, Any] = {"status": record.status} if isinstance(record, Change | Conflict) else {}
+    for field in record._fields:
+        shape[field] = plain(getattr(record, field))
+        if field == "time":
+            shape["date"] = words.iso(record.time)
+    return shape
+
+
+def commit(record: Commit, changes: Iterable[Change] | None = None) -> dict[str, Any]:
+    """A commit without its changes, which may be long, unless they are given."""
+    shape = plain(record._replace(changes=()))
+    del shape["changes"]
+    if changes is not None:
+        shape["changes"] = plain(tuple(changes))
+    return dict(shape)
+
+
+def document(body: Mapping[str, Any]) -> str:
+    """One whole document."""
+    return _dumped({"schema_version": SCHEMA_VERSION, **plain(body)}, indent=2)
+
+
+def _dumped(value: Any, indent: int | None = None) -> str:
+    """JSON in UTF-8 as it is; half a character, or a byte of a name that is no text, only as JSON's own escape."""
+    import json
+
+    text = json.dumps(value, indent=indent, ensure_ascii=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return json.dumps(value, indent=indent)
+    return text
+
+
+def stream(name: str, items: Iterable[Any]) -> Iterator[str]:
+    """The lines of one document that holds a long list, an item a line, made as they are read."""
+    yield f'{{"schema_version": {SCHEMA_VERSION}, "{name}": ['
+    before: str | None = None
+    for item in items:
+        if before is not None:
+            yield f"{before},"
+        before = _dumped(plain(item))
+    if before is not None:
+        yield before
+    yield "]}"

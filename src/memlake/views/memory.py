@@ -1,0 +1,158 @@
+"""Memories as people read them: hits, versions, differences, doubts. What they say is data, shown harmless."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from memlake import memories as parts
+from memlake.memories.record import Memory
+from memlake.records import short
+from memlake.views import words
+from memlake.views.style import Style
+from memlake.views.words import clean
+
+if TYPE_CHECKING:
+    from memlake.memories.review import Age, Decided, Doubt
+    from memlake.memories.stats import Stats
+    from memlake.memories.timeline import Difference, Version
+
+
+INDENT = " " * 6
+_SHORT = 6  # characters of the end of an id that may stand for it
+_MARKS = {"A": "+", "D": "-"}
+
+
+def hit_lines(style: Style, hit: Mapping[str, Any], lead: str = "", *, scored: bool = False) -> Iterator[str]:
+    """One memory: where it comes from, what it says (indented: it cannot pass for another), how it is filed.
+
+    The score is for whoever asks: hits are in the order of their rank, which weighs more than nearness.
+    """
+    who = clean(hit["agent_id"]).replace("\n", " ") or "-"
+    yield f"{style.paint(lead, 'bold')}{paint_id(style, hit['memory_id'])}  {hit['created_at'][:10]}  {who}"
+    yield from (f"{INDENT}{line}" for line in wrap_text(hit["content"], style.width - len(INDENT)))
+    filed = [hit["memory_type"], hit["category"], *(f"#{tag}" for tag in hit["tags"])]
+    filed += [f"user {hit['metadata']['user_id']}"] if hit["metadata"].get("user_id") else []
+    filed += [f"in {hit['metadata']['folder']}"] if hit["metadata"].get("folder") else []
+    filed += [f"of {hit['project']}"] if hit["project"] else []
+    filed += [f"score {hit['similarity_score']:.2f}"] if scored and hit.get("why", {}).get("rank") else []
+    yield style.paint(INDENT + clean("  ".join(part for part in filed if part)).replace("\n", " "), "dim")
+
+
+def paint_id(style: Style, memory_id: str) -> str:
+    """An id, its end standing out: that is what it may be typed by."""
+    return style.paint(memory_id[:-_SHORT], "dim") + style.paint(memory_id[-_SHORT:], "id")
+
+
+def wrap_text(text: str, width: int) -> Iterator[str]:
+    """Stored text in lines, harmless whoever reads them: a pipe may well end in a terminal."""
+    import textwrap
+
+    for line in clean(text).replace("\t", "    ").split("\n"):
+        yield from textwrap.wrap(line, max(width, 20), break_on_hyphens=False) or [""]
+
+
+def field_text(value: Any) -> str:
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        text = ", ".join(value)
+    elif isinstance(value, dict | list):
+        import json
+
+        text = json.dumps(value, ensure_ascii=False)
+    else:
+        text = "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+    return clean(text).replace("\n", " ")
+
+
+def version_lines(style: Style, version: Version) -> list[str]:
+    until = f" until {words.stamp(version.until)}" if version.until and version.ended == "replaced" else ""
+    head = f"{style.paint(short(version.oid), 'id')} {words.stamp(version.time)}{until}  {clean(version.author)}"
+    said = "(purged)" if version.content is None else version.content
+    return [
+        head,
+        f"    {style.paint(clean(version.message), 'dim')}",
+        *(f"    {line}" for line in wrap_text(said, style.width - 4)),
+    ]
+
+
+def end_lines(style: Style, version: Version, later: Version | None) -> Iterator[str]:
+    """A memory that was forgotten or purged, as an event of its own; of a purge, once for all values."""
+    word = {"forgotten": "forgot", "purged": "purged"}.get(version.ended)
+    if word is None or version.until is None or (word == "purged" and later is not None):
+        return
+    yield f"{style.paint(f'{word:<10}', 'removed')} {words.stamp(version.until)}  {clean(version.ended_by)}"
+    yield f"    {style.paint(clean(version.reason), 'dim')}"
+
+
+def difference_lines(style: Style, one: Difference) -> list[str]:
+    lines = [f"{_MARKS.get(one.status, '~')} {paint_id(style, one.memory_id)}"]
+    sides = (("-", "removed", one.old), ("+", "added", one.new))
+    for mark, color, text in sides:
+        if text is not None:
+            lines += [style.paint(f"  {mark} {line}", color) for line in wrap_text(text, style.width - 4)]
+    return lines
+
+
+def index_lines(found: Stats) -> list[str]:
+    if found.model == "none":
+        vectors = "none: found by words alone"
+    else:
+        vectors = f"by {found.model}; {found.waiting:,} wait" if found.waiting else f"by {found.model}; none waits"
+    return [
+        f"vectors     {vectors}",
+        f"index       {words.size(found.index_bytes)}",
+        f"in doubt    {found.in_doubt:,}" + ("  (memlake memory conflicts)" if found.in_doubt else ""),
+        f"stale       {found.stale:,}" + ("  (memlake memory stale)" if found.stale else ""),
+    ]
+
+
+def shorten_memory(memory: Memory) -> str:
+    return clean(parts.timeline.shorten(memory))
+
+
+def doubt_lines(style: Style, one: Doubt) -> Iterator[str]:
+    """Both sides under the id that settles it."""
+    owner = one.new or one.old
+    yield f"{paint_id(style, owner.memory_id if owner else '')}  ({clean(one.rule)})"
+    if one.why:
+        yield f"    {clean(one.why)}"
+    titles, width = (("theirs", "ours"), 7) if one.merging else (("new", "old"), 4)
+    for title, side in zip(titles, (one.new, one.old), strict=True):
+        said = wrap_text(side.content, style.width - 12) if side else ["(forgotten)"] * one.merging
+        yield from (f"    {title + ':':<{width}} {line}" for line in said)
+
+
+def advise_resolve(found: Sequence[Doubt]) -> str:
+    """How to settle the first of each kind; a state value says it itself."""
+    lines = []
+    for is_merge, kept, others in ((False, "new", "old, or both"), (True, "ours", "theirs, or both")):
+        sides = ((one.new or one.old) for one in found if one.merging == is_merge)
+        first = next((side.memory_id for side in sides if side and side.memory_type != "state"), None)
+        lines += [f"Settle it with: memlake memory resolve {first} --keep {kept} (or {others})"] if first else []
+    return "\n".join(lines)
+
+
+def doubt_shape(one: Doubt) -> dict[str, Any]:
+    sides = {name: parts.search.fields(side) if side else None for name, side in (("new", one.new), ("old", one.old))}
+    return {**sides, "rule": one.rule, "why": one.why}
+
+
+def decided_lines(style: Style, one: Decided) -> Iterator[str]:
+    """What a new memory changed by itself, with the command that takes it back."""
+    sure = ", not certain" if one.unsure else ""
+    head = f"{paint_id(style, one.memory_id)}  {words.stamp(one.time)} {clean(one.author)}: "
+    yield f"{head}{one.decision} ({clean(one.rule)}{sure})"
+    for title, text in (("new", one.new), ("old", one.old)):
+        yield from (f"    {title}: {line}" for line in wrap_text(text, style.width - 9))
+    yield style.paint(f"    memlake memory restore {one.memory_id} --at {short(one.version)}", "dim")
+
+
+def age_line(style: Style, age: Age) -> str:
+    """How old, how often read and how important a memory is."""
+    read, memory = words.count(age.access_count, "read"), age.memory
+    about = f"{age.days:6.0f} days  {read:>8}  {memory.importance:.2f}  {shorten_memory(memory)}"
+    return f"{paint_id(style, memory.memory_id)} {about}"
+
+
+def age_shape(age: Age) -> dict[str, Any]:
+    return {**parts.search.fields(age.memory), "days": round(age.days, 2), "access_count": age.access_count}
