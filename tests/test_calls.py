@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import memlake as ml
-from memlake.calls import checked
+from memlake.calls import check_types
 
 METHODS = {
     name: member
@@ -79,9 +79,7 @@ class _nothing:  # noqa: N801
 def test_the_error_says_what_is_taken_what_was_given_and_what_to_do(repo: ml.Repo) -> None:
     with pytest.raises(ml.InvalidInput) as raised:
         repo.meta("HEAD", "metrics")  # type: ignore[arg-type]
-    assert raised.value.message == (
-        "Repo.meta() takes commit as Commit, and was given 'HEAD' (str). Nothing was changed."
-    )
+    assert raised.value.message == ("Repo.meta() takes commit as Commit, but got 'HEAD' (str). Nothing was changed.")
     assert raised.value.hint == "Get one with repo.commit_at('HEAD')."
     with pytest.raises(ml.InvalidInput, match=r"log\(\) takes paths as Sequence") as raised:
         repo.log(paths="a")
@@ -155,4 +153,4 @@ def test_checking_costs_next_to_nothing() -> None:
             function("x", at="y", force=True)
         return (time.thread_time() - start) / 2000
 
-    assert min(cost(checked(plain)) for _ in range(5)) < 20e-6  # two on a quiet machine
+    assert min(cost(check_types(plain)) for _ in range(5)) < 20e-6  # two on a quiet machine

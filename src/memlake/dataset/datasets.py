@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from memlake.calls import named
+from memlake.calls import check_names
 from memlake.dataset import compare as compare_rows
 from memlake.dataset import erase, overview, storages
 from memlake.dataset import export as export_rows
@@ -49,7 +49,7 @@ class Datasets:
 
     # -- beginning ----------------------------------------------------------------------------
 
-    @named
+    @check_names
     def read_dataset(
         self, name: str, version: str | int | None = None, *, as_of: str | None = None, branch: str | None = None
     ) -> Chain:
@@ -61,7 +61,7 @@ class Datasets:
         found = self.ground.find(name, version, as_of)
         return Chain(self, sources.stored(self.ground, found), record=found)
 
-    @named
+    @check_names
     def read_storage(
         self,
         uri: Any,
@@ -87,22 +87,22 @@ class Datasets:
         told = output if isinstance(output, Mapping) or output is None else dict.fromkeys(columns, output)
         return self._rows(sources.from_values(columns, told), "values")
 
-    @named
+    @check_names
     def read_records(self, records: Any, schema: Mapping[str, Any] | None = None) -> Chain:
         """Rows from dictionaries."""
         given = [records] if isinstance(records, Mapping) else records
         return self._rows(sources.from_records(given or [], schema), "records")
 
-    @named
+    @check_names
     def read_arrow(self, table: Any) -> Chain:
         """Rows of an Arrow table, batch, reader, or anything that speaks Arrow's C stream."""
         return self._rows(sources.from_arrow(table), "arrow")
 
-    @named
+    @check_names
     def read_pandas(self, frame: Any) -> Chain:
         return self._rows(sources.from_pandas(frame), "pandas")
 
-    @named
+    @check_names
     def read_polars(self, frame: Any) -> Chain:
         return self._rows(sources.from_arrow(frame), "polars")
 
@@ -110,14 +110,14 @@ class Datasets:
         """Rows of a Hugging Face dataset, or of the one a name means."""
         return self._rows(sources.from_hf(dataset, split, options), "hf")
 
-    @named
+    @check_names
     def read_parquet(self, path: Any, *, partitioning: str | None = "hive", union_by_name: bool = False) -> Chain:
         options = {"hive_partitioning": partitioning == "hive", "union_by_name": union_by_name}
         return Chain(
             self, sources.outside("parquet", sources.expanded(lambda: self.ground, path, (".parquet", ".pq")), options)
         )
 
-    @named
+    @check_names
     def read_csv(
         self, path: Any, *, delimiter: str | None = None, header: bool = True, types: Mapping[str, str] | None = None
     ) -> Chain:
@@ -125,7 +125,7 @@ class Datasets:
         paths = sources.expanded(lambda: self.ground, path, (".csv", ".tsv", ".csv.gz"))
         return Chain(self, sources.delimited_files(paths, delimiter, header=header, types=types))
 
-    @named
+    @check_names
     def read_json(self, path: Any, *, format: str = "auto") -> Chain:
         """Rows of JSON files: a list of objects each, or one object a line.
 
@@ -140,11 +140,11 @@ class Datasets:
             ),
         )
 
-    @named
+    @check_names
     def read_jsonl(self, path: Any) -> Chain:
         return self.read_json(path, format="jsonl")
 
-    @named
+    @check_names
     def read_database(self, query: str, connection: Any, params: Any = None) -> Chain:
         """Rows of a query over a DB-API or SQLAlchemy connection, or of a table by its name."""
         return self._rows(sources.from_database(query, connection, params), "database")

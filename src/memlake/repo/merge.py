@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 from memlake import versions
-from memlake.calls import door
+from memlake.calls import check_methods
 from memlake.records import Change, Conflict
 from memlake.repo.open import AnyPath, SomePaths, each
 from memlake.reports import Merged
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from memlake.repo.repo import Repo
 
 
-@door
+@check_methods
 class Merge(Merged):
     """How a merge ended. While it has `conflicts` it waits: choose a side or edit the files, then conclude or abort."""
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from memlake import config, nofollow, versions
-from memlake.calls import door
+from memlake.calls import check_methods
 from memlake.dataset.kind import DATASET
 from memlake.errors import Denied, InvalidInput, NotFound, Unavailable
 from memlake.memories.kind import MEMORY, STATE
@@ -64,7 +64,7 @@ class Transaction:
         return True
 
 
-@door
+@check_methods
 class Opened:
     """The parts of one repo and of this checkout of it."""
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
 from memlake import config, dataset, memories, nofollow, projects, versions
-from memlake.calls import checked, door
+from memlake.calls import check_methods, check_types
 from memlake.dataset.kind import DATASET
 from memlake.errors import AlreadyExists, Corrupt, Denied, Error, InvalidInput, pasted
 from memlake.errors import Conflict as ConflictError
@@ -51,7 +51,7 @@ Progress = Callable[[int, int, str], None]
 DIR = ".memlake"
 
 
-@checked
+@check_types
 def init(path: AnyPath = ".", branch: str | None = None) -> Repo:
     """Make a repo in a folder, or open the one that is there."""
     name = branch or config.read_settings(None).init_branch
@@ -82,7 +82,7 @@ def _refuse_lost(folder: Path) -> None:
         )
 
 
-@checked
+@check_types
 def rescue(sources: SomePaths, into: AnyPath) -> Rescued:
     """Make a repo again in a new folder, from packs alone: `.memlake` folders, folders of packs, URLs of buckets."""
     folder = Path(os.path.realpath(config.real_name(into)))
@@ -113,7 +113,7 @@ def _built_aside(folder: Path) -> Iterator[Path]:
         disk.remove_tree(aside)
 
 
-@checked
+@check_types
 def open_repo(path: AnyPath | None = None) -> Repo:
     """Open the repo at a path, in MEMLAKE_REPO, or in this folder or one above."""
     return Repo(config.get_repo(explicit=path) / DIR)
@@ -128,7 +128,7 @@ def open_damaged(path: AnyPath | None = None) -> Repo:
         return Repo(folder, unchecked=True)
 
 
-@checked
+@check_types
 def open_for_memories(path: AnyPath | None = None) -> Repo:
     """The repo found as `open_repo` finds it, else the personal one, made on first use. For memories, not for files."""
     found = projects.find_memory_repo(path)
@@ -158,7 +158,7 @@ def _make_private(*folders: Path) -> None:
                 folder.chmod(0o700)
 
 
-@door
+@check_methods
 class Repo(Opened):
     """One repo and this checkout of it."""
 

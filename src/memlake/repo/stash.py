@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from memlake import versions
-from memlake.calls import door
+from memlake.calls import check_methods
 from memlake.repo.merge import Merge
 from memlake.repo.open import AnyPath
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from memlake.reports import Stash
 
 
-@door
+@check_methods
 class Stashes:
     """What `repo.stash` gives: `push`, `pop`, `apply`, `drop`, `clear`, and the entries themselves."""
 
