@@ -394,7 +394,7 @@ def test_rooms_import_only_those_above_them(folder: str) -> None:
 
 
 def test_a_room_that_imports_one_below_it_is_told() -> None:
-    source = "from memlake.dataset.plan import nodes\nfrom memlake.dataset import warn"
+    source = "from memlake.dataset.plan import nodes\nfrom memlake.dataset import feedback"
     rooms = ["types", "plan"]
     assert wrong_rooms("memlake.dataset.types.files", source, "memlake.dataset", rooms) == [
         "memlake.dataset.types.files:1 may not import memlake.dataset.plan.nodes"

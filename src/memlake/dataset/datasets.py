@@ -12,32 +12,38 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from memlake.calls import check_names
+from memlake.dataset import RECALL, erase, storages
 from memlake.dataset import compare as compare_rows
-from memlake.dataset import erase, overview, storages
 from memlake.dataset import export as export_rows
 from memlake.dataset import save as save_rows
 from memlake.dataset.chain import Chain
 from memlake.dataset.compare import Differences
 from memlake.dataset.context import DatasetContext
 from memlake.dataset.export import Exported
+from memlake.dataset.feedback import Progress
 from memlake.dataset.lineage import graph, process_facts, provenance, runs
 from memlake.dataset.lineage.graph import Lineage
 from memlake.dataset.lineage.runs import Run
 from memlake.dataset.memo import listings
+from memlake.dataset.memo.results import Memo
+from memlake.dataset.parts import version_record
 from memlake.dataset.parts.frames import Frame
+from memlake.dataset.parts.parquet import Parts
 from memlake.dataset.parts.version_record import Version
 from memlake.dataset.plan.nodes import Limit, Origin, Plan, Source
-from memlake.dataset.progress import Progress
 from memlake.dataset.read import sources
 from memlake.dataset.run import aligned, broken_inputs, call_step, notices, plan_keys
 from memlake.dataset.run.engine import Engine, Ran
 from memlake.dataset.save import Saved, Wanted
 from memlake.dataset.types import names
-from memlake.dataset.warn import count
 from memlake.errors import Conflict, InvalidInput, Nothing, Purged, RowFailed
 from memlake.objects.layout import now
+from memlake.objects.store import Objects
+from memlake.records import count
 from memlake.reports import PurgeReport
+from memlake.versions.checkout.context import Here
 from memlake.versions.upkeep import purge as purge_objects
+from memlake.versions.verbs.write import Group
 
 T = TypeVar("T")
 _STOPPED = "stopped before it was done. Finished rows of slow functions are remembered: run it again to go on."
@@ -382,7 +388,7 @@ class Datasets:
 
     def known(self, *, deleted: bool = False) -> Chain:
         """Every version as a row: name, version, rows, bytes, schema, params, metrics, author, source ..."""
-        return self._rows(overview.table(self.all(deleted=deleted)), "datasets")
+        return self._rows(version_record.to_table(self.all(deleted=deleted)), "datasets")
 
     def delete_dataset(self, name: str, version: str | int | None = None, *, all_versions: bool = False) -> list[str]:
         """Delete a version, or all of them: they are no longer read or listed, and can be restored."""
@@ -444,3 +450,25 @@ def _said(saved: Saved, ran: Sequence[Ran]) -> str:
     recalled = min((one.recalled for one in ran), default=version.rows)
     counts = f" ({called:,} computed, {recalled:,} recalled{failures})" if ran else ""
     return f"saved {version.spec}: {count(version.rows, 'row')}{counts}"
+
+
+class Store:
+    """What all datasets of an open repo share: their parts, and the memo of past work."""
+
+    def __init__(self, folder: Path, objects: Objects, cache_limit: int) -> None:
+        self._folder, self._parts, self._limit = folder, Parts(objects), cache_limit
+        self.recall = Memo(folder / RECALL, self._parts)
+
+    def datasets(self, here: Here, branch: str | None, group: Callable[[], Group | None]) -> Datasets:
+        return Datasets(DatasetContext(here, self._folder, self._parts, self.recall, branch, group, self._limit))
+
+    def forget(self) -> None:
+        """Drop the rows that runs kept and the answers of functions: all derived, made again when needed."""
+        runs.wait()
+        erase.forget(self._folder)
+        self.recall.empty()
+
+    def close(self) -> None:
+        runs.wait()
+        process_facts.let_go(self.recall)
+        self.recall.close()

@@ -55,7 +55,7 @@ class Meeting(NamedTuple):
         return {(one.spec, one.content): (f"{one.name}@{number}", number) for one, number in moved}
 
 
-def joined(history: History, outcome: Outcome, ours: bytes, theirs: bytes) -> Outcome:
+def join_versions(history: History, outcome: Outcome, ours: bytes, theirs: bytes) -> Outcome:
     """The outcome of a merge of two trees, with what can be joined of datasets joined."""
     met = [one.path for one in outcome.conflicts if one.path.startswith(ROOM)]
     meetings = [
@@ -210,7 +210,7 @@ def _parent(one: Mapping[str, Any], new: tuple[str, str] | None) -> Mapping[str,
     return {**one, "spec": new[0], "version": new[1]} if new else one
 
 
-def said(history: History, met: Conflict) -> Sides | None:
+def show_sides(history: History, met: Conflict) -> Sides | None:
     """A version in conflict, and what each side says in the fields that both changed; None where there is no such."""
     ours, theirs = (_read(history, met.path, entry) for entry in (met.ours, met.theirs))
     fields = _apart(ours, theirs) if ours and theirs else []

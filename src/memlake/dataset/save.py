@@ -13,10 +13,9 @@ from memlake.dataset.parts.frames import Frame
 from memlake.dataset.parts.version_record import Version
 from memlake.dataset.types import names
 from memlake.dataset.types.names import FIRST, Semver
-from memlake.dataset.warn import count
 from memlake.errors import AlreadyExists, Conflict, InvalidInput, Nothing, Unavailable
 from memlake.objects.layout import now
-from memlake.records import Commit, Entry
+from memlake.records import Commit, Entry, count
 
 _TRIES = 50
 _PAUSE = 0.01  # seconds

@@ -28,7 +28,7 @@ from memlake.versions.checkout.local import Local
 from memlake.versions.history.commits import History
 
 if TYPE_CHECKING:
-    from memlake.dataset.resources import Store
+    from memlake.dataset.datasets import Store
     from memlake.memories.resources import Shared
     from memlake.versions.verbs.write import Group
 

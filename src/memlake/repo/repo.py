@@ -31,8 +31,7 @@ from memlake.reports import Merged, Problem, Rescued
 from memlake.versions import tables
 
 if TYPE_CHECKING:
-    from memlake.dataset.datasets import Datasets
-    from memlake.dataset.resources import Store
+    from memlake.dataset.datasets import Datasets, Store
     from memlake.memories.hook_search import Narrow
     from memlake.memories.memories import Memories
     from memlake.memories.record import Memory
@@ -522,7 +521,7 @@ class Repo(Opened):
         with self._opening:
             self._refuse_closed()
             if self._store is None:
-                self._store = dataset.resources.Store(
+                self._store = dataset.datasets.Store(
                     self.dir, self._history.objects, int(self._settings.storage_cache_gb * 1e9)
                 )
             return self._store

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import memlake
-from memlake.dataset import version_text
+from memlake.dataset import kind
 from tests.cli.conftest import Run
 from tests.dataset.telling import put
 
@@ -83,7 +83,7 @@ def test_a_folder_called_datasets_is_still_a_folder(run: Run, pets: Path) -> Non
 
 
 def test_a_damaged_record_is_shown_as_what_it_is() -> None:
-    assert version_text.text(b"{broken") == b"{broken" and "cannot be read" in version_text.brief(b"[]")
+    assert kind.text(b"{broken") == b"{broken" and "cannot be read" in kind.brief(b"[]")
 
 
 # -- merges ----------------------------------------------------------------------------------------

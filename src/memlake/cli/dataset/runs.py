@@ -17,7 +17,7 @@ from memlake import config
 from memlake.cli.arguments import SplitCommand, after_dashes, json_option, pass_screen
 from memlake.cli.dataset.arguments import pass_datasets
 from memlake.cli.screen import Screen
-from memlake.dataset import unused_params
+from memlake.dataset import feedback
 from memlake.errors import NotFound, Usage
 from memlake.views import words
 from memlake.views.dataset_versions import run_line, run_lines
@@ -86,12 +86,12 @@ def _read(report: str) -> list[dict[str, Any]]:
 def _unasked(given: Iterable[str], file: str | None, lines: Sequence[dict[str, Any]]) -> Iterator[str]:
     """Params that were given and nothing asked for: mostly they are misspelled."""
     asked = list(dict.fromkeys(one["param"] for one in lines if "param" in one))
-    for name in unused_params.unasked(given, asked):
-        near = unused_params.nearest(name, asked)
+    for name in feedback.find_unused(given, asked):
+        near = feedback.find_nearest(name, asked)
         yield f"warning: nothing asked for param {name}; it had no effect." + (f" Did you mean {near}?" if near else "")
     offered = {one["offered"]: one["names"] for one in lines if "offered" in one}
     for path, names in offered.items():
-        yield from unused_params.of_file(path, names, asked)
+        yield from feedback.warn_unused(path, names, asked)
     if file and not asked:
         yield f"warning: nothing asked for a param; {file} had no effect."
 

@@ -20,9 +20,8 @@ from memlake.dataset.parts.version_record import Version
 from memlake.dataset.plan import column_sources
 from memlake.dataset.plan.nodes import Call, Plan, Source
 from memlake.dataset.types.names import ROOM
-from memlake.dataset.warn import count
 from memlake.errors import Corrupt, NotFound, Purged
-from memlake.records import Commit, short
+from memlake.records import Commit, count, short
 from memlake.versions.history import log
 from memlake.versions.paths import FILES
 from memlake.versions.verbs import show

@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from memlake import config
-from memlake.dataset import save, unused_params
+from memlake.dataset import feedback, save
 from memlake.dataset.context import DatasetContext
 from memlake.dataset.memo.results import Memo
 from memlake.dataset.parts.version_record import Version
@@ -106,7 +106,7 @@ def tell_at_end() -> None:
 def _say_unasked() -> None:
     is_failed = hasattr(sys, "last_value")  # it may have ended before it asked
     for file, names in () if is_failed else _OFFERED.items():
-        for line in unused_params.of_file(file, names, list(_ASKED)):
+        for line in feedback.warn_unused(file, names, list(_ASKED)):
             sys.stderr.write(f"{line}\n")
 
 

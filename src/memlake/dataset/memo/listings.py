@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memlake import config
-from memlake.dataset import storages, warn
+from memlake.dataset import feedback, storages
 from memlake.dataset.context import DatasetContext
 from memlake.dataset.parts import parquet
 from memlake.dataset.parts.frames import KEEP, Fragment, Frame, Kept
@@ -67,7 +67,7 @@ def listed(ground: DatasetContext, asked: Asked) -> Frame:
     last = ground.recall.listing(asked.name)
     if last is not None and not asked.update:
         told = f"using the listing of {_ago(now() - last[1])} ago: {last[0].rows:,} files. update=True lists again."
-        warn.warn(told)
+        feedback.warn(told)
         return last[0]
     begun = time.perf_counter()
     one = field(asked)
@@ -124,7 +124,7 @@ def _found(asked: Asked, field: pa.Field) -> pa.Table:
     for uri in asked.uris:
         found = list(storages.list_files(uri, access=asked.access, recursive=asked.recursive))
         if not found and storages.is_pattern(uri):
-            warn.warn(f"the pattern {uri} matches no file.")
+            feedback.warn(f"the pattern {uri} matches no file.")
         batches += found
     if not batches:
         return pa.schema([field]).empty_table()

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from memlake.dataset import warn
+from memlake.dataset import feedback
 from memlake.dataset.parts import frames
 from memlake.dataset.parts.frames import Family, Frame
 from memlake.dataset.parts.parquet import Parts
@@ -315,7 +315,7 @@ class Memo:
             for log in ("-wal", "-shm"):
                 path.with_name(path.name + log).unlink(missing_ok=True)
         self._db = _open(path)
-        warn.warn(
+        feedback.warn(
             f"{error.message} What was remembered of earlier work is gone, so it is done again; no dataset is "
             f"affected. The damaged file is now {path.name}.damaged."
         )

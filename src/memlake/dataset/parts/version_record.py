@@ -7,7 +7,7 @@ A change of these is a new record at the same path, in a commit of its own; the 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -18,6 +18,27 @@ from memlake.dataset.types.names import ROOM, Semver, exact
 from memlake.errors import Corrupt
 
 FORMAT = 1
+_OVERVIEW = pa.schema(
+    [
+        pa.field("name", pa.string()),
+        pa.field("version", pa.string()),
+        pa.field("rows", pa.int64()),
+        pa.field("bytes", pa.int64()),
+        pa.field("created", pa.timestamp("us", "UTC")),
+        pa.field("author", pa.string()),
+        pa.field("description", pa.string()),
+        pa.field("attrs", pa.list_(pa.string())),
+        pa.field("tags", pa.list_(pa.string())),
+        pa.field("columns", pa.map_(pa.string(), pa.string())),
+        pa.field("params", pa.string()),
+        pa.field("metrics", pa.string()),
+        pa.field("parents", pa.list_(pa.string())),
+        pa.field("storages", pa.list_(pa.string())),
+        pa.field("source", pa.string()),
+        pa.field("content", pa.string()),
+        pa.field("deleted", pa.bool_()),
+    ]
+)
 
 
 class Version(NamedTuple):
@@ -80,3 +101,24 @@ def decode(data: bytes) -> Version:
         return Version(**told)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, pa.ArrowException) as error:
         raise Corrupt(f"the record of a dataset version cannot be read: {error}.", hint="Run memlake fsck.") from error
+
+
+def to_table(versions: Sequence[Version]) -> pa.Table:
+    """Everything known of versions, a row for each."""
+    rows = [
+        {
+            **version._asdict(),
+            "attrs": list(version.attrs),
+            "tags": list(version.tags),
+            "author": version.provenance.get("author"),
+            "columns": [(field.name, arrow.shown(field)) for field in version.schema],
+            "params": json.dumps(dict(version.params)),
+            "metrics": json.dumps(dict(version.metrics)),
+            "parents": [parent["spec"] for parent in version.provenance.get("parents", ())],
+            "storages": [storage["uri"] for storage in version.provenance.get("storages", ())],
+            "source": version.provenance.get("source"),
+            "deleted": version.deleted is not None,
+        }
+        for version in versions
+    ]
+    return pa.Table.from_pylist(rows, schema=_OVERVIEW)

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 from duckdb import DuckDBPyRelation
 
-from memlake.dataset import warn
+from memlake.dataset import feedback
 from memlake.dataset.expressions.sql import Sql, compose, identifier, join, number
 from memlake.dataset.types.field_metadata import inner
 from memlake.errors import InvalidInput
@@ -82,7 +82,7 @@ def nested(table: pa.Table) -> pa.Table:
         given.add(name)
         names.append(new)
     if told := describe_numbered(table.column_names, names):
-        warn.warn(told)
+        feedback.warn(told)
     table = table.rename_columns(names) if names != table.column_names else table
     found = tree(names)
     if list(found.values()) == table.column_names:

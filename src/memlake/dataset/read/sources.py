@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from memlake.dataset import databases, storages, warn
+from memlake.dataset import databases, feedback, storages
 from memlake.dataset.context import DatasetContext
 from memlake.dataset.expressions import duckdb_connections
 from memlake.dataset.expressions.sql import Sql, compose, hole, template
@@ -73,7 +73,7 @@ def outside(kind: table_files.Kind, paths: Sequence[str], options: Mapping[str, 
             _check_unnumbered(told)
             return outside(kind, paths, exact)
         if told:
-            warn.warn(told)
+            feedback.warn(told)
         chosen = headers.chosen(given)
         empty = given.to_arrow_table()
         found, is_exact = _columns(empty, chosen), table_files.is_exact(given, empty)
@@ -231,7 +231,7 @@ def from_records(records: Iterable[Mapping[str, Any]], schema: Mapping[str, Any]
     told = [_folded(row, one, schema) for row, one in enumerate(told)] if schema else told
     for name in schema or () if told else ():
         if not any(name in one for one in told):
-            warn.warn(f"no record has a value for {name!r}, which the schema names: the column is empty.")
+            feedback.warn(f"no record has a value for {name!r}, which the schema names: the column is empty.")
     names = list(dict.fromkeys([*(schema or {}), *(name for one in told for name in one)]))
     return from_values({name: [one.get(name) for one in told] for name in names}, schema)
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from memlake.dataset import executors, params, storages, warn
+from memlake.dataset import executors, feedback, params, storages
 from memlake.dataset.expressions.sql import compose, identifier, several
 from memlake.dataset.memo.fingerprint import Fingerprint, Opaque, fingerprint
 from memlake.dataset.memo.results import DEAR, KEY, Known
@@ -422,7 +422,7 @@ class RunServices:
             for one in opaque_in(call, print_):
                 if (call.name, one.name) not in _WARNED:
                     _WARNED.add((call.name, one.name))
-                    warn.warn(f"{call.name}(): {one.hint}")
+                    feedback.warn(f"{call.name}(): {one.hint}")
         return self._known[id(call)][1]
 
 

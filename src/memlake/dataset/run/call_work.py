@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memlake.dataset import executors, storages, warn
+from memlake.dataset import executors, feedback, storages
 from memlake.dataset.parts.arrow_types import plain_type
 from memlake.dataset.run_settings import Settings
 from memlake.dataset.types import arrow
@@ -28,6 +28,7 @@ from memlake.dataset.types.classes import is_shape
 from memlake.dataset.types.field_metadata import is_unknown
 from memlake.dataset.types.files import File
 from memlake.errors import InvalidInput, Unavailable
+from memlake.records import count
 
 MANY = frozenset({"gen", "agg"})  # the kinds of functions that make any number of rows
 ROWS = "memlake.rows"  # the one column of what a gen made, a list of rows for each row; no name of a user has a dot
@@ -93,7 +94,7 @@ class Work:
             return Done(self._table(values), failed, time.perf_counter() - begun)
         except MemoryError as error:
             raise Unavailable(
-                f"a process ran out of memory over {warn.count(batch.num_rows, 'row')}. Nothing was saved; finished "
+                f"a process ran out of memory over {count(batch.num_rows, 'row')}. Nothing was saved; finished "
                 "rows are kept.",
                 hint="Use fewer workers (settings(parallel=...)), or return less for a row.",
             ) from error
@@ -151,7 +152,7 @@ class Work:
         # Where a function failed, without our own frames; all of them where no other is left
         own = (error.__traceback__ and error.__traceback__.tb_next) or error.__traceback__
         frames = traceback.extract_tb(own)
-        theirs = [frame for frame in frames if not warn.is_ours(frame.filename)]
+        theirs = [frame for frame in frames if not feedback.is_ours(frame.filename)]
         return Failed(row, text, "".join(traceback.format_list(theirs or frames)), _travelling(error))
 
     def _async(self, call: Callable[..., Any], rows: list[Any]) -> tuple[list[Any], tuple[Failed, ...]]:
@@ -290,7 +291,7 @@ class Work:
         for one, column in zip(self.made, columns, strict=True):
             if not hasattr(column, "__len__") or len(column) != piece.num_rows:
                 told = f"{len(column)} values" if hasattr(column, "__len__") else f"{column!r}, which is no column,"
-                rows = warn.count(piece.num_rows, "row")
+                rows = count(piece.num_rows, "row")
                 raise InvalidInput(f"{one.name}: {told} for a batch of {rows}. Nothing was saved.")
         return columns
 

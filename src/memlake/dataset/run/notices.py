@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memlake.dataset import warn
+from memlake.dataset import feedback
 from memlake.dataset.expressions.sql import compose, number, path
 from memlake.dataset.plan.nodes import KEY, Call, Columns, Filter, Join, Plan, Source
+from memlake.records import count
 
 if TYPE_CHECKING:
     from memlake.dataset.run.engine import Engine, Ran
@@ -32,7 +33,7 @@ def none_left(engine: Engine, plan: Plan) -> None:
 def _warn(engine: Engine, node: Filter, source: Source) -> None:
     files = engine.read(engine.frame(source), source.schema.names).column(0)
     paths = pc.struct_field(pa.chunked_array(files.chunks), "path").slice(0, _EXAMPLES).to_pylist()
-    warn.warn(
+    feedback.warn(
         f"filter {node.condition!r} leaves none of the {len(files):,} files of {source.origin.name}. "
         f"Their paths are like {', '.join(map(repr, paths))}."
     )
@@ -51,9 +52,9 @@ def unmatched(engine: Engine, plan: Plan, filled: Columns) -> None:
         if all(map(engine.has_rows, node.inputs)) and not engine.has_rows(replace(node, how="INNER")):
             rows = [engine.count(one) for one in node.inputs]
             keys = [_key(engine, side, [pair[i] for pair in node.on]) for i, side in enumerate(node.inputs)]
-            warn.warn(
-                f"merge found no match: none of {warn.count(rows[0], 'row')} on the left agrees with one of "
-                f"{warn.count(rows[1], 'row')} on the right, so the columns of the right are None. "
+            feedback.warn(
+                f"merge found no match: none of {count(rows[0], 'row')} on the left agrees with one of "
+                f"{count(rows[1], 'row')} on the right, so the columns of the right are None. "
                 f"Left: {keys[0]}. Right: {keys[1]}."
             )
 
@@ -81,4 +82,4 @@ def failures(ran: Sequence[Ran]) -> None:
     """Warn of rows that functions failed on, where no line on a terminal says so."""
     told = [f"{one.name}() on {one.failed:,}" for one in ran if one.failed]
     if told:
-        warn.warn(f"rows failed and on_error= let the work go on: {', '.join(told)}.")
+        feedback.warn(f"rows failed and on_error= let the work go on: {', '.join(told)}.")

@@ -7,7 +7,7 @@ from typing import ClassVar, NamedTuple
 
 import pyarrow as pa
 
-from memlake.dataset import warn as warnings_
+from memlake.dataset import feedback
 
 ROWS = 1 << 16  # of one batch: the most a listing holds at once
 SCHEMA = pa.schema(
@@ -70,4 +70,4 @@ class LeftOut:
             text = f"not listed in {self._uri}: {count} {why} ({shown}{more})."
             if text not in self._said:
                 self._said.add(text)
-                warnings_.warn(text)
+                feedback.warn(text)
