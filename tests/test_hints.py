@@ -90,7 +90,7 @@ def test_values_in_advised_commands_are_quoted_for_the_shell() -> None:
         and not _PLAIN.fullmatch(value)
         and value not in _QUOTED_BEFORE.get(hint.module, ())
     ]
-    assert not bare, "put these through errors.pasted or worktree.typed:\n" + "\n".join(bare)
+    assert not bare, "put these through errors.pasted or worktree.path_as_typed:\n" + "\n".join(bare)
 
 
 def fill(hint: Hint) -> list[str]:

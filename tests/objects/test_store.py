@@ -124,7 +124,7 @@ def test_a_missing_object_is_an_error_that_names_it_and_never_empty(objects: Obj
     for read in (objects.read, objects.open, objects.size, objects.pieces, lambda o: list(objects.read_many([o]))):
         with pytest.raises(ml.NotFound, match=ghost[:10]):
             read(ghost)
-    assert objects.missing([ghost]) == {ghost}
+    assert objects.find_missing([ghost]) == {ghost}
 
 
 def test_links_must_be_named_in_the_content(objects: Objects) -> None:

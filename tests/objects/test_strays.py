@@ -79,7 +79,7 @@ def test_a_stray_seen_before_a_lease_began_goes_and_one_seen_after_stays(repo: R
     lease = Lease(repo._history.db, "test")
     plant(repo, OURS[1])
     with repo._history.db.write():
-        assert [stray.name for stray in strays.old_strays(repo._history.objects, 0)] == [OURS[0]]
+        assert [stray.name for stray in strays.find_old_strays(repo._history.objects, 0)] == [OURS[0]]
     lease.close()
 
 

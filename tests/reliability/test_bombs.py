@@ -333,7 +333,7 @@ def _forged_trees() -> dict[str, tuple[bytes, dict[bytes, bytes]]]:
 FORGED = _forged_trees()
 WAYS: dict[str, Callable[[tree.GetMany, bytes], object]] = {
     "get": lambda nodes, root: tree.get(nodes, root, [b"a", b"d", b"f"]),
-    "following": lambda nodes, root: tree.following(nodes, root, [b"a", b"d", b"f"]),
+    "following": lambda nodes, root: tree.find_next_keys(nodes, root, [b"a", b"d", b"f"]),
     "scan": lambda nodes, root: list(tree.scan(nodes, root)),
     "edit": lambda nodes, root: tree.edit(nodes, root, {b"a": b"3", b"d": b"3", b"e": None}),
     "diff": lambda nodes, root: tree.diff(nodes, tree.EMPTY, root),

@@ -467,7 +467,7 @@ def test_a_lost_local_db_loses_no_history(subject: Subject) -> None:
 
 
 def test_without_the_hash_check_damaged_content_is_served(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "_checked", lambda _digest, data: data)
+    monkeypatch.setattr(store, "_check_hash", lambda _digest, data: data)
     with pytest.raises(AssertionError, match="was served"):
         damage_many(subject, _parts(subject)[0], 5, _flip_anywhere)
 

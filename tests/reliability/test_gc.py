@@ -692,7 +692,7 @@ def _part(repo: Repo) -> None:
     with repo._history.db.write():
         repo._history.objects.write_part(file)
     oid = hashlib.sha256(noise(9000, "part")).hexdigest()
-    if not repo._history.objects.missing([oid]):
+    if not repo._history.objects.find_missing([oid]):
         assert repo.read_object(oid) == noise(9000, "part")
 
 

@@ -72,7 +72,7 @@ def whole(here: Here, named: Iterable[str], others: Others) -> Whole:
     made = _records(here, derived, ever, links)
     kept = {link for oid, told in links.items() if oid not in own | made for link in told}
     loose = {link for oid in made for link in links.get(oid, ())} - kept - own
-    gone = set(here.history.objects.missing(own | made | loose))  # some edit may have been erased before
+    gone = set(here.history.objects.find_missing(own | made | loose))  # some edit may have been erased before
     return Whole(tuple(sorted(wanted | ((own | made) - gone))), tuple(sorted(loose - gone)))
 
 
@@ -93,7 +93,7 @@ def _derived(here: Here, ever: Ever, paths: set[str]) -> set[str]:
     holds: dict[str, set[str]] = {}
     read: dict[str, set[str]] = {}
     for path, oids in ever.items():
-        told = [_told(here, oid) for oid in oids - set(here.history.objects.missing(oids))]
+        told = [_told(here, oid) for oid in oids - set(here.history.objects.find_missing(oids))]
         holds[path] = {spec_of(path), *(str(one["content"]) for one in told if "content" in one)}
         read[path] = {name for one in told for name in _parents(one)}
     found: set[str] = set()

@@ -94,7 +94,7 @@ def _save_once(
     number = _number(wanted, list(entries))
     objects = ground.here.history.objects
     links = sorted({family.oid for family in frame.families() if family.oid})
-    if objects.missing(links):
+    if objects.find_missing(links):
         raise Collected(
             "what was remembered of this work was collected meanwhile. Nothing was saved.", hint="Run it again."
         )

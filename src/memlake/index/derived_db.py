@@ -17,7 +17,7 @@ class Derived(Database):
         try:
             yield
         except apsw.Error as error:
-            named = self._named(error)
+            named = self._translate_error(error)
             raise (Damaged(named.message) if isinstance(named, Corrupt) else named) from error
         except UnicodeDecodeError as error:
             raise Damaged(f"{self.path.name} is damaged: {error}.") from error

@@ -118,7 +118,7 @@ def put(db: Database, folder: Path, block: segments.Block, over: Sequence[str], 
     last = block.first + block.count - 1
     name = f"{block.first}-{last}-{os.urandom(4).hex()}.seg"
     segments.write(folder / name, block)
-    with db.write(), db.unwiped():
+    with db.write(), db.without_wiping():
         db.run_in("DELETE FROM segment WHERE name IN carray(?1)", over)
         db.run("INSERT INTO segment VALUES(?, ?, ?)", (name, block.first, last))
         db.run("DELETE FROM fresh WHERE row <= ?", (last,))

@@ -100,7 +100,7 @@ def merge_branch(ground: MemoryContext, name: str, strategy: str = "branch_wins"
             raise _describe_conflicts(ground, name, outcome.conflicts)
         choice = "theirs" if strategy == "branch_wins" else "ours"
         chosen = tuple(conflict._replace(choice=choice) for conflict in outcome.conflicts)
-        edits = {**merge_review.apply_notes(ground, outcome.edits, noted), **trees.decided(history, chosen)}
+        edits = {**merge_review.apply_notes(ground, outcome.edits, noted), **trees.apply_choices(history, chosen)}
         made = _append_merge(ground, name, (ours, theirs), edits)
     store.settle(ground)
     return MergedBranch(made.oid, len(edits), met)

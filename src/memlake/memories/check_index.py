@@ -62,7 +62,7 @@ def _check_fresh(ground: MemoryContext) -> None:
     db, history = ground.index.db, ground.here.history
     sql = "SELECT oid, terms FROM fresh JOIN row ON row.id = fresh.row WHERE fresh.row > ?"
     found = {oid.hex(): packed for oid, packed in db.rows(sql, (fold.find_last_folded(db),))}
-    for oid, data in history.objects.read_many(found.keys() - set(history.objects.missing(list(found)))):
+    for oid, data in history.objects.read_many(found.keys() - set(history.objects.find_missing(list(found)))):
         doc = record.doc(record.decode(data), oid)
         if _words(terms.pack(terms.count(doc.text, doc.marks))) != _words(found[oid]):
             raise Damaged("the index has other words of a memory than it says.")

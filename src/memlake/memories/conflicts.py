@@ -120,7 +120,7 @@ def _list_conflicts(ground: MemoryContext) -> list[Conflict]:
 
 
 def describe_merge(ground: MemoryContext) -> str:
-    doing = ground.here.local.doing() or {}
+    doing = ground.here.local.find_doing() or {}
     return f"{doing.get('verb', 'merge')} of {doing.get('name', '')}"
 
 

@@ -55,13 +55,13 @@ def _row_problem(objects: Objects, oid: bytes, size: int, form: int, data: bytes
             chunks = decode_list(oid, data or b"")
             if sum(length for _, length in chunks) != size:
                 return "damaged", "its chunks do not add up to its size"
-            lost = objects.missing(chunk.hex() for chunk, _ in chunks)
+            lost = objects.find_missing(chunk.hex() for chunk, _ in chunks)
             if lost:
                 return "missing", f"{len(lost)} of its chunks are not there"
         elif form == PART and objects.parts.size(part_name(oid)) != size:
             return "damaged", "its part has another size"
         elif form == DELTA:
-            if objects.missing([bytes(data or b"").hex()]):
+            if objects.find_missing([bytes(data or b"").hex()]):
                 return "missing", "what it rests on is not there"
             if len(list(lineage(objects.db, oid))) > DEPTH + 1:
                 return "damaged", "it rests on too many others, or on itself"
@@ -76,7 +76,7 @@ def _row_problem(objects: Objects, oid: bytes, size: int, form: int, data: bytes
 
 def _link_problems(objects: Objects, oid: bytes, links: bytes) -> Iterator[Finding]:
     wanted = [links[at : at + 32].hex() for at in range(0, len(links), 32)]
-    for lost in objects.missing(wanted):
+    for lost in objects.find_missing(wanted):
         if tables.find_tombstone(objects.db, bytes.fromhex(lost)) is None:
             yield bytes.fromhex(lost), "missing", f"object {oid.hex()[:10]} links to it"
 

@@ -75,7 +75,7 @@ class Bucket(Connection):
         if not spans:
             self.size(name)
             return [b"" for _ in ranges]
-        with self.asking(name):
+        with self.request(name):
             # Joined here and not by obstore, which panics when a range it joined begins past the end.
             starts, ends = [start for start, _ in spans], [end for _, end in spans]
             read = self.obstore.get_ranges(self.store, name, starts=starts, ends=ends)
@@ -83,7 +83,7 @@ class Bucket(Connection):
         return [_cut(name, views, start, length) for start, length in ranges]
 
     def size(self, name: str) -> int:
-        with self.asking(check_name(name)):
+        with self.request(check_name(name)):
             return int(self.obstore.head(self.store, name)["size"])
 
     def list(self, prefix: str = "") -> Iterator[tuple[str, int, float]]:
@@ -95,7 +95,7 @@ class Bucket(Connection):
 
     def is_empty(self) -> bool:
         held = 0
-        with self.asking(self.url, missing="bucket"):
+        with self.request(self.url, missing="bucket"):
             held = sum(len(page) for page in islice(self.obstore.list(self.store, chunk_size=1), 1))
         return held == 0
 
@@ -103,7 +103,7 @@ class Bucket(Connection):
         return self.url
 
     def delete(self, name: str) -> None:
-        with contextlib.suppress(NotFound), self.asking(check_name(name)):
+        with contextlib.suppress(NotFound), self.request(check_name(name)):
             self.obstore.delete(self.store, name)
 
     def local_path(self, name: str) -> Path | None:
@@ -121,7 +121,7 @@ class Bucket(Connection):
         once: dict[str, Any] = {"mode": "create", "use_multipart": False}
         parts: dict[str, Any] = {"chunk_size": max(_PART, -(-size // _PARTS)), "max_concurrency": _SENDERS}
         try:
-            with contextlib.suppress(AlreadyExists), self.asking(name, missing="bucket"):
+            with contextlib.suppress(AlreadyExists), self.request(name, missing="bucket"):
                 self.obstore.put(self.store, name, file, **(once if size <= WHOLE else parts))
         except Unavailable as error:
             return error
@@ -141,7 +141,7 @@ class Bucket(Connection):
                 sync_folders(path.parent, Path(self.store.prefix or "/"))
 
     def _walk(self, prefix: str) -> Iterator[tuple[str, int, float]]:
-        with self.asking(prefix or self.url, missing="bucket"):
+        with self.request(prefix or self.url, missing="bucket"):
             # A store lists whole folders only, so the rest of the prefix is compared here.
             for page in self.obstore.list(self.store, prefix.rpartition("/")[0] or None):
                 for meta in page:

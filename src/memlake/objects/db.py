@@ -185,7 +185,7 @@ class Database:
         return self.run(sql, (array(given), *args)) if given else 0
 
     @contextlib.contextmanager
-    def unwiped(self) -> Iterator[None]:
+    def without_wiping(self) -> Iterator[None]:
         """Deletions inside leave old bytes in free space, as SQLite does by default: far fewer pages are written."""
         self._connection().execute("PRAGMA secure_delete=OFF")
         try:
@@ -195,14 +195,14 @@ class Database:
 
     def durably(self) -> contextlib.AbstractContextManager[None]:
         """Writes inside survive a power cut, also where the database is relaxed about it."""
-        return self._syncing("PRAGMA synchronous=FULL")
+        return self._with_sync_mode("PRAGMA synchronous=FULL")
 
     def in_order(self) -> contextlib.AbstractContextManager[None]:
         """Writes inside reach the disk no later than the next durable one: the log is one file, synced as a whole."""
-        return self._syncing("PRAGMA synchronous=NORMAL")
+        return self._with_sync_mode("PRAGMA synchronous=NORMAL")
 
     @contextlib.contextmanager
-    def _syncing(self, pragma: str) -> Iterator[None]:
+    def _with_sync_mode(self, pragma: str) -> Iterator[None]:
         # Each write sets it anew: the connection may be another by then, after a fork or beside an open scan.
         self._local.syncing = pragma
         try:
@@ -267,7 +267,7 @@ class Database:
                 hint="Free some space, then run it again.",
             ) from error
         except apsw.Error as error:
-            raise self._named(error) from error
+            raise self._translate_error(error) from error
         finally:
             target.close()
 
@@ -276,7 +276,7 @@ class Database:
         try:
             found = [str(row[0]) for row in self._connection().execute(sql)]
         except apsw.Error as error:
-            return [self._named(error).message]
+            return [self._translate_error(error).message]
         except Error as error:
             return [error.message]
         lines = [line for text in found for line in text.splitlines() if line != "ok" and not line.startswith("*** in")]
@@ -305,7 +305,7 @@ class Database:
         try:
             yield
         except apsw.Error as error:
-            raise self._named(error) from error
+            raise self._translate_error(error) from error
         except UnicodeEncodeError as error:
             raise InvalidInput(f"{error.object!r} is no valid text, and nothing is kept under it.") from error
         except OverflowError as error:
@@ -316,7 +316,7 @@ class Database:
     def _refusal(self) -> InvalidInput:
         return InvalidInput(f"{self.path} was closed. Nothing was changed.", hint="Open the repo again.")
 
-    def _named(self, error: apsw.Error) -> Error:
+    def _translate_error(self, error: apsw.Error) -> Error:
         what, name = str(error), self.path.name
         if self.closed:
             return self._refusal()
@@ -355,7 +355,7 @@ class Database:
             return known  # type: ignore[no-any-return]
         if self.closed:
             raise self._refusal()
-        with forks.opening(self.path), self.named_errors():
+        with forks.guard_opening(self.path), self.named_errors():
             local.until = math.inf
             local.connection, local.writing = self._patiently(self._open), False
             self._list(local.connection)
@@ -646,7 +646,7 @@ class FileLock:
             try:
                 if back_at_once:
                     time.sleep(_POLITE)
-                with _telling(self._waiting):
+                with _announce_long_wait(self._waiting):
                     fcntl.flock(room, fcntl.LOCK_SH)
                     fcntl.flock(fd, fcntl.LOCK_EX)
             finally:
@@ -694,7 +694,7 @@ class FileLock:
 
 
 @contextlib.contextmanager
-def _telling(waiting: Callable[[], None] | None) -> Iterator[None]:
+def _announce_long_wait(waiting: Callable[[], None] | None) -> Iterator[None]:
     if waiting is None:
         yield
         return

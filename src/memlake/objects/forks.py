@@ -80,7 +80,7 @@ class _Gate:
         self._opening = self._forks = 0
 
     @contextlib.contextmanager
-    def opening(self) -> Iterator[None]:
+    def guard_opening(self) -> Iterator[None]:
         with self._changed:
             # One who is in the middle of a write is waited for by the fork, and must be able to end it.
             self._changed.wait_for(lambda: not self._forks or _this_thread.depth)
@@ -129,7 +129,7 @@ def add(holder: Holder) -> None:
 
 
 @contextlib.contextmanager
-def opening(path: Path) -> Iterator[None]:
+def guard_opening(path: Path) -> Iterator[None]:
     """Around the opening of a connection to `path`. It waits for a fork under way."""
     if _process.refused and _identity(path) in _process.refused:
         raise Unavailable(
@@ -137,7 +137,7 @@ def opening(path: Path) -> Iterator[None]:
             "Nothing was changed.",
             hint="Start processes with the multiprocessing method spawn or forkserver, or fork outside of a write.",
         )
-    with _process.gate.opening():
+    with _process.gate.guard_opening():
         yield
 
 

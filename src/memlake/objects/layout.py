@@ -66,9 +66,9 @@ class RepoDatabase(Database):
     def __init__(self, folder: Path, *, vfs: str | None = None) -> None:
         super().__init__(folder / "repo.db", schema=_SCHEMA, vfs=vfs)
 
-    def _named(self, error: apsw.Error) -> Error:
+    def _translate_error(self, error: apsw.Error) -> Error:
         told = _describe_format(error.format) if isinstance(error, ForeignSchema) else None
-        return told or super()._named(error)
+        return told or super()._translate_error(error)
 
 
 def check_format(db: Database) -> None:

@@ -29,7 +29,7 @@ class Lease:
         self._db, self._length = db, db.lease_seconds * 1_000_000
         with db.write():
             self.tick = tick(db)
-            owner = (host(), os.getpid(), process_born(os.getpid()))
+            owner = (host(), os.getpid(), process_start_time(os.getpid()))
             self._id = tables.add_lease(db, owner, tick=self.tick, expires=now() + self._length, what=what)
         self._renewed = time.monotonic()
 
@@ -98,7 +98,7 @@ def oldest(db: Database) -> int:
 def _alive(its_host: str, pid: int, born: str, expires: int) -> bool:
     if its_host != host():
         return expires > now()
-    return process_born(pid) == born
+    return process_start_time(pid) == born
 
 
 def measure_jump(db: Database) -> int:
@@ -125,7 +125,7 @@ def host() -> str:
     return f"{os.uname().nodename} {boot} {namespace}"
 
 
-def process_born(pid: int) -> str:
+def process_start_time(pid: int) -> str:
     """When a process started, so that a reused pid is not taken for the writer; "" when it is gone."""
     try:
         # The name in field 2 may hold spaces and brackets; the start time is field 22 counted after it.

@@ -19,7 +19,7 @@ _RETRY = {"max_retries": 5, "retry_timeout": timedelta(seconds=60)}
 
 
 class Connection:
-    """One bucket, and `asking` around every request to it. Options are obstore's."""
+    """One bucket, and `request` around every request to it. Options are obstore's."""
 
     _runtime_pid: ClassVar[int] = 0  # the process in which obstore started its threads
 
@@ -55,7 +55,7 @@ class Connection:
         raise InvalidInput(f"{self.url} cannot be opened with these options: {names}.")
 
     @contextlib.contextmanager
-    def asking(self, name: str, *, missing: str = "name") -> Iterator[None]:
+    def request(self, name: str, *, missing: str = "name") -> Iterator[None]:
         """One request. Its errors become ours without their text or cause: those may quote a secret."""
         self._check_process()
         try:

@@ -140,13 +140,13 @@ class PackWriter:
         `at` is where the bytes stand in their file: an uncompressed record is put at the same place
         within a block, so that a file system with reflinks can share the blocks on checkout.
         """
-        packed = self._squeezed(data)
+        packed = self._try_squeeze(data)
         if packed is None and at is not None:
             self._extend(bytes((at - self.size) % BLOCK))
         form, payload = (PACKED, data) if packed is None else (PACKED_ZSTD, packed)
         return self.copy(Record(oid, form, 0, 0, len(data), role), payload)
 
-    def _squeezed(self, data: bytes | memoryview) -> bytes | None:
+    def _try_squeeze(self, data: bytes | memoryview) -> bytes | None:
         """Compressed where it pays. After eight misses in a row only every eighth record is tried."""
         if self._misses >= 8 and self._misses % 8:
             self._misses += 1

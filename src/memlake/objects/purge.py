@@ -78,7 +78,7 @@ def purge(objects: Objects, request: PurgeRequest) -> Purged:
     objects.packs.claim()
     with db.write():  # also while packs are copied: a purge is rare, and nothing may slip in between
         targets = _targets(objects, [*request.oids, *(request.loose or ())])
-        targets |= _unlinked(objects, targets) if request.loose is not None else set()
+        targets |= _find_unlinked_parts(objects, targets) if request.loose is not None else set()
         _write_resting(objects, targets)
         rewritten = _rewrite_packs(objects, targets)
         for old, sealed in rewritten:
@@ -170,7 +170,7 @@ def _targets(objects: Objects, oids: Sequence[str]) -> set[bytes]:
     return targets | (chunks - shared - tables.list_whole(db, chunks))
 
 
-def _unlinked(objects: Objects, gone: set[bytes]) -> set[bytes]:
+def _find_unlinked_parts(objects: Objects, gone: set[bytes]) -> set[bytes]:
     """Parts that nothing but these links to: of remembered work, over whatever rows, too."""
     left = (links for oid, links in objects.links().items() if bytes.fromhex(oid) not in gone)
     named = {bytes.fromhex(oid) for links in left for oid in links}

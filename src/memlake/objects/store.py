@@ -45,7 +45,7 @@ class Objects:
     def write(self, data: bytes, *, links: Sequence[str] = ()) -> str:
         """Store one object inline and return its oid. What it links to must be named in its content."""
         digest = hashlib.sha256(data).digest()
-        joined = _joined(data, links)
+        joined = _encode_links(data, links)
         with self.db.write():
             now = tick(self.db)
             if tables.touch_object(self.db, digest, now, joined):
@@ -67,7 +67,7 @@ class Objects:
         if not wanted:
             return
         with self.db.write():
-            for oid in self.missing(wanted):
+            for oid in self.find_missing(wanted):
                 self._row(bytes.fromhex(oid))
             tables.touch_objects(self.db, map(bytes.fromhex, wanted), tick(self.db))
 
@@ -119,13 +119,13 @@ class Objects:
     def read(self, oid: str, *, most: int | None = RECORD) -> bytes:
         """A whole object, in chunks of at most so many bytes; None for any, where a person asked for this very one."""
         row = self._row(bytes.fromhex(oid))
-        return self._content(_fitting(row, most))
+        return self._content(_check_fits(row, most))
 
     def read_many(self, oids: Iterable[str], *, most: int = RECORD) -> Iterator[tuple[str, bytes]]:
         """Objects in the order that is cheapest to read, each checked; in chunks of at most so many bytes."""
         rows = self._rows({bytes.fromhex(oid) for oid in oids})
         for row in rows:
-            _fitting(row, most)
+            _check_fits(row, most)
         yield from self._read_rows(rows)
 
     def read_chunks(self, pieces: Iterable[tuple[bytes, int]], *, nested: bool = False) -> Iterator[tuple[str, bytes]]:
@@ -145,7 +145,7 @@ class Objects:
         yield from self._read_rows(rows, nested=True)
 
     def _rows(self, digests: Collection[bytes]) -> list[Row]:
-        rows = [_sound(row) for row in tables.list_objects(self.db, digests)]
+        rows = [_check_row(row) for row in tables.list_objects(self.db, digests)]
         for digest in set(digests) - {row[0] for row in rows}:
             self._row(digest)  # raises, naming what became of it
         return rows
@@ -175,11 +175,11 @@ class Objects:
         """The sizes of those of these objects that are there."""
         return {oid.hex(): size for oid, size in tables.list_sizes(self.db, map(bytes.fromhex, oids))}
 
-    def missing(self, oids: Iterable[str]) -> set[str]:
+    def find_missing(self, oids: Iterable[str]) -> set[str]:
         wanted = set(oids)
         return wanted - {oid.hex() for oid in tables.list_present(self.db, map(bytes.fromhex, wanted))}
 
-    def purged(self, oids: Iterable[str]) -> set[str]:
+    def find_purged(self, oids: Iterable[str]) -> set[str]:
         """Those of these objects that were erased on purpose."""
         return {row[0].hex() for row in tables.list_tombstones_of(self.db, map(bytes.fromhex, oids))}
 
@@ -239,7 +239,7 @@ class Objects:
     def _row(self, digest: bytes) -> Row:
         row = tables.find_object(self.db, digest)
         if row is not None:
-            return _sound(row)
+            return _check_row(row)
         dead = tables.find_tombstone(self.db, digest)
         if dead:
             raise Purged(f"object {digest.hex()[:10]} was purged: {dead[1]}.")
@@ -250,15 +250,15 @@ class Objects:
         if form == CHUNKED:
             wanted = decode_list(digest, data, size)
             chunks = dict(self.read_chunks(wanted, nested=nested))
-            return _checked(digest, b"".join(chunks[chunk.hex()] for chunk, _ in wanted))
+            return _check_hash(digest, b"".join(chunks[chunk.hex()] for chunk, _ in wanted))
         if form == INLINE:
-            return _checked(digest, data)
+            return _check_hash(digest, data)
         if form == INLINE_ZSTD:
-            return _checked(digest, _expanded(digest, data, size))
+            return _check_hash(digest, _expand(digest, data, size))
         if form == PART:
-            return _checked(digest, self.parts.get(part_name(digest), 0, size))
+            return _check_hash(digest, self.parts.get(part_name(digest), 0, size))
         if form == DELTA:
-            return _checked(digest, self._read_delta(row))
+            return _check_hash(digest, self._read_delta(row))
         return next(self._read_span([row]))[1]
 
     def _read_delta(self, row: Row) -> bytes:
@@ -283,7 +283,7 @@ class Objects:
             raise Corrupt(
                 f"object {digest.hex()} rests on another one than its row says.", hint="Run memlake fsck --full."
             )
-        below = self._resolve(_small_base(self._row(base)), depth + 1)
+        below = self._resolve(_check_base(self._row(base)), depth + 1)
         try:
             return packs.expand_against(payload[32:], below, size)
         except Corrupt as error:
@@ -301,13 +301,13 @@ class Objects:
             # gc joins packs and deletes the old ones: look once more where the records are now.
             self._names.pop(pack, None)
             for row in span:
-                yield self._moved(row)
+                yield self._read_moved(row)
             return
         for digest, size, form, _, start, stored, _ in span:
             data = block[start - first : start - first + stored]
-            yield digest.hex(), _checked(digest, _expanded(digest, data, size) if form == PACKED_ZSTD else data)
+            yield digest.hex(), _check_hash(digest, _expand(digest, data, size) if form == PACKED_ZSTD else data)
 
-    def _moved(self, row: Row) -> tuple[str, bytes]:
+    def _read_moved(self, row: Row) -> tuple[str, bytes]:
         fresh = self._row(row[0])
         if fresh[2] not in (PACKED, PACKED_ZSTD):
             return row[0].hex(), self._content(fresh)
@@ -315,7 +315,7 @@ class Objects:
             data = self.packs.get(self.pack_name(fresh[3]), fresh[4], fresh[5])
         except NotFound as error:
             raise _lost(f"pack {self.pack_name(fresh[3])[:10]}", row[0]) from error
-        return row[0].hex(), _checked(row[0], _expanded(row[0], data, fresh[1]) if fresh[2] == PACKED_ZSTD else data)
+        return row[0].hex(), _check_hash(row[0], _expand(row[0], data, fresh[1]) if fresh[2] == PACKED_ZSTD else data)
 
 
 class ObjectStream(io.RawIOBase):
@@ -381,14 +381,14 @@ def _lost(what: str, digest: bytes | None) -> Corrupt:
     )
 
 
-def _joined(data: bytes, links: Sequence[str]) -> bytes | None:
+def _encode_links(data: bytes, links: Sequence[str]) -> bytes | None:
     for link in links:
         if link.encode() not in data and bytes.fromhex(link) not in data:
             raise InvalidInput(f"object links to {link[:10]} but its content does not name it.")
     return b"".join(map(bytes.fromhex, links)) or None
 
 
-def _checked(digest: bytes, data: bytes) -> bytes:
+def _check_hash(digest: bytes, data: bytes) -> bytes:
     if hashlib.sha256(data).digest() != digest:
         raise Corrupt(
             f"object {digest.hex()} is damaged: its bytes do not match its hash. It was not served.",
@@ -397,7 +397,7 @@ def _checked(digest: bytes, data: bytes) -> bytes:
     return data
 
 
-def _fitting(row: Row, most: int | None) -> Row:
+def _check_fits(row: Row, most: int | None) -> Row:
     """A row whose object may be held in memory: a list of many equal chunks is small, and what it stands for is not."""
     if most is not None and row[2] == CHUNKED and row[1] > most:
         raise Corrupt(
@@ -407,7 +407,7 @@ def _fitting(row: Row, most: int | None) -> Row:
     return row
 
 
-def _small_base(row: Row) -> Row:
+def _check_base(row: Row) -> Row:
     """A row that a delta may rest on. memlake lets none rest on what is in chunks, which could be deltas in turn."""
     if row[1] > packs.LARGEST or row[2] == CHUNKED:
         raise Corrupt(
@@ -417,7 +417,7 @@ def _small_base(row: Row) -> Row:
     return row
 
 
-def _sound(row: Row) -> Row:
+def _check_row(row: Row) -> Row:
     """A row whose values are what its form says: a flipped bit can make SQLite hand out any type.
 
     A pack may be sparse, so what a row says of one is no bound on what is stored.
@@ -435,7 +435,7 @@ def _sound(row: Row) -> Row:
     return row
 
 
-def _expanded(digest: bytes, data: bytes, size: int) -> bytes:
+def _expand(digest: bytes, data: bytes, size: int) -> bytes:
     try:
         return packs.expand(data, size)
     except Corrupt as error:

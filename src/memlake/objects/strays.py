@@ -36,11 +36,11 @@ class Stray(NamedTuple):
 def find_strays(objects: Objects) -> Iterator[Stray]:
     """All files of ours that no row names. Call inside a write, so that no writer is half way."""
     known = tables.list_pack_names(objects.db)
-    for name, size, _ in _listed(objects.packs):
+    for name, size, _ in _list_names(objects.packs):
         if name not in known and packs.NAME.fullmatch(name) and _is_ours(objects, name):
             yield Stray(f"packs/{name}", size, partial(objects.packs.delete, name))
     parts = {part_name(oid) for oid, _ in tables.scan_parts(objects.db)}
-    for name, size, _ in _listed(objects.parts):
+    for name, size, _ in _list_names(objects.parts):
         if name not in parts and PART_NAME.fullmatch(name):
             yield Stray(f"parts/{name}", size, partial(objects.parts.delete, name))
     if objects.tmp.is_symlink() or not objects.tmp.is_dir():
@@ -54,7 +54,7 @@ def find_strays(objects: Objects) -> Iterator[Stray]:
             yield Stray(f"tmp/{file.name}", size, partial(disk.remove_tree, file))
 
 
-def _listed(place: Place) -> list[tuple[str, int, float]]:
+def _list_names(place: Place) -> list[tuple[str, int, float]]:
     """All names of a place; none where a folder inside the repo was replaced by a link to somewhere else."""
     return [] if isinstance(place, Folder) and place.root.is_symlink() else list(place.list())
 
@@ -66,7 +66,7 @@ def _is_ours(objects: Objects, name: str) -> bool:
         return False
 
 
-def old_strays(objects: Objects, grace_hours: float) -> list[Stray]:
+def find_old_strays(objects: Objects, grace_hours: float) -> list[Stray]:
     """Strays that no writer can be using: first seen a grace period ago, and before every lease. Inside a write."""
     db = objects.db
     strays = {stray.name: stray for stray in find_strays(objects)}

@@ -17,7 +17,7 @@ from memlake.objects.leases import Lease
 from memlake.objects.packs import CHUNKED, DELTA, LIMIT
 from memlake.objects.purge import repack, swap_pack
 from memlake.objects.store import Objects
-from memlake.objects.strays import Stray, old_strays
+from memlake.objects.strays import Stray, find_old_strays
 from memlake.reports import GcReport
 
 _BATCH = 4000
@@ -96,7 +96,7 @@ def sweep_files(objects: Objects, report: GcReport, grace_hours: float) -> GcRep
     joined = [name for group in _join_packs(objects) for name in group]
     with objects.db.write():
         # Still inside: a part is named by its content, so someone may be about to store this very one again.
-        strays = old_strays(objects, grace_hours)
+        strays = find_old_strays(objects, grace_hours)
         for stray in strays:
             stray.remove()
     return count_files(report, joined, strays)

@@ -67,7 +67,7 @@ class Writer:
         """Store one small object."""
         digest = hashlib.sha256(data).digest()
         self._roles[digest] = self._roles.get(digest, 0) | OBJECT
-        self._small(digest, data)
+        self._add_small(digest, data)
         return digest.hex()
 
     def add_stream(self, stream: Stream, size: int) -> tuple[str, int]:
@@ -77,14 +77,14 @@ class Writer:
             whole.update(piece)
             digest = hashlib.sha256(piece).digest()
             self._roles[digest] = self._roles.get(digest, 0) | CHUNK
-            self._wait(digest, piece, at)
+            self._queue(digest, piece, at)
             items.append((digest, len(piece)))
             at += len(piece)
         oid = whole.digest()
         if len(items) > 1:
             self._lists[oid] = (at, encode_list(oid, items))
         elif not items:
-            self._small(oid, b"")
+            self._add_small(oid, b"")
         self._roles[oid] = self._roles.get(oid, 0) | OBJECT
         return oid.hex(), at
 
@@ -123,7 +123,7 @@ class Writer:
     def _check_still_there(self) -> None:
         """Everything this write relies on. A lease keeps gc away, but not a purge of what we share chunks with."""
         try:
-            gone = self._objects.missing(digest.hex() for digest in self._reused)
+            gone = self._objects.find_missing(digest.hex() for digest in self._reused)
             for sealed in self._sealed:
                 self._objects.packs.size(sealed.name)
         except NotFound:
@@ -142,18 +142,18 @@ class Writer:
 
     # -- what waits ---------------------------------------------------------------------------
 
-    def _small(self, digest: bytes, data: bytes) -> None:
+    def _add_small(self, digest: bytes, data: bytes) -> None:
         if len(data) < INLINE_BELOW and self._inline_bytes + len(data) <= INLINE_TOTAL:
             self._inline.setdefault(digest, data)
             self._inline_bytes += len(data)
             return
         for other, waiting in self._inline.items():
-            self._wait(other, waiting, None)
+            self._queue(other, waiting, None)
         self._inline.clear()
         self._inline_bytes = INLINE_TOTAL + 1
-        self._wait(digest, data, None)
+        self._queue(digest, data, None)
 
-    def _wait(self, digest: bytes, data: bytes | memoryview, at: int | None) -> None:
+    def _queue(self, digest: bytes, data: bytes | memoryview, at: int | None) -> None:
         if digest in self._waiting or digest in self._reused or digest in self._written:
             return
         self._waiting[digest] = (bytes(data), at)
@@ -163,7 +163,7 @@ class Writer:
 
     def _flush(self) -> None:
         """Write what is new of the waiting records to the pack; one query finds out what is new."""
-        known = self._known(self._waiting)
+        known = self._find_stored(self._waiting)
         self._reused |= known
         for digest, (data, at) in self._waiting.items():
             if digest not in known:
@@ -171,7 +171,7 @@ class Writer:
         self._waiting.clear()
         self._waiting_bytes = 0
 
-    def _known(self, digests: Iterable[bytes]) -> set[bytes]:
+    def _find_stored(self, digests: Iterable[bytes]) -> set[bytes]:
         """What need not be stored again. An object condemned before our lease may vanish: it counts as new."""
         assert self._lease is not None
         states = tables.list_states(self._objects.db, digests)
@@ -205,7 +205,7 @@ class Writer:
 
     def _append_lists(self) -> None:
         """Chunk lists are records too, beside the row that is read: a pack tells what its chunks are pieces of."""
-        for oid in self._lists.keys() - self._known(self._lists):
+        for oid in self._lists.keys() - self._find_stored(self._lists):
             size, data = self._lists[oid]
             self._open_pack().copy(Record(oid, CHUNKED, 0, 0, size, OBJECT), data)
 
@@ -227,7 +227,7 @@ class Writer:
         self._heal(rows)
 
     def _inline_rows(self, now: int) -> None:
-        self._known(self._inline)  # notes those whose pack is gone
+        self._find_stored(self._inline)  # notes those whose pack is gone
         rows = []
         for digest, data in self._inline.items():
             packed = packs.squeeze(data) if len(data) > 128 else None

@@ -327,7 +327,7 @@ class Repo(Opened):
         full = self.path(path)
         versions.show.entry_at(self._look(), full, rev)
         start = versions.show.commit_for(self._look(), full, rev)
-        return versions.log.blame(self._history, start, full, partial(versions.worktree.typed, self.root))
+        return versions.log.blame(self._history, start, full, partial(versions.worktree.path_as_typed, self.root))
 
     # -- branches -----------------------------------------------------------------------------
 
@@ -566,7 +566,7 @@ class Repo(Opened):
 
     def is_purged(self, oid: str) -> bool:
         """Whether an object was erased on purpose; asks repo.db alone."""
-        return bool(self._history.objects.purged([checked_oid(oid)]))
+        return bool(self._history.objects.find_purged([checked_oid(oid)]))
 
     def purged_with(self, *oids: str, with_others: bool = False, leave_derived: bool = False) -> tuple[str, ...]:
         """What a purge of these objects erases: the same, unless one is the record of a dataset's version."""

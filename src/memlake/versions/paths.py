@@ -137,7 +137,7 @@ def check(path: str) -> str:
     room, _, rest = path.partition("/")
     if room not in ROOMS:
         raise InvalidInput(
-            f"path {_shown(path)} does not start with a room.",
+            f"path {_quote(path)} does not start with a room.",
             hint=f"A path starts with one of: {', '.join(f'{name}/' for name in list_rooms())}",
         )
     return f"{room}/{check_file(rest)}"
@@ -147,9 +147,9 @@ def refuse(problems: Sequence[tuple[str, str]], *, hint: str = "") -> None:
     """Raise with every (path, why), up to ten; without one, do nothing."""
     if len(problems) == 1:
         path, why = problems[0]
-        raise InvalidInput(f"path {_shown(path)} is refused: {why}. Nothing was changed.", hint=hint or REFUSED)
+        raise InvalidInput(f"path {_quote(path)} is refused: {why}. Nothing was changed.", hint=hint or REFUSED)
     if problems:
-        listed = "".join(f"\n  {_shown(path)}: {why}" for path, why in problems[:_LISTED])
+        listed = "".join(f"\n  {_quote(path)}: {why}" for path, why in problems[:_LISTED])
         more = f"\n  and {len(problems) - _LISTED} more" if len(problems) > _LISTED else ""
         raise InvalidInput(
             f"{len(problems)} paths are refused:{listed}{more}\nNothing was changed.",
@@ -157,7 +157,7 @@ def refuse(problems: Sequence[tuple[str, str]], *, hint: str = "") -> None:
         )
 
 
-def _shown(path: str) -> str:
+def _quote(path: str) -> str:
     cut = path if len(path) < 120 else path[:117] + "..."
     if _is_text(cut):
         return repr(cut)
@@ -182,7 +182,7 @@ def check_together(added: Iterable[str], existing: Iterable[str]) -> None:
     found = list(collisions(added, existing))
     if len(found) == 1:
         raise _collision(*found[0])
-    refuse([(path, f"beside {_shown(other)}: they {_why_apart(path, other)}") for path, other in found])
+    refuse([(path, f"beside {_quote(other)}: they {_why_apart(path, other)}") for path, other in found])
 
 
 def collisions(added: Iterable[str], existing: Iterable[str]) -> Iterator[tuple[str, str]]:
@@ -234,7 +234,7 @@ def _why_apart(path: str, other: str) -> str:
 
 def _collision(path: str, other: str) -> InvalidInput:
     return InvalidInput(
-        f"paths {_shown(path)} and {_shown(other)} {_why_apart(path, other)}. Nothing was changed.",
+        f"paths {_quote(path)} and {_quote(other)} {_why_apart(path, other)}. Nothing was changed.",
         hint="Rename or remove one of them.",
     )
 

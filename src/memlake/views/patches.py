@@ -110,7 +110,7 @@ def patch(view: View, row: Row) -> Iterator[str]:
     if texts is None:
         yield _closed_line(view, row)
         return
-    lines = unified.hunks(texts.old, texts.new)
+    lines = unified.format_hunks(texts.old, texts.new)
     first = next(lines, None)
     if first is None:
         return
@@ -125,7 +125,7 @@ def _record_patch(view: View, row: Row, brief: Callable[[bytes], str]) -> Iterat
     yield view.style.paint(f"{name} {_DONE.get(row.status, 'changed')}: {_describe(view, row, brief)}", "bold")
     texts = find_texts(row, view.read_old, view.read_new) if row.old and row.new else None
     if texts is not None:
-        yield from colored(view.style, unified.hunks(texts.old, texts.new))
+        yield from colored(view.style, unified.format_hunks(texts.old, texts.new))
 
 
 def _describe(view: View, row: Row, brief: Callable[[bytes], str]) -> str:
@@ -219,7 +219,7 @@ def unmerged_lines(repo: Repo, style: Style, conflict: Conflict, detail: str) ->
     if ours is not None and text is not None:
         yield style.paint(f"--- ours/{name}", "bold")
         yield style.paint(f"+++ {name}", "bold")
-        yield from colored(style, unified.hunks(split_lines(ours), split_lines(text)))
+        yield from colored(style, unified.format_hunks(split_lines(ours), split_lines(text)))
 
 
 # -- counts
@@ -244,7 +244,7 @@ def count_row(view: View, row: Row) -> Stat:
     if texts is None and _is_purged(view, row):
         sizes = f"{row.old.size if row.old else 0} -> {row.new.size if row.new else 0}"
         return Stat(name, row, None, f"purged, {sizes} bytes")
-    return Stat(name, row, unified.counts(texts.old, texts.new) if texts else None)
+    return Stat(name, row, unified.count_changes(texts.old, texts.new) if texts else None)
 
 
 def stat(view: View, listed: Sequence[Row]) -> Iterator[str]:

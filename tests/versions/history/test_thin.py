@@ -22,7 +22,7 @@ def roots_stored(repo: ml.Repo) -> dict[str, bool]:
     """commit -> whether the root of its tree is stored."""
     found = {}
     for oid, data in repo._history.db.rows("SELECT oid, data FROM history WHERE lane = 1"):
-        found[oid.hex()] = bool(repo._history.nodes.stored([thin.root_of(data)]))
+        found[oid.hex()] = bool(repo._history.nodes.find_stored([thin.root_of(data)]))
     return found
 
 

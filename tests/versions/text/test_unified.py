@@ -6,11 +6,11 @@ import subprocess
 from pathlib import Path
 
 from memlake.versions.text.lines import split_lines
-from memlake.versions.text.unified import counts, hunks
+from memlake.versions.text.unified import count_changes, format_hunks
 
 
 def changed(old: str, new: str) -> list[str]:
-    return list(hunks(split_lines(old), split_lines(new)))
+    return list(format_hunks(split_lines(old), split_lines(new)))
 
 
 def test_a_changed_line_has_three_lines_around_it() -> None:
@@ -50,7 +50,7 @@ def test_equal_texts_have_no_hunk() -> None:
 
 
 def test_added_and_removed_lines_are_counted() -> None:
-    assert counts(["a\n", "b\n"], ["a\n", "c\n", "d\n"]) == (2, 1)
+    assert count_changes(["a\n", "b\n"], ["a\n", "c\n", "d\n"]) == (2, 1)
 
 
 def test_git_applies_our_hunks(tmp_path: Path) -> None:

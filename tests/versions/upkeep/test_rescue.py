@@ -60,7 +60,7 @@ def dump(repo: Repo) -> dict[str, object]:
     }
     for (oid,) in db.rows("SELECT oid FROM history"):
         for path, entry in repo.ls(oid.hex()):
-            if not repo._history.objects.purged([entry.oid]):
+            if not repo._history.objects.find_purged([entry.oid]):
                 found[f"{oid.hex()} {path}"] = repo.read_object(entry.oid)
     return found
 

@@ -193,13 +193,15 @@ class Memo:
         """The mark of a function that this process is about to run itself."""
         sql = "INSERT INTO begun(function, host, pid, born) VALUES(?, ?, ?, ?)"
         pid = os.getpid()
-        return self._run(sql, (bytes.fromhex(function), leases.host(), pid, leases.process_born(pid)))
+        return self._run(sql, (bytes.fromhex(function), leases.host(), pid, leases.process_start_time(pid)))
 
     def ended(self, function: str) -> list[int]:
         """The marks of processes that are gone; of those on other machines that cannot be known, and is taken to be."""
         sql = "SELECT id, host, pid, born FROM begun WHERE function = ?"
         marks = self._rows(sql, (bytes.fromhex(function),))
-        return [mark for mark, host, pid, born in marks if host != leases.host() or leases.process_born(pid) != born]
+        return [
+            mark for mark, host, pid, born in marks if host != leases.host() or leases.process_start_time(pid) != born
+        ]
 
     def end(self, marks: Iterable[int]) -> None:
         if given := tuple(marks):

@@ -44,7 +44,7 @@ def connect(source: str, access: Access) -> Connection:
 def asking(bucket: Connection, name: str, *, missing: str = "name") -> Iterator[None]:
     """One request whose refusal says what a reader of data can do about it."""
     try:
-        with bucket.asking(name, missing=missing):
+        with bucket.request(name, missing=missing):
             yield
     except Denied as error:
         hint = "For a public bucket give anon=True; else give keys in client_config or the environment"

@@ -205,13 +205,13 @@ def schema(file: str | os.PathLike[str], media: str) -> tuple[Columns, int | Non
             whole = not opened.read(1)
     except OSError:
         return (), None
-    text = _decoded(head, whole)
+    text = _decode_head(head, whole)
     if not text:
         return (), None
     return _jsonl(text, whole) if media == JSONL else _table(text, whole, "\t" if media == TSV else ",")
 
 
-def _decoded(head: bytes, whole: bool) -> str:
+def _decode_head(head: bytes, whole: bool) -> str:
     """The head as text up to its last whole line; empty when it is not text."""
     if not whole:
         head = head[: head.rfind(b"\n") + 1]

@@ -10,7 +10,7 @@ import os
 import re
 from pathlib import Path
 
-from memlake.versions.checkout.ignore import translated
+from memlake.versions.checkout.ignore import translate_glob
 from memlake.versions.checkout.local import Local
 from memlake.versions.checkout.worktree import relative
 from memlake.versions.kinds import ROOMS
@@ -27,7 +27,7 @@ def spec(root: Path, local: Local, text: str, *, in_tree: bool) -> str:
     folder, pattern = relative(root, text[:cut] or "."), text[cut:].rstrip("/")
     name = f"{folder}/{pattern}" if folder else pattern
     before = FILES if in_tree else ""
-    if os.path.lexists(f"{root}/{name}") or local.tracked([name]):
+    if os.path.lexists(f"{root}/{name}") or local.find_tracked([name]):
         return before + name
     return _glob(before + folder, pattern)
 
@@ -36,7 +36,7 @@ def _glob(folder: str, pattern: str) -> Glob:
     folder = folder.rstrip("/")
     prefix = f"{folder}/" if folder else ""
     made = Glob(prefix + pattern)
-    body = translated(pattern, crossing=True)
+    body = translate_glob(pattern, crossing=True)
     made.folder = folder
     made.regex = re.compile("(?!)" if body is None else re.escape(prefix) + body, re.DOTALL)
     return made

@@ -5,7 +5,7 @@ Knows names of files and nothing of the stage: what is tracked already stays tra
 A walk makes one `Ignore` for the root and asks `enter(name)` for each folder it goes into, `ignores(name, ...)`
 for each entry. It never enters an ignored folder, which is why nothing inside one can be re-included.
 
-The patterns are translated here, not by the pathspec package: importing that costs 40 ms, a third of a whole
+The patterns are translate_glob here, not by the pathspec package: importing that costs 40 ms, a third of a whole
 `status`, and its answer for one path mixes in the rules for its parents, which a walk has already settled.
 """
 
@@ -55,7 +55,7 @@ class Ignore:
         rule = self._last_match(name, is_dir)
         return rule is not None and not rule.negated
 
-    def ignored(self, path: str, is_dir: bool) -> bool:
+    def is_ignored(self, path: str, is_dir: bool) -> bool:
         """Whether `path` (posix, from this folder) or any folder above it is left out."""
         return self.why(path, is_dir) is not None
 
@@ -136,8 +136,8 @@ class _Rules:
 
     def __init__(self, rules: tuple[_Rule, ...]) -> None:
         self.rules = rules
-        self._names = _joined(rules, anchored=False)
-        self._paths = _joined(rules, anchored=True)
+        self._names = _compile_rules(rules, anchored=False)
+        self._paths = _compile_rules(rules, anchored=True)
 
     def last_match(self, prefix: str, name: str, is_dir: bool) -> _Rule | None:
         mark = "d" if is_dir else "f"
@@ -147,7 +147,7 @@ class _Rules:
         return self.rules[found] if found >= 0 else None
 
 
-def _joined(rules: tuple[_Rule, ...], *, anchored: bool) -> re.Pattern[str] | None:
+def _compile_rules(rules: tuple[_Rule, ...], *, anchored: bool) -> re.Pattern[str] | None:
     """One regex whose first alternative is the last rule; the group that matched is named for the rule."""
     numbered = [(i, rule) for i, rule in enumerate(rules) if rule.anchored == anchored]
     return re.compile("|".join(rule.regex(i) for i, rule in reversed(numbered)), re.DOTALL) if numbered else None
@@ -188,7 +188,7 @@ def _rule(line: str, source: str) -> _Rule | None:
     if line.startswith("#") or not pattern:
         return None
     anchored = "/" in pattern
-    glob = translated(pattern.removeprefix("/"))
+    glob = translate_glob(pattern.removeprefix("/"))
     return _Rule(source, text, glob, negated, only_dirs, anchored) if glob is not None else None
 
 
@@ -219,7 +219,7 @@ _CLASSES = {
 }
 
 
-def translated(glob: str, *, crossing: bool = False) -> str | None:
+def translate_glob(glob: str, *, crossing: bool = False) -> str | None:
     """A pattern as a regex, or None when it is malformed and so matches nothing.
 
     In an ignore file a wildcard stays within one part of a path; with `crossing` it matches slashes too.

@@ -91,7 +91,7 @@ def _begin_moving(here: Here, verb: Verb, plan: Plan) -> None:
         here.local.set_state(tokens=f"{plan.token} {read_stamp(here.history.db).token}")
 
 
-def settled(plan: Plan, commit: str | None) -> Plan:
+def settle_plan(plan: Plan, commit: str | None) -> Plan:
     """A plan whose history has moved: it is to be finished, whatever token a later verb leaves.
 
     A plan's end is written down without syncing: a power cut may bring the plan back after the next one's token.
@@ -103,10 +103,10 @@ def fasten(here: Here, verb: Verb) -> None:
     """Make the plan that stands survive a power cut, for a verb that finds only then that it writes files."""
     plan = find(here.local)
     if plan is not None:
-        begin(here.local, settled(plan, read_stamp(here.history.db).commit), verb=verb, lasting=True)
+        begin(here.local, settle_plan(plan, read_stamp(here.history.db).commit), verb=verb, lasting=True)
 
 
-def staying(local: Local, who: str, writes: Sequence[Change], rows: Sequence[Tracked]) -> Plan:
+def plan_in_place(local: Local, who: str, writes: Sequence[Change], rows: Sequence[Tracked]) -> Plan:
     """The plan of a verb that writes files and rows and moves neither HEAD nor what waits."""
     goal = Goal(local.base, local.state("head") or "", "", who)
     return Plan(goal, "", writes, rows, doing=local.state("doing"))
@@ -119,7 +119,7 @@ def find(local: Local) -> Plan | None:
 
 
 @contextlib.contextmanager
-def moving(here: Here, verb: Verb, plan: Plan) -> Iterator[Moved]:
+def move_history(here: Here, verb: Verb, plan: Plan) -> Iterator[Moved]:
     """The one transaction in which a verb moves history. An error inside takes the plan back with it."""
     _begin_moving(here, verb, plan)
     moved, db = Moved(plan.goal.commit, here.local.base if plan.files else plan.goal.commit), here.history.db
@@ -154,10 +154,10 @@ def keep_found(local: Local, plan: Plan, left: Stamp) -> None:
         state["refs"] = left.refs
     if state["commit"] == MADE:
         state["commit"] = left.commit if plan.token else plan.goal.commit
-    put(local, (verb, detail, state))
+    write_operation(local, (verb, detail, state))
 
 
-def put(local: Local, kept: Kept, id: int | None = None) -> int:
+def write_operation(local: Local, kept: Kept, id: int | None = None) -> int:
     """Write an operation down."""
     verb, detail, state = kept
     return _write(local, (verb, detail, pack_state(state)), id)

@@ -132,7 +132,7 @@ class Local:
         self.db.rows("SELECT key, value FROM state")
         self.under("")
         self.conflicts()
-        self.doing()
+        self.find_doing()
 
     def set_state(self, **values: str | None) -> None:
         with self.db.write():
@@ -147,7 +147,7 @@ class Local:
         with as_written(key):
             return None if text is None else json.loads(text)
 
-    def doing(self) -> dict[str, Any] | None:
+    def find_doing(self) -> dict[str, Any] | None:
         """What waits for choices (a merge, revert, cherry-pick or stash), as the verb left it."""
         found = self.json_state("doing")
         with as_written("doing"):
@@ -204,8 +204,8 @@ class Local:
     def paths(self) -> list[str]:
         return list(self.stats())
 
-    def tracked(self, paths: Iterable[str]) -> dict[str, Tracked]:
-        return {row[0]: _tracked(row) for row in self.db.rows_in(f"{_FILE} WHERE path IN carray(?1)", paths)}
+    def find_tracked(self, paths: Iterable[str]) -> dict[str, Tracked]:
+        return {row[0]: _decode_row(row) for row in self.db.rows_in(f"{_FILE} WHERE path IN carray(?1)", paths)}
 
     def under(self, folder: str) -> dict[str, Tracked]:
         """Everything tracked at or below a folder, or matched by a pattern; "" is all."""
@@ -215,13 +215,13 @@ class Local:
             rows = self.db.rows(f"{_FILE} WHERE path = ?1 OR (path >= ?1 || '/' AND path < ?1 || '0')", (folder,))
         else:
             rows = self.db.rows(_FILE)
-        return {row[0]: _tracked(row) for row in rows}
+        return {row[0]: _decode_row(row) for row in rows}
 
-    def staged(self) -> dict[str, Tracked]:
-        return {row[0]: _tracked(row) for row in self.db.rows(f"{_FILE} WHERE staged = 1")}
+    def list_staged(self) -> dict[str, Tracked]:
+        return {row[0]: _decode_row(row) for row in self.db.rows(f"{_FILE} WHERE staged = 1")}
 
     def staged_changes(self) -> tuple[Change, ...]:
-        rows = sorted(self.staged().values(), key=lambda row: row.path)
+        rows = sorted(self.list_staged().values(), key=lambda row: row.path)
         return tuple(Change(FILES + row.path, row.old, row.entry) for row in rows)
 
     def put(self, rows: Iterable[Tracked]) -> None:
@@ -231,7 +231,7 @@ class Local:
             given = [row for row in rows if not unwritable(row.path)]
             keep = [row for row in given if row.entry is not None or row.staged]
             drop = [row for row in given if row.entry is None and not row.staged]
-            self.db.run_many("INSERT OR REPLACE INTO file VALUES(?, ?, ?, ?, ?, ?, ?)", map(_row, keep))
+            self.db.run_many("INSERT OR REPLACE INTO file VALUES(?, ?, ?, ?, ?, ?, ?)", map(_encode_row, keep))
             self.db.run_in("DELETE FROM file WHERE path IN carray(?1)", [row.path for row in drop])
 
     def unstage(self, rows: Iterable[Tracked]) -> tuple[Change, ...]:
@@ -246,7 +246,7 @@ class Local:
             rows = [(stat, racy, path) for path, (stat, racy) in stats.items()]
             self.db.run_many("UPDATE file SET stat = ?, racy = ? WHERE path = ?", rows)
 
-    def committed(self, base: str, staged: Iterable[Tracked]) -> None:
+    def mark_committed(self, base: str, staged: Iterable[Tracked]) -> None:
         """The content of these rows of the stage is now what base has."""
         with self.db.write():
             self.put(row._replace(staged=False, old=None, about=None) for row in staged)
@@ -256,9 +256,9 @@ class Local:
 
     def conflicts(self) -> tuple[Conflict, ...]:
         """The paths of what waits that both sides changed, with the choices made."""
-        return tuple(one for one in self.waiting() if one.choice != MERGED)
+        return tuple(one for one in self.list_waiting() if one.choice != MERGED)
 
-    def waiting(self) -> tuple[Conflict, ...]:
+    def list_waiting(self) -> tuple[Conflict, ...]:
         """Every path of what waits. Of one that is MERGED, `ours` is what was tracked and `chosen` what it became."""
         rows = self.db.rows("SELECT path, base, ours, theirs, choice, chosen, written FROM conflict ORDER BY path")
         _check_paths(file_path(row[0]) for row in rows if row[0].startswith(FILES))
@@ -341,12 +341,12 @@ def _check_paths(paths: Iterable[str]) -> None:
         )
 
 
-def _tracked(row: Row) -> Tracked:
+def _decode_row(row: Row) -> Tracked:
     path, entry, stat, racy, staged, old, about = row
     _check_paths((path,))
     return Tracked(path, maybe_entry(entry), stat, bool(racy), bool(staged), maybe_entry(old), about)
 
 
-def _row(row: Tracked) -> tuple[Any, ...]:
+def _encode_row(row: Tracked) -> tuple[Any, ...]:
     entry, old = maybe_bytes(row.entry), maybe_bytes(row.old)
     return (row.path, entry, row.stat, int(row.racy), int(row.staged), old, row.about)

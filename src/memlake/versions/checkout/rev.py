@@ -28,7 +28,7 @@ def resolve(here: Here, text: str, lane: Lane = "work") -> Commit:
         raise InvalidInput("an empty string is not a rev.", hint="Write HEAD for the commit you are on.")
     found = find(here, text, lane)
     if found is None:
-        raise unknown(here, text)
+        raise describe_unknown(here, text)
     return found
 
 
@@ -38,7 +38,7 @@ def find(here: Here, text: str, lane: Lane = "work") -> Commit | None:
     if steps.startswith("@{"):
         current, steps = _at(here, name, lane, steps)
     else:
-        current = _named(here, name, lane)
+        current = _find_named(here, name, lane)
     while steps:
         match = _STEP.match(steps)
         if match is None or match[1] is None:
@@ -81,12 +81,12 @@ def _step(here: Here, text: str, commit: Commit, sign: str, number: str) -> Comm
     return commit
 
 
-def _named(here: Here, name: str, lane: Lane) -> Commit | None:
+def _find_named(here: Here, name: str, lane: Lane) -> Commit | None:
     history = here.history
     if name in ("HEAD", "@", ""):
         return here.head(lane)
     if name == "MERGE_HEAD":
-        doing = here.local.doing()
+        doing = here.local.find_doing()
         return history.get(doing["theirs"]) if doing and doing.get("theirs") else None
     if name == "ORIG_HEAD":
         return next((history.get(old) for old, new, *_ in here.local.head_moves() if old and old != new), None)
@@ -118,7 +118,7 @@ def _at(here: Here, name: str, lane: Lane, steps: str) -> tuple[Commit | None, s
     if name == "stash":
         return _stash(here, int(asked) if asked.isdigit() else 0), rest
     if re.fullmatch(r"-\d+", asked) and name in ("", "HEAD", "@"):
-        return _named(here, previous_branch(here, int(asked[1:])), lane), rest
+        return _find_named(here, previous_branch(here, int(asked[1:])), lane), rest
     name = name or here.local.branch or "HEAD"  # `@{1}` counts moves of the branch we are on
     moves = head_log(here) if name in ("HEAD", "@") else refs.reflog(here.history, known_branch(here, name), lane)
     shown = name or "HEAD"
@@ -128,7 +128,7 @@ def _at(here: Here, name: str, lane: Lane, steps: str) -> tuple[Commit | None, s
 
 def known_branch(here: Here, name: str) -> str:
     if refs.find(here.history.db, name) is None and next(refs.reflog(here.history, name), None) is None:
-        raise unknown(here, name)
+        raise describe_unknown(here, name)
     return name
 
 
@@ -195,7 +195,7 @@ def _no_stash(here: Here, text: str) -> NotFound:
     return NotFound(there, hint="See them with: memlake stash list")
 
 
-def unknown(here: Here, text: str) -> NotFound:
+def describe_unknown(here: Here, text: str) -> NotFound:
     if re.fullmatch(r"stash(@\{\d+\})?", text):
         return _no_stash(here, text)
     names = [name for kind, name, *_ in tables.list_all_refs(here.history.db) if kind != refs.INTERNAL]

@@ -38,8 +38,10 @@ def compare(here: Here, *, untracked: bool = True, purged: bool = False) -> Diff
 def _purged_away(here: Here, changes: Iterable[Change]) -> set[str]:
     """Tree paths of files that were never here, because their content was purged before they could be written."""
     absent = [c for c in changes if c.old is not None and c.new is None]
-    erased = here.history.objects.purged(c.old.oid for c in absent if c.old is not None)
-    away = here.local.tracked(c.path.removeprefix(FILES) for c in absent if c.old is not None and c.old.oid in erased)
+    erased = here.history.objects.find_purged(c.old.oid for c in absent if c.old is not None)
+    away = here.local.find_tracked(
+        c.path.removeprefix(FILES) for c in absent if c.old is not None and c.old.oid in erased
+    )
     return {FILES + path for path, row in away.items() if row.stat is None}
 
 
@@ -111,7 +113,7 @@ class _Scan:
             self._changes.append(Change(FILES + path, old, seen.entry))
 
     def result(self) -> Difference:
-        entries = {path: row.entry for path, row in self._local.tracked([*self._suspects, *self._absent]).items()}
+        entries = {path: row.entry for path, row in self._local.find_tracked([*self._suspects, *self._absent]).items()}
         for path in self._suspects:
             if (old := entries.get(path)) is not None:  # None: another process untracked it just now
                 self._look_at(path, old)
@@ -162,7 +164,7 @@ def status(here: Here, paths: Sequence[str] = (), *, ignored: bool = False) -> S
     """How things stand, in all or at some tree paths."""
     changes, untracked = compare(here, purged=True)
     away = _purged_away(here, changes)
-    head, doing = here.head(), here.local.doing()
+    head, doing = here.head(), here.local.find_doing()
     base = here.local.base
     behind = 0
     if head is not None and base is not None and head.oid != base:

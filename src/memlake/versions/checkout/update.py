@@ -64,7 +64,7 @@ def move_to(
     `saved` is uncommitted content that is thrown away on purpose: what such a path holds is then no later edit.
     `ready` is what check_bytes found, for a caller that had to ask before it moved history.
     """
-    plan = Plan(goal, writes=writes or ()) if saved is None else forced(goal, changes, saved)
+    plan = Plan(goal, writes=writes or ()) if saved is None else plan_forced(goal, changes, saved)
     begun = journal.find(here.local)
     plan = plan._replace(token="", moved=bool(begun and begun.token))
     if ready is None:
@@ -79,7 +79,7 @@ def move_to(
 
 def carry_out(here: Here, verb: Verb, plan: Plan, ready: Contents | None = None) -> None:
     """Write the files and then the rows of a plan that names them all and stays on its commit."""
-    plan = journal.settled(plan, plan.goal.commit)
+    plan = journal.settle_plan(plan, plan.goal.commit)
     journal.begin(here.local, plan, verb=verb, lasting=bool(plan.writes))
     with goes_on_later():
         written = write_files(here.history.objects, here.root, plan.writes, ready)
@@ -88,13 +88,13 @@ def carry_out(here: Here, verb: Verb, plan: Plan, ready: Contents | None = None)
     _refuse_unwritten(verb, written)
 
 
-def forced(goal: Goal, changes: Sequence[Change], saved: Saved, token: str = "") -> Plan:
+def plan_forced(goal: Goal, changes: Sequence[Change], saved: Saved, token: str = "") -> Plan:
     """The plan of a checkout that throws uncommitted content away."""
     rows = [Tracked(file_path(c.path), c.new, None, True) for c in changes]
-    return Plan(goal, token, replacing(changes, saved), rows)
+    return Plan(goal, token, with_held_content(changes, saved), rows)
 
 
-def replacing(changes: Iterable[Change], saved: Saved) -> list[Change]:
+def with_held_content(changes: Iterable[Change], saved: Saved) -> list[Change]:
     """Changes that say what the files really hold: a resume tells by it what was edited since."""
     return [Change(c.path, saved.get(file_path(c.path), c.old), c.new) for c in changes]
 
@@ -185,13 +185,13 @@ def resume(history: History, local: Local, root: str) -> list[str]:
             local.set_state(journal=None)
             return []
     if plan.rename is not None:
-        renamed(local, root, plan.rename)
+        rename_once(local, root, plan.rename)
     changes = _changes_to(history, local, commit)
     kept: list[str] = []
     written = Written({}, {})
     with goes_on_later():
         if plan.files:
-            written = _write_what_is_left(history, root, _wanted(local, plan, changes), kept)
+            written = _write_what_is_left(history, root, _list_writes(local, plan, changes), kept)
         if written.failed and plan.operation:
             verb, detail, state = plan.operation
             plan = plan._replace(operation=(verb, f"{detail} {_UNFINISHED}".strip(), state))
@@ -228,7 +228,7 @@ def take_back(history: History, local: Local, root: str) -> Plan | None:
             pass
     if plan.files:
         commit = left.commit if plan.token else plan.goal.commit
-        _put_back(history, root, _wanted(local, plan, _changes_to(history, local, commit)))
+        _put_back(history, root, _list_writes(local, plan, _changes_to(history, local, commit)))
     with local.db.write():
         local.set_state(journal=None)
         if moved:
@@ -244,7 +244,7 @@ def _put_back(history: History, root: str, changes: Sequence[Change]) -> None:
     tell_unwritten("taking it back", written)
 
 
-def renamed(local: Local, root: str, rename: Rename) -> None:
+def rename_once(local: Local, root: str, rename: Rename) -> None:
     """Rename, unless it was done: the inode tells. One call does it or does not, so a refusal drops the plan."""
     source, target, inode = rename
     try:
@@ -262,9 +262,9 @@ def _changes_to(history: History, local: Local, commit: str | None) -> tuple[Cha
     return target_changes(history, local, history.get(commit) if commit else None)
 
 
-def _wanted(local: Local, plan: Plan, changes: Sequence[Change]) -> list[Change]:
+def _list_writes(local: Local, plan: Plan, changes: Sequence[Change]) -> list[Change]:
     """Every file a plan writes. What is staged is on its way into the commit already: the file is its owner's."""
-    staged = local.staged()
+    staged = local.list_staged()
     wanted = {change.path: change for change in changes if file_path(change.path) not in staged}
     wanted.update((change.path, change) for change in plan.writes)
     return [change for change in wanted.values() if not unwritable(file_path(change.path))]
@@ -350,26 +350,26 @@ def check_safe(local: Local, root: str, changes: Sequence[Change], verb: str) ->
     Returns what paths hold that differ from the stage and are lost in no commit (they are already what they are to
     become, or were deleted by hand): undo has to bring that back.
     """
-    found = _examine(root, changes, local.tracked(file_path(change.path) for change in changes))
-    return _agreeing(found, verb, local)
+    found = _examine(root, changes, local.find_tracked(file_path(change.path) for change in changes))
+    return _require_safe(found, verb, local)
 
 
 def check_over_stage(
     local: Local, root: str, changes: Sequence[Change], verb: str, left: Saved = MappingProxyType({})
 ) -> dict[str, Entry | None]:
     """As check_safe, where what is staged (or in `left`) is no work, only what the files hold beyond it."""
-    rows = local.tracked(file_path(change.path) for change in changes)
+    rows = local.find_tracked(file_path(change.path) for change in changes)
     found = _examine(root, changes, _without_stage(rows))
-    return _agreeing({path: one for path, one in found.items() if not _still_holds(root, path, left)}, verb, local)
+    return _require_safe({path: one for path, one in found.items() if not _still_holds(root, path, left)}, verb, local)
 
 
 def _without_stage(rows: Mapping[str, Tracked]) -> dict[str, Tracked]:
     return {path: row._replace(staged=False, old=None) for path, row in rows.items()}
 
 
-def _agreeing(found: Mapping[str, Safety], verb: str, local: Local) -> dict[str, Entry | None]:
+def _require_safe(found: Mapping[str, Safety], verb: str, local: Local) -> dict[str, Entry | None]:
     unsafe = [path for path, one in found.items() if not one.safe]
-    _refuse(unsafe, verb, sorted(set(unsafe) - local.tracked(unsafe).keys()))
+    _refuse(unsafe, verb, sorted(set(unsafe) - local.find_tracked(unsafe).keys()))
     return {path: one.holds for path, one in found.items() if one.differs}
 
 
@@ -393,7 +393,7 @@ def _still_holds(root: str, path: str, left: Saved) -> bool:
 
 def unsafe_paths(local: Local, root: str, changes: Sequence[Change], *, over_stage: bool = False) -> list[str]:
     """Files whose uncommitted content a change would overwrite; `over_stage`: what is staged is no work."""
-    rows = local.tracked(file_path(change.path) for change in changes)
+    rows = local.find_tracked(file_path(change.path) for change in changes)
     found = _examine(root, changes, _without_stage(rows) if over_stage else rows)
     return [path for path, one in found.items() if not one.safe]
 
@@ -477,7 +477,7 @@ def write_files(objects: Objects, root: str, changes: Sequence[Change], ready: C
     if ready is None:
         _check_sizes(objects, changes)
     with disk.named_errors("writing the working files"), Folders(root) as folders:
-        erased = objects.purged(c.new.oid for c in changes if c.new is not None)
+        erased = objects.find_purged(c.new.oid for c in changes if c.new is not None)
         wanted = sorted((c for c in changes if c.new is not None and c.new.oid not in erased), key=lambda c: c.path)
         _tell_erased([file_path(c.path) for c in changes if c.new is not None and c.new.oid in erased])
         for change in changes:
@@ -519,7 +519,7 @@ def check_bytes(objects: Objects, changes: Sequence[Change]) -> Contents:
     Returns the small contents it read, which need not be read again.
     """
     wanted = {change.new.oid: change.new.size for change in changes if change.new is not None}
-    for oid in objects.purged(wanted):
+    for oid in objects.find_purged(wanted):
         del wanted[oid]  # erased on purpose: the file stays away, and write_files says so
     for oid in wanted.keys() - _check_sizes(objects, changes):
         objects.size(oid)  # raises

@@ -297,7 +297,7 @@ def holds(root: str, path: str, entry: Entry, stat: bytes | None, racy: bool) ->
         return False
 
 
-def typed(root: str | Path, path: str) -> str:
+def path_as_typed(root: str | Path, path: str) -> str:
     """A path below the root as a user types it in the folder they are in: what `relative` reads, ready to be pasted."""
     real_root, here = os.path.realpath(root), os.getcwd()
     start = here if here == real_root or here.startswith(real_root + os.sep) else real_root

@@ -104,7 +104,7 @@ def _thin_at(history: History, commit: Commit, below: Commit | None) -> None:
         thin.thin(history)
 
 
-def amended(history: History, head: Commit, draft: Draft) -> Draft:
+def amend_draft(history: History, head: Commit, draft: Draft) -> Draft:
     """A draft that says what `head` said and what the draft says, relative to the parent of head."""
     edits = {change.path: change.new for change in history.changes(head)}
     meta = {name: oid for name, oid in head.meta.items() if name != "changes"}

@@ -138,7 +138,7 @@ class History:
     def pin(self, commit: Commit) -> None:
         """Make sure the nodes of a commit are stored, because a ref will name it. Call inside a write."""
         root = bytes.fromhex(commit.root)
-        if root != tree.EMPTY and not self.nodes.stored([root]):
+        if root != tree.EMPTY and not self.nodes.find_stored([root]):
             self.nodes.forget()  # what is only in memory is no ground to build on
             self.nodes.write(self._replay(commit), keep=commit.lane == "work")
 
@@ -169,7 +169,7 @@ class History:
         if commit is None:
             return {}
         keys = [path.encode() for path in paths]
-        found = self._reading(lambda: tree.get(self.nodes.get_many, self.root(commit), keys))
+        found = self._retry_thinned(lambda: tree.get(self.nodes.get_many, self.root(commit), keys))
         return {path.decode(): codec.decode_entry(value) for path, value in found.items()}
 
     def scan(self, commit: Commit | None, prefix: str = "") -> Iterator[tuple[str, Entry]]:
@@ -189,7 +189,7 @@ class History:
 
     def diff(self, a: Commit | None, b: Commit | None, prefix: str = "") -> tuple[Change, ...]:
         """What changed from a to b, in order of paths."""
-        return self._reading(lambda: self.diff_roots(self.root(a), self.root(b), prefix))
+        return self._retry_thinned(lambda: self.diff_roots(self.root(a), self.root(b), prefix))
 
     def diff_by_lists(self, a: Commit | None, b: Commit | None) -> tuple[Change, ...]:
         """As `diff`, for showing: of commits a few steps apart by the lists they carry, as `log` and `show` tell them.
@@ -212,7 +212,7 @@ class History:
         listed = sorted(change for change in found.values() if change.old != change.new)
         return tuple(listed if old is a else (Change(c.path, c.new, c.old) for c in listed))
 
-    def _reading(self, read: Callable[[], T]) -> T:
+    def _retry_thinned(self, read: Callable[[], T]) -> T:
         """Read trees. Another process may thin one meanwhile: then `root` rebuilds it, and it is read again."""
         for _ in range(_TRIES):
             with contextlib.suppress(Gone):
@@ -240,7 +240,7 @@ class History:
         """An added path that is a folder in the commit, and what stays in it. One lookup for all that is new."""
         held = self.entries(commit, added)
         firsts = {f"{path}/".encode(): path for path in added if path not in held}
-        near = tree.following(self.nodes.get_many, self.root(commit), firsts)
+        near = tree.find_next_keys(self.nodes.get_many, self.root(commit), firsts)
         for start, key in near.items():
             if key.startswith(start):
                 for inner, _ in self.scan(commit, start.decode()):
@@ -261,11 +261,11 @@ class History:
         encoded = {path.encode(): codec.maybe_bytes(entry) for path, entry in edits.items()}
         held: dict[bytes, bytes] = {}
 
-        def edited() -> tuple[bytes, dict[bytes, bytes]]:
+        def edit_tree() -> tuple[bytes, dict[bytes, bytes]]:
             held.clear()
             return tree.edit(self.nodes.get_many, self.root(parent), encoded, held)
 
-        root, made = self._reading(edited)
+        root, made = self._retry_thinned(edit_tree)
         before = {path.decode(): codec.decode_entry(value) for path, value in held.items()}
         changes = tuple(
             Change(path, before.get(path), edits[path]) for path in sorted(edits) if before.get(path) != edits[path]

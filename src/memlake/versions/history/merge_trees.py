@@ -65,12 +65,12 @@ class Making:
 
 def merge_commits(history: History, ours: Commit | None, theirs: Commit | None) -> Outcome:
     making = Making(history)
-    base, undecided = _folded(making, merge_bases(history, ours, theirs) if ours and theirs else [])
+    base, undecided = _fold_bases(making, merge_bases(history, ours, theirs) if ours and theirs else [])
     roots = history.root(ours), history.root(theirs)
-    return joined(history, _merge(making, base, *roots, undecided=undecided), *roots)
+    return join_kinds(history, _merge(making, base, *roots, undecided=undecided), *roots)
 
 
-def joined(history: History, outcome: Outcome, ours: bytes, theirs: bytes) -> Outcome:
+def join_kinds(history: History, outcome: Outcome, ours: bytes, theirs: bytes) -> Outcome:
     """An outcome with what the layers that know a kind make of its conflicts."""
     for kind in history.kinds.values():
         met = (side for one in outcome.conflicts for side in (one.ours, one.theirs))
@@ -79,12 +79,12 @@ def joined(history: History, outcome: Outcome, ours: bytes, theirs: bytes) -> Ou
     return outcome
 
 
-def _folded(making: Making, bases: Sequence[Commit]) -> tuple[bytes, Undecided]:
+def _fold_bases(making: Making, bases: Sequence[Commit]) -> tuple[bytes, Undecided]:
     """One tree from several bases: each joins those before it, over what it and all of them have in common."""
     history = making.history
     root, undecided = history.root(bases[0] if bases else None), dict[str, Entry | None]()
     for number, other in enumerate(bases[1:], 1):
-        below, open_below = _folded(making, bases_of_many(history, bases[:number], other))
+        below, open_below = _fold_bases(making, bases_of_many(history, bases[:number], other))
         merged = _merge(making, below, root, history.root(other), undecided=open_below)
         undecided.update((one.path, one.base or one.theirs) for one in merged.conflicts)
         edits = {**merged.edits, **{conflict.path: _UNDECIDED for conflict in merged.conflicts}}
@@ -198,7 +198,7 @@ def _encoded(edits: Mapping[str, Entry | None]) -> dict[bytes, bytes | None]:
     return {path.encode(): codec.maybe_bytes(entry) for path, entry in edits.items()}
 
 
-def decided(history: History, conflicts: tuple[Conflict, ...]) -> dict[str, Entry | None]:
+def apply_choices(history: History, conflicts: tuple[Conflict, ...]) -> dict[str, Entry | None]:
     """The edits that chosen conflicts mean, on top of ours."""
     edits: dict[str, Entry | None] = {}
     for conflict in conflicts:

@@ -45,7 +45,7 @@ def _rewrite(history: History, ids: list[int], kept: list[bytes]) -> None:
     """
     db = history.db
     last = tables.find_last_node(db)
-    with db.unwiped():
+    with db.without_wiping():
         tables.delete_nodes(db, ids)
     tables.add_nodes(db, [(id, key_of(tree.oid_of(data)), 0, data) for id, data in enumerate(kept, last + 1)])
 

@@ -38,9 +38,9 @@ def parse_time(text: str, now: datetime | None = None) -> int:
     """Microseconds since 1970 of a moment in the past, in the local zone."""
     now = now or datetime.now().astimezone()
     plain = " ".join(re.sub(r"[._,]", " ", text.strip().lower()).split()) if not _looks_exact(text) else text.strip()
-    found = _first(plain, now, (_word, _ago, _exact))
+    found = _parse_first(plain, now, (_parse_word, _parse_ago, _parse_exact))
     if found is None:
-        ahead = _first(plain, now, (_coming, _ahead))
+        ahead = _parse_first(plain, now, (_parse_coming, _parse_ahead))
         raise InvalidInput(
             f"{text!r} is not a time." if ahead is None else f"{text!r} lies ahead: {ahead:%Y-%m-%d %H:%M}.",
             hint='Write it as "yesterday", "2 hours ago", "2026-01-31" or "2026-01-31 14:00".',
@@ -52,7 +52,9 @@ def parse_end(text: str, now: datetime | None = None) -> int:
     """Microseconds since 1970 of a moment that is to come; one that was is read as well, for the caller to refuse."""
     now = now or datetime.now().astimezone()
     plain = text.strip() if _looks_exact(text) else " ".join(text.lower().split())
-    found = _first(plain, now, (_coming, _word, _ago if plain.endswith(" ago") else _ahead, _exact))
+    found = _parse_first(
+        plain, now, (_parse_coming, _parse_word, _parse_ago if plain.endswith(" ago") else _parse_ahead, _parse_exact)
+    )
     if found is None:
         raise InvalidInput(
             f"{text!r} is not a time to come. Nothing was stored.",
@@ -61,7 +63,7 @@ def parse_end(text: str, now: datetime | None = None) -> int:
     return int(found.timestamp() * 1_000_000)
 
 
-def _coming(text: str, now: datetime) -> datetime | None:
+def _parse_coming(text: str, now: datetime) -> datetime | None:
     tonight = now.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
     fixed = {
         "today": tonight,
@@ -98,12 +100,12 @@ def _at_clock(text: str, now: datetime) -> datetime | None:
     match = re.fullmatch(r"([a-z ]+?)(?: at)? (\d{1,2})(?::(\d\d))? ?(am|pm)?", text)
     if not match or not (match[3] or match[4]):
         return None
-    day = now if match[1] in ("today", "tonight") else _coming(match[1], now)
+    day = now if match[1] in ("today", "tonight") else _parse_coming(match[1], now)
     hour = int(match[2]) % 12 + 12 * (match[4] == "pm") if match[4] else int(match[2])
     return day and day.replace(hour=hour, minute=int(match[3] or 0), second=0, microsecond=0)
 
 
-def _ahead(text: str, now: datetime) -> datetime | None:
+def _parse_ahead(text: str, now: datetime) -> datetime | None:
     match = _AHEAD.match(text)
     if not match:
         return None
@@ -113,7 +115,7 @@ def _ahead(text: str, now: datetime) -> datetime | None:
     return None if not number or seconds is None else now + timedelta(seconds=number * seconds)
 
 
-def _first(text: str, now: datetime, readers: Iterable[Reader]) -> datetime | None:
+def _parse_first(text: str, now: datetime, readers: Iterable[Reader]) -> datetime | None:
     """What the first reader makes of a text; None for a time that no calendar has."""
     try:
         return next((found for read in readers if (found := read(text, now)) is not None), None)
@@ -125,7 +127,7 @@ def _looks_exact(text: str) -> bool:
     return bool(re.match(r"\s*\d+[-/:T]", text)) or text.strip().isdigit()
 
 
-def _word(text: str, now: datetime) -> datetime | None:
+def _parse_word(text: str, now: datetime) -> datetime | None:
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
     fixed = {
         "now": now,
@@ -143,7 +145,7 @@ def _word(text: str, now: datetime) -> datetime | None:
     return fixed.get(text)
 
 
-def _ago(text: str, now: datetime) -> datetime | None:
+def _parse_ago(text: str, now: datetime) -> datetime | None:
     match = _AGO.match(text)
     if not match:
         return None
@@ -153,7 +155,7 @@ def _ago(text: str, now: datetime) -> datetime | None:
     return None if number is None or seconds is None else now - timedelta(seconds=number * seconds)
 
 
-def _exact(text: str, now: datetime) -> datetime | None:
+def _parse_exact(text: str, now: datetime) -> datetime | None:
     if text.isdigit() and len(text) >= 9:
         return datetime.fromtimestamp(int(text)).astimezone()
     try:

@@ -77,13 +77,13 @@ def find_marker(text: str, names: Names) -> int | None:
 
 def _mark_clash(clash: Clash, names: Names, end: str) -> list[str]:
     first, last = names.markers()
-    middle = ["||||||| base" + end, *_ended(clash.base, end)] if names.base else []
+    middle = ["||||||| base" + end, *_end_lines(clash.base, end)] if names.base else []
     return [
-        first + end, *_ended(clash.ours, end), *middle, f"======={end}", *_ended(clash.theirs, end), last + end
+        first + end, *_end_lines(clash.ours, end), *middle, f"======={end}", *_end_lines(clash.theirs, end), last + end
     ]  # fmt: skip
 
 
-def _ended(lines: list[str], end: str) -> list[str]:
+def _end_lines(lines: list[str], end: str) -> list[str]:
     """Lines whose last one has an end, so that a marker can follow."""
     return [*lines[:-1], lines[-1] if lines[-1].endswith("\n") else lines[-1] + end] if lines else []
 
@@ -136,7 +136,7 @@ def _pieces(base: str, ours: str, theirs: str) -> Iterator[Piece]:
             taken.append(hunks.popleft())
             end = max(end, taken[-1][1])
         yield Sure(lines[at:start])
-        one, two = (_applied(lines, start, end, hunks) for hunks in (mine, other))
+        one, two = (_apply_hunks(lines, start, end, hunks) for hunks in (mine, other))
         if mine and other and one != two:
             yield Clash(one, lines[start:end], two)
         else:
@@ -145,7 +145,7 @@ def _pieces(base: str, ours: str, theirs: str) -> Iterator[Piece]:
     yield Sure(lines[at:])
 
 
-def _applied(lines: list[str], start: int, end: int, hunks: list[Hunk]) -> list[str]:
+def _apply_hunks(lines: list[str], start: int, end: int, hunks: list[Hunk]) -> list[str]:
     found: list[str] = []
     for first, last, new in hunks:
         found += lines[start:first] + new

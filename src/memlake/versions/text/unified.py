@@ -9,13 +9,13 @@ from memlake.versions.text.lines import Opcode, opcodes
 _CONTEXT = 3
 
 
-def counts(a: Sequence[str], b: Sequence[str]) -> tuple[int, int]:
+def count_changes(a: Sequence[str], b: Sequence[str]) -> tuple[int, int]:
     """How many lines were (added, removed)."""
     changed = [code for code in opcodes(a, b) if code[0] != "equal"]
     return sum(code[4] - code[3] for code in changed), sum(code[2] - code[1] for code in changed)
 
 
-def _grouped(codes: list[Opcode]) -> Iterator[list[Opcode]]:
+def _group_hunks(codes: list[Opcode]) -> Iterator[list[Opcode]]:
     """Hunks: changes with up to three equal lines around them; changes close to each other share one."""
     group: list[Opcode] = []
     for tag, i1, i2, j1, j2 in codes:
@@ -42,19 +42,19 @@ def _span(start: int, stop: int) -> str:
     return f"{start + 1 if length else start},{length}"
 
 
-def hunks(a: Sequence[str], b: Sequence[str]) -> Iterator[str]:
+def format_hunks(a: Sequence[str], b: Sequence[str]) -> Iterator[str]:
     """The lines of a unified diff from the first `@@` on, without line ends."""
-    for group in _grouped(opcodes(a, b)):
+    for group in _group_hunks(opcodes(a, b)):
         yield f"@@ -{_span(group[0][1], group[-1][2])} +{_span(group[0][3], group[-1][4])} @@"
         for tag, i1, i2, j1, j2 in group:
             if tag == "equal":
-                yield from _marked(" ", a[i1:i2])
+                yield from _prefix_lines(" ", a[i1:i2])
             else:
-                yield from _marked("-", a[i1:i2])
-                yield from _marked("+", b[j1:j2])
+                yield from _prefix_lines("-", a[i1:i2])
+                yield from _prefix_lines("+", b[j1:j2])
 
 
-def _marked(mark: str, lines: Sequence[str]) -> Iterator[str]:
+def _prefix_lines(mark: str, lines: Sequence[str]) -> Iterator[str]:
     for line in lines:
         if line.endswith("\n"):
             yield mark + line[:-1]

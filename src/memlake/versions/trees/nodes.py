@@ -48,14 +48,14 @@ class Nodes:
     def _load(self, wanted: list[bytes]) -> dict[bytes, Node]:
         if len(self._cache) + len(wanted) > _CACHE:
             self._cache.clear()
-        loaded = {oid: tree.decode(data) for oid, (_, data) in self.stored(wanted).items()}
+        loaded = {oid: tree.decode(data) for oid, (_, data) in self.find_stored(wanted).items()}
         self._cache.update(loaded)
         if len(loaded) < len(wanted) and len(loaded) < len(set(wanted)):
             lost = next(oid for oid in wanted if oid not in loaded)
             raise Gone(f"tree node {lost.hex()} is missing or damaged.", hint="Run memlake fsck.")
         return loaded
 
-    def stored(self, oids: Collection[bytes]) -> dict[bytes, tuple[int, bytes]]:
+    def find_stored(self, oids: Collection[bytes]) -> dict[bytes, tuple[int, bytes]]:
         """Those of these nodes that are in repo.db: oid -> (row id, bytes). A damaged one is not among them."""
         wanted = set(oids)
         rows = tables.list_nodes(self._db, {key_of(oid) for oid in wanted})
@@ -63,12 +63,12 @@ class Nodes:
         return {oid: found[oid] for oid in found.keys() & wanted}
 
     def has(self, oid: bytes) -> bool:
-        return oid in self._rebuilt or oid in self._older or bool(self.stored([oid]))
+        return oid in self._rebuilt or oid in self._older or bool(self.find_stored([oid]))
 
     def write(self, made: Mapping[bytes, bytes], *, keep: bool) -> None:
         """Store new nodes. Call inside a write."""
         made = {oid: data for oid, data in made.items() if oid != tree.EMPTY}
-        known = self.stored(made)
+        known = self.find_stored(made)
         if keep:
             tables.keep_nodes(self._db, [id for id, _ in known.values()])
         rows = [(None, key_of(oid), int(keep), data) for oid, data in made.items() if oid not in known]

@@ -55,12 +55,12 @@ def height(key: bytes) -> int:
 
 
 def encode(level: int, keys: list[bytes], values: list[bytes]) -> bytes:
-    cut = _shared(keys[0], keys[-1]) if keys else 0
+    cut = _count_shared(keys[0], keys[-1]) if keys else 0
     prefix = keys[0][:cut] if keys else b""
     return msgpack.packb([level, prefix, [key[cut:] for key in keys], values])  # type: ignore[no-any-return]
 
 
-def _shared(first: bytes, last: bytes) -> int:
+def _count_shared(first: bytes, last: bytes) -> int:
     """How many leading bytes two sorted keys, and so all keys between them, have in common."""
     for at, (a, b) in enumerate(zip(first, last, strict=False)):
         if a != b:
@@ -95,14 +95,14 @@ def oid_of(data: bytes) -> bytes:
 
 def get(nodes: GetMany, root: bytes, keys: Iterable[bytes]) -> dict[bytes, bytes]:
     """The values of those keys that are there."""
-    nodes = _fitted(nodes)
+    nodes = _check_places(nodes)
     return dict(_held(list(_descend(nodes, root, sorted(set(keys)), 0))))
 
 
-def following(nodes: GetMany, root: bytes, keys: Iterable[bytes]) -> dict[bytes, bytes]:
+def find_next_keys(nodes: GetMany, root: bytes, keys: Iterable[bytes]) -> dict[bytes, bytes]:
     """For each key the first key of the tree that is not smaller, where there is one."""
     found: dict[bytes, bytes] = {}
-    for node, wanted in _descend(_fitted(nodes), root, sorted(set(keys)), 0):
+    for node, wanted in _descend(_check_places(nodes), root, sorted(set(keys)), 0):
         for key in wanted:
             at = bisect_left(node.keys, key)
             if at < len(node.keys):  # only past the last leaf is there none: a leaf reaches up to its last key
@@ -130,7 +130,7 @@ def _scan(
         child = loaded[oid] if node.level <= 2 else nodes([oid])[oid]
         before = node.keys[at - 1] if at else low
         if not _fits(child, node.level - 1, before, node.keys[at]):
-            raise _misplaced(oid)
+            raise _misplaced_error(oid)
         if child.level:
             yield from _scan(nodes, child, start, end, before)
         else:
@@ -152,7 +152,7 @@ def _fits(node: Node, level: int, low: bytes | None, last: bytes) -> bool:
     return node.level == level and bool(keys) and keys[-1] == last and (low is None or keys[0] > low)
 
 
-def _misplaced(oid: bytes) -> Corrupt:
+def _misplaced_error(oid: bytes) -> Corrupt:
     return Corrupt(f"tree node {oid.hex()} does not belong where it hangs.", hint="Run memlake fsck.")
 
 
@@ -168,14 +168,14 @@ class _Places:
             place, low = places.get(oid), None
             if place is not None:
                 if not _fits(node, *place):
-                    raise _misplaced(oid)
+                    raise _misplaced_error(oid)
                 low = place[1]
             if node.level:
                 before = chain((low,), node.keys)
                 places.update(zip(node.values, zip(repeat(node.level - 1), before, node.keys), strict=False))
 
 
-def _fitted(nodes: GetMany) -> GetMany:
+def _check_places(nodes: GetMany) -> GetMany:
     """`nodes` for one walk in one tree, in which each node is checked. (`scan` holds few of them and checks each.)"""
     places = _Places()
 
@@ -218,7 +218,7 @@ def _way(nodes: GetMany, root: bytes, keys: list[bytes]) -> list[Covering]:
     return levels[::-1]
 
 
-def _dealt(covering: Covering, keys: list[bytes]) -> Covering:
+def _deal_keys(covering: Covering, keys: list[bytes]) -> Covering:
     """Sorted keys dealt out to the nodes of one level that cover them; past the last key means the last node."""
     dealt, at, last = Covering(), 0, len(covering) - 1
     for number, (node, _) in enumerate(covering):
@@ -290,7 +290,7 @@ def edit(
     """
     if not edits:
         return root, {}
-    nodes = _fitted(nodes)
+    nodes = _check_places(nodes)
     top = nodes([root])[root]
     if not top.keys:
         return build(sorted((key, value) for key, value in edits.items() if value is not None))
@@ -306,7 +306,7 @@ def edit(
             break
         keys = sorted(current)
         # What only grows changes nothing but the nodes on its way; what is removed may reach into neighbours.
-        covering = _dealt(way[level], keys) if grows else list(_descend(nodes, root, keys, level))
+        covering = _deal_keys(way[level], keys) if grows else list(_descend(nodes, root, keys, level))
         current = _edit_level(level, covering, current, made, partial(_after, nodes, root, level))
         level += 1
     keys, values = _apply(top, current)

@@ -264,7 +264,7 @@ class _Findings:
         base = self._here.base()
         rows = local.under("")
         needed = {row.entry.oid: path for path, row in rows.items() if row.staged and row.entry is not None}
-        for oid in self._history.objects.missing(needed):
+        for oid in self._history.objects.find_missing(needed):
             if oid not in self.purged:
                 self._add("missing", oid, FILES + needed[oid], "staged, but its content is not there")
         tracked = {FILES + path: row.old if row.staged else row.entry for path, row in rows.items()}

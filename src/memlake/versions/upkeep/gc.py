@@ -19,7 +19,7 @@ from memlake.objects import leases
 from memlake.objects import tables as object_tables
 from memlake.objects.deltas import pair_chunks, store_deltas, try_deltas
 from memlake.objects.layout import now, read_number, tick
-from memlake.objects.strays import old_strays
+from memlake.objects.strays import find_old_strays
 from memlake.objects.sweep import Marks, compact, count_files, list_joinable, sweep_files, sweep_rows
 from memlake.reports import GcReport
 from memlake.versions import tables
@@ -129,7 +129,7 @@ def _try_files(history: History, report: GcReport, policy: Policy, swap: Callabl
     """What a run would do to files, found by doing it to the rows. Inside the transaction that is taken back."""
     objects, known = history.objects, _list_packs(history)
     deltas = swap()
-    report = count_files(report, list_joinable(objects), old_strays(objects, policy.grace_hours))
+    report = count_files(report, list_joinable(objects), find_old_strays(objects, policy.grace_hours))
     return _name_packs(report, known, list_joinable_logs(history.db))._replace(dry_run=True, deltas=deltas)
 
 
@@ -190,11 +190,11 @@ def _moment(history: History) -> Moment:
 
 def _local_roots(here: Here) -> tuple[set[str], set[str]]:
     local = here.local
-    objects = {entry.oid for row in local.staged().values() for entry in (row.entry, row.old) if entry is not None}
-    objects |= set(conflict_objects(local.waiting()))
+    objects = {entry.oid for row in local.list_staged().values() for entry in (row.entry, row.old) if entry is not None}
+    objects |= set(conflict_objects(local.list_waiting()))
     objects |= set(kept_objects(here))
     commits = {oid for old, new, *_ in local.head_moves() for oid in (old, new) if oid}
-    doing = local.doing() or {}
+    doing = local.find_doing() or {}
     commits |= {oid for key in ("theirs", "theirs_memory", "target") if (oid := doing.get(key))}
     commits |= {oid for oid in (local.base, local.detached) if oid}
     plan = journal.find(local)
@@ -290,7 +290,7 @@ def _mark_down(history: History, oids: set[bytes], marks: bytearray, newer: set[
 def _mark_level(history: History, oids: set[bytes], marks: bytearray, newer: set[int]) -> set[bytes]:
     """Mark some nodes; returns their children still to do. Nodes newer than the marks are only walked through."""
     below: set[bytes] = set()
-    for id, data in history.nodes.stored(oids).values():
+    for id, data in history.nodes.find_stored(oids).values():
         if id in newer if id >= len(marks) else marks[id]:
             continue
         if id < len(marks):

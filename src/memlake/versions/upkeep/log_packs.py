@@ -135,7 +135,7 @@ def _copy_objects(history: History, lease: Lease) -> None:
 def _keep_copies(history: History, sealed: Sealed) -> None:
     objects, db = history.objects, history.db
     with db.write():
-        kept = not objects.missing(record.oid.hex() for record in sealed.records)
+        kept = not objects.find_missing(record.oid.hex() for record in sealed.records)
         if kept:
             pack = object_tables.add_pack(db, sealed.name, sealed.size)
             rows = [

@@ -30,7 +30,7 @@ def purge(here: Here, named: tuple[str, ...], reason: str, *, loose: Sequence[st
     if not named:
         raise InvalidInput("nothing was named to purge.", hint="Name objects by id; see them with: memlake ls -l")
     oids = set(named)
-    if here.history.objects.missing(oids) == oids and not _tombs(here, oids):
+    if here.history.objects.find_missing(oids) == oids and not _tombs(here, oids):
         raise NotFound(
             f"object {named[0]} is not in this repo. Nothing was purged.",
             hint="Check the id with: memlake ls -l",
@@ -40,7 +40,7 @@ def purge(here: Here, named: tuple[str, ...], reason: str, *, loose: Sequence[st
     told_of = _notes_with_schema(here, commits)
     done = purge_bytes(here.history.objects, PurgeRequest([*named, *told_of], reason, here.who, loose))
     _forget_locally(here, oids)
-    working = [path for path in paths if path.startswith(FILES) and here.local.tracked([path.removeprefix(FILES)])]
+    working = [path for path in paths if path.startswith(FILES) and here.local.find_tracked([path.removeprefix(FILES)])]
     told = (
         (f"working files are yours and were not touched: {', '.join(p.removeprefix(FILES) for p in working[:5])}",)
         if working
@@ -76,7 +76,7 @@ def _notes_with_schema(here: Here, commits: list[tuple[Commit, list[Change]]]) -
     found = set()
     for commit, changes in commits:
         oid = commit.meta.get("about")
-        if oid and not here.history.objects.missing([oid]):
+        if oid and not here.history.objects.find_missing([oid]):
             noted = file_notes.decode(here.history.objects.read(oid))
             if any(file_notes.has_schema(noted.get(change.path.removeprefix(FILES), "")) for change in changes):
                 found.add(oid)
@@ -87,6 +87,8 @@ def _forget_locally(here: Here, oids: set[str]) -> None:
     """The stage, the operations and the notes of this checkout must not bring it back."""
     db = here.local.db
     with db.write():
-        here.local.unstage([r for r in here.local.staged().values() if r.entry is not None and r.entry.oid in oids])
+        here.local.unstage(
+            [r for r in here.local.list_staged().values() if r.entry is not None and r.entry.oid in oids]
+        )
         db.run("DELETE FROM operation")
     db.checkpoint()

@@ -147,7 +147,7 @@ def rename_branch(here: Here, old: str, new: str, force: bool) -> Branch:
 def create_tag(here: Here, name: str, at: str, message: str, force: bool) -> Tag:
     heads = heads_at(here, at)
     if not any(heads.values()):
-        raise rev.unknown(here, at)
+        raise rev.describe_unknown(here, at)
     time, who = now(), here.who
     with operation(here, "tag", name) as verb, here.history.db.write():
         if force and refs.find(here.history.db, name, refs.TAG) is not None:
@@ -201,7 +201,7 @@ def _switch_new(here: Here, name: str, at: str | None, *, reset: bool) -> tuple[
         verb.before.saved |= update.check_safe(here.local, here.root, changes, "switch")
         ready = update.check_bytes(here.history.objects, changes)
         goal = Goal(target.oid if target else None, name, f"{rev.SWITCHED}{name}", here.who)
-        with journal.moving(here, verb, Plan(goal, journal.new_token())):
+        with journal.move_history(here, verb, Plan(goal, journal.new_token())):
             _put_branch(here, verb, name, heads, at or "HEAD", force=reset)
         update.move_to(here, verb, goal, changes, ready=ready)
     return changes
@@ -215,7 +215,7 @@ def _goal(here: Here, name: str, detach: bool) -> tuple[Goal, Commit | None]:
         return Goal(heads["work"], name, action, here.who), target
     commit = rev.find(here, name)
     if commit is None:
-        raise rev.unknown(here, name)
+        raise rev.describe_unknown(here, name)
     if not detach:
         raise InvalidInput(
             f"{name!r} is a commit, not a branch.",
@@ -246,10 +246,10 @@ def _forced(here: Here, verb: Verb, target: Commit | None) -> list[Change]:
     """Every tracked path that is not what the target has, whatever it holds now, and what stands in its way."""
     changes = update.target_changes(here.history, here.local, target)
     dirty, _ = status.compare(here, untracked=False, purged=True)
-    lost = {c.path for c in dirty} | {FILES + path for path in here.local.staged()}
+    lost = {c.path for c in dirty} | {FILES + path for path in here.local.list_staged()}
     paths = {c.path for c in changes} | lost
     entries = here.history.entries(target, paths)
-    rows = here.local.tracked(path.removeprefix(FILES) for path in paths)
+    rows = here.local.find_tracked(path.removeprefix(FILES) for path in paths)
     rewrite = [Change(path, _now(rows.get(path.removeprefix(FILES))), entries.get(path)) for path in paths]
     blocking = [Change(FILES + path, None, None) for path in update.in_the_way(here.root, rewrite)]
     # A file the target brings may stand there untracked already: it is work too.
@@ -270,7 +270,7 @@ def reset(here: Here, name: str, mode: str) -> tuple[Change, ...]:
         refuse_waiting(here, "reset --soft")
     if here.head() is None and name in ("HEAD", "@"):
         with operation(here, f"reset --{mode}", name):
-            return () if mode == "soft" else here.local.unstage(here.local.staged().values())
+            return () if mode == "soft" else here.local.unstage(here.local.list_staged().values())
     target, head = rev.resolve(here, name), here.head()
     if target.lane != "work":
         raise InvalidInput(
@@ -282,7 +282,7 @@ def reset(here: Here, name: str, mode: str) -> tuple[Change, ...]:
         if mode == "hard":
             rewrite, saved = _forced(here, verb, target), verb.before.saved
             ready = update.check_bytes(here.history.objects, rewrite)
-            plan = update.forced(goal, rewrite, saved, journal.new_token())
+            plan = update.plan_forced(goal, rewrite, saved, journal.new_token())
             _move_branch(here, verb, plan, head, target)
             update.move_to(here, verb, goal, rewrite, saved=saved, ready=ready)
             return tuple(change for change in rewrite if change.old != change.new)
@@ -295,7 +295,7 @@ def reset(here: Here, name: str, mode: str) -> tuple[Change, ...]:
 
 def _move_branch(here: Here, verb: Verb, plan: Plan, head: Commit | None, target: Commit) -> None:
     branch, action = here.local.branch, plan.goal.action
-    with journal.moving(here, verb, plan):
+    with journal.move_history(here, verb, plan):
         if branch is not None and head != target:
             refs.move(here.history, branch, "work", head, target, action=action, who=here.who, moved=verb.moved)
 
@@ -303,9 +303,9 @@ def _move_branch(here: Here, verb: Verb, plan: Plan, head: Commit | None, target
 def _restage(here: Here, target: Commit, *, keep: bool) -> tuple[list[Tracked], tuple[Change, ...]]:
     """Re-express the stage against another base: soft keeps its content, mixed drops it."""
     moved = {c.path.removeprefix(FILES): c for c in here.history.diff(here.base(), target, FILES)}
-    rows = here.local.tracked({*moved, *here.local.staged()})
+    rows = here.local.find_tracked({*moved, *here.local.list_staged()})
     new_rows, changes = [], []
-    for path in sorted({*moved, *here.local.staged()}):
+    for path in sorted({*moved, *here.local.list_staged()}):
         row = rows.get(path)
         old = moved[path].new if path in moved else (row.old if row and row.staged else row.entry if row else None)
         entry = (row.entry if row else None) if keep else old
@@ -375,21 +375,21 @@ def restore(
         coming = _coming(here, _held(here, paths, source, rows, overlay=overlay))
         update.refuse_in_the_way(here.root, coming, "restore")
         ready = update.check_bytes(here.history.objects, coming)
-        for oid in here.history.objects.purged(change.new.oid for change in coming if change.new is not None):
+        for oid in here.history.objects.find_purged(change.new.oid for change in coming if change.new is not None):
             here.history.objects.size(oid)  # raises: what was named outright is not left out silently
     with operation(here, "restore", " ".join(paths), files=worktree) as verb:
         before = verb.before
         before.saved.update(save_dirty(here, verb, tuple(coming)))
         before.left = {file_path(change.path): change.new for change in coming}  # the stage may not know it
-        writes = update.replacing(coming, before.saved)
-        plan = journal.staying(here.local, here.who, writes, [*_fresh(here, coming, rows), *rows])
+        writes = update.with_held_content(coming, before.saved)
+        plan = journal.plan_in_place(here.local, here.who, writes, [*_fresh(here, coming, rows), *rows])
         update.carry_out(here, verb, plan, ready)
     return tuple({change.path: change for change in (*changes, *coming)}.values())
 
 
 def _coming(here: Here, held: Mapping[str, Entry | None]) -> list[Change]:
     """Files that do not hold yet what they are to hold, by what the stage has of them now."""
-    rows = here.local.tracked(held)
+    rows = here.local.find_tracked(held)
     dirty, _ = status.compare(here, untracked=False, purged=True)
     differing = {change.path.removeprefix(FILES) for change in dirty}
     wanted = [path for path in sorted(held) if path in differing or path not in rows or rows[path].entry != held[path]]
@@ -398,7 +398,7 @@ def _coming(here: Here, held: Mapping[str, Entry | None]) -> list[Change]:
 
 def _fresh(here: Here, coming: list[Change], restaged: list[Tracked]) -> list[Tracked]:
     """Rows that need only the stat of the new file: the stage has just this already."""
-    there = here.local.tracked(change.path.removeprefix(FILES) for change in coming)
+    there = here.local.find_tracked(change.path.removeprefix(FILES) for change in coming)
     new = {row.path for row in restaged}
     rows = {change.path.removeprefix(FILES): change.new for change in coming}
     return [row for path, row in there.items() if path not in new and row.entry == rows[path]]
@@ -427,7 +427,7 @@ def _held(
 
 
 def refuse_waiting(here: Here, verb: str) -> None:
-    doing = here.local.doing()
+    doing = here.local.find_doing()
     if doing is not None:
         raise Conflict(
             f"a {doing['verb']} is waiting for choices; {verb} would lose track of it. Nothing was changed.",

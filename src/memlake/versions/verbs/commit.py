@@ -13,7 +13,7 @@ from memlake.versions.checkout.context import Here
 from memlake.versions.checkout.journal import Goal, Plan
 from memlake.versions.checkout.local import Tracked
 from memlake.versions.history import file_notes, refs
-from memlake.versions.history.append import amended, prepare, record, record_on, write_facts
+from memlake.versions.history.append import amend_draft, prepare, record, record_on, write_facts
 from memlake.versions.history.commits import Draft, Planned
 from memlake.versions.kinds import ROOMS
 from memlake.versions.operation import Found, Verb
@@ -44,7 +44,7 @@ def commit(here: Here, saying: Saying, given: Given) -> Commit:
 
 def commit_stage(here: Here, saying: Saying, found: Found | None) -> Commit:
     refuse_waiting(here, "commit")
-    head, everything = here.head(), here.local.staged()
+    head, everything = here.head(), here.local.list_staged()
     staged = {path: row for path, row in everything.items() if _is_meant(path, saying.only)}
     if saying.amend and head is None:
         raise Nothing("there is no commit to amend yet.", hint="Make the first one without --amend.")
@@ -64,7 +64,7 @@ def commit_stage(here: Here, saying: Saying, found: Found | None) -> Commit:
         goal = Goal(None, here.local.branch or "@", f"commit: {message.splitlines()[0]}", here.who)
         whole = bool(staged) and not saying.amend and before.staged == list(staged.values())
         before.commit = journal.MADE if whole else None
-        with journal.moving(here, verb, Plan(goal, journal.new_token())) as moved:
+        with journal.move_history(here, verb, Plan(goal, journal.new_token())) as moved:
             # The facts and the commit that names them in one transaction: gc must not come between.
             draft = _draft(here, saying, message, staged)
             _refuse_clash(here, draft.edits)
@@ -88,7 +88,7 @@ def _refuse_clash(here: Here, edits: Mapping[str, Entry | None]) -> None:
         raise InvalidInput(
             f"{file!r} and {inner!r} cannot both be committed: a file and a folder of one name. Nothing was committed; "
             "your stage and files are unchanged.",
-            hint=f"Commit both together: memlake commit -m MESSAGE {worktree.typed(here.root, file)}",
+            hint=f"Commit both together: memlake commit -m MESSAGE {worktree.path_as_typed(here.root, file)}",
         )
 
 
@@ -105,7 +105,7 @@ def check_known(here: Here, paths: Sequence[str]) -> None:
             is_new = worktree.find_stat(here.root, path) is not None
             raise NotFound(
                 f"path {path!r} matches nothing that is tracked. Nothing was committed.",
-                hint=f"Stage a new file first: memlake add {worktree.typed(here.root, path)}"
+                hint=f"Stage a new file first: memlake add {worktree.path_as_typed(here.root, path)}"
                 if is_new
                 else "See what is tracked with: memlake ls",
             )
@@ -113,7 +113,7 @@ def check_known(here: Here, paths: Sequence[str]) -> None:
 
 def commit_waiting(here: Here, saying: Saying, given: Given) -> Commit:
     """`commit` while a merge, revert or cherry-pick waits concludes it, with all that is said beside it."""
-    if not (here.local.doing() or {}).get("commit", True):
+    if not (here.local.find_doing() or {}).get("commit", True):
         refuse_waiting(here, "commit")  # it ends in the stage or the files, not in a commit
     done = proceed(here, Conclusion(saying.message, saying.author, _facts(here, saying), given))
     return here.history.get(done.commit or "")
@@ -158,7 +158,7 @@ def _use(here: Here, text: str) -> dict[str, str | None]:
     room, slash, _ = path.partition("/")
     full = path if slash and room in ROOMS else tree_path(path)
     check(full)
-    staged = here.local.tracked([full.removeprefix(FILES)]).get(full.removeprefix(FILES)) if not at else None
+    staged = here.local.find_tracked([full.removeprefix(FILES)]).get(full.removeprefix(FILES)) if not at else None
     if staged is not None and staged.staged and staged.entry is not None:
         return {"path": full, "commit": None, "oid": staged.entry.oid}
     commit = rev.find(here, name)
@@ -190,7 +190,7 @@ def _append(
 
 def _amend(here: Here, verb: Verb, head: Commit, draft: Draft, *, allow_empty: bool) -> Commit:
     parents = tuple(here.history.get(oid) for oid in head.parents)
-    full = amended(here.history, head, draft)
+    full = amend_draft(here.history, head, draft)
     planned = here.history.plan(parents[0], full.edits) if parents else None
     # A merge says something also where its tree is that of its first parent; git keeps it, too.
     if draft.edits and not allow_empty and len(parents) == 1 and planned is not None and not planned.changes:
@@ -220,7 +220,7 @@ def _settle(here: Here, verb: Verb, head: Commit | None, commit: Commit, staged:
     branch = here.local.branch
     with here.local.db.write():
         here.local.put(rows)
-        here.local.committed(commit.oid, staged.values())
+        here.local.mark_committed(commit.oid, staged.values())
         here.local.set_state(journal=None)
         if branch is None:
             here.local.set_state(head=f"@{commit.oid}")

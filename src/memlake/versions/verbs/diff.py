@@ -67,7 +67,7 @@ def _between(here: Here, a: str, b: str, lane: str | None) -> tuple[Change, ...]
 def _stage_against(here: Here, a: str) -> tuple[Change, ...]:
     commit = rev.resolve(here, a)
     entries: dict[str, Entry | None] = {c.path: c.new for c in here.history.diff(commit, here.base(), FILES)}
-    entries.update((FILES + row.path, row.entry) for row in here.local.staged().values())
+    entries.update((FILES + row.path, row.entry) for row in here.local.list_staged().values())
     return _changes(here, commit, entries)
 
 

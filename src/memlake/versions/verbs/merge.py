@@ -246,7 +246,7 @@ def apply_stash(here: Here, target: Commit, asked: Mapping[str, Any], *, with_ba
 
 
 def _refuse_staged(here: Here, verb: str) -> None:
-    staged = here.local.staged()
+    staged = here.local.list_staged()
     if staged:
         raise ConflictError(
             f"{verb} needs an empty stage; {count(len(staged), 'path is', 'paths are')} staged. Nothing was changed.",
@@ -277,7 +277,7 @@ def _attempt(here: Here, doing: Doing, given: Given, chosen: tuple[Conflict, ...
         return _wait(here, doing, given, outcome, conflicts)
     if not doing.get("commit", True):
         return _stage_only(here, doing, outcome["work"])
-    edits = _edits(here, doing, given, outcome, merge_trees.decided(here.history, conflicts))
+    edits = _edits(here, doing, given, outcome, merge_trees.apply_choices(here.history, conflicts))
     done = _conclude(here, doing | on, given, outcome, edits)
     return done._replace(moved=outcome["work"].moved, name=_what(here, str(doing["name"])).replace("'", ""))
 
@@ -306,7 +306,7 @@ def _stage_only(here: Here, doing: Doing, outcome: Outcome) -> Merged:
 
 
 def _staged(here: Here) -> dict[str, Entry | None]:
-    return {FILES + row.path: row.entry for row in here.local.staged().values()}
+    return {FILES + row.path: row.entry for row in here.local.list_staged().values()}
 
 
 def _with_choice(conflict: Conflict, choices: dict[str, Conflict]) -> Conflict:
@@ -330,7 +330,7 @@ def _outcome(here: Here, doing: Doing) -> dict[Lane, Outcome]:
     ours = history.root(here.head()) if doing["commit"] else merge_to_stage.stage_root(here)
     base, theirs_root = (then, parent) if doing["verb"] == "revert" else (parent, then)
     found = merge_trees.merge_roots(history, base, ours, theirs_root)
-    return {"work": merge_trees.joined(history, found, ours, theirs_root), "memory": nothing}
+    return {"work": merge_trees.join_kinds(history, found, ours, theirs_root), "memory": nothing}
 
 
 def _heads_of(here: Here, doing: Doing) -> dict[Lane, Commit | None]:
@@ -353,7 +353,7 @@ def _conclude(here: Here, doing: Doing, given: Given, outcome: dict[Lane, Outcom
     with operation(here, verb, str(doing["name"]), files=True, found=given.found) as under_way:
         under_way.before.saved |= agreed
         goal = Goal(None, here.local.branch or "@", f"{verb} {doing['name']}", here.who)
-        with journal.moving(here, under_way, Plan(goal, journal.new_token(), writes)) as moved:
+        with journal.move_history(here, under_way, Plan(goal, journal.new_token(), writes)) as moved:
             commit, fast = _move_lanes(here, under_way, doing, planned, edits["memory"])
             moved.commit = commit.oid if commit else None
         how = "fast-forward" if fast else "made by merge" if verb == "merge" else "applied"
@@ -379,8 +379,8 @@ def _edits(
         theirs = doing["theirs" if kind.lane == "work" else "theirs_memory"]
         if kind.arriving and edits[kind.lane] and _relation(here, kind.lane, theirs) == "diverged":
             edits[kind.lane] = kind.arriving(given.owner, edits[kind.lane])
-    merged = {one.path: one.chosen for one in here.local.waiting() if one.choice == MERGED}
-    rows = here.local.tracked(map(file_path, merged))
+    merged = {one.path: one.chosen for one in here.local.list_waiting() if one.choice == MERGED}
+    rows = here.local.find_tracked(map(file_path, merged))
     held = {path: rows[file_path(path)].entry if file_path(path) in rows else None for path in merged}
     # As it was left by the merge, the branch may have moved under it since; otherwise a person changed it.
     edits["work"].update({path: entry for path, entry in held.items() if entry != merged[path]})
@@ -412,7 +412,7 @@ def _files_to_write(here: Here, head: Commit | None, changes: tuple[Change, ...]
 def _refuse_edited(here: Here, verb: str, writes: tuple[Change, ...]) -> None:
     """Work done while it waited: it cannot be stashed or committed apart now, but taken or dropped."""
     if here.local.state("doing") and (edited := update.unsafe_paths(here.local, here.root, writes, over_stage=True)):
-        listed, name = "\n".join(f"  {path}" for path in edited[:10]), worktree.typed(here.root, edited[0])
+        listed, name = "\n".join(f"  {path}" for path in edited[:10]), worktree.path_as_typed(here.root, edited[0])
         raise ConflictError(
             f"{verb} would overwrite files edited while it waited:\n{listed}\nNothing was changed.",
             hint=f"Take the file as it is: memlake add {name}\nOr drop the edit: memlake restore {name}",
@@ -462,7 +462,7 @@ def _move_lanes(
 
 def _adds_to(here: Here, theirs: Commit | None, planned: Planned) -> bool:
     """Whether somebody staged more than what they have while it waited: that is in no commit of theirs."""
-    return bool(here.local.waiting()) and planned.root != here.history.root(theirs)
+    return bool(here.local.list_waiting()) and planned.root != here.history.root(theirs)
 
 
 def _refuse_moved(here: Here, doing: Doing, memory: dict[str, Entry | None]) -> None:
@@ -562,7 +562,7 @@ def _join_facts(earlier: Facts, later: Facts) -> dict[str, Any]:
 
 def _how_to_choose(here: Here, path: str) -> str:
     is_file = path.startswith(FILES)
-    name = worktree.typed(here.root, plain(path)) if is_file else pasted(path)
+    name = worktree.path_as_typed(here.root, plain(path)) if is_file else pasted(path)
     by_hand = f"Edit it, then: memlake add {name}\nOr take one side whole" if is_file else "Take one side"
     return f"{by_hand}: memlake merge --ours {name}, or --theirs {name}"
 
@@ -573,7 +573,7 @@ def abort(here: Here) -> None:
 
 
 def _waiting(here: Here) -> Doing:
-    doing = here.local.doing()
+    doing = here.local.find_doing()
     if doing is None:
         raise Nothing("no merge, revert, cherry-pick or stash is waiting.", hint="See where you are: memlake status")
     return doing

@@ -33,7 +33,7 @@ Doing = dict[str, Any]  # a merge, revert, cherry-pick or stash apply as local.d
 
 def stage_root(here: Here) -> bytes:
     """The tree the stage shows."""
-    edits = {FILES + row.path: row.entry for row in here.local.staged().values()}
+    edits = {FILES + row.path: row.entry for row in here.local.list_staged().values()}
     planned = here.history.plan(here.base(), edits)
     here.history.nodes.remember(planned.nodes)
     return planned.root
@@ -47,7 +47,7 @@ def put(
     With conflicts it waits from now on. Returns what changed and the conflicts, with what their files hold.
     """
     making, is_stash = Making(here.history, outcome.made), "index" in doing
-    rows = here.local.tracked(file_path(path) for path in (*outcome.edits, *(one.path for one in conflicts)))
+    rows = here.local.find_tracked(file_path(path) for path in (*outcome.edits, *(one.path for one in conflicts)))
     conflicts = tuple(one if one.choice else one._replace(written=_mark(making, one, rows, doing)) for one in conflicts)
     met = {one.path for one in conflicts}
     edits = {path: entry for path, entry in outcome.edits.items() if path.startswith(FILES) and path not in met}
@@ -68,8 +68,8 @@ def put(
         before.saved |= agreed | save_dirty(here, verb, unstaged)
         before.left = {file_path(change.path): change.new for change in unstaged}
         new_rows = _index_rows(here, doing, changes) if is_stash else _staged_rows(here, edits)
-        writes = update.replacing((*changes, *marked), before.saved)
-        plan = journal.staying(here.local, here.who, writes, new_rows)._replace(doing=None)
+        writes = update.with_held_content((*changes, *marked), before.saved)
+        plan = journal.plan_in_place(here.local, here.who, writes, new_rows)._replace(doing=None)
         if conflicts:
             clean = [Conflict(c.path, None, c.old, None, MERGED, c.new, c.new) for c in changes]
             # Such a file was deleted by hand, or held already what it becomes: giving up leaves it so.
@@ -77,7 +77,7 @@ def put(
             plan = plan._replace(doing=json.dumps(doing | {"held": held}), conflicts=(*conflicts, *clean))
         elif dropped := doing.get("drop"):
             plan = plan._replace(token=journal.new_token())
-            with journal.moving(here, verb, plan):
+            with journal.move_history(here, verb, plan):
                 action = "stash: popped"
                 refs.delete(here.history, dropped, kind=refs.INTERNAL, action=action, who=here.who, moved=verb.moved)
         update.carry_out(here, verb, plan, ready)
@@ -87,7 +87,7 @@ def put(
 def find_changes(here: Here, edits: Edits) -> tuple[Change, ...]:
     """Which files are not tracked yet as they are to become."""
     files = {path: entry for path, entry in edits.items() if path.startswith(FILES)}
-    return _changes(here.local.tracked(map(file_path, files)), files)
+    return _changes(here.local.find_tracked(map(file_path, files)), files)
 
 
 def _changes(rows: Mapping[str, Tracked], edits: Edits) -> tuple[Change, ...]:
@@ -133,7 +133,7 @@ def _mark(making: Making, met: Conflict, rows: Mapping[str, Tracked], doing: Doi
 
 
 def _staged_rows(here: Here, edits: Edits) -> list[Tracked]:
-    rows = here.local.tracked(map(file_path, edits))
+    rows = here.local.find_tracked(map(file_path, edits))
     return [stage.put_entry(rows.get(file_path(path)), file_path(path), entry) for path, entry in edits.items()]
 
 
@@ -143,9 +143,9 @@ def _staged_rows(here: Here, edits: Edits) -> list[Tracked]:
 def take_sides(here: Here, chosen: Sequence[Conflict], verb: tuple[str, str]) -> None:
     """Put the chosen side of each conflict into its file and the stage; what the file held is kept for undo."""
     sides = _find_sides(here, chosen)
-    rows = here.local.tracked(map(file_path, sides))
+    rows = here.local.find_tracked(map(file_path, sides))
     placed = {path for path, entry in sides.items() if entry is not None}
-    is_stash = "index" in (here.local.doing() or {})
+    is_stash = "index" in (here.local.find_doing() or {})
     # A stash stages new files alone, and what has to go so that the stage can hold them.
     giving_way = _crossing(sides, placed)
     staged = {p: e for p, e in sides.items() if not is_stash or file_path(p) not in rows or p in giving_way}
@@ -183,7 +183,7 @@ def _crossing(paths: Iterable[str], others: Set[str]) -> set[str]:
 
 def write_again(here: Here, conflicts: Sequence[Conflict]) -> tuple[Change, ...]:
     """Put the markers back into files, and the stage of them to what it was when they were written."""
-    held = here.local.tracked(file_path(one.path) for one in conflicts)
+    held = here.local.find_tracked(file_path(one.path) for one in conflicts)
     before = {path: row.old if row.staged else row.entry for path, row in held.items()}
     staged = {one.path: before.get(file_path(one.path)) for one in conflicts if one.choice is not None}
     opened = tuple(one._replace(choice=None, chosen=None) for one in conflicts)
@@ -196,7 +196,7 @@ def _rewrite(
 ) -> tuple[Change, ...]:
     """Make files and stage what they are to be while something waits; what the files held is kept for undo."""
     files, staged = to
-    rows = here.local.tracked(map(file_path, files))
+    rows = here.local.find_tracked(map(file_path, files))
     changes = tuple(
         Change(path, rows[file_path(path)].entry if file_path(path) in rows else None, entry)
         for path, entry in sorted(files.items())
@@ -208,8 +208,8 @@ def _rewrite(
         before = verb.before
         before.saved |= save_dirty(here, verb, changes)
         before.left = {file_path(change.path): change.new for change in changes}
-        writes = update.replacing(changes, before.saved)
-        plan = journal.staying(here.local, here.who, writes, _staged_rows(here, staged))
+        writes = update.with_held_content(changes, before.saved)
+        plan = journal.plan_in_place(here.local, here.who, writes, _staged_rows(here, staged))
         plan = plan._replace(doing=None) if ends else plan._replace(conflicts=conflicts)
         update.carry_out(here, verb, plan, ready)
     return changes
@@ -223,23 +223,25 @@ def _holds(here: Here, path: str, entry: Entry | None) -> bool:
 
 def give_up(here: Here, doing: Doing) -> None:
     """Put the stage and the files back to what they were before; edits made since are kept for undo."""
-    now = here.local.tracked(file_path(one.path) for one in here.local.waiting())
+    now = here.local.find_tracked(file_path(one.path) for one in here.local.list_waiting())
     then: dict[str, Entry | None] = {}
-    for one in here.local.waiting():
+    for one in here.local.list_waiting():
         row = now.get(file_path(one.path))
         if one.path.startswith(FILES) and (one.choice == MERGED or not doing.get("commit", True)):
             then[one.path] = one.ours
         elif one.path.startswith(FILES):  # the stage was empty, so it was what the files' commit has
             then[one.path] = None if row is None else row.old if row.staged else row.entry
     held = doing.get("held", {})
-    by_hand = {one.path: one.written if held[one.path] else None for one in here.local.waiting() if one.path in held}
+    by_hand = {
+        one.path: one.written if held[one.path] else None for one in here.local.list_waiting() if one.path in held
+    }
     _rewrite(here, (f"{doing['verb']} --abort", str(doing["name"])), (then | by_hand, then), ends=True)
 
 
 def end(here: Here, doing: Doing) -> tuple[Change, ...]:
     """Conclude what ends in the stage or the files: all of it is there already. Returns what it changed in all."""
     with operation(here, str(doing["said"]), str(doing["name"])):
-        waiting = [one for one in here.local.waiting() if one.path.startswith(FILES)]
+        waiting = [one for one in here.local.list_waiting() if one.path.startswith(FILES)]
         here.local.clear_doing()
     found = {one.path: {"ours": one.ours, "theirs": one.theirs}.get(one.choice or "", one.chosen) for one in waiting}
     return tuple(Change(one.path, one.ours, found[one.path]) for one in waiting if one.ours != found[one.path])

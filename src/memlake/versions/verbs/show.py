@@ -120,7 +120,7 @@ def _tips(here: Here, text: str, lane: Lane, *, strict: bool) -> tuple[list[Comm
         return [], [rev.resolve(here, text[1:], lane)]
     found = rev.find(here, text, lane)
     if found is None and (strict or lane == "work") and not (lane == "memory" and rev.find(here, text, "work")):
-        raise rev.unknown(here, text)
+        raise rev.describe_unknown(here, text)
     return ([found] if found else []), []
 
 
@@ -133,7 +133,7 @@ def commit_for(here: Here, path: str, name: str) -> Commit:
 
 def entry_at(here: Here, path: str, name: str) -> Entry:
     if name == ":":  # the stage, as git writes it in `:path`
-        row = here.local.tracked([path.removeprefix(FILES)]).get(path.removeprefix(FILES))
+        row = here.local.find_tracked([path.removeprefix(FILES)]).get(path.removeprefix(FILES))
         found = row.entry if row is not None else None
     elif name in _SIDES:
         found = getattr(conflict_at(here, path), _SIDES[name])
@@ -173,7 +173,7 @@ def working_bytes(root: Path, given: str) -> bytes:
 
 def versions_of(here: Here, path: str) -> list[str]:
     found: dict[str, None] = {}
-    row = here.local.tracked([path.removeprefix(FILES)]).get(path.removeprefix(FILES))
+    row = here.local.find_tracked([path.removeprefix(FILES)]).get(path.removeprefix(FILES))
     entries = [row.entry, row.old] if row is not None else []
     for seq, data in tables.scan_commits(here.history.db):
         for change in here.history.changes(decode_commit(data, seq)):
@@ -182,7 +182,7 @@ def versions_of(here: Here, path: str) -> list[str]:
     for entry in entries:
         if entry is not None:
             found[entry.oid] = None
-    return [oid for oid in found if not here.history.objects.missing([oid])]
+    return [oid for oid in found if not here.history.objects.find_missing([oid])]
 
 
 def ever_at(here: Here, prefix: str) -> dict[str, set[str]]:
@@ -200,7 +200,7 @@ def listing(here: Here, name: str, prefix: str) -> Iterator[tuple[str, Entry]]:
     for lane in LANES:
         commit = rev.find(here, name, lane)
         if commit is None and lane == "work" and rev.find(here, name, "memory") is None:
-            raise rev.unknown(here, name)
+            raise rev.describe_unknown(here, name)
         if commit is not None and commit.lane == lane:
             yield from here.history.scan(commit, prefix)
 
@@ -248,7 +248,7 @@ def about(here: Here, path: str, name: str) -> About:
 
 
 def _staged_note(here: Here, path: str, entry: Entry) -> About | None:
-    row = here.local.tracked([path.removeprefix(FILES)]).get(path.removeprefix(FILES))
+    row = here.local.find_tracked([path.removeprefix(FILES)]).get(path.removeprefix(FILES))
     return file_notes.parse(row.about, entry.size) if row is not None and row.about else None
 
 
@@ -260,7 +260,9 @@ def abouts(here: Here, name: str, wanted: Mapping[str, Entry]) -> Iterator[tuple
             return
         oid = commit.meta.get("about")
         noted = (
-            file_notes.decode(here.history.objects.read(oid)) if oid and not here.history.objects.missing([oid]) else {}
+            file_notes.decode(here.history.objects.read(oid))
+            if oid and not here.history.objects.find_missing([oid])
+            else {}
         )
         for change in here.history.changes(commit) if noted else ():
             note = noted.get(change.path.removeprefix(FILES))

@@ -101,7 +101,7 @@ def _left_out(led: Mapping[str, str], asked: Adding, tracked: set[str]) -> dict[
 def _purged(objects: Objects, absent: list[Tracked]) -> set[Tracked]:
     """Files that were never here, so nobody removed them: they go by `rm`, or when something takes their place."""
     never = [row for row in absent if row.entry is not None and row.stat is None]
-    erased = objects.purged(row.entry.oid for row in never if row.entry is not None)
+    erased = objects.find_purged(row.entry.oid for row in never if row.entry is not None)
     return {row for row in never if row.entry is not None and row.entry.oid in erased}
 
 
@@ -111,7 +111,7 @@ def _in_file(path: str, found: Mapping[str, os.stat_result]) -> bool:
 
 
 def _secrets(root: str, seen: list[tuple[str, worktree.Seen]]) -> list[str]:
-    typed = partial(worktree.typed, root)
+    typed = partial(worktree.path_as_typed, root)
     return [text for path, one in seen if (text := describe.secret_warning(path, one.head, typed))]
 
 
@@ -193,7 +193,7 @@ class _Finder:
         if why := self._ignore.why(path, is_dir):
             raise Ignored(
                 f"path {path!r} is ignored ({why}). Nothing was staged.",
-                hint=f"Stage it all the same with: memlake add -f {worktree.typed(self._root, path)}",
+                hint=f"Stage it all the same with: memlake add -f {worktree.path_as_typed(self._root, path)}",
             )
 
     def _is_tracked(self, path: str) -> bool:
@@ -222,7 +222,7 @@ def _differs(row: Tracked | None, stat: os.stat_result) -> bool:
 
 def _replaced(local: Local, added: Iterable[str]) -> dict[str, Tracked]:
     """Tracked files in whose place a folder stands now: adding what is in the folder removes them."""
-    return local.tracked({folder for path in added for folder in parents(path)})
+    return local.find_tracked({folder for path in added for folder in parents(path)})
 
 
 def _check_names(added: list[str], local: Local, gone: set[str]) -> None:
@@ -284,7 +284,7 @@ def _stage(
 
 def _refuse_marked(local: Local, root: str, asked: Adding, paths: Iterable[str]) -> None:
     """A file that still has the markers of a conflict is not resolved; `force` takes it all the same."""
-    doing = local.doing()
+    doing = local.find_doing()
     if doing is None or asked.force:
         return
     met = {one.path[len(FILES) :] for one in local.conflicts() if one.written and one.choice is None}
@@ -292,7 +292,7 @@ def _refuse_marked(local: Local, root: str, asked: Adding, paths: Iterable[str])
         text = worktree.find_small_text(root, path)
         line = find_marker(text, Names(*doing["names"])) if text else None
         if line is not None:
-            name = worktree.typed(root, path)
+            name = worktree.path_as_typed(root, path)
             raise ConflictError(
                 f"{path!r} still has a conflict marker in line {line}. Nothing was staged.",
                 hint=f"Edit it until the markers are gone, then: memlake add {name}\n"
@@ -361,8 +361,8 @@ def remove(here: Here, paths: Sequence[str], how: Removing) -> Staged:
         if not how.cached:
             edited = tuple(Change(FILES + path, None, None) for path in _edited(here, rows))
             verb.before.saved = save_dirty(here, verb, edited)
-            gone = update.replacing(removed.changes, verb.before.saved)
-        plan = journal.staying(here.local, here.who, gone, staged)
+            gone = update.with_held_content(removed.changes, verb.before.saved)
+        plan = journal.plan_in_place(here.local, here.who, gone, staged)
         plan = plan._replace(conflicts=settle_conflicts(here.local, dict.fromkeys(rows)))
         update.carry_out(here, verb, plan)
     return removed
@@ -422,16 +422,16 @@ def move(here: Here, source: str, target: str, *, force: bool, dry_run: bool = F
     with operation(here, "mv", f"{source} {target}", files=True) as verb:
         _save_for_undo(here, verb, rows, renamed)
         rename = Rename(source, target, os.lstat(os.path.join(here.root, source)).st_ino)
-        plan = journal.staying(here.local, here.who, (), _moved_rows(here, rows, renamed))._replace(rename=rename)
+        plan = journal.plan_in_place(here.local, here.who, (), _moved_rows(here, rows, renamed))._replace(rename=rename)
         journal.begin(here.local, plan, verb=verb, lasting=True)
-        update.renamed(here.local, here.root, rename)
+        update.rename_once(here.local, here.root, rename)
         update.finish(here.local, verb, plan, (), {})
     return moved
 
 
 def _save_for_undo(here: Here, verb: Verb, rows: Mapping[str, Tracked], renamed: Mapping[str, str]) -> None:
     """Content that is not in the stage: of files that were edited, and of what they are moved over."""
-    there = here.local.tracked(renamed.values())
+    there = here.local.find_tracked(renamed.values())
     over = [path for path in renamed.values() if path in there or worktree.find_stat(here.root, path) is not None]
     edited = _edited(here, rows)
     saved = save_dirty(here, verb, tuple(Change(FILES + path, None, None) for path in (*edited, *over)))
@@ -468,7 +468,7 @@ def _check_targets(here: Here, renamed: Mapping[str, str], force: bool) -> None:
 
 
 def _moved_rows(here: Here, rows: Mapping[str, Tracked], renamed: Mapping[str, str]) -> list[Tracked]:
-    there = here.local.tracked(renamed.values())
+    there = here.local.find_tracked(renamed.values())
     result = [row_without(row) for row in rows.values()]
     for old, new in renamed.items():
         row = put_entry(there.get(new), new, rows[old].entry)

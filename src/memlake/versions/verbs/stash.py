@@ -46,8 +46,8 @@ def push(here: Here, message: str, include_untracked: bool, paths: Sequence[str]
         ready = update.check_bytes(here.history.objects, back)
         verb.before.saved = {path.removeprefix(FILES): entry for path, entry in edits.items()}
         rows = [Tracked(change.path.removeprefix(FILES), change.new, None, True) for change in back]
-        plan = journal.staying(here.local, here.who, back, rows)._replace(token=journal.new_token())
-        with journal.moving(here, verb, plan):
+        plan = journal.plan_in_place(here.local, here.who, back, rows)._replace(token=journal.new_token())
+        with journal.move_history(here, verb, plan):
             draft = Draft("work", edits, here.author, text, now(), _facts(here, found))
             commit = here.history.append(draft, (head,), here.head("memory"))
             heads: refs.Heads = {"work": commit.oid, "memory": None}
@@ -82,7 +82,7 @@ def _found(here: Here, include_untracked: bool, paths: Sequence[str]) -> _Found:
             )
     found = _Found(
         tuple(change for change in unstaged if _within(file_path(change.path), paths)),
-        {path: row for path, row in here.local.staged().items() if _within(path, paths)},
+        {path: row for path, row in here.local.list_staged().items() if _within(path, paths)},
         tuple(path for path in extra if _within(path, paths)),
     )
     if not any(found):
@@ -145,7 +145,7 @@ def stashes(here: Here) -> list[Stash]:
 def _get(here: Here, index: int) -> tuple[str, Commit]:
     names = rev.list_stashes(here)
     if not 0 <= index < len(names):
-        raise rev.unknown(here, f"stash@{{{index}}}")
+        raise rev.describe_unknown(here, f"stash@{{{index}}}")
     return names[index][0], here.history.get(names[index][1])
 
 
@@ -179,7 +179,7 @@ def _find_purged(here: Here, commit: Commit, *, staged: bool) -> list[str]:
     entries = [(change.path, change.new) for change in here.history.changes(commit)]
     if staged:
         entries += merge_to_stage.read_staged(here, commit).items()
-    erased = here.history.objects.purged(entry.oid for _, entry in entries if entry is not None)
+    erased = here.history.objects.find_purged(entry.oid for _, entry in entries if entry is not None)
     return sorted({path for path, entry in entries if entry is not None and entry.oid in erased})
 
 

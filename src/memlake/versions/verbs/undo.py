@@ -72,15 +72,15 @@ def _state(here: Here, files: bool, staged: Iterable[Tracked] | None, found: Fou
     local = here.local
     saved = _staged_since(local, found.staged) if found and files else {}
     if found is None:
-        found = Found(list(local.staged().values() if staged is None else staged), local.waiting())
+        found = Found(list(local.list_staged().values() if staged is None else staged), local.list_waiting())
     head, doing = local.state("head") or "main", local.state("doing")
     return Before(head, local.base, found.staged, doing, found.conflicts, files, saved)
 
 
 def _staged_since(local: Local, then: list[Tracked]) -> dict[str, Entry | None]:
     """What files hold that was staged only now: uncommitted content, which undo must leave in them."""
-    before, rows = {row.path: row.entry for row in then}, local.staged()
-    rows |= local.tracked(before)
+    before, rows = {row.path: row.entry for row in then}, local.list_staged()
+    rows |= local.find_tracked(before)
     entries = {path: rows[path].entry if path in rows else None for path in {*before, *rows}}
     return {path: entry for path, entry in entries.items() if path not in before or before[path] != entry}
 
@@ -93,7 +93,7 @@ def has_staged(here: Here, verb: Verb, staged: Staged) -> bool:
     return (
         not found.issuperset(staged.changes)
         or found != set(here.local.staged_changes())
-        or before.conflicts != here.local.waiting()
+        or before.conflicts != here.local.list_waiting()
     )
 
 
@@ -102,7 +102,7 @@ def staging_first(here: Here) -> Iterator[Found]:
     """For a verb that stages and then goes on: one operation, and where it fails the stage is what it was."""
     local, base = here.local, here.local.base
     with Keeping(here.history.db, "stage") as keeping:
-        found = Found(list(local.staged().values()), local.waiting())
+        found = Found(list(local.list_staged().values()), local.list_waiting())
         if any(found):
             keeping.take()  # what staging replaces is in no stage, and what undo needs is written down later
         try:
@@ -110,7 +110,7 @@ def staging_first(here: Here) -> Iterator[Found]:
         except BaseException:
             if local.base == base and journal.find(local) is None:  # else it is done, or is finished later
                 with local.db.write():
-                    local.unstage(local.staged().values())
+                    local.unstage(local.list_staged().values())
                     local.put(found.staged)
                     local.put_conflicts(found.conflicts)
             raise
@@ -119,7 +119,7 @@ def staging_first(here: Here) -> Iterator[Found]:
 def note(here: Here, verb: str, detail: str, written: Sequence[tuple[str, str]]) -> None:
     """Keep the records a verb wrote, as (branch, commit): an operation without HEAD, stage and files."""
     before = Before(here.local.state("head") or "main", None, [], None, memory=list(written))
-    journal.put(here.local, (verb, detail or _about(here.history, written), as_json(before)))
+    journal.write_operation(here.local, (verb, detail or _about(here.history, written), as_json(before)))
 
 
 def note_more(here: Here, path: str, written: tuple[str, str]) -> None:
@@ -134,7 +134,7 @@ def note_more(here: Here, path: str, written: tuple[str, str]) -> None:
             # Of those since the first only the last counts: a script may tell thousands of numbers.
             old = {own[-1]} if len(own) > 1 and len(_paths(here.history, own[-1][1])) == 1 else set()
             before.memory = [*(one for one in before.memory or () if one not in old), written]
-            journal.put(here.local, (verb, detail, as_json(before)), id)
+            journal.write_operation(here.local, (verb, detail, as_json(before)), id)
             return
 
 
@@ -256,7 +256,7 @@ def _restore(here: Here, verb: Verb, before: Before, undone: Mapping[int, bool])
             # What began to wait is given up: what was edited to resolve it is no reason to refuse, and redo has it.
             update.refuse_in_the_way(here.root, writes, "undo")
             agreed = save_dirty(here, verb, tuple(writes))
-            writes = update.replacing(writes, agreed)
+            writes = update.with_held_content(writes, agreed)
         else:
             agreed = update.check_over_stage(here.local, here.root, writes, "undo", before.left)
         ready = update.check_bytes(here.history.objects, writes)
@@ -267,7 +267,7 @@ def _restore(here: Here, verb: Verb, before: Before, undone: Mapping[int, bool])
     goal = Goal(before.base, before.head, "undo", here.who)
     rows = list(_rows(here, wanted, staged))
     plan = Plan(goal, journal.new_token(), writes, rows, before.touches_files, before.doing, before.conflicts, undone)
-    with journal.moving(here, verb, plan):
+    with journal.move_history(here, verb, plan):
         _refs_back(here, verb, before)
     update.carry_out(here, verb, plan, ready)
 
@@ -285,14 +285,14 @@ def _wanted(here: Here, target: Commit | None, staged: Mapping[str, Tracked]) ->
     """Path -> entry the stage must show, for every path where it may differ from now."""
     changes = here.history.diff(here.base(), target, FILES)
     wanted = {change.path.removeprefix(FILES): change.new for change in changes}
-    for path, row in here.local.staged().items():
+    for path, row in here.local.list_staged().items():
         wanted.setdefault(path, row.old)
     wanted.update((path, row.entry) for path, row in staged.items())
     return wanted
 
 
 def _file_changes(here: Here, wanted: Mapping[str, Entry | None], before: Before) -> list[Change]:
-    rows = here.local.tracked({*wanted, *before.saved})
+    rows = here.local.find_tracked({*wanted, *before.saved})
     changes = []
     for path in sorted({*wanted, *before.saved}):
         entry = before.saved[path] if path in before.saved else wanted[path]
@@ -303,7 +303,7 @@ def _file_changes(here: Here, wanted: Mapping[str, Entry | None], before: Before
 
 
 def _rows(here: Here, wanted: Mapping[str, Entry | None], staged: Mapping[str, Tracked]) -> Iterator[Tracked]:
-    now_rows = here.local.tracked(wanted)
+    now_rows = here.local.find_tracked(wanted)
     for path, entry in wanted.items():
         current = now_rows.get(path)
         same = current is not None and current.entry == entry
@@ -393,4 +393,4 @@ def _is_purged(here: Here, path: str) -> bool:
     objects = here.history.objects
     if not object_tables.has_tombstones(objects.db):
         return False
-    return bool(objects.purged([worktree.read(here.root, path, None).entry.oid]))
+    return bool(objects.find_purged([worktree.read(here.root, path, None).entry.oid]))
