@@ -17,7 +17,7 @@ from tests.hints import Hint
 
 # What a value stands for where any word does not do; each is tried.
 _PICKS, _WAITING = ("revert", "cherry-pick"), ("merge", "revert", "cherry-pick", "stash apply")
-_VERBS = ("verb", "found.doing", "doing['verb']")
+_VERBS = ("verb", "found.doing", "pending.verb")
 _FILLED = {
     "what": ("branch", "tag"),
     "change": ("--unset user.name", "user.name Ada"),

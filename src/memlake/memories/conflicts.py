@@ -120,8 +120,8 @@ def _list_conflicts(ground: MemoryContext) -> list[Conflict]:
 
 
 def describe_merge(ground: MemoryContext) -> str:
-    doing = ground.here.local.find_doing() or {}
-    return f"{doing.get('verb', 'merge')} of {doing.get('name', '')}"
+    pending = ground.here.local.find_pending()
+    return f"{pending.verb} of {pending.name}" if pending else "merge"
 
 
 def choose(ground: MemoryContext, met: Conflict, keep: str) -> Memory | None:

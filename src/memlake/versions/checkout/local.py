@@ -8,7 +8,7 @@ import os
 import stat as modes
 import struct
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +16,7 @@ from memlake.errors import Corrupt, pasted
 from memlake.objects.db import Database, FileLock, Row
 from memlake.objects.layout import now
 from memlake.records import Change, Conflict, Entry
+from memlake.versions.checkout.pending import Pending, decode
 from memlake.versions.paths import FILES, file_path, find_unwritable, matches, scope, unwritable
 from memlake.versions.trees.codec import maybe_bytes, maybe_entry
 
@@ -36,40 +37,6 @@ def advise_set_aside(folder: str | Path) -> str:
         f"Set it aside with: mkdir -p {at}/aside && mv {at}/local.db* {at}/aside\n"
         "HEAD and what is tracked are found again. Only the stage and the list for undo are lost."
     )
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
-
-
-def _is_flag(value: object) -> bool:
-    return isinstance(value, bool)
-
-
-def _is_oid(value: object) -> bool:
-    return value is None or (isinstance(value, str) and len(value) == 64 and not value.strip("0123456789abcdef"))
-
-
-def _are_texts(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(one, str | bool) for one in value)
-
-
-# What a verb that waits leaves in local.db: the form of each thing, and what must be there.
-_DOING: dict[str, Callable[[Any], bool]] = {
-    "name": _is_text, "message": _is_text, "said": _is_text,
-    "theirs": _is_oid, "theirs_memory": _is_oid, "target": _is_oid, "parent": _is_oid, "on": _is_oid,
-    "ff": _is_flag, "commit": _is_flag, "index": _is_flag,
-    "names": lambda value: _are_texts(value) and len(value) == 3,
-    "author": lambda value: _are_texts(value) and len(value) == 2,
-    "facts": lambda value: isinstance(value, dict),
-    "lost": lambda value: isinstance(value, list) and all(map(_is_text, value)),
-    "held": lambda value: isinstance(value, dict) and all(map(_is_flag, value.values())),
-}  # fmt: skip
-_PICKED = ("name", "names", "target", "parent", "commit", "said")
-_NEEDED = {
-    "merge": ("name", "names", "theirs", "theirs_memory", "ff", "message"),
-    "revert": _PICKED, "cherry-pick": _PICKED, "stash apply": (*_PICKED, "index"),
-}  # fmt: skip
 
 
 class Tracked(NamedTuple):
@@ -132,7 +99,7 @@ class Local:
         self.db.rows("SELECT key, value FROM state")
         self.under("")
         self.conflicts()
-        self.find_doing()
+        self.find_pending()
 
     def set_state(self, **values: str | None) -> None:
         with self.db.write():
@@ -147,13 +114,11 @@ class Local:
         with as_written(key):
             return None if text is None else json.loads(text)
 
-    def find_doing(self) -> dict[str, Any] | None:
-        """What waits for choices (a merge, revert, cherry-pick or stash), as the verb left it."""
-        found = self.json_state("doing")
+    def find_pending(self) -> Pending | None:
+        """What waits for choices: a merge, revert, cherry-pick or stash."""
+        text = self.state("doing")
         with as_written("doing"):
-            if found is not None and not _is_doing(found):
-                raise ValueError("it lacks something, or has it in another form")
-        return found  # type: ignore[no-any-return]
+            return None if text is None else decode(text)
 
     @property
     def branch(self) -> str | None:
@@ -319,13 +284,6 @@ def as_written(what: str) -> Iterator[None]:
             f"what local.db holds as {what!r} is not what memlake writes: {error}. Nothing was changed.",
             hint=advise_set_aside(".memlake"),
         ) from error
-
-
-def _is_doing(found: dict[str, Any]) -> bool:
-    needed = _NEEDED.get(found["verb"], ("verb that can wait",))
-    return all(name in found for name in needed) and all(
-        name not in _DOING or _DOING[name](value) for name, value in found.items()
-    )
 
 
 def _check_paths(paths: Iterable[str]) -> None:

@@ -86,8 +86,8 @@ def _find_named(here: Here, name: str, lane: Lane) -> Commit | None:
     if name in ("HEAD", "@", ""):
         return here.head(lane)
     if name == "MERGE_HEAD":
-        doing = here.local.find_doing()
-        return history.get(doing["theirs"]) if doing and doing.get("theirs") else None
+        pending = here.local.find_pending()
+        return history.get(pending.theirs) if pending and pending.theirs else None
     if name == "ORIG_HEAD":
         return next((history.get(old) for old, new, *_ in here.local.head_moves() if old and old != new), None)
     if name == "stash":

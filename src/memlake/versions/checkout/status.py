@@ -164,7 +164,7 @@ def status(here: Here, paths: Sequence[str] = (), *, ignored: bool = False) -> S
     """How things stand, in all or at some tree paths."""
     changes, untracked = compare(here, purged=True)
     away = _purged_away(here, changes)
-    head, doing = here.head(), here.local.find_doing()
+    head, pending = here.head(), here.local.find_pending()
     base = here.local.base
     behind = 0
     if head is not None and base is not None and head.oid != base:
@@ -180,9 +180,9 @@ def status(here: Here, paths: Sequence[str] = (), *, ignored: bool = False) -> S
         unstaged=tuple(change for change in changes if change.path not in hidden),
         untracked=tuple(path for path in untracked if FILES + path not in met),
         conflicts=conflicts,
-        doing=doing["verb"] if doing else None,
+        doing=pending.verb if pending else None,
         behind=behind,
-        merged=doing.get("merged", 0) if doing else 0,
+        merged=pending.merged if pending else 0,
         ignored=tuple(_Ignored(here.local, here.root).below("", Ignore(here.root))) if ignored else (),
         purged=tuple(sorted(path.removeprefix(FILES) for path in away)),
     )

@@ -194,8 +194,8 @@ def _local_roots(here: Here) -> tuple[set[str], set[str]]:
     objects |= set(conflict_objects(local.list_waiting()))
     objects |= set(kept_objects(here))
     commits = {oid for old, new, *_ in local.head_moves() for oid in (old, new) if oid}
-    doing = local.find_doing() or {}
-    commits |= {oid for key in ("theirs", "theirs_memory", "target") if (oid := doing.get(key))}
+    if pending := local.find_pending():
+        commits |= {oid for oid in (pending.theirs, pending.theirs_memory, pending.target) if oid}
     commits |= {oid for oid in (local.base, local.detached) if oid}
     plan = journal.find(local)
     if plan is not None:

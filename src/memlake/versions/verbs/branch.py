@@ -427,10 +427,9 @@ def _held(
 
 
 def refuse_waiting(here: Here, verb: str) -> None:
-    doing = here.local.find_doing()
-    if doing is not None:
+    if pending := here.local.find_pending():
         raise Conflict(
-            f"a {doing['verb']} is waiting for choices; {verb} would lose track of it. Nothing was changed.",
-            hint=f"Finish it with: memlake {doing['verb']} --continue\n"
-            f"Or give it up with: memlake {doing['verb']} --abort",
+            f"a {pending.verb} is waiting for choices; {verb} would lose track of it. Nothing was changed.",
+            hint=f"Finish it with: memlake {pending.verb} --continue\n"
+            f"Or give it up with: memlake {pending.verb} --abort",
         )

@@ -113,7 +113,7 @@ def check_known(here: Here, paths: Sequence[str]) -> None:
 
 def commit_waiting(here: Here, saying: Saying, given: Given) -> Commit:
     """`commit` while a merge, revert or cherry-pick waits concludes it, with all that is said beside it."""
-    if not (here.local.find_doing() or {}).get("commit", True):
+    if (pending := here.local.find_pending()) and not pending.commit:
         refuse_waiting(here, "commit")  # it ends in the stage or the files, not in a commit
     done = proceed(here, Conclusion(saying.message, saying.author, _facts(here, saying), given))
     return here.history.get(done.commit or "")

@@ -23,6 +23,7 @@ from memlake.versions.checkout import journal, rev, update, worktree
 from memlake.versions.checkout.context import Here
 from memlake.versions.checkout.journal import Goal, Plan
 from memlake.versions.checkout.local import MERGED
+from memlake.versions.checkout.pending import CHERRY_PICK, MERGE, REVERT, Pending
 from memlake.versions.history import merge_trees, refs
 from memlake.versions.history.append import Facts, encode_facts, write_facts
 from memlake.versions.history.bases import is_ancestor, merge_bases
@@ -35,13 +36,13 @@ from memlake.versions.text.merge3 import Names
 from memlake.versions.trees.codec import LANES
 from memlake.versions.verbs import merge_to_stage
 from memlake.versions.verbs.branch import heads_at, refuse_waiting
-from memlake.versions.verbs.merge_to_stage import Doing
 from memlake.versions.verbs.undo import operation
 
 _TRAILER = re.compile(r"[A-Za-z0-9-]+: |\(cherry picked from commit ")
 _TO = {"revert": "take back", "cherry-pick": "repeat"}
 _TRIES = 5
 Edits = dict[Lane, dict[str, Entry | None]]
+Heads = dict[Lane, Commit | None]
 
 
 class _Moved(ConflictError):
@@ -94,13 +95,18 @@ def merge_rev(here: Here, name: str, how: How) -> Merged:
             f"{name!r} cannot be fast-forwarded: both sides have commits of their own. Nothing was changed.",
             hint=f"Merge it with: memlake merge {pasted(name)}",
         )
-    doing = {
-        "verb": "merge", "name": name, "theirs": theirs["work"], "theirs_memory": theirs["memory"],
-        "ff": how.ff and not how.facts,  # only a commit of its own can have facts
-        "message": how.message or f"Merge {_what(here, name)}{_into(here)}",
-        "names": Names(_our_name(here), name, how.with_base), "facts": dict(how.facts),
-    }  # fmt: skip
-    return _try(here, doing, how.given)
+    into = "" if here.local.branch in (None, "main") else f" into {here.local.branch}"
+    pending = Pending(
+        MERGE,
+        name,
+        Names(_our_name(here), name, how.with_base),
+        message=how.message or f"Merge {_kind_and_name(here, name)}{into}",
+        theirs=theirs["work"],
+        theirs_memory=theirs["memory"],
+        ff=how.ff and not how.facts,  # only a commit of its own can have facts
+        facts=how.facts,
+    )
+    return try_merge(here, pending, how.given)
 
 
 def _refuse_unrelated(here: Here, name: str, oid: str | None) -> None:
@@ -134,13 +140,8 @@ def _relation(here: Here, lane: Lane, oid: str | None) -> str:
     return "diverged"
 
 
-def _what(here: Here, name: str) -> str:
+def _kind_and_name(here: Here, name: str) -> str:
     return f"branch '{name}'" if refs.find(here.history.db, name) else f"commit '{name}'"
-
-
-def _into(here: Here) -> str:
-    branch = here.local.branch
-    return "" if branch in (None, "main") else f" into {branch}"
 
 
 def _our_name(here: Here) -> str:
@@ -163,31 +164,26 @@ class Picking(NamedTuple):
 
 def revert(here: Here, name: str, how: Picking) -> Merged:
     """A new commit that undoes what a commit changed against its parent."""
-    target, parent = _single(here, name, "revert", how)
-    what = f"This reverts commit {target.oid}"
+    target, parent = _single(here, name, REVERT, how)
     against = f", reversing\nchanges made to {parent}" if len(target.parents) > 1 else ""
-    message = f'Revert "{target.subject}"\n\n{what}{against}.'
+    message = f'Revert "{target.subject}"\n\nThis reverts commit {target.oid}{against}.'
     names = Names(_our_name(here), f"parent of {_short_name(target)}", how.with_base)
-    return _try(here, _picking("revert", name, how, (target, parent)) | {"message": message, "names": names}, Given())
+    said = REVERT if how.commit else f"{REVERT} --no-commit"
+    pending = Pending(REVERT, name, names, said, message, target=target.oid, parent=parent, commit=how.commit)
+    return try_merge(here, pending, Given())
 
 
 def cherry_pick(here: Here, name: str, how: Picking) -> Merged:
     """A new commit that does here what a commit did there."""
-    target, parent = _single(here, name, "cherry-pick", how)
-    message = _cited(target) if how.cite else target.message
+    target, parent = _single(here, name, CHERRY_PICK, how)
+    message = _cite_source(target) if how.cite else target.message
     names = Names(_our_name(here), _short_name(target), how.with_base)
-    return _try(
-        here, _picking("cherry-pick", name, how, (target, parent)) | {"message": message, "names": names}, Given()
-    )
+    said = CHERRY_PICK if how.commit else f"{CHERRY_PICK} --no-commit"
+    pending = Pending(CHERRY_PICK, name, names, said, message, target=target.oid, parent=parent, commit=how.commit)
+    return try_merge(here, pending, Given())
 
 
-def _picking(verb: str, name: str, how: Picking, between: tuple[Commit, str | None]) -> Doing:
-    target, parent = between
-    said = verb if how.commit else f"{verb} --no-commit"
-    return {"verb": verb, "said": said, "name": name, "target": target.oid, "parent": parent, "commit": how.commit}
-
-
-def _cited(target: Commit) -> str:
+def _cite_source(target: Commit) -> str:
     """The message with where it came from, in the paragraph of its trailers if it has one."""
     above, _, last = target.message.rstrip().rpartition("\n\n")
     trailers = above and all(_TRAILER.match(line) for line in last.splitlines())
@@ -237,14 +233,6 @@ def _parent(target: Commit, verb: str, mainline: int | None) -> str | None:
     return parents[(mainline or 1) - 1] if parents else None
 
 
-def apply_stash(here: Here, target: Commit, asked: Mapping[str, Any], *, with_base: bool = False) -> Merged:
-    """Join what a stash holds with the stage as it is; `asked` says its name, `index`, and the ref to `drop`."""
-    names = Names("files as they were", "stash", with_base)
-    doing = {"verb": "stash apply", "target": target.oid, "parent": target.parents[0], "commit": False, **asked}
-    doing["names"] = names
-    return _try(here, doing, Given())
-
-
 def _refuse_staged(here: Here, verb: str) -> None:
     staged = here.local.list_staged()
     if staged:
@@ -257,126 +245,124 @@ def _refuse_staged(here: Here, verb: str) -> None:
 # -- one attempt, from the beginning or after choices ---------------------------------------------
 
 
-def _try(here: Here, doing: Doing, given: Given, chosen: tuple[Conflict, ...] = ()) -> Merged:
-    with Keeping(here.history.db, str(doing["verb"])) as keeping:
+def try_merge(here: Here, pending: Pending, given: Given, chosen: tuple[Conflict, ...] = ()) -> Merged:
+    """Bring what is pending, again where the branch moved meanwhile; with conflicts that have no choice, it waits."""
+    with Keeping(here.history.db, pending.verb) as keeping:
         keeping.take()  # joined texts are stored before they are named
         for _ in range(_TRIES):
             with contextlib.suppress(_Moved):
-                return _attempt(here, doing, given, chosen)
-        return _attempt(here, doing, given, chosen)
+                return _attempt(here, pending, given, chosen)
+        return _attempt(here, pending, given, chosen)
 
 
-def _attempt(here: Here, doing: Doing, given: Given, chosen: tuple[Conflict, ...]) -> Merged:
-    on = {key: head and head.oid for key, head in (("on", here.head()), ("on_memory", here.head("memory")))}
-    outcome = _outcome(here, doing)
-    choices = {conflict.path: conflict for conflict in chosen}
+def _attempt(here: Here, pending: Pending, given: Given, chosen: tuple[Conflict, ...]) -> Merged:
+    ours: Heads = {lane: here.head(lane) for lane in LANES}
+    outcome = _merge_lanes(here, pending)
+    choices = {(conflict.path, conflict.ours, conflict.theirs): conflict for conflict in chosen}
     conflicts = tuple(
-        _with_choice(conflict, choices) for conflict in outcome["work"].conflicts + outcome["memory"].conflicts
+        choices.get((conflict.path, conflict.ours, conflict.theirs), conflict)
+        for lane in LANES
+        for conflict in outcome[lane].conflicts
     )
     if any(conflict.choice is None for conflict in conflicts):
-        return _wait(here, doing, given, outcome, conflicts)
-    if not doing.get("commit", True):
-        return _stage_only(here, doing, outcome["work"])
-    edits = _edits(here, doing, given, outcome, merge_trees.apply_choices(here.history, conflicts))
-    done = _conclude(here, doing | on, given, outcome, edits)
-    return done._replace(moved=outcome["work"].moved, name=_what(here, str(doing["name"])).replace("'", ""))
+        open_paths = {conflict.path for conflict in conflicts}
+        clean = [path for lane in LANES for path in outcome[lane].edits if path not in open_paths]
+        pending = pending._replace(merged=sum(not path.startswith(FILES) for path in clean))
+        _, conflicts = merge_to_stage.put(here, pending, outcome["work"], conflicts, found=given.found)
+        return Merged(None, conflicts=conflicts)
+    if not pending.commit:
+        return _stage_only(here, pending, outcome["work"])
+    edits = _collect_edits(here, pending, given, outcome, merge_trees.apply_choices(here.history, conflicts))
+    done = _conclude(here, pending, _Ready(ours, outcome, edits), given)
+    return done._replace(moved=outcome["work"].moved, name=_kind_and_name(here, pending.name).replace("'", ""))
 
 
-def _wait(
-    here: Here, doing: Doing, given: Given, outcome: dict[Lane, Outcome], conflicts: tuple[Conflict, ...]
-) -> Merged:
-    open_paths = {conflict.path for conflict in conflicts}
-    clean = [path for lane in LANES for path in outcome[lane].edits if path not in open_paths]
-    doing["merged"] = sum(not path.startswith(FILES) for path in clean)  # the stage shows the files
-    doing.pop("drop", None)  # a stash that met other changes is kept
-    _, conflicts = merge_to_stage.put(here, doing, outcome["work"], conflicts, found=given.found)
-    return Merged(None, conflicts=conflicts)
-
-
-def _stage_only(here: Here, doing: Doing, outcome: Outcome) -> Merged:
-    _refuse_clash(here, str(doing["verb"]), here.base(), {**_staged(here), **outcome.edits})
+def _stage_only(here: Here, pending: Pending, outcome: Outcome) -> Merged:
+    _refuse_clash(here, pending.verb, here.base(), {**_read_stage(here), **outcome.edits})
     changes = merge_to_stage.find_changes(here, outcome.edits)
-    if not changes and "index" not in doing:
+    if not changes and not pending.is_stash:
         raise Nothing(
-            f"{doing['verb']} of {doing['name']} changes nothing here: it is done already.",
+            f"{pending.verb} of {pending.name} changes nothing here: it is done already.",
             hint="See: memlake diff --cached",
         )
-    changes, _ = merge_to_stage.put(here, doing, outcome)
+    changes, _ = merge_to_stage.put(here, pending, outcome)
     return Merged(None, changes=changes)
 
 
-def _staged(here: Here) -> dict[str, Entry | None]:
+def _read_stage(here: Here) -> dict[str, Entry | None]:
     return {FILES + row.path: row.entry for row in here.local.list_staged().values()}
 
 
-def _with_choice(conflict: Conflict, choices: dict[str, Conflict]) -> Conflict:
-    made = choices.get(conflict.path)
-    same = made is not None and (made.ours, made.theirs) == (conflict.ours, conflict.theirs)
-    return made if made is not None and same else conflict
-
-
-def _outcome(here: Here, doing: Doing) -> dict[Lane, Outcome]:
+def _merge_lanes(here: Here, pending: Pending) -> dict[Lane, Outcome]:
     history, nothing = here.history, Outcome({}, ())
-    if doing["verb"] == "merge":
-        theirs = _heads_of(here, doing)
+    if pending.verb == MERGE:
+        theirs = _heads_of(here, pending)
         return {
             lane: merge_trees.merge_commits(history, here.head(lane), theirs[lane]) if theirs[lane] else nothing
             for lane in LANES
         }
-    target = history.get(str(doing["target"]))
-    lost = doing.get("lost")
-    then = merge_to_stage.root_without(here, target, lost) if lost else history.root(target)
-    parent = history.root(refs.commit_of(history, doing["parent"]))
-    ours = history.root(here.head()) if doing["commit"] else merge_to_stage.stage_root(here)
-    base, theirs_root = (then, parent) if doing["verb"] == "revert" else (parent, then)
-    found = merge_trees.merge_roots(history, base, ours, theirs_root)
-    return {"work": merge_trees.join_kinds(history, found, ours, theirs_root), "memory": nothing}
+    target = history.get(pending.target or "")
+    then = merge_to_stage.root_without(here, target, pending.lost) if pending.lost else history.root(target)
+    parent = history.root(refs.commit_of(history, pending.parent))
+    ours = history.root(here.head()) if pending.commit else merge_to_stage.stage_root(here)
+    base, theirs_root = (then, parent) if pending.verb == REVERT else (parent, then)
+    outcome = merge_trees.merge_roots(history, base, ours, theirs_root)
+    return {"work": merge_trees.join_kinds(history, outcome, ours, theirs_root), "memory": nothing}
 
 
-def _heads_of(here: Here, doing: Doing) -> dict[Lane, Commit | None]:
-    commits = (refs.commit_of(here.history, doing[key]) for key in ("theirs", "theirs_memory"))
+def _heads_of(here: Here, pending: Pending) -> Heads:
+    """What a merge brings, one commit a lane."""
+    commits = (refs.commit_of(here.history, oid) for oid in (pending.theirs, pending.theirs_memory))
     return dict(zip(LANES, commits, strict=True))
 
 
-def _conclude(here: Here, doing: Doing, given: Given, outcome: dict[Lane, Outcome], edits: Edits) -> Merged:
-    verb, head = str(doing["verb"]), here.head()
+class _Ready(NamedTuple):
+    """A merge without an open choice: the heads it was computed on, what came out, what is to be written."""
+
+    ours: Heads
+    outcome: dict[Lane, Outcome]
+    edits: Edits
+
+
+def _conclude(here: Here, pending: Pending, ready: _Ready, given: Given) -> Merged:
+    verb, head, edits = pending.verb, here.head(), ready.edits
     _refuse_clash(here, verb, head, edits["work"])
     planned = here.history.plan(head, edits["work"])
-    if verb != "merge" and not planned.changes:
-        raise _empty(here, doing)
+    if verb != MERGE and not planned.changes:
+        raise _end_empty(here, pending)
     writes = _files_to_write(here, head, planned.changes)
     _refuse_edited(here, verb, writes)
     agreed = update.check_over_stage(here.local, here.root, writes, verb)
     for lane in LANES:
-        outcome[lane].store(here.history, edits[lane].values())
-    ready = update.check_bytes(here.history.objects, writes)
-    with operation(here, verb, str(doing["name"]), files=True, found=given.found) as under_way:
+        ready.outcome[lane].store(here.history, edits[lane].values())
+    contents = update.check_bytes(here.history.objects, writes)
+    with operation(here, verb, pending.name, files=True, found=given.found) as under_way:
         under_way.before.saved |= agreed
-        goal = Goal(None, here.local.branch or "@", f"{verb} {doing['name']}", here.who)
+        goal = Goal(None, here.local.branch or "@", f"{verb} {pending.name}", here.who)
         with journal.move_history(here, under_way, Plan(goal, journal.new_token(), writes)) as moved:
-            commit, fast = _move_lanes(here, under_way, doing, planned, edits["memory"])
+            commit, fast = _move_lanes(here, under_way, pending, planned, ready)
             moved.commit = commit.oid if commit else None
-        how = "fast-forward" if fast else "made by merge" if verb == "merge" else "applied"
+        how = "fast-forward" if fast else "made by merge" if verb == MERGE else "applied"
         goal = goal._replace(commit=moved.commit, action=f"{goal.action}: {how}")
         if head is not None and head == here.base() and commit is not None and commit.root == planned.root.hex():
             arriving = tuple(change for change in planned.changes if change.path.startswith(FILES))
         else:
             arriving = here.history.diff(here.base(), commit, FILES)
-        update.move_to(here, under_way, goal, arriving, ready=ready, writes=writes)
+        update.move_to(here, under_way, goal, arriving, ready=contents, writes=writes)
     remembered = Counter(path.split("/", 1)[0] for path in edits["memory"])
     return Merged(commit.oid if commit else None, fast_forward=fast, changes=planned.changes, remembered=remembered)
 
 
-def _edits(
-    here: Here, doing: Doing, given: Given, outcome: dict[Lane, Outcome], decided: dict[str, Entry | None]
+def _collect_edits(
+    here: Here, pending: Pending, given: Given, outcome: dict[Lane, Outcome], decided: dict[str, Entry | None]
 ) -> Edits:
     """What to write on each lane: what was merged, what was chosen, and of files what is staged."""
     edits: Edits = {
         lane: {**outcome[lane].edits, **{path: entry for path, entry in decided.items() if kind_at(path).lane == lane}}
         for lane in LANES
     }
-    for kind in here.history.kinds.values() if doing["verb"] == "merge" and here.local.branch else ():
-        theirs = doing["theirs" if kind.lane == "work" else "theirs_memory"]
+    for kind in here.history.kinds.values() if pending.verb == MERGE and here.local.branch else ():
+        theirs = pending.theirs if kind.lane == "work" else pending.theirs_memory
         if kind.arriving and edits[kind.lane] and _relation(here, kind.lane, theirs) == "diverged":
             edits[kind.lane] = kind.arriving(given.owner, edits[kind.lane])
     merged = {one.path: one.chosen for one in here.local.list_waiting() if one.choice == MERGED}
@@ -384,17 +370,17 @@ def _edits(
     held = {path: rows[file_path(path)].entry if file_path(path) in rows else None for path in merged}
     # As it was left by the merge, the branch may have moved under it since; otherwise a person changed it.
     edits["work"].update({path: entry for path, entry in held.items() if entry != merged[path]})
-    own = {path: entry for path, entry in _staged(here).items() if path not in decided and path not in merged}
+    own = {path: entry for path, entry in _read_stage(here).items() if path not in decided and path not in merged}
     edits["work"].update(own)
     return edits
 
 
-def _empty(here: Here, doing: Doing) -> Nothing:
+def _end_empty(here: Here, pending: Pending) -> Nothing:
     """The error for a pick that would be an empty commit; one that waited is ended by it."""
-    verb, name = doing["verb"], doing["name"]
+    verb, name = pending.verb, pending.name
     if here.local.state("doing") is None:
         return Nothing(f"{verb} of {name} changes nothing here: it is done already.", hint="See: memlake log --oneline")
-    with operation(here, f"{verb} (empty)", str(name)):
+    with operation(here, f"{verb} (empty)", name):
         here.local.clear_doing()
     return Nothing(
         f"{verb} of {name} is empty: with what was chosen, nothing of it is left to commit. No commit was made, and "
@@ -429,32 +415,36 @@ def _refuse_clash(here: Here, verb: str, on: Commit | None, edits: Mapping[str, 
 
 
 def _move_lanes(
-    here: Here, under_way: Verb, doing: Doing, work: Planned, memory: dict[str, Entry | None]
+    here: Here, under_way: Verb, pending: Pending, work: Planned, ready: _Ready
 ) -> tuple[Commit | None, bool]:
     """Both lanes in one transaction; a lane whose other side is simply ahead is fast-forwarded."""
-    branch, fast_all = here.local.branch, True
-    theirs = _heads_of(here, doing) if doing["verb"] == "merge" else {"work": None, "memory": None}
-    result = here.head()
+    branch, fast_all, is_merge = here.local.branch, True, pending.verb == MERGE
+    theirs = _heads_of(here, pending)
     with here.history.db.write():
-        _refuse_moved(here, doing, memory)
+        result = here.head()
+        # What was merged is the branch as it was then: a save since may hold a number that was free.
+        if ready.ours["work"] != result or _meets_memory(here, ready):
+            raise _Moved(
+                f"the branch moved while {pending.verb} was at work. Nothing was changed.", hint="Run it again."
+            )
         for lane in LANES:
             head, other = here.head(lane), theirs[lane]
-            if doing["verb"] == "merge" and (other is None or _relation(here, lane, other.oid) == "same"):
+            if is_merge and (other is None or _relation(here, lane, other.oid) == "same"):
                 continue
-            if lane == "memory" and (doing["verb"] != "merge" or branch is None):
+            if lane == "memory" and (not is_merge or branch is None):
                 continue
             fast = (
-                doing["verb"] == "merge"
-                and bool(doing["ff"])
+                is_merge
+                and pending.ff
                 and _relation(here, lane, other.oid if other else None) == "ahead"
                 and (lane == "memory" or not _adds_to(here, other, work))
             )
             parents = tuple(commit for commit in (head, other) if commit is not None)
-            planned = work if lane == "work" or fast else here.history.plan(parents[0], memory)
-            new = other if fast else _commit(here, doing, lane, parents, planned)
+            planned = work if lane == "work" or fast else here.history.plan(parents[0], ready.edits["memory"])
+            new = other if fast else _commit(here, pending, lane, parents, planned)
             fast_all = fast_all and fast
             if branch is not None:
-                action = f"{doing['verb']} {doing['name']}"
+                action = f"{pending.verb} {pending.name}"
                 refs.move(here.history, branch, lane, head, new, action=action, who=here.who, moved=under_way.moved)
             result = new if lane == "work" else result
     return result, fast_all
@@ -465,28 +455,20 @@ def _adds_to(here: Here, theirs: Commit | None, planned: Planned) -> bool:
     return bool(here.local.list_waiting()) and planned.root != here.history.root(theirs)
 
 
-def _refuse_moved(here: Here, doing: Doing, memory: dict[str, Entry | None]) -> None:
-    """What was merged is the branch as it was then: a save since may hold a number that was free."""
-    head = here.head()
-    if doing["on"] != (head and head.oid) or _meets_memory(here, doing, memory):
-        raise _Moved(f"the branch moved while {doing['verb']} was at work. Nothing was changed.", hint="Run it again.")
-
-
-def _meets_memory(here: Here, doing: Doing, memory: dict[str, Entry | None]) -> bool:
+def _meets_memory(here: Here, ready: _Ready) -> bool:
     """Whether a memory written since is one that the merge writes too, or stands in its way.
 
     Others do not count: agents write all the time, and a merge that they stopped would never end.
     """
-    history, then, head = here.history, refs.commit_of(here.history, doing["on_memory"]), here.head("memory")
+    history, then, head, memory = here.history, ready.ours["memory"], here.head("memory"), ready.edits["memory"]
     if then == head or not memory:
         return False
     return any(change.path in memory for change in history.diff(then, head)) or bool(history.find_clash(head, memory))
 
 
-def _commit(here: Here, doing: Doing, lane: Lane, parents: tuple[Commit, ...], planned: Planned) -> Commit:
-    author = Author(*doing["author"]) if "author" in doing else here.author
-    meta = write_facts(here.history.objects, doing.get("facts", {})) if lane == "work" else {}
-    draft = Draft(lane, planned.edits, author, str(doing["message"]), now(), meta)
+def _commit(here: Here, pending: Pending, lane: Lane, parents: tuple[Commit, ...], planned: Planned) -> Commit:
+    meta = write_facts(here.history.objects, pending.facts) if lane == "work" else {}
+    draft = Draft(lane, planned.edits, pending.author or here.author, pending.message, now(), meta)
     return here.history.append(draft, parents, here.head("memory" if lane == "work" else "work"), planned)
 
 
@@ -495,7 +477,7 @@ def _commit(here: Here, doing: Doing, lane: Lane, parents: tuple[Commit, ...], p
 
 def choose(here: Here, side: str, paths: tuple[str, ...]) -> tuple[Conflict, ...]:
     """Settle conflicts with one side; returns what is still open."""
-    _waiting(here)
+    _get_pending(here)
     conflicts = here.local.conflicts()
     _check_side(here, side, [conflict for conflict in conflicts if not paths or matches(conflict.path, paths)])
     known = {conflict.path for conflict in conflicts}
@@ -513,7 +495,7 @@ def choose(here: Here, side: str, paths: tuple[str, ...]) -> tuple[Conflict, ...
 
 def mark_again(here: Here, paths: tuple[str, ...]) -> tuple[Change, ...]:
     """Put what the merge wrote into files of conflicts back into them; their choices are open again."""
-    _waiting(here)
+    _get_pending(here)
     meant = [one for one in here.local.conflicts() if one.written is not None and matches(one.path, paths)]
     for path in paths:
         if not any(matches(one.path, (path,)) for one in meant):
@@ -533,31 +515,28 @@ def _check_side(here: Here, side: str, meant: list[Conflict]) -> None:
 
 def proceed(here: Here, said: Conclusion) -> Merged:
     """Conclude what waits, once every conflict has a choice."""
-    doing = _waiting(here)
+    pending = _get_pending(here)
     conflicts = here.local.conflicts()
     still_open = [conflict.path for conflict in conflicts if conflict.choice is None]
     if still_open:
         raise ConflictError(
-            f"{doing['verb']} is still waiting: {count(len(still_open), 'path')} without a choice:\n  "
+            f"{pending.verb} is still waiting: {count(len(still_open), 'path')} without a choice:\n  "
             + "\n  ".join(map(plain, still_open[:10])),
             hint=_how_to_choose(here, still_open[0]),
         )
-    if not doing.get("commit", True):
-        return Merged(None, changes=merge_to_stage.end(here, doing))
-    author = said.author or here.author
+    if not pending.commit:
+        return Merged(None, changes=merge_to_stage.end(here, pending))
     encode_facts(said.facts)
-    doing |= {
-        "message": said.message or doing.get("message", ""),
-        "author": [author.name, author.email],
-        "facts": _join_facts(doing.get("facts", {}), said.facts),
+    # What was said when it began and what is said now; of one name, the later value.
+    facts: dict[str, Any] = {
+        name: {**pending.facts.get(name, {}), **said.facts.get(name, {})} for name in ("metrics", "params")
     }
-    return _try(here, doing, said.given, conflicts)
-
-
-def _join_facts(earlier: Facts, later: Facts) -> dict[str, Any]:
-    """What was said when it began and when it ends; of one name, the later value."""
-    joined = {name: {**earlier.get(name, {}), **later.get(name, {})} for name in ("metrics", "params")}
-    return {**joined, "uses": later.get("uses", [])}
+    pending = pending._replace(
+        message=said.message or pending.message,
+        author=said.author or here.author,
+        facts={**facts, "uses": said.facts.get("uses", [])},
+    )
+    return try_merge(here, pending, said.given, conflicts)
 
 
 def _how_to_choose(here: Here, path: str) -> str:
@@ -569,11 +548,11 @@ def _how_to_choose(here: Here, path: str) -> str:
 
 def abort(here: Here) -> None:
     """Give up what waits: the stage and the files are as they were before it."""
-    merge_to_stage.give_up(here, _waiting(here))
+    merge_to_stage.give_up(here, _get_pending(here))
 
 
-def _waiting(here: Here) -> Doing:
-    doing = here.local.find_doing()
-    if doing is None:
+def _get_pending(here: Here) -> Pending:
+    pending = here.local.find_pending()
+    if pending is None:
         raise Nothing("no merge, revert, cherry-pick or stash is waiting.", hint="See where you are: memlake status")
-    return doing
+    return pending

@@ -16,6 +16,7 @@ from memlake.records import Change, Commit, Conflict, Entry
 from memlake.versions.checkout import journal, update, worktree
 from memlake.versions.checkout.context import Here
 from memlake.versions.checkout.local import MERGED, Tracked
+from memlake.versions.checkout.pending import Pending, encode
 from memlake.versions.history import merge_trees, refs
 from memlake.versions.history.merge_trees import Making, Outcome
 from memlake.versions.operation import Found
@@ -28,7 +29,6 @@ from memlake.versions.verbs.undo import operation, save_dirty
 
 Edits = Mapping[str, Entry | None]
 Conflicts = tuple[Conflict, ...]
-Doing = dict[str, Any]  # a merge, revert, cherry-pick or stash apply as local.db keeps it while it waits
 
 
 def stage_root(here: Here) -> bytes:
@@ -40,22 +40,24 @@ def stage_root(here: Here) -> bytes:
 
 
 def put(
-    here: Here, doing: Doing, outcome: Outcome, conflicts: Conflicts = (), *, found: Found | None = None
+    here: Here, pending: Pending, outcome: Outcome, conflicts: Conflicts = (), *, found: Found | None = None
 ) -> tuple[tuple[Change, ...], Conflicts]:
     """Write the files that differ and set the rows that say so; journaled, so that a crash leaves no half of it.
 
     With conflicts it waits from now on. Returns what changed and the conflicts, with what their files hold.
     """
-    making, is_stash = Making(here.history, outcome.made), "index" in doing
+    making, is_stash = Making(here.history, outcome.made), pending.is_stash
     rows = here.local.find_tracked(file_path(path) for path in (*outcome.edits, *(one.path for one in conflicts)))
-    conflicts = tuple(one if one.choice else one._replace(written=_mark(making, one, rows, doing)) for one in conflicts)
+    conflicts = tuple(
+        one if one.choice else one._replace(written=_mark(making, one, rows, pending.names)) for one in conflicts
+    )
     met = {one.path for one in conflicts}
     edits = {path: entry for path, entry in outcome.edits.items() if path.startswith(FILES) and path not in met}
     changes = _changes(rows, edits)
     marked = _changes(rows, {one.path: one.written for one in conflicts if one.written and one.choice is None})
-    agreed = _check(here, doing, (*changes, *marked), conflicts)
-    detail = f"{doing['name']} (waiting)" if conflicts else str(doing["name"])
-    with operation(here, str(doing.get("said") or doing["verb"]), detail, files=True, found=found) as verb:
+    agreed = _check(here, pending.verb, (*changes, *marked), conflicts)
+    detail = f"{pending.name} (waiting)" if conflicts else pending.name
+    with operation(here, pending.title, detail, files=True, found=found) as verb:
         before = verb.before
         named = [
             *edits.values(),
@@ -67,19 +69,23 @@ def put(
         unstaged = (*changes, *marked) if is_stash else marked
         before.saved |= agreed | save_dirty(here, verb, unstaged)
         before.left = {file_path(change.path): change.new for change in unstaged}
-        new_rows = _index_rows(here, doing, changes) if is_stash else _staged_rows(here, edits)
+        new_rows = _index_rows(here, pending, changes) if is_stash else _staged_rows(here, edits)
         writes = update.with_held_content((*changes, *marked), before.saved)
         plan = journal.plan_in_place(here.local, here.who, writes, new_rows)._replace(doing=None)
         if conflicts:
             clean = [Conflict(c.path, None, c.old, None, MERGED, c.new, c.new) for c in changes]
             # Such a file was deleted by hand, or held already what it becomes: giving up leaves it so.
-            held = {FILES + path: entry is not None for path, entry in agreed.items()} | doing.get("held", {})
-            plan = plan._replace(doing=json.dumps(doing | {"held": held}), conflicts=(*conflicts, *clean))
-        elif dropped := doing.get("drop"):
+            held = {FILES + path: entry is not None for path, entry in agreed.items()}
+            plan = plan._replace(
+                doing=encode(pending._replace(held={**held, **pending.held})), conflicts=(*conflicts, *clean)
+            )
+        elif pending.drop:
             plan = plan._replace(token=journal.new_token())
             with journal.move_history(here, verb, plan):
                 action = "stash: popped"
-                refs.delete(here.history, dropped, kind=refs.INTERNAL, action=action, who=here.who, moved=verb.moved)
+                refs.delete(
+                    here.history, pending.drop, kind=refs.INTERNAL, action=action, who=here.who, moved=verb.moved
+                )
         update.carry_out(here, verb, plan, ready)
     return changes, conflicts
 
@@ -96,7 +102,7 @@ def _changes(rows: Mapping[str, Tracked], edits: Edits) -> tuple[Change, ...]:
     return tuple(Change(path, now[path], edits[path]) for path in sorted(edits) if now[path] != edits[path])
 
 
-def _check(here: Here, doing: Doing, changes: Sequence[Change], conflicts: Conflicts) -> dict[str, Entry | None]:
+def _check(here: Here, verb: str, changes: Sequence[Change], conflicts: Conflicts) -> dict[str, Entry | None]:
     """Nothing waits over uncommitted work in what it touches: it would be taken for somebody's choice later.
 
     Returns what files held that differs from the stage, as checkout.check_safe does.
@@ -107,10 +113,10 @@ def _check(here: Here, doing: Doing, changes: Sequence[Change], conflicts: Confl
     others = [p for p in others if p not in known or worktree.find_stat(here.root, file_path(p)) is not None]
     checked = [*changes, *(Change(path, None, None) for path in others)]
     left = {file_path(one.path): one.written for one in here.local.conflicts()}
-    return update.check_over_stage(here.local, here.root, checked, str(doing["verb"]), left)
+    return update.check_over_stage(here.local, here.root, checked, verb, left)
 
 
-def _mark(making: Making, met: Conflict, rows: Mapping[str, Tracked], doing: Doing) -> Entry | None:
+def _mark(making: Making, met: Conflict, rows: Mapping[str, Tracked], names: Names) -> Entry | None:
     """What goes into the file of a path in conflict; None where it stays as it is.
 
     Of two texts both, with markers. Of one side alone, that one: it is what there is to look at.
@@ -128,7 +134,7 @@ def _mark(making: Making, met: Conflict, rows: Mapping[str, Tracked], doing: Doi
     base, ours, theirs = texts if met.base else ("", *texts)
     if base is None or ours is None or theirs is None:
         return one if file_path(met.path) not in rows else None
-    data = mark_text(base, ours, theirs, Names(*doing["names"])).encode()
+    data = mark_text(base, ours, theirs, names).encode()
     return Entry(making.add(data), "file", len(data), met.ours.mode)
 
 
@@ -145,7 +151,7 @@ def take_sides(here: Here, chosen: Sequence[Conflict], verb: tuple[str, str]) ->
     sides = _find_sides(here, chosen)
     rows = here.local.find_tracked(map(file_path, sides))
     placed = {path for path, entry in sides.items() if entry is not None}
-    is_stash = "index" in (here.local.find_doing() or {})
+    is_stash = (pending := here.local.find_pending()) is not None and pending.is_stash
     # A stash stages new files alone, and what has to go so that the stage can hold them.
     giving_way = _crossing(sides, placed)
     staged = {p: e for p, e in sides.items() if not is_stash or file_path(p) not in rows or p in giving_way}
@@ -221,26 +227,26 @@ def _holds(here: Here, path: str, entry: Entry | None) -> bool:
     return worktree.holds(here.root, path, entry, None, True)
 
 
-def give_up(here: Here, doing: Doing) -> None:
+def give_up(here: Here, pending: Pending) -> None:
     """Put the stage and the files back to what they were before; edits made since are kept for undo."""
     now = here.local.find_tracked(file_path(one.path) for one in here.local.list_waiting())
     then: dict[str, Entry | None] = {}
     for one in here.local.list_waiting():
         row = now.get(file_path(one.path))
-        if one.path.startswith(FILES) and (one.choice == MERGED or not doing.get("commit", True)):
+        if one.path.startswith(FILES) and (one.choice == MERGED or not pending.commit):
             then[one.path] = one.ours
         elif one.path.startswith(FILES):  # the stage was empty, so it was what the files' commit has
             then[one.path] = None if row is None else row.old if row.staged else row.entry
-    held = doing.get("held", {})
+    held = pending.held
     by_hand = {
         one.path: one.written if held[one.path] else None for one in here.local.list_waiting() if one.path in held
     }
-    _rewrite(here, (f"{doing['verb']} --abort", str(doing["name"])), (then | by_hand, then), ends=True)
+    _rewrite(here, (f"{pending.verb} --abort", pending.name), (then | by_hand, then), ends=True)
 
 
-def end(here: Here, doing: Doing) -> tuple[Change, ...]:
+def end(here: Here, pending: Pending) -> tuple[Change, ...]:
     """Conclude what ends in the stage or the files: all of it is there already. Returns what it changed in all."""
-    with operation(here, str(doing["said"]), str(doing["name"])):
+    with operation(here, pending.title, pending.name):
         waiting = [one for one in here.local.list_waiting() if one.path.startswith(FILES)]
         here.local.clear_doing()
     found = {one.path: {"ours": one.ours, "theirs": one.theirs}.get(one.choice or "", one.chosen) for one in waiting}
@@ -250,14 +256,14 @@ def end(here: Here, doing: Doing) -> tuple[Change, ...]:
 # -- what a stash stages --------------------------------------------------------------------------
 
 
-def _index_rows(here: Here, doing: Doing, changes: Sequence[Change]) -> list[Tracked]:
+def _index_rows(here: Here, pending: Pending, changes: Sequence[Change]) -> list[Tracked]:
     """What a stash puts into the stage: new files, else nobody would know them; with --index all that was staged."""
-    commit = here.history.get(str(doing["target"]))
+    commit = here.history.get(pending.target or "")
     untracked = set(_fact(here, commit, "untracked") or ())
     new = {c.path: c.new for c in changes if c.old is None and file_path(c.path) not in untracked}
     staged = {**new, **dict.fromkeys(_giving_way(changes, new))}
-    if doing["index"]:
-        staged |= _index_edits(here, commit, doing.get("lost", ()))
+    if pending.with_stage:
+        staged |= _index_edits(here, commit, pending.lost)
     return _staged_rows(here, staged)
 
 

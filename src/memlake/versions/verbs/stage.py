@@ -36,7 +36,7 @@ from memlake.versions.paths import (
     parents,
     refuse,
 )
-from memlake.versions.text.merge3 import Names, find_marker
+from memlake.versions.text.merge3 import find_marker
 from memlake.versions.verbs.undo import operation, save_dirty
 
 Progress = Callable[[int, int, str], None]
@@ -284,13 +284,13 @@ def _stage(
 
 def _refuse_marked(local: Local, root: str, asked: Adding, paths: Iterable[str]) -> None:
     """A file that still has the markers of a conflict is not resolved; `force` takes it all the same."""
-    doing = local.find_doing()
-    if doing is None or asked.force:
+    pending = local.find_pending()
+    if pending is None or asked.force:
         return
     met = {one.path[len(FILES) :] for one in local.conflicts() if one.written and one.choice is None}
     for path in sorted(met.intersection(paths)):
         text = worktree.find_small_text(root, path)
-        line = find_marker(text, Names(*doing["names"])) if text else None
+        line = find_marker(text, pending.names) if text else None
         if line is not None:
             name = worktree.path_as_typed(root, path)
             raise ConflictError(

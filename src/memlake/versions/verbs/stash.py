@@ -16,14 +16,16 @@ from memlake.versions.checkout import journal, rev, status, update, worktree
 from memlake.versions.checkout.context import Here
 from memlake.versions.checkout.ignore import Ignore
 from memlake.versions.checkout.local import Tracked
+from memlake.versions.checkout.pending import STASH, Pending
 from memlake.versions.history import refs
 from memlake.versions.history.commits import Draft
 from memlake.versions.operation import Verb
 from memlake.versions.paths import FILES, file_path
+from memlake.versions.text.merge3 import Names
 from memlake.versions.trees.codec import as_hex
 from memlake.versions.verbs import merge_to_stage
 from memlake.versions.verbs.branch import refuse_waiting
-from memlake.versions.verbs.merge import apply_stash
+from memlake.versions.verbs.merge import Given, try_merge
 from memlake.versions.verbs.undo import operation, save_dirty
 
 _PREFIX = "stash/"
@@ -165,9 +167,19 @@ def apply(here: Here, index: int, *, staged: bool = False, drop: bool = False, w
             "stash is kept.",
             hint=f"Forget it with: memlake stash drop {index}",
         )
-    kept = not drop or bool(lost)
-    asked = {"name": commit.subject, "said": said, "index": staged, "drop": None if kept else name, "lost": lost}
-    merged = apply_stash(here, commit, asked, with_base=with_base)
+    pending = Pending(
+        STASH,
+        commit.subject,
+        Names("files as they were", "stash", with_base),
+        said,
+        target=commit.oid,
+        parent=commit.parents[0],
+        commit=False,
+        with_stage=staged,
+        lost=tuple(lost),
+        drop=None if lost or not drop else name,
+    )
+    merged = try_merge(here, pending, Given())
     if lost:
         listed = "\n".join(f"  {file_path(path)}" for path in lost)
         warnings.warn(f"not applied, because their content was purged:\n{listed}\nThe stash is kept.", stacklevel=2)
