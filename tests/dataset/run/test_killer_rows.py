@@ -116,6 +116,72 @@ def test_a_row_that_kills_the_program_is_named_by_the_next_run_which_lives(
     assert ds.ground.recall._db.rows("SELECT * FROM begun") == [] and suspected(ds) == 1
 
 
+def test_a_program_is_ended_once_although_the_next_run_did_not_get_to_the_row(ds: Datasets, python: Python) -> None:
+    """Ctrl-C, or another row that raises: neither says that the function is harmless."""
+    Path("script.py").write_text(
+        textwrap.dedent(
+            """
+            import os, signal, sys
+            from pathlib import Path
+            import memlake as ml
+            def slow(x):
+                how = Path("how").read_text()  # not an argument, which would make it another function
+                if x == 2 and how == "raise":
+                    raise ValueError
+                if x == 2 and how == "stop":
+                    os.kill(int(Path("program").read_text()), signal.SIGINT)
+                if x == 3:
+                    os.kill(os.getpid(), signal.SIGSEGV)
+                return x
+            Path("program").write_text(str(os.getpid()))
+            Path("how").write_text(sys.argv[1])
+            print(ml.read_values(x=range(30)).map(y=slow).count())
+            """
+        )
+    )
+    assert python("script.py", "go", check=False).returncode == -signal.SIGSEGV
+    for how, message in (("raise", "ValueError"), ("stop", "KeyboardInterrupt"), ("go", "failed on row 3, with x=3:")):
+        run = python("script.py", how, check=False)
+        assert message in run.stderr and run.returncode != -signal.SIGSEGV
+
+
+def test_a_setup_that_kills_the_program_kills_it_once(ds: Datasets, python: Python) -> None:
+    Path("script.py").write_text(
+        textwrap.dedent(
+            """
+            import os
+            import memlake as ml
+            chain = ml.read_values(x=range(3)).setup(model=lambda: os._exit(5))
+            chain.map(y=lambda x, model: x).save("made")
+            """
+        )
+    )
+    assert python("script.py", check=False).returncode == 5
+    for _ in range(2):
+        run = python("script.py", check=False)
+        assert run.returncode == 1 and "exit code 5 while the work was opened" in run.stderr
+
+
+def test_a_program_that_was_terminated_costs_one_run_in_a_worker(ds: Datasets, python: Python) -> None:
+    Path("script.py").write_text(
+        textwrap.dedent(
+            """
+            import os, signal
+            import memlake as ml
+            def home(x):
+                if x == 3 and not os.path.exists("mended"):
+                    os.kill(os.getpid(), signal.SIGTERM)
+                return os.getpid()
+            homes = ml.read_values(x=range(9)).settings(recompute=True).map(y=home).to_values("y")
+            print("here" if set(homes) == {os.getpid()} else "worker", len(homes))
+            """
+        )
+    )
+    assert python("script.py", check=False).returncode == -signal.SIGTERM
+    Path("mended").touch()
+    assert [python("script.py").stdout for _ in range(2)] == ["worker 9\n", "here 9\n"]
+
+
 def test_a_function_is_marked_while_this_process_runs_it(ds: Datasets) -> None:
     recall = ds.ground.recall
     seen: list[int] = []
@@ -134,7 +200,7 @@ def test_a_function_is_marked_while_this_process_runs_it(ds: Datasets) -> None:
 
 def test_a_process_that_still_runs_is_no_reason_to_run_in_workers(ds: Datasets) -> None:
     recall = ds.ground.recall
-    recall.begin("ab" * 16)
+    recall.leave_note("ab" * 16)
     assert not Suspects(recall, "ab" * 16)
     with recall._db.write():
         recall._db.run("UPDATE begun SET born = 'before'", ())
@@ -154,15 +220,19 @@ def test_a_function_that_cannot_be_sent_is_run_here_although_a_process_ended_in_
         return ds.read_values(x=range(3)).settings(parallel=1).map(y=locked).to_values("y")
 
     functions: list[str] = []
-    begin = recall.begin
+    leave_note = recall.leave_note
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(recall, "begin", lambda function: functions.append(function) or begin(function))
+        patch.setattr(recall, "leave_note", lambda function: functions.append(function) or leave_note(function))
         run()
-    recall.begin(functions[0])
+    recall.leave_note(functions[0])
     with recall._db.write():
         recall._db.run("UPDATE begun SET born = 'before'", ())
     homes.clear()
-    assert run() == [0, 1, 2] and homes == {os.getpid()}
+    with pytest.warns(
+        UserWarning, match=r"an earlier process ended while it ran locked\(\).*`lock`, which locked uses"
+    ):
+        assert run() == [0, 1, 2]
+    assert homes == {os.getpid()}
     assert recall._db.rows("SELECT * FROM begun") == []
 
 
@@ -261,11 +331,11 @@ def test_rows_are_suspected_from_the_death_of_their_worker_on_until_all_is_settl
     assert not one
     one.add(keys[:3])
     two = Suspects(ds.ground.recall, "ab" * 16)
-    assert one and two and two.among(keys).tolist() == [True, True, True, False]
+    assert one and two and two.find(keys).tolist() == [True, True, True, False]
     assert not Suspects(ds.ground.recall, "cd" * 16)
     one.blame(keys[1:2])
     one.settle()
-    assert Suspects(ds.ground.recall, "ab" * 16).among(keys).tolist() == [False, True, False, False]
+    assert Suspects(ds.ground.recall, "ab" * 16).find(keys).tolist() == [False, True, False, False]
 
 
 def test_a_memory_made_before_there_were_suspects_gets_room_for_them(ds: Datasets) -> None:
@@ -274,4 +344,4 @@ def test_a_memory_made_before_there_were_suspects_gets_room_for_them(ds: Dataset
         recall._db.run("DROP TABLE suspect", ())
     assert not Suspects(recall, "ab" * 16)
     Suspects(recall, "ab" * 16).add(key)
-    assert Suspects(recall, "ab" * 16).among(key).all()
+    assert Suspects(recall, "ab" * 16).find(key).all()

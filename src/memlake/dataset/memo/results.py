@@ -174,38 +174,37 @@ class Memo:
 
     def suspects(self, function: str) -> np.ndarray[Any, Any]:
         """The keys of rows this function must not be run on but alone, in a process of its own."""
-        found = self._rows("SELECT row_key FROM suspect WHERE function = ?", (bytes.fromhex(function),))
-        return np.frombuffer(b"".join(key for (key,) in found if len(key) == KEY.itemsize), KEY)
+        rows = self._rows("SELECT row_key FROM suspect WHERE function = ?", (bytes.fromhex(function),))
+        return np.frombuffer(b"".join(key for (key,) in rows if len(key) == KEY.itemsize), KEY)
 
-    def suspect(self, function: str, keys: np.ndarray[Any, Any]) -> None:
+    def add_suspects(self, function: str, keys: np.ndarray[Any, Any]) -> None:
         sql = "INSERT OR IGNORE INTO suspect(row_key, function) SELECT value, ?2 FROM carray(?1)"
         self._run(sql, (array(_each(keys)), bytes.fromhex(function)))
 
-    def clear(self, function: str, keys: np.ndarray[Any, Any]) -> None:
-        """Suspect these rows no more."""
+    def clear_suspects(self, function: str, keys: np.ndarray[Any, Any]) -> None:
         sql = "DELETE FROM suspect WHERE row_key IN carray(?1) AND function = ?2"
         if len(keys):
             self._run(sql, (array(_each(keys)), bytes.fromhex(function)))
 
-    # -- functions begun in a process that may not outlive them -------------------------------
+    # -- notes: functions begun in a process that may not outlive them ------------------------
 
-    def begin(self, function: str) -> int:
-        """The mark of a function that this process is about to run itself."""
+    def leave_note(self, function: str) -> int:
+        """Note that this process is about to run a function itself; the id of the note."""
         sql = "INSERT INTO begun(function, host, pid, born) VALUES(?, ?, ?, ?)"
         pid = os.getpid()
         return self._run(sql, (bytes.fromhex(function), leases.host(), pid, leases.process_start_time(pid)))
 
-    def ended(self, function: str) -> list[int]:
-        """The marks of processes that are gone; of those on other machines that cannot be known, and is taken to be."""
+    def orphaned_notes(self, function: str) -> list[int]:
+        """Notes whose process is gone. One of another machine counts as gone, because we cannot look there."""
         sql = "SELECT id, host, pid, born FROM begun WHERE function = ?"
-        marks = self._rows(sql, (bytes.fromhex(function),))
+        notes = self._rows(sql, (bytes.fromhex(function),))
         return [
-            mark for mark, host, pid, born in marks if host != leases.host() or leases.process_start_time(pid) != born
+            note for note, host, pid, born in notes if host != leases.host() or leases.process_start_time(pid) != born
         ]
 
-    def end(self, marks: Iterable[int]) -> None:
-        if given := tuple(marks):
-            self._run("DELETE FROM begun WHERE id IN carray(?1)", (array(given),))
+    def drop_notes(self, notes: Sequence[int]) -> None:
+        if notes:
+            self._run("DELETE FROM begun WHERE id IN carray(?1)", (array(tuple(notes)),))
 
     # -- listings -----------------------------------------------------------------------------
 

@@ -104,8 +104,8 @@ class Calling:
         self.suspects, self.work = Suspects(self.engine.recall, self.function), self._work()
         finished: list[Shard] = []
         self.pace.total = sum(self.frame.fragments[i].visible for i in todo)
-        watched = self.suspects.watched(here=self.settings.engine == "local")
-        with watched, self.told.progress(self.call.name, self.pace.total) as progress, self._flushing():
+        watch = self.suspects.watch(here=self.settings.engine == "local")
+        with watch, self.told.progress(self.call.name, self.pace.total) as progress, self._flushing():
             for shard, rows, done in self._answers(self._items(todo, known, finished)):
                 self.pace.add(len(rows), done.seconds)
                 shard.left -= len(rows)
@@ -142,7 +142,7 @@ class Calling:
         """The rows to run but for those that cost workers in earlier runs: they come last."""
         if not self.suspects:
             return shard.todo
-        suspected = self.suspects.among(self._keys(shard, shard.todo))
+        suspected = self.suspects.find(self._keys(shard, shard.todo))
         if suspected.any():
             self.last.append((shard, shard.todo[suspected]))
         return shard.todo[~suspected]
@@ -171,7 +171,7 @@ class Calling:
                     self.suspects.settle()
                 yield shard, rows, self.work.lost(len(rows), done.how)
             else:
-                self.suspects.answered(self._keys(shard, rows))
+                self.suspects.add_answered(self._keys(shard, rows))
                 yield shard, rows, done
         self.suspects.settle()
 
@@ -187,9 +187,15 @@ class Calling:
         executor = executors.choose(parallel, self.settings.engine, apart=bool(self.suspects))
         try:
             answered = executor.map(self.work, paced)
-        except InvalidInput:  # it cannot be sent to a worker: whoever wants none runs it here, at their own risk
+        except InvalidInput as error:
             if not wants_none or self.suspects.has_rows:
                 raise
+            # It cannot be sent to a worker. Somebody else may have ended that process, so it is tried here again.
+            feedback.warn(
+                f"an earlier process ended while it ran {self.call.name}(). It cannot run in a worker process, so it "
+                f"runs in this one again: {error.message.removesuffix(' Nothing was run.')} If the function ends the "
+                "program again, make what cannot be sent in setup=; memlake then finds the row and names it."
+            )
             answered = executors.choose().map(self.work, paced)
         for number, done in answered:
             yield *under_way.pop(number), done
