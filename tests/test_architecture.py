@@ -32,7 +32,7 @@ OTHER_META = {
     f"{PACKAGE}.index.index",  # so has index.db
     f"{PACKAGE}.index.rows",
 }
-COMPOSES_SQL = f"{PACKAGE}.dataset.expressions.sql"
+COMPOSES_SQL = f"{PACKAGE}.rows.sql"
 OWN_SQL = {  # functions that put parts of one statement of their own together
     "memlake.versions.verbs.undo": {"_last"},
     "memlake.versions.upkeep.rebuild": {"_track"},
@@ -255,7 +255,7 @@ def formatted_sql(module: str, source: str) -> list[str]:
             if not _is_written(given) and getattr(given, "id", None) not in literal:
                 wrong.append(f"{module}:{node.lineno} composes SQL of a text that is not written there")
         if name == "Sql" and node.args and module != COMPOSES_SQL:
-            wrong.append(f"{module}:{node.lineno} makes an Sql of its own; ask expressions/sql.py")
+            wrong.append(f"{module}:{node.lineno} makes an Sql of its own; ask rows/sql.py")
         if _is_formatted(node) and LOOKS_LIKE_SQL.search(_constants(node)) and not _is_written(node):
             wrong.append(
                 f"{module}:{node.lineno} formats SQL: {_constants(node)[:60]!r}; compose it, bind, or see OWN_SQL"

@@ -13,11 +13,11 @@ import pyarrow as pa
 import pytest
 
 import memlake as ml
-from memlake.dataset.expressions import duckdb_connections
 from memlake.dataset.run.call_step import Calling
 from memlake.dataset.run.call_work import Work
 from memlake.dataset.run.work_items import Pace
 from memlake.dataset.run_settings import Settings
+from memlake.rows import duckdb_connections
 
 ROWS = 100_000
 

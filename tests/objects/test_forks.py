@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 import memlake as ml
-from memlake.dataset.expressions import duckdb_connections
 from memlake.index import fold
 from memlake.objects import forks
 from memlake.objects.db import FileLock
+from memlake.rows import duckdb_connections
 
 LONG = 20.0  # seconds after which a child is said to hang
 

@@ -16,10 +16,10 @@ import pytest
 import memlake as ml
 from memlake.dataset import save
 from memlake.dataset.datasets import Datasets
-from memlake.dataset.expressions import duckdb_connections
 from memlake.dataset.parts import parquet
 from memlake.errors import AlreadyExists, NotFound, Nothing
 from memlake.objects.store import Objects
+from memlake.rows import duckdb_connections
 from tests.reliability.dataset_ground import Rows, build, leftovers, look, numbers, rows_of, slow
 from tests.reliability.ground import (
     KILLED,

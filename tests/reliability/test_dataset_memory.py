@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from memlake.dataset.expressions import duckdb_connections
+from memlake.rows import duckdb_connections
 from tests.reliability.dataset_ground import leftovers
 from tests.reliability.ground import init, python
 

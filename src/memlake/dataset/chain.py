@@ -12,13 +12,13 @@ from memlake.calls import suggest
 from memlake.dataset import databases, outputs
 from memlake.dataset.expressions.columns import C, Expression
 from memlake.dataset.expressions.functions import func
-from memlake.dataset.expressions.sql import PLACE, compose, hole
 from memlake.dataset.plan import build, nodes
 from memlake.dataset.plan.nodes import Plan
 from memlake.dataset.run_settings import Settings
 from memlake.dataset.types import arrow
 from memlake.dataset.types.field_metadata import is_unknown
 from memlake.errors import InvalidInput
+from memlake.rows.sql import PLACE, compose, hole
 
 if TYPE_CHECKING:
     from memlake.dataset.datasets import Datasets

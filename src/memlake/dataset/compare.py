@@ -10,12 +10,12 @@ import pyarrow as pa
 from memlake.dataset import outputs
 from memlake.dataset.chain import Chain
 from memlake.dataset.expressions.functions import func
-from memlake.dataset.expressions.sql import compose, hole, identifiers, word
 from memlake.dataset.parts.version_record import Version
 from memlake.dataset.plan import build, nodes
 from memlake.dataset.plan.nodes import Plan, alike
 from memlake.dataset.types import arrow
 from memlake.dataset.types.field_metadata import class_of
+from memlake.rows.sql import compose, hole, identifiers, word
 
 if TYPE_CHECKING:
     from memlake.dataset.datasets import Datasets

@@ -11,9 +11,9 @@ from typing import Any, Literal, NamedTuple
 import pyarrow as pa
 
 from memlake.dataset import outputs
-from memlake.dataset.expressions.sql import Sql, compose, join, several, template, within
 from memlake.errors import InvalidInput
 from memlake.identifiers import check_name
+from memlake.rows.sql import Sql, compose, join, several, template, within
 
 _TABLE = re.compile(r"[^\W\d][\w$.]*")
 

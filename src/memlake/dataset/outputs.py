@@ -20,12 +20,12 @@ import pyarrow.parquet as pq
 from memlake.dataset import storages
 from memlake.dataset.expressions import bind
 from memlake.dataset.expressions.columns import C
-from memlake.dataset.expressions.sql import NOTHING, PLACE, compose, hole, identifier, path, several, template
 from memlake.dataset.plan import build, nodes
 from memlake.dataset.plan.nodes import Call, Plan, Source, alike, named
 from memlake.dataset.types import arrow
 from memlake.dataset.types.field_metadata import JSON, class_of, holds_json
 from memlake.errors import InvalidInput, NotFound, Unavailable
+from memlake.rows.sql import NOTHING, PLACE, compose, hole, identifier, path, several, template
 
 if TYPE_CHECKING:
     from memlake.dataset.chain import Chain

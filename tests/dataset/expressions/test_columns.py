@@ -19,8 +19,8 @@ import pytest
 import memlake as ml
 from memlake.dataset.expressions.columns import C, Expression, lit
 from memlake.dataset.expressions.functions import func
-from memlake.dataset.expressions.sql import compose, join, value
 from memlake.errors import InvalidInput
+from memlake.rows.sql import compose, join, value
 
 DAY = datetime.date(2024, 2, 29)
 MOMENT = datetime.datetime(2024, 2, 29, 12, 30, tzinfo=datetime.timezone.utc)

@@ -21,8 +21,8 @@ from memlake.dataset.expressions.functions import (
     as_vector_search,
     func,
 )
-from memlake.dataset.expressions.sql import compose
 from memlake.errors import InvalidInput
+from memlake.rows.sql import compose
 
 PATHS = ["a/b.tar.gz", ".hidden", "x/.a.b", "a..b", "no", "dot.", "x.y/z", "/", "", "a/b/", "..."]
 ROWS = pa.table(

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from memlake.dataset.expressions.bind import check, typed_sql
 from memlake.dataset.expressions.columns import C, Expression, lit
 from memlake.dataset.expressions.functions import func
-from memlake.dataset.expressions.sql import compose
+from memlake.rows.sql import compose
 
 Row = dict[str, Any]
 LETTERS = "abAB/.é'\"$1 %_*?"

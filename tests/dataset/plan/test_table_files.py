@@ -11,8 +11,8 @@ import pytest
 
 import memlake as ml
 from memlake.dataset.datasets import Datasets
-from memlake.dataset.expressions import duckdb_connections
 from memlake.dataset.plan import table_files
+from memlake.rows import duckdb_connections
 
 ODD = (
     "SELECT i AS n, i::HUGEINT AS huge, 'ab'::BLOB AS bytes, i::DECIMAL(9, 2) AS price, DATE '2024-01-02' AS day, "

@@ -12,8 +12,8 @@ import pytest
 import memlake as ml
 from memlake.dataset.chain import Chain
 from memlake.dataset.datasets import Datasets
-from memlake.dataset.expressions.sql import Sql
 from memlake.dataset.run.engine import Engine
+from memlake.rows.sql import Sql
 
 C = ml.C
 

@@ -13,8 +13,8 @@ import memlake as ml
 from memlake import func
 from memlake.dataset.chain import Chain
 from memlake.dataset.datasets import Datasets
-from memlake.dataset.expressions.sql import Sql
 from memlake.dataset.run.engine import Engine
+from memlake.rows.sql import Sql
 
 N = 300_000
 KEYS = [n * 7919 % 50_021 for n in range(N)]

@@ -11,11 +11,11 @@ import duckdb
 import pyarrow as pa
 
 from memlake.dataset.expressions.columns import Column, Expression, Form, Literal, Named, Ordered, outcome_of, walk
-from memlake.dataset.expressions.duckdb_connections import catalogue, lock
 from memlake.dataset.expressions.functions import as_vector_search
-from memlake.dataset.expressions.sql import Sql, Statement, compose, identifier
 from memlake.dataset.types.field_metadata import JSON, class_of
 from memlake.errors import InvalidInput
+from memlake.rows.duckdb_connections import catalogue, lock
+from memlake.rows.sql import Sql, Statement, compose, identifier
 
 # DuckDB adds whole numbers up in 128 bits, which Arrow hands over as decimals and Python users never expect.
 TOO_WIDE = frozenset({"HUGEINT", "UHUGEINT"})

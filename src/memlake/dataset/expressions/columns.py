@@ -19,11 +19,11 @@ from dataclasses import dataclass, field
 from typing import Any, LiteralString
 
 from memlake import secrets
-from memlake.dataset.expressions import sql
-from memlake.dataset.expressions.sql import Sql, compose, hole, template
-from memlake.dataset.expressions.values import bound, plain, value_key
 from memlake.errors import InvalidInput
 from memlake.identifiers import check_name
+from memlake.rows import sql
+from memlake.rows.sql import Sql, compose, hole, template
+from memlake.rows.values import bound, plain, value_key
 
 TEXT_FORMS = frozenset({"||", "lower", "upper"})
 SHOWN_WHOLE, SHOWN = 60, 40  # characters up to which a value is shown, and of one that is longer

@@ -5,8 +5,8 @@ from __future__ import annotations
 import difflib
 from functools import cache
 
-from memlake.dataset.expressions import duckdb_connections
 from memlake.errors import InvalidInput
+from memlake.rows import duckdb_connections
 
 NATURE_OF_TYPE = {"aggregate": "aggregate", "window": "window"}
 # Of a macro DuckDB does not tell what is behind it.

@@ -25,9 +25,9 @@ from memlake.dataset.expressions.columns import (
     value_of,
 )
 from memlake.dataset.expressions.duckdb_functions import nature_of, natures, unknown_function
-from memlake.dataset.expressions.sql import NOTHING, Sql, compose, hole, join, template, word
 from memlake.dataset.expressions.windows import IN_ORDER, Call, Over, ordered, window
 from memlake.errors import InvalidInput
+from memlake.rows.sql import NOTHING, Sql, compose, hole, join, template, word
 
 FIRST_IS_A_VALUE = (
     "date_diff date_part date_sub date_trunc datediff datepart datesub datetrunc timezone format printf concat_ws "

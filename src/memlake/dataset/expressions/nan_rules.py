@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from memlake.dataset.expressions.bind import check
 from memlake.dataset.expressions.columns import Expression, Form, Literal, Named, Ordered
-from memlake.dataset.expressions.sql import hole, template
 from memlake.dataset.expressions.windows import Call, Over
+from memlake.rows.sql import hole, template
 
 # The operand that must be no number for the engine's answer to be wrong.
 _TELLING: Final = {">": 0, ">=": 0, "<": 1, "<=": 1, "=": 0, "<>": 0, "between": 2}

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from memlake.dataset.expressions.columns import Expression, Form, Ordered, column_of, walk
-from memlake.dataset.expressions.sql import NOTHING, PLACE, Sql, compose, join, template
 from memlake.errors import InvalidInput
+from memlake.rows.sql import NOTHING, PLACE, Sql, compose, join, template
 
 # Aggregates that depend on the order of rows, and functions that tell apart rows which a window's order does not.
 IN_ORDER = frozenset({

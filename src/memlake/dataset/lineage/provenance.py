@@ -13,7 +13,6 @@ import pyarrow as pa
 from memlake import config
 from memlake.dataset import outputs, params
 from memlake.dataset.expressions.columns import SHOWN, SHOWN_WHOLE, Column, Expression, Form, Literal, walk
-from memlake.dataset.expressions.values import bound
 from memlake.dataset.lineage import process_facts
 from memlake.dataset.lineage import program as running_program
 from memlake.dataset.memo import code_origin
@@ -23,6 +22,7 @@ from memlake.dataset.plan.nodes import Call, Filter, Group, Mutate, Plan, Select
 from memlake.dataset.run.call_step import RunServices
 from memlake.dataset.run.engine import Engine, Ran
 from memlake.records import Author
+from memlake.rows.values import bound
 
 _FILES = 1000  # files of a source that are named one by one
 Printed = Sequence[tuple[Call, Fingerprint]]

@@ -13,7 +13,6 @@ import pyarrow as pa
 from memlake.dataset.expressions import bind, nan_rules
 from memlake.dataset.expressions.columns import C, Column, Expression, Form, Ordered, column_of
 from memlake.dataset.expressions.functions import choices, func
-from memlake.dataset.expressions.sql import compose, hole, identifier, several
 from memlake.dataset.plan import nodes
 from memlake.dataset.plan.nodes import Call, Plan
 from memlake.dataset.run_settings import Settings
@@ -21,6 +20,7 @@ from memlake.dataset.types import arrow, names, signatures
 from memlake.dataset.types.field_metadata import class_of, is_unknown, unknown
 from memlake.errors import InvalidInput
 from memlake.identifiers import check_name
+from memlake.rows.sql import compose, hole, identifier, several
 
 Kind = Literal["map", "gen", "agg", "batch_map"]
 _MANY = (Iterator, Iterable, Generator, AsyncIterator, AsyncGenerator, list, Sequence)

@@ -14,7 +14,11 @@ import pyarrow as pa
 
 from memlake.dataset.expressions.columns import Column, Expression, Form, walk
 from memlake.dataset.expressions.functions import choices
-from memlake.dataset.expressions.sql import (
+from memlake.dataset.expressions.windows import takes_in_order
+from memlake.dataset.types.field_metadata import inner
+from memlake.errors import InvalidInput
+from memlake.identifiers import check_name
+from memlake.rows.sql import (
     NOTHING,
     PLACE,
     Sql,
@@ -29,10 +33,6 @@ from memlake.dataset.expressions.sql import (
     value,
     word,
 )
-from memlake.dataset.expressions.windows import takes_in_order
-from memlake.dataset.types.field_metadata import inner
-from memlake.errors import InvalidInput
-from memlake.identifiers import check_name
 
 if TYPE_CHECKING:
     from memlake.dataset.parts.frames import Frame

@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from duckdb import DuckDBPyRelation
 
-from memlake.dataset.expressions import duckdb_connections
-from memlake.dataset.expressions.sql import Sql, compose, join, number, value, word
 from memlake.errors import NotFound
+from memlake.rows import duckdb_connections
+from memlake.rows.sql import Sql, compose, join, number, value, word
 
 Kind = Literal["csv", "json", "parquet"]
 SMALL, _UNPACKED = 2 << 20, 32 << 20  # bytes of files that are read whole, and of their rows in memory

@@ -14,10 +14,10 @@ import pyarrow as pa
 from duckdb import DuckDBPyRelation
 
 from memlake.dataset import feedback
-from memlake.dataset.expressions.sql import Sql, compose, identifier, join, number
 from memlake.dataset.types.field_metadata import inner
 from memlake.errors import InvalidInput
 from memlake.identifiers import check_name, find_twins, fold
+from memlake.rows.sql import Sql, compose, identifier, join, number
 
 _TOLD = 5  # columns that are named in one warning
 _NUMBERED = re.compile(r".+_[0-9]+", re.S)

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from memlake.dataset.expressions.sql import Sql, compose, join, span
 from memlake.dataset.parts.arrow_types import is_told_as, plain_type
 from memlake.dataset.types.field_metadata import inner
+from memlake.rows.sql import Sql, compose, join, span
 
 
 def told(paths: Sequence[str], found: pa.Schema) -> pa.Schema:

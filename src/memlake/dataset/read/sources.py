@@ -12,8 +12,6 @@ import pyarrow.parquet as pq
 
 from memlake.dataset import databases, feedback, storages
 from memlake.dataset.context import DatasetContext
-from memlake.dataset.expressions import duckdb_connections
-from memlake.dataset.expressions.sql import Sql, compose, hole, template
 from memlake.dataset.memo import listings
 from memlake.dataset.parts import column_hashes, parquet
 from memlake.dataset.parts.arrow_types import plain, plain_type
@@ -27,6 +25,8 @@ from memlake.dataset.types import arrow
 from memlake.dataset.types.files import File
 from memlake.errors import InvalidInput, NotFound
 from memlake.identifiers import check_name
+from memlake.rows import duckdb_connections
+from memlake.rows.sql import Sql, compose, hole, template
 
 
 def stored(ground: DatasetContext, version: Version) -> Source:

@@ -10,11 +10,11 @@ import pyarrow as pa
 
 from memlake.dataset.expressions.columns import Expression
 from memlake.dataset.expressions.functions import as_vector_search
-from memlake.dataset.expressions.sql import compose, several
 from memlake.dataset.parts import parquet, vector_columns
 from memlake.dataset.parts.frames import KEEP, Fragment, Frame, Kept
 from memlake.dataset.plan.nodes import Filter, Limit, Mutate, Plan, Select, Union, named, tops
 from memlake.dataset.run import call_results
+from memlake.rows.sql import compose, several
 
 if TYPE_CHECKING:
     from memlake.dataset.run.engine import Engine

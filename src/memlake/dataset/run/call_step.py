@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 
 from memlake.dataset import executors, feedback, params, storages
-from memlake.dataset.expressions.sql import compose, identifier, several
 from memlake.dataset.memo.fingerprint import Fingerprint, Opaque, fingerprint
 from memlake.dataset.memo.results import DEAR, KEY, Known
 from memlake.dataset.parts import column_hashes, parquet
@@ -26,6 +25,7 @@ from memlake.dataset.run.killer_rows import Suspects
 from memlake.dataset.run.work_items import Array, Item, Pace, Paced, Shard, cut, pulled
 from memlake.dataset.run_settings import Settings
 from memlake.errors import InvalidInput, RowFailed
+from memlake.rows.sql import compose, identifier, several
 
 _WORTH = 0.05  # seconds: what ran longer is sealed and remembered
 _SOON, _FLUSH = 0.1, 1.0  # seconds of work a kill may cost: a quarter of what was done, within these

@@ -17,8 +17,6 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from memlake.dataset.expressions import duckdb_connections
-from memlake.dataset.expressions.sql import PLACE, Sql, compose, identifier, identifiers, join, number, span, template
 from memlake.dataset.memo.results import Memo
 from memlake.dataset.parts import parquet
 from memlake.dataset.parts.arrow_types import is_list, is_told_as, plain_type
@@ -44,6 +42,8 @@ from memlake.dataset.read.duckdb_errors import named_errors
 from memlake.dataset.run import aligned, notices
 from memlake.dataset.types.field_metadata import class_of, is_unknown
 from memlake.errors import Corrupt
+from memlake.rows import duckdb_connections
+from memlake.rows.sql import PLACE, Sql, compose, identifier, identifiers, join, number, span, template
 
 _BATCH = 65_536
 _FEW = 10_000  # rows that are fetched one by one

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memlake.dataset import feedback
-from memlake.dataset.expressions.sql import compose, number, path
 from memlake.dataset.plan.nodes import KEY, Call, Columns, Filter, Join, Plan, Source
 from memlake.records import count
+from memlake.rows.sql import compose, number, path
 
 if TYPE_CHECKING:
     from memlake.dataset.run.engine import Engine, Ran

@@ -20,8 +20,8 @@ from typing import Any, LiteralString, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
-from memlake.dataset.expressions.values import bound, plain, sql_type, value_key
 from memlake.identifiers import quote
+from memlake.rows.values import bound, plain, sql_type, value_key
 
 PLACE: LiteralString = '"memlake.place"'  # a step's own column, which row it was before: no name of a user has a dot
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9_]*|<>|[<>]=?|=|\|\||[-+*/]")

@@ -12,9 +12,9 @@ import pytest
 
 import memlake as ml
 from memlake.dataset.datasets import Datasets
-from memlake.dataset.expressions import duckdb_connections
 from memlake.dataset.plan import table_files
 from memlake.dataset.run.engine import Engine
+from memlake.rows import duckdb_connections
 
 REACHES = [
     "SELECT * FROM read_text('{secret}')",

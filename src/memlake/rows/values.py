@@ -13,8 +13,8 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from memlake.dataset.expressions.duckdb_connections import catalogue
 from memlake.errors import InvalidInput
+from memlake.rows.duckdb_connections import catalogue
 
 PLAIN = (str, bool, int, float, bytes, datetime.date, datetime.time, datetime.timedelta, Decimal, UUID)
 NATIVE: tuple[type[Any], ...] = (str, float, int, bytes)

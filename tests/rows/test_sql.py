@@ -10,8 +10,8 @@ import pytest
 
 import memlake as ml
 from memlake.dataset.datasets import Datasets
-from memlake.dataset.expressions.sql import compose, hole, identifier, join, path, template, value, word
 from memlake.errors import Corrupt
+from memlake.rows.sql import compose, hole, identifier, join, path, template, value, word
 
 
 def test_braces_in_a_name_are_no_places() -> None:
