@@ -19,7 +19,7 @@ import pages
 import picture
 
 from memlake import errors
-from memlake.cli.main import SECTIONS, LazyGroup, memlake
+from memlake.cli.commands import SECTIONS, LazyGroup, memlake
 from memlake.config import Settings
 
 DOCS = Path(__file__).resolve().parent

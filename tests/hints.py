@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from memlake.cli.main import VERBS
+from memlake.cli.commands import VERBS
 
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "memlake"
 EXAMPLES = "cli/examples.py"  # what --help shows

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from memlake.cli.main import VERBS
+from memlake.cli.commands import VERBS
 
 ROOT = Path(__file__).resolve().parent.parent
 REQUIRED = (

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 import pytest
 
-from memlake.cli.main import memlake
+from memlake.cli.commands import memlake
 from memlake.errors import Error
 from tests import hints
 from tests.hints import Hint
@@ -36,7 +36,7 @@ _PLAIN = re.compile(
 )
 _QUOTED_BEFORE = {
     "cli/files/stage.py": {"there", "here", "told"},
-    "cli/branches/merge.py": {"name", "marked[0]"},
+    "cli/branches/merge_rev.py": {"name", "marked[0]"},
     "dataset/params.py": {"name"},
     "versions/verbs/merge.py": {"name"},
     "versions/checkout/describe.py": {"word"},

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from inspect import CO_VARARGS, unwrap
 from types import FunctionType, MappingProxyType, UnionType
 from typing import Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin
 
@@ -14,6 +13,7 @@ from memlake.records import Commit
 P = ParamSpec("P")
 R = TypeVar("R")
 C = TypeVar("C", bound=type)
+_VARARGS = 0x04  # CO_VARARGS of inspect, which is not loaded for it: a tenth of start-up
 _ALIASES = {"AnyPath": "str | os.PathLike", "SomePaths": "str | os.PathLike, or a list of them"}
 
 
@@ -41,7 +41,7 @@ def refuse_unknown(
 
 def check_names(method: Callable[P, R]) -> Callable[P, R]:
     """A method that refuses a misspelled keyword with the name that is probably meant."""
-    code = unwrap(method).__code__
+    code = _unwrap(method).__code__
     known = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
 
     @functools.wraps(method)
@@ -100,15 +100,21 @@ def _check(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[st
 @functools.cache
 def _parameters(function: Callable[..., Any]) -> tuple[Sequence[str], str, dict[str, Any], dict[str, set[Any]]]:
     """The names in order, the one of `*args` ("" for none), what each may be, and the types that need no more look."""
-    plain: Any = unwrap(function)  # a context manager is wrapped already
+    plain: Any = _unwrap(function)  # a context manager is wrapped already
     code = plain.__code__
     last = code.co_argcount + code.co_kwonlyargcount
-    rest = code.co_varnames[last] if code.co_flags & CO_VARARGS else ""
+    rest = code.co_varnames[last] if code.co_flags & _VARARGS else ""
     names = [name for name in code.co_varnames[: last + 1] if name in plain.__annotations__]
     # Our own source, as typing.get_type_hints evaluates it; that one also wants the names of returned types.
     hints = {name: eval(plain.__annotations__[name], plain.__globals__) for name in names}
     types = {name: {str, bytes, bool, int, type(None)}.intersection(_parts(hint)) for name, hint in hints.items()}
     return code.co_varnames[: code.co_argcount], rest, hints, types
+
+
+def _unwrap(function: Any) -> Any:
+    while hasattr(function, "__wrapped__"):
+        function = function.__wrapped__
+    return function
 
 
 def _parts(hint: Any) -> tuple[Any, ...]:
@@ -134,7 +140,7 @@ def _all_fit(values: Any, hint: Any) -> bool:
 
 
 def _refusal(function: Callable[..., Any], name: str, value: object) -> InvalidInput:
-    hint, text = _parameters(function)[2][name], str(unwrap(function).__annotations__[name])
+    hint, text = _parameters(function)[2][name], str(_unwrap(function).__annotations__[name])
     for alias, meaning in _ALIASES.items():
         text = text.replace(alias, meaning)
     if get_origin(hint) is Literal:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -133,20 +132,32 @@ def personal_folder() -> Path:
 # -- settings
 
 
+class _Setting(NamedTuple):
+    """What is known of a setting. `acts` says what memlake does because of it; `harmless` values make it do nothing."""
+
+    default: Any
+    says: str
+    acts: str = ""
+    harmless: tuple[str, ...] = ()
+    least: float | None = None
+    choices: tuple[str, ...] = ()
+
+
 def _data_setting(default: Any, says: str, *, least: float | None = None, choices: tuple[str, ...] = ()) -> Any:
     """One that changes nothing beyond the repo, so that a repo's own file may give it."""
-    return field(default=default, metadata={"says": says, "acts": "", "least": least, "choices": choices})
+    return _Setting(default, says, least=least, choices=choices)
 
 
 def _acting_setting(says: str, acts: str, *, default: str = "", harmless: tuple[str, ...] = ()) -> Any:
-    """One that names a program, an address or a place: `acts` says what memlake then does. `harmless` values do not."""
-    about = {"says": says, "acts": acts, "harmless": ("", *harmless), "least": None, "choices": ()}
-    return field(default=default, metadata=about)
+    """One that names a program, an address or a place."""
+    return _Setting(default, says, acts, ("", *harmless))
 
 
-@dataclass(frozen=True, slots=True)
 class Settings:
-    """Every known setting and its default. The field `gc_grace_hours` is the key `gc.grace_hours`."""
+    """Every known setting and its default. The attribute `gc_grace_hours` is the key `gc.grace_hours`.
+
+    No dataclass, since each command makes one: dataclasses, and inspect with it, would be a sixth of start-up.
+    """
 
     user_name: str = _data_setting("", "who commits, when MEMLAKE_AUTHOR_NAME does not say")
     user_email: str = _data_setting("", "their address, when MEMLAKE_AUTHOR_EMAIL does not say")
@@ -207,12 +218,24 @@ class Settings:
     storage_cache_gb: float = _data_setting(10.0, "how much of remote files is kept; the least used go first", least=0)
     color_ui: str = _data_setting("auto", "when output is coloured", choices=("auto", "always", "never"))
 
-    def __post_init__(self) -> None:
+    def __init__(self, **values: Any) -> None:
+        if unknown := values.keys() - _DEFAULTS.keys():
+            raise TypeError(f"there is no setting {min(unknown)!r}")
+        vars(self).update(_DEFAULTS | values)
         one_line(self.user_name, "user.name")
         one_line(self.user_email, "user.email")
         expire = self.gc_reflog_expire
         if expire != "never" and not (expire.isdecimal() and len(expire) < 7):
             raise InvalidInput(f'gc.reflog_expire is "{expire}"; it takes a number of days or `never`.')
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"settings in force do not change; {name} was not set")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Settings) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(vars(self).values()))
 
 
 class Value(NamedTuple):
@@ -243,7 +266,8 @@ class Request(NamedTuple):
     granted: bool
 
 
-_FIELDS = {f.name.replace("_", ".", 1): f for f in fields(Settings)}
+_FIELDS = {name.replace("_", ".", 1): one for name, one in vars(Settings).items() if isinstance(one, _Setting)}
+_DEFAULTS = {key.replace(".", "_"): one.default for key, one in _FIELDS.items()}
 _WORDS = dict.fromkeys(("true", "yes", "on", "1"), True) | dict.fromkeys(("false", "no", "off", "0"), False)
 _USERS_ALONE = ("safe.directory",)  # whether a repo is opened at all cannot be for the repo to say, trusted or not
 
@@ -259,7 +283,7 @@ def read_settings(folder: Path | None, repo_id: RepoId | None = None) -> Setting
 def read_in_force(folder: Path | None, repo_id: RepoId | None = None) -> InForce:
     """As `read_settings`, with what is ignored."""
     found, ignored = _values(folder, repo_id)
-    settings = Settings(**{_FIELDS[key].name: value for key, (value, _) in found.items()}) if found else Settings()
+    settings = Settings(**{key.replace(".", "_"): value for key, (value, _) in found.items()})
     return InForce(settings, ignored)
 
 
@@ -269,7 +293,7 @@ def list_values(folder: Path | None, repo_id: RepoId | None = None) -> list[Valu
     listed = []
     for key in sorted(_FIELDS):
         value, origin = found.get(key, (_FIELDS[key].default, "default"))
-        listed.append(Value(key, _text(value), origin, _FIELDS[key].metadata["says"], ignored.get(key, "")))
+        listed.append(Value(key, _text(value), origin, _FIELDS[key].says, ignored.get(key, "")))
     return listed
 
 
@@ -297,7 +321,7 @@ def set_value(
     if key == "core.packs" and checked:
         checked = resolve_place(checked, os.getcwd())
     if checked is not None:
-        Settings(**{_FIELDS[key].name: checked})
+        Settings(**{key.replace(".", "_"): checked})
     if where == "user":
         return _rewrite(user_file(), key, checked)
     if folder is None:
@@ -369,7 +393,7 @@ def is_own_address(repo_id: str, text: str) -> bool:
 
 def describe_acting(key: str) -> str:
     """What memlake does because of a setting that acts."""
-    return str(_FIELDS[key].metadata["acts"])
+    return _FIELDS[key].acts
 
 
 def without_acting(folder: Path) -> tuple[str, Mapping[str, str]]:
@@ -408,8 +432,10 @@ def _is_acting(key: str, value: object, users: Mapping[str, object]) -> bool:
 
     Where the user says something else no value is harmless: an empty address is the usual one, and not the user's.
     """
-    about = _FIELDS[key].metadata if key in _FIELDS and key not in _USERS_ALONE else {}
-    return bool(about.get("acts")) and (value not in about["harmless"] or users.get(key, value) != value)
+    about = _FIELDS.get(key) if key not in _USERS_ALONE else None
+    if about is None or not about.acts:
+        return False
+    return value not in about.harmless or users.get(key, value) != value
 
 
 def _trust_home() -> Path:
@@ -530,7 +556,7 @@ def _checked(key: str, value: object, source: str) -> Any:
     setting = _FIELDS[key]
     kind = type(setting.default)
     result = _converted(kind, value)
-    least, choices = setting.metadata["least"], setting.metadata["choices"]
+    least, choices = setting.least, setting.choices
     is_number = kind in (int, float)
     if result is None or (choices and result not in choices) or (is_number and not (least or 0) <= result <= _MOST):
         takes = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}[kind]

@@ -11,8 +11,8 @@ from pathlib import Path
 import click
 import pytest
 
-from memlake.cli import main as door
-from memlake.cli.main import VERBS
+from memlake.cli import commands as door
+from memlake.cli.commands import VERBS
 from tests.cli.conftest import Ran, Run
 
 LINES = 300

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import memlake as ml
+from memlake.config import Settings
 from memlake.errors import Denied, InvalidInput
 from memlake.integrations.read_memories import read_memories
 from memlake.memories import store, transfer
@@ -202,7 +203,7 @@ def test_only_what_can_be_written_is_written() -> None:
 def test_secrets_are_treated_as_the_setting_says(tmp_path: Path, how: str) -> None:
     repo = ml.init(tmp_path / "repo")
     ground = repo.memories().ground
-    asked = replace(ground, settings=replace(ground.settings, memory_secrets=how))
+    asked = replace(ground, settings=Settings(memory_secrets=how))
     memories = Memories(asked, repo.memories().shared)
     key = "npm_" + "aB3dE5gH7j" * 3 + "kL9mN1"
     told = {"content": "ok", "metadata": {"deep": [f"use {key}"]}, "id": TWO}

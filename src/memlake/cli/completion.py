@@ -10,7 +10,7 @@ from click.shell_completion import BashComplete, CompletionItem
 
 from memlake import config
 from memlake import open as open_repo
-from memlake.cli.main import VERBS
+from memlake.cli.commands import VERBS
 from memlake.errors import Error
 from memlake.repo import Repo
 from memlake.versions.kinds import ROOMS

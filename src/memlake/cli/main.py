@@ -1,198 +1,17 @@
-"""The entry: finds the verb a person typed, runs it, turns every error into a few words. Knows no verb's code.
-
-`--help` reads the table below and imports no verb: start-up is what a person feels at every command.
-"""
+"""The entry: runs one command line and turns every error into a few words and an exit code. Knows no verb's code."""
 
 from __future__ import annotations
 
-import errno
 import importlib
 import os
 import sys
 import warnings
 from collections.abc import Sequence
-from contextlib import suppress
-from typing import TYPE_CHECKING
 
-import click
-
-from memlake import __version__, config
-from memlake.cli.examples import epilog
-from memlake.errors import Error, NotFound, Nothing, Usage
-from memlake.views.words import clean
-
-if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
-
-_COMPLETE = "MEMLAKE_COMPLETE"
-_FAILED_WRITES = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
-
-SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
-    "Start": {
-        "init": ("memlake.cli.files.stage", "Make a repo in this folder, or in the one named."),
-        "status": ("memlake.cli.files.status", "Show what is staged, changed and untracked."),
-        "add": ("memlake.cli.files.stage", "Stage files and folders for the next commit."),
-        "commit": ("memlake.cli.history.commit", "Keep what is staged as a commit."),
-    },
-    "Files": {
-        "rm": ("memlake.cli.files.stage", "Remove files here and from the next commit."),
-        "mv": ("memlake.cli.files.stage", "Move or rename files."),
-        "restore": ("memlake.cli.files.restore", "Bring files back from the stage or a commit."),
-        "cat": ("memlake.cli.files.read", "Print a file as any commit has it."),
-        "ls": ("memlake.cli.files.read", "List the paths of a commit."),
-    },
-    "History": {
-        "log": ("memlake.cli.history.log", "Show commits."),
-        "show": ("memlake.cli.history.show", "Show a commit with its changes, or a file at a commit."),
-        "diff": ("memlake.cli.history.diff", "Show what differs between files, stage and commits."),
-        "blame": ("memlake.cli.files.read", "Show which commit wrote each line."),
-        "reflog": ("memlake.cli.history.log", "Show where HEAD or a branch has been."),
-        "tag": ("memlake.cli.history.tag", "List, make or delete tags."),
-    },
-    "Branches": {
-        "branch": ("memlake.cli.branches.branch", "List, make, rename or delete branches."),
-        "switch": ("memlake.cli.branches.branch", "Go to another branch."),
-        "checkout": ("memlake.cli.branches.branch", "Go to a branch or commit, or bring files back."),
-        "merge": ("memlake.cli.branches.merge", "Join another branch into this one."),
-        "cherry-pick": ("memlake.cli.branches.merge", "Repeat the changes of a commit here."),
-        "revert": ("memlake.cli.branches.merge", "Undo the changes of a commit by a new commit."),
-        "reset": ("memlake.cli.files.restore", "Move the branch to a commit, or unstage paths."),
-        "stash": ("memlake.cli.branches.stash", "Put changes aside, and take them back later."),
-    },
-    "Datasets": {
-        "dataset": ("memlake.cli.dataset.group", "Look at datasets, compare, export, delete and restore them."),
-        "run": ("memlake.cli.dataset.runs", "Run a script with params, and tell what it saved."),
-        "runs": ("memlake.cli.dataset.runs", "List answers that were not saved, and keep them after all."),
-    },
-    "Memory": {
-        "remember": ("memlake.cli.memory.remember", "Keep one fact for later."),
-        "recall": ("memlake.cli.memory.recall", "Find what was remembered."),
-        "memory": ("memlake.cli.memory.group", "Look at memories, change, forget and restore them."),
-        "state": ("memlake.cli.memory.state", "Read and change what agents keep under keys."),
-        "mcp": ("memlake.mcp.command", "Serve memories to agents, or set a client up to use them."),
-        "hook": ("memlake.cli.hook.command", "Recall into and deposit from a coding agent."),
-    },
-    "Keeping": {
-        "undo": ("memlake.cli.upkeep.undo", "Take back the last operation, whatever it was."),
-        "redo": ("memlake.cli.upkeep.undo", "Do again what the last undo took back."),
-        "ops": ("memlake.cli.upkeep.undo", "List the operations done in this checkout."),
-        "du": ("memlake.cli.upkeep.storage", "Show what costs how many bytes."),
-        "gc": ("memlake.cli.upkeep.storage", "Remove what nothing reaches any more."),
-        "fsck": ("memlake.cli.upkeep.check", "Check what is stored against its hashes."),
-        "doctor": ("memlake.cli.upkeep.check", "Check this machine and repo, with a cure for each fault."),
-        "backup": ("memlake.cli.upkeep.storage", "Copy the live repo into one file."),
-        "rescue": ("memlake.cli.upkeep.storage", "Make a repo again from its packs alone."),
-        "purge": ("memlake.cli.upkeep.purge", "Erase content for good, leaving a tombstone."),
-    },
-    "Settings": {
-        "config": ("memlake.cli.upkeep.config", "Read and change settings."),
-        "trust": (
-            "memlake.cli.upkeep.trust",
-            "Allow what the settings of a repo somebody sent you would run or reach.",
-        ),
-        "completion": ("memlake.cli.upkeep.config", "Print the completion script of a shell."),
-        "help": ("memlake.cli.upkeep.config", "Explain a verb."),
-    },
-}
-VERBS = {verb: entry for section in SECTIONS.values() for verb, entry in section.items()}
-
-
-class LazyGroup(click.Group):
-    """The verbs by the table: a verb's module is imported when the verb runs, never for the list of them."""
-
-    def list_commands(self, _ctx: click.Context) -> list[str]:
-        return sorted(VERBS)
-
-    def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in VERBS:
-            return None
-        names = vars(importlib.import_module(VERBS[cmd_name][0])).values()
-        command = next(found for found in names if isinstance(found, click.Command) and found.name == cmd_name)
-        command.epilog = epilog(cmd_name)
-        for name, inner in command.commands.items() if isinstance(command, click.Group) else ():
-            inner.epilog = epilog(f"{cmd_name} {name}")
-        return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in VERBS and not args[0].startswith("-") and not ctx.resilient_parsing:
-            unknown = Usage(f"'{args[0]}' is not a memlake command.", hint=_verb_hint(args[0]))
-            unknown.exit_code = 1  # as git's
-            raise unknown
-        return super().resolve_command(ctx, args)
-
-    def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        for section, verbs in SECTIONS.items():
-            with formatter.section(section):
-                formatter.write_dl([(f"{verb:<11}", line) for verb, (_, line) in verbs.items()])
-
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        from click.shell_completion import CompletionItem
-
-        verbs = [CompletionItem(verb, help=line) for verb, (_, line) in VERBS.items() if verb.startswith(incomplete)]
-        return verbs + click.Command.shell_complete(self, ctx, incomplete)
-
-
-_SHARING = ("clone", "push", "pull", "fetch", "remote", "sync")
-
-
-def _verb_hint(word: str) -> str:
-    import difflib
-
-    if word in _SHARING:
-        return (
-            "Repos do not exchange commits yet. To hand over a whole repo, copy its folder, or: "
-            "memlake backup repo.tar\n"
-            "And there: tar -xf repo.tar && memlake restore .\n"
-            "To hand over memories alone: memlake memory export FILE\n"
-            "And there: memlake memory import FILE"
-        )
-
-    near = difflib.get_close_matches(word, VERBS, n=3, cutoff=0.6)
-    return f"Did you mean {' or '.join(repr(verb) for verb in near)}?" if near else "See `memlake --help`."
-
-
-def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
-    if not value or ctx.resilient_parsing:
-        return
-    click.echo(f"memlake {__version__}")
-    ctx.exit()
-
-
-@click.group(
-    cls=LazyGroup,
-    invoke_without_command=True,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-)
-@click.option("-C", "folders", multiple=True, metavar="DIR", help="Run as if started in DIR.")
-@click.option(
-    "--color",
-    type=click.Choice(["auto", "always", "never"]),
-    is_flag=False,
-    flag_value="always",
-    default="auto",
-    help="When to colour output.",
-)
-@click.option("--pager/--no-pager", "pager", default=True, help="Whether long output goes through a pager.")
-@click.option(
-    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Print the version."
-)
-@click.pass_context
-def memlake(ctx: click.Context, /, folders: tuple[str, ...], **_output: object) -> None:
-    """memlake keeps files, datasets and agent memories in one versioned repo, with the verbs of git."""
-    for folder in folders:
-        _go_to(folder)
-    if ctx.invoked_subcommand is None:
-        click.echo(ctx.get_help())
-        ctx.exit(1)
-
-
-def _go_to(folder: str) -> None:
-    try:
-        os.chdir(folder)
-    except (OSError, ValueError) as error:  # a ValueError for NUL in a name
-        raise NotFound(f"cannot change to '{folder}': {getattr(error, 'strerror', error)}.") from error
+from memlake import config
+from memlake.cli import plain
+from memlake.cli.failures import lose_output, report_error, report_system, report_unexpected, say, show_traceback
+from memlake.errors import Error
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -202,7 +21,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         sys.stdout.flush()
     except OSError as error:
-        return _lose_output(error)
+        return lose_output(error)
     return code
 
 
@@ -211,37 +30,24 @@ def _answer(args: list[str]) -> int:
         with warnings.catch_warnings():
             warnings.simplefilter("default", UserWarning)
             warnings.showwarning = _show_warning
-            return _run(args)
+            completion = config.variable("COMPLETE")
+            if not completion and plain.run(args):
+                return 0
+            # By name: loading click takes longer than many a verb.
+            return importlib.import_module("memlake.cli.commands").run(args, completion)  # type: ignore[no-any-return]
     except BrokenPipeError as error:
-        return _lose_output(error)
-    except (KeyboardInterrupt, click.Abort) as stop:
+        return lose_output(error)
+    except KeyboardInterrupt as stop:
         sys.stderr.write(f"\n{stop}\n" if str(stop) else "\n")
         return 130
-    except click.exceptions.Exit as end:
-        return end.exit_code
-    except (Error, click.ClickException) as error:
-        _show_traceback()
-        return _report(error)
+    except Error as error:
+        show_traceback()
+        return report_error(error)
     except OSError as error:
-        _show_traceback()
-        return _report_system(error)
-    except Exception as error:  # the one door: anything else is our fault, and a person still gets one line
-        if not _show_traceback():
-            told = _masked(f"unexpected {type(error).__name__}: {error}")
-            _say("fatal", told, "See where with MEMLAKE_DEBUG=1.")
-        return 128
-
-
-def _run(args: list[str]) -> int:
-    instruction = config.variable("COMPLETE")
-    if instruction:
-        from click.shell_completion import add_completion_class, shell_complete
-
-        add_completion_class(importlib.import_module("memlake.cli.completion").Bash)
-        return shell_complete(memlake, {}, "memlake", _COMPLETE, instruction)
-    with memlake.make_context("memlake", args) as ctx:
-        code = memlake.invoke(ctx)
-    return code if isinstance(code, int) else 0
+        show_traceback()
+        return report_system(error)
+    except Exception as error:  # the one door
+        return 128 if show_traceback() else report_unexpected(error)
 
 
 def _settle_streams() -> None:
@@ -255,68 +61,6 @@ def _settle_streams() -> None:
             stream.reconfigure(errors="surrogateescape" if utf8 else "backslashreplace")
 
 
-def _lose_output(error: OSError) -> int:
-    """Output that cannot be written: quietly when the reader has gone (`| head`), else said, as for a full disk."""
-    # The interpreter's last flush must not fail once more.
-    with suppress(OSError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    if isinstance(error, BrokenPipeError):
-        return 141
-    _say("fatal", f"the output could not be written: {error.strerror}.", "")
-    return 128
-
-
-def _report_system(error: OSError) -> int:
-    """What the system refused and no part below gave a name to: a file, or, where none is named, our output."""
-    if error.filename is None and error.errno in _FAILED_WRITES:
-        return _lose_output(error)
-    where = f"{error.filename}: " if error.filename else ""
-    _say("fatal", f"{where}{error.strerror or error}.", "Check that it exists and may be read and written.")
-    return 128
-
-
 def _show_warning(message: Warning | str, category: type[Warning], *_where: object, **_more: object) -> None:
     if issubclass(category, UserWarning):
-        _say("warning", str(message), "")
-
-
-def _show_traceback() -> bool:
-    if config.debug():
-        import traceback
-
-        traceback.print_exc()
-    return config.debug()
-
-
-def _report(error: Error | click.ClickException) -> int:
-    if isinstance(error, Error):
-        label = "fatal" if error.exit_code == 128 else "" if isinstance(error, Nothing) else "error"
-        _say(label, _masked(error.message), _masked(error.hint))
-        return error.exit_code
-    message, hint = error.format_message(), ""
-    if isinstance(error, click.NoSuchOption):  # click itself suggests options that have little but their dashes alike
-        near = importlib.import_module("memlake.cli.suggest").option_hint(error)
-        message = f"{error.message} {near}".rstrip()
-    if isinstance(error, click.exceptions.NoArgsIsHelpError):  # as `memlake` alone: the list of what there is
-        _say("", message, "")
-        return 1
-    if isinstance(error, click.UsageError) and error.ctx is not None:
-        message += f"\n{error.ctx.get_usage().replace('Usage:', 'usage:')}"
-        hint = f"See `{error.ctx.command_path} --help`."
-    _say("error", message, hint)
-    return error.exit_code
-
-
-def _masked(text: str) -> str:
-    """What went wrong without secrets: people paste it, and agents and CI keep it."""
-    return importlib.import_module("memlake.secrets").masked(text)  # type: ignore[no-any-return]
-
-
-def _say(label: str, message: str, hint: str) -> None:
-    text = f"{label}: {message}" if label else message
-    lines = [text, *(f"hint: {line}" for line in hint.splitlines())]
-    with suppress(OSError):  # what was printed comes first; what cannot be, is lost
-        sys.stdout.flush()
-    with suppress(OSError):
-        sys.stderr.write(clean("\n".join(lines)) + "\n")
-        sys.stderr.flush()
+        say("warning", str(message))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-
-import click
+from typing import TYPE_CHECKING
 
 from memlake.errors import InvalidInput, NotFound
 from memlake.repo import Repo
+
+if TYPE_CHECKING:
+    import click  # only an option that does not exist needs it, and click has said so then
 
 _MEANT = {"top-k": "limit"}  # options that other programs call otherwise: an agent's parameter is top_k
 

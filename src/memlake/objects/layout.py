@@ -12,7 +12,6 @@ from __future__ import annotations
 import os
 import re
 import time
-import uuid
 from pathlib import Path
 
 import apsw
@@ -21,6 +20,7 @@ from memlake.errors import Corrupt, Error, InvalidInput
 from memlake.objects import tables
 from memlake.objects.db import Database, ForeignSchema, advise_rescue
 from memlake.objects.forks import Mutex
+from memlake.objects.packs import write_uuid
 
 FORMAT = 2
 _HUGE = 1 << 62
@@ -41,7 +41,7 @@ def new_id() -> str:
         _last = max(_last + 1, time.time_ns() // 1_000_000 << 12 | time.time_ns() % 1_000_000 * 4096 // 1_000_000)
         moment = _last
     value = moment >> 12 << 80 | 7 << 76 | (moment & 0xFFF) << 64 | 2 << 62 | int.from_bytes(os.urandom(8), "big") >> 2
-    return str(uuid.UUID(int=value))
+    return write_uuid(value.to_bytes(16, "big"))
 
 
 _ids, _last = Mutex(), 0

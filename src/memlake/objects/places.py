@@ -12,7 +12,6 @@ import os
 import re
 import stat
 import threading
-import uuid
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -265,7 +264,7 @@ def _move(file: Path, target: Path) -> None:
 
 def _copy_across(file: Path, target: Path) -> None:
     """Copy from another file system. The '~' keeps the copy out of the names until it is complete."""
-    copy = target.with_name(f"~{uuid.uuid4().hex}")
+    copy = target.with_name(f"~{os.urandom(16).hex()}")
     fd = nofollow.open_file(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     began = os.fstat(fd).st_mtime  # by the clock of the place, which may be another machine's
     try:

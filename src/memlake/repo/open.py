@@ -7,7 +7,6 @@ import os
 import warnings
 from collections.abc import Iterator, Sequence
 from contextvars import ContextVar, Token
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -41,14 +40,12 @@ _SCHEMAS = Path(__file__).parent.parent
 _OPEN: ContextVar[tuple[Transaction, ...]] = ContextVar("transactions open in this thread or task", default=())
 
 
-@dataclass(eq=False)
 class Transaction:
     """The writes waiting for the end of a `with repo.transaction(...)`, and the mark of the context that opened it."""
 
-    folder: str
-    group: Group
-    token: Token[tuple[Transaction, ...]] | None = None
-    process: int = field(default_factory=os.getpid)
+    def __init__(self, folder: str, group: Group) -> None:
+        self.folder, self.group, self.process = folder, group, os.getpid()
+        self.token: Token[tuple[Transaction, ...]] | None = None
 
     def is_ours(self) -> bool:
         """Whether this very thread or task opened it: a task begun inside it has a copy of the context, and so has a

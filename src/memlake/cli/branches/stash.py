@@ -9,7 +9,8 @@ from typing import Any
 import click
 
 from memlake.cli.arguments import completing, json_option, pass_repo
-from memlake.cli.branches.merge import check, finish
+from memlake.cli.branches.merge import finish
+from memlake.cli.branches.merge_rev import check
 from memlake.cli.exit_codes import exiting
 from memlake.cli.screen import Screen
 from memlake.errors import NotFound, Nothing, Usage

@@ -1,0 +1,104 @@
+"""Merging one branch and saying how that ended. Loads no click, so that a plain `memlake merge BRANCH` starts fast."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from memlake.cli.exit_codes import exiting
+from memlake.cli.screen import Screen
+from memlake.cli.suggest import suggesting
+from memlake.errors import Conflict as Conflicting
+from memlake.errors import NotFound, pasted
+from memlake.records import Conflict, short
+from memlake.repo import Repo
+from memlake.reports import Merged
+from memlake.versions.kinds import kind_at
+from memlake.views import changes, patches, paths, words
+from memlake.views.status import MANY, is_marked, list_conflicts
+from memlake.views.words import clean
+
+
+def merge_rev(repo: Repo, screen: Screen, rev: str, *, only_ff: bool = False, **how: Any) -> None:
+    """Merge a branch or revision into this one; `how` is what `Repo.merge` takes."""
+    before = repo.head
+    with suggesting(repo, rev), exiting(1, NotFound), exiting(128 if only_ff else 1, Conflicting):
+        merged = repo.merge(rev, only_ff=only_ff, **how)
+    if merged.up_to_date and (how.get("metrics") or how.get("params")):
+        screen.note("No commit was made, so the metrics and params are not kept.")
+    check(repo, merged, f'merge of "{rev}" into "{repo.branch_name or "HEAD"}"', "merge")
+    _show(repo, screen, merged, before)
+
+
+def check(repo: Repo, merged: Merged, what: str, verb: str, *, note: str = "") -> None:
+    """A merge that waits is an error that says how to go on."""
+    if not merged.conflicts:
+        return
+    waiting = [conflict for conflict in merged.conflicts if conflict.choice is None]
+    known = [(kind, kind.to_settle(kind.label(one.path))) for one in waiting if (kind := kind_at(one.path)).to_settle]
+    numbers = Counter([kind.nouns for kind, _ in known] + [("path", "paths")] * (len(waiting) - len(known)))
+    number = " and ".join(words.count(many, *nouns) for nouns, many in numbers.items())
+    keep = "".join(f"{advice}\n" for advice in {kind.name: advice for kind, advice in reversed(known)}.values())
+    raise Conflicting(
+        f"{what} stopped: {number} changed on both sides.\n{list_conflicts(repo, waiting)}\n"
+        f"{_next_steps(repo, waiting, verb)}{note}{keep}".rstrip()
+    )
+
+
+def _next_steps(repo: Repo, waiting: Sequence[Conflict], verb: str) -> str:
+    marked = [_as_typed(repo, one) for one in waiting if is_marked(one)]
+    edit = f"Edit the lines between the markers, then `memlake add {marked[0]}`. " if marked else ""
+    name = marked[0] if marked else _as_typed(repo, waiting[0])
+    return (
+        f"The {verb} is waiting; what merged cleanly is in your files already.\n"
+        f"{edit}To take one side whole: `memlake merge --ours {name}` or `--theirs {name}`.\n"
+        f"Then `memlake {verb} --continue`; or `memlake {verb} --abort`.\n"
+    )
+
+
+def _as_typed(repo: Repo, met: Conflict) -> str:
+    """What names a conflict in a command: a path from here, the id of a memory, the key of a state value."""
+    told = repo.pending_merge.sides(met)
+    if told is not None:
+        return pasted(told.key or kind_at(met.path).label(met.path))
+    return pasted(paths.bare(met.path, paths.here(repo.root)))
+
+
+def _show(repo: Repo, screen: Screen, merged: Merged, before: str | None) -> None:
+    if merged.up_to_date:
+        screen.line("Already up to date.")
+    elif merged.commit != before or not merged.remembered:
+        _show_files(repo, screen, merged, before)
+    show_moved(screen, merged)
+    show_remembered(screen, merged)
+
+
+def show_moved(screen: Screen, merged: Merged) -> None:
+    """Versions of datasets whose number both sides had given."""
+    for there, path in merged.moved.items():
+        old, new = (kind_at(one).label(one) for one in (there, path))
+        screen.line(f"{old} of {clean(merged.name)} is {new} here.")
+
+
+def show_remembered(screen: Screen, merged: Merged) -> None:
+    """What came to the memory lane: it has no files to be shown by."""
+    said = [words.count(number, *kind_at(room).nouns) for room, number in merged.remembered.items()]
+    if said:
+        screen.line(f"Memory merged: {', '.join(said)} changed.")
+
+
+def _show_files(repo: Repo, screen: Screen, merged: Merged, before: str | None) -> None:
+    if merged.fast_forward:
+        after = merged.commit or repo.head  # none where there are memories and no files yet
+        began = (
+            f"Updating {short(before)}..{short(after)}\nFast-forward" if before else f"Fast-forward to {short(after)}"
+        )
+        screen.line(began if after else "Fast-forward")
+    else:
+        screen.line(f"Merge made: {short(merged.commit)}")
+    rows = changes.rows(merged.changes)
+    if len(rows) > MANY:
+        screen.line(f" {changes.summary(rows)}")
+    else:
+        screen.lines(patches.stat(patches.open_view(repo, screen), rows))
