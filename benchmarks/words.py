@@ -20,8 +20,7 @@ import apsw
 import numpy as np
 from memory_fixtures import drafts, questions
 
-from memlake.index import rows, segments, terms, word_scores
-from memlake.index.fold import FRESH, fold
+from memlake.index import rank, rows, segments, terms, view
 from memlake.index.rows import Doc
 from memlake.objects.db import Database
 
@@ -104,22 +103,23 @@ class Segments:
                 self._count += 1
                 key = self._count.to_bytes(8, "big")
                 rows.insert(self._db, Doc(key, key, text, (terms.mark("agent", agent),), "", self._count, 0.5, 0), 1)
-        if self._count % FRESH < len(texts):
-            fold(self._db, self._folder)
+        if self._count % segments.FRESH < len(texts):
+            segments.fold(self._db, self._folder)
 
     def commit(self) -> None:
-        fold(self._db, self._folder)
+        segments.fold(self._db, self._folder)
         names = self._db.rows("SELECT name FROM segment ORDER BY first")
-        self._blocks = [segments.read(self._folder / name) for (name,) in names]
+        self._blocks = [segments.read_segment(self._folder / name) for (name,) in names]
 
     def search(self, question: str, agent: str | None) -> int:
         asked = dict.fromkeys((terms.hash_of(word) for word in terms.query_words(question)), 1.0)
-        worth, found = word_scores.weights(self._blocks, asked), 0
         marks = ((terms.hash_of(terms.mark("agent", agent)),),) if agent else ()
-        for block in self._blocks:
-            may = word_scores.apply_filter(block, word_scores.visible(block, None, _NONE), word_scores.Filter(marks))
-            found += len(word_scores.score(block, worth, may, MOST)[0])
-        return min(found, MOST)
+        masks = [
+            view.apply_filter(block, view.find_visible(block, None, _NONE), rows.Filter(marks))
+            for block in self._blocks
+        ]
+        lookup = rank.Lookup(self._blocks, list(asked))
+        return len(lookup.score_rows(lookup.weigh(asked), masks, MOST)[0])
 
 
 _NONE = (np.zeros(0, np.int64), np.zeros(0, np.int64))

@@ -13,12 +13,11 @@ import numpy as np
 import pytest
 
 from memlake.errors import Corrupt
-from memlake.index import erase, fold, generations, rows, segments, terms
+from memlake.index import generations, rows, segments, terms
 from memlake.index import index as indexes
-from memlake.index.derived_db import Derived
-from memlake.index.index import Asked, Index
-from memlake.index.rows import Doc, Overlay, Replaced
-from memlake.index.scope import Filter, Shown
+from memlake.index.generations import Derived
+from memlake.index.index import Index, IndexQuery
+from memlake.index.rows import Doc, Filter, Overlay, Replaced, Shown
 
 DAY = 86_400_000_000
 TEXTS = [
@@ -58,7 +57,7 @@ def take_away(index: Index, seq: int, number: int) -> None:
 
 
 def found(index: Index, text: str, **how: object) -> list[int]:
-    return [int.from_bytes(one.key, "big") for one in index.search(Asked(text, **how))]  # type: ignore[arg-type]
+    return [int.from_bytes(one.key, "big") for one in index.search(IndexQuery(text, **how))]  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -88,8 +87,8 @@ def test_words_find_rows_and_rare_words_count_more(index: Index, as_segment: boo
 
 
 def test_folding_changes_no_score_beyond_rounding(index: Index) -> None:
-    before = {one.key: one.scored.words for one in index.search(Asked("cat garden revenue"))}
-    after = {one.key: one.scored.words for one in folded(index).search(Asked("cat garden revenue"))}
+    before = {one.key: one.scored.words for one in index.search(IndexQuery("cat garden revenue"))}
+    after = {one.key: one.scored.words for one in folded(index).search(IndexQuery("cat garden revenue"))}
     assert before == pytest.approx(after, rel=0.02)
 
 
@@ -105,7 +104,7 @@ def test_scores_are_those_of_bm25_with_a_usual_length_for_the_mean(index: Index)
             total += math.log(1 + (len(counts) - having + 0.5) / (having + 0.5)) * part
         return total
 
-    scores = {int.from_bytes(one.key, "big"): one.scored.words for one in index.search(Asked("cat garden"))}
+    scores = {int.from_bytes(one.key, "big"): one.scored.words for one in index.search(IndexQuery("cat garden"))}
     assert scores == pytest.approx({n: bm25(counts[n - 1]) for n in (1, 2, 4)}, rel=0.02)
 
 
@@ -113,23 +112,23 @@ def test_scores_are_those_of_bm25_with_a_usual_length_for_the_mean(index: Index)
 def test_filters_come_before_the_best_are_chosen(index: Index, as_segment: bool) -> None:
     if as_segment:
         folded(index)
-    assert set(found(index, "revenue", wanted=by("odd"))) == {3, 5}
-    assert found(index, "cat", wanted=by("even")) == [2]
-    assert found(index, "cat", wanted=by("nobody")) == []
-    assert found(index, "revenue", wanted=Filter(since=4 * DAY)) == [5]
-    assert found(index, "revenue", wanted=Filter(until=4 * DAY)) == [3]
+    assert set(found(index, "revenue", limits=by("odd"))) == {3, 5}
+    assert found(index, "cat", limits=by("even")) == [2]
+    assert found(index, "cat", limits=by("nobody")) == []
+    assert found(index, "revenue", limits=Filter(since=4 * DAY)) == [5]
+    assert found(index, "revenue", limits=Filter(until=4 * DAY)) == [3]
 
 
 def test_importance_is_a_filter_and_a_boost(tmp_path: Path) -> None:
     index = Index(tmp_path / "index")
     put(index, 1, doc(1, "tea in the morning", importance=0.1), doc(2, "tea in the morning", importance=0.9))
-    assert found(index, "tea", wanted=Filter(least=0.9)) == [2]
+    assert found(index, "tea", limits=Filter(least=0.9)) == [2]
     assert found(index, "tea")[0] == 2  # of equals the newer
-    assert index.search(Asked("tea"))[0].scored.boost == 1
+    assert index.search(IndexQuery("tea"))[0].scored.boost == 1
 
 
 def test_a_misspelt_word_finds_what_was_meant_and_says_so(index: Index) -> None:
-    hits = index.search(Asked("enterprize"))
+    hits = index.search(IndexQuery("enterprize"))
     assert [int.from_bytes(one.key, "big") for one in hits] == [3]
     assert hits[0].scored.grams > 0
     assert hits[0].scored.words == 0
@@ -168,7 +167,7 @@ def test_a_branch_is_the_trunk_at_its_fork_with_its_own_changes(index: Index) ->
 def test_an_index_that_grew_answers_as_one_made_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Scores, ties and neighbours must not depend on which rows a segment happens to hold."""
     docs = [doc(n, f"amber n{n} " + "x " * (n % 9), session=f"s{n % 3}") for n in range(1, 301)]
-    monkeypatch.setattr(fold, "FRESH", 1 << 30)
+    monkeypatch.setattr(segments, "FRESH", 1 << 30)
     grown, whole = Index(tmp_path / "grown"), Index(tmp_path / "whole")
     for start in range(0, 300, 37):
         put(grown, start + 1, *docs[start : start + 37])
@@ -176,7 +175,7 @@ def test_an_index_that_grew_answers_as_one_made_at_once(tmp_path: Path, monkeypa
     put(whole, 1, *docs)
     for most in (1, 7, 100):
         hits = [
-            [(one.key, one.scored) for one in index.search(Asked("amber n7 n37", most=most))]
+            [(one.key, one.scored) for one in index.search(IndexQuery("amber n7 n37", most=most))]
             for index in (grown, whole)
         ]
         assert hits[0] == hits[1]
@@ -224,22 +223,22 @@ def test_neighbours_of_a_session_share_in_a_score(tmp_path: Path) -> None:
     index = Index(tmp_path / "index")
     said = ["did you find a place?", "the blue house by the lake", "unrelated words entirely"]
     put(index, 1, *(doc(n, text, session="talk") for n, text in enumerate(said, 1)), doc(9, "elsewhere", session="no"))
-    hits = index.search(Asked("find a place"))
+    hits = index.search(IndexQuery("find a place"))
     assert [int.from_bytes(one.key, "big") for one in hits] == [1, 2, 3]
     assert hits[1].scored.neighbours > hits[2].scored.neighbours > 0
 
 
 def test_rows_are_listed_newest_first_without_words(index: Index) -> None:
-    listed = index.listed(Asked("", wanted=by("odd"), most=2))
+    listed = index.list_rows(IndexQuery("", limits=by("odd"), most=2))
     assert [int.from_bytes(one.key, "big") for one in listed] == [5, 3]
 
 
 def test_many_folds_and_merges_lose_no_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fold, "FRESH", 8)
+    monkeypatch.setattr(segments, "FRESH", 8)
     index = Index(tmp_path / "index")
     for number in range(1, 201):
         put(index, number, doc(number, f"word{number % 10} all"))
-        if fold.is_due(index.db):
+        if segments.is_fold_due(index.db):
             index.fold()
         if number % 7 == 0:
             take_away(index, number, number - 3)
@@ -278,11 +277,10 @@ def test_erasing_leaves_no_word_of_a_row(index: Index, as_segment: bool) -> None
 def test_a_block_without_some_rows_keeps_the_others() -> None:
     docs = [terms.pack(terms.count(text, ())) for text in TEXTS]
     columns = {name: np.arange(len(docs)) for name in segments.COLUMNS}
-    block = segments.build(1, docs, np.full(len(docs), 6), columns)
-    less = erase.without(block, [3, 6])
-    assert less.find(terms.hash_of("soup"))[0].tolist() == []
-    assert less.find(terms.hash_of("revenu"))[0].tolist() == [4]
-    assert less.find(terms.hash_of("cat"))[0].tolist() == [0, 1]
+    block = segments.build_block(1, docs, np.full(len(docs), 6), columns)
+    less = segments.blank_rows(block, [3, 6])
+    postings = less.find([terms.hash_of(word) for word in ("soup", "revenu", "cat")])
+    assert [rows.tolist() for rows, _ in postings] == [[], [4], [0, 1]]
 
 
 @pytest.mark.parametrize("how", ["cut", "flip", "empty"])

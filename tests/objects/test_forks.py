@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import memlake as ml
-from memlake.index import fold
+from memlake.index import segments
 from memlake.objects import forks
 from memlake.objects.db import FileLock
 from memlake.rows import duckdb_connections
@@ -242,8 +242,8 @@ def test_a_child_closes_the_repo_although_a_thread_of_its_parent_was_folding(
         begun.set()
         return go_on.wait(LONG)
 
-    monkeypatch.setattr(fold, "is_due", lambda _: True)
-    monkeypatch.setattr(fold, "fold", fold_slowly)
+    monkeypatch.setattr(segments, "is_due", lambda _: True)
+    monkeypatch.setattr(segments, "fold", fold_slowly)
     index.fold_soon()
     assert begun.wait(LONG)
     try:

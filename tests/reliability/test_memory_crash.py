@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import memlake as ml
-from memlake.index import fold
+from memlake.index import segments
 from memlake.memories import store
 from memlake.memories.embedders.hashed import Hashed
 from memlake.memories.memories import Draft, Memories
@@ -88,13 +88,13 @@ def _behind(memories: Memories) -> None:
 
 def _small_segments(memories: Memories) -> None:
     """One segment less than are merged, some of their rows ended since."""
-    for number in range(fold.GROWTH - 2):
+    for number in range(segments.GROWTH - 2):
         store_numbered(memories, range(600 + 2 * number, 602 + 2 * number))
         memories.shared.index.fold()
     memories.delete(_named(memories, "note2"))
     memories.delete(_named(memories, "note600"))
     store_numbered(memories, [700])
-    assert len(list(memories.shared.index.generation.glob("*.seg"))) == fold.GROWTH - 1
+    assert len(list(memories.shared.index.generation.glob("*.seg"))) == segments.GROWTH - 1
 
 
 def _named(memories: Memories, word: str) -> str:
@@ -224,9 +224,9 @@ def test_a_kill_before_any_step_loses_nothing_that_was_acknowledged(
 _SAYER = """
 import sys, random
 import memlake as ml
-from memlake.index import fold
+from memlake.index import segments
 from memlake.memories.memories import Draft
-fold.FRESH = 16
+segments.FRESH = 16
 memories = ml.open(sys.argv[1]).memories()
 for n in range(100000):
     stored = memories.store(Draft(f"p{sys.argv[2]}n{n} {n % 7}"))

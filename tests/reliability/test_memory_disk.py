@@ -16,7 +16,7 @@ import pytest
 import memlake as ml
 from memlake.cli.main import main
 from memlake.errors import Unavailable
-from memlake.index import fold
+from memlake.index import segments
 from memlake.memories.memories import Draft, Memories
 from memlake.memories.search import Query
 from memlake.objects.db import Database
@@ -109,7 +109,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 def test_a_disk_that_fills_up_while_storing_folding_and_embedding_loses_nothing(
     small_disk: Path, leave: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fold, "FRESH", 16)
+    monkeypatch.setattr(segments, "FRESH", 16)
     root = made(small_disk / "repo", "test")
     with ml.open(root) as repo:
         memories = quiet(repo)

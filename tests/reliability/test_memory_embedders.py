@@ -12,7 +12,7 @@ import pytest
 
 import memlake as ml
 from memlake import config
-from memlake.index import vector_queue
+from memlake.index import rows
 from memlake.memories import query_vector
 from memlake.memories.memories import Draft, Memories
 from memlake.memories.search import Query
@@ -47,9 +47,9 @@ def embed_all(memories: Memories) -> None:
 def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     """What failed is tried again at once."""
     monkeypatch.setattr("memlake.memories.embed.delay", lambda _failures: 0.01)
-    given_back = vector_queue.put_back
+    given_back = rows.return_pending
     monkeypatch.setattr(
-        vector_queue, "put_back", lambda db, ids, _after, *, failed: given_back(db, ids, 0, failed=failed)
+        rows, "return_pending", lambda db, ids, _after, *, failed: given_back(db, ids, 0, failed=failed)
     )
 
 
@@ -71,7 +71,7 @@ def test_words_are_found_while_the_embedder_is_broken_and_vectors_follow_when_it
         assert len(waiting_rows(memories)) == COUNT
         broken.fault = None
         memories.shared.worker.close()
-        vector_queue.try_again(memories.shared.index.db)
+        rows.retry_failed(memories.shared.index.db)
         embed_all(memories)
         assert all(memories.has_vector(memory_id) for memory_id in stored)
         hits = memories.search(Query(text_of(7)))
@@ -88,7 +88,7 @@ def test_rows_that_a_broken_embedder_used_up_wait_again_for_the_next_process(roo
         memories = repo.memories()
         store_numbered(memories, range(3))
         memories.shared.worker.close()
-        while vector_queue.any_waits(memories.shared.index.db):
+        while rows.has_pending(memories.shared.index.db):
             with pytest.raises(RuntimeError):
                 memories.embed_pending()
         assert memories.wait(0), "nobody waits for what was set aside"
@@ -111,7 +111,7 @@ def test_one_text_that_breaks_the_embedder_keeps_no_other_from_its_vector(root: 
         poison = memories.store(Draft("poison"))
         stored = store_numbered(memories, range(COUNT))
         assert wait_until(lambda: all(memories.has_vector(memory_id) for memory_id in stored))
-        assert wait_until(lambda: not vector_queue.any_waits(memories.shared.index.db))
+        assert wait_until(lambda: not rows.has_pending(memories.shared.index.db))
         assert not memories.has_vector(poison.memory_id)
         assert memories.search(Query("poison", mode="keyword"))[0]["content"] == "poison"
 

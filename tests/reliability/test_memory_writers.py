@@ -39,8 +39,8 @@ FRESH = 64  # fold often, so that folds happen beside writes also in a short run
 _AGENT = """
 import sys
 import memlake as ml
-from memlake.index import fold
-fold.FRESH = {fresh}
+from memlake.index import segments
+segments.FRESH = {fresh}
 {patch}
 agent = ml.Agent(sys.argv[1], agent_id=sys.argv[2])
 for n in range(int(sys.argv[3])):
@@ -73,11 +73,11 @@ with ml.open(sys.argv[1]) as repo:
 
 _SERVER = """
 import os, signal, sys
-from memlake.index import fold
+from memlake.index import segments
 from memlake.mcp import server
 from memlake.mcp.workspace import Desk, Who
 from memlake.objects import disk
-fold.FRESH = int(sys.argv[3])
+segments.FRESH = int(sys.argv[3])
 left = [int(sys.argv[4])]
 def hook(name):
     left[0] -= 1

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import memlake as ml
-from memlake.index import vector_queue
+from memlake.index import rows
 from memlake.memories.embedders import local
 from memlake.objects import layout
 from tests.reliability.ground import TORTURE
@@ -77,7 +77,7 @@ def test_what_a_closed_repo_had_taken_is_free_at_once(root: Path) -> None:
     assert ran.returncode == 0
     with ml.open(root) as repo:
         db = repo.memories().ground.index.db
-        waits, held = vector_queue.count(db), db.row("SELECT count(*) FROM pending WHERE claimed > ?", (layout.now(),))
+        waits, held = rows.count_pending(db), db.row("SELECT count(*) FROM pending WHERE claimed > ?", (layout.now(),))
         assert waits and held == (0,)
 
 

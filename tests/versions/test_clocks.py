@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import memlake as ml
-from memlake.index import vector_queue
+from memlake.index import rows
 from memlake.memories.memories import Draft
 from memlake.memories.search import Query
 from memlake.objects import layout, leases
@@ -113,9 +113,9 @@ def test_a_row_claimed_by_a_clock_that_was_ahead_is_embedded_all_the_same(repo: 
     memories.search(Query("dog"))
     db = memories.shared.index.db
     with db.write():
-        vector_queue.all_again(db)
+        rows.requeue_all(db)
     set_clock(YEAR)
-    taken = vector_queue.take(db, 10)
-    assert len(taken) == 1 and vector_queue.take(db, 10) == [], "claimed, and nobody else gets it"
+    taken = rows.claim_pending(db, 10)
+    assert len(taken) == 1 and rows.claim_pending(db, 10) == [], "claimed, and nobody else gets it"
     set_clock(0)
-    assert vector_queue.take(db, 10) == taken
+    assert rows.claim_pending(db, 10) == taken

@@ -74,16 +74,20 @@ def widen(halves: Halves) -> Floats:
 def dots(vectors: Halves, slots: Rows, query: Floats) -> Floats:
     """The cosine of a unit query with the vectors in these slots, which ascend."""
     scaled = query * _SCALE  # makes up for what widen leaves out
-    found = np.empty(len(slots), np.float32)
+    cosine = np.empty(len(slots), np.float32)
     for start in range(0, len(slots), _PIECE):
         piece = slots[start : start + _PIECE]
-        found[start : start + _PIECE] = widen(_taken(vectors, piece)) @ scaled
-    return found
+        first, last = int(piece[0]), int(piece[-1])
+        is_run = last - first + 1 == len(piece)
+        halves = vectors[first : last + 1] if is_run else vectors.take(piece, axis=0)
+        np.matmul(widen(halves), scaled, out=cosine[start : start + _PIECE])
+    return cosine
 
 
-def _taken(vectors: Halves, slots: Rows) -> Halves:
-    first, last = int(slots[0]), int(slots[-1])
-    return vectors[first : last + 1] if last - first + 1 == len(slots) else vectors.take(slots, axis=0)
+def dots_widened(vectors: Floats, query: Floats) -> Floats:
+    """The cosine of a unit query with vectors that `widen` has made."""
+    cosine: Floats = vectors @ (query * _SCALE)
+    return cosine
 
 
 def best(scores: Floats, rows: Rows, k: int) -> Rows:

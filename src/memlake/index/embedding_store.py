@@ -17,7 +17,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import numpy as np
 
 from memlake.errors import Damaged
-from memlake.index.derived_db import Derived
+from memlake.index.generations import Derived
 from memlake.objects import disk
 from memlake.objects.forks import Mutex
 

@@ -1,4 +1,7 @@
-"""Generations of the index: which folder is in use, whose turn it is to change it, a new one. Knows folders only."""
+"""The files of the index as something that can be made again: generations, whose turn it is, damage told apart.
+
+Knows folders and databases, not what is in them. Loads no numpy, because a hook reads the index too.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,40 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from memlake import nofollow
-from memlake.errors import Damaged
-from memlake.objects import disk
+import apsw
 
-_SEGMENT = re.compile(r"[0-9]+-[0-9]+-[0-9a-f]{8}\.seg")
+from memlake import nofollow
+from memlake.errors import Corrupt, Damaged
+from memlake.objects import disk
+from memlake.objects.db import Database
+
 SCHEMA = Path(__file__).with_name("schema.sql")
+SEGMENT_MAGIC = b"memlake segment 1\n"
+SEGMENT_ALIGN = 64  # bytes at whose multiples the arrays of a segment begin
+_SEGMENT = re.compile(r"[0-9]+-[0-9]+-[0-9a-f]{8}\.seg")
+
+
+class Derived(Database):
+    """A database whose damage is told apart from damage to the history, because it can be made again."""
+
+    @contextlib.contextmanager
+    def named_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except apsw.Error as error:
+            named = self._translate_error(error)
+            raise (Damaged(named.message) if isinstance(named, Corrupt) else named) from error
+        except UnicodeDecodeError as error:
+            raise Damaged(f"{self.path.name} is damaged: {error}.") from error
+
+
+@contextlib.contextmanager
+def sound(what: str) -> Iterator[None]:
+    """Arrays that do not fit together were not written so: they are damaged."""
+    try:
+        yield
+    except (IndexError, ValueError, KeyError, TypeError, OverflowError) as error:
+        raise Damaged(f"{what} does not fit together: {error}.") from error
 
 
 @contextlib.contextmanager

@@ -6,26 +6,25 @@
 from __future__ import annotations
 
 import contextlib
-import heapq
 import re
 import threading
 import weakref
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from memlake.errors import Damaged, Error, InvalidInput
-from memlake.index import erase, fold, generations, rank, rows, terms, vector_queue, word_scores
-from memlake.index.derived_db import Derived, sound
+from memlake.index import generations, rank, rows, segments, terms
 from memlake.index.embedding_store import Embeddings
-from memlake.index.rank import Arms, Boosts, Facts, Scored
-from memlake.index.scope import Filter, Shown
+from memlake.index.generations import Derived, sound
+from memlake.index.rank import Arms, Boosts, Facts, Gains, Lookup, Scored
+from memlake.index.rows import Filter, Shown
+from memlake.index.segments import Array
 from memlake.index.vector_file import Header, read_header
-from memlake.index.vectors import Flat
-from memlake.index.view import AnyBlock, Moment, View
-from memlake.index.word_scores import Array
+from memlake.index.vectors import Flat, Probe
+from memlake.index.view import AnyBlock, View
 from memlake.nofollow import make_folder
 from memlake.objects import disk, layout
 from memlake.objects.forks import Latch, Mutex
@@ -33,14 +32,13 @@ from memlake.objects.forks import Latch, Mutex
 DAMAGED = "The index was damaged; it was made again from the history."
 MISSING = "The index was missing; it was made again from the history."
 SAME = 0.99  # cosine of two vectors of one text; kept as float16 they may differ a little
-_SPREAD = 50  # rows whose neighbours are looked at
 
 
-class Asked(NamedTuple):
+class IndexQuery(NamedTuple):
     """One search: words, a filter, what is shown, a vector if there is one, and how many rows are wanted."""
 
     text: str
-    wanted: Filter = Filter()
+    limits: Filter = Filter()
     shown: Shown = Shown()
     vector: Array | None = None
     model: str = ""
@@ -56,12 +54,13 @@ class Asked(NamedTuple):
 
 
 class Words(NamedTuple):
-    """The word arm: scores by exact and by similar words; what each word is worth, and all that were asked for."""
+    """The word arm: rows by exact and by similar words; what each word is worth, and all that were asked for."""
 
-    exact: Mapping[int, float] = {}
-    similar: Mapping[int, float] = {}
-    worth: Mapping[int, float] = {}
-    all: float = 0.0
+    exact: Gains
+    similar: Gains
+    lookup: Lookup
+    worth: Mapping[int, float]
+    all: float
 
 
 class Found(NamedTuple):
@@ -142,80 +141,75 @@ class Index:
             notice, self.notice = self.notice, ""
         return notice
 
-    def _steady(self, seen: object) -> None:
+    def _check_unchanged(self, seen: object) -> None:
         """Numbers of rows read from one generation mean nothing in another."""
         if seen != self.mark:
             raise Damaged("the index was made again while it was read.", hint="Try again.")
 
     # -- searching ----------------------------------------------------------------------------
 
-    def search(self, asked: Asked) -> list[Found]:
-        """The best rows in order, best first, at most `asked.most`."""
+    def search(self, query: IndexQuery) -> list[Found]:
+        """The best rows in order, best first, at most `query.most`."""
         seen = self.mark
         with sound("the index"):
-            found = self._search(asked)
-        self._steady(seen)
+            found = self._search(query)
+        self._check_unchanged(seen)
         return found
 
-    def _search(self, asked: Asked) -> list[Found]:
+    def _search(self, query: IndexQuery) -> list[Found]:
         moment = self._view.now()
-        masks = {block.first: self._view.may(moment, block, asked.shown, asked.wanted) for block in moment.all}
-        words = self._by_words(moment, asked, masks) if asked.by_words else Words()
-        found = self._filled(Arms(words.exact, words.similar, self._by_vectors(asked, moment, masks)), asked)
-        fused = rank.fuse(found)
-        gained = _neighbours(fused, moment, masks)
-        factors = self._factors({*fused, *gained}, moment, asked)
-        ordered = rank.order(found, fused, gained, factors, asked.most)
-        return self._named(self._likened(ordered, asked, moment, words))
+        blocks = moment.all
+        masks = [self._view.find_allowed(moment, block, query.shown, query.limits) for block in blocks]
+        words = self._find_words(blocks, masks, query)
 
-    def _likened(self, ordered: Sequence[Scored], asked: Asked, moment: Moment, words: Words) -> list[Scored]:
-        """The same, each with its likeness to what was asked."""
-        near = {one.row: one.vectors for one in ordered if one.vectors}
-        rest = [one.row for one in ordered if one.row not in near]
-        if asked.vector is not None and near and rest:  # found by words or neighbours, and not alike or not embedded
-            known = self.vectors(asked.model, len(asked.vector)).scores(asked.vector, np.array(rest, np.int64))
-            near |= {row: float(value) for row, value in zip(rest, known, strict=True) if not np.isnan(value)}
-        near |= _shares_held([row for row in rest if row not in near], moment, words)
-        return [one._replace(likeness=min(max(near.get(one.row, 0.0), 0.0), 1.0)) for one in ordered]
+        def rank_with(probe: Probe | None) -> list[Scored]:
+            arms = self._gather_arms(masks, query, words, probe)
+            candidates = rank.add_neighbours(blocks, masks, arms)
+            factors = self._compute_factors(blocks, candidates.rows, query)
+            return _add_likeness(rank.order(arms, candidates, factors, query.most), words, probe)
 
-    def _by_words(self, moment: Moment, asked: Asked, masks: Mapping[int, Array]) -> Words:
+        if query.vector is None:
+            return self._read_found(rank_with(None))
+        return self._read_found(self.vectors(query.model, len(query.vector)).ask(query.vector, rank_with))
+
+    def _find_words(self, blocks: Sequence[AnyBlock], masks: Sequence[Array], query: IndexQuery) -> Words:
         """Scores by exact words, and by words of similar spelling for those that nobody wrote."""
-        words = {terms.hash_of(word): word for word in terms.query_words(asked.text)}
-        exact = word_scores.weights(moment.all, dict.fromkeys(words, 1.0))  # type: ignore[arg-type]
+        words = {terms.hash_of(word): word for word in terms.query_words(query.text)} if query.by_words else {}
+        lookup = Lookup(blocks, list(words))
+        exact = lookup.weigh(dict.fromkeys(words, 1.0))
         like: dict[int, float] = {}
         for code, word in words.items():
             if code not in exact:
                 like.update(rows.find_similar(self.db, word))
-        similar = word_scores.weights(moment.all, like)  # type: ignore[arg-type]
-        most = asked.candidates
-        wanted = sum(exact.values(), 0.0) + (len(words) - len(exact)) * word_scores.rarest(moment.all)  # type: ignore[arg-type]
+        lookup.add([code for code in like if code not in words])
+        similar, most = lookup.weigh(like), query.candidates
+        # A word that nobody wrote is worth no more than one that a single row has.
+        rarest = terms.weigh_word(1, sum(block.count for block in blocks))
         return Words(
-            _gather(moment, exact, masks, most), _gather(moment, similar, masks, most), {**similar, **exact}, wanted
+            lookup.score_rows(exact, masks, most),
+            lookup.score_rows(similar, masks, most),
+            lookup,
+            {**similar, **exact},
+            sum(exact.values(), 0.0) + (len(words) - len(exact)) * rarest,
         )
 
-    def _by_vectors(self, asked: Asked, moment: Moment, masks: Mapping[int, Array]) -> dict[int, float]:
-        if asked.vector is None:
-            return {}
-        vectors = self.vectors(asked.model, len(asked.vector))
-        if not vectors.count:
-            self._check_there(vectors)
-            return {}
+    def _gather_arms(self, masks: Sequence[Array], query: IndexQuery, words: Words, probe: Probe | None) -> Arms:
+        if probe is None or query.vector is None:
+            return rank.gather_arms(words.exact, words.similar, rank.NO_GAINS)
+        if not probe.count:
+            self._check_there(self.vectors(query.model, len(query.vector)))
+            return rank.gather_arms(words.exact, words.similar, rank.NO_GAINS)
         # Rows count from 1; a row newer than this moment is beyond the last, and may not be found.
-        may = np.concatenate([np.zeros(1, bool), *(masks[block.first] for block in moment.all), np.zeros(1, bool)])
-        found, cosine = vectors.search(
-            asked.vector, asked.candidates, allow=lambda ids: may[np.minimum(ids, len(may) - 1)]
-        )
-        return dict(zip(found.tolist(), cosine.tolist(), strict=True))
-
-    def _filled(self, arms: Arms, asked: Asked) -> Arms:
-        """The same with a cosine for the rows that only words found: an arm may not miss what another has."""
-        rest = [row for row in {*arms.words, *arms.grams} if row not in arms.vectors]
-        if not arms.vectors or not rest or asked.vector is None:
-            return arms
-        cosine = self.vectors(asked.model, len(asked.vector)).scores(asked.vector, np.array(rest, np.int64))
-        known = {row: float(value) for row, value in zip(rest, cosine, strict=True) if value > 0}
-        without = frozenset(row for row, value in zip(rest, cosine, strict=True) if np.isnan(value))
-        return arms._replace(vectors={**arms.vectors, **known}, waiting=without)
+        allowed = np.concatenate([np.zeros(1, bool), *masks, np.zeros(1, bool)])
+        near = probe.search(query.candidates, lambda ids: allowed.take(ids, mode="clip"))
+        arms = rank.gather_arms(words.exact, words.similar, (near.rows, near.cosine))
+        # An arm may not miss what another has: rows that only words found get their cosine too.
+        rest = np.flatnonzero(~np.isin(arms.rows, near.rows)) if len(near.rows) else ()
+        if len(rest):
+            cosine = probe.score(arms.rows[rest])
+            arms.vectors[rest] = np.where(cosine > 0, cosine, 0.0)
+            arms.waiting[rest] = np.isnan(cosine)
+        return arms
 
     # -- vectors ------------------------------------------------------------------------------
 
@@ -285,7 +279,7 @@ class Index:
                 rows.set_meta(of, **{f"vectors {known.folder.name}": 1})
                 others = self._of_other_length(model, vectors.shape[1])
                 if others:
-                    vector_queue.all_again(of)
+                    rows.requeue_all(of)
                 rows.stamp(of)
             self._remove(others)
 
@@ -301,46 +295,44 @@ class Index:
         """Vectors of another length are of another model, whatever its name: every row needs a new one."""
         return [f for f, head in self._headers().items() if head.model == model and head.dimension != dimension]
 
-    def _factors(self, ids: set[int], moment: Moment, asked: Asked) -> dict[int, float]:
-        """How much importance, age and use lift each row."""
-        if not any(asked.boosts):
-            return {}
-        read = self._accesses(ids, asked) if asked.access and asked.boosts.access else {}
-        now, factors = layout.now(), dict[int, float]()
-        for block, inside in _by_block(moment, ids):
-            at, listed = inside - block.first, inside.tolist()
-            used = np.array([read.get(row, 0) for row in listed])
-            facts = Facts(block.columns["importance"][at], block.columns["created"][at], used)
-            factors.update(zip(listed, rank.boost(facts, asked.boosts, now).tolist(), strict=True))
+    def _compute_factors(self, blocks: Sequence[AnyBlock], ids: Array, query: IndexQuery) -> Array:
+        """How much importance, age and use lift each row, by their ascending ids."""
+        factors = np.ones(len(ids))
+        if not any(query.boosts):
+            return factors
+        used = np.zeros(len(ids), np.int64)
+        if query.access and query.boosts.access:
+            sql, listed = "SELECT id, key FROM row WHERE id IN carray(?1)", ids.tolist()
+            keys: dict[int, bytes] = dict(self.db.rows_in(sql, listed))
+            counts = query.access(list(keys.values()))
+            if counts:
+                used[:] = [counts.get(keys.get(row, b""), 0) for row in listed]
+        now = layout.now()
+        for _, block, span in rank.split_by_block(blocks, ids):
+            at = ids[span] - block.first
+            facts = Facts(block.columns["importance"][at], block.columns["created"][at], used[span])
+            factors[span] = rank.boost(facts, query.boosts, now)
         return factors
 
-    def _accesses(self, ids: set[int], asked: Asked) -> dict[int, int]:
-        keys: dict[int, bytes] = dict(self.db.rows_in("SELECT id, key FROM row WHERE id IN carray(?1)", ids))
-        counts = asked.access(list(keys.values())) if asked.access else {}
-        return {row: counts.get(key, 0) for row, key in keys.items()}
-
-    def _named(self, ordered: Sequence[Scored]) -> list[Found]:
+    def _read_found(self, ordered: Sequence[Scored]) -> list[Found]:
         sql = "SELECT id, key, oid FROM row WHERE id IN carray(?1)"
         known = {row: (key, oid) for row, key, oid in self.db.rows_in(sql, [scored.row for scored in ordered])}
         return [Found(*known[scored.row], scored) for scored in ordered if scored.row in known]
 
-    def listed(self, asked: Asked) -> list[Found]:
+    def list_rows(self, query: IndexQuery) -> list[Found]:
         """Rows that pass the filter, newest first: for lists, and for a search without words."""
         seen = self.mark
         with sound("the index"):
-            found = self._listed(asked)
-        self._steady(seen)
-        return found
-
-    def _listed(self, asked: Asked) -> list[Found]:
-        moment = self._view.now()
-        parts = []
-        for block in moment.all:
-            at = np.flatnonzero(self._view.may(moment, block, asked.shown, asked.wanted))
-            parts.append(np.stack([block.columns["created"][at], at + block.first]))
-        both = np.concatenate(parts, axis=1) if parts else np.zeros((2, 0), np.int64)
-        newest = np.lexsort(both[::-1])[::-1][: asked.most]
-        return self._named([Scored(int(row), 0.0) for row in both[1][newest]])
+            moment = self._view.now()
+            parts = [np.zeros((2, 0), np.int64)]
+            for block in moment.all:
+                at = np.flatnonzero(self._view.find_allowed(moment, block, query.shown, query.limits))
+                parts.append(np.stack([block.columns["created"][at], at + block.first]))
+            both = np.concatenate(parts, axis=1)
+            newest = np.lexsort(both[::-1])[::-1][: query.most]
+            listed = self._read_found([Scored(row, 0.0) for row in both[1][newest].tolist()])
+        self._check_unchanged(seen)
+        return listed
 
     def count(self) -> int:
         """All rows, shown or not."""
@@ -350,8 +342,8 @@ class Index:
         """The oid of one record as a branch shows it."""
         moment = self._view.now()
         for row, oid in self.db.rows("SELECT id, oid FROM row WHERE key = ? ORDER BY id DESC", (key,)):
-            block = _block_of(moment.all, row)
-            if block is not None and self._view.may(moment, block, shown, Filter())[row - block.first]:
+            block = next((block for block in moment.all if block.first <= row < block.first + block.count), None)
+            if block is not None and self._view.find_allowed(moment, block, shown, Filter())[row - block.first]:
                 return bytes(oid)
         return None
 
@@ -359,7 +351,7 @@ class Index:
 
     def fold_soon(self) -> None:
         """Fold in the background when it is due."""
-        if fold.is_due(self.db) and self._folding.acquire(timeout=0):
+        if segments.is_fold_due(self.db) and self._folding.acquire(timeout=0):
             threading.Thread(target=self._fold, name="memlake-fold", daemon=True).start()
 
     def _fold(self) -> None:
@@ -368,7 +360,7 @@ class Index:
             with contextlib.suppress(Error):  # nobody waits for a fold; a full disk is met by the next reader
                 try:
                     with sound("a segment"):
-                        fold.fold(self.db, self.generation)
+                        segments.fold(self.db, self.generation)
                 except Damaged:  # no reader may meet it: what a flipped bit hides is missed by nobody
                     self.renew(seen)
         finally:
@@ -406,10 +398,10 @@ class Index:
             for folder in (self.generation / "vectors").glob("*"):
                 if read_header(folder) is not None or rows.read_meta(self.db, f"vectors {folder.name}") is not None:
                     self._opened(folder).forget(np.array(ids, np.int64))
-            erase.erase(self.db, self.generation, ids)
+            segments.erase_rows(self.db, self.generation, ids)
 
     def fold(self) -> bool:
-        return fold.fold(self.db, self.generation)
+        return segments.fold(self.db, self.generation)
 
     def close(self) -> None:
         with self._folding, self._changing:
@@ -426,40 +418,15 @@ def _check_same(known: Flat, ids: Array, vectors: Array) -> None:
             raise Damaged(f"the vector of row {row} is one of another text: index.db is older than it.")
 
 
-def _gather(moment: Moment, worth: Mapping[int, float], masks: Mapping[int, Array], most: int) -> dict[int, float]:
-    """The best rows of all blocks with their scores."""
-    parts = [word_scores.score(block, worth, masks[block.first], most) for block in moment.all] if worth else []  # type: ignore[arg-type]
-    if not parts:
-        return {}
-    found, gained = (np.concatenate(sides) for sides in zip(*parts, strict=True))
-    best = np.lexsort((-found, -gained))[:most]  # of equals the newest
-    return dict(zip(found[best].tolist(), gained[best].tolist(), strict=True))
-
-
-def _shares_held(ids: Sequence[int], moment: Moment, words: Words) -> dict[int, float]:
-    """How much of what was asked each row has: the worth of its words, over that of all words asked for."""
-    shares: dict[int, float] = {}
-    for block, inside in _by_block(moment, ids) if words.all and ids else ():
-        held = word_scores.worth_held(block, words.worth, inside) / words.all  # type: ignore[arg-type]
-        shares.update(zip(inside.tolist(), held.tolist(), strict=True))
-    return shares
-
-
-def _neighbours(fused: Mapping[int, float], moment: Moment, masks: Mapping[int, Array]) -> dict[int, float]:
-    """Shares for rows that stand beside the best ones in the same session."""
-    best = heapq.nlargest(_SPREAD, fused, key=lambda row: (fused[row], row))
-    rows_ = np.sort(np.array(best, np.int64))
-    return rank.share(fused, word_scores.neighbours(moment.all, rows_, masks, len(rank.NEAR)))  # type: ignore[arg-type]
-
-
-def _by_block(moment: Moment, ids: Collection[int]) -> Iterator[tuple[AnyBlock, Array]]:
-    """Rows, sorted, with the block each of them is in."""
-    rows = np.sort(np.fromiter(ids, np.int64, len(ids)))
-    for block in moment.all:
-        low, high = np.searchsorted(rows, (block.first, block.first + block.count))
-        if low < high:
-            yield block, rows[low:high]
-
-
-def _block_of(blocks: Sequence[AnyBlock], row: int) -> AnyBlock | None:
-    return next((block for block in blocks if block.first <= row < block.first + block.count), None)
+def _add_likeness(ordered: Sequence[Scored], words: Words, probe: Probe | None) -> list[Scored]:
+    """The same, each with its likeness to what was asked: its cosine, or how much of the words asked for it has."""
+    near = {one.row: one.vectors for one in ordered if one.vectors}
+    rest = np.array(sorted(one.row for one in ordered if one.row not in near), np.int64)
+    if probe is not None and near and len(rest):  # found by words or neighbours, and not alike or not embedded
+        cosine = probe.score(rest)
+        near |= dict(zip(rest.tolist(), cosine.tolist(), strict=True))
+        rest = rest[np.isnan(cosine)]
+    if len(rest):
+        shares = words.lookup.sum_worth(words.worth, rest) / words.all if words.all else np.zeros(len(rest))
+        near |= dict(zip(rest.tolist(), shares.tolist(), strict=True))
+    return [one._replace(likeness=min(max(near[one.row], 0.0), 1.0)) for one in ordered]

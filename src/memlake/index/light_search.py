@@ -15,13 +15,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from memlake.index import bm25, generations, terms
-from memlake.index.rows import NEVER
-from memlake.index.scope import Shown
+from memlake.index import generations, terms
+from memlake.index.generations import SEGMENT_ALIGN, SEGMENT_MAGIC
+from memlake.index.rows import NEVER, Shown
 from memlake.objects.db import Database
 
-_MAGIC = len(b"memlake segment 1\n")
-_ALIGN = 64
 _SLICE = 64  # candidates looked up at a time
 _MOST = 2000  # candidates looked at in all
 _READ = 20_000  # places of words that are read: the rarest words first, which tell most
@@ -61,14 +59,14 @@ class Glance:
         """
         asked = [terms.hash_of(word) for word in terms.query_words(text) if not terms.says_nothing(word)]
         postings, total = self._postings(asked), self._count()
-        worth = {code: bm25.weigh_word(len(at), total) for code, at in postings.items()}
+        worth = {code: terms.weigh_word(len(at), total) for code, at in postings.items()}
         scores, matched = dict[int, float](), dict[int, list[float]]()
         for code, at in postings.items():
             for row, score in at.items():
                 scores[row] = scores.get(row, 0.0) + worth[code] * score
                 matched.setdefault(row, []).append(worth[code])
         # Two words, and either half of a short question or more than the rarest single word could give.
-        least, fewest = min(sum(worth.values()) / 2, 1.25 * bm25.weigh_word(1, total)), min(2, len(asked))
+        least, fewest = min(sum(worth.values()) / 2, 1.25 * terms.weigh_word(1, total)), min(2, len(asked))
         enough = [row for row, gains in matched.items() if len(gains) >= fewest and sum(gains) >= least]
         if within and len(enough) > _MOST:
             enough = list(self._rows(within).intersection(enough))
@@ -133,7 +131,7 @@ class Glance:
             while at >= 0 and (at % 8 or at >= size * 8):
                 at = packed.find(sought, at + 1)
             if at >= 0:
-                yield row, bm25.score_count(packed[size * 8 + at // 8], length)
+                yield row, terms.score_count(packed[size * 8 + at // 8], length)
 
 
 def _affordable(segments: Sequence[_Segment], codes: Sequence[int]) -> list[int]:
@@ -163,11 +161,11 @@ class _Segment:
     def __init__(self, path: Path) -> None:
         with open(path, "rb") as file:
             whole = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-        length = int(bytes(whole[_MAGIC : _MAGIC + 8]), 16)
-        line = _MAGIC + 18
+        start = len(SEGMENT_MAGIC)
+        length, line = int(bytes(whole[start : start + 8]), 16), start + 18
         head: Mapping[str, Any] = json.loads(bytes(whole[line : line + length]))
         self._first, self._whole = head["first"], whole
-        self._start, self._arrays = -(-(line + length) // _ALIGN) * _ALIGN, head["arrays"]
+        self._start, self._arrays = -(-(line + length) // SEGMENT_ALIGN) * SEGMENT_ALIGN, head["arrays"]
         self._hashes, self._starts = self._array("hashes", "q"), self._array("starts", "q")
         self._docs, self._scores = self._array("docs", "I"), self._array("scores", "B")
 

@@ -1,33 +1,45 @@
-"""Ranking: from what each arm says to one order, with the reason of each place. Pure: takes data, returns data.
+"""Ranking: what words give rows, what each arm says, and one order with the reason of each place.
 
-Scores are divided by the best of their arm and added: on real conversations that beats adding reciprocal ranks, which
-is worse than words alone. Vectors count half as much as words: counting as much they find a little more, and put it
-in worse order than words alone do. A row of a conversation gets a share of what its neighbours scored: the answer
-often stands beside the words of the question.
+Pure: takes blocks and arrays, returns arrays. Scores are divided by the best of their arm and added: on real
+conversations that beats adding reciprocal ranks, which is worse than words alone. Vectors count half as much as words:
+counting as much they find a little more, and put it in worse order than words alone do. A row of a conversation gets a
+share of what its neighbours scored: the answer often stands beside the words of the question.
 """
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+from memlake.index.segments import Array, Postings
+from memlake.index.terms import TOP, weigh_word
+from memlake.index.view import AnyBlock
+
 MEANING = 0.5  # what vectors count beside words
 FLOOR = 0.5  # the share of the best cosine from which a cosine counts
-NEAR = (0.4, 0.2)  # the share of the score of rows one and two places away in the same session
+NEAR = np.array((0.4, 0.2))  # the share of the score of rows one and two places away in the same session
 HALF_LIFE = 30 * 86_400e6  # microseconds after which the boost of being recent has halved
+_SPREAD = 50  # rows whose neighbours are looked at
+_REACH = 16  # how far apart neighbours of a session are looked for: others write between them
+_WINDOW = np.arange(-_REACH, _REACH + 1)
+
+Gains = tuple[Array, Array]  # rows, and what an arm gives each
+NO_GAINS: Gains = (np.zeros(0, np.int64), np.zeros(0))
 
 
 class Arms(NamedTuple):
-    """Scores by row, an arm each: exact words, words of similar spelling, vectors (cosine). `waiting` have none yet."""
+    """The rows that were found, ascending, and for each what exact words, similar words and its vector (cosine) give.
 
-    words: Mapping[int, float]
-    grams: Mapping[int, float]
-    vectors: Mapping[int, float]
-    waiting: frozenset[int] = frozenset()
+    Rows that are `waiting` have no vector yet.
+    """
+
+    rows: Array
+    words: Array
+    grams: Array
+    vectors: Array
+    waiting: Array
 
 
 class Boosts(NamedTuple):
@@ -63,37 +75,142 @@ class Scored(NamedTuple):
     likeness: float = 0.0
 
 
-def fuse(arms: Arms) -> dict[int, float]:
+# -- words ------------------------------------------------------------------------------------
+
+
+class Lookup:
+    """Some terms looked up in every block, once: to weigh them, to score rows by them, to see which rows have them."""
+
+    def __init__(self, blocks: Sequence[AnyBlock], terms: Sequence[int]) -> None:
+        self._blocks = blocks
+        self._held = [dict[int, Postings]() for _ in blocks]
+        self.add(terms)
+
+    def add(self, terms: Sequence[int]) -> None:
+        """Look up some more."""
+        for block, held in zip(self._blocks, self._held, strict=True) if terms else ():
+            held.update(zip(terms, block.find(terms), strict=True))
+
+    def weigh(self, shares: Mapping[int, float]) -> dict[int, float]:
+        """What each term that occurs is worth, rare ones more. `shares` says how far it is the one that was meant."""
+        total = sum(block.count for block in self._blocks)
+        counts = {term: sum(len(held[term][0]) for held in self._held) for term in shares}
+        return {term: share * weigh_word(counts[term], total) for term, share in shares.items() if counts[term]}
+
+    def score_rows(self, worth: Mapping[int, float], masks: Sequence[Array], most: int) -> Gains:
+        """The rows with the best words, at most `most`, in no order; of equals the newest, however blocks are cut."""
+        parts = []
+        for block, held, mask in zip(self._blocks, self._held, masks, strict=True) if worth else ():
+            gained = np.zeros(block.count, np.float32)
+            for term, weight in worth.items():
+                rows, scores = held[term]
+                gained[rows] += scores * np.float32(weight * TOP / 255)
+            gained[~mask] = 0
+            rows = np.flatnonzero(gained)
+            gained = gained[rows]
+            if len(rows) > most:
+                last = np.partition(gained, -most)[-most]
+                better, equal = np.flatnonzero(gained > last), np.flatnonzero(gained == last)
+                best = np.concatenate([better, equal[len(better) - most :]])
+                rows, gained = rows[best], gained[best]
+            parts.append((rows + block.first, gained))
+        if not parts:
+            return NO_GAINS
+        rows, gained = (np.concatenate(sides) for sides in zip(*parts, strict=True))
+        if len(rows) > most:
+            best = np.lexsort((-rows, -gained))[:most]
+            rows, gained = rows[best], gained[best]
+        return rows, gained
+
+    def sum_worth(self, worth: Mapping[int, float], rows: Array) -> Array:
+        """What those terms are worth, in all, that each of some rows, ascending, has."""
+        sums = np.zeros(len(rows))
+        for number, block, span in split_by_block(self._blocks, rows):
+            at = rows[span] - block.first
+            for term, weight in worth.items():
+                docs = self._held[number][term][0]
+                if len(docs):
+                    sums[span] += weight * (docs.take(docs.searchsorted(at), mode="clip") == at)
+        return sums
+
+
+def split_by_block(blocks: Sequence[AnyBlock], rows: Array) -> Iterator[tuple[int, AnyBlock, slice]]:
+    """The blocks that have some of these rows, which ascend: a block's number, and where its rows stand among them."""
+    for number, block in enumerate(blocks):
+        low, high = rows.searchsorted((block.first, block.first + block.count)).tolist()
+        if low < high:
+            yield number, block, slice(low, high)
+
+
+# -- arms -------------------------------------------------------------------------------------
+
+
+def gather_arms(words: Gains, grams: Gains, vectors: Gains) -> Arms:
+    rows, places = np.unique(np.concatenate([words[0], grams[0], vectors[0]]), return_inverse=True)
+    size = len(rows)
+    arms = Arms(rows, np.zeros(size), np.zeros(size), np.zeros(size), np.zeros(size, bool))
+    start = 0
+    for arm, (found, gained) in zip((arms.words, arms.grams, arms.vectors), (words, grams, vectors), strict=True):
+        arm[places[start : start + len(found)]] = gained
+        start += len(found)
+    return arms
+
+
+def fuse(arms: Arms) -> Array:
     """One score a row, at most 1: words (exact and similar together), and vectors for half as much.
 
     A row that still waits for its vector is judged by its words alone: what was just stored must not come last.
 
     A cosine under half of the best says little more than that both are sentences, and counts as nothing.
     """
-    text = {row: arms.words.get(row, 0.0) + arms.grams.get(row, 0.0) for row in {*arms.words, *arms.grams}}
-    by_text, by_meaning = _shares(text, 0.0), _shares(arms.vectors, FLOOR)
-    if not by_text or not by_meaning:
-        return by_text or by_meaning
-    both = {
-        row: (by_text.get(row, 0.0) + MEANING * by_meaning.get(row, 0.0)) / (1 + MEANING)
-        for row in {*by_text, *by_meaning}
-    }
-    return both | {row: by_text[row] for row in arms.waiting if row in by_text}
+    by_text, by_meaning = _divide_by_best(arms.words + arms.grams, 0.0), _divide_by_best(arms.vectors, FLOOR)
+    if not by_meaning.any():
+        return by_text
+    if not by_text.any():
+        return by_meaning
+    return np.where(arms.waiting & (by_text > 0), by_text, (by_text + MEANING * by_meaning) / (1 + MEANING))
 
 
-def _shares(scores: Mapping[int, float], floor: float) -> dict[int, float]:
+def _divide_by_best(scores: Array, floor: float) -> Array:
     """Scores as shares of the best one, counted from a share of it upwards."""
-    best = max(scores.values(), default=0.0)
+    best = float(scores.max(initial=0.0))
     low = floor * best
-    return {row: (score - low) / (best - low) for row, score in scores.items() if score > low} if best > 0 else {}
+    return np.where(scores > low, (scores - low) / (best - low), 0.0) if best > 0 else np.zeros(len(scores))
 
 
-def share(scores: Mapping[int, float], near: Iterable[tuple[int, int, int]]) -> dict[int, float]:
-    """What each row gets from its neighbours; `near` holds (row, neighbour, distance 1 or 2)."""
-    gained: dict[int, float] = {}
-    for row, neighbour, distance in near:
-        gained[neighbour] = gained.get(neighbour, 0.0) + NEAR[distance - 1] * scores.get(row, 0.0)
-    return gained
+class Candidates(NamedTuple):
+    """Rows to be ordered, ascending: what the arms give each, and what its neighbours do."""
+
+    rows: Array
+    fused: Array
+    gained: Array
+
+
+def add_neighbours(blocks: Sequence[AnyBlock], masks: Sequence[Array], arms: Arms) -> Candidates:
+    """The rows that arms found, and those of the same session one and two places from the best of them."""
+    fused = fuse(arms)
+    is_found = fused > 0
+    rows, fused = arms.rows[is_found], fused[is_found]
+    best = np.sort(np.lexsort((rows, fused))[-_SPREAD:])
+    near = rows[best][:, None] + _WINDOW
+    sessions, allowed = np.zeros(near.shape, np.int64), np.zeros(near.shape, bool)
+    for block, mask in zip(blocks, masks, strict=True):
+        inside = (near >= block.first) & (near < block.first + block.count)
+        if inside.any():
+            at = near[inside] - block.first
+            sessions[inside] = block.columns["session"][at]
+            allowed[inside] = mask[at]
+    own = sessions[:, _REACH, None]
+    same = allowed & (sessions == own) & (own != 0)
+    sides = np.stack([same[:, _REACH - 1 :: -1], same[:, _REACH + 1 :]], axis=1)  # each from the row outwards
+    places = np.cumsum(sides, axis=2)
+    at, side, steps = np.nonzero(sides & (places <= len(NEAR)))
+    shares = NEAR[places[at, side, steps] - 1] * fused[best[at]]
+    beside = rows[best[at]] + np.where(side == 0, -1, 1) * (steps + 1)
+    all_rows, spots = np.unique(np.concatenate([rows, beside]), return_inverse=True)
+    size = len(all_rows)
+    fused = np.bincount(spots[: len(rows)], fused, size)
+    return Candidates(all_rows, fused, np.bincount(spots[len(rows) :], shares, size))
 
 
 def boost(facts: Facts, boosts: Boosts, now: int) -> Array:
@@ -104,20 +221,13 @@ def boost(facts: Facts, boosts: Boosts, now: int) -> Array:
     return factors
 
 
-def order(
-    arms: Arms, fused: Mapping[int, float], gained: Mapping[int, float], factors: Mapping[int, float], most: int
-) -> list[Scored]:
+def order(arms: Arms, candidates: Candidates, factors: Array, most: int) -> list[Scored]:
     """Best first, at most `most`; of equals the newer row first."""
-    scores = {row: (fused.get(row, 0.0) + gained.get(row, 0.0)) * factors.get(row, 1.0) for row in {*fused, *gained}}
-    return [
-        Scored(
-            row,
-            score,
-            arms.words.get(row, 0.0),
-            arms.grams.get(row, 0.0),
-            arms.vectors.get(row, 0.0),
-            gained.get(row, 0.0),
-            factors.get(row, 1.0),
-        )
-        for score, row in heapq.nlargest(most, zip(scores.values(), scores, strict=True))
-    ]
+    scores = (candidates.fused + candidates.gained) * factors
+    best = np.lexsort((candidates.rows, scores))[::-1][:most]
+    rows = candidates.rows[best]
+    at = arms.rows.searchsorted(rows)
+    is_arm = arms.rows.take(at, mode="clip") == rows
+    by_arm = (np.where(is_arm, arm.take(at, mode="clip"), 0.0) for arm in (arms.words, arms.grams, arms.vectors))
+    columns = (rows, scores[best], *by_arm, candidates.gained[best], factors[best])
+    return [Scored(*values) for values in zip(*(column.tolist() for column in columns), strict=True)]

@@ -1,4 +1,6 @@
-"""Rows of the index: bringing them up to a commit, and what each branch shows. Knows commits only by their numbers.
+"""Rows of the index: bringing them up to a commit, what each branch shows, and the queue of those without a vector.
+
+Knows commits only by their numbers, and loads no numpy, because a hook brings the index up to date too.
 
 Rows of the trunk (the branch that most searches are about) carry the seqs between which they are shown, so the trunk
 at any moment is an integer filter. Another branch is the trunk at its fork, less hidden rows, with added ones. A row
@@ -16,6 +18,7 @@ from typing import NamedTuple
 from memlake.identifiers import quote
 from memlake.index import terms
 from memlake.index.terms import Terms
+from memlake.objects import layout
 from memlake.objects.db import Database
 
 NEVER = 1 << 62
@@ -24,6 +27,10 @@ MOMENTS = 16  # of those that are kept
 _MOMENTS_LIE = ("@", "A")
 CANDIDATES = 16  # words whose spelling is compared with one that nobody wrote
 LIKE = 0.45  # likeness from which a word may be a misspelling of another
+HELD = 60_000_000  # microseconds after which what a process took may be taken by another: it is thought dead
+# Whoever claimed a row for longer had another time: it is free, or it would wait until the clock gets there.
+_FREE = f"(claimed < ?1 OR claimed > ?1 + {HELD})"
+TRIES = 8  # after so many failures of its own a row is set aside: nobody waits for it until a model is opened anew
 
 
 class Doc(NamedTuple):
@@ -53,6 +60,24 @@ class Overlay(NamedTuple):
     base: int
     added: frozenset[int]
     hidden: frozenset[int]
+
+
+class Filter(NamedTuple):
+    """What a row must have: of each group of marks one; a time, an importance, a life that lasts."""
+
+    marks: tuple[tuple[int, ...], ...] = ()
+    since: int | None = None
+    until: int | None = None
+    least: float | None = None
+    now: int = 0
+
+
+class Shown(NamedTuple):
+    """Which rows are there to be seen: the trunk at a seq (None: now), or a branch over it."""
+
+    seq: int | None = None
+    overlay: Overlay | None = None
+    only_added: bool = False
 
 
 Docs = Mapping[bytes, Doc]
@@ -206,6 +231,9 @@ def stamp(db: Database) -> None:
     db.run("INSERT INTO meta VALUES('stamp', 1) ON CONFLICT(key) DO UPDATE SET value = value + 1")
 
 
+# -- words of similar spelling ----------------------------------------------------------------
+
+
 def find_similar(db: Database, word: str, most: int = 4) -> dict[int, float]:
     """Words spelt much like this one: hash -> likeness. For words nobody wrote here as they were asked for."""
     own = terms.grams(word)
@@ -238,3 +266,67 @@ def _closeness(own: frozenset[str], text: str, word: str) -> float:
     if sum(map(f"^{text}$".__contains__, own)) < LIKE / (2 - LIKE) * len(own):
         return inside
     return max(terms.likeness(own, terms.grams(text)), inside)
+
+
+# -- rows that wait for a vector: a queue that survives a restart ------------------------------
+
+
+def claim_pending(db: Database, most: int) -> list[tuple[int, bytes]]:
+    """Claim rows to embed: (row, oid), oldest first. Nobody else gets them for a while.
+
+    One that failed is taken alone: a text that no model can bear must not keep others from being embedded.
+    """
+    now = layout.now()
+    if db.row(f"SELECT 1 FROM pending WHERE {_FREE} AND tries < ?2 LIMIT 1", (now, TRIES)) is None:
+        return []
+    with db.write():
+        sql = (
+            "SELECT p.row, oid FROM pending p LEFT JOIN row r ON r.id = p.row "
+            f"WHERE {_FREE} AND tries < ?2 ORDER BY p.row LIMIT ?3"
+        )
+        found = db.rows(sql, (now, 1, most)) or db.rows(sql, (now, TRIES, 1))
+        gone = [row for row, oid in found if oid is None]
+        db.run_in("DELETE FROM pending WHERE row IN carray(?1)", gone)
+        taken = [(row, bytes(oid)) for row, oid in found if oid is not None]
+        db.run_in("UPDATE pending SET claimed = ?2 WHERE row IN carray(?1)", [row for row, _ in taken], (now + HELD,))
+    return taken
+
+
+def finish_pending(db: Database, ids: list[int]) -> None:
+    with db.write():
+        db.run_in("DELETE FROM pending WHERE row IN carray(?1)", ids)
+        stamp(db)
+
+
+def return_pending(db: Database, ids: list[int], after: float, *, failed: bool) -> None:
+    """Give rows back to the queue, to be tried again after some seconds. `failed` counts against the rows."""
+    with db.write():
+        sql = "UPDATE pending SET claimed = ?2, tries = tries + ?3 WHERE row IN carray(?1)"
+        db.run_in(sql, ids, (layout.now() + int(after * 1e6), int(failed)))
+
+
+def retry_failed(db: Database) -> None:
+    """Those that were set aside wait again."""
+    if db.row("SELECT 1 FROM pending WHERE tries >= ? LIMIT 1", (TRIES,)) is not None:
+        with db.write():
+            db.run("UPDATE pending SET tries = 0 WHERE tries >= ?", (TRIES,))
+
+
+def is_pending(db: Database, key: bytes) -> bool:
+    """Whether a row of this record waits."""
+    sql = "SELECT 1 FROM pending WHERE row IN (SELECT id FROM row WHERE key = ?) AND tries < ?"
+    return db.row(sql, (key, TRIES)) is not None
+
+
+def has_pending(db: Database) -> bool:
+    return db.row("SELECT 1 FROM pending WHERE tries < ? LIMIT 1", (TRIES,)) is not None
+
+
+def count_pending(db: Database) -> int:
+    row = db.row("SELECT count(*) FROM pending WHERE tries < ?", (TRIES,))
+    return int(row[0]) if row else 0
+
+
+def requeue_all(db: Database) -> None:
+    """Every row waits: there is another model. Call inside a write."""
+    db.run("INSERT OR IGNORE INTO pending(row) SELECT id FROM row")

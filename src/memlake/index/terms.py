@@ -1,4 +1,4 @@
-"""From text to terms: what is indexed, and what a query asks for. Knows words, not rows.
+"""From text to terms: what is indexed, what a query asks for, what a word is worth. Knows words, not rows.
 
 Words are folded and stemmed by SQLite's own tokenizer (unicode61 and Porter). Chinese, Japanese and Korean have no
 spaces, so runs of their characters become single characters and pairs; `camelCase` is indexed whole and in parts.
@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import math
 import re
 import threading
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import apsw
 
@@ -30,6 +31,11 @@ _STOP = (
     "as about into it its this that these those her his their she he they them him i you we us me my your our has have "
     "had been be are were am will would can could should may might not no so if then than there here just also any some"
 )
+_K1, _B = 0.9, 0.4  # BM25's two numbers, as most engines tuned on many collections have them
+TOP = _K1 + 1  # the most that a word gives, as a share of what it is worth
+# Words of a memory that is neither long nor short. The mean of all would change while rows come, and with it the order
+# of hits: a score made today would not compare with one made a year ago, nor a grown index with one made again.
+_USUAL = 32.0
 _threads = threading.local()
 Tokenizer = Callable[..., list[str]]
 
@@ -104,6 +110,22 @@ def pack(terms: Terms) -> bytes:
     hashes = array("q", [hash_of(term) for term in (*terms.words, *terms.marks)])
     counts = bytes(min(times, 255) for times in terms.words.values()) + bytes(len(terms.marks))
     return hashes.tobytes() + counts
+
+
+# -- BM25, as plain arithmetic
+
+
+def score_count(count: Any, length: Any) -> Any:
+    """How much of TOP, 0 to 1, a word gives that a row of so many words has so often; numbers, or arrays of them."""
+    return count / (count + _K1 * (1 - _B + _B * length / _USUAL))
+
+
+def weigh_word(found: int, total: int) -> float:
+    """What a word is worth that so many rows of all have: rare ones more."""
+    return math.log(1 + (total - found + 0.5) / (found + 0.5))
+
+
+# -- spelling
 
 
 def grams(word: str) -> frozenset[str]:

@@ -176,6 +176,11 @@ class View:
         return np.frombuffer(self.header.mean, np.float32) if self.header.mean else None
 
     @cached_property
+    def newest(self) -> Floats:
+        """The vectors of the open block, widened once: every search scores all of them (6 MB at most)."""
+        return binary_vectors.widen(self.vectors[self.header.blocks * self.header.block :])
+
+    @cached_property
     def order(self) -> Rows | None:
         """Slots by row, where rows came out of order."""
         return None if self.header.ascending else np.argsort(self.rows, kind="stable")

@@ -89,13 +89,13 @@ class Flat:
 
     def has(self, rows: npt.ArrayLike) -> Mask:
         view = self._view()
-        slots = view.find(_ids(rows))
+        slots = view.find(_check_ids(rows))
         return (slots >= 0) & ~np.isin(slots, view.gone)
 
     def scores(self, query: npt.ArrayLike, rows: npt.ArrayLike) -> Floats:
         """The cosine of given rows; NaN where there is no vector."""
-        unit, wanted = self._unit(query), _ids(rows)
-        return self._steadily(lambda view: _scores(view, unit, wanted))
+        ids = _check_ids(rows)
+        return self.ask(query, lambda probe: probe.score(ids))
 
     def search(self, query: npt.ArrayLike, k: int, *, allow: Allow | None = None) -> tuple[Rows, Floats]:
         found = self.explain(query, k, allow=allow)
@@ -105,18 +105,18 @@ class Flat:
         """As `search`, with the plan it took."""
         if k < 1:
             raise InvalidInput(f"k is {k}; at least one row must be asked for. Nothing was changed.")
-        unit = self._unit(query)
-        return self._steadily(lambda view: _search(view, unit, k, scope=_scope(view, allow)))
+        return self.ask(query, lambda probe: probe.search(k, allow))
+
+    def ask(self, query: npt.ArrayLike, work: Callable[[Probe], Result]) -> Result:
+        """Several questions about one vector, all answered from the same state of the files."""
+        unit: Floats = binary_vectors.units(np.asarray(query)[None], self._empty.dimension, what="query")[0]
+        return self._steadily(lambda view: work(Probe(view, unit)))
 
     def verify(self) -> None:
         """Read everything and compare checksums; raises Corrupt."""
         header, wrong = self._steadily(lambda view: (view.header, vector_file.find_damaged(view)))
         if wrong:
             raise vector_file.damage(self.folder, header, wrong)
-
-    def _unit(self, query: npt.ArrayLike) -> Floats:
-        unit: Floats = binary_vectors.units(np.asarray(query)[None], self._empty.dimension, what="query")[0]
-        return unit
 
     def _view(self) -> View:
         known = self._known
@@ -144,7 +144,7 @@ class Flat:
 
     def append(self, rows: npt.ArrayLike, vectors: npt.ArrayLike) -> None:
         """Add rows, on disk when this returns. Rows that are there or were erased are left as they are."""
-        ids = _ids(rows)
+        ids = _check_ids(rows)
         units = binary_vectors.units(vectors, self._empty.dimension)
         if len(ids) != len(units) or len(np.unique(ids)) != len(ids):
             raise InvalidInput(f"{len(units)} vectors need as many different rows, got {len(ids)}. Nothing was added.")
@@ -169,7 +169,7 @@ class Flat:
         """Erase the vectors of rows from the files. After a crash in the middle, the next change finishes it."""
         with disk.named_errors(f"erasing vectors from {self.folder}"):
             view = self._writable()
-            slots = view.live(view.find(_ids(rows)))
+            slots = view.live(view.find(_check_ids(rows)))
             header = view.header
             if len(slots):
                 gone = np.union1d(view.gone, slots)
@@ -210,7 +210,7 @@ class Flat:
         return self._view()
 
 
-def _ids(rows: npt.ArrayLike) -> Rows:
+def _check_ids(rows: npt.ArrayLike) -> Rows:
     given = np.asarray(rows)
     if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
         raise InvalidInput(f"row ids are a list of integers, not {given.dtype} of shape {given.shape}.")
@@ -235,18 +235,6 @@ def _count_needed(view: View) -> int:
     return binary_vectors.candidates_needed(view.vectors[:sealed], view.bits, view.mean)
 
 
-# -- searching
-
-
-def _scores(view: View, query: Floats, rows: Rows) -> Floats:
-    slots = view.find(rows)
-    known = (slots >= 0) & ~np.isin(slots, view.gone)
-    found = np.full(len(rows), np.nan, np.float32)
-    once, places = np.unique(slots[known], return_inverse=True)
-    found[known] = binary_vectors.dots(view.vectors, once, query)[places].clip(-1, 1)
-    return found
-
-
 def _mask(view: View, choose: Choose) -> Mask:
     mask = np.array(choose(view.rows), np.bool_)
     if mask.shape != view.rows.shape:
@@ -255,55 +243,81 @@ def _mask(view: View, choose: Choose) -> Mask:
     return mask
 
 
-def _scope(view: View, allow: Allow | None) -> Scope:
-    """The allowed slots as a list where they are few, else as a mask."""
-    count = view.header.count
-    if allow is None and not len(view.gone):
-        return Scope(count)
-    if allow is None or callable(allow):
-        mask = _mask(view, allow or (lambda rows: np.ones(len(rows), np.bool_)))
-        size = int(np.count_nonzero(mask))
-        return Scope(size, np.flatnonzero(mask)) if size <= LISTED * count else Scope(size, mask=mask)
-    slots = view.live(view.find(_ids(allow)))
-    slots = slots if bool((slots[1:] > slots[:-1]).all()) else np.unique(slots)
-    if len(slots) <= LISTED * count:
-        return Scope(len(slots), slots)
-    mask = np.zeros(count, np.bool_)
-    mask[slots] = True
-    return Scope(len(slots), mask=mask)
+# -- searching
 
 
-def _search(view: View, query: Floats, k: int, *, scope: Scope) -> Found:
-    limit = max(view.header.rescore, 10 * k)
-    if scope.size <= 2 * limit:  # reading these whole costs less than finding out which half to read
-        plan, slots = "exact", _all_slots(view, scope)
-    else:
-        plan, slots = _candidates(view, query, limit, scope=scope)
-    cosine = binary_vectors.dots(view.vectors, slots, query)
-    rows = view.rows[slots]
-    top = binary_vectors.best(cosine, rows, k)
-    return Found(rows[top], cosine[top].clip(-1, 1), plan, scope.size, len(slots))
+class Probe:
+    """One query held against one state of the files."""
 
+    def __init__(self, view: View, unit: Floats) -> None:
+        self._view, self._unit = view, unit
 
-def _all_slots(view: View, scope: Scope) -> Rows:
-    if scope.slots is not None:
-        return scope.slots
-    return np.arange(view.header.count) if scope.mask is None else np.flatnonzero(scope.mask)
+    @property
+    def count(self) -> int:
+        return self._view.header.count - len(self._view.gone)
 
+    def score(self, rows: Rows) -> Floats:
+        """The cosine of given rows; NaN where there is no vector."""
+        view = self._view
+        slots = view.find(rows)
+        known = (slots >= 0) & ~np.isin(slots, view.gone) if len(view.gone) else slots >= 0
+        cosine = np.full(len(rows), np.nan, np.float32)
+        once, places = np.unique(slots[known], return_inverse=True)
+        cosine[known] = binary_vectors.dots(view.vectors, once, self._unit)[places].clip(-1, 1)
+        return cosine
 
-def _candidates(view: View, query: Floats, limit: int, *, scope: Scope) -> tuple[str, Rows]:
-    """The plan, and the slots to score: the nearest by bits, and all that have none yet."""
-    sealed, furthest = view.header.blocks * view.header.block, 64 * view.bits.shape[1]
-    bits = binary_vectors.query_bits(query, view.mean)
-    if scope.slots is not None:
-        split = int(np.searchsorted(scope.slots, sealed))
-        listed, newest = scope.slots[:split], scope.slots[split:]
-        near = listed[binary_vectors.nearest(binary_vectors.distances_of(view.bits, listed, bits), limit, furthest)]
-        return "bits of allowed rows", np.concatenate([near, newest])
-    found = binary_vectors.distances(view.bits, bits)
-    newest = np.arange(sealed, view.header.count)
-    if scope.mask is not None:
-        binary_vectors.hide_others(found, scope.mask[:sealed])
-        newest = newest[scope.mask[sealed:]]
-    plan = "all bits" if scope.mask is None else "all bits, masked"
-    return plan, np.concatenate([binary_vectors.nearest(found, limit, furthest), newest])
+    def search(self, k: int, allow: Allow | None) -> Found:
+        """The k allowed rows with the highest cosine."""
+        view, scope = self._view, self._find_scope(allow)
+        sealed, limit = view.header.blocks * view.header.block, max(view.header.rescore, 10 * k)
+        if scope.size <= 2 * limit:  # reading these whole costs less than finding out which half to read
+            plan, slots = "exact", scope.slots
+            if slots is None:
+                slots = np.arange(view.header.count) if scope.mask is None else np.flatnonzero(scope.mask)
+        else:
+            plan, slots = self._find_candidates(scope, sealed, limit)
+        split = int(slots.searchsorted(sealed))
+        old, new = slots[:split], slots[split:]
+        cosine = binary_vectors.dots(view.vectors, old, self._unit)
+        if 4 * len(new) < len(view.vectors) - sealed:
+            newest = binary_vectors.dots(view.vectors, new, self._unit)
+        else:
+            newest = binary_vectors.dots_widened(view.newest, self._unit)[new - sealed]
+        cosine = np.concatenate([cosine, newest])
+        rows = view.rows[slots]
+        top = binary_vectors.best(cosine, rows, k)
+        return Found(rows[top], cosine[top].clip(-1, 1), plan, scope.size, len(slots))
+
+    def _find_scope(self, allow: Allow | None) -> Scope:
+        """The allowed slots as a list where they are few, else as a mask."""
+        view, count = self._view, self._view.header.count
+        if allow is None and not len(view.gone):
+            return Scope(count)
+        if allow is None or callable(allow):
+            mask = _mask(view, allow or (lambda rows: np.ones(len(rows), np.bool_)))
+            size = int(np.count_nonzero(mask))
+            return Scope(size, np.flatnonzero(mask)) if size <= LISTED * count else Scope(size, mask=mask)
+        slots = view.live(view.find(_check_ids(allow)))
+        slots = slots if bool((slots[1:] > slots[:-1]).all()) else np.unique(slots)
+        if len(slots) <= LISTED * count:
+            return Scope(len(slots), slots)
+        mask = np.zeros(count, np.bool_)
+        mask[slots] = True
+        return Scope(len(slots), mask=mask)
+
+    def _find_candidates(self, scope: Scope, sealed: int, limit: int) -> tuple[str, Rows]:
+        """The plan, and the slots to score: the nearest by bits, and all that have none yet."""
+        view, furthest = self._view, 64 * self._view.bits.shape[1]
+        bits = binary_vectors.query_bits(self._unit, view.mean)
+        if scope.slots is not None:
+            split = int(scope.slots.searchsorted(sealed))
+            listed, newest = scope.slots[:split], scope.slots[split:]
+            near = listed[binary_vectors.nearest(binary_vectors.distances_of(view.bits, listed, bits), limit, furthest)]
+            return "bits of allowed rows", np.concatenate([near, newest])
+        distances = binary_vectors.distances(view.bits, bits)
+        newest = np.arange(sealed, view.header.count)
+        if scope.mask is not None:
+            binary_vectors.hide_others(distances, scope.mask[:sealed])
+            newest = newest[scope.mask[sealed:]]
+        plan = "all bits" if scope.mask is None else "all bits, masked"
+        return plan, np.concatenate([binary_vectors.nearest(distances, limit, furthest), newest])

@@ -1,4 +1,7 @@
-"""One moment of the index as a reader holds it: blocks, ends, masks. Read again only as far as something changed."""
+"""One moment of the index as a reader holds it: blocks, ends, and masks of the rows a search may see.
+
+It is read again only as far as something changed.
+"""
 
 from __future__ import annotations
 
@@ -11,42 +14,40 @@ from typing import Any
 import numpy as np
 
 from memlake.errors import Damaged
-from memlake.index import fold, generations, rows, segments, word_scores
-from memlake.index.fold import columns_of
-from memlake.index.scope import Filter, Shown
-from memlake.index.word_scores import Array
-from memlake.objects.db import Database, Row
+from memlake.index import generations, rows, segments
+from memlake.index.rows import NEVER, Filter, Overlay, Shown
+from memlake.index.segments import Array, Block, Postings
+from memlake.objects.db import Database
 
+Ends = tuple[Array, Array]  # rows, and the seqs at which the trunk stopped showing them
 _MASKS = 64  # views of the trunk that are remembered
 
 
 class Tail:
-    """Fresh rows in memory: what a segment offers, found by looking at every term. `grown` makes the next one."""
+    """Fresh rows in memory: what a segment offers, found by looking at every term. `extend` makes the next one."""
 
     def __init__(self, first: int) -> None:
         self.first = first
         self._hashes = np.zeros(0, np.int64)
         self._docs = np.zeros(0, np.uint32)
         self._scores = np.zeros(0, np.uint8)
-        self.columns: Mapping[str, Array] = columns_of(())[1]
+        self.columns: Mapping[str, Array] = {
+            name: np.zeros(0, np.float32 if name == "importance" else np.int64) for name in segments.COLUMNS
+        }
 
     @property
     def count(self) -> int:
         return len(self.columns["created"])
 
-    def find(self, term: int) -> tuple[Array, Array]:
-        at = np.flatnonzero(self._hashes == term)
-        return self._docs[at], self._scores[at]
+    def find(self, terms: Sequence[int]) -> list[Postings]:
+        places = (np.flatnonzero(self._hashes == term) for term in terms)
+        return [(self._docs[at], self._scores[at]) for at in places]
 
-    def frequency(self, term: int) -> int:
-        return int(np.count_nonzero(self._hashes == term))
-
-    def grown(self, found: Sequence[Row], packed: Sequence[bytes]) -> Tail:
-        """This tail and the rows that follow it."""
-        if not found:
+    def extend(self, packed: Sequence[bytes], lengths: Array, columns: Mapping[str, Array]) -> Tail:
+        """This tail and the rows that follow it, as `segments.read_rows` has them."""
+        if not packed:
             return self
-        lengths, columns = columns_of(found)
-        block = segments.build(0, packed, lengths, columns)
+        block = segments.build_block(0, packed, lengths, columns)
         tail = Tail(self.first)
         hashes = np.repeat(block.hashes, np.diff(block.starts))
         tail._hashes = np.concatenate([self._hashes, hashes])
@@ -56,7 +57,7 @@ class Tail:
         return tail
 
 
-AnyBlock = segments.Block | Tail
+AnyBlock = Block | Tail
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +66,9 @@ class Moment:
 
     stamp: object
     names: tuple[str, ...]
-    blocks: tuple[segments.Block, ...]
+    blocks: tuple[Block, ...]
     tail: Tail
-    ended: word_scores.Ended
+    ended: Ends
     last_end: int
 
     @property
@@ -113,54 +114,81 @@ class View:
 
     def _read(self) -> Moment:
         old, db = self._now, self._db
+        is_mapped = old.is_mapped(self._folder)
         with db.snapshot():
             stamp = rows.read_meta(db, "stamp")
-            named = db.rows("SELECT name, last FROM segment ORDER BY first")
-            names = tuple(name for name, _ in named)
-            same = names == old.names and old.stamp is not None and old.is_mapped(self._folder)
-            first = named[-1][1] + 1 if named else 1
-            tail = old.tail if same else Tail(first)
+            listed = db.rows("SELECT name, last FROM segment ORDER BY first")
+            names = tuple(name for name, _ in listed)
+            same = names == old.names and old.stamp is not None and is_mapped
+            base = old if same else _NOTHING
+            tail = old.tail if same else Tail(listed[-1][1] + 1 if listed else 1)
             last = db.row("SELECT max(id) FROM row")
-            known, newest = tail.first - 1 + tail.count, int((last and last[0]) or 0)
-            found = fold.read_rows(db, known, newest)
-            ends = db.rows("SELECT id, row, to_seq FROM ended WHERE id > ? ORDER BY id", (old.last_end if same else 0,))
-        tail = tail.grown(*found)
+            fresh = segments.read_rows(db, tail.first - 1 + tail.count, int((last and last[0]) or 0))
+            ends = db.rows("SELECT id, row, to_seq FROM ended WHERE id > ? ORDER BY id", (base.last_end,))
         if not same:
             self._masks.clear()
-        return Moment(
-            stamp,
-            names,
-            old.blocks if same else self._map(names),
-            tail,
-            _join_ends(old.ended if same else _NOTHING.ended, ends),
-            ends[-1][0] if ends else (old.last_end if same else 0),
+        known = dict(zip(old.names, old.blocks, strict=True)) if is_mapped else {}
+        blocks = tuple(
+            known.get(name) or segments.read_segment(generations.segment_file(self._folder, name)) for name in names
         )
+        ended = base.ended
+        if ends:
+            new = np.array(ends, np.int64)
+            ended = np.concatenate([ended[0], new[:, 1]]), np.concatenate([ended[1], new[:, 2]])
+        return Moment(stamp, names, blocks, tail.extend(*fresh), ended, ends[-1][0] if ends else base.last_end)
 
-    def _map(self, names: Sequence[str]) -> tuple[segments.Block, ...]:
-        now = self._now
-        known = dict(zip(now.names, now.blocks, strict=True)) if now.is_mapped(self._folder) else {}
-        return tuple(known.get(name) or segments.read(generations.segment_file(self._folder, name)) for name in names)
-
-    def may(self, moment: Moment, block: AnyBlock, shown: Shown, wanted: Filter) -> Array:
-        """Which rows of a block a search may find."""
-        mask = self._trunk(moment, block, shown.overlay.base if shown.overlay else shown.seq)
-        if shown.overlay is not None:
-            mask = word_scores.overlaid(block, mask, shown.overlay, shown.only_added)  # type: ignore[arg-type]
-        return word_scores.apply_filter(block, mask, wanted)  # type: ignore[arg-type]
-
-    def _trunk(self, moment: Moment, block: AnyBlock, at: int | None) -> Array:
-        """What the trunk shows at a seq, remembered: many branches begin at the same one."""
+    def find_allowed(self, moment: Moment, block: AnyBlock, shown: Shown, limits: Filter) -> Array:
+        """Which rows of a block a search may find: one bool a row."""
+        at = shown.overlay.base if shown.overlay else shown.seq
+        # What the trunk shows at a seq is remembered, because many branches begin at the same one.
         key = (block.first, block.count, len(moment.ended[0]), at)
         mask = self._masks.get(key)
         if mask is None:
             if len(self._masks) >= _MASKS:
                 self._masks.clear()
-            mask = self._masks[key] = word_scores.visible(block, at, moment.ended)  # type: ignore[arg-type]
-        return mask
+            mask = self._masks[key] = find_visible(block, at, moment.ended)
+        if shown.overlay is not None:
+            mask = _lay_over(block, mask, shown.overlay, shown.only_added)
+        return apply_filter(block, mask, limits)
 
 
-def _join_ends(old: word_scores.Ended, ends: Sequence[tuple[int, int, int]]) -> word_scores.Ended:
-    if not ends:
-        return old
-    new = np.array(ends, np.int64)
-    return np.concatenate([old[0], new[:, 1]]), np.concatenate([old[1], new[:, 2]])
+def find_visible(block: AnyBlock, at: int | None, ended: Ends) -> Array:
+    """One bool a row: whether the trunk shows it at a seq; None: now."""
+    ends = block.columns["to_seq"]
+    here = (ended[0] >= block.first) & (ended[0] < block.first + block.count)
+    if here.any():
+        ends = np.array(ends)
+        ends[ended[0][here] - block.first] = ended[1][here]
+    if at is None:
+        mask: Array = (ends == NEVER) & (block.columns["from_seq"] < NEVER)
+    else:
+        mask = (block.columns["from_seq"] <= at) & (ends > at)
+    return mask
+
+
+def _lay_over(block: AnyBlock, mask: Array, overlay: Overlay, only_added: bool) -> Array:
+    """What a branch shows over what the trunk shows at its base."""
+    mask = np.zeros(block.count, bool) if only_added else mask.copy()
+    for ids, is_shown in ((overlay.hidden, False), (overlay.added, True)):
+        at = np.fromiter(ids, np.int64, len(ids)) - block.first
+        mask[at[(at >= 0) & (at < block.count)]] = is_shown
+    return mask
+
+
+def apply_filter(block: AnyBlock, mask: Array, limits: Filter) -> Array:
+    """The rows of a mask that a filter lets through."""
+    columns = block.columns
+    for group in limits.marks:
+        has = np.zeros(block.count, bool)
+        for docs, _ in block.find(group):
+            has[docs] = True
+        mask = mask & has
+    if limits.since is not None:
+        mask = mask & (columns["created"] >= limits.since)
+    if limits.until is not None:
+        mask = mask & (columns["created"] < limits.until)
+    if limits.least is not None:
+        mask = mask & (columns["importance"] >= limits.least - 1e-6)
+    if columns["expires"].any():
+        mask = mask & ((columns["expires"] == 0) | (columns["expires"] > limits.now))
+    return mask

@@ -5,9 +5,9 @@ from __future__ import annotations
 from array import array
 
 from memlake.errors import Damaged
-from memlake.index import fold, generations, segments, terms
-from memlake.index.index import DAMAGED, Asked
-from memlake.index.scope import Shown
+from memlake.index import generations, segments, terms
+from memlake.index.index import DAMAGED, IndexQuery
+from memlake.index.rows import Shown
 from memlake.memories import index_sync, record
 from memlake.memories.context import MemoryContext
 from memlake.records import Change, Commit
@@ -39,15 +39,15 @@ def _check_files(ground: MemoryContext) -> None:
     if db.row("PRAGMA quick_check(1)") != ("ok",):
         raise Damaged("index.db is damaged.")
     for (name,) in db.rows("SELECT name FROM segment"):
-        segments.read(generations.segment_file(folder, name), whole=True)
+        segments.read_segment(generations.segment_file(folder, name), whole=True)
 
 
 def _check_shown(ground: MemoryContext, head: Commit) -> None:
     """The rows that the trunk shows at a commit are the memories of its tree."""
     history = ground.here.history
     trunk = index_sync.find_trunk(history, ground.index, ground.branch)
-    asked = Asked("", shown=Shown(seq=head.seq), most=_EVERYTHING)
-    shown = {(one.key, one.oid.hex()) for one in ground.index.listed(asked)}
+    asked = IndexQuery("", shown=Shown(seq=head.seq), most=_EVERYTHING)
+    shown = {(one.key, one.oid.hex()) for one in ground.index.list_rows(asked)}
     kept = {path: entry for path, entry in history.scan(head, index_sync.ROOM) if index_sync.is_memory(path)}
     there = {(record.Memory(path.rsplit("/", 1)[1], "").key, entry.oid): path for path, entry in kept.items()}
     if extra := shown - there.keys():
@@ -61,7 +61,7 @@ def _check_fresh(ground: MemoryContext) -> None:
     """The words of rows that no segment holds yet are those of their records."""
     db, history = ground.index.db, ground.here.history
     sql = "SELECT oid, terms FROM fresh JOIN row ON row.id = fresh.row WHERE fresh.row > ?"
-    found = {oid.hex(): packed for oid, packed in db.rows(sql, (fold.find_last_folded(db),))}
+    found = {oid.hex(): packed for oid, packed in db.rows(sql, (segments.find_last_folded(db),))}
     for oid, data in history.objects.read_many(found.keys() - set(history.objects.find_missing(list(found)))):
         doc = record.doc(record.decode(data), oid)
         if _words(terms.pack(terms.count(doc.text, doc.marks))) != _words(found[oid]):

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from memlake.errors import Damaged, Error, NotFound, Purged, Unavailable
-from memlake.index import rows, vector_queue
-from memlake.index.derived_db import Derived
+from memlake.index import rows
 from memlake.index.embedding_store import Embeddings
+from memlake.index.generations import Derived
 from memlake.index.index import Index
 from memlake.memories import record
 from memlake.memories.backoff import delay
@@ -58,7 +58,7 @@ class Sources:
         """Let others have what was taken and is not done, at once: this process is leaving it."""
         for db, ids in tuple(self.taken):
             with contextlib.suppress(Error):
-                vector_queue.put_back(db, ids, 0, failed=False)
+                rows.return_pending(db, ids, 0, failed=False)
 
 
 def read_step(embedder: Embedder) -> int:
@@ -77,7 +77,7 @@ def embed_some(sources: Sources, most: int = 32, *, in_steps: bool = False) -> i
     most = min(most, read_step(embedder) or most) if in_steps else most
     sources.index.refresh()
     db, seen = sources.index.db, sources.index.mark  # the rows taken from one database are given back to the same
-    taken = vector_queue.take(db, most)
+    taken = rows.claim_pending(db, most)
     if not taken:
         return 0
     ids = [row for row, _ in taken]
@@ -95,11 +95,11 @@ def embed_some(sources: Sources, most: int = 32, *, in_steps: bool = False) -> i
         with contextlib.suppress(Error):
             if isinstance(error, Damaged):
                 sources.index.renew(seen)
-            vector_queue.put_back(db, ids, 1, failed=not isinstance(error, Unavailable | Damaged))
+            rows.return_pending(db, ids, 1, failed=not isinstance(error, Unavailable | Damaged))
         raise
     finally:
         sources.taken.remove((db, ids))
-    vector_queue.done(db, ids)
+    rows.finish_pending(db, ids)
     retire(sources, embedder.name)
     return len(ids)
 
@@ -189,7 +189,7 @@ class Worker:
         self._wake.clear()
         end = time.monotonic() + self._seconds
         while time.monotonic() < end and not self._stop.is_set():
-            if vector_queue.count(self._sources.index.db) >= self._size:
+            if rows.count_pending(self._sources.index.db) >= self._size:
                 return
             self._stop.wait(min(0.05, self._seconds))
 
@@ -197,12 +197,12 @@ class Worker:
 def want_model(sources: Sources, name: str, spec: str) -> None:
     """Note which model is wanted. Where it is another one, every row waits for its vector again."""
     index = sources.index
-    vector_queue.try_again(index.db)
+    rows.retry_failed(index.db)
     if rows.read_meta(index.db, "wanted") == name:
         return retire(sources, name)
     with index.db.write():
         if rows.read_meta(index.db, "wanted") is not None:
-            vector_queue.all_again(index.db)
+            rows.requeue_all(index.db)
         else:
             rows.set_meta(index.db, serving=spec)
         rows.set_meta(index.db, wanted=name, wanted_spec=spec)
@@ -212,7 +212,7 @@ def want_model(sources: Sources, name: str, spec: str) -> None:
 def retire(sources: Sources, name: str) -> None:
     """Once every row has its vector by the wanted model, the vectors of others serve no longer: remove them."""
     index = sources.index
-    if index.models() - {name} and not vector_queue.any_waits(index.db) and rows.read_meta(index.db, "wanted") == name:
+    if index.models() - {name} and not rows.has_pending(index.db) and rows.read_meta(index.db, "wanted") == name:
         update_serving(index)
         index.drop_vectors(but=name)
         sources.embeddings.drop(but=name)
@@ -221,7 +221,7 @@ def retire(sources: Sources, name: str) -> None:
 def update_serving(index: Index) -> str:
     """The embedder whose vectors answer searches: the old one, until the new one has done all rows."""
     now, wanted = rows.read_meta(index.db, "serving"), rows.read_meta(index.db, "wanted_spec")
-    if now != wanted and wanted is not None and not vector_queue.any_waits(index.db):
+    if now != wanted and wanted is not None and not rows.has_pending(index.db):
         with index.db.write():
             rows.set_meta(index.db, serving=wanted)
         now = wanted
@@ -234,13 +234,13 @@ def read_model(index: Index) -> str:
 
 
 def count_waiting(index: Index) -> int:
-    return vector_queue.count(index.db)
+    return rows.count_pending(index.db)
 
 
 def wait_for(index: Index, memory_id: str, seconds: float) -> bool:
     """Wait until no row of a memory is in the queue; False when one still is."""
     end = time.monotonic() + seconds
-    while vector_queue.holds(index.db, record.Memory(memory_id, "").key):
+    while rows.is_pending(index.db, record.Memory(memory_id, "").key):
         if time.monotonic() > end:
             return False
         time.sleep(0.02)
@@ -250,7 +250,7 @@ def wait_for(index: Index, memory_id: str, seconds: float) -> bool:
 def wait_until_empty(index: Index, seconds: float) -> bool:
     """Wait for the queue to be empty; False when it is not in time."""
     end = time.monotonic() + seconds
-    while vector_queue.count(index.db):
+    while rows.count_pending(index.db):
         if time.monotonic() > end:
             return False
         time.sleep(0.02)

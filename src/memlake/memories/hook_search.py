@@ -14,7 +14,7 @@ from memlake.config import Settings
 from memlake.errors import Error, NotFound, Purged
 from memlake.index import rows
 from memlake.index.light_search import Glance, Seen
-from memlake.index.scope import Shown
+from memlake.index.rows import Shown
 from memlake.index.terms import mark, query_words, says_nothing
 from memlake.memories import index_sync, record
 from memlake.memories.memory_paths import memory_path

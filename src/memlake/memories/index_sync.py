@@ -12,8 +12,7 @@ from typing import Protocol
 
 from memlake.errors import Corrupt, Damaged, NotFound, Purged
 from memlake.index import rows
-from memlake.index.rows import Doc, Docs, Overlay, Replaced
-from memlake.index.scope import Shown
+from memlake.index.rows import Doc, Docs, Overlay, Replaced, Shown
 from memlake.memories import record
 from memlake.memories.kind import MEMORY
 from memlake.objects import purge

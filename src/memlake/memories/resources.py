@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from memlake import memories as later  # embedders, where there are any
 from memlake.config import Settings
 from memlake.errors import Damaged, Error, Unavailable
-from memlake.index import rows, vector_queue
+from memlake.index import rows
 from memlake.index.embedding_store import Embeddings
 from memlake.index.index import Index
 from memlake.memories import embed
@@ -113,7 +113,7 @@ class Shared:
             self._wake()
 
     def _wake(self) -> None:
-        if self.wanted != "none" and vector_queue.any_waits(self.index.db):
+        if self.wanted != "none" and rows.has_pending(self.index.db):
             self.worker.wake()
 
     def read_counts(self, keys: Sequence[bytes]) -> Mapping[bytes, int]:

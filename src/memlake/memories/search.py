@@ -8,9 +8,9 @@ from datetime import datetime, timedelta, timezone
 from typing import Any, NamedTuple
 
 from memlake.errors import Damaged, Error, InvalidInput, NotFound, Purged
-from memlake.index.index import Asked, Found
+from memlake.index.index import Found, IndexQuery
 from memlake.index.rank import Boosts, Scored
-from memlake.index.scope import Filter, Shown
+from memlake.index.rows import Filter, Shown
 from memlake.index.terms import ASKED, hash_of, mark
 from memlake.memories import branch_expiry, embed, index_sync, rebuild, record
 from memlake.memories.access_counts import Access
@@ -173,7 +173,7 @@ def _strays(ground: MemoryContext, query: Query, hits: Hits) -> set[str]:
 def _search(ground: MemoryContext, query: Query) -> Hits:
     if not query.text.strip():
         return _with_notes(
-            Hits(_build_hits(ground, ground.index.listed(_build_asked(ground, query))[query.offset :])), "list", ()
+            Hits(_build_hits(ground, ground.index.list_rows(_build_asked(ground, query))[query.offset :])), "list", ()
         )
     asked = _build_asked(ground, query)
     vector, model, notes = _query_vector(ground, query)
@@ -223,10 +223,10 @@ def _query_vector(ground: MemoryContext, query: Query) -> tuple[Any, str, tuple[
     return (None, "", ()) if found is None else (found[1], found[0], ())
 
 
-def _build_asked(ground: MemoryContext, query: Query, now: int | None = None) -> Asked:
+def _build_asked(ground: MemoryContext, query: Query, now: int | None = None) -> IndexQuery:
     org = ground.org if query.org_id is None else query.org_id
     settings, limits = ground.settings, build_filter(query._replace(org_id=None if org == EVERYONE else org))
-    return Asked(
+    return IndexQuery(
         query.text,
         limits if now is None else limits._replace(now=now),
         find_shown(ground, query),
@@ -241,7 +241,7 @@ def list_memories(ground: MemoryContext, query: Query, now: int | None = None) -
     """All memories that pass a filter, newest first, however many. `now` 0 counts expired ones in."""
     branch_expiry.check(ground.here, ground.branch)
     asked = _build_asked(ground, query, now)._replace(most=query.limit + query.offset)
-    found = ground.index.listed(asked)[query.offset :]
+    found = ground.index.list_rows(asked)[query.offset :]
     contents = dict(ground.here.history.objects.read_many({one.oid.hex() for one in found})) if found else {}
     return [record.decode(contents[one.oid.hex()]) for one in found if one.oid.hex() in contents]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from memlake.errors import NotFound, Purged
-from memlake.index import vector_queue
+from memlake.index import rows
 from memlake.memories import embed, index_sync, record
 from memlake.memories.context import MemoryContext
 from memlake.memories.record import Memory
@@ -41,7 +41,7 @@ def stats(ground: MemoryContext, model: str, projects: Sequence[str] | None = No
         types[memory.memory_type] += 1
         categories[memory.category] += 1
     index_sync.follow(ground.here.history, ground.index, ground.branch)
-    pending = vector_queue.count(ground.index.db) if model != "none" else 0
+    pending = rows.count_pending(ground.index.db) if model != "none" else 0
     return Stats(
         agents.total(),
         _sort_counts(agents),
