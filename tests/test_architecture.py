@@ -570,7 +570,7 @@ def test_reading_the_environment_outside_config_is_flagged(source: str) -> None:
     ],
 )
 def test_sql_that_is_formatted_is_flagged(source: str) -> None:
-    assert len(formatted_sql("memlake.dataset.outputs", source)) == 1
+    assert len(formatted_sql("memlake.dataset.compare", source)) == 1
 
 
 @pytest.mark.parametrize(
@@ -583,7 +583,7 @@ def test_sql_that_is_formatted_is_flagged(source: str) -> None:
     ],
 )
 def test_sql_that_is_written_or_composed_is_not(source: str) -> None:
-    assert formatted_sql("memlake.dataset.outputs", source) == []
+    assert formatted_sql("memlake.dataset.compare", source) == []
 
 
 @pytest.mark.parametrize(

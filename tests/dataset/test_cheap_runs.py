@@ -61,7 +61,7 @@ def test_few_rows_of_a_slow_function_are_remembered_one_by_one(datasets: Any, ke
     datasets.read_values(x=list(range(20))).map(y=slow).save("made")
     assert keyed == [20]
     again = datasets.read_values(x=list(range(21))).map(y=slow)
-    with datasets.run(again) as engine:
+    with datasets.session.run(again.plan, again._settings) as engine:
         engine.frame(again.plan)
     assert (engine.ran[0].called, engine.ran[0].recalled) == (1, 20)
 

@@ -65,7 +65,7 @@ def test_an_order_that_does_not_fit_in_memory_spills_and_leaves_nothing(
         data = repo.datasets()
         chain = data.read_parquet(source).order_by("c")
         last, rows = -1, 0
-        for batch in data.batches(chain):
+        for batch in data.session.batches(chain.plan, chain._settings):
             spilled += leftovers(tmp_path / "repo")
             values = batch.column("c").to_numpy()
             assert last <= values[0] and (np.diff(values) >= 0).all()

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import memlake as ml
-from memlake.dataset import outputs
+from memlake.dataset import show_rows
 from memlake.dataset.datasets import Datasets
 from memlake.errors import InvalidInput, RowFailed
 
@@ -401,10 +401,10 @@ def test_a_select_of_inner_fields_is_shown_by_their_names(ds: Datasets, capsys: 
 
 def test_columns_that_do_not_fit_the_terminal_are_only_named(ds: Datasets) -> None:
     table = ds.read_values(a=["x" * 10], b=["y" * 10], c=["z" * 10]).to_arrow()
-    assert outputs.shown(table, width=22).splitlines()[-2:] == ["xxxxxxxxxx  yyyyyyyyyy", "[not shown: c]"]
-    assert outputs.shown(table, width=5).splitlines()[-1] == "[not shown: b, c]"
-    assert "not shown" not in outputs.shown(table, width=34) + outputs.shown(table)
-    assert outputs.shown(table.slice(0, 0), width=3).splitlines()[-2:] == ["(no rows)", "[not shown: b, c]"]
+    assert show_rows.render(table, width=22).splitlines()[-2:] == ["xxxxxxxxxx  yyyyyyyyyy", "[not shown: c]"]
+    assert show_rows.render(table, width=5).splitlines()[-1] == "[not shown: b, c]"
+    assert "not shown" not in show_rows.render(table, width=34) + show_rows.render(table)
+    assert show_rows.render(table.slice(0, 0), width=3).splitlines()[-2:] == ["(no rows)", "[not shown: b, c]"]
 
 
 # -- JSON numbers ----------------------------------------------------------------------------------

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from memlake._lazy import lazy
 
 if TYPE_CHECKING:
-    from memlake.dataset import datasets, erase, kind, merge_versions, outputs
+    from memlake.dataset import datasets, erase, export, kind, merge_versions, show_rows
 
-__all__ = ["datasets", "erase", "kind", "merge_versions", "outputs"]
+__all__ = ["datasets", "erase", "export", "kind", "merge_versions", "show_rows"]
 RECALL = "datasets.db"  # of a repo's folder; its name is known without Arrow
 __getattr__ = lazy(__name__, {name: f"{__name__}.{name}" for name in __all__})

@@ -9,21 +9,24 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 
 from memlake.calls import suggest
-from memlake.dataset import databases, outputs
+from memlake.dataset import databases, export, show_rows
 from memlake.dataset.expressions.columns import C, Expression
 from memlake.dataset.expressions.functions import func
+from memlake.dataset.lineage import graph
 from memlake.dataset.plan import build, nodes
-from memlake.dataset.plan.nodes import Plan
+from memlake.dataset.plan.nodes import Origin, Plan, Source
+from memlake.dataset.read import sources
 from memlake.dataset.run_settings import Settings
-from memlake.dataset.types import arrow
+from memlake.dataset.save import Wanted
+from memlake.dataset.types import arrow, names
 from memlake.dataset.types.field_metadata import is_unknown
 from memlake.errors import InvalidInput
 from memlake.rows.sql import PLACE, compose, hole
 
 if TYPE_CHECKING:
-    from memlake.dataset.datasets import Datasets
     from memlake.dataset.parts.version_record import Version
     from memlake.dataset.run.engine import Ran
+    from memlake.dataset.session import Session
 
 # What other libraries call these.
 _MEANT = {"where": "filter", "head": "limit", "sort": "order_by", "drop": "select_except", "join": "merge"}
@@ -33,17 +36,17 @@ _METRICS = {"cosine": func.cosine_distance, "l2": func.euclidean_distance, "ip":
 class Chain:
     """Typed rows and the steps that lead to them. Immutable: each verb gives a new one."""
 
-    __slots__ = ("_datasets", "_settings", "_setup", "plan", "ran", "record", "reused")
+    __slots__ = ("_session", "_settings", "_setup", "plan", "ran", "record", "reused")
 
     def __init__(
         self,
-        datasets: Datasets,
+        session: Session,
         node: Plan,
         settings: Settings | None = None,
         setup: Mapping[str, Callable[[], Any]] | None = None,
         record: Version | None = None,
     ) -> None:
-        self._datasets, self.plan = datasets, node
+        self._session, self.plan = session, node
         self._settings, self._setup = settings or Settings(), dict(setup or {})
         self.record = record  # of the version it was read from or saved as
         self.reused: bool | None = None  # of a save: whether nothing new had to be stored
@@ -59,13 +62,20 @@ class Chain:
             raise AttributeError(f"a chain has no method {name!r}. {hint}")
 
     def _with(self, node: Plan) -> Chain:
-        return Chain(self._datasets, node, self._settings, self._setup)
+        return Chain(self._session, node, self._settings, self._setup)
+
+    def _table(self, action: str = "") -> pa.Table:
+        """The rows; with an action they are recorded as a run."""
+        return self._session.table(self.plan, self._settings, action)
+
+    def _batches(self, action: str) -> Iterator[pa.RecordBatch]:
+        return self._session.batches(self.plan, self._settings, action)
 
     # -- settings -----------------------------------------------------------------------------
 
     def settings(self, **given: Any) -> Chain:
         """How functions from here on run: parallel, cache, prefetch, batch_size, engine, recompute, on_error ..."""
-        return Chain(self._datasets, self.plan, self._settings.updated(given), self._setup)
+        return Chain(self._session, self.plan, self._settings.updated(given), self._setup)
 
     def setup(self, **made: Callable[[], Any]) -> Chain:
         """Values made once in each worker, given to functions by their parameter's name: setup(model=load_model)."""
@@ -74,7 +84,7 @@ class Chain:
                 raise InvalidInput(
                     f"setup({name}=...) takes a function that makes the value.", hint="Like: lambda: load()"
                 )
-        return Chain(self._datasets, self.plan, self._settings, {**self._setup, **made})
+        return Chain(self._session, self.plan, self._settings, {**self._setup, **made})
 
     # -- rows ---------------------------------------------------------------------------------
 
@@ -250,7 +260,7 @@ class Chain:
             letter for letter, asked in zip("ADMS", (added, deleted, modified, same), strict=True) if asked
         )
         return self._with(
-            outputs.difference(
+            compare.plan_diff(
                 self.plan, _plan_of(other, "diff"), on, right_on, compare=compare, wanted=wanted, status_col=status_col
             )
         )
@@ -276,7 +286,7 @@ class Chain:
     @property
     def arrow_schema(self) -> pa.Schema:
         if any(map(is_unknown, self.plan.schema)):
-            return self._datasets.table(self.limit(16)).schema
+            return self.limit(16)._table().schema
         return self.plan.schema
 
     @property
@@ -293,20 +303,20 @@ class Chain:
         return self.record.version if self.record else None
 
     def print_schema(self) -> None:
-        outputs.print_schema(self.arrow_schema)
+        show_rows.print_schema(self.arrow_schema)
 
     def explain(self) -> str:
         """The steps, one a line, and where each runs."""
-        return outputs.explained(self.plan)
+        return show_rows.explain_plan(self.plan)
 
     def lineage(self, **how: Any) -> Any:
         """Where these rows come from and what was made of them: lineage(up=, down=, depth=, column=)."""
-        return self._datasets.lineage(self, **how)
+        return graph.of_chain(self._session.ground, self, graph.Asked(**how))
 
     # -- answers ------------------------------------------------------------------------------
 
     def count(self) -> int:
-        return int(self._datasets.answer(self))
+        return self._session.count(self.plan, self._settings)
 
     def sum(self, column: Any) -> Any:
         return self._aggregate(func.sum(column))
@@ -321,29 +331,31 @@ class Chain:
         return self._aggregate(func.max(column))
 
     def _aggregate(self, expression: Expression) -> Any:
-        return next(outputs.tuples(self._datasets.table(self.group_by(value=expression))))[0]
+        return next(export.tuples(self.group_by(value=expression)._table()))[0]
 
     def show(self, limit: int = 20, *, flatten: bool = False, transpose: bool = False) -> None:
         """Print the first rows."""
         _natural(limit, "show")
-        outputs.show(self._datasets.table(self.limit(limit + 1), "show"), limit, flatten=flatten, transpose=transpose)
+        show_rows.show(self.limit(limit + 1)._table("show"), limit, flatten=flatten, transpose=transpose)
 
     def persist(self) -> Chain:
         """Run what is here, once; the chain goes on from the result."""
-        return self._with(self._datasets.persisted(self))
+        frame, _ = self._session.frame(self.plan, self._settings)
+        origin = Origin("persisted", "", {"plan": self.plan})
+        return self._with(Source(frame.schema, (), origin, lambda: frame, None, frame.content))
 
     def to_arrow(self) -> pa.Table:
-        return self._datasets.table(self, "to_arrow")
+        return self._table("to_arrow")
 
     def to_reader(self) -> Iterator[pa.RecordBatch]:
         """Rows batch by batch: for more than fits in memory."""
-        return self._datasets.batches(self, "to_reader")
+        return self._batches("to_reader")
 
     def to_pandas(self, *, flatten: bool = False) -> Any:
-        return outputs.to_pandas(self._datasets.table(self, "to_pandas"), flatten=flatten)
+        return export.to_pandas(self._table("to_pandas"), flatten=flatten)
 
     def to_polars(self) -> Any:
-        return outputs.to_polars(self._datasets.table(self, "to_polars"))
+        return export.to_polars(self._table("to_polars"))
 
     def to_iter(self, *columns: Any) -> Iterator[tuple[Any, ...]]:
         return self._picked(columns)._tuples("to_iter")
@@ -355,8 +367,8 @@ class Chain:
         return (self.mutate(**inner) if inner else self).select(*names) if columns else self
 
     def _tuples(self, action: str) -> Iterator[tuple[Any, ...]]:
-        for batch in self._datasets.batches(self, action):
-            yield from outputs.tuples(pa.Table.from_batches([batch]))
+        for batch in self._batches(action):
+            yield from export.tuples(pa.Table.from_batches([batch]))
 
     def to_list(self, *columns: Any) -> list[tuple[Any, ...]]:
         return list(self._picked(columns)._tuples("to_list"))
@@ -371,16 +383,16 @@ class Chain:
 
     def to_parquet(self, path: Any, *, partition_cols: Any = (), **options: Any) -> None:
         by = [build.path_of(one, "partition_cols") for one in build.listed(partition_cols, "partition_cols")]
-        outputs.to_parquet(self._datasets.batches(self, "to_parquet"), path, by, options)
+        export.to_parquet(self._batches("to_parquet"), path, by, options)
 
     def to_csv(self, path: Any, *, delimiter: str = ",", header: bool = True) -> None:
-        outputs.to_csv(self._datasets.batches(self, "to_csv"), path, delimiter, header=header)
+        export.to_csv(self._batches("to_csv"), path, delimiter, header=header)
 
     def to_json(self, path: Any) -> None:
-        outputs.to_json(self._datasets.batches(self, "to_json"), path, lines=False)
+        export.to_json(self._batches("to_json"), path, lines=False)
 
     def to_jsonl(self, path: Any) -> None:
-        outputs.to_json(self._datasets.batches(self, "to_jsonl"), path, lines=True)
+        export.to_json(self._batches("to_jsonl"), path, lines=True)
 
     def to_storage(
         self,
@@ -393,22 +405,20 @@ class Chain:
     ) -> int:
         """Copy the files of a column to a folder or bucket; returns how many."""
         values = self.to_values(signal)
-        return outputs.to_storage(values, output, placement, num_threads, link_type)
+        return export.to_storage(values, output, placement, num_threads, link_type)
 
     def to_database(
         self, table_name: str, connection: Any, *, batch_size: int = 10_000, if_exists: str = "append"
     ) -> int:
-        return databases.write(
-            self._datasets.batches(self, "to_database"), table_name, connection, batch_size, if_exists
-        )
+        return databases.write(self._batches("to_database"), table_name, connection, batch_size, if_exists)
 
     def to_pytorch(self, transform: Any = None, *, num_samples: int = 0) -> Any:
         """A torch IterableDataset over the rows."""
-        return outputs.to_pytorch(self, transform, num_samples)
+        return export.to_pytorch(self, transform, num_samples)
 
     def to_hf(self) -> Any:
         """A Hugging Face Dataset."""
-        return outputs.to_hf(self._datasets.table(self, "to_hf"))
+        return export.to_hf(self._table("to_hf"))
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         return self.to_iter()
@@ -433,7 +443,12 @@ class Chain:
 
         Rows that are the newest version's already are not stored twice: the chain returned says `reused`.
         """
-        return self._datasets.save(self, name, version, description, attrs, update_version, tags)
+        full = names.check_name(name, self._settings.namespace)
+        wanted = Wanted(full, version, update_version, description, attrs, tags)
+        saved, ran = self._session.save(self.plan, wanted, self._settings)
+        chain = Chain(self._session, sources.stored(self._session.ground, saved.version), record=saved.version)
+        chain.reused, chain.ran = not saved.new, ran
+        return chain
 
 
 def _one(function: Any, output: Any, signals: Mapping[str, Any], kind: str) -> tuple[Callable[..., Any], Any]:

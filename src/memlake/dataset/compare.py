@@ -1,24 +1,36 @@
-"""Two versions side by side: their columns, their rows, their metrics and params. Runs as plans; shows nothing."""
+"""Two versions side by side: columns, rows, metrics, params; and the plan of Chain.diff. Shows nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
 
-from memlake.dataset import outputs
-from memlake.dataset.chain import Chain
+from memlake.dataset import export
+from memlake.dataset.expressions import bind
+from memlake.dataset.expressions.columns import C
 from memlake.dataset.expressions.functions import func
 from memlake.dataset.parts.version_record import Version
 from memlake.dataset.plan import build, nodes
-from memlake.dataset.plan.nodes import Plan, alike
+from memlake.dataset.plan.nodes import Plan, alike, named
+from memlake.dataset.read import sources
+from memlake.dataset.session import Session
 from memlake.dataset.types import arrow
 from memlake.dataset.types.field_metadata import class_of
-from memlake.rows.sql import compose, hole, identifiers, word
-
-if TYPE_CHECKING:
-    from memlake.dataset.datasets import Datasets
+from memlake.errors import InvalidInput
+from memlake.rows.sql import (
+    NOTHING,
+    PLACE,
+    compose,
+    hole,
+    identifier,
+    identifiers,
+    path,
+    several,
+    template,
+    word,
+)
 
 Row = Mapping[str, Any]
 
@@ -54,34 +66,25 @@ class Differences(NamedTuple):
 
 
 def differences(
-    datasets: Datasets, old: Version, new: Version, *, on: Sequence[str] | None = None, samples: int = 5
+    session: Session, old: Version, new: Version, *, on: Sequence[str] | None = None, samples: int = 5
 ) -> Differences:
-    sides = _Sides(datasets, datasets.of(new), datasets.of(old), samples)
-    keys = tuple(on) if on is not None else _file_path(old.schema, new.schema)
+    sides = _Sides(session, sources.stored(session.ground, new), sources.stored(session.ground, old), samples)
+    keys = tuple(on or ())
+    if on is None:  # rows of files are known by the path of the first column of files that both have
+        shared = [field for field in new.schema if field.name in old.schema.names]
+        files = [field.name for field in shared if _is_file(field) and _is_file(old.schema.field(field.name))]
+        keys = (f"{files[0]}.path",) if files else ()
     if keys:
-        build.keyed(sides.new.plan, sides.old.plan, keys, None, "diff")  # both have them, or it says which they have
-    rows = (Rows(0), Rows(0), Rows(0)) if old.content == new.content else sides.rows(keys)
-    return Differences(
-        old, new, keys, _columns(old.schema, new.schema), *rows,
-        _pairs(old.metrics, new.metrics), _pairs(old.params, new.params),
-    )  # fmt: skip
+        build.keyed(sides.new, sides.old, keys, None, "diff")  # both have them, or it says which they have
+    rows = (Rows(0), Rows(0), Rows(0)) if old.content == new.content else sides.compare_rows(keys)
+    types = [{field.name: arrow.shown(field) for field in version.schema} for version in (old, new)]
+    columns = tuple(pair for pair in _pair_up(*types) if pair.old != pair.new)
+    metrics, params = _pair_up(old.metrics, new.metrics), _pair_up(old.params, new.params)
+    return Differences(old, new, keys, columns, *rows, metrics, params)
 
 
-def _columns(old: pa.Schema, new: pa.Schema) -> tuple[Pair, ...]:
-    sides = [{field.name: arrow.shown(field) for field in schema} for schema in (old, new)]
-    return tuple(pair for pair in _pairs(*sides) if pair.old != pair.new)
-
-
-def _pairs(old: Row, new: Row) -> tuple[Pair, ...]:
+def _pair_up(old: Row, new: Row) -> tuple[Pair, ...]:
     return tuple(Pair(name, old.get(name), new.get(name)) for name in dict.fromkeys((*old, *new)))
-
-
-def _file_path(old: pa.Schema, new: pa.Schema) -> tuple[str, ...]:
-    """The path of the first column of files that both have: what a row of files is known by."""
-    names = [
-        field.name for field in new if _is_file(field) and field.name in old.names and _is_file(old.field(field.name))
-    ]
-    return (f"{names[0]}.path",) if names else ()
 
 
 def _is_file(field: pa.Field) -> bool:
@@ -89,38 +92,38 @@ def _is_file(field: pa.Field) -> bool:
 
 
 class _Sides(NamedTuple):
-    datasets: Datasets
-    new: Chain
-    old: Chain
+    session: Session
+    new: Plan
+    old: Plan
     samples: int
 
-    def rows(self, keys: Sequence[str]) -> tuple[Rows, Rows, Rows]:
+    def compare_rows(self, keys: Sequence[str]) -> tuple[Rows, Rows, Rows]:
         """Added, removed, modified. Equal rows are counted one by one: a row that is there twice is two rows."""
-        if not self.shared():
-            return Rows(self.new.count()), Rows(self.old.count()), Rows(0)
-        new, old = self.new.plan, self.old.plan
+        new, old = self.new, self.old
+        if not self._shared_fields():
+            return Rows(self.session.count(new)), Rows(self.session.count(old)), Rows(0)
         if not keys:
-            return self._found(self._except(new, old)), self._found(self._except(old, new)), Rows(0)
-        modified = self._joined("SEMI", self._except(new, old), old, keys)
-        counted = self._found(modified)
+            return self._sample(self._subtract(new, old)), self._sample(self._subtract(old, new)), Rows(0)
+        modified = self._join("SEMI", self._subtract(new, old), old, keys)
+        counted = self._sample(modified)
         return (
-            self._found(self._joined("ANTI", new, old, keys)),
-            self._found(self._joined("ANTI", old, new, keys)),
-            counted._replace(samples=self._beside(modified, keys)),
+            self._sample(self._join("ANTI", new, old, keys)),
+            self._sample(self._join("ANTI", old, new, keys)),
+            counted._replace(samples=self._sample_pairs(modified, keys)),
         )
 
-    def shared(self) -> list[pa.Field]:
+    def _shared_fields(self) -> list[pa.Field]:
         """Columns of one name and type; others are told apart as columns, not row by row."""
-        there = {field.name: field for field in self.old.plan.schema}
-        return [one for one in self.new.plan.schema if one.name in there and there[one.name].type.equals(one.type)]
+        there = {field.name: field for field in self.old.schema}
+        return [one for one in self.new.schema if one.name in there and there[one.name].type.equals(one.type)]
 
-    def _except(self, a: Plan, b: Plan) -> Plan:
-        fields = self.shared()
+    def _subtract(self, a: Plan, b: Plan) -> Plan:
+        fields = self._shared_fields()
         names = identifiers(one.name for one in fields)
         form = compose("SELECT {0} FROM {1} EXCEPT ALL SELECT {0} FROM {2}", names, hole(0), hole(1))
         return nodes.Shaped(pa.schema(fields), (a, b), "rows without a like", form, (), _names(fields))
 
-    def _joined(self, how: Literal["SEMI", "ANTI"], a: Plan, b: Plan, keys: Sequence[str]) -> Plan:
+    def _join(self, how: Literal["SEMI", "ANTI"], a: Plan, b: Plan, keys: Sequence[str]) -> Plan:
         form = compose(
             "SELECT a.* FROM (SELECT * FROM {}) AS a {} JOIN (SELECT * FROM {}) AS b ON {}",
             hole(0),
@@ -130,20 +133,17 @@ class _Sides(NamedTuple):
         )
         return nodes.Shaped(a.schema, (a, b), f"{how.lower()} join", form, (), _names([*a.schema, *b.schema]))
 
-    def _found(self, node: Plan) -> Rows:
-        rows = Chain(self.datasets, node)
-        (count,) = self._table(rows.group_by(n=func.count()))["n"].to_pylist()
-        return Rows(count, tuple(outputs.plain_rows(self._table(rows.limit(self.samples)))) if count else ())
+    def _sample(self, rows: Plan) -> Rows:
+        (count,) = self.session.table(build.group(rows, [], {"n": func.count()}))["n"].to_pylist()
+        first = self.session.table(build.limit(rows, self.samples)) if count else None
+        return Rows(count, tuple(export.plain_rows(first)) if first is not None else ())
 
-    def _beside(self, modified: Plan, keys: Sequence[str]) -> tuple[Row, ...]:
+    def _sample_pairs(self, modified: Plan, keys: Sequence[str]) -> tuple[Row, ...]:
         """Rows of the new side, each with the one it was."""
-        now = self._table(Chain(self.datasets, modified).limit(self.samples))
-        before = self._joined("SEMI", self.old.plan, self.datasets.read_arrow(now).plan, keys)
-        was = {_key(row, keys): row for row in outputs.plain_rows(self._table(Chain(self.datasets, before)))}
-        return tuple({"old": was.get(_key(row, keys)), "new": row} for row in outputs.plain_rows(now))
-
-    def _table(self, chain: Chain) -> pa.Table:
-        return self.datasets.table(chain)
+        now = self.session.table(build.limit(modified, self.samples))
+        before = self._join("SEMI", self.old, sources.rows(sources.from_arrow(now), nodes.Origin("arrow", "")), keys)
+        was = {_key(row, keys): row for row in export.plain_rows(self.session.table(before))}
+        return tuple({"old": was.get(_key(row, keys)), "new": row} for row in export.plain_rows(now))
 
 
 def _names(fields: Iterable[pa.Field]) -> frozenset[str]:
@@ -151,10 +151,62 @@ def _names(fields: Iterable[pa.Field]) -> frozenset[str]:
 
 
 def _key(row: Row, keys: Sequence[str]) -> str:
-    return repr([_inside(row, key.split(".")) for key in keys])
+    values = []
+    for key in keys:
+        value: Any = row
+        for name in key.split("."):
+            value = value.get(name) if isinstance(value, Mapping) else None
+        values.append(value)
+    return repr(values)
 
 
-def _inside(value: Any, names: Sequence[str]) -> Any:
-    for name in names:
-        value = value.get(name) if isinstance(value, Mapping) else None
-    return value
+# -- two chains compared: the plan of Chain.diff ---------------------------------------------------
+
+
+def plan_diff(
+    left: Plan, right: Plan, on: Any, right_on: Any, *, compare: Any, wanted: str, status_col: str | None
+) -> Plan:
+    """Rows of the left that the right lacks, lacks in this form, or has besides."""
+    left, right, pairs, made = build.keyed(left, right, on, right_on, "diff")
+    status_col = build.check_column(status_col) if status_col else None
+    if status_col and status_col in left.schema.names:
+        raise InvalidInput(
+            f"the rows have a column {status_col!r} already, so diff has no name for its status. Nothing was run.",
+            hint=f"Name another, diff(..., status_col={status_col + '_2'!r}), or leave it out: status_col=None",
+        )
+    keys = {a for a, _ in pairs}
+    shared = [n for n in left.schema.names if n in right.schema.names and n not in keys]
+    compared = (
+        shared if compare is None else [build.path_of(one, "compare") for one in build.listed(compare, "compare")]
+    )
+    for name in compared:
+        bind.check(C(name), left.schema)
+        bind.check(C(name), right.schema)
+    names = left.schema.names
+    either = template(f"CASE WHEN a.{PLACE} IS NULL THEN {{}} ELSE {{}} END")
+    columns = [
+        named(either.fill(path([name], "b"), path([name], "a")), name)
+        if name in right.schema.names
+        else path([name], "a")
+        for name in names
+    ]
+    status = compose(
+        f"CASE WHEN b.{PLACE} IS NULL THEN 'A' WHEN a.{PLACE} IS NULL THEN 'D' WHEN {{}} THEN 'S' ELSE 'M' END",
+        alike((name, name) for name in compared) if compared else template("true"),
+    )
+    mark = identifier(status_col or "memlake.status")
+    form = compose(  # rows come in the order of the left, what it lacks last
+        "SELECT * {0} FROM (SELECT {1}, {2} AS {3} FROM {4} AS a FULL JOIN {5} AS b ON {6} "
+        f"ORDER BY a.{PLACE} NULLS LAST, b.{PLACE}) WHERE contains({{7}}, {{3}})",
+        NOTHING if status_col else compose("EXCLUDE ({})", mark),
+        several(columns),
+        status,
+        mark,
+        nodes.numbered(hole(0)),
+        nodes.numbered(hole(1)),
+        alike(pairs),
+        hole(2),
+    )
+    fields = [*left.schema, *([pa.field(status_col, pa.string())] if status_col else [])]
+    read = frozenset((*names, *right.schema.names))
+    return build.unkeyed(nodes.Shaped(pa.schema(fields), (left, right), "diff", form, (wanted,), read), made)

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
 
-from memlake.dataset import outputs
+from memlake.dataset import export
 from memlake.errors import InvalidInput
 from memlake.identifiers import check_name
 from memlake.rows.sql import Sql, compose, join, several, template, within
@@ -105,7 +105,7 @@ def write(batches: Iterator[pa.RecordBatch], table: str, connection: Any, size: 
     count, made, began = 0, False, False
     try:
         for batch in batches:
-            flat = outputs.flattened(pa.Table.from_batches([batch]))
+            flat = export.flatten_nested(pa.Table.from_batches([batch]))
             columns = several(dialect.name(one) for one in flat.column_names)
             into = dialect.text(compose("INSERT INTO {} ({})", dialect.name(table), columns))
             sql = f"{into} VALUES ({dialect.places(flat.num_columns)})"
@@ -158,19 +158,19 @@ def _sql_type(kind: pa.DataType) -> Sql:
 
 def _storable(value: Any) -> Any:
     if isinstance(value, list | dict):
-        return json.dumps(value, default=outputs.jsonable)
+        return json.dumps(value, default=export.jsonable)
     return value.isoformat() if hasattr(value, "isoformat") else value
 
 
 def _by_sqlalchemy(batches: Iterator[pa.RecordBatch], table: str, connection: Any, size: int, if_exists: str) -> int:
-    alchemy = outputs.need("sqlalchemy", "sqlalchemy")
+    alchemy = export.import_tool("sqlalchemy", "sqlalchemy")
     engine = connection if hasattr(connection, "begin") and not hasattr(connection, "in_transaction") else None
     count = 0
     with engine.begin() if engine is not None else connection.begin() as within:
         target = within if engine is not None else connection
         made = None
         for batch in batches:
-            flat = outputs.flattened(pa.Table.from_batches([batch]))
+            flat = export.flatten_nested(pa.Table.from_batches([batch]))
             if made is None:
                 _begin(target.connection.dbapi_connection)
                 made = _alchemy_table(alchemy, target, table, flat.schema, if_exists)

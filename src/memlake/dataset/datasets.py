@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,23 +18,21 @@ from memlake.dataset.chain import Chain
 from memlake.dataset.compare import Differences
 from memlake.dataset.context import DatasetContext
 from memlake.dataset.export import Exported
-from memlake.dataset.feedback import Progress
 from memlake.dataset.lineage import graph, process_facts, provenance, runs
 from memlake.dataset.lineage.graph import Lineage
 from memlake.dataset.lineage.runs import Run
 from memlake.dataset.memo import listings
 from memlake.dataset.memo.results import Memo
 from memlake.dataset.parts import version_record
-from memlake.dataset.parts.frames import Frame
 from memlake.dataset.parts.parquet import Parts
 from memlake.dataset.parts.version_record import Version
-from memlake.dataset.plan.nodes import Limit, Origin, Plan, Source
+from memlake.dataset.plan import build
+from memlake.dataset.plan.nodes import Origin
 from memlake.dataset.read import sources
-from memlake.dataset.run import aligned, broken_inputs, call_step, notices, plan_keys
-from memlake.dataset.run.engine import Engine, Ran
-from memlake.dataset.save import Saved, Wanted
+from memlake.dataset.save import Wanted
+from memlake.dataset.session import Session
 from memlake.dataset.types import names
-from memlake.errors import Conflict, InvalidInput, Nothing, Purged, RowFailed
+from memlake.errors import InvalidInput, Nothing
 from memlake.objects.layout import now
 from memlake.objects.store import Objects
 from memlake.records import count
@@ -53,6 +49,10 @@ class Datasets:
     def __init__(self, ground: DatasetContext) -> None:
         self.ground = ground
 
+    @property
+    def session(self) -> Session:
+        return Session(lambda: self.ground)
+
     # -- beginning ----------------------------------------------------------------------------
 
     @check_names
@@ -65,7 +65,7 @@ class Datasets:
         if branch is not None:
             name, version = f"{names.split_spec(name)[0]}@{branch}", None
         found = self.ground.find(name, version, as_of)
-        return Chain(self, sources.stored(self.ground, found), record=found)
+        return Chain(self.session, sources.stored(self.ground, found), record=found)
 
     @check_names
     def read_storage(
@@ -86,7 +86,7 @@ class Datasets:
         access = storages.Access(anon, dict(client_config or {}))
         uris = [uri] if isinstance(uri, str | os.PathLike) else list(uri)
         asked = listings.Asked(listings.named(uris), type, column, recursive, access, update)
-        return Chain(self, sources.listing(lambda: self.ground, asked))
+        return Chain(self.session, sources.listing(lambda: self.ground, asked))
 
     def read_values(self, output: Any = None, **columns: Any) -> Chain:
         """Rows from lists, one a column: read_values(x=[1, 2], name=["a", "b"])."""
@@ -120,7 +120,8 @@ class Datasets:
     def read_parquet(self, path: Any, *, partitioning: str | None = "hive", union_by_name: bool = False) -> Chain:
         options = {"hive_partitioning": partitioning == "hive", "union_by_name": union_by_name}
         return Chain(
-            self, sources.outside("parquet", sources.expanded(lambda: self.ground, path, (".parquet", ".pq")), options)
+            self.session,
+            sources.outside("parquet", sources.expanded(lambda: self.ground, path, (".parquet", ".pq")), options),
         )
 
     @check_names
@@ -129,7 +130,7 @@ class Datasets:
     ) -> Chain:
         """Rows of CSV files. The first line names the columns; a line with more or fewer values is an error."""
         paths = sources.expanded(lambda: self.ground, path, (".csv", ".tsv", ".csv.gz"))
-        return Chain(self, sources.delimited_files(paths, delimiter, header=header, types=types))
+        return Chain(self.session, sources.delimited_files(paths, delimiter, header=header, types=types))
 
     @check_names
     def read_json(self, path: Any, *, format: str = "auto") -> Chain:
@@ -139,12 +140,8 @@ class Datasets:
         itself, of all else its JSON. So is one of fractions and of whole numbers beyond 2**53, which no float can hold.
         """
         options = {"format": {"json": "array", "jsonl": "newline_delimited"}.get(format, format)}
-        return Chain(
-            self,
-            sources.outside(
-                "json", sources.expanded(lambda: self.ground, path, (".json", ".jsonl", ".ndjson")), options
-            ),
-        )
+        paths = sources.expanded(lambda: self.ground, path, (".json", ".jsonl", ".ndjson"))
+        return Chain(self.session, sources.outside("json", paths, options))
 
     @check_names
     def read_jsonl(self, path: Any) -> Chain:
@@ -156,153 +153,9 @@ class Datasets:
         return self._rows(sources.from_database(query, connection, params), "database")
 
     def _rows(self, table: pa.Table, kind: str) -> Chain:
-        return Chain(self, sources.rows(table, Origin(kind, count(table.num_rows, "row"))))
+        return Chain(self.session, sources.rows(table, Origin(kind, count(table.num_rows, "row"))))
 
-    # -- running ------------------------------------------------------------------------------
-
-    @contextlib.contextmanager
-    def run(self, chain: Chain) -> Iterator[Engine]:
-        """An engine for one chain."""
-        listings.reach(self.ground)
-        told = call_step.RunServices(Progress(chain._settings.progress), self.ground.cache)
-        engine = Engine(
-            self.ground.parts, self.ground.recall, self.ground.folder,
-            lambda on, call: call_step.Calling(on, call, told).run(),
-        )  # fmt: skip
-        engine.shared = told
-        try:
-            with self.ground.parts.kept():
-                yield engine
-        except KeyboardInterrupt:  # the frames of the engine say nothing to who stopped it
-            raise KeyboardInterrupt(_STOPPED) from None
-        except broken_inputs.SIGNS as error:
-            raise self._behind(chain, error)  # noqa: B904  the cause is in it, if it is another
-        finally:
-            engine.close()
-
-    def _behind(self, chain: Chain, error: Exception) -> Exception:
-        """What a failure comes from, where its own words do not tell that."""
-        if isinstance(error, Purged | RowFailed):
-            return error
-        changed = broken_inputs.changed(chain.plan) if isinstance(error, InvalidInput) else None
-        found = changed or broken_inputs.found(self.ground.parts, self.ground.recall, chain.plan)
-        if found is not None:
-            found.__cause__ = error
-        return found or error
-
-    def table(self, chain: Chain, action: str = "") -> pa.Table:
-        begun = time.time()
-        found, engine = self._retry_on_damage(chain, lambda engine: (engine.table(chain.plan), engine))
-        if action:
-            plan, most = (chain.plan, None) if action != "show" else _beneath(chain.plan)
-            self._note_run(plan, engine, action, begun, runs.of_table(found, most))
-        return found
-
-    def batches(self, chain: Chain, action: str = "") -> Iterator[pa.RecordBatch]:
-        seen = False
-        try:
-            for batch in self._batches(chain, action):
-                seen = True
-                yield batch
-        except broken_inputs.Forgotten:
-            if seen:
-                raise
-            yield from self._batches(chain, action)
-
-    def _batches(self, chain: Chain, action: str) -> Iterator[pa.RecordBatch]:
-        begun = time.time()
-        with self.run(chain) as engine:
-            reader = engine.reader(chain.plan)
-            result = runs.Result(reader.schema)
-            try:
-                for batch in reader:
-                    result.add(batch)
-                    yield batch
-                result.is_whole = True
-            finally:
-                if result.is_whole or result.rows:  # else it failed at once
-                    self._note_run(chain.plan, engine, action, begun, result)
-
-    def _note_run(self, plan: Plan, engine: Engine, action: str, begun: float, result: runs.Result) -> None:
-        with contextlib.suppress(Exception):  # whatever may be wrong with a note, the answer is there
-            runs.record(self.ground, action, self._made(plan, engine, begun), result)
-
-    def answer(self, chain: Chain) -> Any:
-        return self._retry_on_damage(chain, lambda engine: engine.count(chain.plan))
-
-    def _retry_on_damage(self, chain: Chain, do: Callable[[Engine], T]) -> T:
-        """What was remembered may turn out to be damaged: then it is forgotten, and done again."""
-        try:
-            with self.run(chain) as engine:
-                return do(engine)
-        except broken_inputs.Forgotten:
-            with self.run(chain) as engine:
-                return do(engine)
-
-    def frame(self, chain: Chain) -> tuple[Frame, Engine]:
-        """The rows of a chain as a frame, all of it in parts; from memory when the same was done before."""
-        return self._retry_on_damage(chain, lambda engine: (self._sealed(chain, engine), engine))
-
-    def _sealed(self, chain: Chain, engine: Engine) -> Frame:
-        engine.need(chain.plan)
-        engine.sealing = True
-        key = plan_keys.plan_key(chain.plan, engine.shared)
-        found = self.ground.recall.frame(key) if key and not chain._settings.recompute else None
-        if found is None:
-            before = plan_keys.files_read(chain.plan)
-            found = self.ground.parts.seal(aligned.compacted(engine, engine.frame(chain.plan).settled()))
-            for (told, old), (_, new) in zip(before, plan_keys.files_read(chain.plan), strict=True):
-                if old != new:
-                    raise Conflict(f"{told} changed while it was read. Nothing was saved.", hint="Run it again.")
-            if key and not any(ran.failed for ran in engine.ran):
-                self.ground.recall.keep_frame(key, found)
-        return found
-
-    def persisted(self, chain: Chain) -> Plan:
-        frame, _ = self.frame(chain)
-        return Source(
-            frame.schema, (), Origin("persisted", "", {"plan": chain.plan}), lambda: frame, None, frame.content
-        )
-
-    # -- keeping ------------------------------------------------------------------------------
-
-    def save(
-        self,
-        chain: Chain,
-        name: str,
-        version: str | None,
-        description: str | None,
-        attrs: Sequence[str] | None,
-        update_version: str | None,
-        tags: Sequence[str] | None,
-    ) -> Chain:
-        full = names.check_name(name, chain._settings.namespace)
-        wanted = Wanted(full, version, update_version, description, attrs, tags)
-        save_rows.check(wanted)
-        try:
-            saved, ran = self._saved(chain, wanted)
-        except save_rows.Collected:  # what is gone is not recalled a second time
-            saved, ran = self._saved(chain, wanted)
-        made = Chain(self, sources.stored(self.ground, saved.version), record=saved.version)
-        made.reused, made.ran = not saved.new, ran
-        return made
-
-    def _saved(self, chain: Chain, wanted: Wanted) -> tuple[Saved, tuple[Ran, ...]]:
-        begun = time.time()
-        with self.ground.parts.kept():
-            frame, engine = self.frame(chain)
-            ran = provenance.steps(chain.plan, engine, frame.rows)
-            told = provenance.fields(provenance.finished(self._made(chain.plan, engine, begun, ran)))
-            saved = save_rows.save(self.ground, wanted, frame, told)
-        process_facts.note(self.ground, saved, wanted, told)
-        engine.shared.progress.say(_said(saved, ran))
-        if not engine.shared.progress.is_shown:
-            notices.failures(ran)
-        return saved, ran
-
-    def _made(self, plan: Plan, engine: Engine, begun: float, ran: Sequence[Ran] = ()) -> dict[str, Any]:
-        told = provenance.gather(plan, engine.shared, self.ground.here.author, time.time() - begun)
-        return {**told, "ran": [one._asdict() for one in ran or engine.ran]}
+    # -- versions ------------------------------------------------------------------------
 
     def promote(self, number: int, name: str) -> Chain:
         """Keep the rows that a run of before gave as a dataset, with the provenance it has."""
@@ -315,28 +168,28 @@ class Datasets:
         process_facts.note(self.ground, saved, wanted, told)
         return self.read_dataset(saved.version.spec)
 
-    # -- what is shown ------------------------------------------------------------------------
-
     def get(self, spec: str) -> Version:
         """The version a spec means: `pets`, `pets@1.2.0`, `pets@>=1,<2`, `pets@branch`."""
         return self.ground.find(spec)
 
     def of(self, version: Version) -> Chain:
         """The rows of a version at hand."""
-        return Chain(self, sources.stored(self.ground, version), record=version)
+        return Chain(self.session, sources.stored(self.ground, version), record=version)
 
     def preview(self, spec: str, rows: int = 10) -> pa.Table:
         """The first rows."""
-        return self.table(self.of(self.get(spec)).limit(rows))
+        return self.session.table(build.limit(sources.stored(self.ground, self.get(spec)), rows))
 
     def differences(self, old: str, new: str, *, on: Sequence[str] | None = None, samples: int = 5) -> Differences:
         """What differs between two versions: columns, rows (by the columns `on`), metrics, params."""
-        return compare_rows.differences(self, self.get(old), self.get(new), on=on, samples=samples)
+        return compare_rows.differences(self.session, self.get(old), self.get(new), on=on, samples=samples)
 
     def export(self, spec: str, target: Any, *, format: str | None = None, force: bool = False) -> Exported:
         """Write a version as plain files: one named like `pets.parquet`, or a folder of them."""
         found = self.get(spec)
-        return export_rows.export(found, self.batches(self.of(found)), Path(target), form=format, force=force)
+        return export_rows.export(
+            found, self.session.batches(sources.stored(self.ground, found)), Path(target), form=format, force=force
+        )
 
     def lineage(
         self,
@@ -432,24 +285,6 @@ class Datasets:
     def move_dataset(self, name: str, to: str) -> list[str]:
         """Rename a dataset with all its versions, in one commit."""
         return save_rows.move(self.ground, names.check_name(name), names.check_name(to))
-
-
-def _beneath(plan: Plan) -> tuple[Plan, int | None]:
-    """What `show` shows the first rows of, and how many rows say that there are more."""
-    return (plan.inputs[0], plan.count) if isinstance(plan, Limit) else (plan, None)
-
-
-def _said(saved: Saved, ran: Sequence[Ran]) -> str:
-    """One line for a person: what came of a save."""
-    version = saved.version
-    failed = sum(one.failed for one in ran)
-    failures = f", {failed:,} failed" if failed else ""
-    if not saved.new:
-        return f"{version.spec} holds the same {count(version.rows, 'row')} already{failures}"
-    called = max((one.called for one in ran), default=0)
-    recalled = min((one.recalled for one in ran), default=version.rows)
-    counts = f" ({called:,} computed, {recalled:,} recalled{failures})" if ran else ""
-    return f"saved {version.spec}: {count(version.rows, 'row')}{counts}"
 
 
 class Store:

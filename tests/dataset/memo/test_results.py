@@ -55,7 +55,7 @@ def dear(x: Any) -> Any:
 
 def ran(chain: Chain) -> list[Ran]:
     """What the functions of a chain did, without a save that would answer for all of it."""
-    with chain._datasets.run(chain) as engine:
+    with chain._session.run(chain.plan, chain._settings) as engine:
         engine.table(chain.plan)
         return engine.ran
 
@@ -451,7 +451,7 @@ def run(number, text):
     try:
         exec(compile(text, "<script>", "exec"), main.__dict__)
         chain = apart(number).read_dataset("numbers").settings(on_error="column").map(y=main.__dict__["f"])
-        frame, engine = chain._datasets.frame(chain)
+        frame, engine = chain._session.frame(chain.plan, chain._settings)
         made = engine.read(frame, ["y", "y_error"]).to_pylist()
         return sum(one.called for one in engine.ran), [str(row) for row in made]
     except Exception as error:

@@ -98,10 +98,10 @@ def preview(datasets: Datasets, screen: Screen, /, *, name: str, rows: int, as_j
     """Show the first rows."""
     found = datasets.preview(name, rows)
     if as_json:
-        screen.json({"rows": parts.outputs.plain_rows(found)})
+        screen.json({"rows": parts.export.plain_rows(found)})
         return
     with screen.pages():
-        screen.lines(clean(line) for line in parts.outputs.shown(found).split("\n"))
+        screen.lines(clean(line) for line in parts.show_rows.render(found).split("\n"))
 
 
 @dataset.command()
@@ -114,7 +114,7 @@ def schema(datasets: Datasets, screen: Screen, /, *, name: str, as_json: bool) -
     if as_json:
         screen.json({"dataset": found.spec, "schema": found.to_dict()["schema"]})
     else:
-        screen.lines(clean(line) for line in parts.outputs.schema_lines(found.schema))
+        screen.lines(clean(line) for line in parts.show_rows.schema_lines(found.schema))
 
 
 # -- code and numbers

@@ -11,7 +11,7 @@ import duckdb
 import pyarrow as pa
 
 from memlake import config
-from memlake.dataset import outputs, params
+from memlake.dataset import params, show_rows
 from memlake.dataset.expressions.columns import SHOWN, SHOWN_WHOLE, Column, Expression, Form, Literal, walk
 from memlake.dataset.lineage import process_facts
 from memlake.dataset.lineage import program as running_program
@@ -57,7 +57,7 @@ def gather(plan: Plan, run: RunServices, author: Author, seconds: float) -> dict
         "agent": config.variable("AGENT_ID") or None,
         "session": config.variable("SESSION_ID") or None,
         "seconds": round(seconds, 6),
-        "plan": running_program.kept(outputs.explained(plan)).splitlines(),
+        "plan": running_program.kept(show_rows.explain_plan(plan)).splitlines(),
     }
     hidden: dict[str, Any] = params.without_secrets(told)
     return {**hidden, "columns": column_sources.made_of(plan)}
@@ -77,7 +77,7 @@ def fields(told: dict[str, Any]) -> dict[str, Any]:
 
 def _told(functions: Iterable[dict[str, Any]], plan: Plan) -> str:
     return "\n".join(
-        [*(one["source"] for one in functions), *(f"# {line}" for line in outputs.explained(plan).splitlines())]
+        [*(one["source"] for one in functions), *(f"# {line}" for line in show_rows.explain_plan(plan).splitlines())]
     )
 
 
