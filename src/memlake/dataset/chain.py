@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from memlake.calls import suggest
 from memlake.dataset import databases, export, show_rows
+from memlake.dataset.compare import plan_diff
 from memlake.dataset.expressions.columns import C, Expression
 from memlake.dataset.expressions.functions import func
 from memlake.dataset.lineage import graph
@@ -75,7 +76,7 @@ class Chain:
 
     def settings(self, **given: Any) -> Chain:
         """How functions from here on run: parallel, cache, prefetch, batch_size, engine, recompute, on_error ..."""
-        return Chain(self._session, self.plan, self._settings.updated(given), self._setup)
+        return Chain(self._session, self.plan, self._settings.update(given), self._setup)
 
     def setup(self, **made: Callable[[], Any]) -> Chain:
         """Values made once in each worker, given to functions by their parameter's name: setup(model=load_model)."""
@@ -260,7 +261,7 @@ class Chain:
             letter for letter, asked in zip("ADMS", (added, deleted, modified, same), strict=True) if asked
         )
         return self._with(
-            compare.plan_diff(
+            plan_diff(
                 self.plan, _plan_of(other, "diff"), on, right_on, compare=compare, wanted=wanted, status_col=status_col
             )
         )
@@ -281,7 +282,7 @@ class Chain:
     @property
     def schema(self) -> dict[str, str]:
         """The columns and their types; runs the first rows of functions that do not say what they return."""
-        return {one.name: arrow.shown(one) for one in self.arrow_schema}
+        return {one.name: arrow.show_type(one) for one in self.arrow_schema}
 
     @property
     def arrow_schema(self) -> pa.Schema:
@@ -424,7 +425,7 @@ class Chain:
         return self.to_iter()
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{one.name}: {arrow.shown(one)}" for one in self.plan.schema)
+        shown = ", ".join(f"{one.name}: {arrow.show_type(one)}" for one in self.plan.schema)
         return f"Chain({self.record.spec + ', ' if self.record else ''}{shown})"
 
     # -- keeping ------------------------------------------------------------------------------

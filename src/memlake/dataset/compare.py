@@ -77,7 +77,7 @@ def differences(
     if keys:
         build.keyed(sides.new, sides.old, keys, None, "diff")  # both have them, or it says which they have
     rows = (Rows(0), Rows(0), Rows(0)) if old.content == new.content else sides.compare_rows(keys)
-    types = [{field.name: arrow.shown(field) for field in version.schema} for version in (old, new)]
+    types = [{field.name: arrow.show_type(field) for field in version.schema} for version in (old, new)]
     columns = tuple(pair for pair in _pair_up(*types) if pair.old != pair.new)
     metrics, params = _pair_up(old.metrics, new.metrics), _pair_up(old.params, new.params)
     return Differences(old, new, keys, columns, *rows, metrics, params)

@@ -55,7 +55,7 @@ class DatasetContext:
             )
         return name
 
-    def fixed(self) -> DatasetContext:
+    def fix_branch(self) -> DatasetContext:
         """On the branch of now: another process may switch while a verb counts on one and writes."""
         return replace(self, named_branch=self.branch)
 
@@ -79,13 +79,14 @@ class DatasetContext:
         undoable: bool = True,
     ) -> Commit:
         """One commit of the work lane; files and the stage are not touched. `undo` knows it, unless told not to."""
-        waiting = self._waiting()  # of these paths the transaction itself knows what it found when it first wrote
-        asked = {path: entry for path, entry in (expects or {}).items() if path not in waiting}
-        request = Request(changes, message, self.branch, author or self.here.author, asked or None)
-        made = write_records.write(self.here, request, self.group())
+        # Of pending paths the transaction itself knows what it found when it first wrote.
+        pending = self._pending_changes()
+        expected = {path: entry for path, entry in (expects or {}).items() if path not in pending}
+        request = Request(changes, message, self.branch, author or self.here.author, expected or None)
+        commit = write_records.write(self.here, request, self.group())
         if undoable:
-            self.note(message, made)
-        return made
+            self.note(message, commit)
+        return commit
 
     def note(self, message: str, made: Commit) -> None:
         """Let undo know a commit. After it: what is done is done, also where that cannot be written down any more."""
@@ -100,7 +101,7 @@ class DatasetContext:
             with contextlib.suppress(Unavailable):
                 undo.note_more(self.here, path, (self.branch, made.oid))
 
-    def _waiting(self) -> Changes:
+    def _pending_changes(self) -> Changes:
         """What an open transaction will write to this branch."""
         group = self.group()
         requests = [one for one in group.requests if one.branch == self.branch] if group else ()
@@ -110,19 +111,19 @@ class DatasetContext:
 
     def entries(self, name: str, commit: Commit | None) -> dict[Semver, Entry]:
         """The versions of a dataset; at the head of the branch also those an open transaction will write."""
-        waiting = self._waiting()
-        return self._numbered(name, commit, waiting if waiting and commit == self.head_of_branch() else {})
+        waiting = self._pending_changes()
+        return self._read_entries(name, commit, waiting if waiting and commit == self.head_of_branch() else {})
 
     def entries_now(self, name: str) -> dict[Semver, Entry]:
         """The same at the head of the branch, which others may move while one looks."""
-        return self._numbered(name, self.head_of_branch(), self._waiting())
+        return self._read_entries(name, self.head_of_branch(), self._pending_changes())
 
-    def _numbered(self, name: str, commit: Commit | None, waiting: Changes) -> dict[Semver, Entry]:
+    def _read_entries(self, name: str, commit: Commit | None, waiting: Changes) -> dict[Semver, Entry]:
         prefix = f"{ROOM}{name}/"
         found = dict(self.here.history.scan(commit, prefix)) if commit else {}
         mine = {path: e for path, e in waiting.items() if path.startswith(prefix)}
         kept = {path: e for path, e in {**found, **mine}.items() if isinstance(e, Entry)}
-        return {names.exact(path.removeprefix(prefix)): entry for path, entry in kept.items()}
+        return {names.parse_version(path.removeprefix(prefix)): entry for path, entry in kept.items()}
 
     def all(self, commit: Commit | None = None, *, deleted: bool = False) -> Iterator[Version]:
         """Every version of every dataset, by name and number."""
@@ -163,26 +164,26 @@ class DatasetContext:
         entries = self.entries(names.check_name(name), commit)
         if found := self._newest(entries, numbers):
             return found
-        asked = [entries[number] for number in names.matching(numbers, entries)] if numbers else []
+        asked = [entries[number] for number in names.match_versions(numbers, entries)] if numbers else []
         for entry in asked:
             try:
                 self.read(entry)
             except Purged as error:
                 raise Purged(f"a version of {name!r} that is asked for is gone: {error.message}") from error
-        named = self._named(numbers) if numbers and as_of is None else None
+        named = self._find_named(numbers) if numbers and as_of is None else None
         if named is not None and (found := self._newest(self.entries(name, named))):
             return found
-        raise self._missing(name, numbers or (as_of or told or ""), entries)
+        raise self._missing_error(name, numbers or (as_of or told or ""), entries)
 
     def _newest(self, entries: Mapping[Semver, Entry], numbers: str = "") -> Version | None:
         """The newest that is there to be read, of all or of those that a spec admits."""
-        for number in reversed(names.matching(numbers, entries) if numbers else sorted(entries)):
+        for number in reversed(names.match_versions(numbers, entries) if numbers else sorted(entries)):
             found = self.read_kept(entries[number])
             if found is not None and not found.deleted:
                 return found
         return None
 
-    def _named(self, word: str) -> Commit | None:
+    def _find_named(self, word: str) -> Commit | None:
         """The branch, tag or commit of a name that looks like a version's number, as `v2` and `20261116` do."""
         for kind in (refs.BRANCH, refs.TAG):
             heads = refs.find(self.here.history.db, word, kind)
@@ -197,11 +198,11 @@ class DatasetContext:
             return rev.resolve(self.here, told)
         return self.head()
 
-    def _missing(self, name: str, asked: str, there: Mapping[Semver, Entry]) -> NotFound:
+    def _missing_error(self, name: str, asked: str, there: Mapping[Semver, Entry]) -> NotFound:
         if there:
+            listed = ", ".join(f"{number}{self._describe_fate(there[number])}" for number in sorted(there))
             return NotFound(
-                f"dataset {name!r} has no version {asked or 'that can be read'}.",
-                hint=f"It has: {', '.join(f'{number}{self._fate(there[number])}' for number in sorted(there))}.",
+                f"dataset {name!r} has no version {asked or 'that can be read'}.", hint=f"It has: {listed}."
             )
         now = list(self.all())
         known = sorted({v.name for v in now})
@@ -209,11 +210,11 @@ class DatasetContext:
             first = next(v for v in now if v.name == name)
             hint = f"{first.spec} was saved on {_day(first.created)}."
             return NotFound(f"there is no dataset {name!r} at {asked!r}.", hint=hint)
-        near = names.nearest(name, known)
+        near = names.find_nearest(name, known)
         hint = f"Did you mean {near!r}?" if near else f"There are: {', '.join(known[:10]) or 'none yet'}."
         return NotFound(f"there is no dataset {name!r} on branch {self.here.local.branch!r}.", hint=hint)
 
-    def _fate(self, entry: Entry) -> str:
+    def _describe_fate(self, entry: Entry) -> str:
         """What keeps a version from being read, behind its number."""
         found = self.read_kept(entry)
         if found is not None:

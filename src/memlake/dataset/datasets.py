@@ -161,7 +161,7 @@ class Datasets:
         """Keep the rows that a run of before gave as a dataset, with the provenance it has."""
         run = runs.get(self.ground, number)
         wanted = Wanted(names.check_name(name), description=f"of run {run.number} ({run.action})")
-        with self.ground.parts.kept():
+        with self.ground.parts.hold():
             frame = self.ground.parts.seal(runs.frame(self.ground, run))
             told = provenance.fields(dict(run.provenance))
             saved = save_rows.save(self.ground, wanted, frame, told)
@@ -261,7 +261,7 @@ class Datasets:
         wanted = str(version) if version is not None else spec
         gone = [one for one in self.versions(told, deleted=True) if one.deleted]
         if wanted is not None:
-            numbers = set(names.matching(wanted, [one.semver for one in gone]))
+            numbers = set(names.match_versions(wanted, [one.semver for one in gone]))
             gone = [one for one in gone if one.semver in numbers]
         if not gone:
             raise Nothing(f"nothing of {name!r} is deleted.")
@@ -275,10 +275,10 @@ class Datasets:
         """
         ground, found = self.ground, self.get(spec)
         oid = ground.entries(found.name, ground.head())[found.semver].oid
-        oids, loose = erase.whole(ground.here, [oid], erase.Others(with_others, leave_derived))
+        oids, loose = erase.plan_erasure(ground.here, [oid], erase.Others(with_others, leave_derived))
         report = purge_objects.purge(ground.here, oids, reason, loose=loose)
         runs.wait()
-        erase.forget(ground.folder)
+        erase.drop_copies(ground.folder)
         ground.recall.empty()
         return report
 
@@ -300,7 +300,7 @@ class Store:
     def forget(self) -> None:
         """Drop the rows that runs kept and the answers of functions: all derived, made again when needed."""
         runs.wait()
-        erase.forget(self._folder)
+        erase.drop_copies(self._folder)
         self.recall.empty()
 
     def close(self) -> None:

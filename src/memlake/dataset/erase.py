@@ -29,20 +29,20 @@ class Others(NamedTuple):
     derived_left: bool = False  # those made from the named ones are none of our business
 
 
-def forget(folder: Path) -> None:
+def drop_copies(folder: Path) -> None:
     """Drop what runs kept, matrices and fetched files: all derived, made again when needed."""
     for name in _COPIES:
         shutil.rmtree(folder / name, ignore_errors=True)
 
 
-class Whole(NamedTuple):
+class Erasure(NamedTuple):
     """What is erased: objects that leave a tombstone, and lists of parts that may be made again from clean rows."""
 
     named: tuple[str, ...]
     loose: tuple[str, ...]
 
 
-def whole(here: Here, named: Iterable[str], others: Others) -> Whole:
+def plan_erasure(here: Here, named: Iterable[str], others: Others) -> Erasure:
     """What is to be erased with these objects: of a record all its edits, its manifest and the parts of its rows.
 
     Of versions made from it the records get tombstones. Their rows may be the same once the purged ones are cleaned (a
@@ -52,13 +52,13 @@ def whole(here: Here, named: Iterable[str], others: Others) -> Whole:
     ever = show.ever_at(here, ROOM)
     paths = {path for path, oids in ever.items() if oids & wanted}
     if not paths:
-        return Whole(tuple(sorted(wanted)), ())
+        return Erasure(tuple(sorted(wanted)), ())
     links = here.history.objects.links()
-    derived = set() if others.derived_left else _derived(here, ever, paths)
-    records = _records(here, paths, ever, links)
-    own = records | {found for oid in records for found in _reach(oid, links)}
+    derived = set() if others.derived_left else _find_derived(here, ever, paths)
+    records = _list_records(here, paths, ever, links)
+    own = records | {found for oid in records for found in _linked_objects(oid, links)}
     if not others.erased:
-        shared = {path for path, oid in _living(here, paths) if _reach(oid, links) & own}
+        shared = {path for path, oid in _list_living(here, paths) if _linked_objects(oid, links) & own}
         # Refuse to erase some rows and leave the same ones elsewhere
         if shared or derived:
             names = ", ".join(map(spec_of, sorted(shared | derived)))
@@ -69,22 +69,22 @@ def whole(here: Here, named: Iterable[str], others: Others) -> Whole:
                 f"{rows} {'are' if certain else 'may be'} rows of {names} too. Nothing was erased.",
                 hint=f"--with-others (with_others=True) erases them there as well; {leave}or purge those first.",
             )
-    made = _records(here, derived, ever, links)
+    made = _list_records(here, derived, ever, links)
     kept = {link for oid, told in links.items() if oid not in own | made for link in told}
     loose = {link for oid in made for link in links.get(oid, ())} - kept - own
     gone = set(here.history.objects.find_missing(own | made | loose))  # some edit may have been erased before
-    return Whole(tuple(sorted(wanted | ((own | made) - gone))), tuple(sorted(loose - gone)))
+    return Erasure(tuple(sorted(wanted | ((own | made) - gone))), tuple(sorted(loose - gone)))
 
 
-def _records(here: Here, paths: set[str], ever: Ever, links: Links) -> set[str]:
+def _list_records(here: Here, paths: set[str], ever: Ever, links: Links) -> set[str]:
     """Every record that these paths had, and those of the same rows that were renamed to or from them."""
     records = {oid for path in paths for oid in ever[path]}
     manifests = {link for oid in records for link in links.get(oid, ())}
-    kept = {oid for _, oid in _living(here, paths)}
+    kept = {oid for _, oid in _list_living(here, paths)}
     return records | {oid for oids in ever.values() for oid in oids - kept if manifests & set(links.get(oid, ()))}
 
 
-def _derived(here: Here, ever: Ever, paths: set[str]) -> set[str]:
+def _find_derived(here: Here, ever: Ever, paths: set[str]) -> set[str]:
     """Paths of versions made from these, from versions made from these, and so on, in any commit.
 
     A small selection is a copy, so that rows live on where no part is shared. Rows are known by their content,
@@ -119,7 +119,7 @@ def _parents(told: dict[str, Any]) -> Iterator[str]:
         yield str(parent.get("content") or f"{parent.get('name')}@{parent.get('version')}")
 
 
-def _living(here: Here, besides: set[str]) -> list[tuple[str, str]]:
+def _list_living(here: Here, besides: set[str]) -> list[tuple[str, str]]:
     """(path, oid) of every other version at the head of a branch; one marked as deleted can be restored."""
     db = here.history.db
     heads = [refs.commit_of(here.history, refs.get(db, branch.name)["work"]) for branch in refs.branches(db, None)]
@@ -127,7 +127,7 @@ def _living(here: Here, besides: set[str]) -> list[tuple[str, str]]:
     return sorted((path, oid) for path, oid in found if path not in besides)
 
 
-def _reach(oid: str, links: Links) -> set[str]:
+def _linked_objects(oid: str, links: Links) -> set[str]:
     manifests = links.get(oid, ())
     return {*manifests, *(part for manifest in manifests for part in links.get(manifest, ()))}
 

@@ -314,7 +314,7 @@ def export(
 
 def _pieces(version: Version, batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
     """Rows of at most a fragment; one piece without rows says at least what the columns are."""
-    tables = parquet.cut(batches, version.schema)
+    tables = parquet.cut_fragments(batches, version.schema)
     first = next(tables, None)
     if first is None:
         yield [pa.RecordBatch.from_pylist([], schema=version.schema)]

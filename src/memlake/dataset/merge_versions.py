@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from memlake.dataset.parts import version_record
 from memlake.dataset.parts.version_record import Version, path_of
-from memlake.dataset.types.names import ROOM, Semver, exact
+from memlake.dataset.types.names import ROOM, Semver, parse_version
 from memlake.errors import Corrupt, InvalidInput, NotFound, Purged
 from memlake.records import Conflict, Entry
 from memlake.versions.history.commits import History
@@ -81,7 +81,7 @@ def _versions(history: History, root: bytes, name: str) -> Numbered:
     found: Numbered = {}
     for change in history.diff_roots(tree.EMPTY, root, prefix):
         with contextlib.suppress(InvalidInput):  # `Repo.write` puts anything anywhere
-            found[exact(change.path.removeprefix(prefix))] = _read(history, change.path, change.new)
+            found[parse_version(change.path.removeprefix(prefix))] = _read(history, change.path, change.new)
     return found
 
 
@@ -121,7 +121,7 @@ def _places(coming: set[Semver], theirs: Numbered, here: Numbered) -> dict[Semve
     for number in sorted(coming):
         place = _known(theirs[number], here, number)
         if place is None and (number in here or (counting and number <= end)):
-            place, counting = end.bumped(_step(number, theirs)), True
+            place, counting = end.bump(_step(number, theirs)), True
         places[number] = place or number
         end = max(end, places[number])
     return places

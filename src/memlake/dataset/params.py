@@ -45,7 +45,7 @@ class Given(NamedTuple):
 
 def param(name: str, /, default: Any = None, type: Callable[[Any], Any] | None = None) -> Any:
     """The value of a param: as it was set from outside, in the type of `default` or the one named, else `default`."""
-    state = config.variable(VALUES), config.variable(PREFIX + _spelled(name)), config.variable(FILE)
+    state = config.variable(VALUES), config.variable(PREFIX + _variable_name(name)), config.variable(FILE)
     last = _LAST.get(name)
     if last and last[:3] == (state, id(default), type) and not state[2] and process_facts.has_param(name):
         return last[3]  # asked again, as a function does for each row
@@ -57,19 +57,19 @@ def param(name: str, /, default: Any = None, type: Callable[[Any], Any] | None =
         found = Given(default, "default")
     value = found.value
     if kind is not None and value is not None and (type is not None or found.origin != "default"):
-        value = _typed(name, found, kind)
-    _masked(name, default)  # what is never used stands in the program all the same
-    process_facts.tell_param(name, described(name, value, found.origin))
+        value = _convert(name, found, kind)
+    _mask_secret(name, default)  # what is never used stands in the program all the same
+    process_facts.tell_param(name, describe_param(name, value, found.origin))
     _LAST[name] = (state, id(default), type, value, default)
     return value
 
 
 def find(name: str) -> Given | None:
     """What was set from outside, as it was written."""
-    typed, kept = _typed_words(), _file(config.variable(FILE))
+    typed, kept = _read_words(), _read_offered(config.variable(FILE))
     if name in typed:
         return Given(typed[name], "command line")
-    variable = PREFIX + _spelled(name)
+    variable = PREFIX + _variable_name(name)
     if text := config.variable(variable):
         return Given(text, f"environment MEMLAKE_{variable}")
     return Given(kept[name], f"file {Path(config.variable(FILE)).name}") if name in kept else None
@@ -78,32 +78,32 @@ def find(name: str) -> Given | None:
 def given(names: Iterable[str] | None) -> dict[str, Any]:
     """What was set from outside for these names; for any, when it is not known which are asked for."""
     if names is None:
-        names = {*_typed_words(), *_file(config.variable(FILE)), *_variables()}
+        names = {*_read_words(), *_read_offered(config.variable(FILE)), *_variables()}
     found = {name: find(name) for name in names}
     return {name: one.value for name, one in found.items() if one is not None}
 
 
-def described(name: str, value: Any, origin: str) -> dict[str, Any]:
+def describe_param(name: str, value: Any, origin: str) -> dict[str, Any]:
     """A param as it is recorded; one that looks like a secret is not."""
-    return {"value": _masked(name, value), "type": builtins.type(value).__name__, "from": origin}
+    return {"value": _mask_secret(name, value), "type": builtins.type(value).__name__, "from": origin}
 
 
 # -- where values come from ------------------------------------------------------------------------
 
 
-def _typed_words() -> Mapping[str, Any]:
+def _read_words() -> Mapping[str, Any]:
     text = config.variable(VALUES)
-    return _parsed(text) if text else _NONE
+    return _parse_words(text) if text else _NONE
 
 
 @lru_cache(maxsize=4)
-def _parsed(text: str) -> Mapping[str, Any]:
+def _parse_words(text: str) -> Mapping[str, Any]:
     found: Mapping[str, Any] = json.loads(text)
     return found
 
 
 @lru_cache(maxsize=256)
-def _spelled(name: str) -> str:
+def _variable_name(name: str) -> str:
     return re.sub(r"\W", "_", name).upper()
 
 
@@ -112,7 +112,7 @@ def _variables() -> Iterable[str]:
     return (name.removeprefix(start) for name in config.environment() if name.startswith(start) and name[len(start) :])
 
 
-def _file(path: str) -> Mapping[str, Any]:
+def _read_offered(path: str) -> Mapping[str, Any]:
     if not path:
         return _NONE
     found = read_file(path, Path(path).stat().st_mtime_ns if Path(path).is_file() else 0)
@@ -134,26 +134,26 @@ def read_file(path: str, _: int = 0) -> Mapping[str, Any]:
         raise InvalidInput(f"the params file {path} is neither TOML nor JSON: {error}.") from error
     if not isinstance(found, dict):
         raise InvalidInput(f"the params file {path} holds a {builtins.type(found).__name__}, not names with values.")
-    return dict(_flat(found, ""))
+    return dict(_flatten(found, ""))
 
 
-def _flat(table: Mapping[str, Any], prefix: str) -> Iterable[tuple[str, Any]]:
+def _flatten(table: Mapping[str, Any], prefix: str) -> Iterable[tuple[str, Any]]:
     for name, value in table.items():
         yield prefix + name, value
         if isinstance(value, dict):
-            yield from _flat(value, f"{prefix}{name}.")
+            yield from _flatten(value, f"{prefix}{name}.")
 
 
 # -- types -----------------------------------------------------------------------------------------
 
 
-def _typed(name: str, found: Given, kind: Callable[[Any], Any]) -> Any:
+def _convert(name: str, found: Given, kind: Callable[[Any], Any]) -> Any:
     try:
         return _READERS.get(kind, kind)(found.value)
     except (ValueError, TypeError, KeyError, ArithmeticError):
         takes = _TAKES.get(kind) or f"what {getattr(kind, '__name__', kind)} takes"  # type: ignore[call-overload]
         raise InvalidInput(
-            f"param {name!r} is {_masked(name, found.value)!r} ({found.origin}); it takes {takes}. Nothing ran.",
+            f"param {name!r} is {_mask_secret(name, found.value)!r} ({found.origin}); it takes {takes}. Nothing ran.",
             hint=f"Give it as: memlake run SCRIPT -p {name}=VALUE",
         ) from None
 
@@ -201,7 +201,7 @@ def without_secrets(told: Any) -> Any:
     return _hidden(told) if isinstance(told, str) else told
 
 
-def hide(name: str, texts: Iterable[str], *, by_name: bool) -> None:
+def hide_constants(name: str, texts: Iterable[str], *, by_name: bool) -> None:
     """Keep constants out of what is recorded: given for a name of secrets, or looking like one beside this name."""
     for text in filter(None, texts):
         if (by_name and _SECRET.search(name)) or secrets.find(f'{name}="{text}"'):
@@ -217,7 +217,7 @@ def _hidden(text: str) -> str:
     return text
 
 
-def _masked(name: str, value: Any) -> Any:
+def _mask_secret(name: str, value: Any) -> Any:
     plain = value if value is None or isinstance(value, bool | int | float) else _text(value)
     if not isinstance(plain, str):
         return plain

@@ -23,7 +23,7 @@ class Settings(NamedTuple):
     namespace: str = ""
     progress: bool | None = None  # None: on a terminal
 
-    def updated(self, given: Mapping[str, Any]) -> Settings:
+    def update(self, given: Mapping[str, Any]) -> Settings:
         unknown = sorted(set(given) - set(self._fields))
         if unknown:
             raise InvalidInput(f"there is no setting {unknown[0]!r}.", hint=f"There are: {', '.join(self._fields)}.")

@@ -44,10 +44,10 @@ class Saved(NamedTuple):
 
 def save(ground: DatasetContext, wanted: Wanted, frame: Frame, told: Mapping[str, Any]) -> Saved:
     """Commit a frame as the next version of a dataset. What the newest version holds already is not stored again."""
-    ground = ground.fixed()
+    ground = ground.fix_branch()
     sealed = ground.parts.seal(frame)
-    check(wanted)
-    content = _identity(ground, wanted, sealed)
+    check_wanted(wanted)
+    content = _choose_content(ground, wanted, sealed)
     for attempt in range(_TRIES):
         try:
             with ground.here.history.db.write():  # counted, named and committed in one
@@ -60,7 +60,7 @@ def save(ground: DatasetContext, wanted: Wanted, frame: Frame, told: Mapping[str
     raise Conflict(f"{wanted.name}: others save so fast that no version number stays free. Nothing was saved.")
 
 
-def _identity(ground: DatasetContext, wanted: Wanted, frame: Frame) -> str:
+def _choose_content(ground: DatasetContext, wanted: Wanted, frame: Frame) -> str:
     """What rows are known by: as the newest version is, when it holds the same rows in other fragments."""
     content = frame.content()
     entries = ground.entries(wanted.name, ground.head_of_branch())
@@ -71,11 +71,11 @@ def _identity(ground: DatasetContext, wanted: Wanted, frame: Frame) -> str:
     return newest.content if alike and ground.parts.equal(ground.frame(newest), frame) else content
 
 
-def check(wanted: Wanted) -> None:
+def check_wanted(wanted: Wanted) -> None:
     if wanted.update_version is not None:
-        FIRST.bumped(wanted.update_version)
+        FIRST.bump(wanted.update_version)
     if wanted.version is not None:
-        names.exact(wanted.version)
+        names.parse_version(wanted.version)
     for texts in (wanted.attrs, wanted.tags):
         if isinstance(texts, str) or not all(isinstance(text, str) for text in texts or ()):
             raise InvalidInput("attrs and tags are lists of texts, like attrs=['team:vision'].")
@@ -87,11 +87,11 @@ def _save_once(
     """What was saved, and the commit that did it, which undo is to know."""
     entries = ground.entries(wanted.name, ground.head_of_branch())
     newest = ground.read_kept(entries[max(entries)]) if entries else None
-    same = _same(ground, wanted, entries, content)
-    same = None if same is not None and is_other(same.params, told.get("params", {})) else same
+    same = _find_same(ground, wanted, entries, content)
+    same = None if same is not None and is_other_config(same.params, told.get("params", {})) else same
     if same is not None:
-        return Saved(_edited(ground, same, wanted, told), False), None
-    number = _number(wanted, list(entries))
+        return Saved(_edit_metadata(ground, same, wanted, told), False), None
+    number = _next_number(wanted, list(entries))
     objects = ground.here.history.objects
     links = sorted({family.oid for family in frame.families() if family.oid})
     if objects.find_missing(links):
@@ -103,7 +103,7 @@ def _save_once(
         wanted.name,
         str(number),
         content,
-        objects.write(frames.manifest(frame), links=links),
+        objects.write(frames.encode_manifest(frame), links=links),
         frame.schema,
         frame.rows,
         frame.size,
@@ -117,25 +117,25 @@ def _save_once(
     return Saved(made, True), commit
 
 
-def _same(ground: DatasetContext, wanted: Wanted, entries: Mapping[Semver, Entry], content: str) -> Version | None:
+def _find_same(ground: DatasetContext, wanted: Wanted, entries: Mapping[Semver, Entry], content: str) -> Version | None:
     """The version that is asked for and holds these rows already. Who asks for a bump wants another."""
-    number = names.exact(wanted.version) if wanted.version is not None else max(entries, default=None)
+    number = names.parse_version(wanted.version) if wanted.version is not None else max(entries, default=None)
     if number is None or number not in entries or (wanted.update_version is not None and wanted.version is None):
         return None
     found = ground.read_kept(entries[number])
     return found if found is not None and found.content == content and not found.deleted else None
 
 
-def is_other(recorded: Mapping[str, Any], told: Mapping[str, Any]) -> bool:
+def is_other_config(recorded: Mapping[str, Any], params: Mapping[str, Any]) -> bool:
     """Whether rows were made by another configuration: it gets a version of its own, which shares the rows."""
-    plain = json.loads(json.dumps(dict(told), default=str))
+    plain = json.loads(json.dumps(dict(params), default=str))
     return any(name in recorded and recorded[name] != value for name, value in plain.items())
 
 
-def _number(wanted: Wanted, there: list[Semver]) -> Semver:
+def _next_number(wanted: Wanted, there: list[Semver]) -> Semver:
     if wanted.version is None:
-        return max(there).bumped(wanted.update_version or "patch") if there else FIRST
-    number = names.exact(wanted.version)
+        return max(there).bump(wanted.update_version or "patch") if there else FIRST
+    number = names.parse_version(wanted.version)
     if number in there:
         raise AlreadyExists(
             f"{wanted.name}@{number} exists already. Nothing was saved.", hint="Leave out version= to get the next one."
@@ -153,7 +153,7 @@ def write(
     return ground.write({version.path: entry}, message, expects={version.path: old}, undoable=undoable)
 
 
-def _edited(ground: DatasetContext, newest: Version, wanted: Wanted, told: Mapping[str, Any]) -> Version:
+def _edit_metadata(ground: DatasetContext, newest: Version, wanted: Wanted, told: Mapping[str, Any]) -> Version:
     """Metadata always applies, also where the rows are the ones that are there."""
     # Of how rows were made again, only the params are news
     details = told.get("provenance", {}).get("params")
@@ -175,13 +175,13 @@ def edit(
     ground: DatasetContext, version: Version, changes: Mapping[str, Any], message: str = "", *, undoable: bool = True
 ) -> Version:
     """Change what a record says of its rows. Others may edit it at the same time: theirs stays."""
-    ground = ground.fixed()
+    ground = ground.fix_branch()
     for attempt in range(_TRIES):
         entry = _entry(ground, version)
         if entry is None:
             return version
         current = ground.read(entry)
-        made = current._replace(**{key: _added(current, key, value) for key, value in changes.items()})
+        made = current._replace(**{key: _merge_values(current, key, value) for key, value in changes.items()})
         if made == current:
             return current
         try:
@@ -199,13 +199,13 @@ def _entry(ground: DatasetContext, version: Version) -> Entry | None:
     return ground.entries_now(version.name).get(version.semver)
 
 
-def recorded(ground: DatasetContext, version: Version) -> Version:
+def read_current(ground: DatasetContext, version: Version) -> Version:
     """A version as its branch has it now."""
     entry = _entry(ground, version)
     return version if entry is None else ground.read(entry)
 
 
-def _added(current: Version, key: str, value: Any) -> Any:
+def _merge_values(current: Version, key: str, value: Any) -> Any:
     if key == "provenance":
         return {**current.provenance, "params": {**current.provenance.get("params", {}), **value["params"]}}
     return {**getattr(current, key), **value} if key in _MERGED else value
@@ -225,7 +225,7 @@ def merge_into(
 
 def move(ground: DatasetContext, name: str, to: str) -> list[str]:
     """All versions of a dataset under another name, in one commit."""
-    ground = ground.fixed()
+    ground = ground.fix_branch()
     history = ground.here.history
     with history.db.write():
         head = ground.head_of_branch()

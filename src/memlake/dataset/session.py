@@ -48,7 +48,7 @@ class Session:
         )
         engine.shared = services
         try:
-            with ground.parts.kept():
+            with ground.parts.hold():
                 yield engine
         except KeyboardInterrupt:  # the frames of the engine say nothing to who stopped it
             raise KeyboardInterrupt(_STOPPED) from None
@@ -136,7 +136,7 @@ class Session:
             frame = ground.recall.frame(key) if key and not settings.recompute else None
             if frame is None:
                 before = plan_keys.files_read(plan)
-                frame = ground.parts.seal(aligned.compacted(engine, engine.frame(plan).settled()))
+                frame = ground.parts.seal(aligned.compacted(engine, engine.frame(plan).settle_types()))
                 for (file, old), (_, new) in zip(before, plan_keys.files_read(plan), strict=True):
                     if old != new:
                         raise Conflict(f"{file} changed while it was read. Nothing was saved.", hint="Run it again.")
@@ -148,7 +148,7 @@ class Session:
 
     def save(self, plan: Plan, wanted: Wanted, settings: Settings = _USUAL) -> tuple[Saved, tuple[Ran, ...]]:
         """Run a plan and commit its rows as a version; also what each function step did."""
-        save_rows.check(wanted)
+        save_rows.check_wanted(wanted)
         try:
             return self._save_once(plan, wanted, settings)
         except save_rows.Collected:  # what is gone is not recalled a second time
@@ -156,7 +156,7 @@ class Session:
 
     def _save_once(self, plan: Plan, wanted: Wanted, settings: Settings) -> tuple[Saved, tuple[Ran, ...]]:
         begun = time.time()
-        with self.ground.parts.kept():
+        with self.ground.parts.hold():
             frame, engine = self.frame(plan, settings)
             ran = provenance.steps(plan, engine, frame.rows)
             facts = provenance.fields(provenance.finished(self._gather_facts(plan, engine, begun, ran)))

@@ -93,7 +93,7 @@ def print_schema(schema: pa.Schema) -> None:
 
 def schema_lines(fields: Iterable[pa.Field], depth: int = 0) -> Iterator[str]:
     for one in fields:
-        yield f"{'  ' * depth}{_printable(one.name)}: {arrow.shown(one)}"
+        yield f"{'  ' * depth}{_printable(one.name)}: {arrow.show_type(one)}"
         if pa.types.is_struct(one.type):
             yield from schema_lines(one.type, depth + 1)
 

@@ -549,11 +549,11 @@ class Repo(Opened):
         """
         nofollow.check_folder(self.dir)
         with self._verb() as here:
-            named, loose = dataset.erase.whole(
+            named, loose = dataset.erase.plan_erasure(
                 here, map(checked_oid, oids), dataset.erase.Others(with_others, leave_derived)
             )
             done = versions.purge.purge(here, named, reason, loose=loose)
-        dataset.erase.forget(self.dir)
+        dataset.erase.drop_copies(self.dir)
         if (self.dir / dataset.RECALL).exists():
             self._rows().forget()
         if (self.dir / "index").exists() and any(path.startswith(MEMORY.folder) for path in done.paths):
@@ -571,7 +571,7 @@ class Repo(Opened):
     def purged_with(self, *oids: str, with_others: bool = False, leave_derived: bool = False) -> tuple[str, ...]:
         """What a purge of these objects erases: the same, unless one is the record of a dataset's version."""
         how = dataset.erase.Others(with_others, leave_derived)
-        named, loose = dataset.erase.whole(self._look(), map(checked_oid, oids), how)
+        named, loose = dataset.erase.plan_erasure(self._look(), map(checked_oid, oids), how)
         return (*named, *loose)
 
     def fsck(self, full: bool = False) -> FsckReport:

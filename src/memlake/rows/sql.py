@@ -60,7 +60,7 @@ class Sql:
 
     def fill(self, *operands: Sql) -> Sql:
         """The same with operands in its holes, each as often as there is a hole for it."""
-        return _joined(operands[part.place].parts if isinstance(part, Hole) else (part,) for part in self.parts)
+        return _merge_texts(operands[part.place].parts if isinstance(part, Hole) else (part,) for part in self.parts)
 
     def render(self) -> Statement:
         """A value that is there twice is bound once."""
@@ -101,7 +101,7 @@ def template(text: LiteralString) -> Sql:
     for ours, field, _, _ in string.Formatter().parse(text):
         parts += [ours] if ours else []
         parts += [Hole(int(field) if field else next(after))] if field is not None else []
-    return _joined([parts])
+    return _merge_texts([parts])
 
 
 def compose(text: LiteralString, *operands: Sql) -> Sql:
@@ -119,7 +119,7 @@ def join(between: LiteralString, pieces: Iterable[Sql]) -> Sql:
                 yield (between,)
             yield piece.parts
 
-    return _joined(alternate())
+    return _merge_texts(alternate())
 
 
 def value(given: Any) -> Sql:
@@ -186,7 +186,7 @@ def cast(to: Any) -> Sql:
     return compose("CAST({} AS {})", moment.fill(texts), kind(to))
 
 
-def _joined(pieces: Iterable[Iterable[Part]]) -> Sql:
+def _merge_texts(pieces: Iterable[Iterable[Part]]) -> Sql:
     """Neighbouring texts become one, so that equal SQL has equal parts."""
     parts: list[Part] = []
     for piece in pieces:

@@ -136,7 +136,7 @@ def test_columns_that_are_read_one_after_the_other_are_counted_together_and_exac
 
 def test_numbers_without_bits_all_name_the_first_text() -> None:
     """Our writer gives them one bit; a stranger may not."""
-    assert [(numbers.tolist(), times) for numbers, times in sums._runs(b"\0\x03", 0, 8)] == [([0], 8)]
+    assert [(numbers.tolist(), times) for numbers, times in sums._read_runs(b"\0\x03", 0, 8)] == [([0], 8)]
 
 
 def test_an_honest_part_of_one_long_text_is_filled_up_and_comes_back(

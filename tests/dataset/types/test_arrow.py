@@ -24,7 +24,7 @@ import pydantic
 import pytest
 
 from memlake.dataset.types import classes
-from memlake.dataset.types.arrow import Vector, decode, encode, field_of, infer_field, shown
+from memlake.dataset.types.arrow import Vector, decode, encode, field_of, infer_field, show_type
 from memlake.dataset.types.field_metadata import is_unknown
 from memlake.dataset.types.files import FILE, File, ImageFile, TextFile
 from memlake.errors import InvalidInput
@@ -193,7 +193,7 @@ CASES: list[tuple[Any, str, list[Any]]] = [
 def test_values_come_back_through_parquet_as_what_they_were(
     annotation: Any, text: str, values: list[Any], tmp_path: Path
 ) -> None:
-    assert shown(field_of("it", annotation)) == text
+    assert show_type(field_of("it", annotation)) == text
     back = round_trip(annotation, values, tmp_path)
     assert back == values
     assert [type(one) for one in back] == [type(one) for one in values]
@@ -270,13 +270,13 @@ def test_a_column_of_files_is_read_faster_than_row_dicts() -> None:
 def test_a_vector_is_a_fixed_size_list_and_comes_back_as_arrays_one_may_change(tmp_path: Path) -> None:
     rows = [np.arange(4, dtype="float32"), None, np.ones(4, "float32")]
     column = field_of("v", Vector(4))
-    assert column.type == pa.list_(pa.float32(), 4) and shown(column) == "float32[4]"
-    assert shown(field_of("v", Vector(4, "float64"))) == "float64[4]"
+    assert column.type == pa.list_(pa.float32(), 4) and show_type(column) == "float32[4]"
+    assert show_type(field_of("v", Vector(4, "float64"))) == "float64[4]"
     back = round_trip(Vector(4), rows, tmp_path)
     assert back[1] is None and back[0].dtype == np.float32 and (back[0] == rows[0]).all()
     back[0][0] = 9
     assert back[2][0] == 1
-    assert shown(field_of("v", Vector(4) | None)) == "float32[4] | None"
+    assert show_type(field_of("v", Vector(4) | None)) == "float32[4] | None"
 
 
 def test_a_vector_takes_lists_and_a_whole_matrix() -> None:
@@ -314,7 +314,7 @@ def test_whole_numpy_columns_are_taken_as_they_are() -> None:
 def test_arrays_of_a_declared_width_keep_it() -> None:
     column = field_of("v", npt.NDArray[np.float32])
     (back,) = decode(column, encode(column, [np.ones(3, "float32")]))
-    assert back.dtype == np.float32 and shown(column) == "float32[]"
+    assert back.dtype == np.float32 and show_type(column) == "float32[]"
 
 
 # -- what does not fit
@@ -465,7 +465,7 @@ def test_rows_that_were_something_else_are_made_by_the_class_that_is_asked_for()
 )  # fmt: skip
 def test_the_type_is_what_the_first_rows_return(values: list[Any], text: str) -> None:
     column = infer_field("it", values)
-    assert shown(column) == text
+    assert show_type(column) == text
     back = decode(column, encode(column, values))
     assert text == "File" or all(map(np.array_equal, back, values))
 
@@ -669,9 +669,9 @@ def test_columns_of_any_arrow_type_can_be_read_and_written() -> None:
         column = pa.field("it", array.type)
         assert decode(column, array) == array.to_pylist()
         assert encode(column, decode(column, array)) == array
-    assert shown(pa.field("it", pa.dictionary(pa.int8(), pa.string()))) == "str"
+    assert show_type(pa.field("it", pa.dictionary(pa.int8(), pa.string()))) == "str"
     assert (
-        shown(pa.field("it", pa.struct([("a", pa.duration("ns")), ("b", pa.timestamp("ns"))])))
+        show_type(pa.field("it", pa.struct([("a", pa.duration("ns")), ("b", pa.timestamp("ns"))])))
         == "{a: timedelta, b: datetime}"
     )
 

@@ -47,7 +47,7 @@ def typed_sql(expression: Expression, schema: pa.Schema) -> tuple[Sql, pa.DataTy
     _check_length(expression, schema)
     _check_alike(expression, schema)
     _check_conditions(expression, schema)
-    native, found = _asked(expression, schema)
+    native, found = _ask_engine(expression, schema)
     return (compose("CAST({} AS BIGINT)", sql), pa.int64()) if native in TOO_WIDE else (sql, found)
 
 
@@ -55,7 +55,7 @@ def type_of_column(name: str, schema: pa.Schema) -> pa.DataType:
     """The type of a dotted name; InvalidInput with what is spelled like it."""
     first, *rest = name.split(".")
     if schema.get_field_index(first) < 0:
-        raise _no_column(name, schema)
+        raise _unknown_column(name, schema)
     if class_of(schema.field(first)) == JSON and rest:
         raise _json_inside(name, first, ".".join(rest))
     found = schema.field(first).type
@@ -72,7 +72,7 @@ def type_of_column(name: str, schema: pa.Schema) -> pa.DataType:
                 hint='Take one item first, C("boxes")[0]["label"], or make a row of each item.',
             )
         else:
-            raise _no_column(name, schema)
+            raise _unknown_column(name, schema)
     return found
 
 
@@ -92,7 +92,7 @@ def _json_inside(name: str, column: str, path: str) -> InvalidInput:
     )
 
 
-def _no_column(name: str, schema: pa.Schema) -> InvalidInput:
+def _unknown_column(name: str, schema: pa.Schema) -> InvalidInput:
     names = list(column_names(schema))
     near = difflib.get_close_matches(name.lower(), {one.lower() for one in names}, n=1, cutoff=0.5)
     ends = [one for one in names if one.rpartition(".")[2] == name]
@@ -104,7 +104,7 @@ def _no_column(name: str, schema: pa.Schema) -> InvalidInput:
     )
 
 
-def _asked(expression: Expression, schema: pa.Schema) -> tuple[str, pa.DataType]:
+def _ask_engine(expression: Expression, schema: pa.Schema) -> tuple[str, pa.DataType]:
     """DuckDB's type and Arrow's, from one row of nothing: without a row, a cast that is impossible passes."""
     needed = {name.split(".")[0] for name in expression.reads()}
     fields = [pa.field(one.name, one.type) for one in schema if one.name in needed] or [pa.field("-", pa.bool_())]
@@ -114,7 +114,7 @@ def _asked(expression: Expression, schema: pa.Schema) -> tuple[str, pa.DataType]
     with lock:
         if key not in _answers:
             try:
-                found = _answer(compose("SELECT {} FROM {}", sql, identifier(_one_row(fields))).render())
+                found = _answer(compose("SELECT {} FROM {}", sql, identifier(_empty_table(fields))).render())
             except duckdb.Error as wrong:
                 raise InvalidInput(f"{expression} cannot be computed: {reason(wrong)}", hint=_advice(fields)) from wrong
             if len(_answers) >= _MOST_ANSWERS:
@@ -128,7 +128,7 @@ def _answer(statement: Statement) -> tuple[str, pa.DataType]:
     return str(asked.types[0]), _plain_type(asked.to_arrow_table().schema.field(0).type)
 
 
-def _one_row(fields: list[pa.Field]) -> str:
+def _empty_table(fields: list[pa.Field]) -> str:
     """The name of a table of these columns with one row of nothing; kept for the next question. Hold `lock`."""
     key = tuple((one.name, one.type) for one in fields)
     if key not in _kept:

@@ -25,7 +25,7 @@ from memlake.dataset.expressions.columns import (
     value_of,
 )
 from memlake.dataset.expressions.duckdb_functions import nature_of, natures, unknown_function
-from memlake.dataset.expressions.windows import IN_ORDER, Call, Over, ordered, window
+from memlake.dataset.expressions.windows import IN_ORDER, Call, Over, as_order, window
 from memlake.errors import InvalidInput
 from memlake.rows.sql import NOTHING, Sql, compose, hole, join, template, word
 
@@ -115,7 +115,7 @@ class Functions:
             raise unknown_function(name, (*FORMS, *OTHER_NAMES, *VARIADIC, *vars(Functions)))
 
         def call(*given: Any, order_by: Any = ()) -> Call:
-            return _called(name, given, order_by=order_by)
+            return _call(name, given, order_by=order_by)
 
         call.__name__ = call.__qualname__ = name
         return call
@@ -126,10 +126,10 @@ class Functions:
     # -- conditions: outcomes are values, so a string is text
 
     def and_(self, *conditions: Any) -> Expression:
-        return _joined("and_", conditions)
+        return _join_conditions("and_", conditions)
 
     def or_(self, *conditions: Any) -> Expression:
-        return _joined("or_", conditions)
+        return _join_conditions("or_", conditions)
 
     def case(self, *branches: Any, else_: Any = None) -> Expression:
         """The outcome of the first condition that holds: `func.case((C("n") > 0, "plus"), else_="rest")`."""
@@ -153,13 +153,13 @@ class Functions:
 
     def count(self, given: Any = None) -> Call:
         """Rows; of a column, those where it is not absent."""
-        return Call("count", template("count(*)"), (), "aggregate") if given is None else _called("count", (given,))
+        return Call("count", template("count(*)"), (), "aggregate") if given is None else _call("count", (given,))
 
     def concat(self, *given: Any, separator: str = "", order_by: Any = ()) -> Call:
         """Of one column, the texts of a group in one; of several, their texts side by side in each row."""
         if len(given) > 1:
-            return _called("concat", given)
-        return _called("string_agg", (*given, lit(separator)), order_by=order_by)
+            return _call("concat", given)
+        return _call("string_agg", (*given, lit(separator)), order_by=order_by)
 
     # -- bits: of two columns for each row, of one for a group
 
@@ -176,7 +176,7 @@ class Functions:
 
     def regexp_replace(self, text: Any, pattern: Any, replacement: Any, options: Any = "g") -> Call:
         """Every match, unless other options are given; DuckDB alone would replace the first."""
-        return _called("regexp_replace", (text, pattern, replacement, options))
+        return _call("regexp_replace", (text, pattern, replacement, options))
 
     def slice(self, given: Any, offset: int, length: int | None = None) -> Expression:
         """Items from this place on, counted from 0."""
@@ -186,21 +186,21 @@ class Functions:
         return column_of(given)[index]
 
     def join(self, given: Any, separator: str = "") -> Call:
-        return _called("array_to_string", (given, separator))
+        return _call("array_to_string", (given, separator))
 
     @property
     def array(self) -> Group:
         """A list of values or columns, `func.array("x", "y")`; and the group of functions over lists."""
-        return Group("array", lambda *given: _called("list_value", given))
+        return Group("array", lambda *given: _call("list_value", given))
 
     @property
     def string(self) -> Group:
-        return Group("string", lambda given: _called("string", (given,)))
+        return Group("string", lambda given: _call("string", (given,)))
 
     @property
     def random(self) -> Group:
         """A number from 0 to 1 for each row; `rand` is a whole number."""
-        return Group("random", lambda: _called("random", ()))
+        return Group("random", lambda: _call("random", ()))
 
     @property
     def path(self) -> Group:
@@ -256,7 +256,7 @@ def choices(expression: Expression) -> tuple[Expression, ...]:
     return tuple(chain.from_iterable(each)) if all(each) else ()
 
 
-def _called(name: str, given: tuple[Any, ...], *, order_by: Any = ()) -> Call:
+def _call(name: str, given: tuple[Any, ...], *, order_by: Any = ()) -> Call:
     """The call of a function whose name is known, its strings read by the rule above."""
     places = range(*VALUE_PLACES.get(name, slice(0)).indices(len(given)))
     args = tuple(value_of(one) if n in places else column_of(one) for n, one in enumerate(given))
@@ -285,7 +285,7 @@ def _orders(name: str, nature: str, order_by: Any) -> tuple[Expression, ...]:
     given = [order_by] if isinstance(order_by, str | Expression) else list(order_by)
     if given and nature != "aggregate":
         raise InvalidInput(f"{name}() takes no order_by: it is no aggregate", hint="Use .over(func.window(...)).")
-    return tuple(ordered(one) for one in given)
+    return tuple(as_order(one) for one in given)
 
 
 def _check_vector(name: str, one: Expression) -> None:
@@ -300,7 +300,7 @@ def _check_vector(name: str, one: Expression) -> None:
         )
 
 
-def _joined(name: str, conditions: tuple[Any, ...]) -> Expression:
+def _join_conditions(name: str, conditions: tuple[Any, ...]) -> Expression:
     if not conditions:
         raise InvalidInput(f"func.{name}() needs at least one condition")
     each = join(" AND " if name == "and_" else " OR ", map(hole, range(len(conditions))))
@@ -310,4 +310,4 @@ def _joined(name: str, conditions: tuple[Any, ...]) -> Expression:
 def _bits(name: str, given: tuple[Any, ...]) -> Call:
     if len(given) == 2:
         return Call(name, BITS[name], tuple(column_of(one) for one in given))
-    return _called(name, given)
+    return _call(name, given)

@@ -39,10 +39,10 @@ def as_python(expression: Expression, schema: pa.Schema) -> Expression:
     args = tuple(as_python(one, schema) for one in expression.args)
     if any(new is not old for new, old in zip(args, expression.args, strict=True)):
         expression = dataclasses.replace(expression, args=args)
-    return _guarded(expression, schema) if expression.name in _TELLING else expression
+    return _guard(expression, schema) if expression.name in _TELLING else expression
 
 
-def _guarded(form: Form, schema: pa.Schema) -> Form:
+def _guard(form: Form, schema: pa.Schema) -> Form:
     place = _TELLING[form.name]
     if _is_sound(form.args[place]) or (form.name in ("=", "<>") and any(map(_is_sound, form.args))):
         return form

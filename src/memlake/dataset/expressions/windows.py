@@ -42,11 +42,11 @@ def window(partition_by: Any = (), order_by: Any = (), *, desc: bool = False) ->
     """The rows for .over(): `window(partition_by="breed", order_by="size", desc=True)`; lists and expressions too."""
     return Window(
         tuple(column_of(one) for one in _listed(partition_by)),
-        tuple(ordered(one, desc=desc) for one in _listed(order_by)),
+        tuple(as_order(one, desc=desc) for one in _listed(order_by)),
     )
 
 
-def ordered(given: Any, *, desc: bool = False) -> Ordered:
+def as_order(given: Any, *, desc: bool = False) -> Ordered:
     """An order of one column; what says itself asc() or desc() stays so."""
     one = column_of(given)
     return one if isinstance(one, Ordered) else Ordered(one, descending=desc)

@@ -157,7 +157,9 @@ def _tell(field: str, values: Mapping[str, Any], details: Mapping[str, Any] | No
 
 def _is_of_other_params(noted: Noted, values: Mapping[str, Any]) -> bool:
     """Whether an older run made this version with other values than these."""
-    return noted.told is not None and save.is_other(save.recorded(noted.ground, noted.version).params, values)
+    return noted.told is not None and save.is_other_config(
+        save.read_current(noted.ground, noted.version).params, values
+    )
 
 
 def _report(told: Mapping[str, Any]) -> None:

@@ -96,7 +96,7 @@ def steps(plan: Plan, engine: Engine, rows: int) -> tuple[Ran, ...]:
 def _hide(name: str, expressions: Iterable[Expression], *, by_name: bool) -> None:
     for one in expressions:
         if isinstance(one, Literal):
-            params.hide(name, _texts(one), by_name=by_name)
+            params.hide_constants(name, _texts(one), by_name=by_name)
 
 
 def _texts(literal: Literal) -> list[str]:
@@ -179,5 +179,5 @@ def _params(printed: Printed) -> dict[str, dict[str, Any]]:
         for name, value in print_.params.items():
             process_facts.asked_for(name)  # also where what it returns is remembered, and nothing runs
             found = params.find(name)
-            asked[name] = params.described(name, value, found.origin if found else "default")
+            asked[name] = params.describe_param(name, value, found.origin if found else "default")
     return {**asked, **process_facts.params()}

@@ -152,7 +152,7 @@ def _grown(ground: DatasetContext, old: Frame, new: pa.Table, field: pa.Field) -
         if kept.all():
             fragments.append(fragment._replace(kept=None))
         elif kept.any():
-            selection = parquet.loose(pa.table({KEEP: pa.array(kept)}))
+            selection = parquet.make_family(pa.table({KEEP: pa.array(kept)}))
             same = fragment.kept is not None and fragment.kept.family.marks == selection.marks
             fragments.append(fragment if same else fragment._replace(kept=Kept(int(kept.sum()), selection)))
     more = np.fromiter((key not in known for key in fresh), bool, len(fresh))

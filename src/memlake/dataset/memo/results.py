@@ -116,7 +116,7 @@ class Memo:
         self, key: str, function: str, family: Family, fields: Sequence[pa.Field], *, cost: float, keys: Any = None
     ) -> None:
         """Remember a shard, and with `keys` each of its rows."""
-        told = json.dumps(frames.family_out(family)).encode()
+        told = json.dumps(frames.encode_family(family)).encode()
         schema = bytes(pa.schema(list(fields)).serialize())
         packed = None if keys is None else keys.tobytes()
         rows = 0 if keys is None else len(keys)
@@ -333,7 +333,7 @@ PATIENCE = 10.0  # seconds that remembered work is waited for: to do it again ma
 
 def _family(data: bytes) -> Family | None:
     with contextlib.suppress(*_FOREIGN):
-        return frames.family_in(json.loads(data))
+        return frames.decode_family(json.loads(data))
     return None
 
 

@@ -14,7 +14,7 @@ def plain(table: pa.Table) -> pa.Table:
     if seen:
         raise InvalidInput(f"column {seen[0]!r} is there twice.")
     schema = pa.schema([one.with_type(plain_type(one.type)) for one in table.schema])
-    return parquet.fitted(table, schema)
+    return parquet.fit_schema(table, schema)
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:

@@ -102,19 +102,19 @@ class Frame(NamedTuple):
 
     def select(self, schema: pa.Schema) -> Frame:
         """The same rows with fewer columns: families nobody reads any more are left out."""
-        return Frame(schema, tuple(_narrowed(fragment, schema.names) for fragment in self.fragments))
+        return Frame(schema, tuple(_narrow(fragment, schema.names) for fragment in self.fragments))
 
-    def settled(self) -> Frame:
+    def settle_types(self) -> Frame:
         """The same rows; a column of which no row told the type is one of nothing, for good."""
         told = [one.with_metadata(None) if is_unknown(one) else one for one in self.schema]
         return Frame(pa.schema(told), self.fragments)
 
     def encode(self) -> dict[str, Any]:
-        return {"fragments": [_fragment_out(fragment) for fragment in self.fragments if fragment.visible]}
+        return {"fragments": [_encode_fragment(fragment) for fragment in self.fragments if fragment.visible]}
 
 
 def decode(schema: pa.Schema, data: Mapping[str, Any]) -> Frame:
-    return Frame(schema, tuple(_fragment_in(row) for row in data["fragments"]))
+    return Frame(schema, tuple(_decode_fragment(row) for row in data["fragments"]))
 
 
 def encode_schema(schema: pa.Schema) -> str:
@@ -125,24 +125,24 @@ def decode_schema(text: str) -> pa.Schema:
     return pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(text)))
 
 
-def manifest(frame: Frame) -> bytes:
+def encode_manifest(frame: Frame) -> bytes:
     return json.dumps({"format": 1, **frame.encode()}, separators=(",", ":")).encode()
 
 
-def _narrowed(fragment: Fragment, names: Sequence[str]) -> Fragment:
+def _narrow(fragment: Fragment, names: Sequence[str]) -> Fragment:
     homes = {id(fragment.home(name)) for name in names}
     families = tuple(family for family in fragment.families if id(family) in homes)
     return fragment._replace(families=families or fragment.families[:1])
 
 
-def _fragment_out(fragment: Fragment) -> dict[str, Any]:
-    out: dict[str, Any] = {"rows": fragment.rows, "families": [family_out(family) for family in fragment.families]}
+def _encode_fragment(fragment: Fragment) -> dict[str, Any]:
+    out: dict[str, Any] = {"rows": fragment.rows, "families": [encode_family(family) for family in fragment.families]}
     if fragment.kept:
-        out["kept"] = {"rows": fragment.kept.rows, **family_out(fragment.kept.family)}
+        out["kept"] = {"rows": fragment.kept.rows, **encode_family(fragment.kept.family)}
     return out
 
 
-def family_out(family: Family) -> dict[str, Any]:
+def encode_family(family: Family) -> dict[str, Any]:
     return {
         "part": family.oid,
         "bytes": family.size,
@@ -151,7 +151,7 @@ def family_out(family: Family) -> dict[str, Any]:
     }
 
 
-def _fragment_in(data: Mapping[str, Any]) -> Fragment:
+def _decode_fragment(data: Mapping[str, Any]) -> Fragment:
     kept = data.get("kept")
     rows, visible = data["rows"], kept["rows"] if kept else data["rows"]
     # Memory is asked for by these counts, so a stranger's manifest may not say any number.
@@ -159,12 +159,12 @@ def _fragment_in(data: Mapping[str, Any]) -> Fragment:
         raise ValueError(f"a fragment of {rows!r} rows, {visible!r} of them kept, where {ROWS} are the most")
     return Fragment(
         rows,
-        tuple(family_in(row) for row in data["families"]),
-        Kept(kept["rows"], family_in(kept)) if kept else None,
+        tuple(decode_family(row) for row in data["families"]),
+        Kept(kept["rows"], decode_family(kept)) if kept else None,
     )
 
 
-def family_in(data: Mapping[str, Any]) -> Family:
+def decode_family(data: Mapping[str, Any]) -> Family:
     columns = data["columns"]
     if len(data["part"]) != 64 or type(data["bytes"]) is not int:
         raise ValueError(f"{data['part']!r:.80} of {data['bytes']!r} bytes is no part")

@@ -39,7 +39,7 @@ class Parts:
         self._keeping, self._runs, self._mutex = Keeping(objects.db, "dataset"), 0, Mutex()
 
     @contextlib.contextmanager
-    def kept(self) -> Iterator[None]:
+    def hold(self) -> Iterator[None]:
         """What is sealed inside is no gc's, also before a commit names it. Runs may overlap: the last one lets go."""
         with self._mutex:
             self._runs += 1
@@ -66,26 +66,26 @@ class Parts:
             raise NotFound(f"part {family.oid} is not on this machine.", hint="Run memlake fsck.")
         return str(found)
 
-    def sound(self, family: Family, columns: Sequence[str]) -> str:
+    def check_columns(self, family: Family, columns: Sequence[str]) -> str:
         """The path of a part whose columns are seen to be as they were written, for an engine that does not look."""
         path = self.path(family)
-        with _named(family):
+        with _translate_errors(family):
             sums.check(path, columns, family.footer)
         return path
 
     def table(self, family: Family, columns: Sequence[str]) -> pa.Table:
         if family.table is not None:
             return family.table.select(list(columns))
-        path = self.sound(family, columns)
-        with _named(family):
+        path = self.check_columns(family, columns)
+        with _translate_errors(family):
             return pq.read_table(path, columns=list(columns), partitioning=None)
 
     def rows(self, family: Family, columns: Sequence[str], rows: Any) -> pa.Table:
         """Some rows, by their sorted places; only the row groups that hold them are read."""
         if family.table is not None:
             return family.table.select(list(columns)).take(pa.array(rows))
-        path = self.sound(family, ())
-        with _named(family):
+        path = self.check_columns(family, ())
+        with _translate_errors(family):
             file = pq.ParquetFile(path)
             sizes = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
             starts = np.concatenate([[0], np.cumsum(sizes)])
@@ -114,18 +114,18 @@ class Parts:
 
     def seal(self, frame: Frame) -> Frame:
         """A frame all of whose families are parts."""
-        return Frame(frame.schema, tuple(self.sealed_fragment(fragment) for fragment in frame.fragments))
+        return Frame(frame.schema, tuple(self.seal_fragment(fragment) for fragment in frame.fragments))
 
-    def sealed_fragment(self, fragment: Fragment) -> Fragment:
-        kept = fragment.kept and Kept(fragment.kept.rows, self.sealed(fragment.kept.family))
-        return Fragment(fragment.rows, tuple(self.sealed(family) for family in fragment.families), kept)
+    def seal_fragment(self, fragment: Fragment) -> Fragment:
+        kept = fragment.kept and Kept(fragment.kept.rows, self.seal_family(fragment.kept.family))
+        return Fragment(fragment.rows, tuple(self.seal_family(family) for family in fragment.families), kept)
 
-    def sealed(self, family: Family) -> Family:
+    def seal_family(self, family: Family) -> Family:
         if family.oid is not None:
             return family
         assert family.table is not None
         self._lease()
-        file = self._written(family.table)
+        file = self._write_file(family.table)
         size, footer = file.stat().st_size, sums.footer(str(file))
         try:
             oid = self.objects.write_part(file)
@@ -133,14 +133,14 @@ class Parts:
             file.unlink(missing_ok=True)
         return Family(family.columns, family.marks, size, oid, footer=footer)
 
-    def sealed_if_possible(self, family: Family) -> Family:
+    def try_seal(self, family: Family) -> Family:
         """Sealed so that it can be remembered; as it was where the disk is full or read-only, which stops no work."""
         try:
-            return self.sealed(family)
+            return self.seal_family(family)
         except Unavailable:
             return family
 
-    def _written(self, table: pa.Table) -> Path:
+    def _write_file(self, table: pa.Table) -> Path:
         file = self.objects.tmp / f"family-{os.getpid()}-{next(_counter)}.parquet"
         try:
             nofollow.make_folder(self.objects.tmp)
@@ -172,7 +172,7 @@ _ZSTD = pa.Codec("zstd", compression_level=3)
 def _write(table: pa.Table, file: Path, filler: int = 0) -> None:
     """Write the file of a table. Where a few bytes would stand for gigabytes, as of one long text in all rows, it is
     filled up with zeros that no reader looks at: a part so short would be refused as a trap."""
-    settings = {**_SETTINGS, **_encoding(table)}
+    settings = {**_SETTINGS, **_choose_encoding(table)}
     rows = settings.pop("row_group_size")
     with pa.OSFile(str(file), "wb") as sink, pq.ParquetWriter(sink, table.schema, **settings) as writer:
         writer.write_table(table, rows)
@@ -184,7 +184,7 @@ def _write(table: pa.Table, file: Path, filler: int = 0) -> None:
 
 
 @contextlib.contextmanager
-def _named(family: Family) -> Iterator[None]:
+def _translate_errors(family: Family) -> Iterator[None]:
     """What Arrow says of a file that cannot be read, as ours."""
     try:
         yield
@@ -193,7 +193,7 @@ def _named(family: Family) -> Iterator[None]:
         raise Corrupt(f"part {family.oid} cannot be read: {told}", hint="Run memlake fsck --full.") from error
 
 
-def loose(table: pa.Table) -> Family:
+def make_family(table: pa.Table) -> Family:
     """A family still in memory."""
     marks = tuple(column_hashes.mark(column) for column in table.columns)
     return Family(tuple(table.column_names), marks, table.nbytes, None, table)
@@ -201,50 +201,52 @@ def loose(table: pa.Table) -> Family:
 
 def fragments(tables: Iterable[pa.Table | pa.RecordBatch], schema: pa.Schema) -> Iterator[Fragment]:
     """Rows cut into fragments, however they come."""
-    for table in cut(tables, schema):
-        yield Fragment(table.num_rows, (loose(table),))
+    for table in cut_fragments(tables, schema):
+        yield Fragment(table.num_rows, (make_family(table),))
 
 
-def cut(tables: Iterable[pa.Table | pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
+def cut_fragments(tables: Iterable[pa.Table | pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
     waiting: list[pa.Table] = []
     rows = 0
     for found in tables:
         table = found if isinstance(found, pa.Table) else pa.Table.from_batches([found])
         while rows + table.num_rows >= ROWS:
             head = ROWS - rows
-            yield _joined([*waiting, table.slice(0, head)], schema)
+            yield _join([*waiting, table.slice(0, head)], schema)
             table, waiting, rows = table.slice(head), [], 0
         if table.num_rows:
             waiting.append(table)
             rows += table.num_rows
     if waiting:
-        yield _joined(waiting, schema)
+        yield _join(waiting, schema)
 
 
-def _joined(tables: list[pa.Table], schema: pa.Schema) -> pa.Table:
+def _join(tables: list[pa.Table], schema: pa.Schema) -> pa.Table:
     table = pa.concat_tables(tables) if len(tables) > 1 else tables[0]
-    return fitted(table, schema).combine_chunks()
+    return fit_schema(table, schema).combine_chunks()
 
 
-def fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
+def fit_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """A table with exactly these fields: engines name list items and time zones as they like."""
     if table.schema.equals(schema, check_metadata=True):
         return table
-    arrays = [_fit_named(table.column(field.name), field) for field in schema]
+    arrays = [_fit_column(table.column(field.name), field) for field in schema]
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
-def _fit_named(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+def _fit_column(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
     try:
         if pa.types.is_null(field.type) and column.null_count == len(
             column
         ):  # engines give a column of nothing some type
             return pa.chunked_array([pa.nulls(len(column))])
         if column.type == pa.month_day_nano_interval() and pa.types.is_duration(field.type):
-            return pa.chunked_array([_durations(chunk) for chunk in column.chunks], pa.duration("ns")).cast(field.type)
+            return pa.chunked_array([_convert_durations(chunk) for chunk in column.chunks], pa.duration("ns")).cast(
+                field.type
+            )
         if pa.types.is_nested(field.type) and "interval" in str(column.type):
             return pa.chunked_array(
-                [pa.array(_timed(chunk.to_pylist()), field.type) for chunk in column.chunks], field.type
+                [pa.array(_convert_spans(chunk.to_pylist()), field.type) for chunk in column.chunks], field.type
             )
         return column if column.type.equals(field.type) else column.cast(field.type)
     except pa.ArrowInvalid as error:
@@ -254,16 +256,16 @@ def _fit_named(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
         ) from error
 
 
-def _timed(value: Any) -> Any:
+def _convert_spans(value: Any) -> Any:
     """A value in which the engine's spans of time are Python's: inside others, Arrow casts none."""
     if isinstance(value, pa.MonthDayNano):
         return timedelta(days=value.days, microseconds=value.nanoseconds // 1000)
     if isinstance(value, dict):
-        return {name: _timed(one) for name, one in value.items()}
-    return type(value)(map(_timed, value)) if isinstance(value, list | tuple) else value
+        return {name: _convert_spans(one) for name, one in value.items()}
+    return type(value)(map(_convert_spans, value)) if isinstance(value, list | tuple) else value
 
 
-def _durations(chunk: pa.Array) -> pa.Array:
+def _convert_durations(chunk: pa.Array) -> pa.Array:
     """Spans of time as the engine gives them, in months (none of ours has any), days and nanoseconds."""
     kind = np.dtype([("months", "i4"), ("days", "i4"), ("nanoseconds", "i8")])
     told = np.frombuffer(chunk.buffers()[1], kind, len(chunk), chunk.offset * kind.itemsize)
@@ -271,12 +273,12 @@ def _durations(chunk: pa.Array) -> pa.Array:
     return pa.array(whole, pa.duration("ns"), mask=np.asarray(chunk.is_null()) if chunk.null_count else None)
 
 
-def _encoding(table: pa.Table) -> dict[str, Any]:
+def _choose_encoding(table: pa.Table) -> dict[str, Any]:
     leaves = [leaf for field in table.schema for leaf in _leaves(field.name, column_hashes.whole(table[field.name]))]
     dense = {path for path, values in leaves if _is_dense(values)}
     return {
-        "row_group_size": _group(table),
-        "use_dictionary": _repeating(table),
+        "row_group_size": _choose_group(table),
+        "use_dictionary": _repeating_columns(table),
         "compression": {path: "none" if path in dense else _ZSTD.name for path, _ in leaves},
         "compression_level": {path: _ZSTD.compression_level for path, _ in leaves if path not in dense},
     }
@@ -306,22 +308,22 @@ def _is_dense(values: pa.Array) -> bool:
     return len(_ZSTD.compress(told, asbytes=True)) * 10 > len(told) * 9
 
 
-def _group(table: pa.Table) -> int:
+def _choose_group(table: pa.Table) -> int:
     wide = any(pa.types.is_nested(field.type) and not pa.types.is_struct(field.type) for field in table.schema)
     return _WIDE_GROUP if wide or table.nbytes > 1024 * max(table.num_rows, 1) else _GROUP
 
 
-def _repeating(table: pa.Table) -> list[str]:
+def _repeating_columns(table: pa.Table) -> list[str]:
     """Columns (and children of structs) whose values repeat: a dictionary only helps these."""
     sample = table.slice(0, _SAMPLE)
-    return [path for field in table.schema for path in _repeats(field.name, sample[field.name])]
+    return [path for field in table.schema for path in _repeating_leaves(field.name, sample[field.name])]
 
 
-def _repeats(path: str, column: pa.ChunkedArray) -> list[str]:
+def _repeating_leaves(path: str, column: pa.ChunkedArray) -> list[str]:
     kind = column.type
     if pa.types.is_struct(kind):
         children = zip(kind, column_hashes.whole(column).flatten(), strict=True)
-        return [found for child, values in children for found in _repeats(f"{path}.{child.name}", values)]
+        return [found for child, values in children for found in _repeating_leaves(f"{path}.{child.name}", values)]
     if pa.types.is_nested(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind):
         return []
     return [path] if pc.count_distinct(column).as_py() * 2 <= len(column) else []

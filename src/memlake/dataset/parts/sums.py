@@ -88,7 +88,7 @@ def _check_pages(
         raise Corrupt(f"{path} says it holds {file.num_rows:,} rows, more than a part has.")
     sizes = dict.fromkeys(columns, 0)
     leaves = {number: file.schema.column(number) for number in range(file.num_columns)}
-    homes = {number: _home(leaf.path, sizes) for number, leaf in leaves.items()}
+    homes = {number: _column_of(leaf.path, sizes) for number, leaf in leaves.items()}
     for group in range(file.num_row_groups) if groups is None else groups:
         row_group = file.row_group(group)
         for number, name in homes.items():
@@ -96,7 +96,7 @@ def _check_pages(
                 chunk = row_group.column(number)
                 start = min(chunk.data_page_offset, chunk.dictionary_page_offset or chunk.data_page_offset)
                 data = os.pread(fd, chunk.total_compressed_size, start)
-                pages = list(_pages(data))
+                pages = list(_read_pages(data))
                 if len(data) < chunk.total_compressed_size or not all(page.is_sound(data) for page in pages):
                     raise Corrupt(f"column {name!r} of {path} is damaged.")
                 try:
@@ -106,7 +106,7 @@ def _check_pages(
     return sizes
 
 
-def _home(leaf: str, columns: Mapping[str, int]) -> str | None:
+def _column_of(leaf: str, columns: Mapping[str, int]) -> str | None:
     """The column that a leaf such as `a.b.list.element` is of."""
     return next((name for name in itertools.accumulate(leaf.split("."), "{}.{}".format) if name in columns), None)
 
@@ -146,33 +146,37 @@ class _Chunk(NamedTuple):
         width = _WIDTHS.get(self.leaf.physical_type) or self.leaf.length
         size = max(size, values * max(width, _LEVELS if self.leaf.max_repetition_level else 0))
         numbers = [page for page in self.pages if page.encoding in _BY_NUMBER]
-        return size + (self._named(numbers, is_exact) if numbers and self.leaf.physical_type == "BYTE_ARRAY" else 0)
+        return size + (
+            self._count_words(numbers, is_exact) if numbers and self.leaf.physical_type == "BYTE_ARRAY" else 0
+        )
 
-    def _named(self, pages: Sequence[_Page], is_exact: bool) -> int:
+    def _count_words(self, pages: Sequence[_Page], is_exact: bool) -> int:
         """How many bytes of text the rows name in the dictionary: as if each named the longest, or exactly."""
         values = sum(page.values for page in pages)
         words = max((page for page in self.pages if page.kind == _DICTIONARY_PAGE), key=lambda page: page.unpacked)
         if words.unpacked > MOST_BYTES or (values * words.unpacked < _LOOKED and not is_exact):
             return values * words.unpacked
-        lengths = _lengths(self._content(words))
-        return sum(self._sum(page, lengths) for page in pages) if is_exact else values * int(lengths.max(initial=0))
+        lengths = _read_lengths(self._unpack_page(words))
+        return (
+            sum(self._count_page(page, lengths) for page in pages) if is_exact else values * int(lengths.max(initial=0))
+        )
 
-    def _sum(self, page: _Page, lengths: _Array) -> int:
+    def _count_page(self, page: _Page, lengths: _Array) -> int:
         if page.unpacked > _LOOKED:
             raise ValueError(f"a page of {page.unpacked:,} bytes")
-        data, at = self._content(page), 0
+        data, at = self._unpack_page(page), 0
         for level in (self.leaf.max_repetition_level, self.leaf.max_definition_level):
             at += 4 + int.from_bytes(data[at : at + 4], "little") if level else 0
-        return sum(int(lengths[numbers].sum()) * times for numbers, times in _runs(data, at, page.values))
+        return sum(int(lengths[numbers].sum()) * times for numbers, times in _read_runs(data, at, page.values))
 
-    def _content(self, page: _Page) -> bytes:
+    def _unpack_page(self, page: _Page) -> bytes:
         data = self.data[page.start : page.start + page.length]
         if self.compression == "UNCOMPRESSED":
             return data
         return pa.Codec(self.compression.lower()).decompress(data, page.unpacked, asbytes=True)  # type: ignore[no-any-return]
 
 
-def _lengths(words: bytes) -> _Array:
+def _read_lengths(words: bytes) -> _Array:
     """The lengths of the texts of a dictionary. Each stands before its text, so that one leads to the next."""
     if len(words) <= _LOOKED:  # short texts without zeros, as usual: all are guessed at once, and that is then checked
         data = np.frombuffer(words, np.uint8)
@@ -189,14 +193,14 @@ def _lengths(words: bytes) -> _Array:
     return np.array(found, np.int64)
 
 
-def _runs(data: bytes, at: int, most: int) -> Iterator[tuple[_Array, int]]:
+def _read_runs(data: bytes, at: int, most: int) -> Iterator[tuple[_Array, int]]:
     """The numbers that a page of values has: a few, and how often these come. Runs of one number, or of packed bits."""
     width, at = data[at], at + 1
     if not width:
         yield np.zeros(1, np.int64), most
         return
     while most > 0 and at < len(data):
-        head, at = _varint(data, at)
+        head, at = _read_varint(data, at)
         if head & 1:
             count, length = min(most, (head >> 1) * 8), (head >> 1) * width
             bits = np.unpackbits(np.frombuffer(data[at : at + length], np.uint8), bitorder="little")
@@ -211,11 +215,11 @@ def _runs(data: bytes, at: int, most: int) -> Iterator[tuple[_Array, int]]:
 # -- the headers of pages: structs of Thrift's compact protocol -------------------------------------------------------
 
 
-def _pages(data: bytes) -> Iterator[_Page]:
+def _read_pages(data: bytes) -> Iterator[_Page]:
     at = 0
     while at < len(data):
         try:
-            fields, start = _struct(data, at)
+            fields, start = _read_struct(data, at)
             told = fields[5] if fields[1] == _DATA_PAGE else {1: 0, 2: -1}
             encoding = told[2] if told.get(3, _RUNS) == told.get(4, _RUNS) == _RUNS else -1  # with levels as ours
             page = _Page(start, fields[3], fields[4], fields[1], fields[2], told[1], encoding)
@@ -229,38 +233,38 @@ _INT, _STRUCT, _BINARY, _DOUBLE, _BYTE = 5, 12, 8, 7, 3
 _BOOLS = (1, 2)
 
 
-def _struct(data: bytes, at: int) -> tuple[dict[int, Any], int]:
+def _read_struct(data: bytes, at: int) -> tuple[dict[int, Any], int]:
     """The structs and 32-bit numbers of a struct by field, and where it ends. Of a field twice, the last counts."""
     fields: dict[int, Any] = {}
     field = 0
     while (head := data[at]) != 0:
-        field, at = (field + (head >> 4), at + 1) if head >> 4 else _signed(data, at + 1)
+        field, at = (field + (head >> 4), at + 1) if head >> 4 else _read_signed(data, at + 1)
         kind = head & 15
         if kind == _STRUCT:
-            fields[field], at = _struct(data, at)
+            fields[field], at = _read_struct(data, at)
         elif kind == _INT:
-            fields[field], at = _signed(data, at)
+            fields[field], at = _read_signed(data, at)
         else:
-            at = _skip(data, at, kind)
+            at = _skip_value(data, at, kind)
     return fields, at + 1
 
 
-def _skip(data: bytes, at: int, kind: int) -> int:
+def _skip_value(data: bytes, at: int, kind: int) -> int:
     """Where a value of a kind ends. The headers of pages hold numbers, flags, bytes and structs of these."""
     if kind in _BOOLS:
         return at
     if kind in (_BYTE, _DOUBLE):
         return at + (1 if kind == _BYTE else 8)
-    value, at = _varint(data, at)
+    value, at = _read_varint(data, at)
     return at + value if kind == _BINARY else at
 
 
-def _signed(data: bytes, at: int) -> tuple[int, int]:
-    value, at = _varint(data, at)
+def _read_signed(data: bytes, at: int) -> tuple[int, int]:
+    value, at = _read_varint(data, at)
     return value >> 1 ^ -(value & 1), at
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
+def _read_varint(data: bytes, at: int) -> tuple[int, int]:
     value = shift = 0
     while shift < 64:
         value |= (data[at] & 127) << shift

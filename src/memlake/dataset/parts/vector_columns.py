@@ -32,9 +32,9 @@ class Vectors:
     def matrix(self, family: Family, column: str) -> Array | None:
         """The vectors of a column as rows of a matrix."""
         if family.oid is None:
-            return _stacked(self._parts.table(family, [column]).column(0))
+            return _stack_rows(self._parts.table(family, [column]).column(0))
         name = hashlib.sha256(column.encode()).hexdigest()[:8]
-        return self._kept(self._folder / f"{family.oid}-{name}.npy", family, column)
+        return self._read_or_make(self._folder / f"{family.oid}-{name}.npy", family, column)
 
     def at(self, family: Family, column: str, rows: Array) -> pa.Array | None:
         """Vectors of some rows, when the column's matrix is kept."""
@@ -42,16 +42,16 @@ class Vectors:
         place = self._folder / f"{family.oid}-{name}.npy"
         if family.oid is None or not place.exists():
             return None
-        matrix = self._kept(place, family, column)
+        matrix = self._read_or_make(place, family, column)
         if matrix is None:
             return None
         picked = np.ascontiguousarray(matrix[rows])
         return pa.FixedSizeListArray.from_arrays(pa.array(picked.reshape(-1)), matrix.shape[1])
 
-    def _kept(self, place: Path, family: Family, column: str) -> Array | None:
+    def _read_or_make(self, place: Path, family: Family, column: str) -> Array | None:
         with contextlib.suppress(OSError, ValueError):  # not made yet, or cut short
-            return np.asarray(_mapped(str(place), place.stat().st_mtime_ns))
-        made = _stacked(self._parts.table(family, [column]).column(0))
+            return np.asarray(_map_file(str(place), place.stat().st_mtime_ns))
+        made = _stack_rows(self._parts.table(family, [column]).column(0))
         if made is not None and made.nbytes >= _SMALL:
             with contextlib.suppress(OSError):  # a full disk costs only the next time
                 nofollow.make_folder(place.parent)
@@ -66,11 +66,11 @@ class Vectors:
 
 
 @functools.lru_cache(maxsize=256)
-def _mapped(place: str, _: int) -> Array:
+def _map_file(place: str, _: int) -> Array:
     return np.load(place, mmap_mode="r", allow_pickle=False)  # type: ignore[no-any-return]
 
 
-def _stacked(column: pa.ChunkedArray) -> Array | None:
+def _stack_rows(column: pa.ChunkedArray) -> Array | None:
     array = column_hashes.whole(column)
     kind = array.type
     if array.null_count or not len(array) or not is_vector(kind):

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from memlake.dataset.parts import frames
 from memlake.dataset.types import arrow
-from memlake.dataset.types.names import ROOM, Semver, exact
+from memlake.dataset.types.names import ROOM, Semver, parse_version
 from memlake.errors import Corrupt
 
 FORMAT = 1
@@ -64,7 +64,7 @@ class Version(NamedTuple):
 
     @property
     def semver(self) -> Semver:
-        return exact(self.version)
+        return parse_version(self.version)
 
     @property
     def spec(self) -> str:
@@ -72,7 +72,7 @@ class Version(NamedTuple):
 
     def to_dict(self) -> dict[str, Any]:
         """As doors show it."""
-        told = {**self._asdict(), "schema": {one.name: arrow.shown(one) for one in self.schema}}
+        told = {**self._asdict(), "schema": {one.name: arrow.show_type(one) for one in self.schema}}
         return told | {"attrs": list(self.attrs), "tags": list(self.tags)}
 
 
@@ -85,7 +85,7 @@ def encode(version: Version) -> bytes:
         **version._asdict(),
         "format": FORMAT,
         "schema": frames.encode_schema(version.schema),
-        "columns": {one.name: arrow.shown(one) for one in version.schema},  # for readers without Arrow
+        "columns": {one.name: arrow.show_type(one) for one in version.schema},  # for readers without Arrow
     }
     return json.dumps(told, ensure_ascii=False, separators=(",", ":"), default=str).encode()
 
@@ -111,7 +111,7 @@ def to_table(versions: Sequence[Version]) -> pa.Table:
             "attrs": list(version.attrs),
             "tags": list(version.tags),
             "author": version.provenance.get("author"),
-            "columns": [(field.name, arrow.shown(field)) for field in version.schema],
+            "columns": [(field.name, arrow.show_type(field)) for field in version.schema],
             "params": json.dumps(dict(version.params)),
             "metrics": json.dumps(dict(version.metrics)),
             "parents": [parent["spec"] for parent in version.provenance.get("parents", ())],

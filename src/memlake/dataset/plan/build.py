@@ -17,7 +17,7 @@ from memlake.dataset.plan import nodes
 from memlake.dataset.plan.nodes import Call, Plan
 from memlake.dataset.run_settings import Settings
 from memlake.dataset.types import arrow, names, signatures
-from memlake.dataset.types.field_metadata import class_of, is_unknown, unknown
+from memlake.dataset.types.field_metadata import class_of, is_unknown, unknown_field
 from memlake.errors import InvalidInput
 from memlake.identifiers import check_name
 from memlake.rows.sql import compose, hole, identifier, several
@@ -97,7 +97,7 @@ def field_of(name: str, expression: Expression, schema: pa.Schema) -> pa.Field:
             return known.with_name(name)
         if kind.equals(pa.list_(known.type)):
             return pa.field(name, pa.list_(known.with_name("item")))
-    return unknown(name) if pa.types.is_null(kind) and expression.reads() else pa.field(name, kind)
+    return unknown_field(name) if pa.types.is_null(kind) and expression.reads() else pa.field(name, kind)
 
 
 def source_field(expression: Expression, schema: pa.Schema) -> pa.Field | None:
@@ -234,7 +234,7 @@ def explode(below: Plan, given: Any) -> Plan:
     listed = pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind)
     if "." in name or not (listed or pa.types.is_null(kind)):
         raise InvalidInput(f"{name!r} is no column of lists, so there is nothing to explode.")
-    made = kind.value_field.with_name(name) if listed else unknown(name)
+    made = kind.value_field.with_name(name) if listed else unknown_field(name)
     schema = below.schema.set(below.schema.get_field_index(name), made)
     form = compose("SELECT * REPLACE (unnest({0}) AS {0}) FROM {1}", identifier(name), hole(0))
     return nodes.Shaped(schema, (below,), f"explode {name}", form, (), frozenset([name]))
@@ -355,7 +355,7 @@ def _wider(a: pa.Field, b: pa.Field) -> pa.Field:
     try:
         return pa.unify_schemas([pa.schema([a]), pa.schema([b])], promote_options="permissive").field(0)
     except pa.ArrowException as error:
-        mine, theirs = arrow.shown(a), arrow.shown(b)
+        mine, theirs = arrow.show_type(a), arrow.show_type(b)
         mine, theirs = (mine, theirs) if mine != theirs else (a.type, b.type)
         raise InvalidInput(
             f"column {a.name!r} is {mine} on one side and {theirs} on the other.",
@@ -430,7 +430,7 @@ def _check_rows(settings: Settings, kind: Kind) -> None:
 
 
 def _gathered(one: pa.Field) -> pa.Field:
-    return unknown(one.name) if is_unknown(one) else pa.field(one.name, pa.list_(one.with_name("item")))
+    return unknown_field(one.name) if is_unknown(one) else pa.field(one.name, pa.list_(one.with_name("item")))
 
 
 def _binds(schema: pa.Schema, told: signatures.Signature, params: Any, setup: Mapping[str, Any]) -> dict[str, str]:
@@ -447,7 +447,7 @@ def _binds(schema: pa.Schema, told: signatures.Signature, params: Any, setup: Ma
         if name in schema.names:
             binds[name] = name
         elif name not in setup and name not in told.optional:
-            near = names.nearest(name, schema.names)
+            near = names.find_nearest(name, schema.names)
             raise InvalidInput(
                 f"parameter {name!r} of the function is no column" + (f"; did you mean {near!r}?" if near else "."),
                 hint=f"Columns: {', '.join(schema.names)}. Others bind with params=['column'], or setup({name}=...).",
@@ -479,7 +479,7 @@ def _made(kind: Kind, function: Any, output: Any, returns: Any) -> tuple[list[pa
 
 def _field(name: str, annotation: Any) -> pa.Field:
     if annotation is signatures.MISSING or annotation is Any:
-        return unknown(name)
+        return unknown_field(name)
     return arrow.field_of(name, annotation)
 
 

@@ -95,7 +95,7 @@ def narrowed(engine: Engine, fragment: Fragment, mask: Array) -> Fragment | None
     rows = int(np.count_nonzero(mask))
     if rows == fragment.visible:
         return fragment
-    kept = parquet.loose(pa.table({KEEP: pa.array(mask)}))
+    kept = parquet.make_family(pa.table({KEEP: pa.array(mask)}))
     return fragment._replace(kept=Kept(rows, kept)) if rows else None
 
 
@@ -107,8 +107,8 @@ def compacted(engine: Engine, frame: Frame) -> Frame:
 def _compact(engine: Engine, fragment: Fragment, schema: pa.Schema) -> Fragment:
     if len(fragment.families) <= STACK and fragment.visible * SPARSE >= fragment.rows:
         return fragment
-    table = parquet.fitted(engine.fragment_rows(fragment, schema.names), schema).combine_chunks()
-    return Fragment(table.num_rows, (parquet.loose(table),))
+    table = parquet.fit_schema(engine.fragment_rows(fragment, schema.names), schema).combine_chunks()
+    return Fragment(table.num_rows, (parquet.make_family(table),))
 
 
 def mask_of(engine: Engine, fragment: Fragment) -> Array:
@@ -135,7 +135,7 @@ def _widened(engine: Engine, plan: Mutate, frame: Frame) -> Frame:
     table = pa.table(arrays)
     fields = pa.schema([engine.resolve_field(plan, plan.schema.field(one.name), one) for one in table.schema])
     names = [name for name in plan.schema.names if name in new or name in frame.schema.names]
-    return with_family(frame, names, fields, _sliced(engine, parquet.fitted(table, fields), frame))
+    return with_family(frame, names, fields, _sliced(engine, parquet.fit_schema(table, fields), frame))
 
 
 def searches(plan: Mutate) -> bool:
@@ -174,7 +174,7 @@ def with_family(frame: Frame, names: Sequence[str], fields: pa.Schema, tables: I
     known = {one.name: one for one in (*frame.schema, *fields)}
     schema = pa.schema([known[name] for name in names if name in known])
     fragments = [
-        fragment._replace(families=(*fragment.families, parquet.loose(table)))
+        fragment._replace(families=(*fragment.families, parquet.make_family(table)))
         for fragment, table in zip(frame.fragments, tables, strict=True)
     ]
     return Frame(schema, tuple(fragments)).select(schema)

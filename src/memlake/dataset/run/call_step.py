@@ -313,10 +313,10 @@ class Calling:
         shard.done = []
         if shard.fragment.kept is not None:
             table = call_results.scattered(table, aligned.mask_of(self.engine, shard.fragment))
-        family = parquet.loose(table.combine_chunks())
+        family = parquet.make_family(table.combine_chunks())
         answer = Answer(family, tuple(table.schema), failed)
         if self.remembers and not failed and (self.pace.cost >= DEAR or self.pace.seconds >= _WORTH):
-            answer = answer._replace(family=self.engine.parts.sealed_if_possible(family))
+            answer = answer._replace(family=self.engine.parts.try_seal(family))
             if answer.family.oid is not None:
                 keys = self._keys(shard, np.arange(len(shard.table))) if self._is_dear(shard) else None
                 if keys is not None and shard.fragment.kept is not None:
@@ -389,14 +389,14 @@ class Calling:
             return made
         tables = [self._table(answer) for answer in made]
         return [
-            answer._replace(family=parquet.loose(table), fields=tuple(table.schema))
+            answer._replace(family=parquet.make_family(table), fields=tuple(table.schema))
             for answer, table in zip(made, call_results.alike(tables), strict=True)
         ]
 
     def _table(self, answer: Answer) -> pa.Table:
         """A family as a table, in the fields it was made with."""
         found = self.engine.parts.table(answer.family, answer.family.columns)
-        return parquet.fitted(found, pa.schema(list(answer.fields)))
+        return parquet.fit_schema(found, pa.schema(list(answer.fields)))
 
     def _with_errors(self, frame: Frame, made: Sequence[Answer]) -> Frame:
         name = f"{self.call.made[0].name}_error"

@@ -273,7 +273,7 @@ class Engine:
                         table = self.parts.rows(family, rest, rows)
                         kept |= {name: table.column(name) for name in rest}
                     columns |= kept
-                tables.append(parquet.fitted(pa.table({name: columns[name] for name in names}), schema))
+                tables.append(parquet.fit_schema(pa.table({name: columns[name] for name in names}), schema))
             at += fragment.visible
         if not tables:
             return schema.empty_table()
@@ -310,7 +310,7 @@ class Engine:
 
     def _source(self, families: Sequence[Family], columns: Sequence[str], spans: Mapping[str, Sql] = _NONE) -> Sql:
         if all(family.oid for family in families):
-            paths = [self.parts.sound(family, columns) for family in families]
+            paths = [self.parts.check_columns(family, columns) for family in families]
             read = join(", ", (spans.get(name) or identifier(name) for name in columns))
             return compose(
                 "(SELECT {} FROM read_parquet({}, hive_partitioning=false))", read, table_files.literals(paths)
@@ -327,7 +327,7 @@ class Engine:
         """A frame as a table, without an engine in between."""
         tables = [self.fragment_rows(fragment, names) for fragment in frame.fragments if fragment.visible]
         schema = pa.schema([frame.schema.field(name) for name in names])
-        return pa.concat_tables([parquet.fitted(t, schema) for t in tables]) if tables else schema.empty_table()
+        return pa.concat_tables([parquet.fit_schema(t, schema) for t in tables]) if tables else schema.empty_table()
 
     def fragment_rows(self, fragment: Fragment, names: Sequence[str]) -> pa.Table:
         """The kept rows of a fragment."""
@@ -378,7 +378,7 @@ class Engine:
         size = 0
         for fragment in made:
             size += sum(family.size for family in fragment.families)
-            yield self.parts.sealed_fragment(fragment) if self.sealing or size > _MUCH else fragment
+            yield self.parts.seal_fragment(fragment) if self.sealing or size > _MUCH else fragment
 
     def _has_frame(self, plan: Plan) -> bool:
         """Whether the rows of a plan lie in fragments, or can be told apart within them."""
@@ -401,7 +401,7 @@ def _fitted(found: pa.RecordBatchReader, schema: pa.Schema) -> Iterator[pa.Recor
     seen = False
     for batch in found:
         seen = True
-        yield from parquet.fitted(pa.Table.from_batches([batch]), schema).to_batches()
+        yield from parquet.fit_schema(pa.Table.from_batches([batch]), schema).to_batches()
     if not seen:
         yield pa.RecordBatch.from_pylist([], schema=schema)
 

@@ -13,8 +13,8 @@ import pyarrow as pa
 from memlake.dataset.storages.access import Access, bucket_options
 from memlake.dataset.storages.listing_columns import Listed, batch_of
 from memlake.dataset.storages.location import Location
-from memlake.dataset.storages.patterns import compiled
-from memlake.dataset.storages.remote_file import Known, Named, Remote, changed, gone
+from memlake.dataset.storages.patterns import compile_pattern
+from memlake.dataset.storages.remote_file import Known, Named, Remote, changed_error, missing_error
 from memlake.errors import Corrupt, Denied, InvalidInput, NotFound
 from memlake.objects.object_store import Connection
 
@@ -55,7 +55,7 @@ def asking(bucket: Connection, name: str, *, missing: str = "name") -> Iterator[
 
 def list_bucket(location: Location, access: Access, *, depth: int | None) -> Iterator[pa.RecordBatch]:
     bucket = connect(location.source, access)
-    pattern = compiled(location.pattern) if location.pattern else None
+    pattern = compile_pattern(location.pattern) if location.pattern else None
     wanted = location.prefix
     if wanted and not wanted.endswith("/"):
         if (one := find(bucket, wanted)) is not None:
@@ -139,7 +139,7 @@ def reach(file: Named, access: Access) -> Remote:
     bucket = connect(file.source, access)
     if not file.etag:
         if (meta := find(bucket, file.path)) is None:
-            raise gone(file)
+            raise missing_error(file)
         known = Known(file.source, file.path, meta["size"], file.version, _bare(meta))
     else:
         known = Known(file.source, file.path, file.size, file.version, file.etag)
@@ -158,12 +158,14 @@ def _read(bucket: Connection, file: Known, span: tuple[int, int]) -> bytes:
         with asking(bucket, file.path):
             answer = bucket.obstore.get(bucket.store, file.path, options=options)
             if (answer.meta["size"], _bare(answer.meta)) != (file.size, file.etag):
-                raise changed(file)
+                raise changed_error(file)
             return bytes(answer.bytes())
     except (NotFound, Corrupt) as error:
         if "no bucket" in error.message:
             raise
-        raise (changed(file) if isinstance(error, Corrupt) else gone(file)) from None  # Corrupt: it became shorter
+        raise (
+            changed_error(file) if isinstance(error, Corrupt) else missing_error(file)
+        ) from None  # Corrupt: it became shorter
 
 
 def write_object(location: Location, data: bytes | BinaryIO, access: Access) -> None:

@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 from memlake.config import FOLDER
 from memlake.dataset.storages.listing_columns import ROWS, LeftOut, Listed, batch_of
 from memlake.dataset.storages.location import Location, local_root
-from memlake.dataset.storages.patterns import Pattern, compiled
-from memlake.dataset.storages.remote_file import Named, changed, gone
+from memlake.dataset.storages.patterns import Pattern, compile_pattern
+from memlake.dataset.storages.remote_file import Named, changed_error, missing_error
 from memlake.errors import Denied, InvalidInput, NotFound, Unavailable
 from memlake.objects import disk
 
@@ -35,7 +35,7 @@ def list_folder(location: Location, *, depth: int | None) -> Iterator[pa.RecordB
         yield facts.batch(location.source)
         return
     _check_folder(top)
-    pattern = compiled(location.pattern) if location.pattern else None
+    pattern = compile_pattern(location.pattern) if location.pattern else None
     left_out = LeftOut(top)
     walk = _Walk(left_out, depth if pattern is None else pattern.depth)
     found = walk.files(top, location.prefix)
@@ -205,14 +205,14 @@ def open_local(file: Named) -> BinaryIO:
     try:
         found = open(path, "rb")  # noqa: SIM115 (given to the caller)
     except FileNotFoundError:
-        raise gone(file) from None
+        raise missing_error(file) from None
     except PermissionError:
         raise Denied(f"{path} may not be read.", hint="Check who owns it (ls -l).") from None
     except OSError as error:
         raise Unavailable(f"{path} cannot be read: {error.strerror}.") from error
     if file.etag and not _is_same(file.etag, os.fstat(found.fileno())):
         found.close()
-        raise changed(file)
+        raise changed_error(file)
     return found
 
 

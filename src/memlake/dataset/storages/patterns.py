@@ -37,7 +37,7 @@ def divide(text: str) -> tuple[str, str]:
     return text[:cut], text[cut:]
 
 
-def compiled(pattern: str) -> Pattern:
+def compile_pattern(pattern: str) -> Pattern:
     each = expand(pattern)
     depth = None if any("**" in one for one in each) else max(one.count("/") for one in each)
     return Pattern(re.compile("|".join(map(_translated, each)), re.DOTALL), depth)
@@ -45,7 +45,7 @@ def compiled(pattern: str) -> Pattern:
 
 def expand(text: str) -> list[str]:
     """`a{b,c}d` as `abd` and `acd`; braces may hold braces; one that is never closed is itself."""
-    found = list(itertools.islice(_expanded(text), _MOST + 1))
+    found = list(itertools.islice(_expand_braces(text), _MOST + 1))
     if len(found) > _MOST:
         raise InvalidInput(
             f"the braces of {text!r} stand for more than {_MOST:,} names. Nothing was listed.",
@@ -54,9 +54,9 @@ def expand(text: str) -> list[str]:
     return found
 
 
-def _expanded(text: str) -> Iterator[str]:
+def _expand_braces(text: str) -> Iterator[str]:
     start = text.find("{")
-    end = _closing(text, start)
+    end = _find_closing(text, start)
     if start < 0 or end < 0:
         yield text
         return
@@ -68,15 +68,15 @@ def _expanded(text: str) -> Iterator[str]:
             several.append("")
         else:
             several[-1] += letter
-    choices = several if len(several) > 1 else _range(inside)
+    choices = several if len(several) > 1 else _expand_range(inside)
     if choices is None:  # `{x}` is no choice: it means itself, as in a shell
-        yield from (text[: end + 1] + one for one in _expanded(rest))
+        yield from (text[: end + 1] + one for one in _expand_braces(rest))
         return
     for choice in choices:
-        yield from (text[:start] + one for one in _expanded(choice + rest))
+        yield from (text[:start] + one for one in _expand_braces(choice + rest))
 
 
-def _range(text: str) -> Iterable[str] | None:
+def _expand_range(text: str) -> Iterable[str] | None:
     """The names of `1..3`, or of another range; None where it is none."""
     found = _RANGE.fullmatch(text)
     if found is None:
@@ -92,7 +92,7 @@ def _range(text: str) -> Iterable[str] | None:
     return (f"{number:0{width}d}" for number in numbers)
 
 
-def _closing(text: str, start: int) -> int:
+def _find_closing(text: str, start: int) -> int:
     depth = 0
     for at in range(max(start, 0), len(text)):
         depth += (text[at] == "{") - (text[at] == "}")

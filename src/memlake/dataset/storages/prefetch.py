@@ -14,7 +14,7 @@ from memlake.dataset.storages import buckets, cache, web
 from memlake.dataset.storages.access import access_of
 from memlake.dataset.storages.local_folders import open_local
 from memlake.dataset.storages.location import BUCKETS, WEB
-from memlake.dataset.storages.remote_file import Known, Named, Remote, opened
+from memlake.dataset.storages.remote_file import Known, Named, Remote, open_remote
 from memlake.errors import Error, InvalidInput
 
 F = TypeVar("F", bound=Named)
@@ -32,7 +32,7 @@ def open_file(file: Named) -> BinaryIO:
         return found
     remote = reach(file)
     if not folder:
-        return opened(remote)
+        return open_remote(remote)
     return (None if file.etag else cache.find_cached(remote.file, folder)) or cache.keep(remote, folder)
 
 

@@ -59,23 +59,23 @@ def uri_of(file: Named) -> str:
     return f"{file.source}/{path}"
 
 
-def changed(file: Named) -> Conflict:
+def changed_error(file: Named) -> Conflict:
     what = f"{uri_of(file)} is not what it was when it was listed; its bytes were not read."
     return Conflict(what, hint="List the storage again: read_storage(..., update=True).")
 
 
-def gone(file: Named) -> NotFound:
+def missing_error(file: Named) -> NotFound:
     hint = "List the storage again: read_storage(..., update=True)." if file.etag else ""
     return NotFound(f"there is no {uri_of(file)}.", hint=hint)
 
 
-def opened(remote: Remote) -> BinaryIO:
+def open_remote(remote: Remote) -> BinaryIO:
     if remote.file.size <= WHOLE:
         return io.BytesIO(remote.read(0, remote.file.size))
-    return cast(BinaryIO, io.BufferedReader(_Windowed(remote), 64 << 10))
+    return cast(BinaryIO, io.BufferedReader(_Window(remote), 64 << 10))
 
 
-class _Windowed(io.RawIOBase):
+class _Window(io.RawIOBase):
     """Holds one window of the bytes. Read on past its end and the next is twice as long."""
 
     def __init__(self, remote: Remote) -> None:

@@ -19,7 +19,7 @@ import pyarrow as pa
 from memlake.dataset.storages.access import Access, access_of
 from memlake.dataset.storages.listing_columns import ROWS, Listed, batch_of
 from memlake.dataset.storages.location import Location
-from memlake.dataset.storages.remote_file import Known, Named, Remote, changed, gone, uri_of
+from memlake.dataset.storages.remote_file import Known, Named, Remote, changed_error, missing_error, uri_of
 from memlake.errors import Denied, Error, Unavailable
 
 _ATTEMPTS, _ASKERS, _TIMEOUT = 5, 16, 30.0
@@ -88,10 +88,10 @@ def _read(file: Known, access: Access, span: tuple[int, int]) -> bytes:
         data, headers = _ask(file, access, span=span)
     told = _facts(headers, whole=len(data) if "Content-Range" not in headers else None)
     if told is None or (told.size, told.etag) != (file.size, file.etag):
-        raise changed(file)
+        raise changed_error(file)
     part = data if "Content-Range" in headers else data[slice(*span)]  # a server that knows no ranges sends all
     if len(part) != span[1] - span[0]:
-        raise changed(file)
+        raise changed_error(file)
     return part
 
 
@@ -167,20 +167,20 @@ def _named(file: Named) -> Iterator[None]:
     try:
         yield
     except _Refused as refused:
-        raise _translated(file, refused.status) from None
+        raise _status_error(file, refused.status) from None
     except urllib.error.HTTPError as error:
-        raise _translated(file, error.code) from None
+        raise _status_error(file, error.code) from None
     except _BROKEN as error:
         reason = getattr(error, "reason", None) or error
         what = f"{uri_of(file)} cannot be reached ({type(reason).__name__}); it was tried {_ATTEMPTS} times."
         raise Unavailable(what, hint="Check the network and the address, then run it again.") from None
 
 
-def _translated(file: Named, status: int) -> Error:
+def _status_error(file: Named, status: int) -> Error:
     if status in (404, 410):
-        return gone(file)
+        return missing_error(file)
     if status == 416:
-        return changed(file)
+        return changed_error(file)
     if status in (401, 403):
         hint = 'Give what it asks for as client_config={"headers": {"Authorization": ...}}.'
         return Denied(f"{uri_of(file)} refused access (status {status}).", hint=hint)

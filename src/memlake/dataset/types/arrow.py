@@ -26,21 +26,21 @@ from memlake.dataset.types.encode import encode
 from memlake.dataset.types.field_metadata import (
     JSON,
     OPTIONAL,
-    Marks,
+    Metadata,
+    class_metadata,
     class_of,
     is_list,
-    literal,
-    named,
-    shown,
-    unknown,
+    literal_metadata,
+    show_type,
+    unknown_field,
 )
 from memlake.dataset.types.files import FILE, File
 from memlake.errors import InvalidInput
 from memlake.identifiers import find_twins
 
-__all__ = ["Vector", "decode", "encode", "field_of", "infer_field", "shown"]
+__all__ = ["Vector", "decode", "encode", "field_of", "infer_field", "show_type"]
 
-Typed = tuple[pa.DataType, Marks]
+Typed = tuple[pa.DataType, Metadata]
 Classes = tuple[type, ...]
 
 PLAIN: Final[dict[Any, pa.DataType]] = {  # bool before int, datetime before date: the first that fits a subclass wins
@@ -88,7 +88,7 @@ def field_of(name: str, annotation: Any) -> pa.Field:
     """The field of a column with this annotation; unknown where only the rows will tell (Any, list, np.ndarray)."""
     inner, _ = bare(annotation)
     if inner in (Any, object, list, tuple, set, frozenset, np.ndarray):
-        return unknown(name)
+        return unknown_field(name)
     try:
         return _field(name, annotation, ())
     except Unsupported as error:
@@ -97,37 +97,37 @@ def field_of(name: str, annotation: Any) -> pa.Field:
 
 def _field(name: str, annotation: Any, inside: Classes) -> pa.Field:
     inner, optional = bare(annotation)
-    kind, marks = _typed(inner, inside)
+    kind, marks = _find_type(inner, inside)
     marks = marks | ({OPTIONAL: b"1"} if optional else {})
     return pa.field(name, kind, metadata=marks or None)
 
 
-def _typed(annotation: Any, inside: Classes) -> Typed:
+def _find_type(annotation: Any, inside: Classes) -> Typed:
     for rule in RULES:
         found = rule(annotation, inside)
         if found is not None:
             return found
     lists = " (its .tolist() can be)" if hasattr(annotation, "tolist") else ""
-    raise Unsupported(_said(annotation) + lists)
+    raise Unsupported(_name_annotation(annotation) + lists)
 
 
-def _said(annotation: Any) -> str:
+def _name_annotation(annotation: Any) -> str:
     name = getattr(annotation, "__qualname__", None) if isinstance(annotation, type) else None
     return name or str(annotation)
 
 
 def _plain(annotation: Any, _: Classes) -> Typed | None:
     if annotation is UUID:
-        return pa.string(), named("uuid:UUID")
+        return pa.string(), class_metadata("uuid:UUID")
     kind = PLAIN.get(annotation) if isinstance(annotation, type) else None
     return None if kind is None else (kind, {})
 
 
 def _numpy(annotation: Any, _: Classes) -> Typed | None:
     if isinstance(annotation, type) and issubclass(annotation, np.generic):
-        return _number(np.dtype(annotation)), {}
+        return _number_type(np.dtype(annotation)), {}
     if typing.get_origin(annotation) is np.ndarray or annotation is np.ndarray:
-        return pa.list_(_number(_dtype(annotation))), named("numpy:ndarray")
+        return pa.list_(_number_type(_dtype(annotation))), class_metadata("numpy:ndarray")
     return None
 
 
@@ -137,7 +137,7 @@ def _dtype(annotation: Any) -> np.dtype[Any]:
     return np.dtype(said[0] if said and isinstance(said[0], type) else float)
 
 
-def _number(dtype: np.dtype[Any]) -> pa.DataType:
+def _number_type(dtype: np.dtype[Any]) -> pa.DataType:
     if dtype.kind in "biuf" and dtype.itemsize <= 8:
         return pa.from_numpy_dtype(dtype)
     kinds = {"U": pa.string(), "S": pa.binary(), "M": NAIVE, "m": PLAIN[timedelta]}
@@ -149,7 +149,7 @@ def _number(dtype: np.dtype[Any]) -> pa.DataType:
 def _vector(annotation: Any, _: Classes) -> Typed | None:
     if not isinstance(annotation, Vector):
         return None
-    return pa.list_(_number(np.dtype(annotation.width)), annotation.size), named("numpy:ndarray")
+    return pa.list_(_number_type(np.dtype(annotation.width)), annotation.size), class_metadata("numpy:ndarray")
 
 
 def _literal(annotation: Any, inside: Classes) -> Typed | None:
@@ -159,8 +159,8 @@ def _literal(annotation: Any, inside: Classes) -> Typed | None:
     if len(kinds) != 1:
         raise Unsupported(f"{annotation}: its values have several types")
     (kind,) = kinds
-    made, marks = _typed(kind, inside)
-    return made, marks | literal(typing.get_args(annotation)) if kind in (str, int, bool) else marks
+    made, marks = _find_type(kind, inside)
+    return made, marks | literal_metadata(typing.get_args(annotation)) if kind in (str, int, bool) else marks
 
 
 def _enum(annotation: Any, _: Classes) -> Typed | None:
@@ -169,7 +169,7 @@ def _enum(annotation: Any, _: Classes) -> Typed | None:
     kinds = {type(key) for key in members(annotation)}
     if len(kinds) != 1:
         raise Unsupported(f"{annotation.__name__}, an Enum without members")
-    return PLAIN[kinds.pop()], named(name_of(annotation))
+    return PLAIN[kinds.pop()], class_metadata(name_of(annotation))
 
 
 def _union(annotation: Any, _: Classes) -> Typed | None:
@@ -188,8 +188,8 @@ def _many(annotation: Any, inside: Classes) -> Typed | None:
         return _json(annotation)
     if origin is tuple and args[1:] != (...,):
         children = [_field(str(place), one, inside) for place, one in enumerate(args)]
-        return pa.struct(children), named("builtins:tuple")
-    marks = named(name_of(origin)) if origin in (tuple, set, frozenset) else {}
+        return pa.struct(children), class_metadata("builtins:tuple")
+    marks = class_metadata(name_of(origin)) if origin in (tuple, set, frozenset) else {}
     return pa.list_(_field("item", args[0], inside)), marks
 
 
@@ -205,7 +205,7 @@ def _dict(annotation: Any, inside: Classes) -> Typed | None:
 
 
 def _json(_: Any) -> Typed:
-    return pa.string(), named(JSON)
+    return pa.string(), class_metadata(JSON)
 
 
 def _anything(annotation: Any, _: Classes) -> Typed | None:
@@ -216,7 +216,7 @@ def _shape(annotation: Any, inside: Classes) -> Typed | None:
     if not is_shape(annotation):
         return None
     if issubclass(annotation, File):
-        return FILE, named(name_of(annotation))
+        return FILE, class_metadata(name_of(annotation))
     if annotation in inside:
         raise Unsupported(f"{annotation.__name__}, which contains itself: rows have a fixed depth")
     hints = shape_of(annotation).hints
@@ -228,7 +228,7 @@ def _shape(annotation: Any, inside: Classes) -> Typed | None:
             "cannot tell them apart"
         )
     children = [_field(name, hint, (*inside, annotation)) for name, hint in hints.items()]
-    return pa.struct(children), named(name_of(annotation))
+    return pa.struct(children), class_metadata(name_of(annotation))
 
 
 RULES: Final[tuple[Callable[[Any, Classes], Typed | None], ...]] = (
@@ -242,7 +242,7 @@ RULES: Final[tuple[Callable[[Any, Classes], Typed | None], ...]] = (
 def infer_field(name: str, values: Sequence[Any], *, cure: str = OF_FUNCTIONS) -> pa.Field:
     """The field the first rows ask for; unknown while every one is None. `cure` is what to do about values of none."""
     try:
-        return _inferred(name, values)
+        return _infer(name, values)
     except Unsupported as error:
         raise InvalidInput(
             f"column {name!r} cannot be {error}. Nothing was kept.",
@@ -250,34 +250,34 @@ def infer_field(name: str, values: Sequence[Any], *, cure: str = OF_FUNCTIONS) -
         ) from error
 
 
-def _inferred(name: str, values: Iterable[Any]) -> pa.Field:
+def _infer(name: str, values: Iterable[Any]) -> pa.Field:
     present = [value for value in values if value is not None]
-    kinds = sorted({_kind(type(value)) for value in present}, key=_said)
+    kinds = sorted({_family_of(type(value)) for value in present}, key=_name_annotation)
     if not kinds:
-        return unknown(name)
-    cls = kinds[0] if len(kinds) == 1 else _together(kinds)
+        return unknown_field(name)
+    cls = kinds[0] if len(kinds) == 1 else _common_class(kinds)
     if cls in (list, tuple, set, frozenset):
-        marks = {} if cls is list else named(name_of(cls))
+        marks = {} if cls is list else class_metadata(name_of(cls))
         try:
-            item = _inferred("item", chain.from_iterable(present))
+            item = _infer("item", chain.from_iterable(present))
         except Unsupported:
             if cls is tuple and len({len(value) for value in present}) == 1:
                 # Tuples of one length and mixed types: each place has its own
-                children = [_inferred(str(place), column) for place, column in enumerate(zip(*present, strict=True))]
-                return pa.field(name, pa.struct(children), metadata=named("builtins:tuple"))
+                children = [_infer(str(place), column) for place, column in enumerate(zip(*present, strict=True))]
+                return pa.field(name, pa.struct(children), metadata=class_metadata("builtins:tuple"))
             raise
         if pa.types.is_null(item.type):
-            return unknown(name, pa.list_(pa.null()))
+            return unknown_field(name, pa.list_(pa.null()))
         return pa.field(name, pa.list_(item), metadata=marks or None)
     if cls is dict:
         # JSON, which lets rows differ; a map where the values have one type that JSON would lose (files, bytes,
         # times)
         kind, marks = _json(dict)
         try:
-            item = _inferred("value", chain.from_iterable(row.values() for row in present))
+            item = _infer("value", chain.from_iterable(row.values() for row in present))
         except Unsupported:
             return pa.field(name, kind, metadata=marks)
-        if _is_json(item) or not all(isinstance(key, str) for row in present for key in row):
+        if _survives_json(item) or not all(isinstance(key, str) for row in present for key in row):
             return pa.field(name, kind, metadata=marks)
         return pa.field(name, pa.map_(pa.string(), item))
     if cls is datetime:
@@ -286,11 +286,11 @@ def _inferred(name: str, values: Iterable[Any]) -> pa.Field:
         if len(zoned) > 1:
             raise Unsupported("datetime with and without a time zone at once")
         return pa.field(name, PLAIN[datetime] if True in zoned else NAIVE)
-    kind, marks = _array(present) if cls is np.ndarray else _typed(cls, ())
+    kind, marks = _array_type(present) if cls is np.ndarray else _find_type(cls, ())
     return pa.field(name, kind, metadata=marks or None)
 
 
-def _kind(cls: type) -> type:
+def _family_of(cls: type) -> type:
     """The class a column of such values is declared with."""
     if issubclass(cls, Enum) or is_shape(cls) or issubclass(cls, np.generic):
         return cls
@@ -298,7 +298,7 @@ def _kind(cls: type) -> type:
     return next((family for family in families if issubclass(cls, family)), cls)
 
 
-def _together(kinds: Sequence[type]) -> type:
+def _common_class(kinds: Sequence[type]) -> type:
     """One class for values of several, where no value changes its meaning."""
     if all(issubclass(kind, int | float | np.number) and not issubclass(kind, bool | Enum) for kind in kinds):
         found: type = np.result_type(*(np.dtype(kind) for kind in kinds)).type
@@ -307,13 +307,14 @@ def _together(kinds: Sequence[type]) -> type:
         return File
     for family in (bool, str, datetime):
         if all(
-            _kind({np.bool_: bool, np.str_: str, np.datetime64: datetime}.get(kind, kind)) is family for kind in kinds
+            _family_of({np.bool_: bool, np.str_: str, np.datetime64: datetime}.get(kind, kind)) is family
+            for kind in kinds
         ):
             return family
-    raise Unsupported(f"{' and '.join(map(_said, kinds))} at once")
+    raise Unsupported(f"{' and '.join(map(_name_annotation, kinds))} at once")
 
 
-def _array(present: Sequence[np.ndarray[Any, Any]]) -> Typed:
+def _array_type(present: Sequence[np.ndarray[Any, Any]]) -> Typed:
     shapes = {value.shape for value in present}
     if any(len(shape) != 1 for shape in shapes):
         raise Unsupported(
@@ -321,13 +322,13 @@ def _array(present: Sequence[np.ndarray[Any, Any]]) -> Typed:
         )
     dtype = np.result_type(*(value.dtype for value in present))
     size = next(iter(shapes))[0] if len(shapes) == 1 and dtype.kind == "f" else -1
-    return pa.list_(_number(dtype), size), named("numpy:ndarray")
+    return pa.list_(_number_type(dtype), size), class_metadata("numpy:ndarray")
 
 
-def _is_json(field: pa.Field) -> bool:
+def _survives_json(field: pa.Field) -> bool:
     """Whether values of this type are the same after JSON."""
     if class_of(field):
         return class_of(field) == JSON
     if is_list(field.type):
-        return _is_json(field.type.value_field)
+        return _survives_json(field.type.value_field)
     return field.type in (pa.null(), *map(PLAIN.__getitem__, (bool, int, float, str)))

@@ -74,10 +74,10 @@ def name_of(cls: type) -> str:
 def find(name: str) -> type | None:
     """The class a field names, when this process has it."""
     found = BUILT_IN.get(name) or DECLARED.get(name)
-    return found or _imported(name)
+    return found or _find_imported(name)
 
 
-def _imported(name: str) -> type | None:
+def _find_imported(name: str) -> type | None:
     module, _, path = name.partition(":")
     found: Any = sys.modules.get(module)
     for part in path.split("."):
@@ -197,7 +197,7 @@ def _dataclass_shape(cls: Any) -> Shape:
     build = functools.partial(_construct, cls, tuple(one.name for one in fields if not one.init))
     if all(one.init and not one.kw_only for one in fields):
         build = functools.partial(_call, cls, tuple(one.name for one in fields))
-    restore = functools.partial(_refilled, cls) if _is_made_by_hand(cls) else None
+    restore = functools.partial(_refill, cls) if _is_made_by_hand(cls) else None
     return Shape({one.name: hints[one.name] for one in fields}, frozenset(required), build, restore)
 
 
@@ -207,7 +207,7 @@ def _is_made_by_hand(cls: Any) -> bool:
     return hasattr(cls, "__post_init__") or not is_generated
 
 
-def _refilled(cls: Any, names: Sequence[str], columns: Sequence[Sequence[Any]]) -> list[Any]:
+def _refill(cls: Any, names: Sequence[str], columns: Sequence[Sequence[Any]]) -> list[Any]:
     """Rows as they were: __init__ and __post_init__ have seen these values, and would change them once more."""
     later = [one for one in dataclasses.fields(cls) if one.name not in names]
     made = [cls.__new__(cls) for _ in next(iter(columns), ())]

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from memlake.dataset.types.classes import ANYTHING, bare, find, is_shape, members, records, shape_of
-from memlake.dataset.types.field_metadata import JSON, class_of, is_list, shown
+from memlake.dataset.types.field_metadata import JSON, class_of, is_list, show_type
 from memlake.errors import InvalidInput
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -184,7 +184,7 @@ def _without(field: pa.Field, array: pa.Array, cls: type, missing: Sequence[str]
         return records(class_of(field), names, _children(field, array, {}))
     raise InvalidInput(
         f"column {field.name!r} has {', '.join(names)}, and {cls.__name__} needs {', '.join(missing)}.",
-        hint=f"Take it as {shown(field)}, or as dict.",
+        hint=f"Take it as {show_type(field)}, or as dict.",
     )
 
 

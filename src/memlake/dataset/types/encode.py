@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from memlake.dataset.types.classes import Record, find, is_shape, is_typed_dict, members, plain
-from memlake.dataset.types.field_metadata import JSON, class_of, is_list, shown, values_of
+from memlake.dataset.types.field_metadata import JSON, class_of, is_list, show_type, values_of
 from memlake.dataset.types.files import File
 from memlake.errors import InvalidInput
 
@@ -39,7 +39,7 @@ class Misfit(Exception):
 def encode(field: pa.Field, values: Values | pa.Array | pa.ChunkedArray) -> pa.Array:
     """Values as an array of the field's type; InvalidInput for a value that does not fit."""
     try:
-        return _encoded(field, values)
+        return _encode(field, values)
     except Misfit as misfit:
         raise _error(field, misfit) from misfit
 
@@ -56,14 +56,14 @@ def _error(field: pa.Field, misfit: Misfit) -> InvalidInput:
     )
 
 
-def _encoded(field: pa.Field, values: Any) -> pa.Array:
+def _encode(field: pa.Field, values: Any) -> pa.Array:
     kind = field.type
     if isinstance(values, pa.Array | pa.ChunkedArray):
         return _cast(field, values)
     if isinstance(values, np.ndarray):
         return _whole(field, values)
     if pa.types.is_dictionary(kind):
-        return _encoded(field.with_type(kind.value_type), values).dictionary_encode().cast(kind)
+        return _encode(field.with_type(kind.value_type), values).dictionary_encode().cast(kind)
     if pa.types.is_struct(kind):
         children = list(field.type)
         # Each value as a tuple of its attributes, in the order of the field
@@ -74,7 +74,7 @@ def _encoded(field: pa.Field, values: Any) -> pa.Array:
             get = getters[type(value)]
             found = get(value) if get else None
             if found is None:
-                raise Misfit(row, value, shown(field))
+                raise Misfit(row, value, show_type(field))
             rows.append(found)
         columns = list(zip(*rows, strict=True)) if rows else [()] * len(children)
         arrays = [_child(child, column) for child, column in zip(children, columns, strict=True)]
@@ -87,12 +87,12 @@ def _encoded(field: pa.Field, values: Any) -> pa.Array:
     if pa.types.is_map(kind):
         wrong = next((row for row, value in enumerate(values) if not isinstance(value, Mapping | None)), None)
         if wrong is not None:
-            raise Misfit(wrong, values[wrong], shown(field))
+            raise Misfit(wrong, values[wrong], show_type(field))
         lengths = [len(value or ()) for value in values]
         kind = field.type
         try:
             keys = _keys(kind.key_field, [key for value in values for key in value or ()])
-            items = _encoded(kind.item_field, [item for value in values for item in (value or {}).values()])
+            items = _encode(kind.item_field, [item for value in values for item in (value or {}).values()])
         except Misfit as misfit:
             raise misfit.within("{}", _row_of(misfit.row, lengths)) from None
         return pa.MapArray.from_arrays(_offsets(lengths, values), keys, items, type=kind)
@@ -104,7 +104,7 @@ def _cast(field: pa.Field, values: pa.Array | pa.ChunkedArray) -> pa.Array:
     try:
         return array if array.type == field.type else array.cast(field.type)
     except pa.ArrowException as error:
-        raise Misfit(0, array, shown(field), why=str(error)) from error
+        raise Misfit(0, array, show_type(field), why=str(error)) from error
 
 
 # -- plain values
@@ -116,10 +116,10 @@ def _whole(field: pa.Field, values: np.ndarray[Any, Any]) -> pa.Array:
         return (
             _vectors(field, values)
             if (bool(pa.types.is_fixed_size_list(field.type)) and values.ndim == 2 and values.dtype.kind != "O")
-            else _encoded(field, list(values))
+            else _encode(field, list(values))
         )
-    if len(values) and not _allowed(field.type)(values.dtype.type):
-        raise Misfit(0, values[0], shown(field))
+    if len(values) and not _allowed_classes(field.type)(values.dtype.type):
+        raise Misfit(0, values[0], show_type(field))
     try:
         return pa.array(values).cast(field.type)
     except pa.ArrowException:
@@ -133,15 +133,15 @@ def _is_primitive(kind: pa.DataType) -> bool:
 def _leaves(field: pa.Field, values: Values) -> pa.Array:
     ready = _stored(field, values)
     # The set of types is taken first: 3 ms for 100k values, where a loop takes 20
-    fits = _allowed(field.type)
+    fits = _allowed_classes(field.type)
     wrong = {kind for kind in set(map(type, ready)) if kind is not type(None) and not fits(kind)}
     if wrong:
         row = next(row for row, value in enumerate(ready) if type(value) in wrong)
-        raise Misfit(row, ready[row], shown(field))
+        raise Misfit(row, ready[row], show_type(field))
     known = values_of(field)
     if known is not None and not set(ready) <= {*known, None}:
         row = next(row for row, value in enumerate(ready) if value is not None and value not in known)
-        raise Misfit(row, ready[row], shown(field), why=f"it may be {', '.join(map(repr, known))}")
+        raise Misfit(row, ready[row], show_type(field), why=f"it may be {', '.join(map(repr, known))}")
     try:
         return pa.array(ready, field.type)
     except REFUSED:
@@ -153,8 +153,8 @@ def _first_refused(field: pa.Field, values: Values) -> Misfit:
         try:
             pa.array([value], field.type)
         except REFUSED as error:
-            return Misfit(row, value, shown(field), why=str(error).splitlines()[0])
-    return Misfit(0, values, shown(field), why="the rows do not fit together")
+            return Misfit(row, value, show_type(field), why=str(error).splitlines()[0])
+    return Misfit(0, values, show_type(field), why="the rows do not fit together")
 
 
 def _is(*kinds: type, but: tuple[type, ...] = ()) -> Callable[[type], bool]:
@@ -176,7 +176,7 @@ ALLOWED: Final[tuple[tuple[Callable[[pa.DataType], bool], Callable[[type], bool]
 )
 
 
-def _allowed(kind: pa.DataType) -> Callable[[type], bool]:
+def _allowed_classes(kind: pa.DataType) -> Callable[[type], bool]:
     return next((fits for is_kind, fits in ALLOWED if is_kind(kind)), lambda _: True)
 
 
@@ -200,7 +200,7 @@ def _stored(field: pa.Field, values: Values) -> Values:
                     if isinstance(value, time)
                     else "the times of this column have no zone"
                 )
-                raise Misfit(row, value, shown(field), why=why)
+                raise Misfit(row, value, show_type(field), why=why)
     return _without_numpy_times(field, values) if pa.types.is_temporal(field.type) else values
 
 
@@ -241,7 +241,7 @@ def _without_numpy_times(field: pa.Field, values: Values) -> Values:
 
 def _child(field: pa.Field, column: Values) -> pa.Array:
     try:
-        return _encoded(field, column)
+        return _encode(field, column)
     except Misfit as misfit:
         raise misfit.within(f".{field.name}", misfit.row) from None
 
@@ -284,7 +284,7 @@ def _lists(field: pa.Field, values: Values) -> pa.Array:
     present = [value for value in values if value is not None]
     item = field.type.value_field
     try:
-        flat = _encoded(item, _flat(present))
+        flat = _encode(item, _flat(present))
     except Misfit as misfit:
         raise misfit.within("[]", _row_of(misfit.row, lengths)) from None
     made = pa.ListArray.from_arrays(_offsets(lengths, values), flat, type=pa.list_(item))
@@ -297,10 +297,10 @@ def _check_many(field: pa.Field, values: Values) -> None:
     for kind in set(map(type, values)):
         if kind is not type(None) and not issubclass(kind, MANY):
             row = next(row for row, value in enumerate(values) if type(value) is kind)
-            raise Misfit(row, values[row], shown(field))
+            raise Misfit(row, values[row], show_type(field))
     for row, value in enumerate(values):
         if isinstance(value, np.ndarray) and value.ndim != 1:
-            raise Misfit(row, value, shown(field), why=f"its shape is {value.shape}; flatten it with .ravel()")
+            raise Misfit(row, value, show_type(field), why=f"its shape is {value.shape}; flatten it with .ravel()")
 
 
 def _flat(present: Values) -> Any:
@@ -315,8 +315,8 @@ def _row_of(position: int, lengths: Sequence[int]) -> int:
 
 def _keys(field: pa.Field, keys: Values) -> pa.Array:
     if None in keys:
-        raise Misfit(keys.index(None), None, shown(field), why="a key is never None")
-    return _encoded(field, keys)
+        raise Misfit(keys.index(None), None, show_type(field), why="a key is never None")
+    return _encode(field, keys)
 
 
 # -- vectors
@@ -332,7 +332,7 @@ def _vectors(field: pa.Field, values: Any) -> pa.Array:
     _check_many(field, values)
     for row, value in enumerate(values):
         if value is not None and len(value) != size:
-            raise Misfit(row, value, shown(field), why=f"it has {len(value)} numbers, not {size}")
+            raise Misfit(row, value, show_type(field), why=f"it has {len(value)} numbers, not {size}")
         _check_numbers(field, row, value)
     empty = np.zeros(kind.list_size)
     rows = [empty if value is None else value for value in values] if missing.any() else values
@@ -344,9 +344,9 @@ def _vectors(field: pa.Field, values: Any) -> pa.Array:
 
 def _check_numbers(field: pa.Field, row: int, value: Any) -> None:
     """What numpy would turn into a number silently: text, True, None."""
-    fits = _allowed(field.type.value_type)
+    fits = _allowed_classes(field.type.value_type)
     kinds = {value.dtype.type} if isinstance(value, np.ndarray) else set(map(type, value or ()))
     for kind in kinds:
         if not fits(kind):
             wrong = next(one for one in value if isinstance(one, kind))
-            raise Misfit(row, wrong, shown(field.type.value_field), inside="[]")
+            raise Misfit(row, wrong, show_type(field.type.value_field), inside="[]")

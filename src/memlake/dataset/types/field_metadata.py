@@ -14,7 +14,7 @@ OPTIONAL: Final = b"memlake.optional"  # declared `X | None`; every field may ho
 LITERAL: Final = b"memlake.literal"  # the values it may have, as JSON
 JSON: Final = "json"
 
-Marks = dict[bytes, bytes]
+Metadata = dict[bytes, bytes]
 
 
 def class_of(field: pa.Field) -> str:
@@ -32,7 +32,7 @@ def inner(kind: pa.DataType) -> list[pa.Field]:
     return [kind.field(place) for place in range(kind.num_fields)]
 
 
-def literal(values: Iterable[Any]) -> Marks:
+def literal_metadata(values: Iterable[Any]) -> Metadata:
     return {LITERAL: json.dumps(list(values)).encode()}
 
 
@@ -46,49 +46,49 @@ def is_unknown(field: pa.Field) -> bool:
     return UNKNOWN in (field.metadata or {})
 
 
-def named(name: str) -> Marks:
+def class_metadata(name: str) -> Metadata:
     return {CLASS: name.encode()}
 
 
-def unknown(name: str, kind: pa.DataType | None = None) -> pa.Field:
+def unknown_field(name: str, kind: pa.DataType | None = None) -> pa.Field:
     """A column whose type is not known before it ran."""
     return pa.field(name, kind or pa.null(), metadata={UNKNOWN: b"1"})
 
 
-def shown(field: pa.Field) -> str:
+def show_type(field: pa.Field) -> str:
     """The type of a field as Python says it: ImageFile, list[float], float32[384], str | None."""
     if is_unknown(field):
         return "unknown"
     optional = " | None" if OPTIONAL in (field.metadata or {}) else ""
-    return _shown(field.type, class_of(field)) + optional
+    return _show_arrow_type(field.type, class_of(field)) + optional
 
 
-def _shown(kind: pa.DataType, class_name: str) -> str:
+def _show_arrow_type(kind: pa.DataType, class_name: str) -> str:
     name = class_name.rpartition(":")[2].rpartition(".")[2]
     if class_name == JSON:
         return "dict"
     if pa.types.is_fixed_size_list(kind):
-        return f"{_item(kind.value_field)}[{kind.list_size}]"
+        return f"{_show_item(kind.value_field)}[{kind.list_size}]"
     if is_list(kind):
-        item = shown(kind.value_field)
+        item = show_type(kind.value_field)
         if name == "ndarray":
-            return f"{_item(kind.value_field)}[]"
+            return f"{_show_item(kind.value_field)}[]"
         return f"tuple[{item}, ...]" if name == "tuple" else f"{name or 'list'}[{item}]"
     if pa.types.is_map(kind):
-        return f"dict[{shown(kind.key_field)}, {shown(kind.item_field)}]"
+        return f"dict[{show_type(kind.key_field)}, {show_type(kind.item_field)}]"
     if pa.types.is_struct(kind):
         if name == "tuple":
-            return f"tuple[{', '.join(shown(child) for child in kind)}]"
-        return name or "{" + ", ".join(f"{child.name}: {shown(child)}" for child in kind) + "}"
-    return name or PLAIN.get(str(kind)) or _shown_other(kind)
+            return f"tuple[{', '.join(show_type(child) for child in kind)}]"
+        return name or "{" + ", ".join(f"{child.name}: {show_type(child)}" for child in kind) + "}"
+    return name or PLAIN.get(str(kind)) or _show_other_type(kind)
 
 
-def _item(field: pa.Field) -> str:
+def _show_item(field: pa.Field) -> str:
     """Vectors say their width: float32, float64."""
-    return {"float": "float32", "double": "float64", "halffloat": "float16"}.get(str(field.type), shown(field))
+    return {"float": "float32", "double": "float64", "halffloat": "float16"}.get(str(field.type), show_type(field))
 
 
-def _shown_other(kind: pa.DataType) -> str:
+def _show_other_type(kind: pa.DataType) -> str:
     if pa.types.is_decimal(kind):
         return "Decimal"
     if pa.types.is_timestamp(kind):
@@ -96,7 +96,7 @@ def _shown_other(kind: pa.DataType) -> str:
     if pa.types.is_interval(kind) or pa.types.is_duration(kind):
         return "timedelta"
     if pa.types.is_dictionary(kind):
-        return _shown(kind.value_type, "")
+        return _show_arrow_type(kind.value_type, "")
     return str(kind)
 
 

@@ -39,7 +39,7 @@ class VideoInfo(NamedTuple):
     codec: str
 
 
-def _need(module: str, extra: str) -> Any:
+def _import_tool(module: str, extra: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError as error:
@@ -77,7 +77,7 @@ def image_info(stream: BinaryIO, name: str) -> ImageInfo:
 def image_bytes(image: Any, target: str, format_: str | None) -> bytes:
     """An image as the bytes of a file, in the format named or the one its new suffix says."""
     suffix = PurePosixPath(target).suffix.lower()
-    known = format_ or _need("PIL.Image", "image").registered_extensions().get(suffix)
+    known = format_ or _import_tool("PIL.Image", "image").registered_extensions().get(suffix)
     if known is None:
         raise InvalidInput(f"no image format is known by the suffix {suffix!r} of {target}.", hint="Give format='PNG'.")
     buffer = io.BytesIO()
@@ -91,7 +91,7 @@ def image_bytes(image: Any, target: str, format_: str | None) -> bytes:
 
 
 def _open_image(stream: BinaryIO, name: str) -> Any:
-    opener = _need("PIL.Image", "image")
+    opener = _import_tool("PIL.Image", "image")
     try:
         return opener.open(stream)
     except (OSError, SyntaxError, ValueError) as error:
@@ -115,7 +115,7 @@ def read_audio(stream: BinaryIO, name: str) -> tuple[Samples, int]:
     if found := _wave(stream):
         with found:
             data = found.readframes(found.getnframes())
-            return _scaled(data, found.getsampwidth()).reshape(-1, found.getnchannels()), found.getframerate()
+            return _scale(data, found.getsampwidth()).reshape(-1, found.getnchannels()), found.getframerate()
     with _sound(stream, name) as sound:
         return sound.read(dtype="float32", always_2d=True), sound.samplerate
 
@@ -129,7 +129,7 @@ def _wave(stream: BinaryIO) -> wave.Wave_read | None:
         return None
 
 
-def _scaled(data: bytes, width: int) -> Samples:
+def _scale(data: bytes, width: int) -> Samples:
     if width == 1:  # 8 bits are unsigned, all others signed
         return (np.frombuffer(data, np.uint8).astype(np.float32) - 128) / 128
     if width == 3:  # numpy has no 24 bits: a zero byte below makes them 32
@@ -140,7 +140,7 @@ def _scaled(data: bytes, width: int) -> Samples:
 
 
 def _sound(stream: BinaryIO, name: str) -> Any:
-    soundfile = _need("soundfile", "audio")
+    soundfile = _import_tool("soundfile", "audio")
     try:
         return soundfile.SoundFile(stream)
     except (soundfile.LibsndfileError, RuntimeError, TypeError) as error:
@@ -151,7 +151,7 @@ def _sound(stream: BinaryIO, name: str) -> Any:
 
 
 def video_info(stream: BinaryIO, name: str) -> VideoInfo:
-    av = _need("av", "video")
+    av = _import_tool("av", "video")
     with _open_video(av, stream, name) as container:
         video = container.streams.video[0]
         rate = float(video.average_rate or video.guessed_rate or 0)
@@ -162,8 +162,8 @@ def video_info(stream: BinaryIO, name: str) -> VideoInfo:
 
 def video_frames(stream: BinaryIO, name: str, wanted: range) -> Iterator[Any]:
     """The frames of these numbers as PIL images, decoded one after the other."""
-    av = _need("av", "video")
-    _need("PIL.Image", "image")
+    av = _import_tool("av", "video")
+    _import_tool("PIL.Image", "image")
     with _open_video(av, stream, name) as container:
         try:
             for number, frame in enumerate(container.decode(video=0)):

@@ -25,7 +25,7 @@ class Semver(NamedTuple):
     def __str__(self) -> str:
         return f"{self.major}.{self.minor}.{self.patch}"
 
-    def bumped(self, part: str) -> Semver:
+    def bump(self, part: str) -> Semver:
         if part == "major":
             return Semver(self.major + 1, 0, 0)
         if part == "minor":
@@ -65,7 +65,7 @@ def split_spec(text: str) -> tuple[str, str | None]:
     return name.strip(), spec.strip() or None
 
 
-def exact(text: str) -> Semver:
+def parse_version(text: str) -> Semver:
     found = _VERSION.fullmatch(text.removeprefix("v"))
     if found is None:
         raise InvalidInput(f"{text!r} is no version.", hint="Versions look like 1.2.0.")
@@ -77,7 +77,7 @@ def is_version(text: str) -> bool:
     return all(_BOUND.fullmatch(part.strip().removeprefix("v")) for part in text.split(","))
 
 
-def matching(spec: str, versions: Iterable[Semver]) -> list[Semver]:
+def match_versions(spec: str, versions: Iterable[Semver]) -> list[Semver]:
     """Versions a spec admits, oldest first. `1` and `1.2` mean the newest of those; `1.2.0` just that one."""
     bounds = [_BOUND.fullmatch(part.strip().removeprefix("v")) for part in spec.split(",")]
     tests = [(found[1], found[2]) for found in bounds if found]
@@ -85,7 +85,7 @@ def matching(spec: str, versions: Iterable[Semver]) -> list[Semver]:
 
 
 def _admits(operator: str | None, text: str, version: Semver) -> bool:
-    given, bound = text.count(".") + 1, exact(text)
+    given, bound = text.count(".") + 1, parse_version(text)
     if operator in (None, "=="):
         return version[:given] == bound[:given]
     if operator == "!=":
@@ -100,7 +100,7 @@ def _admits(operator: str | None, text: str, version: Semver) -> bool:
     }[operator or ">="]  # fmt: skip
 
 
-def nearest(name: str, known: Iterable[str]) -> str | None:
+def find_nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name a typo probably meant."""
     found = difflib.get_close_matches(name, list(known), 1, 0.6)
     return found[0] if found else None

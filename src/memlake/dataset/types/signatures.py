@@ -24,7 +24,7 @@ class Signature(NamedTuple):
 def signature_of(function: Callable[..., Any]) -> Signature:
     """The signature of anything that can be called; a builtin that tells none has no parameters."""
     taken = _parameters(function)
-    hints = _hints(_annotated(function))
+    hints = _hints(_find_annotated(function))
     named = [one for one in taken if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)]
     return Signature(
         parameters=tuple(one.name for one in named),
@@ -41,7 +41,7 @@ def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
         return []
 
 
-def _annotated(function: Any) -> Any:
+def _find_annotated(function: Any) -> Any:
     """The function whose annotations count: inside partials, wrappers, bound methods and callable objects."""
     while isinstance(function, functools.partial):
         function = function.func
@@ -59,7 +59,7 @@ def _hints(function: Any) -> dict[str, Any]:
     """Annotations resolved one by one: a name only a type checker knows costs that one, not all."""
     annotations = getattr(function, "__annotations__", {})
     scope = {**getattr(function, "__globals__", {}), **_closure(function)}
-    found = {name: _resolved(annotation, scope) for name, annotation in annotations.items()}
+    found = {name: _resolve(annotation, scope) for name, annotation in annotations.items()}
     return {name: hint for name, hint in found.items() if hint is not MISSING}
 
 
@@ -78,7 +78,7 @@ def _is_filled(cell: types.CellType) -> bool:
         return False
 
 
-def _resolved(annotation: Any, scope: dict[str, Any]) -> Any:
+def _resolve(annotation: Any, scope: dict[str, Any]) -> Any:
     holder = types.SimpleNamespace(__annotations__={"it": annotation})
     try:
         return typing.get_type_hints(holder, scope, include_extras=True)["it"]
