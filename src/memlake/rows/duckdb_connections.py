@@ -13,12 +13,13 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache
 
 import duckdb
 
 from memlake.errors import Unavailable
+from memlake.objects import disk
 from memlake.objects.forks import Mutex
 
 _CLOSED = {
@@ -57,6 +58,13 @@ def engine(spill: str, parts: str, files: Iterable[str] = ()) -> duckdb.DuckDBPy
         for one in mine[: max(0, len(mine) - _KEPT)]:
             del _engines[one]
     return made.cursor()
+
+
+@contextlib.contextmanager
+def open_scratch() -> Iterator[duckdb.DuckDBPyConnection]:
+    """An engine that reads no file and is shown its tables by whoever opens it; it spills where others may not look."""
+    with disk.spare_folder() as folder, contextlib.closing(_open(spill=str(folder))) as con:
+        yield con
 
 
 def _open(

@@ -1,0 +1,129 @@
+"""One side of a file: its name, its size, and how to read it. Counts what is read. Knows no format and no repo."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import shutil
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from memlake.errors import Error
+from memlake.objects import disk
+from memlake.objects.store import Objects
+from memlake.records import Entry
+
+Pieces = Sequence[tuple[bytes, int]]
+
+
+class Unreadable(Error):
+    """The file is not what its name says. Whoever asked falls back on its bytes, and says why."""
+
+
+class Content:
+    """Bytes that may be large: read from where they are, by whoever needs which of them.
+
+    `pieces` are the chunks it is stored in, (hash, length), so that two contents can be found equal in places
+    without reading either; a working file has none.
+    """
+
+    def __init__(
+        self, path: str, size: int, opener: Callable[[], BinaryIO], pieces: Callable[[], Pieces] | None = None
+    ):
+        self.path, self.size, self._opener, self._list_pieces = path, size, opener, pieces
+        self.bytes_read = 0
+        self._stream: BinaryIO | None = None
+        self._pieces: tuple[Pieces, list[int]] | None = None
+
+    @property
+    def suffix(self) -> str:
+        return self.path.rsplit(".", 1)[-1].lower()
+
+    def read(self, length: int | None = None, start: int = 0) -> bytes:
+        if self._stream is None:
+            self._stream = self._opener()
+        self._stream.seek(start)
+        data = self._stream.read(-1 if length is None else length)
+        self.bytes_read += len(data)
+        return data
+
+    def open(self) -> io.RawIOBase:
+        """A stream of its own, whose reads are counted."""
+        return _Counted(self)
+
+    @contextlib.contextmanager
+    def as_file(self) -> Iterator[Path]:
+        """A file with these bytes, for libraries that read nothing else; it is gone afterwards."""
+        with disk.spare_folder() as folder:
+            file = folder / f"content.{self.suffix}"
+            with file.open("wb") as out:
+                shutil.copyfileobj(self.open(), out, 1 << 20)
+            yield file
+
+    def describe_range(self, start: int, length: int) -> tuple[object, ...] | None:
+        """What a range consists of by its chunks. Two ranges with equal descriptions hold equal bytes."""
+        if self._list_pieces is None:
+            return None
+        if self._pieces is None:
+            pieces = self._list_pieces()
+            self._pieces = pieces, [0, *accumulate(size for _, size in pieces)]
+        pieces, starts = self._pieces
+        first, last = bisect_right(starts, start) - 1, bisect_right(starts, max(start, start + length - 1))
+        return (start - starts[first], length, *(digest for digest, _ in pieces[first:last]))
+
+    def has_same_range(self, start: int, other: Content, other_start: int, length: int) -> bool:
+        """Whether a range of this one holds what a range of another holds; reads them only if their chunks differ."""
+        mine = self.describe_range(start, length)
+        if mine is not None and mine == other.describe_range(other_start, length):
+            return True
+        return self.read(length, start) == other.read(length, other_start)
+
+    def close(self) -> None:
+        if self._stream is not None:
+            self._stream.close()
+            self._stream = None
+
+    def __enter__(self) -> Content:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class _Counted(io.RawIOBase):
+    """A stream over a content: what libraries call a file."""
+
+    def __init__(self, content: Content) -> None:
+        self._content, self._at = content, 0
+
+    def readinto(self, buffer: Any, /) -> int:
+        data = self._content.read(len(buffer), self._at)
+        buffer[: len(data)] = data
+        self._at += len(data)
+        return len(data)
+
+    def seek(self, offset: int, whence: int = 0, /) -> int:
+        self._at = offset + (0, self._at, self._content.size)[whence]
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+
+def open_stored(objects: Objects, path: str, entry: Entry) -> Content:
+    """The content of an object; nothing is read yet."""
+    return Content(path, entry.size, lambda: objects.open(entry.oid), lambda: objects.pieces(entry.oid))
+
+
+def open_file(path: str, file: Path) -> Content:
+    """The content of a file on disk."""
+    return Content(path, file.stat().st_size, lambda: file.open("rb"))

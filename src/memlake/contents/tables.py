@@ -1,0 +1,219 @@
+"""Files of rows: CSV, TSV, JSON lines and Parquet. What they hold, and what differs between two, row by row.
+
+The cells of CSV are compared as the text that is written, so 1 and 1.0 differ; those of JSON and Parquet as values.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.json as pa_json
+import pyarrow.parquet as pq
+
+from memlake.contents.content import Content, Unreadable
+from memlake.rows.compare import Key, Piece, Side, TableDiff, compare
+
+_DELIMITERS = ",;\t|"
+_HEAD = 1 << 16
+_BLOCK = 1 << 20
+_LONGEST = 1 << 30  # bytes of a block, that is of a line
+
+
+class TableSummary(NamedTuple):
+    """What a table is: its columns with their types, and how many rows it has."""
+
+    format: str
+    rows: int
+    columns: tuple[tuple[str, str], ...]
+
+
+def summarize(content: Content) -> TableSummary:
+    with open_table(content) as side:
+        columns = tuple((field.name, str(field.type)) for field in side.schema)
+        return TableSummary(_find_format(content), side.rows, columns)
+
+
+def diff(old: Content, new: Content, key: Key | None = None, *, limit: int | None = 10) -> TableDiff:
+    """What differs between two tables, which may be of different formats."""
+    with open_table(old) as before, open_table(new) as after:
+        return compare(before, after, key, limit=limit)
+
+
+@contextlib.contextmanager
+def open_table(content: Content) -> Iterator[Side]:
+    """A file as a table whose columns are read when they are needed."""
+    try:
+        yield _OPENERS[_find_format(content)](content)
+    except (pa.ArrowException, csv.Error, UnicodeError, ValueError) as error:
+        raise Unreadable(f"{content.path} cannot be read as a table: {_first_line(error)}") from error
+
+
+def _find_format(content: Content) -> str:
+    if content.suffix in ("parquet", "pq") or content.read(4) == b"PAR1":
+        return "parquet"
+    return {"csv": "csv", "tsv": "tsv", "tab": "tsv"}.get(content.suffix, "jsonl")
+
+
+def _first_line(error: Exception) -> str:
+    text = str(error).strip().splitlines()
+    return text[0] if text else type(error).__name__
+
+
+# -- Parquet ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _Chunk:
+    """The bytes of a column in one row group. Equal to another one if the bytes are, which are read if need be."""
+
+    content: Content
+    spans: tuple[tuple[int, int], ...]  # (start, length) of each of its leaves
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Chunk) or [span[1] for span in self.spans] != [span[1] for span in other.spans]:
+            return False
+        return all(
+            self.content.has_same_range(mine[0], other.content, theirs[0], mine[1])
+            for mine, theirs in zip(self.spans, other.spans, strict=True)
+        )
+
+    def __hash__(self) -> int:
+        return hash(tuple(length for _, length in self.spans))
+
+
+def _open_parquet(content: Content) -> Side:
+    file = pq.ParquetFile(content.open(), buffer_size=_BLOCK)
+    schema, leaves = file.schema_arrow, _list_leaves(file)
+
+    def make_piece(number: int) -> Piece:
+        group = file.metadata.row_group(number)
+
+        def identify(name: str) -> _Chunk:
+            columns = [group.column(place) for place in leaves[name]]
+            starts = [min(filter(None, (one.dictionary_page_offset, one.data_page_offset))) for one in columns]
+            return _Chunk(content, tuple(zip(starts, (one.total_compressed_size for one in columns), strict=True)))
+
+        def read(names: Sequence[str]) -> pa.Table:
+            return file.read_row_group(number, columns=list(names))
+
+        return Piece(group.num_rows, identify, read)
+
+    return Side(schema, tuple(make_piece(number) for number in range(file.metadata.num_row_groups)))
+
+
+def _list_leaves(file: pq.ParquetFile) -> dict[str, list[int]]:
+    """The numbers of the stored columns that make up each column: a struct has one for each field."""
+    leaves: dict[str, list[int]] = {name: [] for name in file.schema_arrow.names}
+    for place in range(len(file.schema)):
+        path = file.schema.column(place).path
+        name = next((name for name in leaves if path == name or path.startswith(f"{name}.")), path)
+        leaves.setdefault(name, []).append(place)
+    return leaves
+
+
+# -- CSV ----------------------------------------------------------------------------------------
+
+
+def _open_csv(content: Content) -> Side:
+    encoding, head = _find_encoding(content)
+    delimiter = "\t" if content.suffix in ("tsv", "tab") else _find_delimiter(head)
+    first = next(csv.reader(io.StringIO(head, newline=""), delimiter=delimiter), [])
+    names = _unique_names([name.removeprefix("\ufeff") for name in first])
+    stream = content.open() if encoding == "utf-8" else io.BytesIO(content.read().decode(encoding).encode())
+    if not names:
+        return Side(pa.schema([]), ())
+    table = pa_csv.read_csv(
+        stream,
+        pa_csv.ReadOptions(column_names=names, skip_rows=0, block_size=4 * _BLOCK),
+        pa_csv.ParseOptions(delimiter=delimiter, newlines_in_values='"' in head),
+        pa_csv.ConvertOptions(
+            column_types={name: pa.string() for name in names},
+            strings_can_be_null=False,
+            null_values=[],
+            check_utf8=True,
+        ),
+    ).slice(1)
+    return _whole(table)
+
+
+def _find_encoding(content: Content) -> tuple[str, str]:
+    """How the text is written, and its beginning."""
+    head = content.read(_HEAD)
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "utf-16", head[: len(head) // 2 * 2].decode("utf-16", errors="ignore")
+    try:
+        return "utf-8", head.decode("utf-8")
+    except UnicodeDecodeError as error:
+        if error.start >= len(head) - 3:  # cut inside a character
+            return "utf-8", head[: error.start].decode("utf-8")
+        return "latin-1", head.decode("latin-1")
+
+
+def _find_delimiter(head: str) -> str:
+    """The sign that divides the first rows into the same number of values, which is more than one."""
+    for sign in _DELIMITERS:
+        rows = list(islice(csv.reader(io.StringIO(head, newline=""), delimiter=sign), 20))
+        whole = rows[:-1] if len(head) >= _HEAD // 4 and len(rows) > 1 else rows  # the last may be cut
+        widths = {len(row) for row in whole if row}
+        if len(widths) == 1 and widths.pop() > 1:
+            return sign
+    return ","
+
+
+def _unique_names(names: Sequence[str]) -> list[str]:
+    """Names as they are, but numbered where one occurs again."""
+    known: dict[str, int] = {}
+    unique = []
+    for name in names:
+        known[name] = known.get(name, 0) + 1
+        unique.append(name if known[name] == 1 else f"{name}.{known[name]}")
+    return unique
+
+
+# -- JSON lines ---------------------------------------------------------------------------------
+
+
+def _open_jsonl(content: Content) -> Side:
+    if not content.size:
+        return Side(pa.schema([]), ())
+    try:
+        options = pa_json.ReadOptions(block_size=min(max(content.size, _BLOCK), _LONGEST))
+        return _whole(pa_json.read_json(content.open(), options))
+    except pa.ArrowInvalid:
+        return _whole(_read_mixed(content))
+
+
+def _read_mixed(content: Content) -> pa.Table:
+    """Lines whose fields hold values of several types: each value as its JSON."""
+    rows = []
+    for number, line in enumerate(content.read().decode("utf-8").splitlines(), 1):
+        if not line.strip():
+            continue
+        row = json.loads(line)
+        if not isinstance(row, dict):
+            raise ValueError(f"line {number} is not an object")
+        rows.append({name: json.dumps(value, sort_keys=True, ensure_ascii=False) for name, value in row.items()})
+    names = dict.fromkeys(name for row in rows for name in row)
+    return pa.table({name: pa.array([row.get(name) for row in rows], pa.string()) for name in names})
+
+
+def _whole(table: pa.Table) -> Side:
+    """A table that is in memory, as one piece."""
+    return Side(table.schema, (Piece(table.num_rows, lambda _: None, table.select),) if table.num_rows else ())
+
+
+_OPENERS: dict[str, Callable[[Content], Side]] = {
+    "parquet": _open_parquet,
+    "csv": _open_csv,
+    "tsv": _open_csv,
+    "jsonl": _open_jsonl,
+}

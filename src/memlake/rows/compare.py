@@ -1,0 +1,539 @@
+"""Two tables row by row: what was added, removed and changed, cell by cell. Knows no file, no dataset and no format.
+
+First rows are matched: by key columns or, without any, as a multiset. Then each column is compared by itself, over the
+rows that match. Pieces of a column that are surely equal on both sides are not read. One engine says whether two values
+are equal, so NULL is NULL and NaN is NaN wherever they meet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from memlake.errors import InvalidInput
+from memlake.rows import duckdb_connections
+from memlake.rows.sql import Sql, compose, identifier, join
+
+Numbers = npt.NDArray[np.int64]
+_NONE: Numbers = np.empty(0, np.int64)
+_LIKELY = ("id", "key", "uuid", "guid", "uid", "pk", "index")  # names of columns that are keys where they are unique
+_SAMPLE = 10_000  # rows that show of most columns that they are not unique
+_ALIKE = 0.9  # share of equal values by which a column that went and one that came are one, renamed
+_KEPT = 512 << 20  # bytes of columns that are kept because they are often needed again
+
+
+class Piece(NamedTuple):
+    """Rows that follow each other and are read by column.
+
+    Two identities of a column are equal only if all its values are. None says nothing.
+    """
+
+    rows: int
+    identify: Callable[[str], object | None]
+    read: Callable[[Sequence[str]], pa.Table]
+
+
+class Side(NamedTuple):
+    """One of the two tables."""
+
+    schema: pa.Schema
+    pieces: tuple[Piece, ...]
+
+    @property
+    def rows(self) -> int:
+        return sum(piece.rows for piece in self.pieces)
+
+
+class ColumnChange(NamedTuple):
+    """A column that came (no `old_type`), went (no `new_type`), or has another type or another name (`old_name`)."""
+
+    name: str
+    old_type: str | None
+    new_type: str | None
+    old_name: str = ""
+
+
+class RowChange(NamedTuple):
+    """A row that was added ("A"), removed ("D") or changed ("M"); of one that changed, `row` is its key."""
+
+    status: str
+    row: Mapping[str, Any]
+    cells: Mapping[str, tuple[Any, Any]] = MappingProxyType({})  # what differs, as (old, new)
+
+
+class Key(NamedTuple):
+    """The columns that tell which row is which, and who says so: given, declared, or found."""
+
+    columns: tuple[str, ...] = ()
+    origin: str = ""
+
+
+class TableDiff(NamedTuple):
+    """What differs between two tables. `rows` are the first that differ; `cells` counts changed cells by column."""
+
+    old_rows: int
+    new_rows: int
+    columns: tuple[ColumnChange, ...]
+    key: Key
+    added: int = 0
+    removed: int = 0
+    changed: int = 0
+    cells: Mapping[str, int] = MappingProxyType({})
+    rows: tuple[RowChange, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.columns or self.added or self.removed or self.changed)
+
+
+def compare(old: Side, new: Side, key: Key | None = None, *, limit: int | None = 10) -> TableDiff:
+    """What differs between two tables. A key that is not given is looked for; `limit` bounds the rows that are told."""
+    with duckdb_connections.open_scratch() as con:
+        return _Comparison(con, old, new).run(key, limit)
+
+
+class _Pair(NamedTuple):
+    """A column that both sides have: its name in each, and the type in which its values are compared."""
+
+    old: str
+    new: str
+    type: pa.DataType
+
+
+class _Run(NamedTuple):
+    """Rows that match one after the other: `length` of them from these numbers on."""
+
+    old: int
+    new: int
+    length: int
+
+
+class _Matches(NamedTuple):
+    """Which row of one side is which of the other: in runs, then one by one; and rows without a like."""
+
+    runs: tuple[_Run, ...]
+    old: Numbers = _NONE
+    new: Numbers = _NONE
+    removed: Numbers = _NONE
+    added: Numbers = _NONE
+
+
+class _Comparison:
+    """One comparison, in the order in which it happens: columns, key, matching rows, cells, what is told."""
+
+    def __init__(self, con: duckdb.DuckDBPyConnection, old: Side, new: Side) -> None:
+        self.con, self.sides = con, (_Reader(old, 0), _Reader(new, 1))
+        self.notes: list[str] = []
+
+    def run(self, wanted: Key | None, limit: int | None) -> TableDiff:
+        old, new = (side.schema for side in self.sides)
+        shared = [name for name in new.names if name in old.names]
+        pairs, changes = [], []
+        for name in shared:
+            before, after = old.field(name).type, new.field(name).type
+            if not before.equals(after):
+                changes.append(ColumnChange(name, str(before), str(after)))
+            kind = self._find_type(name, before, after)
+            if kind is None:
+                self.notes.append(
+                    f"the values of {name!r} were not compared, because no type holds those of both sides"
+                )
+            else:
+                pairs.append(_Pair(name, name, kind))
+        key = self._find_key(pairs) if wanted is None else self._check_key(wanted, pairs)
+        keys = [pair for pair in pairs if pair.new in key.columns]
+        matches = self._match(keys, pairs)
+        came = [name for name in new.names if name not in old.names]
+        gone = [name for name in old.names if name not in new.names]
+        for pair in list(self._find_renamed(gone, came, matches)) if keys else ():
+            changes.append(ColumnChange(pair.new, str(old.field(pair.old).type), str(pair.type), pair.old))
+            pairs.append(pair)
+            gone.remove(pair.old)
+            came.remove(pair.new)
+        changes += [ColumnChange(name, None, str(new.field(name).type)) for name in came]
+        changes += [ColumnChange(name, str(old.field(name).type), None) for name in gone]
+        cells = {pair: self._find_changed(pair, matches) for pair in pairs if keys and pair not in keys}
+        cells = {pair: found for pair, found in cells.items() if len(found.new)}
+        changed = np.unique(np.concatenate([found.new for found in cells.values()])) if cells else _NONE
+        return TableDiff(
+            self.sides[0].rows, self.sides[1].rows, tuple(changes), key,
+            len(matches.added), len(matches.removed), len(changed),
+            {pair.new: len(found.new) for pair, found in cells.items()},
+            tuple(self._list_rows(keys, matches, changed, cells, limit)), tuple(self.notes),
+        )  # fmt: skip
+
+    # -- columns and keys -----------------------------------------------------------------------
+
+    def _find_type(self, name: str, old: pa.DataType, new: pa.DataType) -> pa.DataType | None:
+        """The type in which both sides can be compared without losing anything, or None."""
+        kind = _find_common_type(_plain_type(old), _plain_type(new))
+        if kind is None or _plain_type(old).equals(_plain_type(new)):
+            return kind
+        try:  # the values decide: 2**53 + 1 is not a float, and "x" is not a number
+            for side in self.sides:
+                side.read(_Pair(name, name, kind), 0, side.rows)
+        except pa.ArrowInvalid:
+            return None
+        return kind
+
+    def _check_key(self, wanted: Key, pairs: Sequence[_Pair]) -> Key:
+        names = [pair.new for pair in pairs]
+        for name in wanted.columns:
+            if name not in names:
+                raise InvalidInput(
+                    f"rows cannot be matched by {name!r}, which is not a column of both sides. Nothing was compared.",
+                    hint=f"Columns of both are {', '.join(names[:20])}." if names else "They have no column in common.",
+                )
+        return wanted
+
+    def _find_key(self, pairs: Sequence[_Pair]) -> Key:
+        """The first column that is unique on both sides and mostly the same on them, likely names first."""
+        usable = [pair for pair in pairs if not (pa.types.is_nested(pair.type) or pa.types.is_floating(pair.type))]
+        usable = [pair for pair in usable if not pa.types.is_boolean(pair.type) and not pa.types.is_null(pair.type)]
+        for pair in sorted(usable, key=lambda pair: _key_rank(pair.new)):
+            old, new = (side.read(pair, 0, side.rows) for side in self.sides)
+            if _is_unique(old) and (old.equals(new) or (_is_unique(new) and _overlap(old, new))):
+                return Key((pair.new,), "found")
+        return Key()
+
+    def _find_renamed(self, gone: Sequence[str], came: Sequence[str], matches: _Matches) -> Iterator[_Pair]:
+        """Columns that went, with one that came: of one type, and with nearly the same values in rows that match."""
+        total = sum(run.length for run in matches.runs) + len(matches.old)
+        left = list(came) if total else []
+        for was in gone:
+            kind = self.sides[0].schema.field(was).type
+            for now in [name for name in left if self.sides[1].schema.field(name).type.equals(kind)]:
+                pair = _Pair(was, now, _plain_type(kind))
+                values = self.sides[1].read(pair, 0, self.sides[1].rows)
+                if len(values) > 1 and values.slice(1).equals(values.slice(0, len(values) - 1)):
+                    continue  # one value everywhere proves nothing
+                if len(self._find_changed(pair, matches).new) <= (1 - _ALIKE) * total:
+                    left.remove(now)
+                    yield pair
+                    break
+
+    # -- rows -----------------------------------------------------------------------------------
+
+    def _match(self, keys: Sequence[_Pair], pairs: Sequence[_Pair]) -> _Matches:
+        rows = [side.rows for side in self.sides]
+        if not pairs:
+            return _Matches((), removed=np.arange(rows[0]), added=np.arange(rows[1]))
+        runs, left = self._align(keys or pairs, rows)
+        if not keys:
+            removed, added = self._match_whole(pairs, *left)
+            return _Matches(runs, removed=removed, added=added)
+        twice = self._find_duplicates(keys)
+        if any(map(len, twice)):
+            self.notes.append(
+                f"the key is not unique in {len(twice[0]):,} rows of the old side and {len(twice[1]):,} of the new, "
+                "so these rows were compared as a multiset"
+            )
+            runs = ()
+            left = np.setdiff1d(np.arange(rows[0]), twice[0]), np.setdiff1d(np.arange(rows[1]), twice[1])
+        found, (removed, added) = self._join(keys, *left), self._match_whole(pairs, *twice)
+        return found._replace(
+            runs=runs,
+            removed=np.sort(np.concatenate([found.removed, removed])),
+            added=np.sort(np.concatenate([found.added, added])),
+        )
+
+    def _align(self, pairs: Sequence[_Pair], rows: Sequence[int]) -> tuple[tuple[_Run, ...], tuple[Numbers, Numbers]]:
+        """Rows at both ends that are equal in these columns, as runs; and the numbers of the others."""
+        most = min(rows)
+        ahead = min((self._count_equal(pair, most, from_end=False) for pair in pairs), default=0)
+        behind = min((self._count_equal(pair, most - ahead, from_end=True) for pair in pairs), default=0)
+        runs = (_Run(0, 0, ahead), _Run(rows[0] - behind, rows[1] - behind, behind))
+        left = (np.arange(ahead, rows[0] - behind), np.arange(ahead, rows[1] - behind))
+        return tuple(run for run in runs if run.length), left
+
+    def _count_equal(self, pair: _Pair, most: int, *, from_end: bool) -> int:
+        """How many of the first (or last) rows, up to `most`, are equal in a column."""
+        rows = [side.rows for side in self.sides]
+        if not from_end:
+            ahead = 0
+            for old, new in zip(self.sides[0].pieces, self.sides[1].pieces, strict=False):
+                token = old.identify(pair.old)
+                if old.rows != new.rows or token is None or token != new.identify(pair.new):
+                    break
+                ahead += old.rows
+            starts, start = (ahead, ahead), min(ahead, most)
+            if start == most:
+                return most
+            old, new = (side.read(pair, at, most) for side, at in zip(self.sides, starts, strict=True))
+            differing = self._find_unequal(old, new)
+            return int(start + differing[0]) if len(differing) else most
+        old, new = (side.read(pair, count - most, count) for side, count in zip(self.sides, rows, strict=True))
+        differing = self._find_unequal(old, new)
+        return int(most - 1 - differing[-1]) if len(differing) else most
+
+    def _find_duplicates(self, keys: Sequence[_Pair]) -> tuple[Numbers, Numbers]:
+        """The rows of each side whose key occurs more than once on either side."""
+        if len(keys) == 1:
+            old, new = (side.read(keys[0], 0, side.rows) for side in self.sides)
+            if _is_unique(old) and (old.equals(new) or _is_unique(new)):
+                return _NONE, _NONE
+        for number in (0, 1):
+            self._register(number, keys, np.arange(self.sides[number].rows))
+        by = join(", ", [identifier(f"c{place}") for place in range(len(keys))])
+        self.con.execute(
+            compose(
+                "CREATE OR REPLACE TEMP TABLE twice AS SELECT {0} FROM old GROUP BY {0} HAVING count(*) > 1 "
+                "UNION SELECT {0} FROM new GROUP BY {0} HAVING count(*) > 1",
+                by,
+            )
+            .render()
+            .text
+        )
+        old, new = (
+            self._query(
+                compose(
+                    "SELECT a.i AS i FROM {} AS a JOIN twice AS b ON {} ORDER BY 1",
+                    identifier(name),
+                    _join_on(len(keys)),
+                )
+            )
+            for name in ("old", "new")
+        )
+        return _numbers(old["i"]), _numbers(new["i"])
+
+    def _join(self, keys: Sequence[_Pair], old: Numbers, new: Numbers) -> _Matches:
+        """Match these rows by their keys, which are unique among them."""
+        if not len(old) or not len(new):
+            return _Matches((), removed=old, added=new)
+        self._register(0, keys, old)
+        self._register(1, keys, new)
+        found = self._query(
+            compose("SELECT a.i AS a, b.i AS b FROM old AS a FULL JOIN new AS b ON {}", _join_on(len(keys)))
+        )
+        ours, theirs = (_numbers(found[name].fill_null(-1)) for name in ("a", "b"))
+        both = (ours >= 0) & (theirs >= 0)
+        order = np.argsort(theirs[both], kind="stable")
+        return _Matches(
+            (), ours[both][order], theirs[both][order], np.sort(ours[theirs < 0]), np.sort(theirs[ours < 0])
+        )
+
+    def _match_whole(self, pairs: Sequence[_Pair], old: Numbers, new: Numbers) -> tuple[Numbers, Numbers]:
+        """Rows that one side has more often than the other, by all their columns: removed, and added."""
+        if not len(old) or not len(new):
+            return old, new
+        self._register(0, pairs, old)
+        self._register(1, pairs, new)
+        columns = join(", ", [identifier(f"c{place}") for place in range(len(pairs))])
+        copies = [
+            compose("(SELECT *, row_number() OVER (PARTITION BY {} ORDER BY i) AS n FROM {})", columns, side)
+            for side in map(identifier, ("old", "new"))
+        ]
+        found = self._query(
+            compose(
+                "SELECT a.i AS a, b.i AS b FROM {} AS a FULL JOIN {} AS b ON {} AND a.n = b.n "
+                "WHERE a.i IS NULL OR b.i IS NULL",
+                *copies,
+                _join_on(len(pairs)),
+            )
+        )
+        ours, theirs = (_numbers(found[name].fill_null(-1)) for name in ("a", "b"))
+        return np.sort(ours[ours >= 0]), np.sort(theirs[theirs >= 0])
+
+    def _register(self, number: int, pairs: Sequence[_Pair], rows: Numbers) -> None:
+        """Show some rows to the engine as `old` or `new`: their columns as c0, c1, ... and their numbers as i.
+
+        The names are ours, so nothing that a column is called is ever read as SQL.
+        """
+        start, stop = (int(rows[0]), int(rows[-1]) + 1) if len(rows) else (0, 0)
+        columns = [self.sides[number].read(pair, start, stop) for pair in pairs]
+        if len(rows) != stop - start:
+            columns = [column.take(pa.array(rows - start)) for column in columns]
+        table = pa.table([pa.array(rows), *columns], ["i", *(f"c{place}" for place in range(len(columns)))])
+        self.con.register(("old", "new")[number], table)
+
+    def _query(self, query: Sql) -> pa.Table:
+        return self.con.sql(query.render().text).to_arrow_table()
+
+    # -- cells ----------------------------------------------------------------------------------
+
+    def _find_changed(self, pair: _Pair, matches: _Matches) -> _Matches:
+        """The rows that match and differ in a column, by their numbers on both sides."""
+        olds, news = [], []
+        for run in matches.runs:
+            for start, length in self._unequal_spans(pair, run):
+                old = self.sides[0].read(pair, run.old + start, run.old + start + length)
+                new = self.sides[1].read(pair, run.new + start, run.new + start + length)
+                differing = self._find_unequal(old, new) + start
+                olds.append(differing + run.old)
+                news.append(differing + run.new)
+        if len(matches.old):
+            columns = [side.read(pair, 0, side.rows) for side in self.sides]
+            old, new = (
+                column.take(pa.array(rows)) for column, rows in zip(columns, (matches.old, matches.new), strict=True)
+            )
+            differing = self._find_unequal(old, new)
+            olds.append(matches.old[differing])
+            news.append(matches.new[differing])
+        return _Matches((), np.concatenate(olds) if olds else _NONE, np.concatenate(news) if news else _NONE)
+
+    def _unequal_spans(self, pair: _Pair, run: _Run) -> Iterator[tuple[int, int]]:
+        """The parts of a run, as (start, length), that are not surely equal in a column."""
+        if run.old or run.new:
+            yield 0, run.length
+            return
+        at = 0
+        for old, new in zip(self.sides[0].pieces, self.sides[1].pieces, strict=False):
+            if old.rows != new.rows or at + old.rows > run.length:
+                break
+            token = old.identify(pair.old)
+            if token is None or token != new.identify(pair.new):
+                yield at, old.rows
+            at += old.rows
+        if at < run.length:
+            yield at, run.length - at
+
+    def _find_unequal(self, old: pa.ChunkedArray, new: pa.ChunkedArray) -> Numbers:
+        """Where two columns of one length differ."""
+        if old.equals(new):
+            return _NONE
+        self.con.register("pair_old", pa.table([old], ["a"]))
+        self.con.register("pair_new", pa.table([new], ["b"]))
+        found = self._query(
+            compose(
+                "SELECT i FROM (SELECT row_number() OVER () - 1 AS i, a, b FROM pair_old POSITIONAL JOIN pair_new) "
+                "WHERE a IS DISTINCT FROM b ORDER BY i"
+            )
+        )
+        return _numbers(found["i"])
+
+    # -- what is told ---------------------------------------------------------------------------
+
+    def _list_rows(
+        self,
+        keys: Sequence[_Pair],
+        matches: _Matches,
+        changed: Numbers,
+        cells: Mapping[_Pair, _Matches],
+        limit: int | None,
+    ) -> Iterator[RowChange]:
+        """The first rows of each kind: changed, added, removed."""
+        old, new = self.sides
+        was: dict[int, dict[_Pair, int]] = {number: {} for number in changed[:limit].tolist()}
+        for pair, found in cells.items():
+            shown = np.isin(found.new, changed[:limit])
+            for before, after in zip(found.old[shown].tolist(), found.new[shown].tolist(), strict=True):
+                was[after][pair] = before
+        for number, before in was.items():
+            differing = {
+                pair.new: (old.value(pair.old, at), new.value(pair.new, number)) for pair, at in before.items()
+            }
+            yield RowChange("M", {pair.new: new.value(pair.new, number) for pair in keys}, differing)
+        for status, side, numbers in (("A", new, matches.added), ("D", old, matches.removed)):
+            for number in numbers[:limit].tolist():
+                yield RowChange(status, {name: side.value(name, number) for name in side.schema.names})
+
+
+class _Reader:
+    """A side whose columns are read by rows; what was read is kept, up to a limit."""
+
+    def __init__(self, side: Side, number: int) -> None:
+        self.schema, self.pieces, self.rows, self._number = side.schema, side.pieces, side.rows, number
+        self._kept: dict[tuple[int, str], pa.ChunkedArray] = {}
+
+    def read(self, pair: _Pair, start: int, stop: int) -> pa.ChunkedArray:
+        """Rows of a column, in the type in which it is compared. Reads the pieces they are in, and no others."""
+        column = self._read(pair[self._number], start, stop)
+        for kind in (_plain_type(column.type), pair.type):  # an extension is cast to what it is made of first
+            column = column if column.type.equals(kind) else column.cast(kind)
+        return column
+
+    def value(self, name: str, row: int) -> Any:
+        return self._read(name, row, row + 1)[0].as_py()
+
+    def _read(self, name: str, start: int, stop: int) -> pa.ChunkedArray:
+        chunks, at = [], 0
+        for number, piece in enumerate(self.pieces):
+            first, last = max(start - at, 0), min(stop - at, piece.rows)
+            if first < last:
+                chunks += self._piece(number, name).slice(first, last - first).chunks
+            at += piece.rows
+        return pa.chunked_array(chunks, self.schema.field(name).type)
+
+    def _piece(self, number: int, name: str) -> pa.ChunkedArray:
+        if (number, name) not in self._kept:
+            column = self.pieces[number].read([name]).column(0)
+            kept = sum(one.nbytes for one in self._kept.values())
+            while self._kept and kept + column.nbytes > _KEPT:
+                kept -= self._kept.pop(next(iter(self._kept))).nbytes
+            self._kept[number, name] = column
+        return self._kept[number, name]
+
+
+def _join_on(count: int) -> Sql:
+    """The first columns of `a` and `b` are equal, NULL and NULL as well."""
+    names = [identifier(f"c{place}") for place in range(count)]
+    return join(" AND ", [compose("a.{0} IS NOT DISTINCT FROM b.{0}", name) for name in names])
+
+
+def _numbers(column: pa.ChunkedArray) -> Numbers:
+    numbers: Numbers = column.to_numpy().astype(np.int64, copy=False)
+    return numbers
+
+
+def _key_rank(name: str) -> tuple[bool, bool]:
+    plain = name.lower()
+    return plain not in _LIKELY, not plain.endswith(("_id", "_key", "_uuid"))
+
+
+def _is_unique(column: pa.ChunkedArray) -> bool:
+    if column.null_count:
+        return False
+    if pc.all(pc.less(column.slice(0, max(len(column) - 1, 0)), column.slice(1))).as_py():
+        return True  # each is larger than the one before it, as keys mostly are: far cheaper to see
+    return all(int(pc.count_distinct(some).as_py()) == len(some) for some in (column.slice(0, _SAMPLE), column))
+
+
+def _overlap(old: pa.ChunkedArray, new: pa.ChunkedArray) -> bool:
+    """Whether at least half of the smaller side's values are on the other side, too."""
+    fewer, more = (old, new) if len(old) <= len(new) else (new, old)
+    return not len(fewer) or 2 * (pc.sum(pc.is_in(fewer, value_set=more)).as_py() or 0) >= len(fewer)
+
+
+# -- types --------------------------------------------------------------------------------------
+
+
+def _plain_type(kind: pa.DataType) -> pa.DataType:
+    """A type without its wrapping: what dictionaries and extensions hold, and one type of text and of bytes."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return _plain_type(kind.storage_type)
+    if pa.types.is_dictionary(kind):
+        return _plain_type(kind.value_type)
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return pa.string() if not pa.types.is_large_string(kind) else pa.large_string()
+    return kind
+
+
+def _find_common_type(old: pa.DataType, new: pa.DataType) -> pa.DataType | None:
+    """A type that may hold the values of both; whether it does, the values say when they are cast."""
+    if old.equals(new):
+        return old
+    texts = [pa.types.is_string(kind) or pa.types.is_large_string(kind) for kind in (old, new)]
+    if any(pa.types.is_null(kind) for kind in (old, new)):
+        return new if pa.types.is_null(old) else old
+    if all(texts):
+        return pa.large_string()
+    if any(texts):
+        other = new if texts[0] else old
+        return None if pa.types.is_nested(other) or pa.types.is_binary(other) else pa.large_string()
+    if all(pa.types.is_integer(kind) for kind in (old, new)):
+        return pa.decimal128(20) if any(pa.types.is_uint64(kind) for kind in (old, new)) else pa.int64()
+    if all(pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in (old, new)):
+        return pa.float64()
+    if all(pa.types.is_decimal(kind) or pa.types.is_integer(kind) for kind in (old, new)):
+        return pa.decimal128(38, max(kind.scale if pa.types.is_decimal(kind) else 0 for kind in (old, new)))
+    moments = [pa.types.is_timestamp(kind) or pa.types.is_date(kind) for kind in (old, new)]
+    zones = {kind.tz for kind in (old, new) if pa.types.is_timestamp(kind)}
+    return pa.timestamp("us", zones.pop()) if all(moments) and len(zones) == 1 else None
