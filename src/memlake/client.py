@@ -233,7 +233,7 @@ def _open(host: str | Path | None) -> Repo:
     if "://" in text or _is_host_name(text):
         raise _unreachable(text)
     folder = Path(text).expanduser()
-    if folder.is_dir() and folder.name != config.FOLDER and not (folder / config.FOLDER).is_dir():
+    if folder.is_dir() and folder.name != config.FOLDER and not config.repo_folder(folder).is_dir():
         sys.stderr.write(f"memlake: {folder} was no repo yet; memories are kept in one made there\n")
         return init(folder)
     return open_for_memories(text)

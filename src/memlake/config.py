@@ -31,8 +31,25 @@ RepoId = Callable[[], str]  # asked only where a repo's file holds settings that
 # -- where the repo is
 
 
+def is_bare(root: Path) -> bool:
+    """Whether a folder is a bare repo: what lies in `.memlake` elsewhere lies in it itself, and it has no checkout."""
+    if root.name == FOLDER or (root / FOLDER).is_dir() or (root / "local.db").exists():
+        return False
+    return all((root / name).is_dir() for name in ("packs", "parts", "tmp"))
+
+
+def repo_folder(root: Path) -> Path:
+    """The folder where a repo keeps everything: the `.memlake` in its root, or of a bare repo the root itself."""
+    return root if is_bare(root) else root / FOLDER
+
+
+def repo_root(folder: Path) -> Path:
+    """The root of the repo that keeps everything in this folder."""
+    return folder.parent if folder.name == FOLDER else folder
+
+
 def get_repo(start: AnyPath | None = None, explicit: AnyPath | None = None) -> Path:
-    """The folder that holds `.memlake`, as `find_repo` finds it; NotARepo when there is none."""
+    """The root of a repo, as `find_repo` finds it; NotARepo when there is none."""
     found = find_repo(start, explicit)
     if found is None:
         here = Path(start or ".").absolute()
@@ -45,7 +62,9 @@ def get_repo(start: AnyPath | None = None, explicit: AnyPath | None = None) -> P
 
 
 def find_repo(start: AnyPath | None = None, explicit: AnyPath | None = None) -> Path | None:
-    """The folder that holds `.memlake`: `explicit`, else MEMLAKE_REPO, else `start` (here) or the nearest above.
+    """The root of a repo: `explicit`, else MEMLAKE_REPO, else `start` (here) or the nearest above.
+
+    It is the folder that holds `.memlake`, or a bare repo.
 
     Looking ends at home, and never takes the root of the file system: a repo somebody left there is nobody's. A repo
     that was named and is not there is an error; one that was only looked for is None.
@@ -61,7 +80,7 @@ def find_repo(start: AnyPath | None = None, explicit: AnyPath | None = None) -> 
     home = os.path.expanduser("~")
     ends = (os.path.abspath(home), os.path.realpath(home))
     while (above := os.path.dirname(here)) != here:
-        if os.path.isdir(os.path.join(here, FOLDER)):
+        if os.path.isdir(os.path.join(here, FOLDER)) or is_bare(Path(here)):
             return check_owner(Path(here))
         if here in ends:
             return None
@@ -82,7 +101,7 @@ def _named(path: AnyPath, who: str) -> Path:
     root = Path(os.path.abspath(os.path.expanduser(os.fspath(path))))
     if root.name == FOLDER and root.is_dir():
         return check_owner(root.parent)
-    if not (root / FOLDER).is_dir():
+    if not repo_folder(root).is_dir():
         why = f"has no {FOLDER} folder" if root.exists() else "does not exist"
         raise NotARepo(
             f"not a memlake repo: {who} names {root}, which {why}.",
@@ -92,11 +111,11 @@ def _named(path: AnyPath, who: str) -> Path:
 
 
 def check_owner(root: Path) -> Path:
-    """The root of a repo, or Denied when its `.memlake` is another user's, as git does: it may be a trap for us.
+    """The root of a repo, or Denied when its folder is another user's, as git does: it may be a trap for us.
 
     A link counts by who made it and by what it leads to. Root that came by sudo is also who called sudo.
     """
-    folder = root / FOLDER
+    folder = repo_folder(root)
     owners = {os.lstat(folder).st_uid, os.stat(folder).st_uid} if os.path.exists(folder) else set()
     own = os.geteuid()
     ours = {own, int(sudo)} if own == 0 and (sudo := os.environ.get("SUDO_UID", "")).isdecimal() else {own}
@@ -343,7 +362,7 @@ def set_value(
     if repo_id is not None and after.acting and (before.granted or not before.acting):
         grant_request(folder, repo_id(), after)
     elif repo_id is not None and after.acting:
-        warnings.warn(describe_ignored(folder.parent, after.acting), stacklevel=2)
+        warnings.warn(describe_ignored(repo_root(folder), after.acting), stacklevel=2)
     return done
 
 
@@ -367,13 +386,14 @@ def read_request(folder: Path, repo_id: RepoId | None = None) -> Request:
 
 def grant_request(folder: Path, repo_id: str, request: Request) -> None:
     """Let the settings act as `request` has them: as they were read, so that nothing else is granted than was shown."""
-    trust.revoke(_trust_home(), repo_id, str(folder.parent))  # what was granted before counts no longer
-    trust.grant(_trust_home(), repo_id, request.text, trust.Grant(str(folder.parent), tuple(sorted(request.acting))))
+    root = str(repo_root(folder))
+    trust.revoke(_trust_home(), repo_id, root)  # what was granted before counts no longer
+    trust.grant(_trust_home(), repo_id, request.text, trust.Grant(root, tuple(sorted(request.acting))))
 
 
 def revoke_grant(folder: Path, repo_id: str) -> bool:
     """Take back what was granted to a repo; False when nothing was."""
-    return trust.revoke(_trust_home(), repo_id, str(folder.parent))
+    return trust.revoke(_trust_home(), repo_id, str(repo_root(folder)))
 
 
 def list_grants() -> list[trust.Grant]:
@@ -383,7 +403,7 @@ def list_grants() -> list[trust.Grant]:
 
 def note_address(folder: Path, repo_id: str, text: str) -> None:
     """Note that this user gave an address (of a storage) that the repo keeps as `text`: others may have written it."""
-    trust.grant(_trust_home().with_name("addresses"), repo_id, text, trust.Grant(str(folder.parent), ()))
+    trust.grant(_trust_home().with_name("addresses"), repo_id, text, trust.Grant(str(repo_root(folder)), ()))
 
 
 def is_own_address(repo_id: str, text: str) -> bool:
@@ -488,7 +508,7 @@ def _has_key(path: Path | None, key: str) -> bool:
 def _read(path: Path) -> str:
     """The text of a config file, empty when it is absent. Only the user's own may be a link."""
     try:
-        fd = nofollow.open_file(path) if path.parent.name == FOLDER else os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC) if path == user_file() else nofollow.open_file(path)
         with open(fd, "rb") as file:
             data = file.read(_LARGEST + 1)
         if len(data) > _LARGEST:
@@ -611,7 +631,7 @@ def _rewrite(path: Path, key: str, value: object) -> bool:
     else:
         table[name] = value
     # A linked file of the user's stays a link; the repo's was read just now, and is none.
-    _replace(path if path.parent.name == FOLDER else Path(os.path.realpath(path)), tomlkit.dumps(document))
+    _replace(Path(os.path.realpath(path)) if path == user_file() else path, tomlkit.dumps(document))
     return True
 
 
@@ -639,7 +659,7 @@ def read_identity(folder: Path | None) -> Author:
         settings = read_settings(folder)
         name, email = name or settings.user_name.strip(), email or settings.user_email.strip()
     if not name:
-        git = _git_identity(folder.parent if folder else None)
+        git = _git_identity(repo_root(folder) if folder else None)
         name, email = git.get("user.name", ""), email or git.get("user.email", "")
     user = _user()
     return check_author(Author(name or user, email or f"{user}@{os.uname().nodename}"))

@@ -5,6 +5,7 @@
     |   `-- NotARepo     no repo here or above
     |-- InvalidInput     the request itself cannot be right             exit 128   HTTP 400
     |   |-- Usage        the command line cannot be understood          exit 2     HTTP 400
+    |   |-- NeedsCheckout  a bare repo has no working folder            exit 128   HTTP 400
     |   `-- Ignored      the path is left out by an ignore rule         exit 1     HTTP 400
     |-- Conflict         it would undo or overwrite someone's work      exit 1     HTTP 409
     |-- AlreadyExists    the name is taken                              exit 128   HTTP 409
@@ -68,6 +69,10 @@ class InvalidInput(Error):
 
 class Usage(InvalidInput):
     kind, exit_code = "usage", 2
+
+
+class NeedsCheckout(InvalidInput):
+    kind = "needs_checkout"
 
 
 class Ignored(InvalidInput):

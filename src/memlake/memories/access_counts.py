@@ -9,15 +9,15 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from memlake.errors import Error
 from memlake.objects import layout
-from memlake.objects.db import Database
 from memlake.objects.forks import Mutex
+from memlake.versions.checkout.local import Local
 
 
 class Access:
     """Counters of one process over the table `access` of local.db."""
 
-    def __init__(self, db: Database, seconds: float = 60.0) -> None:
-        self._db, self._seconds = db, seconds
+    def __init__(self, local: Local, seconds: float = 60.0) -> None:
+        self._local, self._seconds = local, seconds
         self._lock = Mutex()
         self._counts: dict[bytes, tuple[int, int]] = {}
         self._flushed = time.monotonic()
@@ -42,20 +42,11 @@ class Access:
             with contextlib.suppress(
                 Error
             ):  # a full or read-only disk: counts are hints, and nobody is to fail for one
-                self._write(counts)
-
-    def _write(self, counts: Mapping[bytes, tuple[int, int]]) -> None:
-        with self._db.write():
-            self._db.run_many(
-                "INSERT INTO access VALUES(?, ?, ?) ON CONFLICT(key) DO UPDATE SET "
-                "count = count + excluded.count, last = max(last, excluded.last)",
-                [(key, count, last) for key, (count, last) in counts.items()],
-            )
+                self._local.add_reads([(key, count, last) for key, (count, last) in counts.items()])
 
     def read(self, keys: Sequence[bytes]) -> Mapping[bytes, tuple[int, int]]:
         """(times read, last time) of memories that were ever read."""
-        rows = self._db.rows_in("SELECT key, count, last FROM access WHERE key IN carray(?1)", keys)
-        found = {bytes(key): (count, last) for key, count, last in rows}
+        found = {bytes(key): (count, last) for key, count, last in self._local.read_counts(keys)}
         with self._lock:
             for key in keys:
                 if key in self._counts:
@@ -69,8 +60,7 @@ class Access:
         with self._lock:
             for key in given:
                 self._counts.pop(key, None)
-        with self._db.write():
-            self._db.run_in("DELETE FROM access WHERE key IN carray(?1)", given)
+        self._local.forget_reads(given)
 
     def close(self) -> None:
         atexit.unregister(self.flush)

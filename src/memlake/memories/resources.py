@@ -18,9 +18,9 @@ from memlake.memories.access_counts import Access
 from memlake.memories.embed import Sources, Worker
 from memlake.memories.query_vector import Asker
 from memlake.objects import disk
-from memlake.objects.db import Database
 from memlake.objects.forks import Mutex
 from memlake.versions import tables
+from memlake.versions.checkout.local import Local
 from memlake.versions.history.commits import History
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 class Shared:
     """One of them serves every branch and thread of a process."""
 
-    def __init__(self, folder: Path, history: History, local: Database, settings: Settings) -> None:
+    def __init__(self, folder: Path, history: History, local: Local, settings: Settings) -> None:
         self._folder, self._settings = folder, settings
         self.embeddings = Embeddings(folder / "vectors.db")
         self._spare = contextlib.ExitStack()  # an index for this process, where the disk has no room for one

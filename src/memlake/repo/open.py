@@ -67,7 +67,7 @@ class Opened:
 
     def __init__(self, folder: Path, *, fresh: str | None = None, unchecked: bool = False) -> None:
         """`fresh` names the first branch of a repo that is made; `unchecked` opens one that is damaged, for doctor."""
-        self.dir, self.root = folder, config.check_owner(folder.parent)
+        self.dir, self.root = folder, config.check_owner(config.repo_root(folder))
         nofollow.check_folder(folder)
         if fresh is None and not has_database(folder):
             raise NotFound(
@@ -81,10 +81,9 @@ class Opened:
         if ignored:
             warnings.warn(config.describe_ignored(self.root, ignored), stacklevel=2)
         db.lease_seconds = self._settings.core_lease_seconds
-        local = Local(Database(folder / "local.db", schema=_schema("versions/checkout/local.sql"), durable=False))
         place = self._open_packs(db, ignored.get("core.packs"))
         self._history = History(db, Objects(db, place, Folder(folder / "parts"), folder / "tmp"), KINDS)
-        self._local = local
+        self._local = self._open_local(folder) if self.root != folder else self._stand_for_local()
         self._spare = contextlib.ExitStack()  # what stands in for files that a full disk has no room for
         self._identity: Author | None = None
         self._closed = False
@@ -93,12 +92,20 @@ class Opened:
         self._store: Store | None = None
         if fresh is not None:
             layout.stamp_format(db)
-            versions.rebuild.begin(self._history, local, fresh)
+            versions.rebuild.begin(self._history, self._local, fresh)
         if unchecked:
             return
         layout.check_format(db)
-        self._local = self._find_head()
+        if self._local.databases:
+            self._local = self._find_head()
         db.cure = f"See what is affected with: memlake fsck\n{layout.advise_restore(db)}"
+
+    def _open_local(self, folder: Path) -> Local:
+        schema = (_SCHEMAS / "versions/checkout/local.sql",)  # read only when the database has to be made
+        return Local(Database(folder / "local.db", schema=schema, durable=False), str(self.root))
+
+    def _stand_for_local(self) -> Local:
+        return versions.bare.NoCheckout(self._history, self._settings.init_branch)
 
     def _find_head(self) -> Local:
         """This checkout, with a HEAD that names what exists. A lost local.db that has no room is made in memory."""
@@ -112,13 +119,13 @@ class Opened:
         return local if problem is None else self._stand_again(local)
 
     def _stand_again(self, local: Local) -> Local:
-        here = Here(self._history, local, str(self.root), self._who)
+        here = Here(self._history, local, self._who)
         return versions.rebuild.stand_again(here, self._settings.init_branch)
 
     def _stand_in(self) -> Local:
         """A local.db for this process, to be read: what a verb wrote there would be gone with it."""
         folder = self._spare.enter_context(disk.spare_folder())
-        local = Local(Database(folder / "local.db", schema=_schema("versions/checkout/local.sql"), durable=False))
+        local = self._open_local(folder)
         found = self._stand_again(local)
         local.db.denied = Unavailable(
             "local.db was lost, and the disk is too full to make it again. Nothing was changed.",
@@ -174,10 +181,11 @@ class Opened:
 
     def _look(self) -> Here:
         """For verbs that only read."""
-        return Here(self._history, self._local, str(self.root), self._who)
+        return Here(self._history, self._local, self._who)
 
     def _settled(self) -> Here:
         """For verbs that look at the working files: an interrupted checkout is finished first, where it can be."""
+        _ = self._local.root  # refused in a bare repo
         if self._local.state("journal") is not None:
             with contextlib.suppress(Unavailable), self._verb(LONG):
                 return self._look()
@@ -186,9 +194,12 @@ class Opened:
         return self._look()
 
     @contextlib.contextmanager
-    def _verb(self, patience: float | None = None) -> Iterator[Here]:
-        """For verbs that change the stage or the files: in one checkout they take turns."""
-        with self._local.verb(patience):
+    def _verb(self, patience: float | None = None, *, files: bool = True) -> Iterator[Here]:
+        """For verbs that change the stage or the files, or without `files` only refs: in one checkout they take turns.
+
+        A bare repo has those without `files` alone.
+        """
+        with self._local.verb(patience) if files else self._local.ref_verb():
             here = self._look()
             if self._local.state("journal") is not None:
                 versions.update.resume(self._history, self._local, here.root)
@@ -250,7 +261,7 @@ class Opened:
 
     def checkpoint(self) -> bool:
         """Fold the write-ahead logs into the databases, as closing does."""
-        return self._local.db.checkpoint() and self._history.db.checkpoint()
+        return all(db.checkpoint() for db in reversed(self._look().databases))
 
     def close(self) -> None:
         """Let go of the files; a second time changes nothing."""
@@ -258,7 +269,7 @@ class Opened:
             parts, self._shared, self._store = [self._shared, self._store], None, None
             self._closed = True  # nobody opens one of them again
         with self._spare as closing:  # all of them, whatever one of them raises; the last first
-            for part in (self._local.db, self._history.db, *reversed(parts)):
+            for part in (*self._local.databases, self._history.db, *reversed(parts)):
                 if part is not None:
                     closing.callback(part.close)
 
@@ -290,8 +301,3 @@ def checked_oid(text: str) -> str:
     if len(text) != 64 or text.strip("0123456789abcdef"):
         raise InvalidInput(f"{text!r} is no object id, which is 64 hex digits.", hint="See ids with: memlake ls -l")
     return text
-
-
-def _schema(*names: str) -> tuple[Path, ...]:
-    """Files of SQL, read only when a database has to be made."""
-    return tuple(_SCHEMAS / name for name in names)

@@ -51,14 +51,20 @@ DIR = ".memlake"
 
 
 @check_types
-def init(path: AnyPath = ".", branch: str | None = None) -> Repo:
-    """Make a repo in a folder, or open the one that is there."""
+def init(path: AnyPath = ".", branch: str | None = None, *, bare: bool = False) -> Repo:
+    """Make a repo in a folder, or open the one that is there.
+
+    A `bare` repo is history without a working folder, for servers: the folder itself holds what `.memlake` does
+    elsewhere. Its HEAD is its first branch.
+    """
     name = branch or config.read_settings(None).init_branch
     versions.refs.check_name(name)
     with disk.named_errors(f"making a repo in {path}"):
         root = Path(os.path.realpath(config.real_name(path)))
-        folder = config.check_owner(root) / DIR
+        config.check_owner(root)
+        folder = root if bare else root / DIR
         root.mkdir(parents=True, exist_ok=True)
+        _refuse_other_form(root, bare=bare)
         nofollow.check_new(folder)
         nofollow.check_folder(folder)
         _refuse_lost(folder)
@@ -67,6 +73,29 @@ def init(path: AnyPath = ".", branch: str | None = None) -> Repo:
         if not (folder / ".gitignore").exists():
             disk.write_file(folder / ".gitignore", b"*\n")
     return Repo(folder, fresh=name)
+
+
+def _refuse_other_form(root: Path, *, bare: bool) -> None:
+    """A repo is bare or it is not, and a bare one shares its folder with nothing: all of it is looked at as ours."""
+    if not bare and config.is_bare(root):
+        raise AlreadyExists(
+            f"{root} is a bare repo, which has no working folder. Nothing was changed.",
+            hint=f"Use it as it is: memlake -C {pasted(root)} log\nOr name another folder: memlake init FOLDER",
+        )
+    if not bare or config.is_bare(root):
+        return
+    if root.name == DIR or (root / DIR).exists():
+        raise AlreadyExists(
+            f"{root} belongs to a repo with a working folder. Nothing was changed.",
+            hint="Name a new folder: memlake init --bare FOLDER",
+        )
+    # One that was interrupted has some of these, and is made whole.
+    begun = ("packs", "parts", "tmp", ".gitignore")
+    if others := [name for name in sorted(os.listdir(root)) if name not in begun and not name.startswith("repo.db")]:
+        raise InvalidInput(
+            f"{root} holds other files ({others[0]}), and a bare repo needs a folder of its own. Nothing was changed.",
+            hint="Name a new folder: memlake init --bare FOLDER",
+        )
 
 
 def _refuse_lost(folder: Path) -> None:
@@ -115,12 +144,12 @@ def _built_aside(folder: Path) -> Iterator[Path]:
 @check_types
 def open_repo(path: AnyPath | None = None) -> Repo:
     """Open the repo at a path, in MEMLAKE_REPO, or in this folder or one above."""
-    return Repo(config.get_repo(explicit=path) / DIR)
+    return Repo(config.repo_folder(config.get_repo(explicit=path)))
 
 
 def open_damaged(path: AnyPath | None = None) -> Repo:
     """As `open_repo`, and where repo.db is damaged all the same: for doctor, which says what of it can be read."""
-    folder = config.get_repo(explicit=path) / DIR
+    folder = config.repo_folder(config.get_repo(explicit=path))
     try:
         return Repo(folder)
     except Corrupt:
@@ -131,7 +160,7 @@ def open_damaged(path: AnyPath | None = None) -> Repo:
 def open_for_memories(path: AnyPath | None = None) -> Repo:
     """The repo found as `open_repo` finds it, else the personal one, made on first use. For memories, not for files."""
     found = projects.find_memory_repo(path)
-    return Repo(found / DIR) if found is not None else open_personal()
+    return Repo(config.repo_folder(found)) if found is not None else open_personal()
 
 
 def open_personal() -> Repo:
@@ -283,7 +312,8 @@ class Repo(Opened):
         paths: Sequence[AnyPath] = (),
         lane: str | None = None,
     ) -> tuple[Change, ...]:
-        here = self._settled() if b is None else self._look()
+        is_between = b is not None or (a is not None and versions.rev.split_range(a) is not None)
+        here = self._look() if is_between else self._settled()
         return versions.diff.diff(here, a, b, staged=staged, paths=self._wanted_paths(paths), lane=lane)
 
     def entry(self, path: AnyPath, rev: str = "HEAD") -> Entry:
@@ -303,7 +333,7 @@ class Repo(Opened):
         return self._history.objects.open(checked_oid(oid))
 
     def read_worktree(self, path: AnyPath) -> bytes:
-        return versions.show.working_bytes(self.root, os.fspath(path))
+        return versions.show.working_bytes(Path(self._local.root), os.fspath(path))
 
     def ls(self, rev: str = "HEAD", prefix: str = "", *, paths: Sequence[AnyPath] = ()) -> versions.show.Listing:
         """(tree path, entry) of all that starts with a prefix, or of what some paths or patterns mean."""
@@ -345,15 +375,15 @@ class Repo(Opened):
     def branch(self, name: str, at: str = "HEAD", force: bool = False, *, ttl_seconds: float | None = None) -> Branch:
         """Make a branch, or with `force` move one; a new one may be given a time to live."""
         note = None if ttl_seconds is None else memories.branch_expiry.make_note(ttl_seconds)
-        with self._verb() as here:
+        with self._verb(files=False) as here:
             return versions.branch.create_branch(here, name, at, force=force, note=note)
 
     def delete_branch(self, name: str, force: bool = False) -> Branch:
-        with self._verb() as here:
+        with self._verb(files=False) as here:
             return versions.branch.delete_branch(here, name, force)
 
     def rename_branch(self, old: str, new: str, force: bool = False) -> Branch:
-        with self._verb() as here:
+        with self._verb(files=False) as here:
             return versions.branch.rename_branch(here, old, new, force)
 
     def switch(
@@ -420,14 +450,14 @@ class Repo(Opened):
         return Stashes(self)
 
     def tag(self, name: str, at: str = "HEAD", message: str = "", force: bool = False) -> Tag:
-        with self._verb() as here:
+        with self._verb(files=False) as here:
             return versions.branch.create_tag(here, name, at, message, force)
 
     def tags(self) -> list[Tag]:
         return versions.refs.tags(self._history.db)
 
     def delete_tag(self, name: str) -> Tag:
-        with self._verb() as here:
+        with self._verb(files=False) as here:
             return versions.branch.delete_tag(here, name)
 
     def reflog(self, ref: str = "HEAD", lane: Lane = "work") -> Iterator[Move]:
@@ -483,7 +513,7 @@ class Repo(Opened):
         with self._opening:
             self._refuse_closed()
             if self._shared is None:
-                self._shared = memories.resources.Shared(self.dir, self._history, self._local.db, self._settings)
+                self._shared = memories.resources.Shared(self.dir, self._history, self._local, self._settings)
             shared = self._shared
         ground = memories.context.MemoryContext(
             self._look(), shared.index, name, self._settings, self._group, shared.vector_of, shared.read_counts,
@@ -548,7 +578,7 @@ class Repo(Opened):
         `with_others`: also versions made from it, and its rows where others share them; `leave_derived`: not those.
         """
         nofollow.check_folder(self.dir)
-        with self._verb() as here:
+        with self._verb(files=False) as here:
             named, loose = dataset.erase.plan_erasure(
                 here, map(checked_oid, oids), dataset.erase.Others(with_others, leave_derived)
             )

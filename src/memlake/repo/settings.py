@@ -52,7 +52,7 @@ def open_packs(folder: Path, location: str, db: Database) -> Place:
     """The place of a repo's packs: its own folder, or what core.packs names."""
     if not location:
         return Folder(folder / "packs")
-    place = open_place(config.resolve_place(location, folder.parent))
+    place = open_place(config.resolve_place(location, config.repo_root(folder)))
     return OwnedPlace(place, folder, lambda: layout.read_id(db), lambda: tables.list_pack_names(db))
 
 
@@ -92,7 +92,7 @@ def _take_place(folder: Path, location: str) -> None:
 def _describe_missing(folder: Path, location: str, count: int) -> InvalidInput:
     new = location or str(folder / "packs")
     old = config.read_in_force(folder, functools.partial(read_repo_id, folder)).settings.core_packs
-    old = config.resolve_place(old, folder.parent) if old else str(folder / "packs")
+    old = config.resolve_place(old, config.repo_root(folder)) if old else str(folder / "packs")
     again = f"memlake config core.packs {pasted(location)}" if location else "memlake config --unset core.packs"
     copy = f"mkdir -p {pasted(new)} && cp -r {pasted(old)}/. {pasted(new)}"
     how = f"Copy the files of {old} to {new}" if "://" in old + new else f"Copy them: {copy}"

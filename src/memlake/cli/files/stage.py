@@ -8,6 +8,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 
 import click
 
@@ -30,13 +31,14 @@ _COUNTED = 1000  # memories of the personal repo that `init` counts
 @click.command()
 @click.argument("folder", default=".")
 @click.option("-b", "--initial-branch", "branch", metavar="NAME", help="The first branch; main unless configured.")
+@click.option("--bare", is_flag=True, help="History without a working folder, for servers.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing.")
 @pass_screen
-def init(screen: Screen, /, *, folder: str, branch: str | None, quiet: bool) -> None:
+def init(screen: Screen, /, *, folder: str, branch: str | None, bare: bool, quiet: bool) -> None:
     """Make a repo in this folder, or in FOLDER. Running it again changes nothing."""
-    existed = os.path.isdir(os.path.join(folder, FOLDER))
-    with make_repo(folder, branch=branch or read_settings(None).init_branch) as repo:
-        what = "Reinitialized existing" if existed else "Initialized empty"
+    existed = config.repo_folder(Path(folder)).is_dir()
+    with make_repo(folder, branch=branch or read_settings(None).init_branch, bare=bare) as repo:
+        what = f"{'Reinitialized existing' if existed else 'Initialized empty'}{' bare' if bare else ''}"
         if not quiet:
             screen.line(f"{what} memlake repo in {screen.clean(str(repo.dir))}{os.sep}")
             _tell_personal(screen, str(repo.root))

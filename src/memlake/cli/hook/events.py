@@ -83,7 +83,7 @@ def log(event: str, problem: str) -> None:
     """A line for whoever wonders why nothing was remembered; where there is no place for it, none."""
     masked = importlib.import_module("memlake.secrets").masked  # 8 ms that only a failure should cost
     with suppress(Error, OSError):
-        file = (projects.find_memory_repo() or config.personal_folder()) / config.FOLDER / "hooks.log"
+        file = config.repo_folder(projects.find_memory_repo() or config.personal_folder()) / "hooks.log"
         if file.exists() and file.stat().st_size > _LOG:
             os.replace(file, file.with_suffix(".log.1"))
         fd = nofollow.open_file(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -150,7 +150,7 @@ def prompt(given: Given, _client: str) -> Given | None:
 def _looking() -> Iterator[Narrow | None]:
     """The memories of the repo here, or of the personal one; None where there are none: reading makes no repo."""
     root = projects.find_memory_repo() or config.personal_folder()
-    if not (root / config.FOLDER).is_dir():
+    if not config.repo_folder(root).is_dir():
         yield None
         return
     with open_repo(root) as repo:

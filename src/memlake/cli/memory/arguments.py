@@ -51,7 +51,7 @@ def pass_memories(verb: Callable[Concatenate[Memories, Screen, P], R]) -> Callab
 
 def repo_of(memories: Memories) -> str:
     """The folder of the repo that memories are in."""
-    return str(memories.ground.here.root)
+    return str(config.repo_root(memories.ground.here.history.db.path.parent))
 
 
 def tell_repo(memories: Memories, screen: Screen) -> None:

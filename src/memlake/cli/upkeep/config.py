@@ -41,7 +41,7 @@ def config(screen: Screen, /, *, key: str | None, value: str | None, of_user: bo
     if of_user and how["local"]:
         raise Usage("--user and --local exclude each other.")
     root = None if of_user else store.find_repo()
-    folder = root / store.FOLDER if root else None
+    folder = store.repo_folder(root) if root else None
     repo_id = functools.partial(read_repo_id, folder) if folder else None
     where: store.Where = "user" if of_user else "repo"
     if key is None:

@@ -33,7 +33,7 @@ def trust(screen: Screen, /, *, yes: bool, listing: bool, revoke: bool, as_json:
     if listing:
         _list(screen, as_json=as_json)
         return
-    folder = config.get_repo() / config.FOLDER
+    folder = config.repo_folder(config.get_repo())
     repo_id = read_repo_id(folder)
     if not repo_id:
         raise Corrupt(

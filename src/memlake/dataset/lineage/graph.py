@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from memlake.config import repo_root
 from memlake.dataset.context import DatasetContext
 from memlake.dataset.lineage import draw
 from memlake.dataset.lineage.draw import Edge, Node
@@ -166,7 +167,7 @@ class _Graph:
 
     def _file(self, path: str) -> str:
         """A file that was read; one of this repo is the file its commits tell of."""
-        root = os.path.realpath(self._ground.here.root)
+        root = os.path.realpath(repo_root(self._ground.folder))
         full = os.path.realpath(path)
         if full.startswith(f"{root}{os.sep}") and self._head is not None:
             name = FILES + os.path.relpath(full, root).replace(os.sep, "/")

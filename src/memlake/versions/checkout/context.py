@@ -19,8 +19,17 @@ from memlake.versions.history.commits import History
 class Here(NamedTuple):
     history: History
     local: Local
-    root: str
     identity: Callable[[], Author]  # asked only when something is written: it may have to ask git
+
+    @property
+    def root(self) -> str:
+        """The working folder."""
+        return self.local.root
+
+    @property
+    def databases(self) -> tuple[Database, ...]:
+        """Those that hold what cannot be made again."""
+        return (self.history.db, *self.local.databases)
 
     def head(self, lane: Lane = "work") -> Commit | None:
         """The commit HEAD names; None before the first one."""

@@ -26,8 +26,6 @@ from memlake.versions.operation import Verb, as_json, conflicts_as_json, conflic
 from memlake.versions.paths import unwritable
 from memlake.versions.trees.codec import as_hex, from_hex
 
-KEPT = 200  # operations
-
 
 class Goal(NamedTuple):
     """Where a checkout goes: the commit, what HEAD says then, and what to write in HEAD's log ("": nothing)."""
@@ -142,7 +140,7 @@ def keep(local: Local, verb: Verb) -> None:
     """Keep a verb as an operation, or what has become known of it since it was kept."""
     told = (verb.name, verb.detail, pack_state(as_json(verb.before)))
     if told != verb.kept:
-        verb.id, verb.kept = _write(local, told, verb.id), told
+        verb.id, verb.kept = local.write_operation(told, verb.id), told
 
 
 def keep_found(local: Local, plan: Plan, left: Stamp) -> None:
@@ -160,17 +158,7 @@ def keep_found(local: Local, plan: Plan, left: Stamp) -> None:
 def write_operation(local: Local, kept: Kept, id: int | None = None) -> int:
     """Write an operation down."""
     verb, detail, state = kept
-    return _write(local, (verb, detail, pack_state(state)), id)
-
-
-def _write(local: Local, values: tuple[str, str, bytes], id: int | None) -> int:
-    with local.db.write():
-        sql = "INSERT OR REPLACE INTO operation(id, time, verb, detail, before) VALUES(?, ?, ?, ?, ?)"
-        local.db.run(sql, (id, now(), *values))
-        if id is None:
-            id = local.db.last_id()
-            local.db.run("DELETE FROM operation WHERE id <= ?", (id - KEPT,))
-    return id
+    return local.write_operation((verb, detail, pack_state(state)), id)
 
 
 # -- as JSON ------------------------------------------------------------------------------------

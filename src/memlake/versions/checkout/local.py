@@ -8,7 +8,7 @@ import os
 import stat as modes
 import struct
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,6 +21,7 @@ from memlake.versions.paths import FILES, file_path, find_unwritable, matches, s
 from memlake.versions.trees.codec import maybe_bytes, maybe_entry
 
 MADE_AGAIN = "With .memlake/local.db moved away, HEAD and what is tracked are found again; the stage and undo are not."
+KEPT = 200  # operations
 MERGED = "merged"  # the choice of a path of what waits that needed none
 _STAT = struct.Struct("<qqqQI")
 _FILE = "SELECT path, entry, stat, racy, staged, old, about FROM file"
@@ -52,15 +53,23 @@ class Tracked(NamedTuple):
 
 
 class Local:
-    def __init__(self, db: Database, assumed: Mapping[str | None, str] | None = None) -> None:
+    def __init__(self, db: Database, root: str, assumed: Mapping[str | None, str] | None = None) -> None:
         """`assumed` maps a HEAD that names nothing to what it is taken for where it cannot be mended (a full disk)."""
-        self.db, self._assumed = db, assumed or {}
+        self.db, self.root, self._assumed = db, root, assumed or {}
         db.cure = advise_set_aside(db.path.parent)
         self._verb = FileLock(db.path.with_name("checkout.lock"), self._tell_waiting)
+
+    @property
+    def databases(self) -> tuple[Database, ...]:
+        return (self.db,)
 
     def verb(self, patience: float | None = None) -> contextlib.AbstractContextManager[None]:
         """Held by a verb that changes the stage or the files: two of them in one checkout take turns."""
         return self._verb.held(patience)
+
+    def ref_verb(self) -> contextlib.AbstractContextManager[None]:
+        """Held by a verb that only moves refs, which a bare repo can do, too. It may have to move HEAD along."""
+        return self.verb()
 
     def note_verb(self, text: str) -> None:
         """Say to those who wait for it what the verb under way is."""
@@ -125,6 +134,11 @@ class Local:
         """The branch HEAD names, None when detached."""
         head = self._head()
         return None if head.startswith("@") else head
+
+    @property
+    def checked_out(self) -> str | None:
+        """The branch whose files are in the working folder."""
+        return self.branch
 
     @property
     def detached(self) -> str | None:
@@ -258,6 +272,46 @@ class Local:
         with self.db.write():
             self.db.run("DELETE FROM conflict")
             self.set_state(doing=None)
+
+    # -- operations, and what was read ----------------------------------------------------------
+
+    def write_operation(self, values: tuple[str, str, bytes], id: int | None = None) -> int:
+        """Keep a verb, its detail and the state before it; only the last KEPT of them stay."""
+        with self.db.write():
+            sql = "INSERT OR REPLACE INTO operation(id, time, verb, detail, before) VALUES(?, ?, ?, ?, ?)"
+            self.db.run(sql, (id, now(), *values))
+            if id is None:
+                id = self.db.last_id()
+                self.db.run("DELETE FROM operation WHERE id <= ?", (id - KEPT,))
+        return id
+
+    def list_operations(self, limit: int = -1, *, undone: bool = True) -> list[Row]:
+        """(id, verb, detail, time, undone, before), newest first; without `undone` those that were not taken back."""
+        sql = "SELECT id, verb, detail, time, undone, before FROM operation WHERE undone <= ? ORDER BY id DESC LIMIT ?"
+        return self.db.rows(sql, (undone, limit))
+
+    def forget_content(self, oids: set[str]) -> None:
+        """Neither the stage nor an undo may bring purged objects back."""
+        with self.db.write():
+            self.unstage([r for r in self.list_staged().values() if r.entry is not None and r.entry.oid in oids])
+            self.db.run("DELETE FROM operation")
+        self.db.checkpoint()
+
+    def add_reads(self, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Add to the counters of memories that were read: (key, times, last time)."""
+        sql = (
+            "INSERT INTO access VALUES(?, ?, ?) ON CONFLICT(key) DO UPDATE SET "
+            "count = count + excluded.count, last = max(last, excluded.last)"
+        )
+        with self.db.write():
+            self.db.run_many(sql, rows)
+
+    def read_counts(self, keys: Iterable[bytes]) -> list[Row]:
+        return self.db.rows_in("SELECT key, count, last FROM access WHERE key IN carray(?1)", keys)
+
+    def forget_reads(self, keys: Iterable[bytes]) -> None:
+        with self.db.write():
+            self.db.run_in("DELETE FROM access WHERE key IN carray(?1)", keys)
 
 
 def pack_stat(found: os.stat_result) -> bytes:

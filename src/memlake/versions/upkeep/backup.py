@@ -71,7 +71,7 @@ def _without_gc(db: Database) -> Iterator[None]:
 
 def _choose_scratch(here: Here, folder: Path, file: Path) -> Path:
     """Where the databases are copied to first: beside the backup if the disk of the repo has no room for them."""
-    size = sum(db.path.stat().st_size for db in (here.history.db, here.local.db))
+    size = sum(db.path.stat().st_size for db in here.databases)
     return folder / "tmp" if disk.free_bytes(folder) > 2 * size + _SPARE else file.parent
 
 
@@ -79,9 +79,10 @@ def _write(here: Here, folder: Path, partial: Path, scratch: Path) -> None:
     import tarfile
 
     # The databases first: every pack and part they name exists by then and is kept by the lease.
-    for db in (here.history.db, here.local.db):
+    for db in here.databases:
         db.copy_to(scratch / db.path.name)
     _copy_settings(folder, scratch)
+    top = Path(config.FOLDER if folder.name == config.FOLDER else "")  # a bare repo is unpacked as one
     disk.step("create")
     mode = nofollow.allowed_mode(folder / "x", 0o666)  # a copy of a private repo is private
     with open(partial, "xb", opener=lambda path, flags: os.open(path, flags, mode)) as stream:
@@ -89,9 +90,9 @@ def _write(here: Here, folder: Path, partial: Path, scratch: Path) -> None:
             for path in (*sorted(scratch.iterdir()), *_plain_files(folder)):
                 name = path.name if path.parent == scratch else path.relative_to(folder)
                 disk.step("write")
-                tar.add(path, arcname=f".memlake/{name}", recursive=False)
+                tar.add(path, arcname=top / name, recursive=False)
             for name in ("tmp", "parts", "packs"):
-                _add_folder(tar, name)
+                _add_folder(tar, str(top / name))
         stream.flush()
         os.fsync(stream.fileno())
 
@@ -119,6 +120,6 @@ def _plain_files(folder: Path) -> list[Path]:
 def _add_folder(tar: tarfile.TarFile, name: str) -> None:
     import tarfile
 
-    info = tarfile.TarInfo(f".memlake/{name}")
+    info = tarfile.TarInfo(name)
     info.type, info.mode = tarfile.DIRTYPE, 0o755
     tar.addfile(info)

@@ -7,6 +7,7 @@ import fcntl
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 import apsw
@@ -59,8 +60,7 @@ def examine(here: Here, folder: Path) -> list[Check]:
         "space": lambda: _space(folder),
         "clock": lambda: _clock(here),
         "permissions": lambda: _writable(folder),
-        "repo.db": lambda: _database(here.history.db),
-        "local.db": lambda: _database(here.local.db),
+        **{db.path.name: partial(_database, db) for db in here.databases},
         "index": lambda: _derived(folder),
         "head": lambda: _head(here),
         "packs": lambda: _packs(here),
@@ -241,9 +241,7 @@ def _writable(folder: Path) -> Check:
 
 
 def _locks(here: Here) -> Check:
-    held = [
-        db.path.name for db in (here.history.db, here.local.db) if _is_locked(db.path.with_name(db.path.name + ".lock"))
-    ]
+    held = [db.path.name for db in here.databases if _is_locked(db.path.with_name(db.path.name + ".lock"))]
     return Check(
         "locks",
         not held,
@@ -268,9 +266,7 @@ def _is_locked(path: Path) -> bool:
 
 def _logs(here: Here) -> Check:
     sizes = [
-        path.stat().st_size
-        for db in (here.history.db, here.local.db)
-        if (path := db.path.with_name(db.path.name + "-wal")).exists()
+        path.stat().st_size for db in here.databases if (path := db.path.with_name(db.path.name + "-wal")).exists()
     ]
     large = max(sizes, default=0)
     return Check(

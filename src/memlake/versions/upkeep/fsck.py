@@ -20,7 +20,7 @@ from memlake.records import Entry
 from memlake.reports import FsckReport, Problem
 from memlake.versions import tables
 from memlake.versions.checkout.context import Here
-from memlake.versions.checkout.journal import KEPT
+from memlake.versions.checkout.local import KEPT
 from memlake.versions.history import refs
 from memlake.versions.history.commits import keeps_tree
 from memlake.versions.history.thin import root_of
@@ -50,7 +50,7 @@ class _Findings:
         self.counts: dict[str, int] = {}
 
     def run(self) -> None:
-        for db in (self._db, self._here.local.db):
+        for db in self._here.databases:
             for text in [*db.integrity(full=self._full), *log_damage(db.path)]:
                 self._add("database", "", db.path.name, text)
         for step in (self._nodes, self._commits, self._objects, self._refs, self._reflog, self._local):

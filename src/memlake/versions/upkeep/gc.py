@@ -120,8 +120,9 @@ def collect(here: Here, policy: Policy, also: Iterable[str] = ()) -> GcReport:
     joined = write_logs(history)  # so late that it copies only what stays
     report = _name_packs(report, known, joined)
     compact(db)
-    if not here.local.db.is_busy():  # a verb of this checkout is not held up for it
-        compact(here.local.db)
+    for local in here.local.databases:
+        if not local.is_busy():  # a verb of this checkout is not held up for it
+            compact(local)
     return report
 
 

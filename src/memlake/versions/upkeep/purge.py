@@ -39,7 +39,7 @@ def purge(here: Here, named: tuple[str, ...], reason: str, *, loose: Sequence[st
     paths = sorted({change.path for _, changes in commits for change in changes})
     told_of = _notes_with_schema(here, commits)
     done = purge_bytes(here.history.objects, PurgeRequest([*named, *told_of], reason, here.who, loose))
-    _forget_locally(here, oids)
+    here.local.forget_content(oids)
     working = [path for path in paths if path.startswith(FILES) and here.local.find_tracked([path.removeprefix(FILES)])]
     told = (
         (f"working files are yours and were not touched: {', '.join(p.removeprefix(FILES) for p in working[:5])}",)
@@ -81,14 +81,3 @@ def _notes_with_schema(here: Here, commits: list[tuple[Commit, list[Change]]]) -
             if any(file_notes.has_schema(noted.get(change.path.removeprefix(FILES), "")) for change in changes):
                 found.add(oid)
     return sorted(found)
-
-
-def _forget_locally(here: Here, oids: set[str]) -> None:
-    """The stage, the operations and the notes of this checkout must not bring it back."""
-    db = here.local.db
-    with db.write():
-        here.local.unstage(
-            [r for r in here.local.list_staged().values() if r.entry is not None and r.entry.oid in oids]
-        )
-        db.run("DELETE FROM operation")
-    db.checkpoint()

@@ -68,7 +68,7 @@ def stand_again(here: Here, branch: str) -> Local:
                 _stand(here, problem, branch)
     except Unavailable:
         head = _choose_head(history, local.base, branch, kept=local.base is not None)
-        return Local(local.db, {local.state("head"): head})
+        return Local(local.db, local.root, {local.state("head"): head})
     return local
 
 

@@ -65,7 +65,7 @@ def _tip(here: Here, branch: Branch, beside: Commit) -> Commit | None:
 def create_branch(here: Here, name: str, at: str, *, force: bool, note: bytes | None = None) -> Branch:
     """Make a branch, with what is noted of it; with `force`, move one that exists."""
     heads = heads_at(here, at)
-    if force and name == here.local.branch:
+    if force and name == here.local.checked_out:
         raise Conflict(
             f"branch {name!r} is the one you are on; its files would no longer be its own. Nothing was changed.",
             hint=f"Move it with its files: memlake reset --hard {pasted(at)}",
@@ -100,7 +100,7 @@ def _put_branch(here: Here, verb: Verb, name: str, heads: refs.Heads, at: str, *
 
 def delete_branch(here: Here, name: str, force: bool) -> Branch:
     heads = refs.get(here.history.db, name)
-    if name == here.local.branch:
+    if name == here.local.checked_out:
         other = next((found.name for found in refs.branches(here.history.db, None) if found.name != name), None)
         raise Conflict(
             f"branch {name!r} is the one you are on. Nothing was changed.",

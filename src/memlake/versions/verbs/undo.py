@@ -124,10 +124,7 @@ def note(here: Here, verb: str, detail: str, written: Sequence[tuple[str, str]])
 
 def note_more(here: Here, path: str, written: tuple[str, str]) -> None:
     """Let the last operation that wrote this path know of a commit that belongs to it: both are taken back as one."""
-    rows = here.local.db.rows(
-        "SELECT id, verb, detail, before FROM operation WHERE undone = 0 ORDER BY id DESC LIMIT ?", (_LOOKED_AT,)
-    )
-    for id, verb, detail, data in rows:
+    for id, verb, detail, _, _, data in here.local.list_operations(_LOOKED_AT, undone=False):
         before = _unpacked(data)
         own = [one for one in before.memory or () if path in _paths(here.history, one[1])]
         if own:
@@ -151,13 +148,13 @@ def _about(history: History, written: Sequence[tuple[str, str]]) -> str:
 
 
 def operations(here: Here, limit: int) -> list[Operation]:
-    rows = here.local.db.rows("SELECT id, verb, detail, time, undone FROM operation ORDER BY id DESC LIMIT ?", (limit,))
-    return [Operation(id, verb, detail, time, bool(undone)) for id, verb, detail, time, undone in rows]
+    rows = here.local.list_operations(limit)
+    return [Operation(id, verb, detail, time, bool(undone)) for id, verb, detail, time, undone, _ in rows]
 
 
 def kept_objects(here: Here) -> Iterator[str]:
     """Oids that undo may still need, for gc."""
-    states = [_unpacked(row[0]) for row in here.local.db.rows("SELECT before FROM operation")]
+    states = [_unpacked(before) for *_, before in here.local.list_operations()]
     if (plan := journal.find(here.local)) is not None and plan.operation is not None:
         states.append(from_json(plan.operation[2]))
     for before in states:
