@@ -27,7 +27,7 @@ from memlake.repo import Repo, init, open_for_memories
 
 if TYPE_CHECKING:
     from memlake.memories.forget import Forgotten
-    from memlake.memories.outcome import Outcome
+    from memlake.memories.record import Outcome
     from memlake.memories.remember import Judge
     from memlake.memories.search import Hits
     from memlake.memories.timeline import Version

@@ -13,7 +13,7 @@ import pytest
 import memlake as ml
 from memlake import config
 from memlake.index import rows
-from memlake.memories import query_vector
+from memlake.memories import resources
 from memlake.memories.memories import Draft, Memories
 from memlake.memories.search import Query
 from tests.reliability.ground import fast_folder
@@ -46,7 +46,7 @@ def embed_all(memories: Memories) -> None:
 @pytest.fixture
 def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     """What failed is tried again at once."""
-    monkeypatch.setattr("memlake.memories.embed.delay", lambda _failures: 0.01)
+    monkeypatch.setattr("memlake.memories.embed._LONGEST_PAUSE", 0.01)
     given_back = rows.return_pending
     monkeypatch.setattr(
         rows, "return_pending", lambda db, ids, _after, *, failed: given_back(db, ids, 0, failed=failed)
@@ -117,7 +117,7 @@ def test_one_text_that_breaks_the_embedder_keeps_no_other_from_its_vector(root: 
 
 
 def test_a_hanging_embedder_delays_no_store_no_word_and_one_search(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(query_vector, "PATIENCE", 0.3)
+    monkeypatch.setattr(resources, "PATIENCE", 0.3)
     let_go = threading.Event()
 
     def hang(rows: object) -> object:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from memlake.errors import InvalidInput, NotFound
 from memlake.mcp.workspace import SOURCE, Desk, Who, found, search_for, within
 from memlake.memories.memories import Draft, Memories
-from memlake.memories.outcome import Outcome
+from memlake.memories.record import Outcome
 from memlake.memories.search import Query, build_query, iso, seen_by
 
 Result = dict[str, Any]

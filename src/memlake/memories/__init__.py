@@ -15,13 +15,11 @@ if TYPE_CHECKING:
         conflicts,
         context,
         embedders,
-        erase,
         forget,
         hook_search,
         import_records,
         kind,
         memories,
-        merge_review,
         redact,
         remember,
         resources,
@@ -34,8 +32,8 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "branch_expiry", "branches", "check_index", "conflicts", "context", "embedders", "erase", "forget", "hook_search",
-    "import_records", "kind", "memories", "merge_review", "redact", "remember", "resources", "review", "rules",
+    "branch_expiry", "branches", "check_index", "conflicts", "context", "embedders", "forget", "hook_search",
+    "import_records", "kind", "memories", "redact", "remember", "resources", "review", "rules",
     "search", "state", "stats", "timeline", "transfer",
 ]  # fmt: skip
 __getattr__ = lazy(__name__, {name: f"{__name__}.{name}" for name in __all__})

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from memlake.errors import Conflict, InvalidInput, NotFound
-from memlake.memories import branch_expiry, conflicts, merge_review, record, store
+from memlake.memories import branch_expiry, conflicts, record, remember, store
 from memlake.memories.context import MemoryContext
 from memlake.memories.record import Memory
 from memlake.objects import layout
@@ -100,7 +100,7 @@ def merge_branch(ground: MemoryContext, name: str, strategy: str = "branch_wins"
             raise _describe_conflicts(ground, name, outcome.conflicts)
         choice = "theirs" if strategy == "branch_wins" else "ours"
         chosen = tuple(conflict._replace(choice=choice) for conflict in outcome.conflicts)
-        edits = {**merge_review.apply_notes(ground, outcome.edits, noted), **trees.apply_choices(history, chosen)}
+        edits = {**remember.apply_notes(ground, outcome.edits, noted), **trees.apply_choices(history, chosen)}
         made = _append_merge(ground, name, (ours, theirs), edits)
     store.settle(ground)
     return MergedBranch(made.oid, len(edits), met)
@@ -112,7 +112,7 @@ def _find_doubts(ground: MemoryContext, name: str) -> dict[str, tuple[str, Memor
     theirs = refs.commit_of(history, refs.get(history.db, name)["memory"])
     if ours is None or theirs is None or is_ancestor(history, theirs, ours) or is_ancestor(history, ours, theirs):
         return {}  # what came after ours was held against it when it was remembered
-    return merge_review.find_doubts(ground, trees.merge_commits(history, ours, theirs).edits)
+    return remember.find_doubts(ground, trees.merge_commits(history, ours, theirs).edits)
 
 
 def _describe_conflicts(ground: MemoryContext, name: str, met: Sequence[Met]) -> Conflict:

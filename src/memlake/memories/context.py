@@ -1,15 +1,22 @@
-"""What the verbs of memories stand on: the history, the index, the branch that was fixed when the repo was opened."""
+"""What the verbs of memories stand on: the history, the index, the branch that was fixed when the repo was opened.
+
+`heals` and `reads` make work over the index outlive its damage: it is done again on one made from the history.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+import contextlib
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from memlake.config import Settings
+from memlake.errors import Damaged, Error, Unavailable
 from memlake.index.index import Index
 from memlake.memories import branch_expiry, record
 from memlake.memories.record import Memory
+from memlake.objects import disk
 from memlake.records import Author, Commit, Entry
 from memlake.versions.checkout.context import Here
 from memlake.versions.history import refs
@@ -84,3 +91,67 @@ class MemoryContext:
     def entry(self, path: str) -> Entry | None:
         """What the branch holds at a path now."""
         return self.here.history.entries(self.head(), [path]).get(path)
+
+
+# -- an index that is damaged, or has no room -------------------------------------------------
+
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
+Work = Callable[Concatenate[MemoryContext, Given], Result]
+
+
+def heals(work: Work[Given, Result]) -> Work[Given, Result]:
+    """Work that reads the index, done again on a new one where that turns out to be damaged, deleted or replaced."""
+
+    @functools.wraps(work)
+    def run(ground: MemoryContext, /, *args: Given.args, **named: Given.kwargs) -> Result:
+        ground.index.refresh()
+        seen = ground.index.mark
+        try:
+            return work(ground, *args, **named)
+        except Error as error:
+            ground.index.refresh()
+            if isinstance(error, Damaged):
+                ground.index.renew(seen)
+            if ground.index.mark == seen:
+                raise
+        return work(ground, *args, **named)
+
+    return run
+
+
+def reads(work: Work[Given, Result]) -> Work[Given, Result]:
+    """As `heals`. Where the index cannot be brought up to the history, as on a full disk, one is made for this once.
+
+    What was acknowledged must be readable, and a full disk has no room for the newest rows of the index.
+    """
+    healed = heals(work)
+
+    @functools.wraps(work)
+    def run(ground: MemoryContext, /, *args: Given.args, **named: Given.kwargs) -> Result:
+        try:
+            return healed(ground, *args, **named)
+        except Unavailable as full:
+            try:
+                with spare_index() as index:
+                    notes = (describe_spare(full),)
+                    return work(replace(ground, index=index, notes=notes), *args, **named)
+            except (Unavailable, OSError):
+                raise full from None
+
+    return run
+
+
+@contextlib.contextmanager
+def spare_index() -> Iterator[Index]:
+    """An empty index in memory, or where there is no such place in the folder for temporary files."""
+    with disk.spare_folder() as folder:
+        index = Index(folder / "index")
+        try:
+            yield index
+        finally:
+            index.close()
+
+
+def describe_spare(full: Unavailable) -> str:
+    return f"{full.message} So this was looked up without the index: slower, and by words alone."

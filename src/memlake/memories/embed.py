@@ -21,7 +21,6 @@ from memlake.index.embedding_store import Embeddings
 from memlake.index.generations import Derived
 from memlake.index.index import Index
 from memlake.memories import record
-from memlake.memories.backoff import delay
 from memlake.objects.forks import Mutex
 from memlake.versions.history.commits import History
 
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from memlake.memories.embedders import Embedder
 
 Array = np.ndarray[Any, Any]
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.4, 45.0  # seconds before the queue is tried again after a failure
 _PATIENCE = 5.0  # seconds for the worker to finish what it writes, or one step of a model in this process
 _MOMENT = 0.2  # ... and for a service to answer; after that its rows are given back, and its answer is dropped
 
@@ -179,7 +179,7 @@ class Worker:
                     failures, self.problem = 0, None
             except Exception as error:  # noqa: BLE001  a worker must outlive whatever an embedder does
                 self.problem = error.message if isinstance(error, Error) else f"{type(error).__name__}: {error}"
-                self._stop.wait(delay(failures))
+                self._stop.wait(min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(failures, 16)))
                 failures += 1
                 continue
             self._wake.wait(30)

@@ -17,7 +17,7 @@ from memlake.index.light_search import Glance, Seen
 from memlake.index.rows import Shown
 from memlake.index.terms import mark, query_words, says_nothing
 from memlake.memories import index_sync, record
-from memlake.memories.memory_paths import memory_path
+from memlake.memories.kind import memory_path
 from memlake.memories.record import Memory
 from memlake.objects import layout
 from memlake.records import Author, Commit

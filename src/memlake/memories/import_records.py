@@ -13,9 +13,8 @@ from typing import NamedTuple
 from memlake.errors import Purged
 from memlake.memories import index_sync, record, store
 from memlake.memories.context import MemoryContext
-from memlake.memories.memory_paths import memory_path
-from memlake.memories.outcome import IMPORTED
-from memlake.memories.record import Memory, Past
+from memlake.memories.kind import memory_path
+from memlake.memories.record import IMPORTED, Memory, Past
 from memlake.records import Entry
 
 

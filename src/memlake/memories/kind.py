@@ -1,7 +1,11 @@
-"""The kinds of this room: memories and agent state. Light to import; their functions load the rest."""
+"""The kinds of this room, memories and agent state, and their paths. `status` loads it, so it must stay light.
+
+What people name (agents, keys) is salted in a path, so that a path tells nobody a name.
+"""
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING, Any
 
 from memlake import memories
@@ -27,7 +31,7 @@ def _settle(history: History, met: Conflict) -> Edits:
 
 def _note_doubts(owner: Any, edits: Edits) -> dict[str, Entry | None]:
     """`owner` is the Repo: to look for what contradicts, its index is needed."""
-    return memories.merge_review.note_doubts(owner.memories().ground, edits)
+    return memories.remember.note_doubts(owner.memories().ground, edits)
 
 
 def _advise_settle(memory_id: str) -> str:
@@ -50,3 +54,21 @@ MEMORY = define(
     )
 )  # fmt: skip
 STATE = define(Kind("state", "state", "memory", 5, ("state value", "state values"), sides=_sides))
+
+
+def memory_path(history: History, agent_id: str, memory_id: str) -> str:
+    return f"{MEMORY.folder}{_hash_name(history, agent_id)}/{memory_id}"
+
+
+def state_path(history: History, agent_id: str, key: str) -> str:
+    return f"{STATE.folder}{_hash_name(history, agent_id)}/{_hash_name(history, key)}"
+
+
+def state_room(history: History, agent_id: str) -> str:
+    return f"{STATE.folder}{_hash_name(history, agent_id)}/"
+
+
+def _hash_name(history: History, name: str) -> str:
+    """One part of a path for a name: the same in all of a repo, and of no use without its salt."""
+    digest = hashlib.blake2b(name.encode("utf-8", "surrogatepass"), key=history.salt, digest_size=10)
+    return digest.hexdigest()

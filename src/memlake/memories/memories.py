@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memlake import memories as later  # what only some verbs need: a recall would pay 40 ms for all of it
 from memlake.errors import Conflict, Denied, InvalidInput
-from memlake.memories import branch_expiry, embed, ids, outcome, record
+from memlake.memories import branch_expiry, embed, record
 from memlake.memories import search as memory_search
 from memlake.memories import store as memory_store
 from memlake.memories.context import MemoryContext
-from memlake.memories.outcome import Outcome, Updated
-from memlake.memories.record import Memory, State
+from memlake.memories.record import Memory, Outcome, State, Updated
 from memlake.memories.resources import Shared
 from memlake.memories.search import EVERYONE, Hits, Query
 from memlake.objects import layout
@@ -88,7 +87,7 @@ class Memories:
             what = f"store memory {first}" if len(made) == 1 else f"store {len(made)} memories"
             memory_store.put(self.ground, [one.memory for one in made], what, by=made[0].memory.agent_id)
             self.shared.wake()
-        return [outcome.describe_added(one.memory)._replace(warnings=one.warnings) for one in made]
+        return [record.describe_added(one.memory)._replace(warnings=one.warnings) for one in made]
 
     def remember(
         self, draft: Draft, on_conflict: str = "decide", *, dry_run: bool = False, judge: Judge | None = None
@@ -126,7 +125,7 @@ class Memories:
         fields = {name: getattr(clean, name) for name in changed}
         made = memory_store.replace(self.ground, old, old._replace(**fields), f"update memory {memory_id}")
         self.shared.wake()
-        return outcome.make_updated(made, warnings)
+        return record.make_updated(made, warnings)
 
     def delete(self, memory_id: str) -> Memory:
         """Remove a memory from the branch. `restore` brings it back."""
@@ -142,13 +141,13 @@ class Memories:
 
     def purge(self, memory_id: str, reason: str) -> PurgeReport:
         """Erase every version of a memory for good."""
-        report = later.erase.purge(self.ground, self.shared.access, memory_id, reason=reason)
+        report = later.forget.purge(self.ground, self.shared.access, memory_id, reason=reason)
         self._forget_written()
         return report
 
     def follow(self) -> None:
         """Bring the index up to the history, and erase from it what was purged."""
-        later.erase.follow(self.ground)
+        later.forget.follow(self.ground)
 
     def purge_state(self, agent_id: str, key: str, reason: str) -> PurgeReport:
         """Erase every value a key ever had for good."""
@@ -179,7 +178,7 @@ class Memories:
 
     def full_id(self, part: str) -> str:
         """The id of the memory, here or gone, whose id ends or begins so."""
-        return ids.full_id(self.ground, part)
+        return memory_store.find_full_id(self.ground, part)
 
     def listed(self, query: Query) -> list[Memory]:
         return memory_search.list_memories(self.ground, query)

@@ -1,4 +1,4 @@
-"""A memory and an agent's state value as records: their fields, their bytes, and what the index is told. Pure.
+"""A memory and an agent's state value as records: fields, bytes, what the index is told, what became of one. Pure.
 
 A record is JSON with sorted keys. It carries a random salt, so that the hash that stays in history after a purge
 cannot be guessed from the content; what counts as equal leaves the salt out.
@@ -23,6 +23,9 @@ CATEGORIES = ("preferences", "conventions", "project-notes", "contacts", "learni
 LONGEST = 1 << 20  # characters of content
 DEEPEST = 100  # levels of a JSON value
 LATEST = 253_402_300_800_000_000  # the year 10000, in microseconds: no time is so far, before or after
+# Rules of a memory that is kept beside another agent's.
+AGENT_CONFLICT, AGENT_SAME = "agent-conflict", "agent-same"
+IMPORTED = "import-conflict"  # an import brought another text of a memory that had changed here
 _MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
     "December",
@@ -154,6 +157,45 @@ def marks(memory: Memory) -> list[str]:
 
 def meta_mark(name: str, value: object) -> str:
     return mark("meta", _dump({name: value}).decode("utf-8", "replace"))
+
+
+# -- what became of a memory that was to be stored -------------------------------------------
+
+
+class Outcome(NamedTuple):
+    """What became of a new memory: the one that stands for it now, the decision and its reason."""
+
+    memory_id: str
+    decision: str
+    rule: str
+    why: str
+    content: str
+    other_id: str | None = None
+    review: bool = False
+    scores: Mapping[str, float] = {}
+    warnings: tuple[str, ...] = ()
+
+
+def describe_other_agent(rule: str, old: Memory) -> str:
+    """What is to be said of a memory that another agent keeps."""
+    return f"Agent {old.agent_id!r} {'already keeps this' if rule == AGENT_SAME else 'keeps what speaks against it'}."
+
+
+def describe_added(memory: Memory) -> Outcome:
+    """What became of a memory that was stored as it is."""
+    return Outcome(memory.memory_id, "add", "asked", "It was to be added as it is.", memory.content)
+
+
+class Updated(Memory):
+    """A memory as it was changed, and what its author should know about it."""
+
+    warnings: tuple[str, ...] = ()
+
+
+def make_updated(memory: Memory, warnings: tuple[str, ...]) -> Updated:
+    made = Updated(*memory)
+    made.warnings = warnings
+    return made
 
 
 # -- checks -----------------------------------------------------------------------------------

@@ -10,20 +10,21 @@ import contextlib
 import dataclasses
 import functools
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from memlake.errors import Conflict, Corrupt, InvalidInput, Purged
+from memlake.errors import Conflict, Corrupt, InvalidInput, NotFound, Purged
 from memlake.memories import index_sync, record, search, store
 from memlake.memories.context import MemoryContext
-from memlake.memories.outcome import AGENT_CONFLICT, AGENT_SAME, Outcome, describe_other_agent
-from memlake.memories.record import Memory
+from memlake.memories.kind import MEMORY
+from memlake.memories.record import AGENT_CONFLICT, AGENT_SAME, Memory, Outcome, describe_other_agent
 from memlake.memories.rules import Decision, decide, name_rivals, needs_review
 from memlake.memories.search import Query
-from memlake.records import Commit
+from memlake.records import Commit, Entry
 
 WAYS = ("decide", "add", "ask")
 _NEAR = 8  # old memories a new one is held against
+_MOST_MERGED = 200  # memories of one merge that are held against others: each is a search
 _TRIES = 10  # each is lost only to another process that wrote about the same thing
 _STRENGTH = ("skip", "replace", "conflict", "merge", "coexist", "add")
 _CHANGES = ("skip", "replace", "conflict", "merge")  # the new memory is not kept beside the old one
@@ -293,3 +294,37 @@ def _list_lost(new: Memory, folded: Memory) -> Iterator[str]:
     for name, value in new.metadata.items():
         if folded.metadata[name] != value:
             yield f"metadata {name} (it has another)"
+
+
+# -- what a merge brings, held against what is here -------------------------------------------
+
+
+def find_doubts(ground: MemoryContext, edits: Mapping[str, Entry | None]) -> dict[str, tuple[str, Memory]]:
+    """Those of a merge that say otherwise, or the same, as one that is here: path -> (object, the memory, noted)."""
+    came = [(path, entry) for path, entry in edits.items() if entry is not None and path.startswith(MEMORY.folder)]
+    found: dict[str, tuple[str, Memory]] = {}
+    for path, entry in [one for one in came if ground.entry(one[0]) is None][:_MOST_MERGED]:
+        with contextlib.suppress(Corrupt, Purged, NotFound):  # no memory, or none any more
+            noted = _note_doubt(ground, record.decode(ground.here.history.objects.read(entry.oid)))
+            found |= {path: (entry.oid, noted)} if noted else {}
+    return found
+
+
+def _note_doubt(ground: MemoryContext, new: Memory) -> Memory | None:
+    met = None if new.review else find_doubt(ground, new)
+    return new._replace(review=met.decision.rule, related=(met.old.memory_id,)) if met and met.old else None
+
+
+def apply_notes(
+    ground: MemoryContext, edits: Mapping[str, Entry | None], noted: Mapping[str, tuple[str, Memory]]
+) -> dict[str, Entry | None]:
+    """The edits of a merge with the doubts noted; what changed since they were looked for stays as it is."""
+    same = {path: memory for path, (oid, memory) in noted.items() if (entry := edits.get(path)) and entry.oid == oid}
+    return {**edits, **{path: store.write_entry(ground.here.history, memory) for path, memory in same.items()}}
+
+
+def note_doubts(ground: MemoryContext, edits: Mapping[str, Entry | None]) -> dict[str, Entry | None]:
+    """The edits of a merge with what is in doubt noted."""
+    found = find_doubts(ground, edits)
+    with ground.here.history.db.write():
+        return apply_notes(ground, edits, found)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+import threading
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +16,8 @@ from memlake.index.embedding_store import Embeddings
 from memlake.index.index import Index
 from memlake.memories import embed
 from memlake.memories.access_counts import Access
+from memlake.memories.context import describe_spare, spare_index
 from memlake.memories.embed import Sources, Worker
-from memlake.memories.query_vector import Asker
-from memlake.objects import disk
 from memlake.objects.forks import Mutex
 from memlake.versions import tables
 from memlake.versions.checkout.local import Local
@@ -25,6 +25,8 @@ from memlake.versions.history.commits import History
 
 if TYPE_CHECKING:
     from memlake.memories.embedders import Embedder
+
+PATIENCE = 5.0  # seconds; the local model is loaded in one
 
 
 class Shared:
@@ -42,7 +44,7 @@ class Shared:
         self._lock = Mutex()
         self._embedders: dict[str, Embedder | None] = {}
         self._told: object = None  # the generation of the index that knows which model is wanted
-        self._asker = Asker(settings.embedding_timeout)
+        self._query_embedder = QueryEmbedder(settings.embedding_timeout)
 
     def _open_index(self, folder: Path, history: History) -> Index:
         """The index, made anew when it cannot be read: it loses nothing. On a full disk it is made elsewhere."""
@@ -82,7 +84,7 @@ class Shared:
 
     def is_embedder_open(self) -> bool:
         """Whether the configured embedder was used already and owes no answer: using it again costs no start."""
-        return self._embedders.get(self.wanted) is not None and not self._asker.is_late()
+        return self._embedders.get(self.wanted) is not None and not self._query_embedder.is_late()
 
     def embeds_here(self) -> bool:
         """Whether what is configured embeds on this machine, and asks no service."""
@@ -95,7 +97,7 @@ class Shared:
         wanted = self.embedder()
         spec = embed.update_serving(self.index)
         embedder = wanted if spec in ("", self.wanted) or not self._may_be_asked(spec) else self.embedder(spec)
-        vector = self._asker.ask(embedder, text) if embedder is not None else None
+        vector = self._query_embedder.embed(embedder, text) if embedder is not None else None
         return None if embedder is None or vector is None else (embedder.name, vector)
 
     def _may_be_asked(self, spec: str) -> bool:
@@ -126,16 +128,46 @@ class Shared:
             parts.callback(self.worker.close)
 
 
-@contextlib.contextmanager
-def spare_index() -> Iterator[Index]:
-    """An empty index in memory, or where there is no such place in the folder for temporary files."""
-    with disk.spare_folder() as folder:
-        index = Index(folder / "index")
+class QueryEmbedder:
+    """Asks an embedder for the vector of a query, in a thread of its own: a search waits a moment, and no longer.
+
+    While one question hangs, others are not waited for at all.
+    """
+
+    def __init__(self, seconds: float = PATIENCE) -> None:
+        self._seconds = min(seconds, PATIENCE)
+        self._late: _Question | None = None
+
+    def is_late(self) -> bool:
+        """Whether an answer is still owed that nobody waits for."""
+        return self._late is not None and self._late.is_alive()
+
+    def embed(self, embedder: Embedder, text: str) -> Any:
+        """The vector, or None for a text the model cannot read; an Error, whatever the embedder did."""
+        if self.is_late():
+            raise Unavailable(f"the embedder {embedder.name} still has not answered an earlier search.")
+        question = _Question(embedder, text)
+        question.start()
+        question.join(self._seconds)
+        if question.is_alive():
+            self._late = question
+            raise Unavailable(f"the embedder {embedder.name} did not answer within {self._seconds:g} s.")
+        if question.problem is not None:
+            raise question.problem
+        return question.vector
+
+
+class _Question(threading.Thread):
+    def __init__(self, embedder: Embedder, text: str) -> None:
+        super().__init__(name="memlake-query", daemon=True)
+        self._embedder, self._text = embedder, text
+        self.vector: Any = None
+        self.problem: Error | None = None
+
+    def run(self) -> None:
         try:
-            yield index
-        finally:
-            index.close()
-
-
-def describe_spare(full: Unavailable) -> str:
-    return f"{full.message} So this was looked up without the index: slower, and by words alone."
+            self.vector = self._embedder.embed_query(self._text)
+        except Error as error:
+            self.problem = error
+        except Exception as error:  # noqa: BLE001  a search must outlive whatever an embedder does
+            self.problem = Unavailable(f"the embedder {self._embedder.name} failed: {type(error).__name__}: {error}")

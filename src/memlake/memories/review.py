@@ -12,8 +12,7 @@ from memlake.errors import Corrupt, InvalidInput, NotFound, Nothing, Purged, pas
 from memlake.memories import conflicts, record, search, store, timeline
 from memlake.memories.access_counts import Access
 from memlake.memories.context import MemoryContext
-from memlake.memories.outcome import AGENT_CONFLICT, AGENT_SAME, describe_other_agent
-from memlake.memories.record import Memory
+from memlake.memories.record import AGENT_CONFLICT, AGENT_SAME, Memory, describe_other_agent
 from memlake.memories.search import EVERYONE, Query
 from memlake.objects import layout
 from memlake.records import Commit

@@ -12,10 +12,10 @@ from memlake.index.index import Found, IndexQuery
 from memlake.index.rank import Boosts, Scored
 from memlake.index.rows import Filter, Shown
 from memlake.index.terms import ASKED, hash_of, mark
-from memlake.memories import branch_expiry, embed, index_sync, rebuild, record
+from memlake.memories import branch_expiry, embed, index_sync, record
 from memlake.memories.access_counts import Access
-from memlake.memories.context import MemoryContext
-from memlake.memories.memory_paths import memory_path
+from memlake.memories.context import MemoryContext, heals, reads
+from memlake.memories.kind import memory_path
 from memlake.memories.record import Memory
 from memlake.objects import layout
 from memlake.records import Commit
@@ -145,7 +145,7 @@ def choose_projects(ground: MemoryContext, asked: str | None) -> tuple[str, ...]
     return list_projects_here(ground) if asked is None else None if asked == EVERYONE else (asked,)
 
 
-@rebuild.reads
+@reads
 def _search_checked(ground: MemoryContext, query: Query) -> Hits:
     """Hits, each held against the history: an index that is wrong may miss something, but shows nothing wrong."""
     for _ in range(3):
@@ -236,7 +236,7 @@ def _build_asked(ground: MemoryContext, query: Query, now: int | None = None) ->
     )
 
 
-@rebuild.reads
+@reads
 def list_memories(ground: MemoryContext, query: Query, now: int | None = None) -> list[Memory]:
     """All memories that pass a filter, newest first, however many. `now` 0 counts expired ones in."""
     branch_expiry.check(ground.here, ground.branch)
@@ -424,14 +424,14 @@ def full_fields(ground: MemoryContext, memory: Memory, access: Access, has_embed
     return known | {"related": list(memory.related), "review": memory.review}
 
 
-@rebuild.heals
+@heals
 def has_vector(ground: MemoryContext, memory_id: str, model: str) -> bool:
     index_sync.follow(ground.here.history, ground.index, ground.branch)
     key = record.Memory(record.checked_id(memory_id), "").key
     return ground.index.has_vector(key, model)
 
 
-@rebuild.heals
+@heals
 def count_waiting(ground: MemoryContext) -> int:
     """How many memories have no vector yet, those counted in that the index had not seen."""
     index_sync.follow(ground.here.history, ground.index, ground.branch)

@@ -9,8 +9,7 @@ from memlake import memories as later  # rules of secrets: only writing pays for
 from memlake.errors import InvalidInput, NotFound
 from memlake.memories import record
 from memlake.memories.context import MemoryContext
-from memlake.memories.kind import STATE
-from memlake.memories.memory_paths import state_path, state_room
+from memlake.memories.kind import STATE, state_path, state_room
 from memlake.memories.record import State
 from memlake.memories.store import choose_author
 from memlake.objects import layout

@@ -1,20 +1,26 @@
-"""Writing memories: each write one commit, with what it replaces kept. Decides nothing about merging."""
+"""Memories by their ids: written, each write one commit that keeps what it replaces; read; found by part of an id.
+
+Decides nothing about merging.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from memlake.errors import Conflict, Corrupt, NotFound, Unavailable
+from memlake.errors import Conflict, Corrupt, InvalidInput, NotFound, Unavailable
 from memlake.index.rows import Docs
-from memlake.memories import branch_expiry, index_sync, rebuild, record
-from memlake.memories.context import MemoryContext, agent_author
-from memlake.memories.memory_paths import memory_path
+from memlake.memories import branch_expiry, index_sync, record
+from memlake.memories.context import MemoryContext, agent_author, heals, reads
+from memlake.memories.kind import memory_path
 from memlake.memories.record import Memory, Past
 from memlake.objects import layout
 from memlake.records import Author, Entry
 from memlake.versions.history.commits import History
+
+_PART = re.compile(r"[0-9a-f]{6,32}")
 
 
 def choose_author(agent_id: str, ground: MemoryContext) -> Author:
@@ -57,7 +63,7 @@ def settle(ground: MemoryContext, known: Docs | None = None) -> None:
             _follow(ground, known or {})
 
 
-@rebuild.heals
+@heals
 def _follow(ground: MemoryContext, known: Docs) -> None:
     index_sync.follow(ground.here.history, ground.index, ground.branch, known)
 
@@ -91,7 +97,7 @@ def find(ground: MemoryContext, memory_id: str) -> Memory | None:
     return found if found is not None and ground.sees(found.org_id) else None
 
 
-@rebuild.reads
+@reads
 def find_oid(ground: MemoryContext, memory_id: str) -> str | None:
     branch_expiry.check(ground.here, ground.branch)
     shown = index_sync.find_shown(ground.here.history, ground.index, ground.branch)
@@ -122,3 +128,46 @@ def delete(ground: MemoryContext, memory: Memory) -> None:
     path = memory_path(ground.here.history, memory.agent_id, memory.memory_id)
     ground.write({path: None}, f"forget memory {memory.memory_id}", ground.author)
     settle(ground)
+
+
+def find_full_id(ground: MemoryContext, text: str) -> str:
+    """The id that text is the end or the beginning of: of a memory the branch shows, else of one it or another had."""
+    digits = text.strip().lower().replace("-", "")
+    if len(digits) == 32 or not _PART.fullmatch(digits):
+        return _whole_id(text)
+    shown = index_sync.find_shown(ground.here.history, ground.index, ground.branch)
+    keys = list(dict.fromkeys((*_ending(ground, digits), *_beginning(ground, digits))))
+    present = [key for key in keys if ground.index.find(key, shown) is not None]
+    found = [record.checked_id(key.hex()) for key in present or keys]
+    if not found:
+        raise NotFound(
+            f"no memory's id ends or begins with {text!r}.",
+            hint="See the ids with: memlake memory ls\nOne that was purged is named by its whole id.",
+        )
+    if len(found) > 1:
+        raise InvalidInput(
+            f"{len(found)} memories have an id that ends or begins with {text!r}.",
+            hint="Name one by its last characters:\n" + "\n".join(found[:5]),
+        )
+    return found[0]
+
+
+def _whole_id(text: str) -> str:
+    try:
+        return record.checked_id(text)
+    except InvalidInput as error:
+        error.hint = "The last six characters of an id are enough.\nSee the ids with: memlake memory ls"
+        raise
+
+
+def _ending(ground: MemoryContext, digits: str) -> Iterator[bytes]:
+    """Whole bytes are compared by the database, half a one here."""
+    last = bytes.fromhex(digits[len(digits) % 2 :])
+    sql = "SELECT DISTINCT key FROM row WHERE substr(key, ?) = ? LIMIT 1000"
+    return (bytes(key) for (key,) in ground.index.db.rows(sql, (-len(last), last)) if key.hex().endswith(digits))
+
+
+def _beginning(ground: MemoryContext, digits: str) -> Iterator[bytes]:
+    low, high = bytes.fromhex(digits.ljust(32, "0")), bytes.fromhex(digits.ljust(32, "f"))
+    sql = "SELECT DISTINCT key FROM row WHERE key BETWEEN ? AND ? LIMIT 1000"
+    return (bytes(key) for (key,) in ground.index.db.rows(sql, (low, high)))

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from memlake.errors import Conflict, Corrupt, NotFound, Nothing, Purged
 from memlake.index.rows import NEVER
-from memlake.memories import index_sync, rebuild, record, search, store
-from memlake.memories.context import MemoryContext
+from memlake.memories import index_sync, record, search, store
+from memlake.memories.context import MemoryContext, reads
 from memlake.memories.record import Memory
 from memlake.objects import layout
 from memlake.objects import tables as object_tables
@@ -62,7 +62,7 @@ class Difference(NamedTuple):
     new: str | None
 
 
-@rebuild.reads
+@reads
 def list_versions(ground: MemoryContext, memory_id: str) -> list[Version]:
     """All values of a memory that this repo knows, oldest first."""
     index_sync.follow(ground.here.history, ground.index, ground.branch)

@@ -283,7 +283,7 @@ def test_recall_does_not_wait_for_a_service_that_accepts_and_never_answers(
     run: Run, repo: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stored(run, "Ada works from Lisbon")
-    monkeypatch.setattr("memlake.memories.query_vector.PATIENCE", 0.3)
+    monkeypatch.setattr("memlake.memories.resources.PATIENCE", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         run("config", "embedding.provider", "ollama")
         run("config", "embedding.url", f"http://127.0.0.1:{silent.getsockname()[1]}")

@@ -13,8 +13,8 @@ import pytest
 
 from memlake.config import Settings
 from memlake.errors import Denied, InvalidInput, Unavailable
-from memlake.memories.backoff import delay
 from memlake.memories.embedders import PROVIDERS, Embedder, check_embedder, describe_missing, open_embedder
+from memlake.memories.embedders.http import choose_pause
 from tests.memories.conftest import FakeService
 
 SECRET = "sk-very-secret-0123456789"
@@ -150,7 +150,7 @@ def test_what_a_service_says_is_passed_on_without_the_key(status: int, service: 
 def test_a_busy_service_is_asked_again_after_the_time_it_names(service: FakeService, naps: list[float]) -> None:
     service.answers({}, 429, Retry_After="7").answers({}, 500).answers(good("openai"))
     assert opened("openai", service).embed(["x"]).shape == (1, 3)
-    assert len(service.asked) == 3 and naps[0] == 7 and delay(1, 0) <= naps[1] <= delay(1, 1)
+    assert len(service.asked) == 3 and naps[0] == 7 and choose_pause(1, 0) <= naps[1] <= choose_pause(1, 1)
 
 
 def test_a_service_that_stays_busy_is_given_up_after_four_tries(service: FakeService, naps: list[float]) -> None:
@@ -353,6 +353,6 @@ def test_opening_any_embedder_imports_nothing_heavy() -> None:
 
 
 def test_waits_double_up_to_a_minute_and_luck_moves_them_by_half() -> None:
-    assert [delay(attempt, 1) for attempt in (0, 1, 2, 3)] == [0.5, 1, 2, 4]
-    assert delay(7, 1) == delay(10_000, 1) == 60
-    assert delay(3, 0) == 2
+    assert [choose_pause(attempt, 1) for attempt in (0, 1, 2, 3)] == [0.5, 1, 2, 4]
+    assert choose_pause(7, 1) == choose_pause(10_000, 1) == 60
+    assert choose_pause(3, 0) == 2

@@ -26,7 +26,7 @@ from memlake.views.words import clean
 
 if TYPE_CHECKING:
     from memlake.memories.memories import Memories
-    from memlake.memories.outcome import Outcome
+    from memlake.memories.record import Outcome
 
 _DONE = {
     "add": "Remembered",

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import urlsplit
 
 from memlake.errors import Denied, Error, InvalidInput, Unavailable
-from memlake.memories.backoff import delay
 
 if TYPE_CHECKING:
     from http.client import HTTPResponse
 
 BUSY = (408, 429, 500, 502, 503, 504)
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 60.0  # seconds before another try
 LONGEST_WAIT = 20.0  # a service that asks for more is asked again by whoever keeps the queue
 LARGEST = 64 * 1024 * 1024
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -69,7 +69,8 @@ def ask(endpoint: Endpoint, path: str, question: dict[str, Any], *, tries: int) 
     """The JSON a service answers with; a busy one is asked up to `tries` times, an unreachable one once."""
     for attempt in range(tries):
         answer = _send(endpoint, path, json.dumps(question).encode())
-        pause = _pause(answer, attempt)
+        asked = float(answer.retry_after) if answer.retry_after.isdecimal() else 0.0
+        pause = max(asked, choose_pause(attempt, random.random()))
         if answer.status not in BUSY or attempt == tries - 1 or pause > LONGEST_WAIT:
             break
         time.sleep(pause)
@@ -78,9 +79,12 @@ def ask(endpoint: Endpoint, path: str, question: dict[str, Any], *, tries: int) 
     return _parse_body(endpoint, answer.body)
 
 
-def _pause(answer: Answer, attempt: int) -> float:
-    asked = float(answer.retry_after) if answer.retry_after.isdecimal() else 0.0
-    return max(asked, delay(attempt, random.random()))
+def choose_pause(attempt: int, luck: float) -> float:
+    """Seconds before the try after `attempt` failures: doubling to a minute, half of it left to `luck` (0 to 1).
+
+    Without luck, everyone who was turned away together comes back together.
+    """
+    return min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(attempt, 16)) * (1 + luck) / 2
 
 
 def _send(endpoint: Endpoint, path: str, body: bytes) -> Answer:
