@@ -102,7 +102,9 @@ class Segments:
             for text, agent in texts:
                 self._count += 1
                 key = self._count.to_bytes(8, "big")
-                rows.insert(self._db, Doc(key, key, text, (terms.mark("agent", agent),), "", self._count, 0.5, 0), 1)
+                rows.insert_row(
+                    self._db, Doc(key, key, text, (terms.mark("agent", agent),), "", self._count, 0.5, 0), 1
+                )
         if self._count % segments.FRESH < len(texts):
             segments.fold(self._db, self._folder)
 
@@ -112,8 +114,8 @@ class Segments:
         self._blocks = [segments.read_segment(self._folder / name) for (name,) in names]
 
     def search(self, question: str, agent: str | None) -> int:
-        asked = dict.fromkeys((terms.hash_of(word) for word in terms.query_words(question)), 1.0)
-        marks = ((terms.hash_of(terms.mark("agent", agent)),),) if agent else ()
+        asked = dict.fromkeys((terms.hash_term(word) for word in terms.query_words(question)), 1.0)
+        marks = ((terms.hash_term(terms.mark("agent", agent)),),) if agent else ()
         masks = [
             view.apply_filter(block, view.find_visible(block, None, _NONE), rows.Filter(marks))
             for block in self._blocks

@@ -21,7 +21,7 @@ from memlake.calls import refuse_unknown
 from memlake.errors import NotFound, Unavailable
 from memlake.memories.forget import Choice
 from memlake.memories.memories import Draft
-from memlake.memories.record import checked_agent, checked_text
+from memlake.memories.record import check_agent, check_text
 from memlake.memories.search import Query, build_query
 from memlake.repo import Repo, init, open_for_memories
 
@@ -62,9 +62,9 @@ class Agent:
         **server: Any,
     ) -> None:
         refuse_unknown("Agent", server, (*_AGENT, *SERVER_NAMES))
-        self.agent_id, self.session_id = checked_agent(agent_id), checked_text(session_id, "session_id") or None
+        self.agent_id, self.session_id = check_agent(agent_id), check_text(session_id, "session_id") or None
         self.repo = _open(host)
-        self.memories = self.repo.memories(branch).acting(self.agent_id, checked_text(org_id, "org_id") or None)
+        self.memories = self.repo.memories(branch).as_agent(self.agent_id, check_text(org_id, "org_id") or None)
 
     @property
     def org_id(self) -> str:

@@ -226,7 +226,7 @@ def find(text: str, *, examples: bool = False) -> tuple[Secret, ...]:
             if start in gate:
                 found += _matches(rule, _pattern(rule, start).finditer(within), text, examples=examples)
     found += [Secret("payment card", *match.span()) for match in _CARD.finditer(text) if _is_card(match[0])]
-    return tuple(_joined(sorted(found, key=lambda secret: (secret.start, -secret.end))))
+    return tuple(_merge_overlaps(sorted(found, key=lambda secret: (secret.start, -secret.end))))
 
 
 def _matches(rule: Rule, matches: Iterable[re.Match[str]], text: str, *, examples: bool = False) -> Iterator[Secret]:
@@ -241,7 +241,7 @@ def _matches(rule: Rule, matches: Iterable[re.Match[str]], text: str, *, example
             yield Secret(rule.name, start, start + len(value))
 
 
-def _joined(found: Iterable[Secret]) -> Iterator[Secret]:
+def _merge_overlaps(found: Iterable[Secret]) -> Iterator[Secret]:
     last: Secret | None = None
     for secret in found:
         if last is not None and secret.start < last.end:
@@ -264,6 +264,6 @@ def redact(text: str, found: Sequence[Secret]) -> str:
     return "".join(parts) + text[at:]
 
 
-def masked(text: str) -> str:
+def mask(text: str) -> str:
     """The text without its secrets, for what nobody reads before it is kept: a mask too many costs little there."""
     return redact(text, find(text, examples=True))

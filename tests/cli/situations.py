@@ -131,7 +131,7 @@ def _update(root: Path) -> None:
     """An agent changes the first memory through the library, which is no operation of this checkout."""
     with ml.open(root) as repo:
         memories = repo.memories()
-        memory = memories.listed(Query())[0]
+        memory = memories.list_memories(Query())[0]
         memories.update(memory.memory_id, Draft("water"), changed=["content"])
 
 

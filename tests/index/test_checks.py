@@ -103,7 +103,7 @@ def of_other_words(memories: Memories) -> None:
 
 
 def shown_again(memories: Memories) -> None:
-    gone = memories.listed(Query(limit=1))[0]
+    gone = memories.list_memories(Query(limit=1))[0]
     memories.delete(gone.memory_id)
     with memories.shared.index.db.write():
         memories.shared.index.db.run("UPDATE row SET to_seq = ? WHERE id = 2520", (rows.NEVER,))

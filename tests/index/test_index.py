@@ -46,14 +46,14 @@ def doc(number: int, text: str, *, agent: str = "bot", session: str = "", import
 def put(index: Index, seq: int, *docs: Doc) -> None:
     with index.db.write():
         changes = [Replaced(one.key, None, one.oid) for one in docs]
-        rows.apply(index.db, seq, changes, {one.oid: one for one in docs})
-        rows.stamp(index.db)
+        rows.apply_changes(index.db, seq, changes, {one.oid: one for one in docs})
+        rows.raise_stamp(index.db)
 
 
 def take_away(index: Index, seq: int, number: int) -> None:
     with index.db.write():
-        rows.apply(index.db, seq, [Replaced(key(number), oid(number), None)], {})
-        rows.stamp(index.db)
+        rows.apply_changes(index.db, seq, [Replaced(key(number), oid(number), None)], {})
+        rows.raise_stamp(index.db)
 
 
 def found(index: Index, text: str, **how: object) -> list[int]:
@@ -69,7 +69,7 @@ def index(tmp_path: Path) -> Index:
 
 
 def by(agent: str) -> Filter:
-    return Filter(marks=((terms.hash_of(terms.mark("agent", agent)),),))
+    return Filter(marks=((terms.hash_term(terms.mark("agent", agent)),),))
 
 
 def folded(index: Index) -> Index:
@@ -152,8 +152,8 @@ def test_a_branch_is_the_trunk_at_its_fork_with_its_own_changes(index: Index) ->
         mine = doc(9, "revenue of the branch")
         branch = rows.lay_over(index.db, start, [Replaced(mine.key, None, mine.oid)], {mine.oid: mine})
         branch = rows.lay_over(index.db, branch, [Replaced(key(3), oid(3), None)], {})
-        rows.keep_overlay(index.db, "draft", oid(1), branch)
-        rows.stamp(index.db)
+        rows.write_overlay(index.db, "draft", oid(1), branch)
+        rows.raise_stamp(index.db)
     assert rows.find_overlay(index.db, "draft") == (oid(1), branch)
     assert found(index, "revenue", shown=Shown(overlay=branch)) == [9]
     assert found(index, "soup", shown=Shown(overlay=branch)) == []  # it came after the fork
@@ -267,7 +267,7 @@ def test_erasing_leaves_no_word_of_a_row(index: Index, as_segment: bool) -> None
     if as_segment:
         folded(index)
     index.erase_objects([doc(7, "the password is xyzzyplugh").oid], b"purge")
-    assert index.purge_seen() == b"purge"
+    assert index.read_purge_cursor() == b"purge"
     assert found(index, "xyzzyplugh") == []
     assert set(found(index, "revenue")) == {3, 5}
     index.close()
@@ -275,11 +275,11 @@ def test_erasing_leaves_no_word_of_a_row(index: Index, as_segment: bool) -> None
 
 
 def test_a_block_without_some_rows_keeps_the_others() -> None:
-    docs = [terms.pack(terms.count(text, ())) for text in TEXTS]
+    docs = [terms.pack_terms(terms.count_terms(text, ())) for text in TEXTS]
     columns = {name: np.arange(len(docs)) for name in segments.COLUMNS}
     block = segments.build_block(1, docs, np.full(len(docs), 6), columns)
     less = segments.blank_rows(block, [3, 6])
-    postings = less.find([terms.hash_of(word) for word in ("soup", "revenu", "cat")])
+    postings = less.find([terms.hash_term(word) for word in ("soup", "revenu", "cat")])
     assert [rows.tolist() for rows, _ in postings] == [[], [4], [0, 1]]
 
 

@@ -54,7 +54,7 @@ def test_what_it_finds_is_what_the_index_finds_first(repo: ml.Repo, memories: Me
 
 
 def test_what_is_gone_or_said_no_more_is_not_found(repo: ml.Repo, memories: Memories) -> None:
-    present = {memory.memory_id: memory.content for memory in memories.listed(Query(limit=10_000))}
+    present = {memory.memory_id: memory.content for memory in memories.list_memories(Query(limit=10_000))}
     narrow = repo.narrow()
     found = [memory for word in WORDS for memory in narrow.search(f"{word} reform", 2000)]
     assert len(found) > 1000 and [one for one in found if present.get(one.memory_id) != one.content] == []
@@ -64,7 +64,7 @@ def test_the_newest_of_a_category_are_those_the_index_lists(repo: ml.Repo, memor
     narrow = repo.narrow()
     found = [memory.memory_id for memory in narrow.newest(20, categories=("a",))]
     every = narrow.newest(100)
-    listed = {memory.memory_id for memory in memories.listed(Query(limit=10_000, category="a"))}
+    listed = {memory.memory_id for memory in memories.list_memories(Query(limit=10_000, category="a"))}
     assert len(found) == 20 and set(found) <= listed and {memory.category for memory in every} == {"a", "b"}
 
 

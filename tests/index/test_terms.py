@@ -48,7 +48,7 @@ def test_a_mark_is_never_a_word() -> None:
 
 
 def test_packing_keeps_counts_and_marks() -> None:
-    packed = terms.pack(terms.count("dog dog cat", [terms.mark("type", "fact")]))
+    packed = terms.pack_terms(terms.count_terms("dog dog cat", [terms.mark("type", "fact")]))
     assert len(packed) == 3 * 9
     assert packed[-3:] == bytes([2, 1, 0])
 
@@ -56,7 +56,7 @@ def test_packing_keeps_counts_and_marks() -> None:
 @given(st.text())
 def test_any_text_has_words_and_none_is_too_long(text: str) -> None:
     assert all(len(word) <= terms.LONGEST for word in terms.words(text))
-    terms.pack(terms.count(text, ()))
+    terms.pack_terms(terms.count_terms(text, ()))
 
 
 def test_likeness_is_high_for_a_misspelling_and_low_for_another_word() -> None:

@@ -135,7 +135,7 @@ def test_answers_are_lean_and_say_whose_memories_were_searched(folder: Path) -> 
 
     talk(folder, said, agent="me")
     with ml.open(folder) as repo:
-        (memory,) = repo.memories().listed(Query())
+        (memory,) = repo.memories().list_memories(Query())
         assert memory.source == "mcp:me" and len(memory.session_id) == 36
 
 

@@ -51,9 +51,9 @@ def test_a_dry_run_lists_and_changes_nothing(memories: Memories) -> None:
 
 def test_an_agent_is_taken_back_also_where_it_changed_what_is_nobodys(memories: Memories) -> None:
     memories.remember(Draft("Payments go through Stripe"))
-    memories.acting("evil").remember(Draft("Payments go now through EvilPay", "evil"))
-    memories.acting("evil").store(Draft("The sky is green", "evil"))
-    memories.acting("good").store(Draft("The grass is green", "good"))
+    memories.as_agent("evil").remember(Draft("Payments go now through EvilPay", "evil"))
+    memories.as_agent("evil").store(Draft("The sky is green", "evil"))
+    memories.as_agent("good").store(Draft("The grass is green", "good"))
     memories.forget_written(Choice(agent_id="evil"))
     assert contents(memories) == ["Payments go through Stripe", "The grass is green"]
 
@@ -90,10 +90,10 @@ def test_nothing_chosen_forgets_nothing(memories: Memories) -> None:
 def test_what_a_merge_brought_belongs_to_whoever_wrote_it_not_to_whoever_merged(memories: Memories) -> None:
     memories.store(Draft("The base is granite"))
     memories.create_branch("side")
-    memories.on("side").acting("alice").store(Draft("Apples are Alice's", "alice"))
+    memories.on("side").as_agent("alice").store(Draft("Apples are Alice's", "alice"))
     memories.store(Draft("The main branch went on"))
-    memories.acting("bot").merge_branch("side")
-    memories.acting("bot").store(Draft("Robots rust", "bot"))
+    memories.as_agent("bot").merge_branch("side")
+    memories.as_agent("bot").store(Draft("Robots rust", "bot"))
     gone = memories.forget_written(Choice(agent_id="bot"), dry_run=True)
     assert [one.memory.content for one in gone] == ["Robots rust"]
 
@@ -115,9 +115,9 @@ def test_what_was_merged_since_a_time_is_as_old_as_it_was_on_its_branch(memories
 def test_a_text_that_a_merge_settled_on_is_its_authors_still(memories: Memories, strategy: str) -> None:
     known = memories.store(Draft("Deploys go to fly")).memory_id
     memories.create_branch("side")
-    memories.on("side").acting("alice").update(known, Draft("Deploys go to Render"), changed=["content"])
-    memories.acting("carol").update(known, Draft("Deploys go to Hetzner"), changed=["content"])
-    memories.acting("bot").merge_branch("side", strategy)
+    memories.on("side").as_agent("alice").update(known, Draft("Deploys go to Render"), changed=["content"])
+    memories.as_agent("carol").update(known, Draft("Deploys go to Hetzner"), changed=["content"])
+    memories.as_agent("bot").merge_branch("side", strategy)
     winner = "alice" if strategy == "branch_wins" else "carol"
     assert memories.forget_written(Choice(agent_id="bot"), dry_run=True) == []
     assert len(memories.forget_written(Choice(agent_id=winner), dry_run=True)) == 1
@@ -125,8 +125,8 @@ def test_a_text_that_a_merge_settled_on_is_its_authors_still(memories: Memories,
 
 def test_a_memory_that_a_merge_put_in_doubt_is_its_authors_still(memories: Memories) -> None:
     memories.create_branch("side")
-    memories.on("side").acting("alice").remember(Draft("The dev server listens on port 5173", "alice"))
+    memories.on("side").as_agent("alice").remember(Draft("The dev server listens on port 5173", "alice"))
     memories.remember(Draft("The dev server listens on port 8080", "alice"))
-    memories.acting("bot").merge_branch("side")
+    memories.as_agent("bot").merge_branch("side")
     assert len(memories.conflicts()) == 1
     assert memories.forget_written(Choice(agent_id="bot"), dry_run=True) == []

@@ -125,7 +125,7 @@ def test_users_of_mem0_are_told_kept_apart_and_looked_for(repo: ml.Repo, memorie
     same = memories.remember(Draft("Prefers tea over coffee", metadata={"user_id": "carol"}))
     nobodys = memories.remember(Draft("Prefers tea over coffee"))
     assert (same.decision, nobodys.decision) == ("coexist", "coexist")
-    assert [one.metadata.get("user_id") for one in memories.listed(Query())][:2] == [None, "carol"]
+    assert [one.metadata.get("user_id") for one in memories.list_memories(Query())][:2] == [None, "carol"]
 
 
 def test_two_users_of_mem0_who_say_the_same_are_two_memories(memories: Memories) -> None:
@@ -186,7 +186,7 @@ def test_what_names_no_organisation_is_imported_into_ours_with_its_history(repo:
 def test_one_that_names_its_organisation_keeps_it(memories: Memories) -> None:
     load(memories, {"id": ONE, "content": "The sky is green", "org_id": "elsewhere"})
     assert build_item({"content": "Grass grows"}, "jsonl").memory.org_id == ""
-    assert [item.memory.org_id for item in list_items(memories.acting("", "*"))] == ["elsewhere"]
+    assert [item.memory.org_id for item in list_items(memories.as_agent("", "*"))] == ["elsewhere"]
 
 
 def test_a_long_history_costs_no_transaction_for_each_value(

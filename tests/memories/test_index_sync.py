@@ -241,7 +241,7 @@ def test_purges_of_files_alone_leave_the_index_as_it_is(root: Path, monkeypatch:
         repo.add("a.txt")
         repo.commit("a file")
         repo.purge(dict(repo.ls())["files/a.txt"].oid, reason=WHY)
-        monkeypatch.setattr(segments, "sweep", lambda *_: pytest.fail("nothing was to be erased"))
+        monkeypatch.setattr(segments, "_sweep", lambda *_: pytest.fail("nothing was to be erased"))
         assert len(words(memories, "stays")) == 1
         looked: list[object] = []
         monkeypatch.setattr(index_sync.purge, "read_since", lambda *given: looked.append(given) or [])

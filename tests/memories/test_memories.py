@@ -346,11 +346,11 @@ def test_what_was_decided_alone_is_listed_and_can_be_taken_back(memories: Memori
     memories.remember(Draft("User phone: 1111"))
     memories.remember(Draft("User phone: 2222"))
     memories.remember(Draft("The API now runs on port 9090", "claude"))
-    unsure, sure = memories.decided()
+    unsure, sure = memories.list_decided()
     assert (unsure.rule, unsure.unsure, unsure.new) == ("correction", True, "The API now runs on port 9090")
     assert (sure.rule, sure.unsure, sure.decision) == ("attribute-value", False, "conflict")
     assert (sure.old, sure.new) == ("User phone: 1111", "User phone: 2222")
-    assert memories.decided("claude") == [unsure] == memories.decided(limit=1)
+    assert memories.list_decided("claude") == [unsure] == memories.list_decided(limit=1)
     assert memories.restore(sure.memory_id, sure.version).content == "User phone: 1111"
 
 
@@ -360,7 +360,7 @@ def test_what_was_purged_or_only_looks_decided_is_not_listed(repo: ml.Repo, memo
     for content in (b"{}", b"[]"):
         repo.write({"memories/x/y": content}, f"merge memory {first.memory_id}\n\n{{}}")
     memories.purge(first.memory_id, "asked for")
-    assert memories.decided() == []
+    assert memories.list_decided() == []
 
 
 def test_adding_as_it_is_decides_nothing(memories: Memories) -> None:
@@ -370,7 +370,7 @@ def test_adding_as_it_is_decides_nothing(memories: Memories) -> None:
 
 
 def test_a_judge_is_asked_where_the_rules_are_unsure(memories: Memories, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memlake.memories.remember.needs_review", lambda _: True)
+    monkeypatch.setattr("memlake.memories.rules.decision.Decision.is_unsure", True)
     memories.remember(Draft("The office is in Bern"), on_conflict="add")
     done = memories.remember(Draft("The office is in Zurich"), judge=lambda old, new: "coexist")
     assert (done.decision, done.rule) == ("coexist", "judge")
@@ -471,7 +471,7 @@ def test_a_conflict_of_two_agents_is_settled_for_both(memories: Memories, keep: 
     memories.remember(Draft("User lives in Oslo", "cursor"))
     second = memories.remember(Draft("User lives in Lisbon", "claude"))
     memories.resolve(second.memory_id, keep)
-    kept = memories.listed(Query())
+    kept = memories.list_memories(Query())
     assert {(one.agent_id, one.content) for one in kept} == {("cursor", stands), ("claude", stands)}
     assert memories.conflicts() == []
 
@@ -596,7 +596,7 @@ def test_what_a_merge_brings_against_what_is_here_is_kept_and_in_doubt(
     memories.on("draft").remember(Draft(theirs))
     memories.remember(Draft(ours))
     memories.merge_branch("draft")
-    assert {memory.content for memory in memories.listed(Query())} == {"a start", ours, theirs}
+    assert {memory.content for memory in memories.list_memories(Query())} == {"a start", ours, theirs}
     told = [(doubt.new.content, doubt.old.content, doubt.rule) for doubt in memories.conflicts()]
     assert told == ([(theirs, ours, rule)] if rule else [])
 
@@ -611,7 +611,7 @@ def test_a_merge_of_files_and_memories_notes_doubts_too_and_undo_takes_all_of_it
     told = [(doubt.new.content, doubt.old.content) for doubt in repo.memories().conflicts()]
     assert told == [("Font size is 12", "Font size is 14")]
     repo.undo()
-    assert {memory.content for memory in repo.memories().listed(Query())} == {"a start", "Font size is 14"}
+    assert {memory.content for memory in repo.memories().list_memories(Query())} == {"a start", "Font size is 14"}
     assert repo.memories().conflicts() == []
 
 
@@ -660,9 +660,9 @@ def test_a_branch_whose_time_is_over_says_so_to_whoever_uses_it(
         lambda: draft.search(Query("tea")),
         lambda: draft.get(stored.memory_id),
         lambda: draft.delete(stored.memory_id),
-        lambda: draft.listed(Query()),
+        lambda: draft.list_memories(Query()),
         draft.conflicts,
-        draft.decided,
+        draft.list_decided,
         lambda: draft.set_state("bot", "key", 1),
     ]
     for use in uses:

@@ -17,7 +17,7 @@ from memlake import secrets
 from memlake.errors import Denied, InvalidInput
 from memlake.memories.record import Memory
 from memlake.memories.redact import guard, guard_memory, guard_value
-from memlake.secrets import Secret, find, masked, redact
+from memlake.secrets import Secret, find, mask, redact
 
 MEGABYTE = 1 << 20
 ALNUM = string.ascii_letters + string.digits
@@ -137,7 +137,7 @@ def test_what_is_masked_before_anybody_reads_it_includes_examples() -> None:
     """In provenance and logs nobody is warned, and a mask too many costs nothing; a memory may speak of examples."""
     made_up = made("sk-" + "proj-", 20) + "-my-key-with-words-abcdefgh"
     for text in ("AKIAIOSFODNN7EXAMPLE", "aws_secret_access_key=wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", made_up):
-        assert find(text) == () and "[redacted: " in masked(text), text
+        assert find(text) == () and "[redacted: " in mask(text), text
 
 
 def test_a_token_of_hugging_face_may_have_digits() -> None:

@@ -25,7 +25,7 @@ def test_before_the_first_memory_nothing_is_found(memories: Memories) -> None:
     memories.on("draft").store(Draft("The sky is grey"))
     for sees in ("branch", "branch-only", "main"):
         assert contents(memories.on("draft"), "sky", as_of=LONG_AGO, sees=sees) == []
-    assert memories.listed(Query(as_of=LONG_AGO)) == []
+    assert memories.list_memories(Query(as_of=LONG_AGO)) == []
     with pytest.raises(ml.NotFound):
         memories.search(Query("sky", as_of="nonsense"))
 
@@ -51,8 +51,8 @@ def test_the_trunk_is_seen_as_it_was_from_a_branch_too(memories: Memories) -> No
 def test_forgetting_and_bringing_back_are_told_with_who_and_when(memories: Memories) -> None:
     stored = memories.store(Draft("The sky is blue", agent_id="bot"))
     memories.update(stored.memory_id, Draft("The sky is grey"), changed=["content"])
-    memories.acting("bot").delete(stored.memory_id)
-    memories.acting("bot").restore(stored.memory_id)
+    memories.as_agent("bot").delete(stored.memory_id)
+    memories.as_agent("bot").restore(stored.memory_id)
     told = memories.history(stored.memory_id)
     assert [version.ended for version in told] == ["replaced", "forgotten", ""]
     assert told[1].ended_by == "bot" and told[1].reason.startswith("forget memory") and told[1].until
@@ -102,7 +102,7 @@ def test_a_purge_goes_through_where_a_model_has_no_vectors(memories: Memories, k
 def test_a_value_of_another_branch_names_who_wrote_it_there(memories: Memories) -> None:
     stored = memories.store(Draft("The sky is blue", agent_id="bot"))
     memories.create_branch("draft")
-    memories.acting("bot").on("draft").update(stored.memory_id, Draft("The sky is grey"), changed=["content"])
+    memories.as_agent("bot").on("draft").update(stored.memory_id, Draft("The sky is grey"), changed=["content"])
     told = memories.on("draft").get(stored.memory_id) and memories.history(stored.memory_id)[-1]
     assert (told.content, told.author, told.commit) == ("The sky is grey", "bot", memories.on("draft").log(1)[0].oid)
     assert told.message.startswith("update memory")

@@ -16,7 +16,7 @@ def authors(memories: Memories) -> list[str]:
 
 
 def test_what_is_done_to_a_memory_is_signed_by_who_did_it_not_by_whose_it_is(memories: Memories) -> None:
-    alice, mallory = memories.acting("alice"), memories.acting("mallory")
+    alice, mallory = memories.as_agent("alice"), memories.as_agent("mallory")
     stored = alice.store(Draft("The sky is blue", "alice")).memory_id
     mallory.update(stored, Draft("The sky is green"), changed=["content"])
     mallory.delete(stored)
@@ -40,14 +40,14 @@ def test_a_person_signs_with_their_own_name(memories: Memories) -> None:
 
 
 def test_what_an_agent_says_for_another_is_signed_by_itself(memories: Memories) -> None:
-    memories.acting("mallory").remember(Draft("The sky is blue", "alice"))
-    memories.acting("mallory").set_state("alice", "phase", 1)
-    memories.acting("mallory").remove_state("alice", "phase")
+    memories.as_agent("mallory").remember(Draft("The sky is blue", "alice"))
+    memories.as_agent("mallory").set_state("alice", "phase", 1)
+    memories.as_agent("mallory").remove_state("alice", "phase")
     assert authors(memories) == ["mallory"] * 3
 
 
 def test_a_purge_and_a_branch_are_signed_by_the_agent(memories: Memories) -> None:
-    mallory = memories.acting("mallory")
+    mallory = memories.as_agent("mallory")
     stored = memories.store(Draft("The safe opens with 4711", "alice")).memory_id
     mallory.create_branch("draft")
     mallory.on("draft").store(Draft("The sky is blue", "mallory"))
@@ -58,10 +58,10 @@ def test_a_purge_and_a_branch_are_signed_by_the_agent(memories: Memories) -> Non
 
 
 def test_a_doubt_is_settled_by_who_settles_it(memories: Memories) -> None:
-    memories.acting("a").remember(Draft("The deploy day is Monday", "a"))
-    new = memories.acting("b").remember(Draft("The deploy day is Friday", "b"))
+    memories.as_agent("a").remember(Draft("The deploy day is Monday", "a"))
+    new = memories.as_agent("b").remember(Draft("The deploy day is Friday", "b"))
     assert new.review
-    memories.acting("c").resolve(new.memory_id, "new")
+    memories.as_agent("c").resolve(new.memory_id, "new")
     assert set(authors(memories)[2:]) == {"c"}
 
 
@@ -125,7 +125,7 @@ def test_an_organisation_does_not_see_what_another_keeps(repo: ml.Repo) -> None:
         assert not theirs.delete_memory(stored, purge=True)
         assert theirs.memories.diff("yesterday") == []
         assert ours.get_memory(stored)["content"] == "The sky is blue"
-    assert repo.memories().acting("", "*").get(stored).org_id == "o1"  # whoever asks for all sees all
+    assert repo.memories().as_agent("", "*").get(stored).org_id == "o1"  # whoever asks for all sees all
 
 
 def test_agents_of_one_name_in_two_organisations_keep_two_states(repo: ml.Repo) -> None:
@@ -138,7 +138,7 @@ def test_agents_of_one_name_in_two_organisations_keep_two_states(repo: ml.Repo) 
         assert (agent.get_state("phase"), agent.list_state()) == (org, {"phase": org})
     assert [one.value for one in agents[0].memories.states()] == ["o1"]
     assert agents[0].delete_state("phase") and agents[1].get_state("phase") == "o2"
-    assert {one.org_id for one in repo.memories().acting("", "*").states()} == {"o2", "local"}
+    assert {one.org_id for one in repo.memories().as_agent("", "*").states()} == {"o2", "local"}
     for agent in agents:
         agent.close()
 

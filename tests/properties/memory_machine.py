@@ -209,7 +209,7 @@ class MemoryMachine(RuleBasedStateMachine):
         assert (found.agent_id, found.content) == self.tree[memory_id][:2]
 
     def listed(self, **how: object) -> dict[str, tuple[str, str]]:
-        found = self.memories.listed(Query(limit=EVERY, **how))  # type: ignore[arg-type]
+        found = self.memories.list_memories(Query(limit=EVERY, **how))  # type: ignore[arg-type]
         assert len({m.memory_id for m in found}) == len(found), "a memory is listed twice"
         return {m.memory_id: (m.agent_id, m.content) for m in found}
 

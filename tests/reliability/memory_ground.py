@@ -43,7 +43,7 @@ def store_numbered(memories: Memories, numbers: Iterable[int]) -> dict[str, str]
 
 def everything(memories: Memories) -> dict[str, str]:
     """Every memory of a branch as the index lists it."""
-    return {m.memory_id: m.content for m in memories.listed(Query(limit=EVERY))}
+    return {m.memory_id: m.content for m in memories.list_memories(Query(limit=EVERY))}
 
 
 def in_history(repo: Repo, branch: str = "main") -> set[str]:

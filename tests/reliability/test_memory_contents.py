@@ -47,7 +47,7 @@ LONG = {
 @pytest.fixture(scope="module")
 def memories() -> Iterator[Memories]:
     with fast_folder() as folder, ml.open(made(folder / "repo", "test")) as repo:
-        yield repo.memories().acting("", "*")
+        yield repo.memories().as_agent("", "*")
         assert_sound(repo)
 
 

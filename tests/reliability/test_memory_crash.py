@@ -123,7 +123,7 @@ VERBS: dict[str, Verb] = {
     "embed": Verb(lambda m: m.embed_pending()),
     "search a branch": Verb(lambda m: words(m.on("draft"), "note900")),
     "merge a branch": Verb(lambda m: m.merge_branch("draft")),
-    "make the index again": Verb(lambda m: m.shared.index.renew(m.shared.index.mark)),
+    "make the index again": Verb(lambda m: m.shared.index.renew(m.shared.index.edition)),
     "purge": Verb(lambda m: m.purge(_named(m, SECRET), reason="asked to")),
 }
 
@@ -187,7 +187,7 @@ def _vectors_are_right(memories: Memories) -> None:
     while memories.embed_pending():
         pass
     vectors = index.vectors(Hashed.name, Hashed.dimension)
-    for memory in memories.listed(Query(limit=1000)):
+    for memory in memories.list_memories(Query(limit=1000)):
         row = index.db.row("SELECT max(id) FROM row WHERE key = ?", (memory.key,))
         assert row is not None
         cosine = vectors.scores(Hashed().embed([indexed_text(memory)])[0], np.array(row))

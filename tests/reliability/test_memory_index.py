@@ -262,7 +262,7 @@ def test_rows_taken_from_a_generation_that_was_replaced_get_no_vector_in_the_new
         assert good is not None
 
         def renewing(texts: list[str]) -> object:
-            index.renew(index.mark)
+            index.renew(index.edition)
             return Faulty().embed(texts)
 
         with pytest.MonkeyPatch.context() as patch:
@@ -272,7 +272,7 @@ def test_rows_taken_from_a_generation_that_was_replaced_get_no_vector_in_the_new
         assert memories.search(Query("late one"))[0]["content"] == "late one"
         while memories.embed_pending():
             pass
-        for memory in memories.listed(Query(limit=1000)):
+        for memory in memories.list_memories(Query(limit=1000)):
             row = index.db.row("SELECT max(id) FROM row WHERE key = ?", (memory.key,))
             assert row is not None
             own = Faulty().embed([indexed_text(memory)])[0]

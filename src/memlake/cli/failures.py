@@ -70,4 +70,4 @@ def lose_output(error: OSError) -> int:
 
 def _mask(text: str) -> str:
     """What went wrong without secrets: people paste it, and agents and CI keep it."""
-    return importlib.import_module("memlake.secrets").masked(text)  # type: ignore[no-any-return]
+    return importlib.import_module("memlake.secrets").mask(text)  # type: ignore[no-any-return]

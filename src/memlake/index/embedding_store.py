@@ -33,14 +33,14 @@ def _heals(
     """Work on the file, done again on a new one where it turns out to be damaged."""
 
     @functools.wraps(work)
-    def done(self: Embeddings, /, *args: Given.args, **named: Given.kwargs) -> Result:
+    def run(self: Embeddings, /, *args: Given.args, **named: Given.kwargs) -> Result:
         try:
             return work(self, *args, **named)
         except Damaged:
             self.renew()
             return work(self, *args, **named)
 
-    return done
+    return run
 
 
 class Embeddings:
@@ -103,7 +103,7 @@ class Embeddings:
             self._db.run("DELETE FROM vector WHERE model IN (SELECT id FROM model WHERE name <> ?)", (but,))
 
     @_heals
-    def purge_seen(self) -> bytes | None:
+    def read_purge_cursor(self) -> bytes | None:
         """The last purge that was followed here."""
         row = self._db.row("SELECT value FROM meta WHERE key = 'purged'")
         return bytes(row[0]) if row else None
@@ -131,9 +131,9 @@ class Embeddings:
             self._db.close()
 
     def _key(self, text: str) -> bytes:
-        return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), key=self._known_secret(), digest_size=16).digest()
+        return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), key=self._read_secret(), digest_size=16).digest()
 
-    def _known_secret(self) -> bytes:
+    def _read_secret(self) -> bytes:
         if self._secret is None:
             row = self._db.row("SELECT key FROM secret")
             if row is None:

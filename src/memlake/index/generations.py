@@ -99,7 +99,7 @@ def segment_file(generation: Path, name: object) -> Path:
     return generation / name
 
 
-def read_mark(folder: Path, generation: Path) -> object:
+def read_edition(folder: Path, generation: Path) -> object:
     """What differs when a generation is replaced, also by one of the same name."""
     try:
         current, file = os.stat(folder / "CURRENT"), os.stat(generation / "index.db")

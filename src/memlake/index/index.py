@@ -74,7 +74,7 @@ class Found(NamedTuple):
 class Index:
     def __init__(self, folder: Path, embeddings: Embeddings | None = None) -> None:
         self.folder = folder
-        self.kept = (self, embeddings) if embeddings is not None else (self,)  # where purged objects are erased
+        self.erasables = (self, embeddings) if embeddings is not None else (self,)  # where purged objects are erased
         self.notice = ""  # that the index was made again, whoever found the damage: one search says it, once
         self._folding = Latch()  # held by the thread that folds
         self._changing = Mutex()
@@ -85,7 +85,7 @@ class Index:
     # -- generations --------------------------------------------------------------------------
 
     def _open(self) -> None:
-        self.mark: object = None
+        self.edition: object = None
         self.generation, begun = generations.open_current(self.folder)
         self.notice = MISSING if begun else self.notice
         self._db = Derived(self.generation / "index.db", schema=[generations.SCHEMA], durable=False)
@@ -94,7 +94,7 @@ class Index:
         rows.forget_learnt(self.db)
         with contextlib.suppress(Error):  # a damaged one is found out by whoever reads it
             self.db.row("SELECT 1 FROM meta")
-        self.mark = generations.read_mark(self.folder, self.generation)
+        self.edition = generations.read_edition(self.folder, self.generation)
 
     @property
     def db(self) -> Derived:
@@ -118,17 +118,17 @@ class Index:
                 self._open()
 
     def _is_current(self) -> bool:
-        """Whether the generation in use is open here. While it is being opened there is no mark, and it is not yet."""
-        return self.mark is not None and self.mark == generations.read_mark(self.folder, self.generation)
+        """Whether the generation in use is open here; it has no edition while it is being opened."""
+        return self.edition is not None and self.edition == generations.read_edition(self.folder, self.generation)
 
     def renew(self, seen: object) -> None:
-        """Leave a damaged generation (the one of `seen`, a `mark`) behind for a new one, which the history fills."""
+        """Leave a damaged generation (the one whose edition was `seen`) for a new one, which the history fills."""
         with self._changing:
             self.refresh()
-            if self.mark != seen:  # another thread or process has done it
+            if self.edition != seen:  # another thread or process has done it
                 return
             with generations.take_turn(self.folder, wait=True):
-                if generations.read_mark(self.folder, self.generation) == seen:
+                if generations.read_edition(self.folder, self.generation) == seen:
                     generations.begin_generation(self.folder)
                     generations.drop_old(self.folder)
             self.refresh()
@@ -143,14 +143,14 @@ class Index:
 
     def _check_unchanged(self, seen: object) -> None:
         """Numbers of rows read from one generation mean nothing in another."""
-        if seen != self.mark:
+        if seen != self.edition:
             raise Damaged("the index was made again while it was read.", hint="Try again.")
 
     # -- searching ----------------------------------------------------------------------------
 
     def search(self, query: IndexQuery) -> list[Found]:
         """The best rows in order, best first, at most `query.most`."""
-        seen = self.mark
+        seen = self.edition
         with sound("the index"):
             found = self._search(query)
         self._check_unchanged(seen)
@@ -174,7 +174,7 @@ class Index:
 
     def _find_words(self, blocks: Sequence[AnyBlock], masks: Sequence[Array], query: IndexQuery) -> Words:
         """Scores by exact words, and by words of similar spelling for those that nobody wrote."""
-        words = {terms.hash_of(word): word for word in terms.query_words(query.text)} if query.by_words else {}
+        words = {terms.hash_term(word): word for word in terms.query_words(query.text)} if query.by_words else {}
         lookup = Lookup(blocks, list(words))
         exact = lookup.weigh(dict.fromkeys(words, 1.0))
         like: dict[int, float] = {}
@@ -197,7 +197,7 @@ class Index:
         if probe is None or query.vector is None:
             return rank.gather_arms(words.exact, words.similar, rank.NO_GAINS)
         if not probe.count:
-            self._check_there(self.vectors(query.model, len(query.vector)))
+            self._check_present(self.vectors(query.model, len(query.vector)))
             return rank.gather_arms(words.exact, words.similar, rank.NO_GAINS)
         # Rows count from 1; a row newer than this moment is beyond the last, and may not be found.
         allowed = np.concatenate([np.zeros(1, bool), *masks, np.zeros(1, bool)])
@@ -217,33 +217,33 @@ class Index:
         """The vectors of one model."""
         key = (model, dimension)  # a service may give a model of the same name another length
         if key not in self._vectors:
-            name = re.sub(r"[^A-Za-z0-9.-]+", "-", model)[:60] + f"-{terms.hash_of(model):x}"[:9] + f"-{dimension}"
+            name = re.sub(r"[^A-Za-z0-9.-]+", "-", model)[:60] + f"-{terms.hash_term(model):x}"[:9] + f"-{dimension}"
             folder = self.generation / "vectors" / name
             with disk.named_errors(f"making {folder}"):
                 make_folder(folder)
             self._vectors[key] = Flat(folder, model, dimension)
         return self._vectors[key]
 
-    def _headers(self) -> dict[Path, Header]:
+    def _read_headers(self) -> dict[Path, Header]:
         """The vectors there are, by folder."""
         found = {folder: read_header(folder) for folder in (self.generation / "vectors").glob("*")}
         return {folder: one[1] for folder, one in found.items() if one is not None}
 
     def models(self) -> set[str]:
         """The models that have vectors here."""
-        return {header.model for header in self._headers().values()}
+        return {header.model for header in self._read_headers().values()}
 
     def drop_vectors(self, but: str) -> None:
         """Remove the vectors of other models."""
-        self._remove([folder for folder, header in self._headers().items() if header.model != but])
+        self._remove_folders([folder for folder, header in self._read_headers().items() if header.model != but])
 
-    def _remove(self, folders: Sequence[Path]) -> None:
+    def _remove_folders(self, folders: Sequence[Path]) -> None:
         with self.db.write():
             self.db.run_in("DELETE FROM meta WHERE key IN carray(?1)", [f"vectors {folder.name}" for folder in folders])
         for folder in folders:
             disk.remove_tree(folder)
 
-    def _opened(self, folder: Path) -> Flat:
+    def _open_folder(self, folder: Path) -> Flat:
         """Vectors by their folder, of whichever model."""
         found = read_header(folder)
         if found is None:
@@ -258,7 +258,7 @@ class Index:
     def has_vector(self, key: bytes, model: str) -> bool:
         """Whether the newest row of a record has its vector."""
         row = self.db.row("SELECT max(id) FROM row WHERE key = ?", (key,))
-        known = [h for h in self._headers().values() if h.model == model] if row and row[0] and model else []
+        known = [h for h in self._read_headers().values() if h.model == model] if row and row[0] and model else []
         return any(self.vectors(model, head.dimension).has(np.array([row[0]], np.int64))[0] for head in known if row)
 
     def add_vectors(self, model: str, ids: Array, vectors: Array, *, of: Derived) -> None:
@@ -273,17 +273,17 @@ class Index:
                 mask = np.array([row in there for row in ids.tolist()], bool)
                 ids, vectors = ids[mask], vectors[mask]
                 known = self.vectors(model, vectors.shape[1])
-                self._check_there(known)
+                self._check_present(known)
                 _check_same(known, ids, vectors)
                 known.append(ids, vectors)
                 rows.set_meta(of, **{f"vectors {known.folder.name}": 1})
-                others = self._of_other_length(model, vectors.shape[1])
+                others = self._find_other_lengths(model, vectors.shape[1])
                 if others:
                     rows.requeue_all(of)
-                rows.stamp(of)
-            self._remove(others)
+                rows.raise_stamp(of)
+            self._remove_folders(others)
 
-    def _check_there(self, vectors: Flat) -> None:
+    def _check_present(self, vectors: Flat) -> None:
         """Rows that had their vectors do not wait for them: where the files are gone, everything is made again."""
         if (
             read_header(vectors.folder) is None
@@ -291,9 +291,9 @@ class Index:
         ):
             raise Damaged(f"the vectors in {vectors.folder.name} are gone.", hint="They are made again.")
 
-    def _of_other_length(self, model: str, dimension: int) -> list[Path]:
+    def _find_other_lengths(self, model: str, dimension: int) -> list[Path]:
         """Vectors of another length are of another model, whatever its name: every row needs a new one."""
-        return [f for f, head in self._headers().items() if head.model == model and head.dimension != dimension]
+        return [f for f, head in self._read_headers().items() if head.model == model and head.dimension != dimension]
 
     def _compute_factors(self, blocks: Sequence[AnyBlock], ids: Array, query: IndexQuery) -> Array:
         """How much importance, age and use lift each row, by their ascending ids."""
@@ -321,7 +321,7 @@ class Index:
 
     def list_rows(self, query: IndexQuery) -> list[Found]:
         """Rows that pass the filter, newest first: for lists, and for a search without words."""
-        seen = self.mark
+        seen = self.edition
         with sound("the index"):
             moment = self._view.now()
             parts = [np.zeros((2, 0), np.int64)]
@@ -355,7 +355,7 @@ class Index:
             threading.Thread(target=self._fold, name="memlake-fold", daemon=True).start()
 
     def _fold(self) -> None:
-        seen = self.mark
+        seen = self.edition
         try:
             with contextlib.suppress(Error):  # nobody waits for a fold; a full disk is met by the next reader
                 try:
@@ -366,7 +366,7 @@ class Index:
         finally:
             self._folding.release()
 
-    def purge_seen(self) -> bytes | None:
+    def read_purge_cursor(self) -> bytes | None:
         """The last purge that was followed here."""
         seen = rows.read_meta(self.db, "purged")
         return seen if isinstance(seen, bytes) else None
@@ -378,7 +378,7 @@ class Index:
         """
         with self._changing, disk.named_errors(f"erasing from {self.folder}"):
             with self.db.write():  # waits for whoever read such an object before it was purged, and adds its row now
-                ids = self._rows_of(oids)
+                ids = self._find_rows(oids)
             if ids:
                 self._erase(oids)
             with generations.take_turn(self.folder, wait=True):
@@ -387,17 +387,17 @@ class Index:
                 with self.db.write():
                     rows.set_meta(self.db, purged=purge)
 
-    def _rows_of(self, oids: Collection[bytes]) -> list[int]:
+    def _find_rows(self, oids: Collection[bytes]) -> list[int]:
         return [row for (row,) in self.db.rows_in("SELECT id FROM row WHERE oid IN carray(?1)", oids)]
 
     def _erase(self, oids: Collection[bytes]) -> None:
         """In one transaction, so that nobody adds a vector to a row that goes. A crash leaves the rows: it is done
         again by them."""
         with generations.take_turn(self.generation, wait=True), self.db.write():
-            ids = self._rows_of(oids)
+            ids = self._find_rows(oids)
             for folder in (self.generation / "vectors").glob("*"):
                 if read_header(folder) is not None or rows.read_meta(self.db, f"vectors {folder.name}") is not None:
-                    self._opened(folder).forget(np.array(ids, np.int64))
+                    self._open_folder(folder).forget(np.array(ids, np.int64))
             segments.erase_rows(self.db, self.generation, ids)
 
     def fold(self) -> bool:

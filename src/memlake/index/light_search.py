@@ -45,7 +45,7 @@ class Glance:
         self._folder, _ = generations.open_current(folder)
         self.db = Database(self._folder / "index.db", schema=[generations.SCHEMA], durable=False)
 
-    kept = ()  # whoever lives longer erases what was purged; until then it is found and not shown
+    erasables = ()  # whoever lives longer erases what was purged; until then it is found and not shown
 
     def fold_soon(self) -> None:
         """Not here: whoever lives longer folds."""
@@ -57,8 +57,8 @@ class Glance:
 
         `within` are marks of which each has one: they say early what `fits` says, before too many are cut off.
         """
-        asked = [terms.hash_of(word) for word in terms.query_words(text) if not terms.says_nothing(word)]
-        postings, total = self._postings(asked), self._count()
+        asked = [terms.hash_term(word) for word in terms.query_words(text) if not terms.says_nothing(word)]
+        postings, total = self._read_postings(asked), self._count_rows()
         worth = {code: terms.weigh_word(len(at), total) for code, at in postings.items()}
         scores, matched = dict[int, float](), dict[int, list[float]]()
         for code, at in postings.items():
@@ -69,28 +69,30 @@ class Glance:
         least, fewest = min(sum(worth.values()) / 2, 1.25 * terms.weigh_word(1, total)), min(2, len(asked))
         enough = [row for row, gains in matched.items() if len(gains) >= fewest and sum(gains) >= least]
         if within and len(enough) > _MOST:
-            enough = list(self._rows(within).intersection(enough))
+            enough = list(self._find_rows(within).intersection(enough))
         best = sorted(enough, key=lambda row: (-scores[row], -row))[:_MOST]
-        return [seen._replace(score=scores[row]) for row, seen in islice(self._shown(best, shown, now, fits), most)]
+        return [
+            seen._replace(score=scores[row]) for row, seen in islice(self._list_visible(best, shown, now, fits), most)
+        ]
 
     def newest(
         self, marks: Sequence[str], shown: Shown, *, most: int, now: int, fits: Fits = bool, within: Sequence[str] = ()
     ) -> list[Seen]:
         """The newest rows that fit and have one of some marks; without marks, of all. `within` as for `search`."""
-        found = self._rows(marks, None if within else _MOST) if marks else range(1, self._count() + 1)
+        found = self._find_rows(marks, None if within else _MOST) if marks else range(1, self._count_rows() + 1)
         if within and len(found) > _MOST:
-            found = self._rows(within).intersection(found)
+            found = self._find_rows(within).intersection(found)
         newest = heapq.nlargest(_MOST, found)
-        return [seen for _, seen in islice(self._shown(newest, shown, now, fits), most)]
+        return [seen for _, seen in islice(self._list_visible(newest, shown, now, fits), most)]
 
     def close(self) -> None:
         self.db.close()
 
-    def _count(self) -> int:
+    def _count_rows(self) -> int:
         row = self.db.row("SELECT max(id) FROM row")
         return int((row and row[0]) or 0)
 
-    def _shown(self, ordered: Sequence[int], shown: Shown, now: int, fits: Fits) -> Iterator[tuple[int, Seen]]:
+    def _list_visible(self, ordered: Sequence[int], shown: Shown, now: int, fits: Fits) -> Iterator[tuple[int, Seen]]:
         """The rows of an order that may be seen and fit, each looked up when it is asked for."""
         for start in range(0, len(ordered), _SLICE):
             part = ordered[start : start + _SLICE]
@@ -98,30 +100,30 @@ class Glance:
             for row in part:
                 key, oid, created, expires, *seqs = known.get(row, (b"", b"", 0, 1, 0, 0))
                 seen = Seen(bytes(key), bytes(oid), created)
-                if (not expires or expires > now) and _visible(row, seqs, shown) and fits(seen):
+                if (not expires or expires > now) and _is_visible(row, seqs, shown) and fits(seen):
                     yield row, seen
 
-    def _rows(self, marks: Sequence[str], last: int | None = None) -> set[int]:
+    def _find_rows(self, marks: Sequence[str], last: int | None = None) -> set[int]:
         """The rows (the `last` ones of a segment, else all) that have one of some marks."""
-        codes = [terms.hash_of(mark) for mark in marks]
-        held = self._postings(codes, last=self._count() if last is None else last)
+        codes = [terms.hash_term(mark) for mark in marks]
+        held = self._read_postings(codes, last=self._count_rows() if last is None else last)
         return {row for at in held.values() for row in at}
 
-    def _postings(self, codes: Sequence[int], last: int | None = None) -> dict[int, dict[int, float]]:
+    def _read_postings(self, codes: Sequence[int], last: int | None = None) -> dict[int, dict[int, float]]:
         """For each term that occurs, the rows (the `last` ones of a segment) that have it and what it gives each."""
         with self.db.snapshot():
             names = self.db.rows("SELECT name FROM segment ORDER BY first")
             segments = [_Segment(generations.segment_file(self._folder, name)) for (name,) in names]
-            codes = codes if last is not None else _affordable(segments, codes)
+            codes = codes if last is not None else _choose_affordable(segments, codes)
             found: dict[int, dict[int, float]] = {code: {} for code in codes}
             for segment in segments:
                 for code in codes:
                     found[code].update(segment.find(code, last))
             for code in codes:
-                found[code].update(self._fresh(code))
+                found[code].update(self._find_fresh(code))
         return {code: at for code, at in found.items() if at}
 
-    def _fresh(self, code: int) -> Iterator[tuple[int, float]]:
+    def _find_fresh(self, code: int) -> Iterator[tuple[int, float]]:
         """What rows say that no segment holds yet."""
         sought = code.to_bytes(8, "little")
         sql = "SELECT row, terms, length FROM fresh JOIN row ON id = row WHERE instr(terms, ?) > 0"
@@ -134,7 +136,7 @@ class Glance:
                 yield row, terms.score_count(packed[size * 8 + at // 8], length)
 
 
-def _affordable(segments: Sequence[_Segment], codes: Sequence[int]) -> list[int]:
+def _choose_affordable(segments: Sequence[_Segment], codes: Sequence[int]) -> list[int]:
     """The rarest terms, as many as can be read in time."""
     sizes = {code: sum(end - start for start, end in (one.span(code) for one in segments)) for code in codes}
     kept, room = list[int](), _READ
@@ -146,7 +148,7 @@ def _affordable(segments: Sequence[_Segment], codes: Sequence[int]) -> list[int]
     return kept
 
 
-def _visible(row: int, seqs: Sequence[int], shown: Shown) -> bool:
+def _is_visible(row: int, seqs: Sequence[int], shown: Shown) -> bool:
     start, end = seqs
     overlay = shown.overlay
     if overlay is not None and (row in overlay.added or row in overlay.hidden):

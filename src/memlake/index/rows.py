@@ -86,17 +86,17 @@ Docs = Mapping[bytes, Doc]
 # -- the trunk --------------------------------------------------------------------------------
 
 
-def apply(db: Database, seq: int, changes: Iterable[Replaced], docs: Docs) -> None:
+def apply_changes(db: Database, seq: int, changes: Iterable[Replaced], docs: Docs) -> None:
     """Bring the trunk's rows over one commit. Call inside a write. A record without a doc was purged: it has no row."""
     for change in changes:
         if change.old is not None:
-            _end(db, change, seq)
+            _end_row(db, change, seq)
         doc = docs.get(change.new) if change.new is not None else None
         if doc is not None:
-            insert(db, doc, seq)
+            insert_row(db, doc, seq)
 
 
-def _end(db: Database, change: Replaced, seq: int) -> None:
+def _end_row(db: Database, change: Replaced, seq: int) -> None:
     """The trunk shows this row no longer."""
     sql = "SELECT id FROM row WHERE key = ? AND from_seq < ?2 AND to_seq = ?2"
     for (row,) in db.rows(sql, (change.key, NEVER)):
@@ -104,28 +104,28 @@ def _end(db: Database, change: Replaced, seq: int) -> None:
         db.run("INSERT INTO ended(row, to_seq) VALUES(?, ?)", (row, seq))
 
 
-def insert(db: Database, doc: Doc, from_seq: int = NEVER) -> int:
+def insert_row(db: Database, doc: Doc, from_seq: int = NEVER) -> int:
     """A new row with its terms; it waits for its vector."""
-    found = terms.count(doc.text, doc.marks)
-    session = terms.hash_of(doc.session) if doc.session else 0
+    found = terms.count_terms(doc.text, doc.marks)
+    session = terms.hash_term(doc.session) if doc.session else 0
     db.run(
         "INSERT INTO row(key, oid, session, created, importance, expires, length, from_seq, to_seq) "
         "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (doc.key, doc.oid, session, doc.created, doc.importance, doc.expires, found.length, from_seq, NEVER),
     )
     row = db.last_id()
-    db.run("INSERT INTO fresh VALUES(?, ?)", (row, terms.pack(found)))
+    db.run("INSERT INTO fresh VALUES(?, ?)", (row, terms.pack_terms(found)))
     db.run("INSERT INTO pending(row) VALUES(?)", (row,))
-    _learn(db, found)
+    _learn_words(db, found)
     return row
 
 
-def _learn(db: Database, found: Terms) -> None:
+def _learn_words(db: Database, found: Terms) -> None:
     """Keep the words behind hashes that are new here."""
     known = _learnt.setdefault(str(db.path), set())
     if len(known) > 200_000:
         known.clear()
-    fresh = {terms.hash_of(word): word for word in found.words if word not in known}
+    fresh = {terms.hash_term(word): word for word in found.words if word not in known}
     if not fresh:
         return
     there = {code for (code,) in db.rows_in("SELECT hash FROM term WHERE hash IN carray(?1)", fresh)}
@@ -149,10 +149,10 @@ def forget_learnt(db: Database) -> None:
 def find_overlay(db: Database, branch: str) -> tuple[bytes | None, Overlay] | None:
     """The commit a branch was last seen at, and what it showed."""
     row = db.row("SELECT head, base, added, hidden FROM overlay WHERE branch = ?", (branch,))
-    return None if row is None else (row[0], Overlay(row[1], _ids(row[2]), _ids(row[3])))
+    return None if row is None else (row[0], Overlay(row[1], _unpack_ids(row[2]), _unpack_ids(row[3])))
 
 
-def keep_overlay(db: Database, branch: str, head: bytes | None, overlay: Overlay) -> None:
+def write_overlay(db: Database, branch: str, head: bytes | None, overlay: Overlay) -> None:
     """Call inside a write."""
     packed = (array("q", sorted(ids)).tobytes() for ids in (overlay.added, overlay.hidden))
     db.run("INSERT OR REPLACE INTO overlay VALUES(?, ?, ?, ?, ?)", (branch, head, overlay.base, *packed))
@@ -177,21 +177,21 @@ def lay_over(db: Database, overlay: Overlay, changes: Iterable[Replaced], docs: 
         mine = added & set(rows.values())
         if change.old is not None:
             added -= mine
-            hidden |= set(_shown_at(db, change.key, overlay.base))
+            hidden |= set(_find_shown_at(db, change.key, overlay.base))
         if change.new is not None:
-            back = [row for row in _shown_at(db, change.key, overlay.base) if rows.get(change.new) == row]
+            back = [row for row in _find_shown_at(db, change.key, overlay.base) if rows.get(change.new) == row]
             hidden -= set(back)
             if not back and (change.new in rows or change.new in docs):
-                added.add(rows[change.new] if change.new in rows else insert(db, docs[change.new]))
+                added.add(rows[change.new] if change.new in rows else insert_row(db, docs[change.new]))
     return Overlay(overlay.base, frozenset(added), frozenset(hidden))
 
 
-def _shown_at(db: Database, key: bytes, seq: int) -> list[int]:
+def _find_shown_at(db: Database, key: bytes, seq: int) -> list[int]:
     rows = db.rows("SELECT id FROM row WHERE key = ? AND from_seq <= ?2 AND to_seq > ?2", (key, seq))
     return [row for (row,) in rows]
 
 
-def _ids(packed: bytes) -> frozenset[int]:
+def _unpack_ids(packed: bytes) -> frozenset[int]:
     numbers = array("q")
     numbers.frombytes(packed)
     return frozenset(numbers)
@@ -205,14 +205,14 @@ def is_step(db: Database, generation: int, seq: int) -> bool:
     return db.row("SELECT 1 FROM step WHERE generation = ? AND seq = ?", (generation, seq)) is not None
 
 
-def step_at(db: Database, generation: int) -> int | None:
+def find_step_at(db: Database, generation: int) -> int | None:
     """The seq of the last applied commit of the trunk up to a generation."""
     sql = "SELECT seq FROM step WHERE generation <= ? ORDER BY generation DESC LIMIT 1"
     row = db.row(sql, (generation,))
     return row[0] if row else None
 
 
-def first_step(db: Database) -> int | None:
+def find_first_step(db: Database) -> int | None:
     row = db.row("SELECT seq FROM step ORDER BY generation LIMIT 1")
     return row[0] if row else None
 
@@ -226,7 +226,7 @@ def set_meta(db: Database, **values: object) -> None:
     db.run_many("INSERT OR REPLACE INTO meta VALUES(?, ?)", values.items())
 
 
-def stamp(db: Database) -> None:
+def raise_stamp(db: Database) -> None:
     """Say that something changed, so that what processes remember is read again. Call inside a write."""
     db.run("INSERT INTO meta VALUES('stamp', 1) ON CONFLICT(key) DO UPDATE SET value = value + 1")
 
@@ -240,7 +240,7 @@ def find_similar(db: Database, word: str, most: int = 4) -> dict[int, float]:
     pieces = [gram for gram in own if len(gram) == 3 and gram[0] != "^" and gram[-1] != "$"]
     near = _find_sharing(db, pieces)
     texts = db.rows_in("SELECT hash, text FROM term WHERE hash IN carray(?1)", near) if near else []
-    found = {code: _closeness(own, text, word) for code, text in texts}
+    found = {code: _measure_closeness(own, text, word) for code, text in texts}
     best = sorted((code for code, how in found.items() if how >= LIKE), key=lambda code: -found[code])
     return {code: found[code] for code in best[:most]}
 
@@ -259,7 +259,7 @@ def _find_sharing(db: Database, pieces: Iterable[str]) -> list[int]:
     return [code for _, code in heapq.nlargest(CANDIDATES, zip(shared.values(), shared, strict=True))]
 
 
-def _closeness(own: frozenset[str], text: str, word: str) -> float:
+def _measure_closeness(own: frozenset[str], text: str, word: str) -> float:
     """How alike two words are; one that is part of the other (a name inside an identifier) counts as nearly so."""
     inside = 0.6 if len(word) >= 4 and len(text) >= 4 and (word in text or text in word) else 0.0
     # Most candidates share a gram or two: too few to be alike however short they are, seen without taking them apart.
@@ -295,7 +295,7 @@ def claim_pending(db: Database, most: int) -> list[tuple[int, bytes]]:
 def finish_pending(db: Database, ids: list[int]) -> None:
     with db.write():
         db.run_in("DELETE FROM pending WHERE row IN carray(?1)", ids)
-        stamp(db)
+        raise_stamp(db)
 
 
 def return_pending(db: Database, ids: list[int], after: float, *, failed: bool) -> None:

@@ -70,7 +70,7 @@ class Block:
 
 
 def build_block(first: int, terms: Sequence[bytes], lengths: Array, columns: Mapping[str, Array]) -> Block:
-    """A block from the packed terms of its rows (see `terms.pack`)."""
+    """A block from the packed terms of its rows (see `terms.pack_terms`)."""
     sizes = np.array([len(packed) // 9 for packed in terms], np.int64)
     joined = b"".join(packed[: len(packed) // 9 * 8] for packed in terms)
     counts = np.frombuffer(b"".join(packed[len(packed) // 9 * 8 :] for packed in terms), np.uint8).astype(np.float32)
@@ -264,7 +264,7 @@ def _replace_segments(db: Database, folder: Path, block: Block, over: Sequence[s
         db.run("INSERT INTO segment VALUES(?, ?, ?)", (name, block.first, last))
         db.run("DELETE FROM fresh WHERE row <= ?", (last,))
         db.run("DELETE FROM ended WHERE id <= ? AND row BETWEEN ? AND ?", (seen, block.first, last))
-        rows.stamp(db)
+        rows.raise_stamp(db)
     for old in over:
         with contextlib.suppress(FileNotFoundError):
             disk.unlink(folder / old)
@@ -292,7 +292,7 @@ def erase_rows(db: Database, folder: Path, ids: Sequence[int]) -> None:
                 _replace_segments(db, folder, block, [name])
         for sql in _ROWS:
             db.run_in(sql, ids)
-        rows.stamp(db)
+        rows.raise_stamp(db)
         _forget_words(db, folder, words)
 
 

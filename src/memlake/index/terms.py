@@ -82,7 +82,7 @@ def says_nothing(word: str) -> bool:
     return word in _stop_stems()
 
 
-def hash_of(term: str) -> int:
+def hash_term(term: str) -> int:
     """63 bits of a term: fits SQLite's integers and numpy's."""
     known = _hashes.get(term)
     if known is None:
@@ -101,13 +101,13 @@ def mark(field: str, value: object) -> str:
     return f"\0{field}\0{value}"
 
 
-def count(text: str, marks: Iterable[str]) -> Terms:
+def count_terms(text: str, marks: Iterable[str]) -> Terms:
     return Terms(Counter(words(text)), tuple(marks))
 
 
-def pack(terms: Terms) -> bytes:
+def pack_terms(terms: Terms) -> bytes:
     """Hashes, then one byte of count each."""
-    hashes = array("q", [hash_of(term) for term in (*terms.words, *terms.marks)])
+    hashes = array("q", [hash_term(term) for term in (*terms.words, *terms.marks)])
     counts = bytes(min(times, 255) for times in terms.words.values()) + bytes(len(terms.marks))
     return hashes.tobytes() + counts
 

@@ -80,7 +80,7 @@ class Header:
         return {"rows": self.count * _ROW, "vectors": self.count * self.vector, "bits": blocks * words * block * 8}
 
     @property
-    def unused(self) -> int:
+    def next_number(self) -> int:
         """A number no file of this index has."""
         return max(self.serial, self.data, self.bits) + 1
 
@@ -89,7 +89,7 @@ class Header:
         return {"rows": f"rows.{self.data}", "vectors": f"vectors.{self.data}", "bits": f"bits.{self.bits}"}
 
 
-def any_number() -> int:
+def make_number() -> int:
     """The first number of an index: one made again in the same folder has other names, so no map is mistaken."""
     return secrets.randbits(32)
 
@@ -97,7 +97,7 @@ def any_number() -> int:
 # -- the header on disk
 
 
-def stamp(folder: Path) -> bytes:
+def read_stamp(folder: Path) -> bytes:
     """The first bytes of the header, which differ after every change; empty before the first."""
     try:
         fd = os.open(f"{folder}{os.sep}{_NAME}", os.O_RDONLY)
@@ -117,18 +117,18 @@ def read_header(folder: Path) -> tuple[bytes, Header] | None:
     try:
         magic, serial, length, check = _STAMP.unpack_from(content)
     except struct.error:
-        raise _corrupt(folder / _NAME, f"has {len(content)} bytes") from None
+        raise _make_error(folder / _NAME, f"has {len(content)} bytes") from None
     body = content[_STAMP.size :]
-    if magic != _MAGIC or length != len(body) or check != _check(serial, body):
-        raise _corrupt(folder / _NAME, "does not match its checksum")
+    if magic != _MAGIC or length != len(body) or check != _checksum(serial, body):
+        raise _make_error(folder / _NAME, "does not match its checksum")
     try:
         header = Header(**msgpack.unpackb(body), serial=serial)
     except (ValueError, TypeError, msgpack.UnpackException) as error:
-        raise _corrupt(folder / _NAME, f"cannot be read: {error}") from error
+        raise _make_error(folder / _NAME, f"cannot be read: {error}") from error
     # They become names and sizes of files, so nothing but numbers may stand there, whoever wrote the checksum.
     numbers = (header.dimension, header.block, header.data, header.bits, header.count, header.rescore)
     if not all(type(number) is int and 0 <= number < 1 << 40 for number in numbers) or not header.block:
-        raise _corrupt(folder / _NAME, "counts what cannot be")
+        raise _make_error(folder / _NAME, "counts what cannot be")
     return content[: _STAMP.size], header
 
 
@@ -138,16 +138,16 @@ def publish(folder: Path, header: Header) -> Header:
     told = asdict(header)
     del told["serial"]
     body = msgpack.packb(told)
-    start = _STAMP.pack(_MAGIC, header.serial, len(body), _check(header.serial, body))
+    start = _STAMP.pack(_MAGIC, header.serial, len(body), _checksum(header.serial, body))
     disk.write_file(folder / _NAME, start + body)
     return header
 
 
-def _check(serial: int, body: bytes) -> int:
+def _checksum(serial: int, body: bytes) -> int:
     return zlib.crc32(body, zlib.crc32(serial.to_bytes(8, "little")))
 
 
-def _corrupt(path: Path, problem: str) -> Damaged:
+def _make_error(path: Path, problem: str) -> Damaged:
     return Damaged(
         f"{path} {problem}. Nothing was changed.",
         hint=f"It is derived: delete {path.parent} and it is made again from what is stored.",
@@ -199,7 +199,7 @@ class View:
         return slots[~np.isin(slots, self.gone)] if len(self.gone) else slots
 
 
-def look(folder: Path, empty: Header, known: View | None = None) -> View:
+def read_view(folder: Path, empty: Header, known: View | None = None) -> View:
     """The files as they are now, keeping the maps of `known` that are still right."""
     while True:
         found = read_header(folder)
@@ -213,8 +213,8 @@ def look(folder: Path, empty: Header, known: View | None = None) -> View:
         try:
             return map_files(folder, header, known=known, seen=seen)
         except FileNotFoundError as error:  # compacted between the header and here, or lost
-            if stamp(folder) == seen:
-                raise _corrupt(Path(error.filename), "is missing") from error
+            if read_stamp(folder) == seen:
+                raise _make_error(Path(error.filename), "is missing") from error
 
 
 def map_files(folder: Path, header: Header, *, known: View | None = None, seen: bytes = b"") -> View:
@@ -239,7 +239,7 @@ def _map_array(path: Path, shape: tuple[int, ...], dtype: Any) -> Any:
     with path.open("rb") as file:
         there = os.fstat(file.fileno()).st_size
         if there < size:  # reading a map beyond its file would end the process
-            raise _corrupt(path, f"has {there:,} bytes where the header counts {size:,}")
+            raise _make_error(path, f"has {there:,} bytes where the header counts {size:,}")
         return np.frombuffer(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ), dtype).reshape(shape)
 
 
@@ -254,23 +254,23 @@ def is_mapped(folder: Path, view: View) -> bool:
 
 def find_damaged(view: View) -> list[tuple[str, int]]:
     """(kind, block) of what does not match its checksum."""
-    sums, skipped = _sums(view.header), _blocks_of(view.header, view.header.erasing)
+    sums, skipped = _read_sums(view.header), _find_blocks(view.header, view.header.erasing)
     wrong = []
     for block in range(len(sums)):
         for column, kind in enumerate(_KINDS):
-            if block not in skipped and zlib.crc32(_part(view, kind, block)) != sums[block, column]:
+            if block not in skipped and zlib.crc32(_read_part(view, kind, block)) != sums[block, column]:
                 wrong.append((kind, block))
     return wrong
 
 
-def damage(folder: Path, header: Header, wrong: list[tuple[str, int]]) -> Damaged:
+def make_damage_error(folder: Path, header: Header, wrong: list[tuple[str, int]]) -> Damaged:
     kind, block = wrong[0]
     more = f", and {len(wrong) - 1} more places" if len(wrong) > 1 else ""
     first, last = block * header.block, min(header.count, (block + 1) * header.block)
-    return _corrupt(folder / header.names[kind], f"does not match its checksum in slots {first:,} to {last:,}{more}")
+    return _make_error(folder / header.names[kind], f"does not match its checksum in slots {first:,} to {last:,}{more}")
 
 
-def _part(view: View, kind: str, block: int) -> memoryview:
+def _read_part(view: View, kind: str, block: int) -> memoryview:
     """The bytes of one block in one kind of file; an open block has no bits."""
     if kind == "bits":
         return view.bits[block : block + 1].data
@@ -278,11 +278,11 @@ def _part(view: View, kind: str, block: int) -> memoryview:
     return whole[block * view.header.block : (block + 1) * view.header.block].data
 
 
-def _sums(header: Header) -> Sums:
+def _read_sums(header: Header) -> Sums:
     return np.frombuffer(header.sums, np.uint32).reshape(-1, 3).copy()
 
 
-def _blocks_of(header: Header, slots: bytes) -> set[int]:
+def _find_blocks(header: Header, slots: bytes) -> set[int]:
     return set((np.frombuffer(slots, np.int64) // header.block).tolist())
 
 
@@ -294,7 +294,7 @@ class Writer:
 
     def __init__(self, folder: Path, header: Header) -> None:
         self._header, self._mean = header, np.frombuffer(header.mean, np.float32) if header.mean else None
-        self._sums = _sums(header)
+        self._sums = _read_sums(header)
         self._touched: set[str] = set()
         self._files = contextlib.ExitStack()
         new = [name for name in header.names.values() if not (folder / name).exists()]
@@ -320,8 +320,8 @@ class Writer:
         block = header.count // header.block
         if block == len(self._sums):
             self._sums = np.concatenate([self._sums, np.zeros((1, 3), np.uint32)])
-        self._put("rows", block, content=rows.tobytes(), offset=header.count * _ROW)
-        self._put("vectors", block, content=vectors.tobytes(), offset=header.count * header.vector)
+        self._write_part("rows", block, content=rows.tobytes(), offset=header.count * _ROW)
+        self._write_part("vectors", block, content=vectors.tobytes(), offset=header.count * header.vector)
         self._header = replace(header, count=header.count + len(rows))
         if self._header.blocks > header.blocks:
             self._seal(block)
@@ -331,9 +331,9 @@ class Writer:
         content = os.pread(self._fds["vectors"], size, block * size)
         vectors = np.frombuffer(content, np.float16).reshape(self._header.block, -1)
         bits = binary_vectors.pack(vectors, self._mean).tobytes()
-        self._put("bits", block, content=bits, offset=block * len(bits))
+        self._write_part("bits", block, content=bits, offset=block * len(bits))
 
-    def _put(self, kind: str, block: int, *, content: bytes, offset: int) -> None:
+    def _write_part(self, kind: str, block: int, *, content: bytes, offset: int) -> None:
         column = _KINDS.index(kind)
         self._sums[block, column] = zlib.crc32(content, int(self._sums[block, column]))
         self._touched.add(kind)
@@ -357,8 +357,8 @@ def _open_file(path: Path) -> Iterator[int]:
 
 def write_bits(folder: Path, view: View, mean: Floats) -> Header:
     """All bits once more in a file of their own, with a mean subtracted; the header that names it."""
-    header = replace(view.header, bits=view.header.unused, mean=mean.tobytes())
-    sums, block = _sums(header), header.block
+    header = replace(view.header, bits=view.header.next_number, mean=mean.tobytes())
+    sums, block = _read_sums(header), header.block
     with _open_file(folder / header.names["bits"]) as fd:
         for number in range(header.blocks):
             bits = binary_vectors.pack(view.vectors[number * block : (number + 1) * block], mean).tobytes()
@@ -377,19 +377,19 @@ def erase(folder: Path, header: Header) -> Header:
     slots = np.frombuffer(header.erasing, np.int64)
     for kind in ("vectors", "bits"):
         with _open_file(folder / header.names[kind]) as fd:
-            for offset, length in _places(header, kind, slots):
+            for offset, length in _list_places(header, kind, slots):
                 disk.write_at(fd, bytes(length), offset)
             excess = os.fstat(fd).st_size - header.sizes[kind]
             if excess > 0:
                 disk.write_at(fd, bytes(excess), header.sizes[kind])
             disk.fsync_file(fd)
-    view, sums = map_files(folder, header), _sums(header)
-    for block in _blocks_of(header, header.erasing):
-        sums[block] = [zlib.crc32(_part(view, kind, block)) for kind in _KINDS]
+    view, sums = map_files(folder, header), _read_sums(header)
+    for block in _find_blocks(header, header.erasing):
+        sums[block] = [zlib.crc32(_read_part(view, kind, block)) for kind in _KINDS]
     return replace(header, erasing=b"", sums=sums.tobytes())
 
 
-def _places(header: Header, kind: str, slots: Rows) -> Iterator[tuple[int, int]]:
+def _list_places(header: Header, kind: str, slots: Rows) -> Iterator[tuple[int, int]]:
     """(offset, length) of these slots in a file."""
     blocks, words, block = header.shape
     for slot in slots.tolist():

@@ -64,7 +64,7 @@ class Flat:
         if dimension < 1:
             raise InvalidInput(f"vectors of {dimension} dimensions cannot be. Nothing was changed.")
         self.folder = folder
-        first = vector_file.any_number()
+        first = vector_file.make_number()
         self._empty = Header(
             model, dimension, vector_file.BLOCK, data=first, bits=first, rescore=binary_vectors.RESCORE
         )
@@ -78,7 +78,7 @@ class Flat:
         return view.header.count - len(view.gone)
 
     @property
-    def erased(self) -> int:
+    def erased_count(self) -> int:
         """Slots that hold nothing any more until `compact`."""
         return len(self._view().gone)
 
@@ -116,16 +116,16 @@ class Flat:
         """Read everything and compare checksums; raises Corrupt."""
         header, wrong = self._steadily(lambda view: (view.header, vector_file.find_damaged(view)))
         if wrong:
-            raise vector_file.damage(self.folder, header, wrong)
+            raise vector_file.make_damage_error(self.folder, header, wrong)
 
     def _view(self) -> View:
         known = self._known
         if (
             known is None
-            or vector_file.stamp(self.folder) != known.stamp
+            or vector_file.read_stamp(self.folder) != known.stamp
             or not vector_file.is_mapped(self.folder, known)
         ):
-            self._known = known = vector_file.look(self.folder, self._empty, known)
+            self._known = known = vector_file.read_view(self.folder, self._empty, known)
         return known
 
     def _steadily(self, work: Callable[[View], Result]) -> Result:
@@ -149,12 +149,12 @@ class Flat:
         if len(ids) != len(units) or len(np.unique(ids)) != len(ids):
             raise InvalidInput(f"{len(units)} vectors need as many different rows, got {len(ids)}. Nothing was added.")
         with disk.named_errors(f"adding vectors to {self.folder}"):
-            view = self._writable()
+            view = self._prepare_to_write()
             new = view.find(ids) < 0
             if new.any():
-                self._add(view, ids[new], units[new])
+                self._append_rows(view, ids[new], units[new])
 
-    def _add(self, view: View, rows: Rows, units: Floats) -> None:
+    def _append_rows(self, view: View, rows: Rows, units: Floats) -> None:
         before = view.header
         last = view.rows[-1] if before.count else np.iinfo(np.int64).min
         ascending = before.ascending and bool(rows[0] > last) and bool((np.diff(rows) > 0).all())
@@ -168,7 +168,7 @@ class Flat:
     def forget(self, rows: npt.ArrayLike) -> None:
         """Erase the vectors of rows from the files. After a crash in the middle, the next change finishes it."""
         with disk.named_errors(f"erasing vectors from {self.folder}"):
-            view = self._writable()
+            view = self._prepare_to_write()
             slots = view.live(view.find(_check_ids(rows)))
             header = view.header
             if len(slots):
@@ -184,22 +184,22 @@ class Flat:
     def compact(self, keep: Choose) -> None:
         """Write the kept rows to new files, in order and without the erased ones, and switch to them."""
         with disk.named_errors(f"compacting {self.folder}"):
-            view = self._writable()
-            mask = _mask(view, keep)
+            view = self._prepare_to_write()
+            mask = _make_mask(view, keep)
             slots = np.flatnonzero(mask) if view.order is None else view.order[mask[view.order]]
-            header = _fit_header(self.folder, self._copied(view, slots))
+            header = _fit_header(self.folder, self._copy_rows(view, slots))
             vector_file.sweep(self.folder, vector_file.publish(self.folder, header))
 
-    def _copied(self, view: View, slots: Rows) -> Header:
+    def _copy_rows(self, view: View, slots: Rows) -> Header:
         old = view.header
-        start = replace(self._empty, serial=old.serial, data=old.unused, bits=old.unused, mean=old.mean)
+        start = replace(self._empty, serial=old.serial, data=old.next_number, bits=old.next_number, mean=old.mean)
         with vector_file.Writer(self.folder, start) as writer:
             for first in range(0, len(slots), start.block):
                 piece = slots[first : first + start.block]
                 writer.add(view.rows[piece], view.vectors[piece])
             return writer.finish(ascending=True)
 
-    def _writable(self) -> View:
+    def _prepare_to_write(self) -> View:
         """What is there, after finishing or removing what a process that died had begun."""
         if not self.folder.is_dir():
             disk.mkdir(self.folder)
@@ -235,7 +235,7 @@ def _count_needed(view: View) -> int:
     return binary_vectors.candidates_needed(view.vectors[:sealed], view.bits, view.mean)
 
 
-def _mask(view: View, choose: Choose) -> Mask:
+def _make_mask(view: View, choose: Choose) -> Mask:
     mask = np.array(choose(view.rows), np.bool_)
     if mask.shape != view.rows.shape:
         raise InvalidInput(f"a filter of {len(view.rows)} rows answered with an array of shape {mask.shape}.")
@@ -294,7 +294,7 @@ class Probe:
         if allow is None and not len(view.gone):
             return Scope(count)
         if allow is None or callable(allow):
-            mask = _mask(view, allow or (lambda rows: np.ones(len(rows), np.bool_)))
+            mask = _make_mask(view, allow or (lambda rows: np.ones(len(rows), np.bool_)))
             size = int(np.count_nonzero(mask))
             return Scope(size, np.flatnonzero(mask)) if size <= LISTED * count else Scope(size, mask=mask)
         slots = view.live(view.find(_check_ids(allow)))

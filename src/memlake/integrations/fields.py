@@ -55,7 +55,7 @@ def build_item(fields: Mapping[str, Any], source: str) -> Item:
         unknown["history"] = known.pop("history")
     if not str(known.get("project", "/")).startswith("/"):  # a name, where ours is a folder
         unknown["project"] = known.pop("project")
-    memory = _build_memory({**known, "metadata": {**unknown, **record.checked_metadata(known.get("metadata"))}}, source)
+    memory = _build_memory({**known, "metadata": {**unknown, **record.check_metadata(known.get("metadata"))}}, source)
     earlier = [
         Earlier(
             _build_memory({**_split_known(value)[0], "memory_id": memory.memory_id}, ""),
@@ -80,28 +80,28 @@ def _split_known(fields: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, A
 def _build_memory(known: Mapping[str, Any], source: str) -> Memory:
     if "content" not in known:
         raise InvalidInput('it has no "content" (nor "text" or "memory").')
-    content = record.checked_content(known["content"])
+    content = record.check_content(known["content"])
     created = parse_moment(known.get("created_at"), "created_at")
     created = layout.now() if created is None else created
     updated = parse_moment(known.get("updated_at"), "updated_at")
     return Memory(
         _choose_id(known, source, content),
         content,
-        record.checked_text(known.get("agent_id"), "agent_id"),
-        record.checked_text(known.get("session_id"), "session_id"),
-        record.checked_text(known.get("org_id"), "org_id"),  # empty: that of whoever imports it
-        record.checked_text(known.get("memory_type"), "memory_type") or "fact",
-        record.checked_text(known.get("category"), "category"),
-        record.checked_tags(known.get("tags")),
-        record.checked_metadata(known.get("metadata")),
-        record.checked_importance(known.get("importance", 0.5)),
-        record.checked_text(known.get("source"), "source"),
+        record.check_text(known.get("agent_id"), "agent_id"),
+        record.check_text(known.get("session_id"), "session_id"),
+        record.check_text(known.get("org_id"), "org_id"),  # empty: that of whoever imports it
+        record.check_text(known.get("memory_type"), "memory_type") or "fact",
+        record.check_text(known.get("category"), "category"),
+        record.check_tags(known.get("tags")),
+        record.check_metadata(known.get("metadata")),
+        record.check_importance(known.get("importance", 0.5)),
+        record.check_text(known.get("source"), "source"),
         created,
         created if updated is None else updated,
         parse_moment(known.get("expires_at"), "expires_at") or 0,
-        related=tuple(record.checked_id(one) for one in known.get("related", ())),
-        review=record.checked_text(known.get("review"), "review"),
-        project=record.checked_text(known.get("project"), "project", longest=4096),
+        related=tuple(record.check_id(one) for one in known.get("related", ())),
+        review=record.check_text(known.get("review"), "review"),
+        project=record.check_text(known.get("project"), "project", longest=4096),
     )
 
 

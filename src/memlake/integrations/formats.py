@@ -77,7 +77,7 @@ def _read_entity(raw: Raw) -> Iterator[Raw]:
     more = {"entity": name} | ({"entity_type": kind} if kind else {})
     article = "an" if kind[:1].lower() in tuple("aeiou") else "a"
     for one in said or [f"{name} is {article} {kind}" if kind else name]:
-        content = markdown_notes.about(name, one) if isinstance(one, str) else one
+        content = markdown_notes.describe_entity(name, one) if isinstance(one, str) else one
         yield raw._replace(fields={"content": content, "category": kind, "metadata": more})
 
 
@@ -87,7 +87,7 @@ def _parse_relation(raw: Raw) -> Raw:
         return raw._replace(problem='a relation has a "from", a "to" and a "relationType".')
     one, kind, other = map(str, ends)
     more = {"entity": one, "relation": kind, "to": other}
-    return raw._replace(fields={"content": markdown_notes.related(one, kind, other), "metadata": more})
+    return raw._replace(fields={"content": markdown_notes.describe_relation(one, kind, other), "metadata": more})
 
 
 # -- mem0 -------------------------------------------------------------------------------------
@@ -151,7 +151,7 @@ def _parse_mem0_relation(one: Any, where: str) -> Raw:
         return Raw(where, problem='a relation has a "source", a "relationship" and a "target".')
     first, kind, other = map(str, ends)
     more = {"entity": first, "relation": kind, "to": other}
-    return Raw(where, {"content": markdown_notes.related(first, kind, other), "metadata": more})
+    return Raw(where, {"content": markdown_notes.describe_relation(first, kind, other), "metadata": more})
 
 
 # -- basic-memory -----------------------------------------------------------------------------

@@ -76,7 +76,7 @@ def facts(note: Note, title: str) -> Iterator[tuple[int, dict[str, Any]]]:
     text = "\n".join(line for _, line in prose).strip()
     if any(line.strip() and not _HEADING.match(line) for _, line in prose):
         first = next(number for number, line in prose if line.strip())
-        yield first, {"content": about(title, text), "memory_type": "context"}
+        yield first, {"content": describe_entity(title, text), "memory_type": "context"}
 
 
 def _observation(line: str, title: str) -> dict[str, Any] | None:
@@ -88,7 +88,7 @@ def _observation(line: str, title: str) -> dict[str, Any] | None:
     bare = _TAG.sub("", text).strip() or text
     more = {"context": context["context"]} if context and context["context"] else {}
     return {
-        "content": about(title, bare),
+        "content": describe_entity(title, bare),
         "category": match["category"].strip(),
         "tags": _TAG.findall(text),
         "metadata": more,
@@ -101,13 +101,13 @@ def _relation(line: str, title: str) -> dict[str, Any] | None:
         return None
     kind = match["double"] or match["single"] or match["word"] or "links to"
     more = {"relation": kind, "to": match["target"]} | ({"context": match["context"]} if match["context"] else {})
-    return {"content": related(title, kind, match["target"]), "metadata": more}
+    return {"content": describe_relation(title, kind, match["target"]), "metadata": more}
 
 
-def about(name: str, text: str) -> str:
+def describe_entity(name: str, text: str) -> str:
     """A sentence that says whom it is about: alone, "likes tea" is of no use."""
     return text if name.casefold() in text.casefold() else f"{name}: {text}"
 
 
-def related(one: str, kind: str, other: str) -> str:
+def describe_relation(one: str, kind: str, other: str) -> str:
     return " ".join((one, kind.replace("_", " ").strip(), other))

@@ -44,7 +44,7 @@ class Desk:
 
     def on(self, who: Who, branch: str | None = None) -> Memories:
         """The memories of a branch in the hands of whoever calls."""
-        mine = self.memories.acting(who.agent_id, who.org_id)
+        mine = self.memories.as_agent(who.agent_id, who.org_id)
         return mine.on(branch) if branch else mine
 
     def close(self) -> None:

@@ -102,7 +102,7 @@ def merge_branch(ground: MemoryContext, name: str, strategy: str = "branch_wins"
         chosen = tuple(conflict._replace(choice=choice) for conflict in outcome.conflicts)
         edits = {**remember.apply_notes(ground, outcome.edits, noted), **trees.apply_choices(history, chosen)}
         made = _append_merge(ground, name, (ours, theirs), edits)
-    store.settle(ground)
+    store.update_index(ground)
     return MergedBranch(made.oid, len(edits), met)
 
 

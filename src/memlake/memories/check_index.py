@@ -17,7 +17,7 @@ _EVERYTHING = 1 << 40
 
 def mend(ground: MemoryContext) -> str:
     """What was wrong with the index, which is made again then; "" for nothing."""
-    seen, known = ground.index.mark, ground.index.take_notice()  # the caller says it
+    seen, known = ground.index.edition, ground.index.take_notice()  # the caller says it
     if known == DAMAGED:  # found on being opened
         return known
     try:
@@ -64,7 +64,7 @@ def _check_fresh(ground: MemoryContext) -> None:
     found = {oid.hex(): packed for oid, packed in db.rows(sql, (segments.find_last_folded(db),))}
     for oid, data in history.objects.read_many(found.keys() - set(history.objects.find_missing(list(found)))):
         doc = record.doc(record.decode(data), oid)
-        if _words(terms.pack(terms.count(doc.text, doc.marks))) != _words(found[oid]):
+        if _words(terms.pack_terms(terms.count_terms(doc.text, doc.marks))) != _words(found[oid]):
             raise Damaged("the index has other words of a memory than it says.")
 
 

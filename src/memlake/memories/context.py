@@ -63,7 +63,7 @@ class MemoryContext:
         """Whether somebody who asks for these projects (None: all of them) may see a memory here."""
         return self.sees(memory.org_id) and (projects is None or memory.project in projects)
 
-    def signed(self) -> Here:
+    def sign_checkout(self) -> Here:
         """The checkout in the hands of whoever works here."""
         return self.here._replace(identity=lambda: self.author)
 
@@ -106,14 +106,14 @@ def heals(work: Work[Given, Result]) -> Work[Given, Result]:
     @functools.wraps(work)
     def run(ground: MemoryContext, /, *args: Given.args, **named: Given.kwargs) -> Result:
         ground.index.refresh()
-        seen = ground.index.mark
+        seen = ground.index.edition
         try:
             return work(ground, *args, **named)
         except Error as error:
             ground.index.refresh()
             if isinstance(error, Damaged):
                 ground.index.renew(seen)
-            if ground.index.mark == seen:
+            if ground.index.edition == seen:
                 raise
         return work(ground, *args, **named)
 

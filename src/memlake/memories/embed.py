@@ -45,7 +45,7 @@ class Sources:
     taken: list[tuple[Derived, list[int]]] = field(default_factory=list)  # rows that are being embedded
 
     @contextlib.contextmanager
-    def leaving(self, embedder: Embedder) -> Iterator[None]:
+    def note_away(self, embedder: Embedder) -> Iterator[None]:
         """Time that is the embedder's. One in this process comes back soon; a service may be down."""
         if not read_step(embedder):
             self.away.set()
@@ -76,14 +76,14 @@ def embed_some(sources: Sources, most: int = 32, *, in_steps: bool = False) -> i
         return 0
     most = min(most, read_step(embedder) or most) if in_steps else most
     sources.index.refresh()
-    db, seen = sources.index.db, sources.index.mark  # the rows taken from one database are given back to the same
+    db, seen = sources.index.db, sources.index.edition  # the rows taken from one database are given back to the same
     taken = rows.claim_pending(db, most)
     if not taken:
         return 0
     ids = [row for row, _ in taken]
     sources.taken.append((db, ids))
     try:
-        purged = sources.embeddings.purge_seen()  # before the texts are read
+        purged = sources.embeddings.read_purge_cursor()  # before the texts are read
         texts = _read_texts(sources.history, {oid for _, oid in taken})
         vectors = _embed_texts(sources, embedder, texts, purged)
         kept = {row: vectors[texts[oid]] for row, oid in taken if texts.get(oid) in vectors}
@@ -100,7 +100,7 @@ def embed_some(sources: Sources, most: int = 32, *, in_steps: bool = False) -> i
     finally:
         sources.taken.remove((db, ids))
     rows.finish_pending(db, ids)
-    retire(sources, embedder.name)
+    drop_other_models(sources, embedder.name)
     return len(ids)
 
 
@@ -125,7 +125,7 @@ def _embed_texts(
     missing = [text for text in each if text not in known]
     fresh: dict[str, Array] = {}
     if missing:
-        with sources.leaving(embedder):
+        with sources.note_away(embedder):
             embedded = embedder.embed(missing)
         made = dict(zip(missing, embedded, strict=True))
         fresh = {text: vector for text, vector in made.items() if np.isfinite(vector).all()}
@@ -199,7 +199,7 @@ def want_model(sources: Sources, name: str, spec: str) -> None:
     index = sources.index
     rows.retry_failed(index.db)
     if rows.read_meta(index.db, "wanted") == name:
-        return retire(sources, name)
+        return drop_other_models(sources, name)
     with index.db.write():
         if rows.read_meta(index.db, "wanted") is not None:
             rows.requeue_all(index.db)
@@ -209,7 +209,7 @@ def want_model(sources: Sources, name: str, spec: str) -> None:
     return None
 
 
-def retire(sources: Sources, name: str) -> None:
+def drop_other_models(sources: Sources, name: str) -> None:
     """Once every row has its vector by the wanted model, the vectors of others serve no longer: remove them."""
     index = sources.index
     if index.models() - {name} and not rows.has_pending(index.db) and rows.read_meta(index.db, "wanted") == name:

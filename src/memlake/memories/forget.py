@@ -163,7 +163,7 @@ def _write(ground: MemoryContext, found: Mapping[str, tuple[Entry, Forgotten]]) 
             changes[path] = again and store.write_entry(history, again)
         message = f"forget {len(found) - restored} memories, restore {restored}"
         ground.write(changes, message, ground.author, expects={path: entry for path, (entry, _) in found.items()})
-    store.settle(ground)
+    store.update_index(ground)
 
 
 # -- for good --------------------------------------------------------------------------------
@@ -171,26 +171,28 @@ def _write(ground: MemoryContext, found: Mapping[str, tuple[Entry, Forgotten]]) 
 
 def purge(ground: MemoryContext, access: Access, memory_id: str, *, reason: str) -> PurgeReport:
     """Delete a memory from the branch and erase all its versions, wherever history or the index keeps them."""
-    key = record.Memory(record.checked_id(memory_id), "").key
+    key = record.Memory(record.check_id(memory_id), "").key
     oids = _find_objects(ground, key)
     if not oids or not all(ground.sees(memory.org_id) for memory in _read_versions(ground, oids)):
         known = timeline.list_versions(ground, memory_id)  # says so where it was never stored
         if gone := tuple(version.oid for version in known if version.ended == "purged"):
-            purge_objects.purge(ground.signed(), gone, reason)  # finishes one that died before it deleted the files
+            purge_objects.purge(
+                ground.sign_checkout(), gone, reason
+            )  # finishes one that died before it deleted the files
         raise NotFound(f"memory {memory_id} was purged already: {known[-1].reason}.")
     versions = list(_read_versions(ground, oids))
-    copies = _copies(ground, versions)
+    copies = _find_copies(ground, versions)
     present = store.find(ground, memory_id)
     if present is not None:
         store.delete(ground, present)
-    report = purge_objects.purge(ground.signed(), tuple(sorted(oids)), reason)
+    report = purge_objects.purge(ground.sign_checkout(), tuple(sorted(oids)), reason)
     follow(ground)
     access.forget([key])
-    told = f"The same text stands in {', '.join(copies)}; that was not erased."
-    return report._replace(notes=(*report.notes, told)) if copies else report
+    note = f"The same text stands in {', '.join(copies)}; that was not erased."
+    return report._replace(notes=(*report.notes, note)) if copies else report
 
 
-def _copies(ground: MemoryContext, versions: list[Memory]) -> list[str]:
+def _find_copies(ground: MemoryContext, versions: list[Memory]) -> list[str]:
     """Other memories of the branch, of any agent, that say word for word what one of these versions says."""
     texts, ids = {memory.content for memory in versions}, {memory.memory_id for memory in versions}
     asked = (Query(text[:2000], limit=20, mode="keyword") for text in sorted(texts)[:20])

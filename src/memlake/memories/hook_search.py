@@ -98,7 +98,7 @@ class Narrow:
 
     # -- what a session was given -------------------------------------------------------------
 
-    def given(self, session: str) -> set[str]:
+    def read_given(self, session: str) -> set[str]:
         """The ids of the memories that a session was given."""
         return set(self._sessions().get(session, ()))
 

@@ -148,7 +148,7 @@ def carry_out(ground: MemoryContext, planned: Planned, count: int) -> None:
         memories += [_doubtful(ground, item, ours) for item, ours in planned.differing]
     expects: dict[str, Entry | None] = {ours.path: ours.entry for _, ours in planned.newer}
     expects |= {memory_path(history, item.memory.agent_id, item.memory.memory_id): None for item in planned.new}
-    store.put(ground, memories, f"import {count} memories", expects=expects or None)
+    store.write_memories(ground, memories, f"import {count} memories", expects=expects or None)
 
 
 def _update_ours(ground: MemoryContext, item: Item, ours: Ours) -> Memory:

@@ -27,10 +27,10 @@ _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 FAR = 10_000  # commits behind from which the trees are compared instead of walking
 
 
-class Kept(Protocol):
+class Erasable(Protocol):
     """Something that is kept of objects, in which nothing may be left of those that were purged."""
 
-    def purge_seen(self) -> bytes | None:
+    def read_purge_cursor(self) -> bytes | None:
         """The last purge that was followed here."""
 
     def erase_objects(self, oids: Collection[bytes], purge: bytes) -> None:
@@ -44,7 +44,7 @@ class Index(Protocol):
     def db(self) -> Database: ...
 
     @property
-    def kept(self) -> Sequence[Kept]:
+    def erasables(self) -> Sequence[Erasable]:
         """Where purged objects are to be erased."""
 
     def fold_soon(self) -> None:
@@ -73,13 +73,13 @@ def follow(history: History, index: Index, branch: str, known: Docs | None = Non
             raise
         index.fold_soon()
     if purged is not None:
-        for kept in index.kept:
+        for kept in index.erasables:
             _erase_purged(history, kept, purged)
     return head
 
 
-def _erase_purged(history: History, kept: Kept, last: bytes) -> None:
-    seen = kept.purge_seen()
+def _erase_purged(history: History, kept: Erasable, last: bytes) -> None:
+    seen = kept.read_purge_cursor()
     if seen != last:
         gone = {bytes.fromhex(oid) for found in purge.read_since(history.db, seen) for oid in found.oids}
         kept.erase_objects(gone, last)
@@ -121,7 +121,7 @@ def _advance(history: History, index: Index, head: Commit, known: Docs) -> None:
             _apply(history, index, commit.seq, history.changes(commit), known)
     index.db.run_many("INSERT OR REPLACE INTO step VALUES(?, ?)", [(c.generation, c.seq) for c in steps])
     rows.set_meta(index.db, head=bytes.fromhex(head.oid))
-    rows.stamp(index.db)
+    rows.raise_stamp(index.db)
 
 
 def _get_seen(history: History, oid: bytes) -> Commit:
@@ -169,7 +169,9 @@ def _apply(history: History, index: Index, seq: int, changes: Iterable[Change], 
     moved = [change for change in changes if is_memory(change.path)]
     for start in range(0, len(moved), 1000):
         part = moved[start : start + 1000]
-        rows.apply(index.db, seq, [_describe_change(change) for change in part], load_docs(history, part, known or {}))
+        rows.apply_changes(
+            index.db, seq, [_describe_change(change) for change in part], load_docs(history, part, known or {})
+        )
 
 
 def is_memory(path: str) -> bool:
@@ -243,8 +245,8 @@ def _update_overlay(history: History, index: Index, name: str, at: Commit | None
             base = _find_base(history, index, at)
             start = Overlay(base.seq if base else 0, frozenset(), frozenset())
             made = _lay_over(history, index, start, history.diff(base, at, ROOM))
-        rows.keep_overlay(index.db, name, target, made)
-        rows.stamp(index.db)
+        rows.write_overlay(index.db, name, target, made)
+        rows.raise_stamp(index.db)
     return made
 
 
@@ -295,14 +297,14 @@ def _find_step_before(history: History, index: Index, late: Commit, time: int) -
     low, high = 0, late.generation  # the answer's generation is in [low, high)
     while high - low > 1:
         middle = (low + high) // 2
-        seq = rows.step_at(index.db, middle)
+        seq = rows.find_step_at(index.db, middle)
         if seq is None or history.at(seq).time <= time:
             low = middle
         else:
             high = middle
-    found = rows.step_at(index.db, low)
+    found = rows.find_step_at(index.db, low)
     if found is not None:
         return history.at(found)
-    first = rows.first_step(index.db)  # older ones were taken over all at once: walk on from there
+    first = rows.find_first_step(index.db)  # older ones were taken over all at once: walk on from there
     below = history.at(first).parents if first is not None else ()
     return find_commit_before(history, index, history.get(below[0]) if below else None, time)

@@ -59,11 +59,11 @@ class Memories:
     def __init__(self, ground: MemoryContext, shared: Shared) -> None:
         self.ground, self.shared = ground, shared
 
-    def noting(self, written: list[tuple[str, str]]) -> Memories:
+    def recording_to(self, written: list[tuple[str, str]]) -> Memories:
         """The same, noting (branch, commit) of each write in a list, for `Repo.note_written`."""
         return Memories(dataclasses.replace(self.ground, written=written), self.shared)
 
-    def acting(self, agent_id: str, org_id: str | None = None) -> Memories:
+    def as_agent(self, agent_id: str, org_id: str | None = None) -> Memories:
         """The same in the hands of an agent, which signs what it does and sees its organisation's ("*": all)."""
         org = self.ground.org if org_id is None else None if org_id == EVERYONE else org_id
         return Memories(dataclasses.replace(self.ground, agent=agent_id, org=org), self.shared)
@@ -85,7 +85,7 @@ class Memories:
         if made:
             first = made[0].memory.memory_id
             what = f"store memory {first}" if len(made) == 1 else f"store {len(made)} memories"
-            memory_store.put(self.ground, [one.memory for one in made], what, by=made[0].memory.agent_id)
+            memory_store.write_memories(self.ground, [one.memory for one in made], what, by=made[0].memory.agent_id)
             self.shared.wake()
         return [record.describe_added(one.memory)._replace(warnings=one.warnings) for one in made]
 
@@ -174,13 +174,13 @@ class Memories:
         return hits
 
     def get(self, memory_id: str) -> Memory:
-        return memory_store.get(self.ground, record.checked_id(memory_id))
+        return memory_store.get(self.ground, record.check_id(memory_id))
 
     def full_id(self, part: str) -> str:
         """The id of the memory, here or gone, whose id ends or begins so."""
         return memory_store.find_full_id(self.ground, part)
 
-    def listed(self, query: Query) -> list[Memory]:
+    def list_memories(self, query: Query) -> list[Memory]:
         return memory_search.list_memories(self.ground, query)
 
     def history(self, memory_id: str) -> list[Version]:
@@ -188,7 +188,7 @@ class Memories:
 
     def blame(self, memory_id: str) -> list[Origin]:
         """Which commit each field of a memory has its present value from."""
-        return later.timeline.blame(self.ground, record.checked_id(memory_id))
+        return later.timeline.blame(self.ground, record.check_id(memory_id))
 
     def diff(self, a: str, b: str | None = None, *, project: str | None = None) -> list[Difference]:
         return list(later.timeline.list_differences(self.ground, a, b, project=project))
@@ -213,14 +213,14 @@ class Memories:
     def conflicts(self, agent_id: str | Sequence[str] = EVERYONE, *, project: str | None = None) -> list[Doubt]:
         return list(later.review.list_doubts(self.ground, agent_id, project=project))
 
-    def decided(self, agent_id: str = EVERYONE, limit: int = 20, *, project: str | None = None) -> list[Decided]:
+    def list_decided(self, agent_id: str = EVERYONE, limit: int = 20, *, project: str | None = None) -> list[Decided]:
         """What new memories changed by themselves, newest first; `restore` takes one back."""
         return later.review.list_decided(self.ground, agent_id, limit, project=project)
 
     def resolve(self, memory_id: str, keep: str) -> Memory | None:
         return later.review.resolve(self.ground, memory_id, keep)
 
-    def unmerged(self) -> list[Met]:
+    def list_unmerged(self) -> list[Met]:
         """What a merge in this checkout waits for: memories without a choice."""
         return later.conflicts.list_waiting(self.ground)
 
@@ -232,7 +232,7 @@ class Memories:
 
     def stats(self, project: str | None = None) -> Stats:
         """The memories of the branch in figures; of one project ("*": all), as `Rule` takes it."""
-        model = self.shared.wanted if self.shared.embedder() is not None else "none"
+        model = self.shared.provider_spec if self.shared.embedder() is not None else "none"
         stale = len(self.stale(later.review.Rule(project=project)))
         found = later.stats.stats(self.ground, model, memory_search.choose_projects(self.ground, project))
         return found._replace(in_doubt=len(self.conflicts(project=project)), stale=stale)
@@ -284,7 +284,7 @@ class Memories:
         if self.shared.embeds_here() and 0 < memory_search.count_waiting(self.ground) <= most:
             self.embed_pending(most)
 
-    def waiting(self) -> int:
+    def count_waiting(self) -> int:
         """How many memories wait for their vector."""
         return embed.count_waiting(self.shared.index)
 
@@ -333,20 +333,18 @@ def _check_draft(draft: Draft, ground: MemoryContext) -> Memory:
     created = now if created is None else created
     return Memory(
         layout.new_id(),
-        record.checked_content(draft.content),
-        record.checked_agent(draft.agent_id),
-        record.checked_text(draft.session_id, "session_id"),
-        record.checked_text(ground.org or "local" if draft.org_id is None else draft.org_id, "org_id"),
-        record.checked_text(draft.memory_type, "memory_type") or "fact",
-        record.checked_text(draft.category, "category"),
-        record.checked_tags(draft.tags),
-        record.checked_metadata(draft.metadata),
-        record.checked_importance(draft.importance),
-        record.checked_text(draft.source, "source"),
+        record.check_content(draft.content),
+        record.check_agent(draft.agent_id),
+        record.check_text(draft.session_id, "session_id"),
+        record.check_text(ground.org or "local" if draft.org_id is None else draft.org_id, "org_id"),
+        record.check_text(draft.memory_type, "memory_type") or "fact",
+        record.check_text(draft.category, "category"),
+        record.check_tags(draft.tags),
+        record.check_metadata(draft.metadata),
+        record.check_importance(draft.importance),
+        record.check_text(draft.source, "source"),
         created,
         created,
-        record.checked_end(draft.expires_at, now),
-        project=record.checked_text(
-            ground.project if draft.project is None else draft.project, "project", longest=4096
-        ),
+        record.check_end(draft.expires_at, now),
+        project=record.check_text(ground.project if draft.project is None else draft.project, "project", longest=4096),
     )

@@ -201,7 +201,7 @@ def make_updated(memory: Memory, warnings: tuple[str, ...]) -> Updated:
 # -- checks -----------------------------------------------------------------------------------
 
 
-def checked_id(text: object) -> str:
+def check_id(text: object) -> str:
     """A memory id as it is written, or InvalidInput."""
     try:
         return str(uuid.UUID(str(text)))
@@ -212,7 +212,7 @@ def checked_id(text: object) -> str:
         ) from None
 
 
-def checked_content(content: object) -> str:
+def check_content(content: object) -> str:
     if not isinstance(content, str):
         raise InvalidInput(f"content must be text, not {type(content).__name__}. Nothing was stored.")
     if not content.strip():
@@ -225,22 +225,22 @@ def checked_content(content: object) -> str:
     return content
 
 
-def checked_importance(value: object) -> float:
+def check_importance(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
         raise InvalidInput(f"importance is a number from 0 to 1, not {value!r}. Nothing was stored.")
     return float(value)
 
 
-def checked_metadata(value: object) -> dict[str, Any]:
+def check_metadata(value: object) -> dict[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
         raise InvalidInput("metadata is a mapping from names to JSON values. Nothing was stored.")
-    plain: dict[str, Any] = checked_json(dict(value), "metadata")
+    plain: dict[str, Any] = check_json(dict(value), "metadata")
     return plain
 
 
-def checked_json(value: object, what: str) -> Any:
+def check_json(value: object, what: str) -> Any:
     """A copy of a JSON value, or InvalidInput: so deep that not every reader of JSON could take it, or none at all."""
     level = [value]
     for _ in range(DEEPEST):
@@ -256,7 +256,7 @@ def checked_json(value: object, what: str) -> Any:
         raise InvalidInput(f"{what} must be a JSON value: {error}. Nothing was stored.") from None
 
 
-def checked_text(value: object, name: str, *, longest: int = 512) -> str:
+def check_text(value: object, name: str, *, longest: int = 512) -> str:
     if value is None:
         return ""
     if not isinstance(value, str) or len(value) > longest or "\0" in value:
@@ -264,9 +264,9 @@ def checked_text(value: object, name: str, *, longest: int = 512) -> str:
     return value
 
 
-def checked_agent(value: object) -> str:
+def check_agent(value: object) -> str:
     """The name of one agent: "*" means everybody in a search, and nobody can be that."""
-    name = checked_text(value, "agent_id")
+    name = check_text(value, "agent_id")
     if name.strip() == "*":
         raise InvalidInput(
             'agent_id is the name of one agent; "*" stands for all of them in a search. Nothing was stored.',
@@ -275,7 +275,7 @@ def checked_agent(value: object) -> str:
     return name
 
 
-def checked_end(value: object, now: int) -> int:
+def check_end(value: object, now: int) -> int:
     """When a memory ends, in microseconds since 1970; 0 for never. What is over already is refused."""
     if value is None or value == 0 or (isinstance(value, str) and value.strip().lower() == "never"):
         return 0
@@ -299,10 +299,10 @@ def whole(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def checked_tags(value: object) -> tuple[str, ...]:
+def check_tags(value: object) -> tuple[str, ...]:
     if value is None:
         return ()
     listed = [value] if isinstance(value, str) else value
     if not isinstance(listed, list | tuple | set) or not all(isinstance(tag, str) for tag in listed):
         raise InvalidInput(f"tags is a list of texts, not {value!r}.")
-    return tuple(dict.fromkeys(checked_text(tag, "a tag").strip() for tag in listed if tag.strip()))
+    return tuple(dict.fromkeys(check_text(tag, "a tag").strip() for tag in listed if tag.strip()))

@@ -18,7 +18,7 @@ from memlake.memories import index_sync, record, search, store
 from memlake.memories.context import MemoryContext
 from memlake.memories.kind import MEMORY
 from memlake.memories.record import AGENT_CONFLICT, AGENT_SAME, Memory, Outcome, describe_other_agent
-from memlake.memories.rules import Decision, decide, name_rivals, needs_review
+from memlake.memories.rules import Context, Decision, decide, name_rivals
 from memlake.memories.search import Query
 from memlake.records import Commit, Entry
 
@@ -55,7 +55,7 @@ def remember(
     # One vector of the text, however often it is decided: the last time nobody else can write, and no service is asked.
     ground = dataclasses.replace(ground, vector_of=functools.cache(ground.vector_of))
 
-    def attempt() -> Outcome:
+    def decide_once() -> Outcome:
         head = ground.head()
         verdict = _judge_new(ground, new, judge) if way != "add" else Verdict(_plain_add(), None)
         news = Since(head, judge is not None) if way != "add" else None
@@ -63,13 +63,13 @@ def remember(
 
     for _ in range(_TRIES):
         with contextlib.suppress(Conflict):
-            return attempt()
+            return decide_once()
     if judge is not None:  # it may take long, or write by another process: nobody can be made to wait for it
-        return attempt()
+        return decide_once()
     # Chance favours whoever decides faster, so on a busy machine one process could lose for ever.
     with ground.here.history.db.write():
-        result = attempt()
-    store.settle(ground)
+        result = decide_once()
+    store.update_index(ground)
     return result
 
 
@@ -90,13 +90,13 @@ def _judge_new(ground: MemoryContext, new: Memory, judge: Judge | None) -> Verdi
         return best._replace(against=said["conflict"].old if "conflict" in said and best.decision != "skip" else None)
     if "conflict" in said:
         return _keep_apart(said["conflict"])
-    return _keep_apart(said["skip"]) if "skip" in said and not needs_review(best.decision) else best
+    return _keep_apart(said["skip"]) if "skip" in said and not best.decision.is_unsure else best
 
 
 def find_doubt(ground: MemoryContext, new: Memory) -> Verdict | None:
     """The verdict on a memory from elsewhere that contradicts or repeats one that is here, or may."""
     verdict = _judge_new(ground, new, None)
-    unsure = needs_review(verdict.decision) or verdict.decision.rule in (AGENT_CONFLICT, AGENT_SAME)
+    unsure = verdict.decision.is_unsure or verdict.decision.rule in (AGENT_CONFLICT, AGENT_SAME)
     return verdict if unsure or verdict.decision in ("skip", "replace", "conflict") else None
 
 
@@ -133,14 +133,9 @@ def _none_near() -> Decision:
 def _judge_pair(old: Memory | None, new: Memory, hit: search.Hit, judge: Judge | None) -> Verdict:
     if old is None:
         return Verdict(_none_near(), None)
-    decision = decide(
-        old.content,
-        new.content,
-        cosine=hit["why"].get("vectors"),
-        old_context=_describe_context(old),
-        new_context=_describe_context(new),
-    )
-    if judge is not None and needs_review(decision):
+    context = Context(hit["why"].get("vectors"), _describe_filing(old), _describe_filing(new))
+    decision = decide(old.content, new.content, context)
+    if judge is not None and decision.is_unsure:
         said = judge(old.content, new.content)
         if said is not None:
             if said not in _STRENGTH:
@@ -151,7 +146,7 @@ def _judge_pair(old: Memory | None, new: Memory, hit: search.Hit, judge: Judge |
     return Verdict(decision, old)
 
 
-def _describe_context(memory: Memory) -> dict[str, Any]:
+def _describe_filing(memory: Memory) -> dict[str, Any]:
     return {**memory.metadata, "category": memory.category, "tags": list(memory.tags)}
 
 
@@ -171,7 +166,7 @@ def describe_outcome(new: Memory, verdict: Verdict, way: str) -> Outcome:
         f"would {decision}: {decision.why}" if asks else _why(decision, against),
         new.content if asks else content,
         old.memory_id if old is not None and decision != "add" else None,
-        asks or against is not None or decision.rule in (AGENT_CONFLICT, AGENT_SAME) or needs_review(decision),
+        asks or against is not None or decision.rule in (AGENT_CONFLICT, AGENT_SAME) or decision.is_unsure,
         decision.scores,
     )
 
@@ -182,7 +177,7 @@ def _describe_skip(old: Memory, new: Memory, decision: Decision) -> Outcome:
     gained, lost = _describe_gained(old, folded), "; ".join(_list_lost(new, folded))
     why = f"{decision.why.rstrip('.')}; it takes over {gained}" if gained else decision.why
     told = (f"known already; not kept of the new one: {lost}.",) if lost else ()
-    review = needs_review(decision)
+    review = decision.is_unsure
     return Outcome(old.memory_id, "skip", decision.rule, why, old.content, old.memory_id, review, decision.scores, told)
 
 
@@ -206,7 +201,7 @@ def _carry_out(ground: MemoryContext, new: Memory, verdict: Verdict, way: str, s
         related = (result.other_id,) if result.other_id else ()
         kept = new._replace(related=related, review=result.rule if result.review else "")
         guard = functools.partial(_check_news, ground, new, since) if since is not None else None
-        store.put(ground, [kept], message, by=new.agent_id, guard=guard)
+        store.write_memories(ground, [kept], message, by=new.agent_id, guard=guard)
     return result
 
 
@@ -227,8 +222,9 @@ def _check_news(ground: MemoryContext, new: Memory, since: Since) -> None:
 
 
 def _check_one(old: Memory, new: Memory, since: Since) -> None:
-    decision = decide(old.content, new.content, old_context=_describe_context(old), new_context=_describe_context(new))
-    if decision in _CHANGES or (since.judged and needs_review(decision)):
+    context = Context(old=_describe_filing(old), new=_describe_filing(new))
+    decision = decide(old.content, new.content, context)
+    if decision in _CHANGES or (since.judged and decision.is_unsure):
         raise Conflict(f"memory {old.memory_id} was written meanwhile. Nothing was stored.", hint="Decide again.")
 
 

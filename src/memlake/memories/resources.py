@@ -56,7 +56,7 @@ class Shared:
                 rows.read_meta(index.db, "head")
                 index.count()
             except Damaged:
-                index.renew(index.mark)
+                index.renew(index.edition)
         except Unavailable as full:
             index = self._spare.enter_context(spare_index())
             index.notice = describe_spare(full)
@@ -65,38 +65,38 @@ class Shared:
     # -- vectors ------------------------------------------------------------------------------
 
     @property
-    def wanted(self) -> str:
+    def provider_spec(self) -> str:
         """The embedder that is configured, as provider or provider:model."""
         model = self._settings.embedding_model
         return f"{self._settings.embedding_provider}:{model}" if model else self._settings.embedding_provider
 
     def embedder(self, spec: str | None = None) -> Embedder | None:
         """An embedder, opened once; the configured one without a name."""
-        name = spec or self.wanted
+        name = spec or self.provider_spec
         with self._lock:
             if name not in self._embedders:
                 self._embedders[name] = later.embedders.open_embedder(name, self._settings)
             found = self._embedders[name]
-            if found is not None and name == self.wanted and self._told != self.index.mark:
+            if found is not None and name == self.provider_spec and self._told != self.index.edition:
                 embed.want_model(self.sources, found.name, name)
-                self._told = self.index.mark
+                self._told = self.index.edition
             return found
 
     def is_embedder_open(self) -> bool:
         """Whether the configured embedder was used already and owes no answer: using it again costs no start."""
-        return self._embedders.get(self.wanted) is not None and not self._query_embedder.is_late()
+        return self._embedders.get(self.provider_spec) is not None and not self._query_embedder.is_late()
 
     def embeds_here(self) -> bool:
         """Whether what is configured embeds on this machine, and asks no service."""
-        return self.wanted != "none" and later.embedders.is_on_this_machine(self.wanted)
+        return self.provider_spec != "none" and later.embedders.is_on_this_machine(self.provider_spec)
 
     def vector_of(self, text: str) -> tuple[str, Any] | None:
         """The vector of a query by the model whose vectors serve now; None when there is none, or it cannot read it."""
-        if self.wanted == "none":
+        if self.provider_spec == "none":
             return None
         wanted = self.embedder()
         spec = embed.update_serving(self.index)
-        embedder = wanted if spec in ("", self.wanted) or not self._may_be_asked(spec) else self.embedder(spec)
+        embedder = wanted if spec in ("", self.provider_spec) or not self._may_be_asked(spec) else self.embedder(spec)
         vector = self._query_embedder.embed(embedder, text) if embedder is not None else None
         return None if embedder is None or vector is None else (embedder.name, vector)
 
@@ -107,7 +107,7 @@ class Shared:
         """
         provider = spec.partition(":")[0]
         is_service = not later.embedders.is_on_this_machine(spec)
-        return spec in ("local", "test") or (is_service and provider == self.wanted.partition(":")[0])
+        return spec in ("local", "test") or (is_service and provider == self.provider_spec.partition(":")[0])
 
     def wake(self) -> None:
         """Rows may wait for vectors. Says nothing of an index that cannot be read: the next search does."""
@@ -115,7 +115,7 @@ class Shared:
             self._wake()
 
     def _wake(self) -> None:
-        if self.wanted != "none" and rows.has_pending(self.index.db):
+        if self.provider_spec != "none" and rows.has_pending(self.index.db):
             self.worker.wake()
 
     def read_counts(self, keys: Sequence[bytes]) -> Mapping[bytes, int]:

@@ -11,7 +11,7 @@ from memlake.errors import Damaged, Error, InvalidInput, NotFound, Purged
 from memlake.index.index import Found, IndexQuery
 from memlake.index.rank import Boosts, Scored
 from memlake.index.rows import Filter, Shown
-from memlake.index.terms import ASKED, hash_of, mark
+from memlake.index.terms import ASKED, hash_term, mark
 from memlake.memories import branch_expiry, embed, index_sync, record
 from memlake.memories.access_counts import Access
 from memlake.memories.context import MemoryContext, heals, reads
@@ -275,7 +275,7 @@ def _check_narrowing(query: Query) -> None:
         raise InvalidInput(
             f'agent_id is a name, a list of names or "{EVERYONE}", not {query.agent_id!r}. Nothing was searched.'
         )
-    for name, value in record.checked_metadata(query.metadata).items():
+    for name, value in record.check_metadata(query.metadata).items():
         if isinstance(value, dict) and (operator := next((key for key in value if key.startswith("$")), None)):
             raise InvalidInput(
                 f"metadata {name!r} is compared for equality, {operator!r} is not an operator. Nothing was searched.",
@@ -299,10 +299,10 @@ def build_filter(query: Query) -> Filter:
     asked = {"session": query.session_id, "type": query.memory_type, "category": query.category, "org": query.org_id}
     for field, value in asked.items():
         groups += [[mark(field, value)]] if value is not None else []
-    groups += [[mark("tag", tag)] for tag in record.checked_tags(query.tags)]
-    groups += [[record.meta_mark(name, value)] for name, value in record.checked_metadata(query.metadata).items()]
+    groups += [[mark("tag", tag)] for tag in record.check_tags(query.tags)]
+    groups += [[record.meta_mark(name, value)] for name, value in record.check_metadata(query.metadata).items()]
     groups += [[mark("review", "yes")]] if query.review else []
-    marks = tuple(tuple(hash_of(term) for term in group) for group in groups)
+    marks = tuple(tuple(hash_term(term) for term in group) for group in groups)
     return Filter(marks, parse_moment(query.since), parse_moment(query.until), query.min_importance, layout.now())
 
 
@@ -427,7 +427,7 @@ def full_fields(ground: MemoryContext, memory: Memory, access: Access, has_embed
 @heals
 def has_vector(ground: MemoryContext, memory_id: str, model: str) -> bool:
     index_sync.follow(ground.here.history, ground.index, ground.branch)
-    key = record.Memory(record.checked_id(memory_id), "").key
+    key = record.Memory(record.check_id(memory_id), "").key
     return ground.index.has_vector(key, model)
 
 

@@ -26,8 +26,8 @@ class SetState(State):
 
 def set_state(ground: MemoryContext, agent_id: str, key: str, value: Any) -> SetState:
     """Keep a value; secrets in it are warned of, left out or refused, as in memories."""
-    who, name = record.checked_text(agent_id, "agent_id"), _checked_key(key)
-    plain = record.checked_json(value, "a state value")
+    who, name = record.check_text(agent_id, "agent_id"), _check_key(key)
+    plain = record.check_json(value, "a state value")
     kept, warnings = later.redact.guard_value(plain, ground.settings.memory_secrets, what="the value", name=name)
     state = SetState(who, name, kept, layout.now(), _org(ground))
     path = _path(ground, state.agent_id, state.key)
@@ -66,7 +66,7 @@ def purge_state(ground: MemoryContext, agent_id: str, key: str, reason: str) -> 
     if not oids:
         raise NotFound(f"nothing was ever kept under {key!r}, or it was purged already. Nothing was changed.")
     remove_state(ground, agent_id, key)
-    return purge.purge(ground.signed(), tuple(sorted(oids)), reason)
+    return purge.purge(ground.sign_checkout(), tuple(sorted(oids)), reason)
 
 
 def _org(ground: MemoryContext) -> str:
@@ -79,10 +79,10 @@ def _owner(ground: MemoryContext, agent_id: str) -> str:
 
 
 def _path(ground: MemoryContext, agent_id: str, key: str) -> str:
-    return state_path(ground.here.history, _owner(ground, agent_id), _checked_key(key))
+    return state_path(ground.here.history, _owner(ground, agent_id), _check_key(key))
 
 
-def _checked_key(key: object) -> str:
+def _check_key(key: object) -> str:
     if not isinstance(key, str) or not key or len(key) > 512:
         raise InvalidInput(f"a state key is text of 1 to 512 characters, not {str(key)[:40]!r}. Nothing was stored.")
     return key

@@ -28,7 +28,7 @@ def choose_author(agent_id: str, ground: MemoryContext) -> Author:
     return ground.author if ground.agent or not agent_id else agent_author(agent_id)
 
 
-def put(
+def write_memories(
     ground: MemoryContext,
     memories: Sequence[Memory],
     message: str,
@@ -47,13 +47,16 @@ def put(
     with history.db.write():
         if guard is not None:
             guard()
-        changes = {memory_path(history, m.agent_id, m.memory_id): _content(history, m, data) for m, data in encoded}
+        changes: dict[str, bytes | Entry | None] = {}
+        for memory, data in encoded:
+            path = memory_path(history, memory.agent_id, memory.memory_id)
+            changes[path] = write_entry(history, memory, data=data) if memory.history else data
         ground.write(changes, message, choose_author(by, ground), expects=expects)
     oids = [(memory, hashlib.sha256(data).hexdigest()) for memory, data in encoded]
-    settle(ground, {bytes.fromhex(oid): record.doc(memory, oid) for memory, oid in oids})
+    update_index(ground, {bytes.fromhex(oid): record.doc(memory, oid) for memory, oid in oids})
 
 
-def settle(ground: MemoryContext, known: Docs | None = None) -> None:
+def update_index(ground: MemoryContext, known: Docs | None = None) -> None:
     """Let the index follow what was written, unless that waits in a transaction. `known` need not be read again.
 
     What was written is there whatever becomes of the index: a full disk delays it to the next search.
@@ -66,11 +69,6 @@ def settle(ground: MemoryContext, known: Docs | None = None) -> None:
 @heals
 def _follow(ground: MemoryContext, known: Docs) -> None:
     index_sync.follow(ground.here.history, ground.index, ground.branch, known)
-
-
-def _content(history: History, memory: Memory, data: bytes) -> bytes | Entry:
-    """What is to be written: bytes, where no earlier value is to be linked."""
-    return write_entry(history, memory, data=data) if memory.history else data
 
 
 def write_entry(history: History, memory: Memory, *, data: bytes | None = None) -> Entry:
@@ -101,7 +99,7 @@ def find(ground: MemoryContext, memory_id: str) -> Memory | None:
 def find_oid(ground: MemoryContext, memory_id: str) -> str | None:
     branch_expiry.check(ground.here, ground.branch)
     shown = index_sync.find_shown(ground.here.history, ground.index, ground.branch)
-    oid = ground.index.find(record.Memory(record.checked_id(memory_id), "").key, shown)
+    oid = ground.index.find(record.Memory(record.check_id(memory_id), "").key, shown)
     return oid.hex() if oid is not None else None
 
 
@@ -119,7 +117,7 @@ def replace(ground: MemoryContext, old: Memory, new: Memory, message: str, *, by
     made = new._replace(
         memory_id=old.memory_id, agent_id=old.agent_id, created_at=old.created_at, updated_at=now, history=history
     )
-    put(ground, [made], message, by=by, expects={path: entry})
+    write_memories(ground, [made], message, by=by, expects={path: entry})
     return made
 
 
@@ -127,7 +125,7 @@ def delete(ground: MemoryContext, memory: Memory) -> None:
     """Remove a memory from the branch. Its history stays; `restore` brings it back."""
     path = memory_path(ground.here.history, memory.agent_id, memory.memory_id)
     ground.write({path: None}, f"forget memory {memory.memory_id}", ground.author)
-    settle(ground)
+    update_index(ground)
 
 
 def find_full_id(ground: MemoryContext, text: str) -> str:
@@ -136,9 +134,9 @@ def find_full_id(ground: MemoryContext, text: str) -> str:
     if len(digits) == 32 or not _PART.fullmatch(digits):
         return _whole_id(text)
     shown = index_sync.find_shown(ground.here.history, ground.index, ground.branch)
-    keys = list(dict.fromkeys((*_ending(ground, digits), *_beginning(ground, digits))))
+    keys = list(dict.fromkeys((*_list_keys_ending(ground, digits), *_list_keys_beginning(ground, digits))))
     present = [key for key in keys if ground.index.find(key, shown) is not None]
-    found = [record.checked_id(key.hex()) for key in present or keys]
+    found = [record.check_id(key.hex()) for key in present or keys]
     if not found:
         raise NotFound(
             f"no memory's id ends or begins with {text!r}.",
@@ -154,20 +152,20 @@ def find_full_id(ground: MemoryContext, text: str) -> str:
 
 def _whole_id(text: str) -> str:
     try:
-        return record.checked_id(text)
+        return record.check_id(text)
     except InvalidInput as error:
         error.hint = "The last six characters of an id are enough.\nSee the ids with: memlake memory ls"
         raise
 
 
-def _ending(ground: MemoryContext, digits: str) -> Iterator[bytes]:
+def _list_keys_ending(ground: MemoryContext, digits: str) -> Iterator[bytes]:
     """Whole bytes are compared by the database, half a one here."""
     last = bytes.fromhex(digits[len(digits) % 2 :])
     sql = "SELECT DISTINCT key FROM row WHERE substr(key, ?) = ? LIMIT 1000"
     return (bytes(key) for (key,) in ground.index.db.rows(sql, (-len(last), last)) if key.hex().endswith(digits))
 
 
-def _beginning(ground: MemoryContext, digits: str) -> Iterator[bytes]:
+def _list_keys_beginning(ground: MemoryContext, digits: str) -> Iterator[bytes]:
     low, high = bytes.fromhex(digits.ljust(32, "0")), bytes.fromhex(digits.ljust(32, "f"))
     sql = "SELECT DISTINCT key FROM row WHERE key BETWEEN ? AND ? LIMIT 1000"
     return (bytes(key) for (key,) in ground.index.db.rows(sql, (low, high)))

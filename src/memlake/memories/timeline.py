@@ -66,7 +66,7 @@ class Difference(NamedTuple):
 def list_versions(ground: MemoryContext, memory_id: str) -> list[Version]:
     """All values of a memory that this repo knows, oldest first."""
     index_sync.follow(ground.here.history, ground.index, ground.branch)
-    key = record.Memory(record.checked_id(memory_id), "").key
+    key = record.Memory(record.check_id(memory_id), "").key
     known = ground.index.db.rows("SELECT oid, from_seq, to_seq FROM row WHERE key = ? ORDER BY id", (key,))
     starts = {start for _, start, _ in known}
     found = [
@@ -74,7 +74,7 @@ def list_versions(ground: MemoryContext, memory_id: str) -> list[Version]:
     ]
     if found and any(start == NEVER for _, start, _ in known):
         found = _with_branches(ground, found)
-    found = found or ([] if known else list(_read_from_history(ground, record.checked_id(memory_id))))
+    found = found or ([] if known else list(_read_from_history(ground, record.check_id(memory_id))))
     if not found:
         raise NotFound(
             f"memory {memory_id} was never stored here, or was purged.", hint="Search for it to learn its id."
@@ -203,11 +203,11 @@ def _find_erased(ground: MemoryContext, version: Version) -> Iterator[Version]:
 
 def restore(ground: MemoryContext, memory_id: str, at: str | None = None) -> Memory:
     """Bring back a memory that was deleted, or the value it had at a rev, a time, or as an object id."""
-    wanted = _value_at(ground, record.checked_id(memory_id), at)
+    wanted = _value_at(ground, record.check_id(memory_id), at)
     current = store.find(ground, memory_id)
     if current is None:
         made = wanted._replace(updated_at=layout.now())
-        store.put(ground, [made], f"restore memory {memory_id}")
+        store.write_memories(ground, [made], f"restore memory {memory_id}")
         return made
     if current.content == wanted.content and current.metadata == wanted.metadata:
         raise Nothing(f"memory {memory_id} is as it was then. Nothing was changed.")

@@ -420,7 +420,7 @@ def test_vectors_of_what_hooks_stored_are_made_by_a_command(run: Run, hook: Hook
     assert "Made 3 vectors." in run("memory", "embed").out
     assert "Made 0 vectors." in run("memory", "embed").out
     with ml.open(repo) as opened:
-        assert opened.memories().waiting() == 0
+        assert opened.memories().count_waiting() == 0
 
 
 def test_a_hook_that_works_loads_nothing_that_only_a_failure_needs() -> None:

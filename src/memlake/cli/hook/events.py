@@ -81,14 +81,14 @@ def _read_input() -> Given:
 
 def log(event: str, problem: str) -> None:
     """A line for whoever wonders why nothing was remembered; where there is no place for it, none."""
-    masked = importlib.import_module("memlake.secrets").masked  # 8 ms that only a failure should cost
+    mask = importlib.import_module("memlake.secrets").mask  # 8 ms that only a failure should cost
     with suppress(Error, OSError):
         file = config.repo_folder(projects.find_memory_repo() or config.personal_folder()) / "hooks.log"
         if file.exists() and file.stat().st_size > _LOG:
             os.replace(file, file.with_suffix(".log.1"))
         fd = nofollow.open_file(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         with open(fd, "a", encoding="utf-8", errors="backslashreplace") as out:
-            out.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {event}: {masked(' '.join(problem.split()))}\n")
+            out.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {event}: {mask(' '.join(problem.split()))}\n")
 
 
 # -- into the agent
@@ -135,7 +135,7 @@ def prompt(given: Given, _client: str) -> Given | None:
     if not text.strip():
         return None
     with _looking() as narrow:
-        known = narrow.given(session) if narrow and session else set()
+        known = narrow.read_given(session) if narrow and session else set()
         found = narrow.search(text[:_EPISODE], _LOOKED) if narrow else []
         new = [one for one in found if not session or (one.session_id != session and one.memory_id not in known)]
         stored = [one for one in new if one.memory_type != "episode"]
@@ -224,9 +224,9 @@ def _episode(text: str, given: Given, client: str) -> Memory:
     now = time.time_ns() // 1000
     return Memory(
         layout.new_id(),
-        record.checked_content(text),
-        record.checked_text(AGENTS.get(client, client), "agent_id"),
-        record.checked_text(given.get("session_id"), "session_id"),
+        record.check_content(text),
+        record.check_text(AGENTS.get(client, client), "agent_id"),
+        record.check_text(given.get("session_id"), "session_id"),
         memory_type="episode",
         importance=0.3,
         source="hook",

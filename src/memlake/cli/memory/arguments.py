@@ -38,7 +38,7 @@ def pass_memories(verb: Callable[Concatenate[Memories, Screen, P], R]) -> Callab
         config.one_thread_of_algebra()
         with open_personal() if personal else open_for_memories() as repo:
             written: list[tuple[str, str]] = []
-            found = repo.memories(branch).noting(written).acting("", org)
+            found = repo.memories(branch).recording_to(written).as_agent("", org)
             found = found.of_no_project() if personal else found
             try:
                 return verb(found, screen(repo.settings), *args, **kwargs)

@@ -71,7 +71,7 @@ def list_memories(
     """List memories, newest first."""
     project = given.pop("project")
     whose = parts.search.choose_projects(memories.ground, project)
-    found = memories.listed(parts.search.Query(agent_id=agents or "*", project=whose, **given))
+    found = memories.list_memories(parts.search.Query(agent_id=agents or "*", project=whose, **given))
     shapes = [parts.search.fields(one) for one in found]
     if as_json:
         screen.json({"memories": shapes})

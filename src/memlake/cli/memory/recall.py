@@ -125,7 +125,7 @@ def _show(screen: Screen, hits: Sequence[Mapping[str, Any]], *, first: int, expl
 def _embed_some(memories: Memories) -> None:
     """A short-lived process helps along: a few of what waits, where a model is open already. Never before printing."""
     end = time.monotonic() + _AFTERWARDS
-    if not memories.shared.is_embedder_open() or memories.waiting() > _FEW:
+    if not memories.shared.is_embedder_open() or memories.count_waiting() > _FEW:
         return
     with suppress(Error):  # the answer is out already; the queue keeps what was not done
         while time.monotonic() < end and memories.embed_pending(4):

@@ -167,7 +167,7 @@ def conflicts(
     """List memories that may contradict another: both were kept, and you may say which stands."""
     whose, project = "*" if agent is None else agent, given["project"]
     if decided:
-        _show_decided(screen, memories.decided(whose, limit, project=project), as_json=as_json)
+        _show_decided(screen, memories.list_decided(whose, limit, project=project), as_json=as_json)
     else:
         _show_doubts(screen, memories.conflicts(whose, project=project), as_json=as_json)
     if not as_json:
@@ -205,12 +205,12 @@ def resolve(memories: Memories, screen: Screen, /, *, memory_id: str, keep: str)
 
     What a memory said on the side that was not kept stays in its history.
     """
-    full, waited = memories.full_id(memory_id), len(memories.unmerged())
+    full, waited = memories.full_id(memory_id), len(memories.list_unmerged())
     made = memories.resolve(full, keep)
     screen.line(
         f"Kept {keep}: {made.memory_id} {shorten_memory(made)}" if made else f"Kept {keep}: {full} stays forgotten."
     )
-    left = len(memories.unmerged())
+    left = len(memories.list_unmerged())
     if keep == "both" and left < waited:
         screen.note("Theirs stands beside it with an id of its own once the merge is finished.")
     if left:
@@ -284,7 +284,7 @@ def _show(screen: Screen, found: Sequence[Age], *, as_json: bool, none: str) -> 
 @pass_memories
 def embed(memories: Memories, screen: Screen, /) -> None:
     """Make the vectors that memories wait for, here and now. Hooks store without, and leave them to others."""
-    if memories.shared.wanted == "none":
+    if memories.shared.provider_spec == "none":
         raise Nothing("there is no model (embedding.provider is none), so memories are found by words alone.")
     waited, made = parts.search.count_waiting(memories.ground), 0
     while made < waited and (some := memories.embed_pending()):

@@ -325,7 +325,7 @@ class Literal(Expression):
         text = repr(bound(self.value))
         if len(text) <= SHOWN_WHOLE:
             return text
-        shown = secrets.masked(text) if {"'", '"'} & {*text[:2]} else text  # vectors are long, and hold none
+        shown = secrets.mask(text) if {"'", '"'} & {*text[:2]} else text  # vectors are long, and hold none
         return f"{shown[:SHOWN]}... ({len(text)} characters)"
 
 

@@ -52,7 +52,7 @@ def running(otherwise: Callable[[], str]) -> Text:
 def kept(text: str) -> str:
     """A text as it is stored: without secrets, and not endless."""
     cut = text if len(text) <= LONGEST else f"{text[:LONGEST]}\n# ... and {len(text) - LONGEST:,} more characters\n"
-    return secrets.masked(cut)
+    return secrets.mask(cut)
 
 
 # -- notebooks -------------------------------------------------------------------------------------

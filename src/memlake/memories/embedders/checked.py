@@ -58,7 +58,7 @@ class Checked:
         import numpy as np  # 60 ms that a start without embedding does not pay
 
         said = [number for number, text in enumerate(texts) if text.strip()]
-        rows = self._valid(self._inner.embed([texts[number] for number in said]), len(said)) if said else None
+        rows = self._check_answer(self._inner.embed([texts[number] for number in said]), len(said)) if said else None
         whole = np.full((len(texts), self.dimension), np.nan, np.float32)
         if rows is not None:
             whole[said] = rows
@@ -66,38 +66,40 @@ class Checked:
 
     def embed_query(self, text: str) -> Vectors | None:
         vector = self._inner.embed_query(text) if text.strip() else None
-        return None if vector is None else self._valid([vector], 1)[0]
+        return None if vector is None else self._check_answer([vector], 1)[0]
 
-    def _valid(self, answer: Any, count: int) -> Vectors:
+    def _check_answer(self, answer: Any, count: int) -> Vectors:
         """The answer as unit rows, or Unavailable that says what is wrong with it."""
         import numpy as np
 
-        rows = self._shaped(answer, count)
+        rows = self._check_shape(answer, count)
         unread = np.isnan(rows).all(axis=1)
         if not np.isfinite(rows[~unread]).all():
-            raise self._wrong("a vector with NaN or infinity in it")
+            raise self._make_error("a vector with NaN or infinity in it")
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
         if (lengths == 0).any():
-            raise self._wrong("a vector of zeros, which points nowhere")
+            raise self._make_error("a vector of zeros, which points nowhere")
         self._found = rows.shape[1]
         unit: Vectors = rows / lengths
         return unit
 
-    def _shaped(self, answer: Any, count: int) -> Vectors:
+    def _check_shape(self, answer: Any, count: int) -> Vectors:
         import numpy as np
 
         try:
             with np.errstate(over="ignore"):  # a number too large becomes infinity, which is refused with its name
                 rows = np.asarray(answer, dtype=np.float32)
         except (TypeError, ValueError) as error:
-            raise self._wrong("vectors that are not rows of numbers of one length") from error
+            raise self._make_error("vectors that are not rows of numbers of one length") from error
         if rows.ndim != 2 or len(rows) != count:
-            raise self._wrong(f"{len(rows) if rows.ndim else 'no'} vectors for {count} texts")
+            raise self._make_error(f"{len(rows) if rows.ndim else 'no'} vectors for {count} texts")
         if rows.shape[1] == 0 or (self.dimension and rows.shape[1] != self.dimension):
-            raise self._wrong(f"vectors of {rows.shape[1]} dimensions where {self.dimension or 'some'} were expected")
+            raise self._make_error(
+                f"vectors of {rows.shape[1]} dimensions where {self.dimension or 'some'} were expected"
+            )
         return rows
 
-    def _wrong(self, what: str) -> Unavailable:
+    def _make_error(self, what: str) -> Unavailable:
         return Unavailable(
             f"the embedder {self.name} returned {what}. No vector of this answer was kept.",
             hint="Check `embedding.model` and `embedding.url`; memories are found by their words meanwhile.",

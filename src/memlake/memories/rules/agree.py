@@ -19,10 +19,10 @@ BEING = frozenset({"is", "am", "are", "was", "were", "has", "have", "had"})
 USER = re.compile(r"(?:(?:the )?user\b(?!')|I\b(?!')):?\s*", re.IGNORECASE)
 
 
-def same(pair: Pair) -> Verdict | None:
+def judge_same(pair: Pair) -> Verdict | None:
     """The same words of meaning in the same order, in the order of the passive, or as a compound of two."""
     old, new = _compound(pair.old), _compound(pair.new)
-    alike = pair.old.acting == pair.new.acting or (old == new and old is not None)
+    alike = pair.old.active_stems == pair.new.active_stems or (old == new and old is not None)
     if not pair.old.bag or not alike or pair.apart or pair.values_differ:
         return None
     return Verdict("skip", "same-meaning", "It says the same in other words.")
@@ -36,13 +36,19 @@ def _compound(phrase: Phrase) -> tuple[tuple[str, ...], frozenset[str]] | None:
     return (who, frozenset(what)) if len(what) == 2 and not doing and not phrase.names else None
 
 
-def contained(pair: Pair) -> Verdict | None:
+def judge_contained(pair: Pair) -> Verdict | None:
     """All that one says is in the other, in order; not for what is denied, which entails the other way round."""
-    if len(pair.shared) < 2 or max(pair.inside) < 1.0 or min(pair.inside) == 1.0 or pair.apart or pair.old.denials:
+    if (
+        len(pair.shared_stems) < 2
+        or max(pair.inside) < 1.0
+        or min(pair.inside) == 1.0
+        or pair.apart
+        or pair.old.denials
+    ):
         return None
-    if pair.inside[1] == 1.0 and _in_order(pair.new.acting, pair.old.acting):
+    if pair.inside[1] == 1.0 and _in_order(pair.new.active_stems, pair.old.active_stems):
         return Verdict("skip", "subset", "The old one says all of it, and more.")
-    if pair.inside[0] == 1.0 and _in_order(pair.old.acting, pair.new.acting):
+    if pair.inside[0] == 1.0 and _in_order(pair.old.active_stems, pair.new.active_stems):
         return Verdict("replace", "superset", "It says all that the old one does, and more.")
     return None
 
@@ -52,14 +58,14 @@ def _in_order(small: tuple[str, ...], large: tuple[str, ...]) -> bool:
     return all(word in left for word in small)
 
 
-def close(pair: Pair) -> Verdict | None:
+def judge_close(pair: Pair) -> Verdict | None:
     """Vectors almost alike, most words shared, nothing that tells them apart."""
     if pair.cosine is None or pair.cosine < 0.93 or min(pair.inside) < 0.6 or pair.apart or pair.values_differ:
         return None
     return Verdict("skip", "close", "It means the same, by its vector and most of its words.")
 
 
-def complementary(pair: Pair) -> Verdict | None:
+def judge_complementary(pair: Pair) -> Verdict | None:
     """Two short facts about the user with a topic in common, neither against the other."""
     old, new = (_of_user(phrase) for phrase in (pair.old, pair.new))
     if not old or not new or pair.apart:

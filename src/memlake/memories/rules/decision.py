@@ -1,36 +1,36 @@
 """What to do when a new memory meets an old one: rules in order, the first that speaks decides.
 
-It knows two texts and, when given, their cosine similarity and contexts; not where memories are kept. A destroyed
+It knows two texts and, when given, their context; not where memories are kept. A destroyed
 fact is worse than a duplicate, so a rule that is unsure keeps both.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from memlake.memories.rules import agree, disagree
 from memlake.memories.rules.clauses import settle
-from memlake.memories.rules.likes import preference
+from memlake.memories.rules.likes import judge_preference
 from memlake.memories.rules.pairs import Pair, Verdict, part
 from memlake.memories.rules.phrases import READ, Phrase, plain
-from memlake.memories.rules.uses import now_uses
+from memlake.memories.rules.uses import judge_now_uses
 
 # The order is part of the meaning: what is known of likings and attributes speaks before single words do.
 RULES = (
-    disagree.other_object,
-    preference,
-    now_uses,
-    disagree.attribute,
-    disagree.negation,
-    disagree.correction,
-    disagree.opposite,
-    disagree.unspaced,
-    disagree.swapped,
-    agree.same,
-    agree.contained,
-    agree.close,
-    agree.complementary,
+    disagree.judge_other_object,
+    judge_preference,
+    judge_now_uses,
+    disagree.judge_attribute,
+    disagree.judge_negation,
+    disagree.judge_correction,
+    disagree.judge_opposite,
+    disagree.judge_unspaced,
+    disagree.judge_swapped,
+    agree.judge_same,
+    agree.judge_contained,
+    agree.judge_close,
+    agree.judge_complementary,
 )
 # Said with less than certainty: a person, or a model, may know better.
 UNSURE = {
@@ -48,6 +48,14 @@ UNSURE = {
 }
 
 
+class Context(NamedTuple):
+    """What is known beside the two texts: their cosine similarity, and the metadata, category and tags of each."""
+
+    cosine: float | None = None
+    old: Mapping[str, Any] = {}
+    new: Mapping[str, Any] = {}
+
+
 class Decision(str):
     """One of skip, replace, merge, conflict, coexist, add; with the rule that spoke and what was measured."""
 
@@ -57,23 +65,21 @@ class Decision(str):
     text: str | None
 
     def __new__(cls, action: str, *, rule: str = "", why: str = "", text: str | None = None) -> Decision:
-        made = super().__new__(cls, action)
-        made.rule, made.why, made.text, made.scores = rule, why, text, {}
-        return made
+        decision = super().__new__(cls, action)
+        decision.rule, decision.why, decision.text, decision.scores = rule, why, text, {}
+        return decision
+
+    @property
+    def is_unsure(self) -> bool:
+        """In the grey zone, where a person or a model may know better."""
+        return self.rule in UNSURE
 
 
-def decide(
-    old: str,
-    new: str,
-    *,
-    cosine: float | None = None,
-    old_context: Mapping[str, Any] | None = None,
-    new_context: Mapping[str, Any] | None = None,
-) -> Decision:
+def decide(old: str, new: str, context: Context = Context()) -> Decision:  # noqa: B008  a record, never changed
     """What the new memory means for the old one."""
     before, after = plain(old), plain(new)
-    pair = Pair(Phrase(before[:READ]), Phrase(after[:READ]), cosine, (old_context or {}, new_context or {}))
-    elsewhere = disagree.other_context(pair)  # first: the same text is another fact of another user or package
+    pair = Pair(Phrase(before[:READ]), Phrase(after[:READ]), context.cosine, (context.old, context.new))
+    elsewhere = disagree.judge_other_context(pair)  # first: the same text is another fact of another user or package
     if elsewhere is None and before.split() == after.split():
         return Decision("skip", rule="same-text", why="The text is the same.")
     if elsewhere is None and max(len(before), len(after)) > READ:
@@ -81,11 +87,6 @@ def decide(
     decision = _decision(elsewhere or settle(pair, _judge(pair), _judge_texts), new)
     decision.scores = _scores(pair)
     return decision
-
-
-def needs_review(decision: Decision) -> bool:
-    """In the grey zone, where a person or a model may know better."""
-    return decision.rule in UNSURE
 
 
 def _judge(pair: Pair) -> Verdict:

@@ -42,12 +42,12 @@ NONE = re.compile(r"^(?:no|there (?:is|are|was|were) no)\b|\bnobody\b|\bnone\b")
 NAMED = re.compile(r"((?:(?:in|at|on|by|from|an?|the) )*)[A-Z][\w.-]*(?:[ ,]+[A-Z][\w.-]*)*$")
 
 
-def other_context(pair: Pair) -> Verdict | None:
+def judge_other_context(pair: Pair) -> Verdict | None:
     """Their metadata or tags say they hold in different places."""
     old, new = map(_scopes, pair.contexts)
     for scope in sorted(old.keys() & new.keys()):
         if old[scope] != new[scope]:
-            action = "coexist" if pair.shared else "add"
+            action = "coexist" if pair.shared_stems else "add"
             return Verdict(action, "other-context", f"One holds for {scope} {old[scope]}, the other for {new[scope]}.")
     if old.get("user_id") != new.get("user_id"):  # what is said of one person is not said of all
         whose = old.get("user_id") or new.get("user_id")
@@ -66,7 +66,7 @@ def _scopes(context: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def other_object(pair: Pair) -> Verdict | None:
+def judge_other_object(pair: Pair) -> Verdict | None:
     """Both are JSON objects, about two things: `{"service": "gateway", ...}` and `{"service": "billing", ...}`."""
     old, new = _fields(pair.old.text), _fields(pair.new.text)
     for name in old.keys() & new.keys():
@@ -85,7 +85,7 @@ def _fields(text: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def attribute(pair: Pair) -> Verdict | None:
+def judge_attribute(pair: Pair) -> Verdict | None:
     """Both give a value of the same attribute of the same subject."""
     if pair.frames is None:
         return None
@@ -107,11 +107,11 @@ def attribute(pair: Pair) -> Verdict | None:
 
 def _same_value(pair: Pair, old: Frame, new: Frame) -> Verdict | None:
     """`lives in Bern` and `moved to Bern in May`: one fact, of which one may know the day."""
-    words = frozenset(pair.old.undated.words) ^ frozenset(pair.new.undated.words)
+    words = frozenset(pair.old.without_dates.words) ^ frozenset(pair.new.without_dates.words)
     several = max(len(pair.old.sentences), len(pair.new.sentences)) > 1
     if several or pair.other_subject or _other_time(pair, old, new) or words & lexicon.INTENTIONS:
         return None
-    if pair.new.undated.text != pair.new.text and pair.old.undated.text == pair.old.text:
+    if pair.new.without_dates.text != pair.new.text and pair.old.without_dates.text == pair.old.text:
         return Verdict("replace", "superset", "It says the same, and since when.")
     return Verdict("skip", "same-meaning", "It says the same in other words.")
 
@@ -119,8 +119,8 @@ def _same_value(pair: Pair, old: Frame, new: Frame) -> Verdict | None:
 def _other_time(pair: Pair, old: Frame, new: Frame) -> bool:
     """Each holds in a situation of its own; the day of a change is none, unless both name one."""
     was, came = pair.old, pair.new
-    if was.undated.text == was.text or came.undated.text == came.text:
-        was, came = was.undated if old.changed else was, came.undated if new.changed else came
+    if was.without_dates.text == was.text or came.without_dates.text == came.text:
+        was, came = was.without_dates if old.changed else was, came.without_dates if new.changed else came
     return was.situations != came.situations
 
 
@@ -168,7 +168,7 @@ def _restate(pair: Pair, old: Frame, new: Frame) -> str | None:
     return without_lead_in(pair.new.text)
 
 
-def negation(pair: Pair) -> Verdict | None:
+def judge_negation(pair: Pair) -> Verdict | None:
     """One denies what the other states: every denied word is in the statement, so the statement entails it."""
     if not pair.one_denies or pair.other_subject:
         return None
@@ -194,7 +194,7 @@ def _list_entailed(stated: Phrase, *, none_at_all: bool) -> frozenset[str]:
     return stated.bag.union(kinds)
 
 
-def correction(pair: Pair) -> Verdict | None:
+def judge_correction(pair: Pair) -> Verdict | None:
     """A sentence of the new one says itself that something changed, and speaks of the same thing."""
     said, cue = next(_list_corrections(pair.new), (pair.new, ""))
     if not cue or lexicon.CORRECTION.search(pair.old.text.lower()) or _elsewhere(pair) or pair.other_number:
@@ -237,19 +237,19 @@ def _elsewhere(pair: Pair) -> bool:
     return bool(pair.old.situations and pair.new.situations and pair.old.situations.isdisjoint(pair.new.situations))
 
 
-def opposite(pair: Pair) -> Verdict | None:
+def judge_opposite(pair: Pair) -> Verdict | None:
     """Alike but for a pair of opposites."""
     if not pair.opposites or pair.one_denies or pair.indefinite or pair.other_subject:
         return None
     old, new = (side - pair.opposites for side in pair.only)
     aligned = sum(common(pair.old.words, pair.new.words)) + 1 == len(pair.old.words) == len(pair.new.words) > 2
-    if (len(pair.shared) < 2 and not aligned) or (old and new) or len(old) + len(new) > 2:
+    if (len(pair.shared_stems) < 2 and not aligned) or (old and new) or len(old) + len(new) > 2:
         return None
     said = " / ".join(as_written(pair.opposites, pair.old, pair.new))
     return Verdict("conflict", "opposite", f"They differ in opposites: {said}.")
 
 
-def unspaced(pair: Pair) -> Verdict | None:
+def judge_unspaced(pair: Pair) -> Verdict | None:
     """The same sentence in a script without spaces, with another language to write in, or another day."""
     if pair.old.text.isascii() or pair.new.text.isascii():
         return None
@@ -263,7 +263,7 @@ def unspaced(pair: Pair) -> Verdict | None:
     return None
 
 
-def swapped(pair: Pair) -> Verdict | None:
+def judge_swapped(pair: Pair) -> Verdict | None:
     """The same sentence with another number or name in one place."""
     old, new = pair.old.words, pair.new.words
     left, right = common(old, new)

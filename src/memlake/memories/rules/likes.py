@@ -9,7 +9,7 @@ from memlake.memories.rules.phrases import Phrase, find_opposites
 from memlake.memories.rules.sentences import OVER, WHERE, Frame, head_noun, split_items
 
 
-def preference(pair: Pair) -> Verdict | None:
+def judge_preference(pair: Pair) -> Verdict | None:
     """Both say what the same subject likes or dislikes."""
     if pair.frames is None:
         return None

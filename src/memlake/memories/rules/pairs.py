@@ -41,7 +41,7 @@ class Pair:
         return (old, new) if old and new else None
 
     @cached_property
-    def shared(self) -> frozenset[str]:
+    def shared_stems(self) -> frozenset[str]:
         return self.old.bag & self.new.bag
 
     @cached_property
@@ -56,7 +56,7 @@ class Pair:
 
     @cached_property
     def overlap(self) -> float:
-        return len(self.shared) / max(1, len(self.old.bag | self.new.bag))
+        return len(self.shared_stems) / max(1, len(self.old.bag | self.new.bag))
 
     @cached_property
     def opposites(self) -> frozenset[str]:
@@ -87,7 +87,7 @@ class Pair:
     @property
     def other_number(self) -> bool:
         """`Server 7` and `server 8` are two servers, whatever is said of them."""
-        old, new = self.old.numbered, self.new.numbered
+        old, new = self.old.number_name, self.new.number_name
         return old is not None and new is not None and old[0] == new[0] and old[1] != new[1]
 
     @property

@@ -45,7 +45,7 @@ class Phrase:
         return tuple(_words(self.text))
 
     @property
-    def said(self) -> Iterator[str]:
+    def content_stems(self) -> Iterator[str]:
         """The words that carry meaning, as stems, in order; read no further than is asked for."""
         return content(_words(self.text))
 
@@ -58,7 +58,7 @@ class Phrase:
         return frozenset(self.stems)
 
     @cached_property
-    def acting(self) -> tuple[str, ...]:
+    def active_stems(self) -> tuple[str, ...]:
         """The stems in the order of doing: `an onion is cut by a man` as `man cut onion`."""
         return _active(self.words) or self.stems
 
@@ -82,12 +82,12 @@ class Phrase:
         return frozenset(_situations(self.text.lower()))
 
     @cached_property
-    def undated(self) -> Phrase:
+    def without_dates(self) -> Phrase:
         """The same without the days it names."""
         return Phrase(lexicon.DATE.sub("", self.text))
 
     @cached_property
-    def numbered(self) -> tuple[tuple[str, ...], str] | None:
+    def number_name(self) -> tuple[tuple[str, ...], str] | None:
         """The number that names what it is about, and what it numbers: `server 7`, `employee #3`, `fact 12`."""
         return _find_number(self.words)
 

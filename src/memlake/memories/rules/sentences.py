@@ -164,7 +164,7 @@ def _state(said: str) -> Frame | None:
     name = next(name for name in STATES if told.get(name))
     changed = CHANGE.search(told[name]) is not None
     said_of = lexicon.DATE.sub("", told["value"]) or told["value"]
-    key, value = (name, said_of) if name != "uses" else _used(said_of)
+    key, value = (name, said_of) if name != "uses" else _split_used(said_of)
     if not key or (name == "home" and value[0].islower()):  # `moved to the back-end team` is no place
         return None
     subject = subject_key(CJK_WHEN.sub("", told["subject"]))
@@ -182,7 +182,7 @@ def _single(key: str) -> bool:
     return not SINGLE.isdisjoint(Phrase(key).words)
 
 
-def _used(value: str) -> tuple[str, str]:
+def _split_used(value: str) -> tuple[str, str]:
     """`Neovim as my editor` is (editor, Neovim); `Postgres` is (database, Postgres); else nothing is known."""
     named = split_use(value)
     kinds = ((name, value) for name, pattern in KIND.items() if pattern.match(value))

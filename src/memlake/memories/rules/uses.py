@@ -39,7 +39,7 @@ def _kind(text: str) -> str:
     return next((name for name, pattern in (KIND | RIVAL).items() if pattern.match(text)), "")
 
 
-def now_uses(pair: Pair) -> Verdict | None:
+def judge_now_uses(pair: Pair) -> Verdict | None:
     """The same one works with something else now; of another kind both hold, of a kind unknown a person may know."""
     if not CHANGED.search(pair.new.text) or CHANGED.search(pair.old.text) or pair.other_situation:
         return None

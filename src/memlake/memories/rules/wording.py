@@ -17,7 +17,7 @@ MANY = 5  # facts with nothing in common
 def warn_vague(content: str) -> str | None:
     """A warning for who writes it, or None when it reads like one clear fact."""
     phrase = Phrase(plain(content[:READ]))
-    if all(word in GENERIC for word in phrase.said):
+    if all(word in GENERIC for word in phrase.content_stems):
         shown = phrase.text if len(phrase.text) <= SHOWN else f"{phrase.text[:SHOWN]}…"
         said = f'"{shown}"' if phrase.text else "An empty text"
         return f"{said} is too vague to be found or used later; say the fact itself in one sentence."
