@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from memlake.contents import find_type, tables
+from memlake.contents import tables
 from memlake.contents.content import Content, Unreadable, open_file
-from memlake.rows.compare import Key, RowChange, TableDiff
-
-BY_ID = Key(("id",), "given")
+from memlake.contents.explain import How
+from memlake.contents.file_types import find_type
+from memlake.rows.compare import RowChange, TableDiff
 
 
 def make_file(folder: Path, name: str, data: str | bytes) -> Content:
@@ -22,8 +22,8 @@ def make_file(folder: Path, name: str, data: str | bytes) -> Content:
     return open_file(name, file)
 
 
-def diff(folder: Path, old: str | bytes, new: str | bytes, suffix: str = "csv", key: Key | None = None) -> TableDiff:
-    return tables.diff(make_file(folder, f"old.{suffix}", old), make_file(folder, f"new.{suffix}", new), key)
+def diff(folder: Path, old: str | bytes, new: str | bytes, suffix: str = "csv") -> TableDiff:
+    return tables.diff(make_file(folder, f"old.{suffix}", old), make_file(folder, f"new.{suffix}", new), How())
 
 
 def test_cells_of_csv_are_compared_as_text_whatever_the_dialect(tmp_path: Path) -> None:
@@ -94,9 +94,11 @@ def test_of_parquet_the_row_groups_and_columns_that_differ_are_unpacked_alone(
     monkeypatch.setattr(
         pq.ParquetFile,
         "read_row_group",
-        lambda self, number, columns: unpacked.append((number, *columns)) or read(self, number, columns=columns),
+        lambda self, number, columns, **how: (
+            unpacked.append((number, *columns)) or read(self, number, columns=columns, **how)
+        ),
     )
-    found = tables.diff(old, new, BY_ID)
+    found = tables.diff(old, new, How(("id",)))
     assert (found.changed, found.cells) == (10, {"value": 10})
     assert set(unpacked) == {*((number, "id") for number in range(5)), (2, "value")}
 

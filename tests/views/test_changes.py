@@ -30,7 +30,13 @@ def modified(path: str, old: bytes, new: bytes) -> Change:
 
 
 def view(*, color: bool = False) -> View:
-    return View(Screen(color=color), lambda _, one: STORED[one.oid], lambda _, one: STORED[one.oid], lambda _: False)
+    return View(
+        Screen(color=color),
+        lambda _, one: STORED[one.oid],
+        lambda _, one: STORED[one.oid],
+        lambda _: False,
+        lambda _: None,
+    )
 
 
 def patched(*changes: Change, color: bool = False) -> list[str]:
@@ -118,7 +124,7 @@ def test_purged_content_does_not_stop_a_diff() -> None:
     def gone(_: str, __: Entry) -> bytes:
         raise Purged("erased")
 
-    erased, one, other = View(Screen(), gone, gone, lambda _: True), entry(b"x"), entry(b"yy")
+    erased, one, other = View(Screen(), gone, gone, lambda _: True, lambda _: None), entry(b"x"), entry(b"yy")
     lines = list(patch(erased, Row("M", "files/a", one, other)))
     assert lines[-1] == f"Purged file a: 1 B ({one.oid[:10]}, purged) -> 2 B ({other.oid[:10]}, purged)"
     assert next(stat(erased, [Row("A", "files/a", None, one)])) == " a | purged, 0 -> 1 bytes"

@@ -20,6 +20,7 @@ import pyarrow.json as pa_json
 import pyarrow.parquet as pq
 
 from memlake.contents.content import Content, Unreadable
+from memlake.contents.explain import How
 from memlake.rows.compare import Key, Piece, Side, TableDiff, compare
 
 _DELIMITERS = ",;\t|"
@@ -42,10 +43,11 @@ def summarize(content: Content) -> TableSummary:
         return TableSummary(_find_format(content), side.rows, columns)
 
 
-def diff(old: Content, new: Content, key: Key | None = None, *, limit: int | None = 10) -> TableDiff:
+def diff(old: Content, new: Content, how: How) -> TableDiff:
     """What differs between two tables, which may be of different formats."""
     with open_table(old) as before, open_table(new) as after:
-        return compare(before, after, key, limit=limit)
+        key = Key(how.key, how.key_origin) if how.key else None
+        return compare(before, after, key, limit=how.limit)
 
 
 @contextlib.contextmanager
@@ -91,7 +93,8 @@ class _Chunk:
 
 
 def _open_parquet(content: Content) -> Side:
-    file = pq.ParquetFile(content.open(), buffer_size=_BLOCK)
+    # Stored bytes are read by Python, which Arrow's own threads must not call (they have ended a process that way).
+    file = pq.ParquetFile(content.open(), buffer_size=_BLOCK, pre_buffer=False)
     schema, leaves = file.schema_arrow, _list_leaves(file)
 
     def make_piece(number: int) -> Piece:
@@ -103,7 +106,7 @@ def _open_parquet(content: Content) -> Side:
             return _Chunk(content, tuple(zip(starts, (one.total_compressed_size for one in columns), strict=True)))
 
         def read(names: Sequence[str]) -> pa.Table:
-            return file.read_row_group(number, columns=list(names))
+            return file.read_row_group(number, columns=list(names), use_threads=False)
 
         return Piece(group.num_rows, identify, read)
 
@@ -128,11 +131,11 @@ def _open_csv(content: Content) -> Side:
     delimiter = "\t" if content.suffix in ("tsv", "tab") else _find_delimiter(head)
     first = next(csv.reader(io.StringIO(head, newline=""), delimiter=delimiter), [])
     names = _unique_names([name.removeprefix("\ufeff") for name in first])
-    stream = content.open() if encoding == "utf-8" else io.BytesIO(content.read().decode(encoding).encode())
+    data = content.read() if encoding == "utf-8" else content.read().decode(encoding).encode()
     if not names:
         return Side(pa.schema([]), ())
     table = pa_csv.read_csv(
-        stream,
+        pa.BufferReader(data),
         pa_csv.ReadOptions(column_names=names, skip_rows=0, block_size=4 * _BLOCK),
         pa_csv.ParseOptions(delimiter=delimiter, newlines_in_values='"' in head),
         pa_csv.ConvertOptions(
@@ -187,7 +190,7 @@ def _open_jsonl(content: Content) -> Side:
         return Side(pa.schema([]), ())
     try:
         options = pa_json.ReadOptions(block_size=min(max(content.size, _BLOCK), _LONGEST))
-        return _whole(pa_json.read_json(content.open(), options))
+        return _whole(pa_json.read_json(pa.BufferReader(content.read()), options))
     except pa.ArrowInvalid:
         return _whole(_read_mixed(content))
 

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
-from memlake import config, dataset, memories, nofollow, projects, versions
+from memlake import config, contents, dataset, memories, nofollow, projects, versions
 from memlake.calls import check_methods, check_types
 from memlake.dataset.kind import DATASET
 from memlake.errors import AlreadyExists, Corrupt, Denied, Error, InvalidInput, pasted
@@ -29,8 +29,10 @@ from memlake.repo.settings import has_database
 from memlake.repo.stash import Stashes
 from memlake.reports import Merged, Problem, Rescued
 from memlake.versions import tables
+from memlake.versions.paths import file_path
 
 if TYPE_CHECKING:
+    from memlake.contents.explain import Explanation
     from memlake.dataset.datasets import Datasets, Store
     from memlake.memories.hook_search import Narrow
     from memlake.memories.memories import Memories
@@ -315,6 +317,25 @@ class Repo(Opened):
         is_between = b is not None or (a is not None and versions.rev.split_range(a) is not None)
         here = self._look() if is_between else self._settled()
         return versions.diff.diff(here, a, b, staged=staged, paths=self._wanted_paths(paths), lane=lane)
+
+    def explain(
+        self, change: Change, *, worktree: bool = False, key: Sequence[str] = (), limit: int | None = 10
+    ) -> Explanation | None:
+        """What differs inside a file that changed; None if it came, went, or is of a type without insides.
+
+        `worktree`: its new side is the working file. `key`: the columns that tell the rows of a table apart.
+        """
+        old, new = change.old, change.new
+        if old is None or new is None or not old.kind == new.kind == "file":
+            return None
+        before = contents.content.open_stored(self._history.objects, change.path, old)
+        after = (
+            contents.content.open_file(change.path, self.root / file_path(change.path))
+            if worktree
+            else contents.content.open_stored(self._history.objects, change.path, new)
+        )
+        with before, after:
+            return contents.explain.explain(before, after, contents.explain.How(tuple(key), limit=limit))
 
     def entry(self, path: AnyPath, rev: str = "HEAD") -> Entry:
         """What a path holds in a commit; ":" is the stage."""

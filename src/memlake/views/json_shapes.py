@@ -17,7 +17,8 @@ Every document is one object with `"schema_version": 1` and these keys:
     dataset schema    dataset, schema    column -> type
     dataset show      dataset       a version with its provenance
     dataset source    dataset, source, source_kind, functions, git, packages
-    diff        changes, conflicts  {status, path, old, new}, for a rename {..., from}; Conflict that waits
+    diff        changes, conflicts  {status, path, old, new, inside}, for a rename {..., from}; Conflict that waits;
+                                    `inside` is null, or {type, record, note} with the record of the file's type
     doctor      ok, checks          Check
     du          usage               Usage
     fsck        ok, report          FsckReport

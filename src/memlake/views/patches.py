@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from memlake.errors import Purged
-from memlake.records import Conflict, Entry, short
+from memlake.records import Change, Conflict, Entry, short
 from memlake.repo import Repo
 from memlake.versions.kinds import kind_at
 from memlake.versions.text import unified
 from memlake.versions.text.lines import LARGEST, find_text, split_lines
-from memlake.views import paths, words
+from memlake.views import contents, paths, words
 from memlake.views.changes import Row, name_status, noun
 from memlake.views.status import conflict_kind, side_lines
 from memlake.views.style import Style
+
+if TYPE_CHECKING:
+    from memlake.contents.explain import Explanation
 
 Read = Callable[[str, Entry], bytes]
 _COLORS = {"+": "added", "-": "removed", "@": "hunk"}
@@ -83,10 +87,30 @@ class View(NamedTuple):
     read_old: Read
     read_new: Read
     is_purged: Callable[[str], bool]
+    explain: Callable[[Row], Explanation | None]  # what differs inside a file of a type that memlake knows
 
 
-def open_view(repo: Repo, style: Style, *, worktree: bool = False) -> View:
-    return View(style, reader(repo, worktree=False), reader(repo, worktree=worktree), repo.is_purged)
+class Looking(NamedTuple):
+    """How closely files are looked at: not inside, or by which key and how many rows."""
+
+    inside: bool = True
+    key: tuple[str, ...] = ()
+    limit: int | None = 10
+
+
+_INSIDE = Looking()
+
+
+def open_view(repo: Repo, style: Style, *, worktree: bool = False, looking: Looking = _INSIDE) -> View:
+    def explain(row: Row) -> Explanation | None:
+        if not looking.inside:
+            return None
+        change = Change(row.path, row.old, row.new)
+        with contextlib.suppress(Purged):
+            return repo.explain(change, worktree=worktree, key=looking.key, limit=looking.limit)
+        return None
+
+    return View(style, reader(repo, worktree=False), reader(repo, worktree=worktree), repo.is_purged, explain)
 
 
 # -- patches
@@ -106,6 +130,13 @@ def patch(view: View, row: Row) -> Iterator[str]:
     yield from (view.style.paint(line, "bold") for line in _headers(row, source, target))
     if row.status == "R" or _same_content(row):
         return
+    explanation = view.explain(row)
+    if explanation is not None and explanation.record is not None and not explanation.record.is_empty:
+        yield from contents.explained_lines(view.style, explanation)
+        return
+    if explanation is not None:
+        note = explanation.note or f"the {explanation.type} is the same, it is only written differently"
+        yield f"note: {words.clean(note)}"
     texts = find_texts(row, view.read_old, view.read_new)
     if texts is None:
         yield _closed_line(view, row)
@@ -244,6 +275,8 @@ def count_row(view: View, row: Row) -> Stat:
     if texts is None and _is_purged(view, row):
         sizes = f"{row.old.size if row.old else 0} -> {row.new.size if row.new else 0}"
         return Stat(name, row, None, f"purged, {sizes} bytes")
+    if texts is None and (explanation := view.explain(row)) and explanation.record is not None:
+        return Stat(name, row, None, contents.brief_text(explanation))
     return Stat(name, row, unified.count_changes(texts.old, texts.new) if texts else None)
 
 

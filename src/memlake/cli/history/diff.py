@@ -16,7 +16,7 @@ from memlake.cli.suggest import suggesting
 from memlake.errors import Usage
 from memlake.records import Conflict, Entry
 from memlake.repo import Repo
-from memlake.views import changes, patches, paths
+from memlake.views import changes, json_shapes, patches, paths
 
 
 @click.command(cls=SplitCommand)
@@ -30,6 +30,11 @@ from memlake.views import changes, patches, paths
 @click.option("-p", "--patch", "detail", flag_value="patch", help="The changes themselves; the default.")
 @click.option("--exit-code", is_flag=True, help="Exit with 1 when something differs.")
 @click.option("--quiet", is_flag=True, help="Print nothing; implies --exit-code.")
+@click.option("--key", multiple=True, metavar="COLUMN", help="What tells the rows of a table apart; again for more.")
+@click.option(
+    "-n", "--rows", type=click.IntRange(0), default=10, show_default=True, help="Show so many rows of each kind."
+)
+@click.option("--text", "as_text", is_flag=True, help="Compare lines, also of tables.")
 @click.option("--memory", "lane", flag_value="memory", help="The memory lane of two commits or branches.")
 @click.option("--all", "lane", flag_value="all", help="Both lanes.")
 @json_option
@@ -50,13 +55,16 @@ def diff(repo: Repo, screen: Screen, /, *, given: tuple[str, ...], as_json: bool
         found, worktree = _two_files(repo, *given), not _is_file(given[1:])
     else:
         found, unmerged, worktree = _found(repo, given, how)
+    looking = patches.Looking(not how["as_text"], how["key"], how["rows"])
+    view = patches.open_view(repo, screen, worktree=worktree, looking=looking)
     if as_json:
-        screen.json({"changes": [row.shape() for row in found], "conflicts": unmerged})
+        shapes = [{**row.shape(), "inside": json_shapes.plain(view.explain(row))} for row in found]
+        screen.json({"changes": shapes, "conflicts": unmerged})
     elif not how["quiet"]:
         detail = str(how["detail"] or "patch")
         with screen.pages():
             screen.lines(line for one in unmerged for line in patches.unmerged_lines(repo, screen, one, detail))
-            screen.lines(patches.detail(patches.open_view(repo, screen, worktree=worktree), found, detail))
+            screen.lines(patches.detail(view, found, detail))
     return int(bool((found or unmerged) and (how["exit_code"] or how["quiet"])))
 
 

@@ -1,0 +1,96 @@
+"""What differs inside a file, as lines. One function for each type of record; knows no repo and no command."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from memlake.views.style import Style
+from memlake.views.tables import cut
+from memlake.views.words import clean, count
+
+if TYPE_CHECKING:
+    from memlake.contents.explain import Explanation
+    from memlake.rows.compare import ColumnChange, RowChange, TableDiff
+
+_WIDE = 110
+_ORIGINS = {"given": "", "declared": ", as .memlakeattributes says", "found": ", which is unique on both sides"}
+
+
+def explained_lines(style: Style, explanation: Explanation) -> Iterator[str]:
+    """What differs inside a file that memlake could look into."""
+    yield from _LINES[type(explanation.record).__name__](style, explanation.record)
+
+
+def brief_text(explanation: Explanation) -> str:
+    """The same in a few words, for --stat."""
+    return _BRIEFS[type(explanation.record).__name__](explanation.record)
+
+
+# -- tables -------------------------------------------------------------------------------------
+
+
+def table_lines(style: Style, found: TableDiff) -> Iterator[str]:
+    """Columns first, then how many rows differ, then the first of them."""
+    for change in found.columns:
+        yield _column_line(style, change)
+    matched = f" (matched by {', '.join(map(clean, found.key.columns))}{_ORIGINS[found.key.origin]})"
+    yield f"{_brief_rows(found)}{matched if found.key.columns else ' (compared as whole rows, in any order)'}"
+    if found.cells:
+        cells = ", ".join(f"{clean(name)} {number:,}" for name, number in found.cells.items())
+        yield f"changed cells: {cells}"
+    numbers = {"M": found.changed, "A": found.added, "D": found.removed}
+    for status, number in numbers.items():
+        shown = [row for row in found.rows if row.status == status]
+        yield from (_row_line(style, row) for row in shown)
+        if number > len(shown) > 0:
+            yield style.paint(f"  ... and {number - len(shown):,} more", "dim")
+    yield from (f"note: {clean(note)}" for note in found.notes)
+
+
+def _brief_rows(found: TableDiff) -> str:
+    old, new = found.old_rows, found.new_rows
+    rows = count(new, "row") if old == new else f"{old:,} -> {count(new, 'row')}"
+    if not (found.added or found.removed or found.changed):
+        return f"{rows}: none differs"
+    parts = [(found.added, "added"), (found.removed, "removed"), (found.changed, "changed")]
+    return f"{rows}: {', '.join(f'{number:,} {word}' for number, word in parts if number)}"
+
+
+def _column_line(style: Style, change: ColumnChange) -> str:
+    name = clean(change.name)
+    if change.old_type is None:
+        return style.paint(f"column + {name}: {change.new_type}", "added")
+    if change.new_type is None:
+        return style.paint(f"column - {name}: {change.old_type}", "removed")
+    types = f": {change.old_type} -> {change.new_type}" if change.old_type != change.new_type else ""
+    return f"column ~ {clean(change.old_name)} -> {name}{types}" if change.old_name else f"column ~ {name}{types}"
+
+
+def _row_line(style: Style, row: RowChange) -> str:
+    if row.status == "M":
+        edits = (f"{clean(name)} {value_text(old)} -> {value_text(new)}" for name, (old, new) in row.cells.items())
+        return "  ~ " + cut(f"{_fields(row.row)}: {', '.join(edits)}", _WIDE)
+    mark, color = ("+", "added") if row.status == "A" else ("-", "removed")
+    return style.paint(f"  {mark} {cut(_fields(row.row), _WIDE)}", color)
+
+
+def _fields(row: Mapping[str, Any]) -> str:
+    return "  ".join(f"{clean(name)}={value_text(value)}" for name, value in row.items())
+
+
+def value_text(value: Any) -> str:
+    """A value in a line; text only in quotes where it would be read wrongly."""
+    if value is None:
+        return "null"
+    text = str(value)
+    return clean(text if text and text == text.strip() and "\n" not in text and text != "null" else repr(value))
+
+
+def _table_brief(found: TableDiff) -> str:
+    columns = f", {count(len(found.columns), 'column')} changed" if found.columns else ""
+    return f"{_brief_rows(found)}{columns}"
+
+
+_LINES = {"TableDiff": table_lines}
+_BRIEFS = {"TableDiff": _table_brief}

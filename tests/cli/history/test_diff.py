@@ -1,0 +1,78 @@
+"""diff: what it tells of the insides of files, as lines and as JSON."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.cli.conftest import Run
+
+OLD = "id,name,price\n1,cat,3\n2,dog,4\n3,cow,5\n"
+NEW = "id,name,price,legs\n1,cat,3.5,4\n2,dog,4,4\n4,hen,1,2\n"
+
+
+@pytest.fixture
+def pets(repo: Path, run: Run) -> Path:
+    """A committed table with edits that are not staged."""
+    (repo / "pets.csv").write_text(OLD)
+    run("add", "pets.csv")
+    run("commit", "-m", "one")
+    (repo / "pets.csv").write_text(NEW)
+    return repo / "pets.csv"
+
+
+def test_a_table_is_told_by_columns_rows_and_cells(pets: Path, run: Run) -> None:
+    assert run("diff").lines[2:] == [
+        "column + legs: string",
+        "3 rows: 1 added, 1 removed, 1 changed (matched by id, which is unique on both sides)",
+        "changed cells: price 1",
+        "  ~ id=1: price 3 -> 3.5",
+        "  + id=4 name=hen price=1 legs=2",
+        "  - id=3 name=cow price=5",
+    ]
+    assert run("diff", "--text").lines[2:5] == ["--- a/pets.csv", "+++ b/pets.csv", "@@ -1,4 +1,4 @@"]
+    assert run("diff", "--rows", "0").lines[-1] == "changed cells: price 1"
+
+
+def test_the_key_that_is_given_is_used(pets: Path, run: Run) -> None:
+    assert "(matched by name)" in run("diff", "--key", "name").out
+    assert "rows cannot be matched by 'nome'" in run("diff", "--key", "nome", code=128).err
+
+
+def test_json_holds_the_record_of_the_diff(pets: Path, run: Run) -> None:
+    inside = run("diff", "--json").json["changes"][0]["inside"]
+    assert (inside["type"], inside["note"], inside["record"]["cells"]) == ("table", "", {"price": 1})
+    assert inside["record"]["rows"][0] == {
+        "status": "M",
+        "row": {"id": "1"},
+        "cells": {"price": ["3", "3.5"]},
+    }
+
+
+def test_a_table_that_is_only_written_differently_is_said_to_be_the_same(pets: Path, run: Run) -> None:
+    pets.write_text(OLD.replace("cat", '"cat"'))
+    assert run("diff").lines[2:4] == ["note: the table is the same, it is only written differently", "--- a/pets.csv"]
+
+
+def test_what_is_not_a_table_is_compared_by_lines_and_that_is_said(pets: Path, run: Run) -> None:
+    pets.write_text("id,name\n1,2,3\n")
+    lines = run("diff").lines
+    assert lines[2].startswith("note: files/pets.csv cannot be read as a table: CSV parse error")
+    assert "+1,2,3" in lines
+
+
+def test_stored_parquet_is_compared_between_commits(repo: Path, run: Run) -> None:
+    for number in (1, 2):
+        pq.write_table(pa.table({"id": range(5000), "x": [number] * 5000}), repo / "t.parquet", row_group_size=1000)
+        run("add", "t.parquet")
+        run("commit", "-m", f"commit {number}")
+    assert run("diff", "HEAD~1", "HEAD", "-n", "1").lines[2:] == [
+        "5,000 rows: 5,000 changed (matched by id, which is unique on both sides)",
+        "changed cells: x 5,000",
+        "  ~ id=0: x 1 -> 2",
+        "  ... and 4,999 more",
+    ]
+    assert run("show", "--stat").lines[-2] == " t.parquet | 5,000 rows: 5,000 changed"
