@@ -246,7 +246,7 @@ def test_a_save_cannot_be_picked_or_reverted_into_the_stage_which_holds_files_al
     save(fork, "x", [2])
     with pytest.raises(ml.InvalidInput, match=r"would stage 'datasets/pets/1.0.\d'.*Nothing was changed"):
         getattr(fork, verb)("x" if verb == "cherry_pick" else "HEAD", no_commit=True)
-    assert fork.status().clean and fork.conflicts() == ()
+    assert fork.status().clean and fork.pending_merge.conflicts == ()
 
 
 def test_a_cherry_pick_of_what_is_here_already_says_so(fork: Repo) -> None:

@@ -13,6 +13,7 @@ import memlake as ml
 from memlake.index import light_search
 from memlake.memories.memories import Draft, Memories
 from memlake.memories.search import Query
+from memlake.repo import open_narrow
 from tests.memories.conftest import opened
 
 WORDS = [
@@ -46,7 +47,7 @@ def memories(repo: ml.Repo) -> Memories:
 
 @pytest.mark.parametrize("text", ["produce contract", "inform export remit", "deserve conserve reserve the in of"])
 def test_what_it_finds_is_what_the_index_finds_first(repo: ml.Repo, memories: Memories, text: str) -> None:
-    narrow = repo.narrow()
+    narrow = open_narrow(repo)
     found = [memory.memory_id for memory in narrow.search(text, 10)]
     # Boosts, and scores rounded to a byte in fresh rows, may order near equals another way.
     best = [hit["memory_id"] for hit in memories.search(Query(text, limit=40, mode="keyword"))]
@@ -55,13 +56,13 @@ def test_what_it_finds_is_what_the_index_finds_first(repo: ml.Repo, memories: Me
 
 def test_what_is_gone_or_said_no_more_is_not_found(repo: ml.Repo, memories: Memories) -> None:
     present = {memory.memory_id: memory.content for memory in memories.list_memories(Query(limit=10_000))}
-    narrow = repo.narrow()
+    narrow = open_narrow(repo)
     found = [memory for word in WORDS for memory in narrow.search(f"{word} reform", 2000)]
     assert len(found) > 1000 and [one for one in found if present.get(one.memory_id) != one.content] == []
 
 
 def test_the_newest_of_a_category_are_those_the_index_lists(repo: ml.Repo, memories: Memories) -> None:
-    narrow = repo.narrow()
+    narrow = open_narrow(repo)
     found = [memory.memory_id for memory in narrow.newest(20, categories=("a",))]
     every = narrow.newest(100)
     listed = {memory.memory_id for memory in memories.list_memories(Query(limit=10_000, category="a"))}
@@ -74,7 +75,7 @@ def test_a_branch_shows_its_own(repo: ml.Repo, memories: Memories) -> None:
     gone = memories.search(Query("reform export", limit=1, mode="keyword"))[0]["memory_id"]
     draft.delete(gone)
     made = draft.store(Draft("xylophone reform export"))
-    narrow = repo.narrow()
+    narrow = open_narrow(repo)
     assert narrow.search("xylophone reform", 5)[:1] != [made]
     narrow.branch = "draft"
     assert narrow.search("xylophone reform", 5)[0].memory_id == made.memory_id
@@ -87,10 +88,10 @@ def test_the_rarest_words_are_read_first_and_no_more_than_there_is_time_for(
     memories.store(Draft("xylophone produce"))
     memories.ground.index.fold()
     monkeypatch.setattr(light_search, "_READ", 1000)  # produce and contract are in several hundred each
-    assert [one.content for one in repo.narrow().search("xylophone produce", 5)] == ["xylophone produce"]
-    assert repo.narrow().search("produce contract export", 5)
+    assert [one.content for one in open_narrow(repo).search("xylophone produce", 5)] == ["xylophone produce"]
+    assert open_narrow(repo).search("produce contract export", 5)
     monkeypatch.setattr(light_search, "_READ", 100)
-    assert repo.narrow().search("produce contract export", 5) == []
+    assert open_narrow(repo).search("produce contract export", 5) == []
 
 
 def test_an_index_that_is_not_there_is_made(repo: ml.Repo) -> None:
@@ -98,7 +99,7 @@ def test_an_index_that_is_not_there_is_made(repo: ml.Repo) -> None:
     repo.close()
     shutil.rmtree(repo.dir / "index")
     with ml.open(repo.root) as again:
-        assert len(again.narrow().search("staging cluster", 5)) == 1
+        assert len(open_narrow(again).search("staging cluster", 5)) == 1
         assert len(again.memories().search(Query("staging", mode="keyword"))) == 1
 
 
@@ -114,7 +115,7 @@ def test_an_older_project_is_not_crowded_out_by_newer_ones(
     memories.store_many([Draft(text, category="preferences", project="/elsewhere") for text in others])
     if is_folded:
         memories.ground.index.fold()
-    narrow = repo.narrow()
+    narrow = open_narrow(repo)
     narrow.project = "/here"
     both = ["Everybody indents with care", "This project indents with tabs"]
     assert [memory.content for memory in narrow.newest(5, categories=("preferences",))] == both

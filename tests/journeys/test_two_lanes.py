@@ -34,7 +34,7 @@ class Story:
             self.thoughts[path] = thought
 
     def remembered(self) -> dict[str, bytes]:
-        return {path: self.repo.read_object(entry.oid) for path, entry in self.repo.ls(prefix="memories/")}
+        return {path: self.repo.objects.read(entry.oid) for path, entry in self.repo.ls(prefix="memories/")}
 
     def memory_head(self) -> str | None:
         return next(branch.memory for branch in self.repo.branches() if branch.current)

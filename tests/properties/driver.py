@@ -135,7 +135,7 @@ class Driver(RuleBasedStateMachine):
             assert {p.removeprefix("files/"): self.value(e) for p, e in self.repo.ls(oid)} == dict(point.tree)
 
     def value(self, entry: Entry) -> Value:
-        return self.repo.read_object(entry.oid), bool(entry.mode)
+        return self.repo.objects.read(entry.oid), bool(entry.mode)
 
     # -- what must always hold -----------------------------------------------------------------------
 

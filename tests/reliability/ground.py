@@ -81,7 +81,7 @@ def snapshot_of(folder: Path, to: Path) -> Path:
 
 def committed_files(repo: Repo, rev: str = "HEAD") -> dict[str, bytes]:
     return {
-        path.removeprefix("files/"): repo.read_object(entry.oid)
+        path.removeprefix("files/"): repo.objects.read(entry.oid)
         for path, entry in repo.ls(rev)
         if path.startswith("files/")
     }
@@ -280,7 +280,7 @@ def _dirty(root: Path) -> None:
 def _unreachable(repo: Repo) -> None:
     put(repo.root, "junk.bin", noise(50_000, "junk"))
     repo.add(repo.root / "junk.bin")
-    repo.reset_paths(repo.root / "junk.bin")
+    repo.restore(repo.root / "junk.bin", staged=True)
     (repo.root / "junk.bin").unlink()
     repo._local.db.run("DELETE FROM operation")
 

@@ -58,7 +58,7 @@ def _check_after_crash(root: Path, trial: Trial) -> None:
             commit = repo.commit_at(oid)
             for change in repo.changes(commit):
                 if change.new is not None and change.new.oid not in report.purged:
-                    repo.read_object(change.new.oid)
+                    repo.objects.read(change.new.oid)
         for branch in repo.branches():
             if not report.purged:
                 committed_files(repo, branch.name)
@@ -77,7 +77,7 @@ def _mine_is_not_lost(root: Path, before: View) -> None:
         if content.startswith(b"mine") and content not in files.values():
             with ml.open(root) as repo:
                 found = repo._history.db.rows("SELECT oid FROM object WHERE size = ?", (len(content),))
-                assert any(repo.read_object(row[0].hex()) == content for row in found), f"{name} is lost"
+                assert any(repo.objects.read(row[0].hex()) == content for row in found), f"{name} is lost"
 
 
 def crash_everywhere(template: Path, verb: Verb, some: Callable[[int], range] | None = None) -> int:
@@ -193,7 +193,7 @@ def test_a_commit_acknowledged_before_a_kill_is_there(template: Path, tally: Cal
                 for oid, lane in acknowledged:
                     commit = repo.commit_at(oid, lane=lane)  # type: ignore[arg-type]
                     for change in repo.changes(commit):
-                        assert change.new is None or repo.read_object(change.new.oid)
+                        assert change.new is None or repo.objects.read(change.new.oid)
         with ml.open(root) as repo:
             repo.status()
             assert repo.fsck(full=True).problems == ()

@@ -253,7 +253,7 @@ def sweep_sqlite(template: Path, points: range, *, lasting: bool) -> tuple[int, 
                 assert_sound(repo)
                 for oid in acknowledged:
                     commit = repo.commit_at(oid, lane="memory") if oid in acknowledged[:2] else repo.commit_at(oid)
-                    assert all(change.new and repo.read_object(change.new.oid) for change in repo.changes(commit))
+                    assert all(change.new and repo.objects.read(change.new.oid) for change in repo.changes(commit))
             shutil.rmtree(root)
     return tried, failed
 

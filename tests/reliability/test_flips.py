@@ -75,7 +75,7 @@ def _build(repo: Repo, root: Path) -> dict[str, bytes]:
     put(root, "staged.txt", "staged\n")
     repo.add(root / "staged.txt")
     repo.checkpoint()
-    contents = {e.oid: repo.read_object(e.oid) for p, e in repo.ls() if p.startswith("files/")}
+    contents = {e.oid: repo.objects.read(e.oid) for p, e in repo.ls() if p.startswith("files/")}
     return {**contents, oid: noise(9000, "part")}
 
 
@@ -132,7 +132,7 @@ def dump_of(repo: Repo, oids: dict[str, bytes]) -> dict[str, object]:
         dump[f"tree {branch}"] = _value(lambda branch=branch: list(repo.ls(branch)))
         dump[f"memories {branch}"] = _value(lambda branch=branch: list(repo.log(branch, lane="memory")))
     for oid in oids:
-        dump[oid] = _value(lambda oid=oid: repo.read_object(oid))
+        dump[oid] = _value(lambda oid=oid: repo.objects.read(oid))
     return dump
 
 
@@ -159,7 +159,7 @@ def examine(root: Path, subject: Subject) -> str:
         except Error as error:
             problems = (error,)  # type: ignore[assignment]
         for oid, content in subject.oids.items():
-            served = _value(lambda oid=oid: repo.read_object(oid))
+            served = _value(lambda oid=oid: repo.objects.read(oid))
             assert isinstance(served, str) or served == content, f"damaged content of {oid} was served"
         dump = dump_of(repo, subject.oids)
         changed = [name for name in dump if dump[name] != subject.dump[name]]
@@ -458,7 +458,7 @@ def test_a_lost_local_db_loses_no_history(subject: Subject) -> None:
         root = snapshot_of(subject.root, folder / "copy")
         (root / ".memlake/local.db").unlink()
         with ml.open(root) as repo:
-            assert repo.read_object(next(iter(subject.oids))) == next(iter(subject.oids.values()))
+            assert repo.objects.read(next(iter(subject.oids))) == next(iter(subject.oids.values()))
         with ml.init(root) as repo:
             assert [commit.subject for commit in repo.log("main")] == ["of main", "second", "first"]
 

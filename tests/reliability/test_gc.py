@@ -171,7 +171,7 @@ class Workshop:
 
     def check(self) -> None:
         for name, oid in self.needed().items():
-            assert self.repo.read_object(oid) == CONTENTS[name], name
+            assert self.repo.objects.read(oid) == CONTENTS[name], name
 
     def collect(self, policy: gc.Policy, between: Callable[[str], None] | None = None) -> None:
         """gc through a Repo of its own; `between` runs at each point where it holds no lock."""
@@ -693,7 +693,7 @@ def _part(repo: Repo) -> None:
         repo._history.objects.write_part(file)
     oid = hashlib.sha256(noise(9000, "part")).hexdigest()
     if not repo._history.objects.find_missing([oid]):
-        assert repo.read_object(oid) == noise(9000, "part")
+        assert repo.objects.read(oid) == noise(9000, "part")
 
 
 VERBS: dict[str, Callable[[Repo], object]] = {
@@ -780,7 +780,7 @@ while time.monotonic() < end:
     repo.add(file)
     if kind < 0.6:
         try:
-            repo.reset_paths(file) if repo.head else repo.restore(file, staged=True)
+            repo.restore(file, staged=True) if repo.head else repo.restore(file, staged=True)
         except ml.errors.NotFound:
             pass  # another process committed what was staged, or it was never in a commit
         continue
@@ -822,9 +822,9 @@ def _beside_a_collector(root: Path, seconds: float) -> tuple[int, int]:
             new = {change.path: change.new for change in repo.changes(commit)}
             entries = [entry for path, entry in new.items() if entry and path.endswith(where)]
             if kind == "memory":
-                assert repo.read_object(entries[0].oid).hex()[:64] == start
+                assert repo.objects.read(entries[0].oid).hex()[:64] == start
             for entry in filter(None, new.values()):
-                repo.read_object(entry.oid)
+                repo.objects.read(entry.oid)
     return len(acknowledged), int(runs)
 
 

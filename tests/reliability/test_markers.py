@@ -170,7 +170,7 @@ def rows_of_an_answer_that_was_not_saved(repo: Repo, marker: str) -> Erase:
 def _objects_with(repo: Repo, marker: str) -> list[str]:
     """Every object whose content has the marker."""
     oids = [row[0].hex() for row in repo._history.db.rows("SELECT oid FROM object")]
-    return [oid for oid in oids if marker.encode() in repo.read_object(oid)]
+    return [oid for oid in oids if marker.encode() in repo.objects.read(oid)]
 
 
 def _unpacked(data: bytes) -> Iterator[bytes]:

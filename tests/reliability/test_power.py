@@ -231,7 +231,7 @@ def _look(root: Path, acknowledged: list[tuple[str, ...]], cuts: Cuts) -> Counte
         for oid, lane in acknowledged[-20:]:
             if oid in known:
                 for change in repo.changes(repo.commit_at(oid, lane=lane)):  # type: ignore[arg-type]
-                    assert change.new is None or repo.read_object(change.new.oid)
+                    assert change.new is None or repo.objects.read(change.new.oid)
         _go_on(repo)
     return found
 

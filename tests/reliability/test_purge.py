@@ -182,7 +182,7 @@ def test_reading_a_purged_object_says_that_it_was_purged_and_why(field: Field) -
     with ml.open(field.root) as repo:
         for name, secret in field.planted.items():
             with pytest.raises(Purged, match="asked to"):
-                repo.read_object(secret.oid)
+                repo.objects.read(secret.oid)
             if name.endswith(("txt", "bin", "csv")):
                 with pytest.raises(Purged):
                     repo.read(field.root / name)
@@ -294,7 +294,7 @@ def test_without_a_safeguard_the_secret_is_found_again(
     with fast_folder() as folder:
         switch_off(monkeypatch)
         field = _copy(template, folder / "copy")
-        field.repo.read_object(field.planted["memory"].oid)
+        field.repo.objects.read(field.planted["memory"].oid)
         reader = _hold_open(field.repo) if switch_off is _no_checkpoint else None
         try:
             field.repo.purge(*(secret.oid for secret in field.planted.values()), reason="asked to")

@@ -41,7 +41,7 @@ while time.monotonic() < end:
     if done % 4 == 0:
         entries = dict(repo.ls(prefix="memories/counter"))
         entry = entries["memories/counter"]
-        value = int(repo.read_object(entry.oid)) + 1
+        value = int(repo.objects.read(entry.oid)) + 1
         try:
             repo.write({{"memories/counter": str(value).encode()}}, "raise", expects={{"memories/counter": entry}})
             raised += 1

@@ -108,7 +108,7 @@ NEEDS_FILES: dict[str, Callable[[ml.Repo], object]] = {
     "diff of files": lambda repo: repo.diff(),
     "diff of the stage": lambda repo: repo.diff(staged=True),
     "diff of a rev and files": lambda repo: repo.diff("dev"),
-    "read_worktree": lambda repo: repo.read_worktree("repo.db"),
+    "read_worktree": lambda repo: repo.read("repo.db", None),
 }
 
 
@@ -196,7 +196,7 @@ def test_it_is_kept_as_any_other(bare: ml.Repo, tmp_path: Path) -> None:
     bare.branch("dev", "main", force=True)
     oid = bare.entry("big", gone.oid).oid
     bare.purge(oid, reason="test")
-    assert bare.is_purged(oid)
+    assert bare.objects.is_purged(oid)
     bare.config["gc.reflog_expire"] = "0"
     with ml.open(bare.root) as repo:
         repo.gc(prune=True)

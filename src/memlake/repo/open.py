@@ -151,10 +151,6 @@ class Opened:
         """What this repo is known by, the same in every copy of it: a UUIDv7 given by `init`."""
         return layout.read_id(self._history.db)
 
-    @property
-    def identity(self) -> Author:
-        return self._who()
-
     def _who(self) -> Author:
         if self._identity is None:
             self._identity = config.read_identity(self.dir)

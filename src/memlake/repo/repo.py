@@ -22,11 +22,12 @@ from memlake.objects.bucket import open_place
 from memlake.objects.db import advise_rescue
 from memlake.objects.forks import check_process
 from memlake.objects.places import Folder, Place
-from memlake.records import Author, Branch, Change, Commit, Conflict, Entry, Lane, Move, Staged, Status, Tag
+from memlake.records import Author, Branch, Change, Commit, Entry, Lane, Move, Staged, Status, Tag
 from memlake.repo.merge import Merge, said_facts
 from memlake.repo.open import AnyPath, Opened, SomePaths, checked_oid, each
 from memlake.repo.settings import has_database
 from memlake.repo.stash import Stashes
+from memlake.repo.stored_objects import StoredObjects
 from memlake.reports import Merged, Problem, Rescued
 from memlake.versions import tables
 from memlake.versions.paths import file_path
@@ -208,7 +209,7 @@ class Repo(Opened):
         asked = versions.stage.Adding(given or [""], force, update, self._settings.add_warn_secrets, progress)
         detail = " ".join(path or "." for path in given[:5]) or "--all"
         with self._verb() as here, versions.undo.operation(here, "add", detail) as verb:
-            staged = versions.stage.add(self._history.objects, self._local, here.root, self.identity, asked)
+            staged = versions.stage.add(self._history.objects, self._local, here.root, self._who(), asked)
             verb.changed = versions.undo.has_staged(here, verb, staged)
             return staged
 
@@ -250,7 +251,7 @@ class Repo(Opened):
                 return versions.commit.commit(here, saying, given)
             asked = versions.stage.Adding(self._wanted(*paths) or [""], False, True, self._settings.add_warn_secrets)
             with versions.undo.staging_first(here) as found:
-                versions.stage.add(self._history.objects, self._local, here.root, self.identity, asked)
+                versions.stage.add(self._history.objects, self._local, here.root, self._who(), asked)
                 return versions.commit.commit(here, saying, given._replace(found=found))
 
     def restore(
@@ -341,20 +342,19 @@ class Repo(Opened):
         """What a path holds in a commit; ":" is the stage."""
         return versions.show.entry_at(self._look(), self.path(path), rev)
 
-    def read(self, path: AnyPath, rev: str = "HEAD") -> bytes:
+    @property
+    def objects(self) -> StoredObjects:
+        """Content by its id: `repo.objects.read(oid)`."""
+        return StoredObjects(self)
+
+    def read(self, path: AnyPath, rev: str | None = "HEAD") -> bytes:
+        """The content of a path in a commit; ":" is the stage, None the working file."""
+        if rev is None:
+            return versions.show.working_bytes(Path(self._local.root), os.fspath(path))
         return self._history.objects.read(self.entry(path, rev).oid, most=None)
 
     def open(self, path: AnyPath, rev: str = "HEAD") -> BinaryIO:
         return self._history.objects.open(self.entry(path, rev).oid)
-
-    def read_object(self, oid: str) -> bytes:
-        return self._history.objects.read(checked_oid(oid), most=None)
-
-    def open_object(self, oid: str) -> BinaryIO:
-        return self._history.objects.open(checked_oid(oid))
-
-    def read_worktree(self, path: AnyPath) -> bytes:
-        return versions.show.working_bytes(Path(self._local.root), os.fspath(path))
 
     def ls(self, rev: str = "HEAD", prefix: str = "", *, paths: Sequence[AnyPath] = ()) -> versions.show.Listing:
         """(tree path, entry) of all that starts with a prefix, or of what some paths or patterns mean."""
@@ -365,14 +365,6 @@ class Repo(Opened):
 
     def about(self, path: AnyPath, rev: str = "HEAD") -> About:
         return versions.show.about(self._look(), self.path(path), rev)
-
-    def abouts(self, rev: str, entries: Mapping[str, Entry]) -> dict[str, About]:
-        """`about` for many tree paths, in one walk over history."""
-        return dict(versions.show.abouts(self._look(), rev, entries))
-
-    def versions_of(self, path: AnyPath) -> list[str]:
-        """Every object a path ever was, in any commit of the repo, reachable or not, or is in the stage."""
-        return versions.show.versions_of(self._look(), self.path(path))
 
     def blame(self, path: AnyPath, rev: str = "HEAD") -> list[BlameLine]:
         full = self.path(path)
@@ -434,21 +426,14 @@ class Repo(Opened):
             raise InvalidInput(f"there is no way {style!r} to mark conflicts.", hint="Use merge or diff3.")
         return style == "diff3"
 
-    def conflicts(self) -> tuple[Conflict, ...]:
-        return self._local.conflicts()
-
     @property
     def pending_merge(self) -> Merge:
         """The merge, revert or cherry-pick that waits in this checkout, to choose, conclude or abort."""
-        return Merge.of(self, Merged(None, conflicts=self.conflicts()))
+        return Merge.of(self, Merged(None, conflicts=self._local.conflicts()))
 
     def reset(self, rev: str = "HEAD", mode: str = "mixed") -> tuple[Change, ...]:
         with self._verb() as here:
             return versions.branch.reset(here, rev, mode)
-
-    def reset_paths(self, *paths: SomePaths, rev: str = "HEAD") -> tuple[Change, ...]:
-        with self._verb() as here:
-            return versions.branch.reset_paths(here, self._wanted(*paths), rev)
 
     def revert(
         self, rev: str, no_commit: bool = False, *, mainline: int | None = None, conflict: str | None = None
@@ -502,7 +487,7 @@ class Repo(Opened):
 
         A str is kept as UTF-8; None removes a path.
         """
-        by, records = versions.write.author_of(author) or self.identity, versions.write.encoded(changes)
+        by, records = versions.write.author_of(author) or self._who(), versions.write.encoded(changes)
         asked = versions.write.Request(records, message, branch, by, expects)
         return versions.write.write(self._look(), asked, self._group())
 
@@ -541,15 +526,6 @@ class Repo(Opened):
             org=self._org(), project=(project := self._project()), package=projects.find_package(project or self.root),
         )  # fmt: skip
         return memories.memories.Memories(ground, shared)
-
-    def narrow(self, everywhere: bool = False) -> Narrow:
-        """The little of memories that hooks need, without the weight of an index that is opened whole.
-
-        Of a repo of many projects those of this one and of none are seen; with `everywhere` only those of none.
-        """
-        return memories.hook_search.Narrow(
-            self._look(), self.dir, self._settings, self._memory_branch(), project="" if everywhere else self._project()
-        )
 
     def _org(self) -> str | None:
         """The organisation that is seen here; None for all of them."""
@@ -615,16 +591,6 @@ class Repo(Opened):
                 return done._replace(notes=(*done.notes, told))
         return done
 
-    def is_purged(self, oid: str) -> bool:
-        """Whether an object was erased on purpose; asks repo.db alone."""
-        return bool(self._history.objects.find_purged([checked_oid(oid)]))
-
-    def purged_with(self, *oids: str, with_others: bool = False, leave_derived: bool = False) -> tuple[str, ...]:
-        """What a purge of these objects erases: the same, unless one is the record of a dataset's version."""
-        how = dataset.erase.Others(with_others, leave_derived)
-        named, loose = dataset.erase.plan_erasure(self._look(), map(checked_oid, oids), how)
-        return (*named, *loose)
-
     def fsck(self, full: bool = False) -> FsckReport:
         report = versions.fsck.check(self._look(), full=full)
         wrong = self._mended_index() if (self.dir / "index").exists() else ""
@@ -676,12 +642,6 @@ class Repo(Opened):
 
         return check
 
-    def note_written(self, verb: str, detail: str, written: Sequence[tuple[str, str]]) -> None:
-        """Let `undo` know what a verb wrote to the memory lane, as (branch, commit); not of what was taken back."""
-        kept = [(branch, oid) for branch, oid in written if self._history.has(oid)]
-        if kept:
-            versions.undo.note(self._look(), verb, detail, kept)
-
     def redo(self, *, project: str | None = None, files: bool = True) -> Operation:
         """Do again what the last undo took back; bounded by the project and by `files` as `undo` is."""
         with self._verb() as here:
@@ -698,3 +658,26 @@ class Repo(Opened):
 
     def doctor(self) -> list[Check]:
         return versions.doctor.examine(self._look(), self.dir)
+
+
+# -- what doors need beside the verbs -----------------------------------------------------------------
+
+
+def read_abouts(repo: Repo, rev: str, entries: Mapping[str, Entry]) -> dict[str, About]:
+    """`repo.about` for many tree paths, in one walk over history."""
+    return dict(versions.show.abouts(repo._look(), rev, entries))
+
+
+def open_narrow(repo: Repo, *, everywhere: bool = False) -> Narrow:
+    """The little of memories that hooks need, without the weight of an index that is opened whole.
+
+    Of a repo of many projects those of this one and of none are seen; with `everywhere` only those of none.
+    """
+    project = "" if everywhere else repo._project()
+    return memories.hook_search.Narrow(repo._look(), repo.dir, repo.settings, repo._memory_branch(), project=project)
+
+
+def note_written(repo: Repo, verb: str, detail: str, written: Sequence[tuple[str, str]]) -> None:
+    """Let `undo` know what a verb wrote to the memory lane, as (branch, commit); not of what was taken back."""
+    if kept := [(branch, oid) for branch, oid in written if repo._history.has(oid)]:
+        versions.undo.note(repo._look(), verb, detail, kept)

@@ -48,8 +48,8 @@ def reader(repo: Repo, *, worktree: bool) -> Read:
 
     def read(path: str, entry: Entry) -> bytes:
         if worktree and path.startswith(paths.FILES):
-            return repo.read_worktree(os.path.join(repo.root, path.removeprefix(paths.FILES)))
-        return repo.read_object(entry.oid)
+            return repo.read(os.path.join(repo.root, path.removeprefix(paths.FILES)), None)
+        return repo.objects.read(entry.oid)
 
     return read
 
@@ -110,7 +110,7 @@ def open_view(repo: Repo, style: Style, *, worktree: bool = False, looking: Look
             return repo.explain(change, worktree=worktree, key=looking.key, limit=looking.limit)
         return None
 
-    return View(style, reader(repo, worktree=False), reader(repo, worktree=worktree), repo.is_purged, explain)
+    return View(style, reader(repo, worktree=False), reader(repo, worktree=worktree), repo.objects.is_purged, explain)
 
 
 # -- patches
@@ -245,8 +245,8 @@ def unmerged_lines(repo: Repo, style: Style, conflict: Conflict, detail: str) ->
     if conflict.ours is None or not conflict.path.startswith(paths.FILES):
         return
     file = repo.root / paths.bare(conflict.path)
-    ours = find_text(repo.read_object(conflict.ours.oid)) if conflict.ours.size <= LARGEST else None
-    text = find_text(repo.read_worktree(file)) if file.is_file() and file.stat().st_size <= LARGEST else None
+    ours = find_text(repo.objects.read(conflict.ours.oid)) if conflict.ours.size <= LARGEST else None
+    text = find_text(repo.read(file, None)) if file.is_file() and file.stat().st_size <= LARGEST else None
     if ours is not None and text is not None:
         yield style.paint(f"--- ours/{name}", "bold")
         yield style.paint(f"+++ {name}", "bold")

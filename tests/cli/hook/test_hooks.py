@@ -19,6 +19,7 @@ from memlake import config
 from memlake.cli.hook import events
 from memlake.memories.memories import Draft
 from memlake.memories.search import Query
+from memlake.repo import open_narrow
 from tests.cli.conftest import SOURCE, Run
 
 Process = Callable[..., "subprocess.CompletedProcess[bytes]"]
@@ -304,7 +305,7 @@ def test_input_that_never_ends_is_not_waited_for(repo: Path, monkeypatch: pytest
 def test_an_index_far_behind_is_left_alone(repo: Path, hook: Hook, run: Run) -> None:
     run("remember", "The staging cluster runs in Frankfurt")
     with ml.open(repo) as opened:
-        narrow = opened.narrow()
+        narrow = open_narrow(opened)
         for n in range(70):
             narrow.deposit(events._episode(f"Message {n} of the staging cluster", {"session_id": "s"}, "claude"))
     assert hook("prompt", prompt="staging cluster") == ""

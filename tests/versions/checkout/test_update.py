@@ -445,9 +445,9 @@ def test_restore_of_an_unknown_path_or_rev_changes_nothing(repo: ml.Repo, keep: 
 def test_reset_of_paths_sets_only_their_stage(repo: ml.Repo, keep: Keep, write: Write, here: Path) -> None:
     keep("one", {"a": "1", "b": "1"})
     keep("two", {"a": "2", "b": "2"})
-    repo.reset_paths("a", rev="HEAD~1")
+    repo.restore("a", source="HEAD~1", staged=True)
     assert [c.path for c in repo.status().staged] == ["files/a"] and (here / "a").read_text() == "2"
-    repo.reset_paths("a")
+    repo.restore("a", staged=True)
     assert repo.status().clean
 
 

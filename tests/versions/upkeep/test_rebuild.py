@@ -16,7 +16,7 @@ from memlake.memories.memories import Draft
 from memlake.memories.search import Query
 from memlake.objects import db, layout
 from memlake.objects.db import Database, FileLock
-from memlake.repo import open
+from memlake.repo import open, open_narrow
 from memlake.versions.upkeep import rebuild
 from tests.reliability.ground import hooked
 from tests.versions.conftest import Keep
@@ -125,7 +125,7 @@ VERBS: dict[str, Verb] = {
     "commit": lambda repo: repo.commit("more", allow_empty=True),
     "recall": lambda repo: repo.memories().search(Query("office"))[0]["content"] == "the office is in Lisbon" or 1 / 0,
     "remember": lambda repo: repo.memories().store(Draft("tea")),
-    "narrow": lambda repo: repo.narrow().search("office Lisbon", 3)[0],
+    "narrow": lambda repo: open_narrow(repo).search("office Lisbon", 3)[0],
     "branch": lambda repo: repo.branch("other"),
     "switch": lambda repo: repo.switch("main"),
     "add": lambda repo: repo.add("a"),

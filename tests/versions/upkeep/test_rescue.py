@@ -61,7 +61,7 @@ def dump(repo: Repo) -> dict[str, object]:
     for (oid,) in db.rows("SELECT oid FROM history"):
         for path, entry in repo.ls(oid.hex()):
             if not repo._history.objects.find_purged([entry.oid]):
-                found[f"{oid.hex()} {path}"] = repo.read_object(entry.oid)
+                found[f"{oid.hex()} {path}"] = repo.objects.read(entry.oid)
     return found
 
 
@@ -111,7 +111,7 @@ def test_several_gcs_leave_several_segments_and_what_came_after_the_last_is_said
             k: before[k] for k in before if k != "objects"
         }
         assert again.fsck(full=True).ok
-        assert again.read_object(unnamed.oid) == random.Random(3).randbytes(50_000)
+        assert again.objects.read(unnamed.oid) == random.Random(3).randbytes(50_000)
 
 
 def test_a_gc_after_every_commit_leaves_few_files_and_all_can_be_rescued(repo: Repo, tmp_path: Path) -> None:
@@ -245,7 +245,7 @@ def test_a_purge_leaves_nothing_in_the_copies_that_gc_made(repo: Repo, tmp_path:
     lose_database(repo)
     rescue(repo.dir, tmp_path / "again")
     with ml.open(tmp_path / "again") as again, pytest.raises(ml.Purged, match="a key"):
-        again.read_object(change.new.oid)
+        again.objects.read(change.new.oid)
 
 
 # -- taking in commits -----------------------------------------------------------------------------

@@ -100,7 +100,7 @@ def test_what_a_file_was_made_from_and_how_it_scored_is_kept_with_the_commit(rep
     assert repo.meta(made, "params") == {"lr": 1e-3, "layers": [64, 32]}
     old, new = repo.meta(made, "uses")
     assert old["path"] == "files/train.csv" and old["commit"] == data.oid
-    assert repo.read_object(old["oid"]) == b"a\n1\n" and repo.read_object(new["oid"]) == b"a\n1\n2\n"
+    assert repo.objects.read(old["oid"]) == b"a\n1\n" and repo.objects.read(new["oid"]) == b"a\n1\n2\n"
     assert repo.meta(data, "metrics") is None
     repo.gc(prune=True)
     assert repo.meta(made, "params")["layers"] == [64, 32] and repo.fsck().ok
@@ -109,7 +109,7 @@ def test_what_a_file_was_made_from_and_how_it_scored_is_kept_with_the_commit(rep
 def test_a_file_may_use_one_that_is_committed_with_it(repo: ml.Repo, keep: Keep) -> None:
     made = keep("both", {"in": "1", "out": "2"}, uses=["in"])
     (use,) = repo.meta(made, "uses")
-    assert repo.read_object(use["oid"]) == b"1"
+    assert repo.objects.read(use["oid"]) == b"1"
 
 
 @pytest.mark.parametrize("use", ["missing", "a@nope", "missing@HEAD", "../a"])
@@ -198,7 +198,7 @@ def test_a_lost_race_is_rebased_when_paths_are_disjoint(
     theirs = ml.open(here).write({"files/b": b"theirs", "files/new": b"theirs"}, "theirs")
     mine = repo.commit("mine")
     assert mine.parents == (theirs.oid,)
-    assert {p: repo.read_object(e.oid) for p, e in repo.ls()} == {
+    assert {p: repo.objects.read(e.oid) for p, e in repo.ls()} == {
         "files/a": b"mine", "files/b": b"theirs", "files/new": b"theirs",
     }  # fmt: skip
     assert [c.path for c in repo.changes(mine)] == ["files/a"]

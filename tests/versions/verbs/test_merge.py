@@ -17,7 +17,7 @@ Write = Callable[..., None]
 
 
 def files(repo: ml.Repo, rev: str = "HEAD") -> dict[str, str]:
-    return {p.removeprefix("files/"): repo.read_object(e.oid).decode() for p, e in repo.ls(rev, "files/")}
+    return {p.removeprefix("files/"): repo.objects.read(e.oid).decode() for p, e in repo.ls(rev, "files/")}
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ def test_conflicts_wait_with_both_sides_kept_and_shown_in_the_files(clash: ml.Re
     merged = clash.merge("dev")
     assert merged.commit is None and [c.path for c in merged.conflicts] == ["files/b", "files/d"]
     first = merged.conflicts[0]
-    sides = [clash.read_object(e.oid) for e in (first.base, first.ours, first.theirs) if e]
+    sides = [clash.objects.read(e.oid) for e in (first.base, first.ours, first.theirs) if e]
     assert sides == [b"1\n", b"main\n", b"dev\n"] and merged.conflicts[1].base is None
     status = clash.status()
     assert status.doing == "merge" and status.conflicts == merged.conflicts
@@ -105,7 +105,7 @@ def test_conflicts_wait_with_both_sides_kept_and_shown_in_the_files(clash: ml.Re
     clash._local.db.run("DELETE FROM operation")  # as if long ago
     clash.gc(prune=True)
     for entry in (first.theirs, first.written):
-        assert entry and clash.read_object(entry.oid)
+        assert entry and clash.objects.read(entry.oid)
 
 
 @pytest.mark.parametrize("path", ["b", "e"])  # in conflict, and changed by them alone
@@ -150,13 +150,13 @@ def test_what_was_chosen_by_hand_is_there_for_undo_after_a_prune(clash: ml.Repo,
     clash.merge("dev")
     write({"d": "by hand\n"})
     clash.add("d")
-    clash.reset_paths("d")
+    clash.restore("d", staged=True)
     clash.pending_merge.choose("ours", "d")
     clash._local.db.run("DELETE FROM operation WHERE verb <> 'merge --ours'")  # as if long ago
     clash.gc(prune=True)
     clash.undo()
     chosen = [c.chosen for c in clash.status().conflicts if c.chosen]
-    assert [clash.read_object(entry.oid) for entry in chosen] == [b"by hand\n"]
+    assert [clash.objects.read(entry.oid) for entry in chosen] == [b"by hand\n"]
 
 
 def test_a_choice_can_be_changed_and_a_removal_chosen(clash: ml.Repo, here: Path) -> None:
@@ -215,7 +215,7 @@ def test_a_file_with_markers_is_not_staged_unless_forced(
     waiting.add("b", force=True)
     write({"d": "<<<<<<< of another tool\n"})
     sweep(waiting)
-    assert [c.choice for c in waiting.conflicts()] in ([], ["file", "file"])
+    assert [c.choice for c in waiting.pending_merge.conflicts] in ([], ["file", "file"])
     if waiting.status().doing:
         waiting.pending_merge.conclude()
     assert files(waiting)["b"] == "one\n>>>>>>> dev\n" and files(waiting)["d"] == "<<<<<<< of another tool\n"
@@ -321,7 +321,7 @@ def test_files_of_which_there_is_one_side_or_no_text_say_so_and_are_chosen(
     assert [(here / name).read_bytes() for name in merged] == [b"\0 main", b"main\n", b"dev\n"]
     assert not repo.status().unstaged and not repo.status().untracked
     repo.add(".")  # what nobody edited is no choice
-    assert [c.choice for c in repo.conflicts()] == [None] * 3
+    assert [c.choice for c in repo.pending_merge.conflicts] == [None] * 3
     repo.pending_merge.abort()
     assert (repo.status(), sorted(p.name for p in here.iterdir())) == before
     repo.merge("dev")
@@ -365,7 +365,7 @@ def test_giving_a_waiting_merge_up_brings_the_files_back_and_keeps_what_was_edit
     waiting.pending_merge.conclude()
     assert files(waiting)["b"] == "done\n" and files(waiting)["c"] == "dev\n"
     waiting.undo(), waiting.undo(), waiting.undo()
-    assert (here / "b").read_text() == "done\n" and [c.choice for c in waiting.conflicts()] == [None, None]
+    assert (here / "b").read_text() == "done\n" and [c.choice for c in waiting.pending_merge.conflicts] == [None, None]
 
 
 def test_taking_a_side_keeps_what_was_edited_for_undo_and_markers_can_be_had_again(
@@ -379,7 +379,7 @@ def test_taking_a_side_keeps_what_was_edited_for_undo_and_markers_can_be_had_aga
     waiting.pending_merge.choose("theirs", "b")
     waiting.pending_merge.mark("b")
     assert (here / "b").read_text() == marked("main\n", "dev\n")
-    assert [c.choice for c in waiting.conflicts()] == [None, None] and len(waiting.status().staged) == 1
+    assert [c.choice for c in waiting.pending_merge.conflicts] == [None, None] and len(waiting.status().staged) == 1
     with pytest.raises(ml.NotFound, match="'c' has no conflict"):
         waiting.pending_merge.mark("c")
 
@@ -394,7 +394,7 @@ def test_a_file_put_back_to_our_side_is_resolved_and_a_choice_that_was_made_stay
     clash._local.db.run("UPDATE file SET racy = 1")  # written so lately that it is read again
     sweep(clash)
     if clash.status().doing:
-        assert [c.choice for c in clash.conflicts()] == ["theirs", "file"]
+        assert [c.choice for c in clash.pending_merge.conflicts] == ["theirs", "file"]
         clash.commit("joined", all=True)
     assert (files(clash)["b"], files(clash)["d"]) == ("dev\n", "main\n")
 
@@ -499,7 +499,7 @@ def test_memories_of_both_branches_are_joined_and_their_conflicts_asked_too(
     assert [c.path for c in merged.conflicts] == ["memories/bot/both"]
     repo.pending_merge.choose("theirs", "memories/bot/both")
     repo.pending_merge.conclude()
-    held = {p.rpartition("/")[2]: repo.read_object(e.oid) for p, e in repo.ls(prefix="memories/")}
+    held = {p.rpartition("/")[2]: repo.objects.read(e.oid) for p, e in repo.ls(prefix="memories/")}
     assert held == {"both": b"1", "main": b"2", "side": b"1"}
     assert repo.head == fork["main"].oid, "nothing changed on the work lane, so it did not move"
     assert not any(path.startswith("memories/") for path, _ in repo.ls(fork["main"].oid))
@@ -885,9 +885,9 @@ def test_a_side_chosen_after_a_file_was_added_by_hand_is_the_side_that_counts(cl
     clash.add("b")
     clash.pending_merge.choose("ours")
     clash.pending_merge.conclude()
-    assert files(clash)["b"] == "main\n" and clash.read_worktree("b") == b"main\n" and clash.fsck().ok
+    assert files(clash)["b"] == "main\n" and clash.read("b", None) == b"main\n" and clash.fsck().ok
     clash.undo(), clash.undo()
-    assert clash.read_worktree("b") == b"by hand\n"
+    assert clash.read("b", None) == b"by hand\n"
 
 
 def test_a_commit_of_the_memory_lane_is_not_reverted_or_picked(repo: ml.Repo, keep: Keep) -> None:

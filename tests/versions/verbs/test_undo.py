@@ -56,7 +56,7 @@ VERBS: dict[str, Callable[[ml.Repo], object]] = {
     "reset --soft": lambda repo: repo.reset("HEAD~1", "soft"),
     "reset --mixed": lambda repo: repo.reset("HEAD~1", "mixed"),
     "reset --hard": lambda repo: repo.reset("HEAD~1", "hard"),
-    "reset paths": lambda repo: repo.reset_paths("a", rev="HEAD~1"),
+    "reset paths": lambda repo: repo.restore("a", source="HEAD~1", staged=True),
     "restore": lambda repo: repo.restore("edited"),
     "restore from a rev": lambda repo: repo.restore("a", source="HEAD~1", staged=True, worktree=True),
     "stash": lambda repo: repo.stash.push(),

@@ -173,7 +173,7 @@ def remembered(repo: ml.Repo, count: int) -> list[tuple[str, dict[str, bytes]]]:
 
 
 def held(repo: ml.Repo, rev: str) -> dict[str, bytes]:
-    return {path: repo.read_object(entry.oid) for path, entry in repo.ls(rev)}
+    return {path: repo.objects.read(entry.oid) for path, entry in repo.ls(rev)}
 
 
 @pytest.mark.usefixtures("short_windows")

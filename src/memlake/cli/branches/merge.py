@@ -166,7 +166,7 @@ def _meant(repo: Repo, given: str) -> str:
 
     Anything else is a path, and a file in conflict comes before a key of its name.
     """
-    met = repo.conflicts()
+    met = repo.pending_merge.conflicts
     if any(one.path == f"files/{given}" for one in met):
         return given
     found = [one.path for one in met if _is_called(repo, one, given)]
@@ -194,7 +194,7 @@ def finish(
             repo.pending_merge.abort()
         screen.line(f"The {verb} was given up.")
         return
-    waiting = [conflict for conflict in repo.conflicts() if conflict.choice is None]
+    waiting = [conflict for conflict in repo.pending_merge.conflicts if conflict.choice is None]
     check(repo, Merged(None, conflicts=tuple(waiting)), verb, verb)
     with exiting(1 if doing else 128, Nothing):  # one that turns out to be empty is 1 for git
         merged = repo.pending_merge.conclude(message, **facts)

@@ -26,7 +26,7 @@ from memlake.cli.screen import Screen
 from memlake.cli.suggest import suggesting
 from memlake.errors import Error, InvalidInput, NotFound, Usage, pasted
 from memlake.records import Entry
-from memlake.repo import Repo
+from memlake.repo import Repo, read_abouts
 from memlake.reports import BlameLine
 from memlake.versions.kinds import kind_at
 from memlake.versions.text.lines import find_text
@@ -93,7 +93,7 @@ def file_shape(repo: Repo, path: str, rev: str) -> dict[str, Any]:
     """A file with its content: as text when it is UTF-8, else in base64; `encoding` says which."""
     with suggesting(repo, rev):
         entry = repo.entry(path, rev)
-    data = repo.read_object(entry.oid)
+    data = repo.objects.read(entry.oid)
     text = find_text(data)
     content = base64.b64encode(data).decode() if text is None else text
     return {
@@ -110,7 +110,7 @@ def copy_file(repo: Repo, path: str, rev: str, out: IO[bytes]) -> None:
     with suggesting(repo, rev):
         entry = repo.entry(path, rev)
     if text := kind_at(repo.path(path)).text:
-        _write_all(out, text(repo.read_object(entry.oid)))
+        _write_all(out, text(repo.objects.read(entry.oid)))
         out.flush()
     else:
         copy_object(repo, entry.oid, out)
@@ -118,11 +118,11 @@ def copy_file(repo: Repo, path: str, rev: str, out: IO[bytes]) -> None:
 
 def copy_object(repo: Repo, oid: str, out: IO[bytes]) -> None:
     """An object to `out`: checked whole before its first byte, unless it is too large to be held."""
-    with repo.open_object(oid) as source:
+    with repo.objects.open(oid) as source:
         size = source.seek(0, os.SEEK_END)
         source.seek(0)
         if size <= _HELD:
-            _write_all(out, repo.read_object(oid))
+            _write_all(out, repo.objects.read(oid))
         else:
             _stream(source, out)
     out.flush()
@@ -217,12 +217,12 @@ def _under(repo: Repo, rev: str, words_: Sequence[str]) -> Iterator[tuple[str, E
 def _media(repo: Repo, rev: str, entries: Mapping[str, Entry]) -> dict[str, str]:
     """The media type of each file, all in one walk over history."""
     files = {path: entry for path, entry in entries.items() if path.startswith(paths.FILES)}
-    return {path: about.media for path, about in repo.abouts(rev, files).items()} if files else {}
+    return {path: about.media for path, about in read_abouts(repo, rev, files).items()} if files else {}
 
 
 def _holds(repo: Repo, path: str, entry: Entry) -> str | None:
     brief = kind_at(path).brief
-    return brief(repo.read_object(entry.oid)) if brief else None
+    return brief(repo.objects.read(entry.oid)) if brief else None
 
 
 def _shape(path: str, entry: Entry, media: Mapping[str, str] | None) -> dict[str, Any]:

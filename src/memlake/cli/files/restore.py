@@ -60,7 +60,7 @@ def reset(repo: Repo, screen: Screen, /, *, given: tuple[str, ...], mode: str | 
     if given_paths and mode:
         raise Usage(f"--{mode} moves the branch; it takes no paths.")
     if given_paths:
-        repo.reset_paths(*given_paths, rev=rev)
+        repo.restore(*given_paths, source=rev, staged=True)
     else:
         with suggesting(repo, rev):
             repo.reset(rev, mode or "mixed")

@@ -21,7 +21,7 @@ from memlake.cli.screen import Screen
 from memlake.config import FOLDER, read_settings
 from memlake.errors import Conflict, Error, InvalidInput, NotFound, pasted
 from memlake.records import Change, Staged
-from memlake.repo import Repo, open_repo
+from memlake.repo import Repo, open_narrow, open_repo
 from memlake.views import paths, words
 from memlake.views.status import list_untracked
 
@@ -51,7 +51,7 @@ def _tell_personal(screen: Screen, root: str) -> None:
         return
     with suppress(Error), open_repo(personal) as repo:  # a repo that cannot be read must not spoil a new one
         project = projects.find_project(root)
-        count = repo.narrow().count_of(project, _COUNTED) if project else 0
+        count = open_narrow(repo).count_of(project, _COUNTED) if project else 0
         if count:
             here, there, told = (screen.clean(shlex.quote(text)) for text in (root, str(personal), project))
             screen.note(

@@ -99,7 +99,7 @@ def _two_files(repo: Repo, old: str, new: str) -> list[changes.Row]:
 
 def _side(repo: Repo, word: str) -> tuple[str, Entry]:
     if not _is_file([word]):
-        data = repo.read_worktree(word)
+        data = repo.read(word, None)
         mode = int(os.access(word, os.X_OK))
         return repo.path(word), Entry(hashlib.sha256(data).hexdigest(), "file", len(data), mode)
     path, rev = file_at(repo, word)
@@ -119,5 +119,5 @@ def _ends(revs: Sequence[str]) -> tuple[str | None, str | None]:
 
 def _unmerged(repo: Repo, given: Sequence[str]) -> list[Conflict]:
     roots = [repo.path(path) for path in given]
-    found = [one for one in repo.conflicts() if one.choice is None]
+    found = [one for one in repo.pending_merge.conflicts if one.choice is None]
     return [one for one in found if not roots or any(paths.within(one.path, root) for root in roots)]

@@ -23,7 +23,7 @@ from memlake.errors import Error
 from memlake.memories import record
 from memlake.memories.record import Memory
 from memlake.objects import layout
-from memlake.repo import open_for_memories, open_repo
+from memlake.repo import open_for_memories, open_narrow, open_repo
 
 if TYPE_CHECKING:
     from memlake.memories.hook_search import Narrow
@@ -114,7 +114,7 @@ def _preferences() -> list[Memory]:
         return []
     try:
         with open_repo(personal) as repo:
-            narrow = repo.narrow(everywhere=True)
+            narrow = open_narrow(repo, everywhere=True)
             return narrow.newest(_PERSONAL, **_PREFERENCES) if narrow.settings.memory_enabled else []
     except Error as error:  # a personal repo that cannot be read must not cost the project's own memories
         log("session-start", f"{personal}: {error}")
@@ -154,7 +154,7 @@ def _looking() -> Iterator[Narrow | None]:
         yield None
         return
     with open_repo(root) as repo:
-        narrow = repo.narrow()
+        narrow = open_narrow(repo)
         yield narrow if narrow.settings.memory_enabled else None
 
 
@@ -209,7 +209,7 @@ def deposit(given: Given, client: str) -> None:
     if not isinstance(text, str) or memories.hook_search.says_little(text):
         return
     with open_for_memories() as repo:
-        narrow = repo.narrow()
+        narrow = open_narrow(repo)
         if narrow.settings.memory_enabled:
             narrow.deposit(_episode(_guarded(text, narrow.settings.memory_secrets), given, client))
 

@@ -16,7 +16,7 @@ from memlake.cli.arguments import Completer, completing, screen
 from memlake.cli.screen import Screen
 from memlake.errors import Error, Unavailable, Usage
 from memlake.memories.record import CATEGORIES, TYPES, Memory
-from memlake.repo import open_for_memories, open_personal, open_repo
+from memlake.repo import note_written, open_for_memories, open_narrow, open_personal, open_repo
 from memlake.views import words
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def pass_memories(verb: Callable[Concatenate[Memories, Screen, P], R]) -> Callab
                 return verb(found, screen(repo.settings), *args, **kwargs)
             finally:  # also of a verb that failed half way; what is remembered stands even where it cannot be noted
                 with contextlib.suppress(Unavailable):
-                    repo.note_written(*_named(kwargs), written)
+                    note_written(repo, *_named(kwargs), written)
 
     return call
 
@@ -81,7 +81,7 @@ def _named(given: dict[str, Any]) -> tuple[str, str]:
 def _recent() -> list[Memory]:
     found = projects.find_memory_repo() or config.personal_folder()
     with open_repo(found) as repo:
-        return repo.narrow().newest(_KNOWN)
+        return open_narrow(repo).newest(_KNOWN)
 
 
 def _names_of(kind: str) -> Iterable[tuple[str, str]]:

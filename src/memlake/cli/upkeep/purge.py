@@ -47,7 +47,7 @@ def purge(
     """
     named = _find_oids(repo, given, all_versions=all_versions)
     others = {name: how[name] for name in ("with_others", "leave_derived")}
-    oids = repo.purged_with(*named, **others)
+    oids = repo.objects.purged_with(*named, **others)
     if how["dry_run"]:
         screen.lines([f"Would erase {words.count(len(oids), 'object')}.", *(f"  {oid}" for oid in oids)])
         return
@@ -82,7 +82,7 @@ def _current(repo: Repo, word: str) -> Iterator[str]:
 
 def _versions(repo: Repo, word: str) -> Iterator[str]:
     """The ids a path ever had in any commit of the repo, stashed and abandoned ones too, or has in the stage."""
-    oids = repo.versions_of(word)
+    oids = repo.objects.versions_of(word)
     if not oids:
         raise NotFound(f"no commit has '{word}'; nothing was erased.")
     yield from oids

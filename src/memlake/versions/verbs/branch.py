@@ -327,14 +327,6 @@ def _restage(here: Here, target: Commit, *, keep: bool) -> tuple[list[Tracked], 
     return new_rows, tuple(changes)
 
 
-def reset_paths(here: Here, paths: Sequence[str], name: str) -> tuple[Change, ...]:
-    """Set the stage of some paths to what a commit has; working files stay."""
-    rows, changes = _restaged(here, paths, name)
-    with operation(here, "reset", " ".join(paths)):
-        here.local.put(rows)
-    return changes
-
-
 def _restaged(
     here: Here, paths: Sequence[str], name: str, *, overlay: bool = False
 ) -> tuple[list[Tracked], tuple[Change, ...]]:

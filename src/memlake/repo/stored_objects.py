@@ -1,0 +1,43 @@
+"""StoredObjects: content by its id, whatever path or commit named it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, BinaryIO
+
+from memlake import dataset, versions
+from memlake.calls import check_methods
+from memlake.repo.open import AnyPath, checked_oid
+
+if TYPE_CHECKING:
+    from memlake.repo.repo import Repo
+
+
+@check_methods
+class StoredObjects:
+    """What `repo.objects` gives: `read`, `open`, `versions_of`, `is_purged`, `purged_with`."""
+
+    def __init__(self, repo: Repo) -> None:
+        self._repo = repo
+
+    def read(self, oid: str) -> bytes:
+        return self._repo._history.objects.read(checked_oid(oid), most=None)
+
+    def open(self, oid: str) -> BinaryIO:
+        return self._repo._history.objects.open(checked_oid(oid))
+
+    def versions_of(self, path: AnyPath) -> list[str]:
+        """Every object a path ever was, in any commit of the repo, reachable or not, or is in the stage."""
+        return versions.show.versions_of(self._repo._look(), self._repo.path(path))
+
+    def is_purged(self, oid: str) -> bool:
+        """Whether an object was erased on purpose; asks repo.db alone."""
+        return bool(self._repo._history.objects.find_purged([checked_oid(oid)]))
+
+    def purged_with(self, *oids: str, with_others: bool = False, leave_derived: bool = False) -> tuple[str, ...]:
+        """What a purge of these objects erases: the same, unless one is the record of a dataset's version."""
+        how = dataset.erase.Others(with_others, leave_derived)
+        named, loose = dataset.erase.plan_erasure(self._repo._look(), map(checked_oid, oids), how)
+        return (*named, *loose)
+
+    def _refuse_closed(self) -> None:
+        self._repo._refuse_closed()
