@@ -109,8 +109,8 @@ def test_the_text_that_rows_name_is_counted_to_the_byte(
     column = pa.array(TEXTS[texts]).take(pa.array(numbers))
     pq.write_table(pa.table({"x": column}), tmp_path / "x", compression="zstd", write_page_checksum=True)
     seen: list[int] = []
-    named = sums._Chunk._named
-    monkeypatch.setattr(sums._Chunk, "_named", lambda *given: seen.append(named(*given)) or seen[-1])
+    named = sums._Chunk._count_words
+    monkeypatch.setattr(sums._Chunk, "_count_words", lambda *given: seen.append(named(*given)) or seen[-1])
     with open(tmp_path / "x", "rb") as file:
         at_most = sums._check_pages(file.fileno(), str(tmp_path / "x"), ["x"])
         seen.clear()

@@ -26,8 +26,6 @@ _KEYS = {
     "gs": "GOOGLE_APPLICATION_CREDENTIALS",
     "az": "AZURE_STORAGE_ACCOUNT_NAME, AZURE_STORAGE_ACCOUNT_KEY",
 }
-
-
 _OPEN: dict[tuple[str, str], Connection] = {}
 
 
@@ -41,7 +39,7 @@ def connect(source: str, access: Access) -> Connection:
 
 
 @contextmanager
-def asking(bucket: Connection, name: str, *, missing: str = "name") -> Iterator[None]:
+def request(bucket: Connection, name: str, *, missing: str = "name") -> Iterator[None]:
     """One request whose refusal says what a reader of data can do about it."""
     try:
         with bucket.request(name, missing=missing):
@@ -77,7 +75,7 @@ def list_bucket(location: Location, access: Access, *, depth: int | None) -> Ite
 def _pages(bucket: Connection, prefix: str, *, flat: bool) -> Iterator[list[Meta]]:
     """obstore names a folder without its slash, and lists beside its content the marker that stands for it."""
     folder = prefix.rstrip("/") or None
-    with asking(bucket, prefix or "its keys", missing="bucket"):
+    with request(bucket, prefix or "its keys", missing="bucket"):
         if flat:
             yield bucket.obstore.list_with_delimiter(bucket.store, folder)["objects"]
         else:
@@ -93,17 +91,14 @@ def _without_markers(bucket: Connection, files: list[Meta]) -> list[Meta]:
     if not empty:
         return files
     with ThreadPoolExecutor(_ASKERS) as askers:
-        markers = {
-            path
-            for path, found in zip(empty, askers.map(lambda path: find(bucket, path), empty), strict=True)
-            if found is None
-        }
+        found = askers.map(lambda path: find(bucket, path), empty)
+        markers = {path for path, meta in zip(empty, found, strict=True) if meta is None}
     return [meta for meta in files if meta["path"] not in markers or meta["size"]]
 
 
 def find(bucket: Connection, path: str) -> Meta | None:
     try:
-        with asking(bucket, path):
+        with request(bucket, path):
             found: Meta = bucket.obstore.head(bucket.store, path)
             return found
     except NotFound as error:
@@ -155,7 +150,7 @@ def _read(bucket: Connection, file: Known, span: tuple[int, int]) -> bytes:
     if span[1] > span[0]:
         options["range"] = span
     try:
-        with asking(bucket, file.path):
+        with request(bucket, file.path):
             answer = bucket.obstore.get(bucket.store, file.path, options=options)
             if (answer.meta["size"], _bare(answer.meta)) != (file.size, file.etag):
                 raise changed_error(file)
@@ -170,5 +165,5 @@ def _read(bucket: Connection, file: Known, span: tuple[int, int]) -> bytes:
 
 def write_object(location: Location, data: bytes | BinaryIO, access: Access) -> None:
     bucket = connect(location.source, access)
-    with asking(bucket, location.prefix, missing="bucket"):
+    with request(bucket, location.prefix, missing="bucket"):
         bucket.obstore.put(bucket.store, location.prefix, data)

@@ -13,7 +13,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 
 from memlake import nofollow
 from memlake.dataset.storages.remote_file import Known, Remote
@@ -45,17 +45,16 @@ def in_use() -> Path | None:
 
 def find_cached(file: Known, folder: Path) -> BinaryIO | None:
     """The kept bytes, opened, and marked as used just now."""
-    place = _place(file, folder)
     try:
-        found = os.fdopen(nofollow.open_file(place), "rb")
+        stream = os.fdopen(nofollow.open_file(_place(file, folder)), "rb")
     except FileNotFoundError:
         return None
-    if os.fstat(found.fileno()).st_size != file.size:  # cut short by something outside: fetch it again
-        found.close()
+    if os.fstat(stream.fileno()).st_size != file.size:  # cut short by something outside: fetch it again
+        stream.close()
         return None
     with contextlib.suppress(OSError):  # a cache that may only be read is of use too
-        os.utime(found.fileno())
-    return found
+        os.utime(stream.fileno())
+    return stream
 
 
 def keep(remote: Remote, folder: Path) -> BinaryIO:
@@ -64,12 +63,12 @@ def keep(remote: Remote, folder: Path) -> BinaryIO:
     temporary = place.with_name(f"{place.name}.{uuid.uuid4().hex}{_UNFINISHED}")
     with disk.named_errors(f"keeping {remote.file.uri} in {folder}"):
         nofollow.make_folder(place.parent)
-        found = os.fdopen(nofollow.open_file(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL), "x+b")
+        stream = os.fdopen(nofollow.open_file(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL), "x+b")
         try:
-            written = _fill(found, remote)
+            written = _fill(stream, remote)
             disk.rename(temporary, place)
         except BaseException:
-            found.close()
+            stream.close()
             temporary.unlink(missing_ok=True)
             raise
     # Looks at the whole folder only once this process added a twentieth of the limit since it last did
@@ -78,8 +77,8 @@ def keep(remote: Remote, folder: Path) -> BinaryIO:
         _remove_oldest(folder, _Use.limit)
     else:
         _Use.unseen += written
-    found.seek(0)
-    return found
+    stream.seek(0)
+    return stream
 
 
 def forget(file: Known, folder: Path) -> None:
@@ -87,15 +86,15 @@ def forget(file: Known, folder: Path) -> None:
         disk.unlink(_place(file, folder))
 
 
-def _fill(found: BinaryIO, remote: Remote) -> int:
+def _fill(stream: BinaryIO, remote: Remote) -> int:
     for piece in remote.pieces():
         disk.step("write")
-        found.write(piece)
-    found.flush()
+        stream.write(piece)
+    stream.flush()
     # Without it a power cut may leave the name with zeros of the right length, which nobody would notice.
-    disk.fsync_file(found.fileno())
-    if found.tell() != remote.file.size:
-        what = f"{remote.file.uri} gave {found.tell()} bytes where {remote.file.size} were listed; none were kept."
+    disk.fsync_file(stream.fileno())
+    if stream.tell() != remote.file.size:
+        what = f"{remote.file.uri} gave {stream.tell()} bytes where {remote.file.size} were listed; none were kept."
         raise Unavailable(what, hint="Run it again.")
     return remote.file.size
 
@@ -106,30 +105,25 @@ def _place(file: Known, folder: Path) -> Path:
     return folder / name[:2] / name
 
 
-class _Kept(NamedTuple):
-    used: float
-    size: int
-    path: str
-
-
 def _remove_oldest(folder: Path, limit: int) -> None:
-    kept = sorted(_kept(folder))
-    total = sum(one.size for one in kept)
-    for one in kept[:-1]:  # the newest was just asked for, even when it alone is over the limit
+    files = sorted(_list_files(folder))
+    total = sum(size for _, size, _ in files)
+    for _, size, path in files[:-1]:  # the newest was just asked for, even when it alone is over the limit
         if total <= limit:
             return
         with contextlib.suppress(OSError):
-            disk.unlink(one.path)
-        total -= one.size
+            disk.unlink(path)
+        total -= size
 
 
-def _kept(folder: Path) -> Iterator[_Kept]:
+def _list_files(folder: Path) -> Iterator[tuple[float, int, str]]:
+    """When each file was last used, its size and its path; removes what a crash left half written."""
     for group in _scan(folder):
         for entry in _scan(group.path) if group.is_dir(follow_symlinks=False) else ():
             try:
                 facts = entry.stat(follow_symlinks=False)
                 if not entry.name.endswith(_UNFINISHED):
-                    yield _Kept(facts.st_mtime, facts.st_size, entry.path)
+                    yield facts.st_mtime, facts.st_size, entry.path
                 elif time.time() - facts.st_mtime > _STALE:
                     disk.unlink(entry.path)
             except FileNotFoundError:

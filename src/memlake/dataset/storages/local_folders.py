@@ -18,12 +18,12 @@ import pyarrow.compute as pc
 from memlake.config import FOLDER
 from memlake.dataset.storages.listing_columns import ROWS, LeftOut, Listed, batch_of
 from memlake.dataset.storages.location import Location, local_root
-from memlake.dataset.storages.patterns import Pattern, compile_pattern
+from memlake.dataset.storages.patterns import compile_pattern
 from memlake.dataset.storages.remote_file import Named, changed_error, missing_error
 from memlake.errors import Denied, InvalidInput, NotFound, Unavailable
 from memlake.objects import disk
 
-Found = Iterator[tuple[str, os.DirEntry[str]]]
+Files = Iterator[tuple[str, os.DirEntry[str]]]
 
 
 def list_folder(location: Location, *, depth: int | None) -> Iterator[pa.RecordBatch]:
@@ -37,9 +37,11 @@ def list_folder(location: Location, *, depth: int | None) -> Iterator[pa.RecordB
     _check_folder(top)
     pattern = compile_pattern(location.pattern) if location.pattern else None
     left_out = LeftOut(top)
-    walk = _Walk(left_out, depth if pattern is None else pattern.depth)
-    found = walk.files(top, location.prefix)
-    yield from _batches(location.source, _matching(found, pattern, len(location.prefix)), left_out)
+    files = _Walk(left_out, depth if pattern is None else pattern.depth).files(top, location.prefix)
+    if pattern is not None:
+        start = len(location.prefix)
+        files = ((path, entry) for path, entry in files if pattern.regex.fullmatch(path, start))
+    yield from _batches(location.source, files, left_out)
     left_out.warn()
 
 
@@ -52,12 +54,12 @@ class _Facts(NamedTuple):
     inodes: list[int]
     touched: list[int]
 
-    def add(self, path: str, told: os.stat_result) -> None:
+    def add(self, path: str, stat: os.stat_result) -> None:
         self.paths.append(path)
-        self.sizes.append(told.st_size)
-        self.times.append(told.st_mtime_ns)
-        self.inodes.append(told.st_ino)
-        self.touched.append(told.st_ctime_ns)
+        self.sizes.append(stat.st_size)
+        self.times.append(stat.st_mtime_ns)
+        self.inodes.append(stat.st_ino)
+        self.touched.append(stat.st_ctime_ns)
 
     def batch(self, source: str) -> pa.RecordBatch:
         columns = zip(self[1:], (pa.int64(), pa.int64(), pa.uint64(), pa.int64()), strict=True)
@@ -67,17 +69,17 @@ class _Facts(NamedTuple):
         return batch_of(source, Listed(self.paths, self.sizes, etags, [time // 1000 for time in self.times]))
 
 
-def _batches(source: str, found: Found, left_out: LeftOut) -> Iterator[pa.RecordBatch]:
+def _batches(source: str, files: Files, left_out: LeftOut) -> Iterator[pa.RecordBatch]:
     facts = _Facts([], [], [], [], [])
-    for path, entry in found:
+    for path, entry in files:
         try:
-            told = entry.stat()
+            state = entry.stat()
         except OSError as error:
             left_out.add(_why(error), path)
             continue
-        if not stat.S_ISREG(told.st_mode):
+        if not stat.S_ISREG(state.st_mode):
             continue
-        facts.add(path, told)
+        facts.add(path, state)
         if len(facts.paths) == ROWS:
             yield facts.batch(source)
             facts = _Facts([], [], [], [], [])
@@ -94,12 +96,6 @@ def etag_of(facts: os.stat_result) -> str:
     return f"{facts.st_mtime_ns}-{facts.st_size}-{facts.st_ino}.{facts.st_ctime_ns}"
 
 
-def _matching(found: Found, pattern: Pattern | None, start: int) -> Found:
-    if pattern is None:
-        return found
-    return ((path, entry) for path, entry in found if pattern.regex.fullmatch(path, start))
-
-
 class _Walk:
     """One walk over a folder. Links are followed, but not to a folder the walk is in already."""
 
@@ -107,7 +103,7 @@ class _Walk:
         self._left_out = left_out
         self._depth = depth
 
-    def files(self, top: str, prefix: str) -> Found:
+    def files(self, top: str, prefix: str) -> Files:
         """A stack, not recursion: folders may be nested deeper than Python's calls."""
         stack = [(prefix, self._entries(top, prefix))]
         above = [_identity(os.stat(top))]
@@ -123,12 +119,12 @@ class _Walk:
                 stack.pop()
                 above.pop()
 
-    def _entries(self, folder: str, prefix: str) -> Found:
+    def _entries(self, folder: str, prefix: str) -> Files:
         """Sorted with the slash of a folder in its name, so that the paths of the whole walk come in order."""
         by_name: dict[str, os.DirEntry[str]] = {}
         try:
-            with os.scandir(folder) as found:
-                for entry in found:
+            with os.scandir(folder) as entries:
+                for entry in entries:
                     name = entry.name
                     if entry.is_dir(follow_symlinks=False) or (entry.is_symlink() and os.path.isdir(entry.path)):
                         name += "/"
@@ -203,22 +199,18 @@ def local_path(file: Named) -> str:
 def open_local(file: Named) -> BinaryIO:
     path = local_path(file)
     try:
-        found = open(path, "rb")  # noqa: SIM115 (given to the caller)
+        stream = open(path, "rb")  # noqa: SIM115 (given to the caller)
     except FileNotFoundError:
         raise missing_error(file) from None
     except PermissionError:
         raise Denied(f"{path} may not be read.", hint="Check who owns it (ls -l).") from None
     except OSError as error:
         raise Unavailable(f"{path} cannot be read: {error.strerror}.") from error
-    if file.etag and not _is_same(file.etag, os.fstat(found.fileno())):
-        found.close()
+    # By time and size alone: a copy that kept both (rsync -t, cp -p) has another inode and the same bytes.
+    if file.etag and file.etag.rpartition("-")[0] != etag_of(os.fstat(stream.fileno())).rpartition("-")[0]:
+        stream.close()
         raise changed_error(file)
-    return found
-
-
-def _is_same(etag: str, facts: os.stat_result) -> bool:
-    """By time and size alone: a copy that kept both (rsync -t, cp -p) has another inode and the same bytes."""
-    return etag.rpartition("-")[0] == etag_of(facts).rpartition("-")[0]
+    return stream
 
 
 def write_local(location: Location, data: bytes | BinaryIO) -> None:

@@ -40,18 +40,19 @@ def divide(text: str) -> tuple[str, str]:
 def compile_pattern(pattern: str) -> Pattern:
     each = expand(pattern)
     depth = None if any("**" in one for one in each) else max(one.count("/") for one in each)
-    return Pattern(re.compile("|".join(map(_translated, each)), re.DOTALL), depth)
+    regexes = ("".join(map(_translate, _PIECE.findall(one))) for one in each)
+    return Pattern(re.compile("|".join(regexes), re.DOTALL), depth)
 
 
 def expand(text: str) -> list[str]:
     """`a{b,c}d` as `abd` and `acd`; braces may hold braces; one that is never closed is itself."""
-    found = list(itertools.islice(_expand_braces(text), _MOST + 1))
-    if len(found) > _MOST:
+    names = list(itertools.islice(_expand_braces(text), _MOST + 1))
+    if len(names) > _MOST:
         raise InvalidInput(
             f"the braces of {text!r} stand for more than {_MOST:,} names. Nothing was listed.",
             hint="Use * or ?, or several patterns in a list.",
         )
-    return found
+    return names
 
 
 def _expand_braces(text: str) -> Iterator[str]:
@@ -78,10 +79,10 @@ def _expand_braces(text: str) -> Iterator[str]:
 
 def _expand_range(text: str) -> Iterable[str] | None:
     """The names of `1..3`, or of another range; None where it is none."""
-    found = _RANGE.fullmatch(text)
-    if found is None:
+    match = _RANGE.fullmatch(text)
+    if match is None:
         return None
-    first, last, a, z, step = found.groups()
+    first, last, a, z, step = match.groups()
     start, end = (ord(a), ord(z)) if a else (int(first), int(last))
     by = max(abs(int(step or 1)), 1)
     numbers = range(start, end + 1, by) if start <= end else range(start, end - 1, -by)
@@ -101,11 +102,8 @@ def _find_closing(text: str, start: int) -> int:
     return -1
 
 
-def _translated(pattern: str) -> str:
-    return "".join(_meaning(piece) for piece in _PIECE.findall(pattern))
-
-
-def _meaning(piece: str) -> str:
+def _translate(piece: str) -> str:
+    """A piece of a pattern as a regular expression."""
     fixed = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}.get(piece)
     if fixed is not None:
         return fixed

@@ -104,16 +104,13 @@ class _Window(io.RawIOBase):
         view = memoryview(buffer).cast("B")  # type: ignore[arg-type]
         if self._at >= self._remote.file.size or not view:
             return 0
-        if not self._start <= self._at < self._start + len(self._window):
-            self._load(len(view))
+        end = self._start + len(self._window)
+        if not self._start <= self._at < end:
+            self._length = min(self._length * 2, _MOST) if self._window and self._at == end else _FIRST
+            stop = min(self._at + max(self._length, len(view)), self._remote.file.size)
+            self._start, self._window = self._at, self._remote.read(self._at, stop)
         begin = self._at - self._start
         count = min(len(view), len(self._window) - begin)
         view[:count] = self._window[begin : begin + count]
         self._at += count
         return count
-
-    def _load(self, wanted: int) -> None:
-        goes_on = self._window and self._at == self._start + len(self._window)
-        self._length = min(self._length * 2, _MOST) if goes_on else _FIRST
-        end = min(self._at + max(self._length, wanted), self._remote.file.size)
-        self._start, self._window = self._at, self._remote.read(self._at, end)

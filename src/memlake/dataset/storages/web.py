@@ -48,19 +48,18 @@ def list_urls(locations: Sequence[Location], access: Access) -> Iterator[pa.Reco
     for start in range(0, len(locations), ROWS):
         some = locations[start : start + ROWS]
         with ThreadPoolExecutor(min(_ASKERS, len(some))) as askers:
-            facts = list(askers.map(lambda one: look(_unknown(one), access_of(one.source, access)), some))
-        columns = zip(*((one.prefix, *told) for one, told in zip(some, facts, strict=True)), strict=True)
-        paths, sizes, etags, times = columns
-        yield batch_of([one.source for one in some], Listed(paths, sizes, etags, times))
+            facts = list(askers.map(lambda one: look(_as_file(one), access_of(one.source, access)), some))
+        sizes, etags, times = zip(*facts, strict=True)
+        yield batch_of([one.source for one in some], Listed([one.prefix for one in some], sizes, etags, times))
 
 
-def _unknown(location: Location) -> Known:
+def _as_file(location: Location) -> Known:
     return Known(location.source, location.prefix, 0, "", "")
 
 
 def look(file: Named, access: Access) -> Facts:
     """Size, etag and time of a URL: by HEAD, or where that is refused or tells no length, by GET of one byte."""
-    with _named(file):
+    with _translate_errors(file):
         try:
             facts = _facts(_ask(file, access, method="HEAD")[1])
         except _Refused as refused:
@@ -78,16 +77,16 @@ def look(file: Named, access: Access) -> Facts:
 
 
 def reach(file: Named, access: Access) -> Remote:
-    told = look(file, access) if not file.etag else Facts(file.size, file.etag, None)
-    known = Known(file.source, file.path, told.size, file.version, told.etag)
+    facts = look(file, access) if not file.etag else Facts(file.size, file.etag, None)
+    known = Known(file.source, file.path, facts.size, file.version, facts.etag)
     return Remote(known, lambda start, end: _read(known, access, (start, end)))
 
 
 def _read(file: Known, access: Access, span: tuple[int, int]) -> bytes:
-    with _named(file):
+    with _translate_errors(file):
         data, headers = _ask(file, access, span=span)
-    told = _facts(headers, whole=len(data) if "Content-Range" not in headers else None)
-    if told is None or (told.size, told.etag) != (file.size, file.etag):
+    facts = _facts(headers, whole=len(data) if "Content-Range" not in headers else None)
+    if facts is None or (facts.size, facts.etag) != (file.size, file.etag):
         raise changed_error(file)
     part = data if "Content-Range" in headers else data[slice(*span)]  # a server that knows no ranges sends all
     if len(part) != span[1] - span[0]:
@@ -101,25 +100,27 @@ def _facts(headers: http.client.HTTPMessage, *, whole: int | None = None) -> Fac
         return None
     modified = headers.get("Last-Modified", "")
     etag = headers.get("ETag", "").removeprefix("W/").strip('"') or f"{modified}-{total}"
-    return Facts(int(total), etag, _microseconds(modified))
-
-
-def _microseconds(text: str) -> int | None:
     try:
-        return int(parsedate_to_datetime(text).timestamp()) * 1_000_000
+        microseconds = int(parsedate_to_datetime(modified).timestamp()) * 1_000_000
     except ValueError:
-        return None
+        return Facts(int(total), etag, None)
+    return Facts(int(total), etag, microseconds)
 
 
-def _ask(file: Named, access: Access, **how: Any) -> tuple[bytes, http.client.HTTPMessage]:
+def _ask(
+    file: Named, access: Access, *, method: str = "GET", span: tuple[int, int] | None = None
+) -> tuple[bytes, http.client.HTTPMessage]:
     """One answer, whole; asked again with longer and longer waits while the server is busy or the line breaks."""
+    url = f"{file.source}/{quote(file.path, safe=_OF_URLS)}"
+    headers = {"User-Agent": "memlake", "Accept-Encoding": "identity", **access.client_config.get("headers", {})}
+    if span and span[1] > span[0]:
+        headers["Range"] = f"bytes={span[0]}-{span[1] - 1}"
+    timeout = float(access.client_config.get("timeout", _TIMEOUT))
     for attempt in range(1, _ATTEMPTS + 1):
         wait = random.uniform(0.1, 0.2) * 2**attempt
+        request = urllib.request.Request(url, headers=headers, method=method)
         try:
-            timeout = float(access.client_config.get("timeout", _TIMEOUT))
-            with urllib.request.build_opener(_Redirects()).open(
-                _request(file, access, **how), timeout=timeout
-            ) as answer:
+            with urllib.request.build_opener(_Redirects()).open(request, timeout=timeout) as answer:
                 return answer.read(), answer.headers
         except urllib.error.HTTPError as error:
             error.close()
@@ -127,8 +128,8 @@ def _ask(file: Named, access: Access, **how: Any) -> tuple[bytes, http.client.HT
                 raise _Refused(error.code) from None
             if attempt == _ATTEMPTS:
                 raise
-            asked = error.headers.get("Retry-After", "")
-            wait = min(float(asked), _LONGEST_WAIT) if asked.isdecimal() else wait
+            retry_after = error.headers.get("Retry-After", "")
+            wait = min(float(retry_after), _LONGEST_WAIT) if retry_after.isdecimal() else wait
         except _BROKEN:
             if attempt == _ATTEMPTS:
                 raise
@@ -136,21 +137,11 @@ def _ask(file: Named, access: Access, **how: Any) -> tuple[bytes, http.client.HT
     raise AssertionError("the last attempt returns or raises")
 
 
-def _request(
-    file: Named, access: Access, *, method: str = "GET", span: tuple[int, int] | None = None
-) -> urllib.request.Request:
-    url = f"{file.source}/{quote(file.path, safe=_OF_URLS)}"
-    headers = {"User-Agent": "memlake", "Accept-Encoding": "identity", **access.client_config.get("headers", {})}
-    if span and span[1] > span[0]:
-        headers["Range"] = f"bytes={span[0]}-{span[1] - 1}"
-    return urllib.request.Request(url, headers=headers, method=method)
-
-
 class _Redirects(urllib.request.HTTPRedirectHandler):
     """Follows, but tells another server none of the headers that were given for this one."""
 
-    def redirect_request(self, req: urllib.request.Request, *told: Any) -> urllib.request.Request | None:
-        following = super().redirect_request(req, *told)
+    def redirect_request(self, req: urllib.request.Request, *args: Any) -> urllib.request.Request | None:
+        following = super().redirect_request(req, *args)
         if following is not None:
             following.method = req.get_method()
             if urlsplit(following.full_url)[:2] != urlsplit(req.full_url)[:2]:
@@ -162,7 +153,7 @@ _HARMLESS = ("User-agent", "Accept-encoding", "Range")
 
 
 @contextlib.contextmanager
-def _named(file: Named) -> Iterator[None]:
+def _translate_errors(file: Named) -> Iterator[None]:
     """Errors of the wire as ours, by the address without its query."""
     try:
         yield

@@ -1,6 +1,6 @@
 """Python annotations and values <-> Arrow fields and arrays: the one door of the datasets room to both.
 
-A class becomes a struct, and its field says which class in its metadata (`marks`); `encoding` and `decoding` turn
+A class becomes a struct, and its field says which class in its metadata (`field_metadata`); `encode` and `decode` turn
 values into arrays and back.
 """
 
@@ -57,6 +57,7 @@ PLAIN: Final[dict[Any, pa.DataType]] = {  # bool before int, datetime before dat
     Decimal: pa.decimal128(38, 18),
 }
 NAIVE: Final = pa.timestamp("us")
+AS_JSON: Final[Typed] = (pa.string(), class_metadata(JSON))
 SUPPORTED: Final = (
     "Supported: bool, int, float, str, bytes, datetime, date, time, timedelta, Decimal, UUID, Enum, Literal, X | None, "
     "list[X], tuple[X, ...], set[X], dict[str, X], dict, numpy numbers, Vector(384), File types, and pydantic models, "
@@ -97,16 +98,16 @@ def field_of(name: str, annotation: Any) -> pa.Field:
 
 def _field(name: str, annotation: Any, inside: Classes) -> pa.Field:
     inner, optional = bare(annotation)
-    kind, marks = _find_type(inner, inside)
-    marks = marks | ({OPTIONAL: b"1"} if optional else {})
-    return pa.field(name, kind, metadata=marks or None)
+    kind, metadata = _find_type(inner, inside)
+    metadata = metadata | ({OPTIONAL: b"1"} if optional else {})
+    return pa.field(name, kind, metadata=metadata or None)
 
 
 def _find_type(annotation: Any, inside: Classes) -> Typed:
     for rule in RULES:
-        found = rule(annotation, inside)
-        if found is not None:
-            return found
+        typed = rule(annotation, inside)
+        if typed is not None:
+            return typed
     lists = " (its .tolist() can be)" if hasattr(annotation, "tolist") else ""
     raise Unsupported(_name_annotation(annotation) + lists)
 
@@ -117,6 +118,8 @@ def _name_annotation(annotation: Any) -> str:
 
 
 def _plain(annotation: Any, _: Classes) -> Typed | None:
+    if annotation in (Any, object):
+        return AS_JSON
     if annotation is UUID:
         return pa.string(), class_metadata("uuid:UUID")
     kind = PLAIN.get(annotation) if isinstance(annotation, type) else None
@@ -127,14 +130,12 @@ def _numpy(annotation: Any, _: Classes) -> Typed | None:
     if isinstance(annotation, type) and issubclass(annotation, np.generic):
         return _number_type(np.dtype(annotation)), {}
     if typing.get_origin(annotation) is np.ndarray or annotation is np.ndarray:
-        return pa.list_(_number_type(_dtype(annotation))), class_metadata("numpy:ndarray")
+        # NDArray[np.float32] is ndarray[shape, dtype[float32]]; it is float64 where none is named
+        args = typing.get_args(annotation)
+        dtypes = typing.get_args(args[1]) if args else ()
+        dtype = np.dtype(dtypes[0] if dtypes and isinstance(dtypes[0], type) else float)
+        return pa.list_(_number_type(dtype)), class_metadata("numpy:ndarray")
     return None
-
-
-def _dtype(annotation: Any) -> np.dtype[Any]:
-    """The dtype of NDArray[np.float32], which is ndarray[shape, dtype[float32]]; float64 where none is said."""
-    said = typing.get_args(typing.get_args(annotation)[1]) if typing.get_args(annotation) else ()
-    return np.dtype(said[0] if said and isinstance(said[0], type) else float)
 
 
 def _number_type(dtype: np.dtype[Any]) -> pa.DataType:
@@ -159,8 +160,8 @@ def _literal(annotation: Any, inside: Classes) -> Typed | None:
     if len(kinds) != 1:
         raise Unsupported(f"{annotation}: its values have several types")
     (kind,) = kinds
-    made, marks = _find_type(kind, inside)
-    return made, marks | literal_metadata(typing.get_args(annotation)) if kind in (str, int, bool) else marks
+    made, metadata = _find_type(kind, inside)
+    return made, metadata | literal_metadata(typing.get_args(annotation)) if kind in (str, int, bool) else metadata
 
 
 def _enum(annotation: Any, _: Classes) -> Typed | None:
@@ -185,12 +186,12 @@ def _many(annotation: Any, inside: Classes) -> Typed | None:
     if origin not in (list, tuple, set, frozenset, Sequence, Iterable):
         return None
     if not args:
-        return _json(annotation)
+        return AS_JSON
     if origin is tuple and args[1:] != (...,):
         children = [_field(str(place), one, inside) for place, one in enumerate(args)]
         return pa.struct(children), class_metadata("builtins:tuple")
-    marks = class_metadata(name_of(origin)) if origin in (tuple, set, frozenset) else {}
-    return pa.list_(_field("item", args[0], inside)), marks
+    metadata = class_metadata(name_of(origin)) if origin in (tuple, set, frozenset) else {}
+    return pa.list_(_field("item", args[0], inside)), metadata
 
 
 def _dict(annotation: Any, inside: Classes) -> Typed | None:
@@ -198,18 +199,10 @@ def _dict(annotation: Any, inside: Classes) -> Typed | None:
     if origin not in (dict, Mapping):
         return None
     if not args or bare(args[1])[0] in (Any, object):
-        return _json(annotation)
+        return AS_JSON
     if args[0] not in (str, int):
         raise Unsupported(f"{annotation}: keys are str or int")
     return pa.map_(PLAIN[args[0]], _field("value", args[1], inside)), {}
-
-
-def _json(_: Any) -> Typed:
-    return pa.string(), class_metadata(JSON)
-
-
-def _anything(annotation: Any, _: Classes) -> Typed | None:
-    return _json(annotation) if annotation in (Any, object) else None
 
 
 def _shape(annotation: Any, inside: Classes) -> Typed | None:
@@ -232,7 +225,7 @@ def _shape(annotation: Any, inside: Classes) -> Typed | None:
 
 
 RULES: Final[tuple[Callable[[Any, Classes], Typed | None], ...]] = (
-    _vector, _literal, _union, _enum, _shape, _numpy, _plain, _many, _dict, _anything,
+    _vector, _literal, _union, _enum, _shape, _numpy, _plain, _many, _dict,
 )  # fmt: skip
 
 
@@ -257,7 +250,7 @@ def _infer(name: str, values: Iterable[Any]) -> pa.Field:
         return unknown_field(name)
     cls = kinds[0] if len(kinds) == 1 else _common_class(kinds)
     if cls in (list, tuple, set, frozenset):
-        marks = {} if cls is list else class_metadata(name_of(cls))
+        metadata = {} if cls is list else class_metadata(name_of(cls))
         try:
             item = _infer("item", chain.from_iterable(present))
         except Unsupported:
@@ -268,17 +261,17 @@ def _infer(name: str, values: Iterable[Any]) -> pa.Field:
             raise
         if pa.types.is_null(item.type):
             return unknown_field(name, pa.list_(pa.null()))
-        return pa.field(name, pa.list_(item), metadata=marks or None)
+        return pa.field(name, pa.list_(item), metadata=metadata or None)
     if cls is dict:
         # JSON, which lets rows differ; a map where the values have one type that JSON would lose (files, bytes,
         # times)
-        kind, marks = _json(dict)
+        kind, metadata = AS_JSON
         try:
             item = _infer("value", chain.from_iterable(row.values() for row in present))
         except Unsupported:
-            return pa.field(name, kind, metadata=marks)
+            return pa.field(name, kind, metadata=metadata)
         if _survives_json(item) or not all(isinstance(key, str) for row in present for key in row):
-            return pa.field(name, kind, metadata=marks)
+            return pa.field(name, kind, metadata=metadata)
         return pa.field(name, pa.map_(pa.string(), item))
     if cls is datetime:
         # Times without a zone stay so, and those with one are moments, told in UTC
@@ -286,8 +279,8 @@ def _infer(name: str, values: Iterable[Any]) -> pa.Field:
         if len(zoned) > 1:
             raise Unsupported("datetime with and without a time zone at once")
         return pa.field(name, PLAIN[datetime] if True in zoned else NAIVE)
-    kind, marks = _array_type(present) if cls is np.ndarray else _find_type(cls, ())
-    return pa.field(name, kind, metadata=marks or None)
+    kind, metadata = _array_type(present) if cls is np.ndarray else _find_type(cls, ())
+    return pa.field(name, kind, metadata=metadata or None)
 
 
 def _family_of(cls: type) -> type:

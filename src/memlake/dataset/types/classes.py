@@ -73,17 +73,15 @@ def name_of(cls: type) -> str:
 
 def find(name: str) -> type | None:
     """The class a field names, when this process has it."""
-    found = BUILT_IN.get(name) or DECLARED.get(name)
-    return found or _find_imported(name)
-
-
-def _find_imported(name: str) -> type | None:
+    if known := BUILT_IN.get(name) or DECLARED.get(name):
+        return known
     module, _, path = name.partition(":")
-    found: Any = sys.modules.get(module)
+    imported: Any = sys.modules.get(module)
     for part in path.split("."):
-        found = getattr(found, part, None)
+        imported = getattr(imported, part, None)
     # Data may name anything: only what is a class of rows is ever called.
-    return found if isinstance(found, type) and (issubclass(found, Enum) or is_shape(found)) else None
+    is_row = isinstance(imported, type) and (issubclass(imported, Enum) or is_shape(imported))
+    return imported if is_row else None
 
 
 def is_shape(cls: Any) -> bool:
@@ -112,7 +110,7 @@ def _is_named(cls: type) -> bool:
 def shape_of(cls: type) -> Shape:
     """The attributes of a class of rows, and how its rows are built from columns."""
     if issubclass(cls, File):
-        return _file_shape(cls)
+        return Shape(dict.fromkeys(NAMES), frozenset({"source", "path"}), functools.partial(_call, cls, NAMES))
     if _is_model(cls):
         return _model_shape(cls)
     if is_typed_dict(cls):
@@ -125,17 +123,14 @@ def attributes(value: object) -> Iterable[str]:
     return shape_of(cls).hints
 
 
-def _file_shape(cls: type) -> Shape:
-    return Shape(dict.fromkeys(NAMES), frozenset({"source", "path"}), functools.partial(_call, cls, NAMES))
-
-
 def _model_shape(cls: Any) -> Shape:
     fields = cls.model_fields
     hints = {name: one.annotation for name, one in fields.items()}
-    said = {name: _alias(one) or name for name, one in fields.items()}
+    aliases = {name: one.validation_alias or one.alias for name, one in fields.items()}
+    keys = {name: alias if alias and isinstance(alias, str) else name for name, alias in aliases.items()}
     required = frozenset(name for name, one in fields.items() if one.is_required())
     restore = functools.partial(_restore, cls) if _has_functions(cls.__pydantic_core_schema__) else None
-    return Shape(hints, required, functools.partial(_validate, cls, said), restore)
+    return Shape(hints, required, functools.partial(_validate, cls, keys), restore)
 
 
 def _has_functions(schema: Any) -> bool:
@@ -152,16 +147,11 @@ def _restore(cls: Any, names: Sequence[str], columns: Sequence[Sequence[Any]]) -
     return [cls.model_construct(**dict(zip(names, row, strict=True))) for row in zip(*columns, strict=True)]
 
 
-def _alias(field: Any) -> str | None:
-    alias = field.validation_alias or field.alias
-    return alias if isinstance(alias, str) else None
-
-
-def _validate(cls: Any, said: Mapping[str, str], names: Sequence[str], columns: Sequence[Sequence[Any]]) -> list[Any]:
+def _validate(cls: Any, keys: Mapping[str, str], names: Sequence[str], columns: Sequence[Sequence[Any]]) -> list[Any]:
     """Validated rows: twice as fast as model_construct, which is written in Python."""
-    keys = [said.get(name, name) for name in names]
+    given = [keys.get(name, name) for name in names]
     validate = cls.__pydantic_validator__.validate_python
-    return [validate(dict(zip(keys, row, strict=True))) for row in zip(*columns, strict=True)]
+    return [validate(dict(zip(given, row, strict=True))) for row in zip(*columns, strict=True)]
 
 
 def _typed_dict_shape(cls: Any) -> Shape:
@@ -197,14 +187,10 @@ def _dataclass_shape(cls: Any) -> Shape:
     build = functools.partial(_construct, cls, tuple(one.name for one in fields if not one.init))
     if all(one.init and not one.kw_only for one in fields):
         build = functools.partial(_call, cls, tuple(one.name for one in fields))
-    restore = functools.partial(_refill, cls) if _is_made_by_hand(cls) else None
-    return Shape({one.name: hints[one.name] for one in fields}, frozenset(required), build, restore)
-
-
-def _is_made_by_hand(cls: Any) -> bool:
-    """Whether functions of its own may change values while a dataclass is made."""
+    # Functions of its own may change values while a row is made: then it is not made by them a second time.
     is_generated = "__dataclass_fields__" in vars(cls) and cls.__dataclass_params__.init
-    return hasattr(cls, "__post_init__") or not is_generated
+    restore = functools.partial(_refill, cls) if hasattr(cls, "__post_init__") or not is_generated else None
+    return Shape({one.name: hints[one.name] for one in fields}, frozenset(required), build, restore)
 
 
 def _refill(cls: Any, names: Sequence[str], columns: Sequence[Sequence[Any]]) -> list[Any]:
@@ -215,17 +201,14 @@ def _refill(cls: Any, names: Sequence[str], columns: Sequence[Sequence[Any]]) ->
         for row, value in zip(made, values, strict=True):
             object.__setattr__(row, name, value)  # also where the class is frozen
     for one in later:
+        factory = one.default_factory
         for row in made if _has_default(one) else ():
-            object.__setattr__(row, one.name, _default(one))
+            object.__setattr__(row, one.name, one.default if factory is dataclasses.MISSING else factory())
     return made
 
 
 def _has_default(field: dataclasses.Field[Any]) -> bool:
     return field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
-
-
-def _default(field: dataclasses.Field[Any]) -> Any:
-    return field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
 
 
 def _call(cls: Any, order: Sequence[str], names: Sequence[str], columns: Sequence[Sequence[Any]]) -> list[Any]:
@@ -239,15 +222,15 @@ def _call(cls: Any, order: Sequence[str], names: Sequence[str], columns: Sequenc
 
 
 def _construct(cls: Any, later: Sequence[str], names: Sequence[str], columns: Sequence[Sequence[Any]]) -> list[Any]:
-    return [_one(cls, later, dict(zip(names, row, strict=True))) for row in zip(*columns, strict=True)]
-
-
-def _one(cls: Any, later: Sequence[str], values: dict[str, Any]) -> Any:
-    made = cls(**{name: value for name, value in values.items() if name not in later})
-    for name in later:
-        if name in values:
-            object.__setattr__(made, name, values[name])
-    return made
+    rows = []
+    for values in zip(*columns, strict=True):
+        pairs = list(zip(names, values, strict=True))
+        row = cls(**{name: value for name, value in pairs if name not in later})
+        for name, value in pairs:
+            if name in later:
+                object.__setattr__(row, name, value)
+        rows.append(row)
+    return rows
 
 
 def _hints(cls: type) -> dict[str, Any]:
@@ -325,7 +308,9 @@ def records(class_name: str, names: Sequence[str], columns: Sequence[Sequence[An
 def plain(value: Any) -> Any:
     """A value as JSON can hold it; TypeError when it cannot, ValueError for keys JSON would change."""
     if isinstance(value, Mapping):
-        return {_key(key): plain(inside) for key, inside in value.items()}
+        if wrong := [key for key in value if not isinstance(key, str)]:
+            raise ValueError(f"the key {wrong[0]!r} is {type(wrong[0]).__name__}, and keys of JSON are text")
+        return {key: plain(inside) for key, inside in value.items()}
     if isinstance(value, Enum):
         return plain(value.value)
     if isinstance(value, str | bool | int | float) or value is None:
@@ -338,16 +323,6 @@ def plain(value: Any) -> Any:
         return value.tolist()
     if is_shape(type(value)):
         return {name: plain(getattr(value, name)) for name in attributes(value)}
-    return _text(value)
-
-
-def _key(key: Any) -> str:
-    if isinstance(key, str):
-        return key
-    raise ValueError(f"the key {key!r} is {type(key).__name__}, and keys of JSON are text")
-
-
-def _text(value: Any) -> Any:
     if hasattr(value, "isoformat"):
         return value.isoformat()
     if isinstance(value, UUID | Decimal):

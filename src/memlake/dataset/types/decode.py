@@ -40,10 +40,10 @@ def decode(field: pa.Field, array: pa.Array | pa.ChunkedArray, want: Any = None)
         return [value for chunk in array.chunks for value in decode(field, chunk, want)]
     array = _readable(array)
     if not array.null_count:
-        return _present(field, array, want)
+        return _decode_present(field, array, want)
     if array.null_count == len(array):
         return [None] * len(array)
-    values = iter(_present(field, array.drop_null(), want))
+    values = iter(_decode_present(field, array.drop_null(), want))
     return [next(values) if there else None for there in array.is_valid().to_numpy(zero_copy_only=False).tolist()]
 
 
@@ -60,19 +60,19 @@ def _readable(array: pa.Array) -> pa.Array:
     return array.cast(plain) if plain else array
 
 
-def _present(field: pa.Field, array: pa.Array, want: Any) -> Column:
+def _decode_present(field: pa.Field, array: pa.Array, want: Any) -> Column:
     """The values of a column without nulls."""
     kind = array.type
     target, args = _target(field, want)
     if pa.types.is_struct(kind):
         target = target if target in (dict, tuple) or is_shape(target) else find(class_of(field))
-        return _structs(field, array, target, args)
+        return _decode_structs(field, array, target, args)
     if pa.types.is_map(kind):
-        return _maps(field, array, args)
+        return _decode_maps(field, array, args)
     if is_list(kind) or pa.types.is_fixed_size_list(kind):
         target = target if target in CONTAINERS else find(class_of(field))
-        return _lists(field, array, target, args)
-    return _classed(field, _plain(field, array), target)
+        return _decode_lists(field, array, target, args)
+    return _apply_class(field, _decode_plain(field, array), target)
 
 
 def _target(field: pa.Field, want: Any) -> tuple[Any, tuple[Any, ...]]:
@@ -86,7 +86,7 @@ def _target(field: pa.Field, want: Any) -> tuple[Any, tuple[Any, ...]]:
 # -- plain values
 
 
-def _plain(field: pa.Field, array: pa.Array) -> Column:
+def _decode_plain(field: pa.Field, array: pa.Array) -> Column:
     kind = array.type
     if pa.types.is_interval(kind):  # what DuckDB makes of a duration
         return [
@@ -94,17 +94,17 @@ def _plain(field: pa.Field, array: pa.Array) -> Column:
             for one in array.to_pylist()
         ]
     if pa.types.is_integer(kind) and pa.types.is_duration(field.type):  # what Parquet readers make of one
-        return _plain(field, array.cast(field.type))
+        return _decode_plain(field, array.cast(field.type))
     if pa.types.is_timestamp(kind):
-        return _moments(array, (field.type if pa.types.is_timestamp(field.type) else kind).tz)
+        return _decode_moments(array, (field.type if pa.types.is_timestamp(field.type) else kind).tz)
     if pa.types.is_duration(kind):
-        return _spans(array)
+        return array.cast(pa.duration("us"), safe=False).to_numpy(zero_copy_only=False).tolist()  # type: ignore[no-any-return]
     if pa.types.is_time(kind) or pa.types.is_decimal(kind):
         return array.to_pylist()  # type: ignore[no-any-return]
     return array.to_numpy(zero_copy_only=False).tolist()  # type: ignore[no-any-return]
 
 
-def _moments(array: pa.Array, zone: str | None) -> Column:
+def _decode_moments(array: pa.Array, zone: str | None) -> Column:
     """datetime plus timedelta is 30 times faster than to_pylist, which asks for the zone at each value.
 
     The zone is the field's: an engine may hand the same moments over in the zone of its session.
@@ -116,14 +116,16 @@ def _moments(array: pa.Array, zone: str | None) -> Column:
     return list(map(start.__add__, spans.tolist()))
 
 
-def _spans(array: pa.Array) -> Column:
-    return array.cast(pa.duration("us"), safe=False).to_numpy(zero_copy_only=False).tolist()  # type: ignore[no-any-return]
-
-
-def _classed(field: pa.Field, values: Column, target: Any) -> Column:
+def _apply_class(field: pa.Field, values: Column, target: Any) -> Column:
     """Values that are stored as one plain value, as their class."""
     if class_of(field) == JSON:
-        return values if target is str else _from_json(field, list(map(json.loads, values)), target)
+        if target is str:
+            return values
+        dicts = list(map(json.loads, values))
+        if not is_shape(target):
+            return dicts
+        build = shape_of(target).build  # each has its own keys, so they are built one by one
+        return _build(field, target, lambda: [build(list(row), [[one] for one in row.values()])[0] for row in dicts])
     if target is UUID:
         return [UUID(value) if isinstance(value, str) else value for value in values]
     if isinstance(target, type) and issubclass(target, Enum):
@@ -132,34 +134,23 @@ def _classed(field: pa.Field, values: Column, target: Any) -> Column:
     return values
 
 
-def _from_json(field: pa.Field, values: Column, target: Any) -> Column:
-    if not is_shape(target):
-        return values
-    build = shape_of(target).build
-    return _built(field, target, lambda: [_from_dict(build, value) for value in values])
-
-
-def _from_dict(build: Callable[[Sequence[str], Sequence[Sequence[Any]]], Column], value: Mapping[str, Any]) -> Any:
-    return build(list(value), [[one] for one in value.values()])[0]
-
-
 # -- structs
 
 
-def _structs(field: pa.Field, array: pa.Array, target: Any, args: tuple[Any, ...]) -> Column:
+def _decode_structs(field: pa.Field, array: pa.Array, target: Any, args: tuple[Any, ...]) -> Column:
     names = [child.name for child in array.type]
     if is_shape(target):
-        return _shaped(field, array, target)
+        return _decode_shape(field, array, target)
     if target is tuple:
         wants = dict(zip(names, args, strict=False))
-        return list(zip(*_children(field, array, wants), strict=True))
+        return list(zip(*_decode_children(field, array, wants), strict=True))
     if target is dict or not class_of(field):
         wants = dict.fromkeys(names, target)
-        return [dict(zip(names, row, strict=True)) for row in zip(*_children(field, array, wants), strict=True)]
-    return records(class_of(field), names, _children(field, array, {}))
+        return [dict(zip(names, row, strict=True)) for row in zip(*_decode_children(field, array, wants), strict=True)]
+    return records(class_of(field), names, _decode_children(field, array, {}))
 
 
-def _children(field: pa.Field, array: pa.Array, wants: Mapping[str, Any]) -> list[Column]:
+def _decode_children(field: pa.Field, array: pa.Array, wants: Mapping[str, Any]) -> list[Column]:
     told = {child.name: child for child in field.type} if pa.types.is_struct(field.type) else {}
     return [
         decode(told.get(child.name, child), array.field(place), wants.get(child.name))
@@ -167,28 +158,24 @@ def _children(field: pa.Field, array: pa.Array, wants: Mapping[str, Any]) -> lis
     ]
 
 
-def _shaped(field: pa.Field, array: pa.Array, cls: type) -> Column:
+def _decode_shape(field: pa.Field, array: pa.Array, cls: type) -> Column:
     shape, names = shape_of(cls), [child.name for child in array.type]
+    is_recorded = find(class_of(field)) is cls
     if missing := sorted(shape.required.difference(names)):
-        return _without(field, array, cls, missing)
+        # The class asks for what the column lacks: an error only if it was asked for, and not just recorded
+        if is_recorded:
+            return records(class_of(field), names, _decode_children(field, array, {}))
+        raise InvalidInput(
+            f"column {field.name!r} has {', '.join(names)}, and {cls.__name__} needs {', '.join(missing)}.",
+            hint=f"Take it as {show_type(field)}, or as dict.",
+        )
     kept = [name for name in names if name in shape.hints]
-    columns = dict(zip(names, _children(field, array, shape.hints), strict=True))
-    build = (find(class_of(field)) is cls and shape.restore) or shape.build
-    return _built(field, cls, lambda: build(kept, [columns[name] for name in kept]))
+    columns = dict(zip(names, _decode_children(field, array, shape.hints), strict=True))
+    build = (is_recorded and shape.restore) or shape.build
+    return _build(field, cls, lambda: build(kept, [columns[name] for name in kept]))
 
 
-def _without(field: pa.Field, array: pa.Array, cls: type, missing: Sequence[str]) -> Column:
-    """The class asks for what the column lacks: an error when it was asked for, a Record when it only was recorded."""
-    names = [child.name for child in array.type]
-    if find(class_of(field)) is cls:
-        return records(class_of(field), names, _children(field, array, {}))
-    raise InvalidInput(
-        f"column {field.name!r} has {', '.join(names)}, and {cls.__name__} needs {', '.join(missing)}.",
-        hint=f"Take it as {show_type(field)}, or as dict.",
-    )
-
-
-def _built(field: pa.Field, cls: type, build: Callable[[], Column]) -> Column:
+def _build(field: pa.Field, cls: type, build: Callable[[], Column]) -> Column:
     try:
         return build()
     except (TypeError, ValueError) as error:  # pydantic's ValidationError is a ValueError
@@ -210,10 +197,14 @@ def _items(array: pa.Array) -> tuple[pa.Array, list[int]]:
     return array.values.slice(starts[0], starts[-1] - starts[0]), (starts - starts[0]).tolist()
 
 
-def _lists(field: pa.Field, array: pa.Array, target: Any, args: tuple[Any, ...]) -> Column:
+def _decode_lists(field: pa.Field, array: pa.Array, target: Any, args: tuple[Any, ...]) -> Column:
     items, starts = _items(array)
-    if target is np.ndarray and not items.null_count and _is_number(items.type):
-        return _arrays(items, starts)
+    kind = items.type
+    is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+    if target is np.ndarray and not items.null_count and is_number:
+        # Rows of one copy of the column: theirs to change, without a copy each
+        numbers = np.array(items.to_numpy(zero_copy_only=False))
+        return [numbers[start:end] for start, end in pairwise(starts)]
     told = (
         field.type.value_field
         if is_list(field.type) or pa.types.is_fixed_size_list(field.type)
@@ -226,17 +217,7 @@ def _lists(field: pa.Field, array: pa.Array, target: Any, args: tuple[Any, ...])
     return list(map(made, rows)) if made else rows
 
 
-def _is_number(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind))
-
-
-def _arrays(items: pa.Array, starts: list[int]) -> Column:
-    """Rows of one copy of the column: theirs to change, without a copy each."""
-    flat = np.array(items.to_numpy(zero_copy_only=False))
-    return [flat[start:end] for start, end in pairwise(starts)]
-
-
-def _maps(field: pa.Field, array: pa.Array, args: tuple[Any, ...]) -> Column:
+def _decode_maps(field: pa.Field, array: pa.Array, args: tuple[Any, ...]) -> Column:
     kind = field.type if pa.types.is_map(field.type) else array.type
     starts = array.offsets.to_numpy()
     first, count = starts[0], starts[-1] - starts[0]
