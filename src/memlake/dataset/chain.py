@@ -359,9 +359,9 @@ class Chain:
         return export.to_polars(self._table("to_polars"))
 
     def to_iter(self, *columns: Any) -> Iterator[tuple[Any, ...]]:
-        return self._picked(columns)._tuples("to_iter")
+        return self._pick(columns)._tuples("to_iter")
 
-    def _picked(self, columns: Sequence[Any]) -> Chain:
+    def _pick(self, columns: Sequence[Any]) -> Chain:
         """These columns; of nested ones the values themselves, where a select would keep what is around them."""
         inner = {f"memlake_{i}": one for i, one in enumerate(columns) if not isinstance(one, str) or "." in one}
         names = [f"memlake_{i}" if f"memlake_{i}" in inner else one for i, one in enumerate(columns)]
@@ -372,7 +372,7 @@ class Chain:
             yield from export.tuples(pa.Table.from_batches([batch]))
 
     def to_list(self, *columns: Any) -> list[tuple[Any, ...]]:
-        return list(self._picked(columns)._tuples("to_list"))
+        return list(self._pick(columns)._tuples("to_list"))
 
     collect = to_iter
 

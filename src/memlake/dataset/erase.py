@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from memlake.dataset.kind import label
 from memlake.dataset.types.names import ROOM
 from memlake.errors import Conflict
 from memlake.versions.checkout.context import Here
@@ -61,8 +62,8 @@ def plan_erasure(here: Here, named: Iterable[str], others: Others) -> Erasure:
         shared = {path for path, oid in _list_living(here, paths) if _linked_objects(oid, links) & own}
         # Refuse to erase some rows and leave the same ones elsewhere
         if shared or derived:
-            names = ", ".join(map(spec_of, sorted(shared | derived)))
-            rows = f"rows of {', '.join(map(spec_of, sorted(paths)))}"
+            names = ", ".join(map(label, sorted(shared | derived)))
+            rows = f"rows of {', '.join(map(label, sorted(paths)))}"
             certain = derived <= shared
             leave = "" if certain else "--leave-derived (leave_derived=True) leaves those that were only made from it; "
             raise Conflict(
@@ -93,45 +94,39 @@ def _find_derived(here: Here, ever: Ever, paths: set[str]) -> set[str]:
     holds: dict[str, set[str]] = {}
     read: dict[str, set[str]] = {}
     for path, oids in ever.items():
-        told = [_told(here, oid) for oid in oids - set(here.history.objects.find_missing(oids))]
-        holds[path] = {spec_of(path), *(str(one["content"]) for one in told if "content" in one)}
-        read[path] = {name for one in told for name in _parents(one)}
-    found: set[str] = set()
+        holds[path], read[path] = {label(path)}, set()
+        for oid in oids - set(here.history.objects.find_missing(oids)):
+            record = _read_record(here, oid)
+            if "content" in record:
+                holds[path].add(str(record["content"]))
+            for parent in (record.get("provenance") or {}).get("parents") or ():
+                read[path].add(str(parent.get("content") or f"{parent.get('name')}@{parent.get('version')}"))
+    derived: set[str] = set()
     while True:
-        contents = {content for path in paths | found for content in holds[path]}
-        more = {path for path, names in read.items() if names & contents} - paths - found
+        contents = {content for path in paths | derived for content in holds[path]}
+        more = {path for path, names in read.items() if names & contents} - paths - derived
         if not more:
-            return found
-        found |= more
+            return derived
+        derived |= more
 
 
-def _told(here: Here, oid: str) -> dict[str, Any]:
-    """A record as it was written; nothing of one that is none."""
+def _read_record(here: Here, oid: str) -> dict[str, Any]:
+    """A record as it was written; empty if the object is not a record."""
     try:
-        told = json.loads(here.history.objects.read(oid))
+        record = json.loads(here.history.objects.read(oid))
     except ValueError:
         return {}
-    return told if isinstance(told, dict) else {}
-
-
-def _parents(told: dict[str, Any]) -> Iterator[str]:
-    for parent in (told.get("provenance") or {}).get("parents") or ():
-        yield str(parent.get("content") or f"{parent.get('name')}@{parent.get('version')}")
+    return record if isinstance(record, dict) else {}
 
 
 def _list_living(here: Here, besides: set[str]) -> list[tuple[str, str]]:
     """(path, oid) of every other version at the head of a branch; one marked as deleted can be restored."""
     db = here.history.db
     heads = [refs.commit_of(here.history, refs.get(db, branch.name)["work"]) for branch in refs.branches(db, None)]
-    found = {(path, entry.oid) for head in heads if head for path, entry in here.history.scan(head, ROOM)}
-    return sorted((path, oid) for path, oid in found if path not in besides)
+    entries = {(path, entry.oid) for head in heads if head for path, entry in here.history.scan(head, ROOM)}
+    return sorted((path, oid) for path, oid in entries if path not in besides)
 
 
 def _linked_objects(oid: str, links: Links) -> set[str]:
     manifests = links.get(oid, ())
     return {*manifests, *(part for manifest in manifests for part in links.get(manifest, ()))}
-
-
-def spec_of(path: str) -> str:
-    """`pets@1.0.0` of the path `datasets/pets/1.0.0`."""
-    return "@".join(path.removeprefix(ROOM).rsplit("/", 1))

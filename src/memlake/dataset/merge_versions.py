@@ -46,29 +46,30 @@ class Meeting(NamedTuple):
         assert found is not None
         return found
 
-    def moved(self) -> dict[str, str]:
-        return {self.path(old): self.path(new) for old, new in self.places.items() if old != new}
+    def moves(self) -> dict[Semver, Semver]:
+        """Their numbers that are others here."""
+        return {old: new for old, new in self.places.items() if old != new}
 
-    def renamed(self) -> Renamed:
+    def list_renames(self) -> Renamed:
         """How what refers to a version of theirs knows it, and as what it is known here."""
-        moved = [(self.there(old), str(new)) for old, new in self.places.items() if old != new]
-        return {(one.spec, one.content): (f"{one.name}@{number}", number) for one, number in moved}
+        moves = [(self.there(old), str(new)) for old, new in self.moves().items()]
+        return {(one.spec, one.content): (f"{one.name}@{number}", number) for one, number in moves}
 
 
 def join_versions(history: History, outcome: Outcome, ours: bytes, theirs: bytes) -> Outcome:
     """The outcome of a merge of two trees, with what can be joined of datasets joined."""
-    met = [one.path for one in outcome.conflicts if one.path.startswith(ROOM)]
+    paths = [one.path for one in outcome.conflicts if one.path.startswith(ROOM)]
     meetings = [
-        _meeting(name, _versions(history, ours, name), _versions(history, theirs, name), outcome)
-        for name in sorted({path.removeprefix(ROOM).rpartition("/")[0] for path in met})
+        _match_versions(name, _read_versions(history, ours, name), _read_versions(history, theirs, name), outcome)
+        for name in sorted({path.removeprefix(ROOM).rpartition("/")[0] for path in paths})
     ]
-    known = {key: told for one in meetings for key, told in one.renamed().items()}
+    known = {key: renamed for one in meetings for key, renamed in one.list_renames().items()}
     edits, conflicts = dict(outcome.edits), {one.path: one for one in outcome.conflicts}
     making = Making(history, outcome.made)
     for one in meetings:
         _apply(making, one, known, (edits, conflicts))
     _rename_parents(making, outcome, known, edits)
-    moved = {path: new for one in meetings for path, new in one.moved().items()}
+    moved = {one.path(old): one.path(new) for one in meetings for old, new in one.moves().items()}
     ordered = tuple(conflicts[path] for path in sorted(conflicts))
     return Outcome(edits, ordered, {**outcome.moved, **moved}, making.made)
 
@@ -76,52 +77,56 @@ def join_versions(history: History, outcome: Outcome, ours: bytes, theirs: bytes
 # -- which number ----------------------------------------------------------------------------------
 
 
-def _versions(history: History, root: bytes, name: str) -> Numbered:
+def _read_versions(history: History, root: bytes, name: str) -> Numbered:
     prefix = f"{ROOM}{name}/"
-    found: Numbered = {}
+    versions: Numbered = {}
     for change in history.diff_roots(tree.EMPTY, root, prefix):
         with contextlib.suppress(InvalidInput):  # `Repo.write` puts anything anywhere
-            found[parse_version(change.path.removeprefix(prefix))] = _read(history, change.path, change.new)
-    return found
+            versions[parse_version(change.path.removeprefix(prefix))] = _read(history, change.path, change.new)
+    return versions
 
 
 def _read(history: History, path: str, entry: Entry | None) -> Version | None:
     try:
-        found = version_record.decode(history.objects.read(entry.oid)) if entry else None
+        version = version_record.decode(history.objects.read(entry.oid)) if entry else None
     except (Corrupt, Purged, NotFound):
         return None
-    return found if found is not None and found.path == path else None
+    return version if version is not None and version.path == path else None
 
 
-def _meeting(name: str, ours: Numbered, theirs: Numbered, outcome: Outcome) -> Meeting:
+def _match_versions(name: str, ours: Numbered, theirs: Numbered, outcome: Outcome) -> Meeting:
     paths = {number: path_of(name, str(number)) for number in {*ours, *theirs}}
     found = {one.path: one for one in outcome.conflicts}
     conflicts = {n: found[path] for n, path in paths.items() if path in found}
     taken = {n for n, path in paths.items() if path in outcome.edits}  # theirs alone changed what is there
     new: Numbered = {n: theirs[n] for n in taken if n not in ours and theirs.get(n)}
     back = {
-        n: place for n in conflicts if (place := _known(ours.get(n), new, n)) and not _alike(ours[n], theirs.get(n))
+        n: place
+        for n in conflicts
+        if (place := _find_place(ours.get(n), new, n)) and not _alike(ours[n], theirs.get(n))
     }
     here: Numbered = {n: theirs[n] for n in taken if n in ours and n in theirs}
-    here |= {back.get(n, n): _as_number(one, back.get(n, n)) for n, one in ours.items() if n not in taken}
-    met = {n: one for n, one in conflicts.items() if theirs.get(n) and (ours.get(n) or _known(theirs[n], here, n))}
-    places = _places({*met, *new}, theirs, here)
+    for n, one in ours.items():
+        if n not in taken:
+            number = back.get(n, n)
+            here[number] = one and one._replace(version=str(number))
+    met = {n: one for n, one in conflicts.items() if theirs.get(n) and (ours.get(n) or _find_place(theirs[n], here, n))}
+    places = _choose_places({*met, *new}, theirs, here)
     return Meeting(name, ours, theirs, here, places, met | {place: conflicts[n] for n, place in back.items()})
 
 
-def _as_number(one: Version | None, number: Semver) -> Version | None:
-    return one and one._replace(version=str(number))
-
-
-def _places(coming: set[Semver], theirs: Numbered, here: Numbered) -> dict[Semver, Semver]:
+def _choose_places(coming: set[Semver], theirs: Numbered, here: Numbered) -> dict[Semver, Semver]:
     """Where each of theirs goes: to the same save, to its own number, or behind all once one had to."""
     end = max([*here, *(number for number, one in theirs.items() if one is None)], default=Semver(0, 0, 0))
     places: dict[Semver, Semver] = {}
     counting = False
     for number in sorted(coming):
-        place = _known(theirs[number], here, number)
+        place = _find_place(theirs[number], here, number)
         if place is None and (number in here or (counting and number <= end)):
-            place, counting = end.bump(_step(number, theirs)), True
+            # Count up the part of the number that their save counted up
+            before = max((one for one in theirs if one < number), default=number)
+            part = "major" if before.major != number.major else "minor" if before.minor != number.minor else "patch"
+            place, counting = end.bump(part), True
         places[number] = place or number
         end = max(end, places[number])
     return places
@@ -131,7 +136,7 @@ def _alike(one: Version | None, other: Version | None) -> bool:
     return one is not None and other is not None and one.content == other.content
 
 
-def _known(one: Version | None, among: Numbered, number: Semver) -> Semver | None:
+def _find_place(one: Version | None, among: Numbered, number: Semver) -> Semver | None:
     """Where a version is: under its number if that has the same rows, or the very same save under another."""
     if one is None:
         return None
@@ -139,12 +144,6 @@ def _known(one: Version | None, among: Numbered, number: Semver) -> Semver | Non
         return number
     saves = {(each.content, each.created): place for place, each in among.items() if each is not None}
     return saves.get((one.content, one.created))
-
-
-def _step(number: Semver, among: Numbered) -> str:
-    """Which part was counted up by the save of a version."""
-    before = max((one for one in among if one < number), default=number)
-    return "major" if before.major != number.major else "minor" if before.minor != number.minor else "patch"
 
 
 # -- what is written -------------------------------------------------------------------------------
@@ -169,10 +168,10 @@ def _apply(
             continue
         base = _read(making.history, met.path, met.base) if met else None
         base = base if _alike(base, theirs) else None
-        mine, other = (_merged(base, ours, theirs, ours_wins=wins) for wins in (True, False))
+        mine, other = (_merge_fields(base, ours, theirs, ours_wins=wins) for wins in (True, False))
         if mine != at.ours.get(place):
             edits[path] = _entry(making, mine)
-        if _apart(mine, other):  # a field that both changed: ours is written, unless theirs is chosen
+        if _differing_fields(mine, other):  # a field that both changed: ours is written, unless theirs is chosen
             conflicts[path] = Conflict(path, met and met.base, _entry(making, mine), _entry(making, other))
 
 
@@ -187,61 +186,67 @@ def _rename_parents(making: Making, outcome: Outcome, known: Renamed, edits: dic
         return
     for path, entry in outcome.edits.items():
         if path.startswith(ROOM) and edits.get(path) == entry and (found := _read(making.history, path, entry)):
-            told = _with_parents(found, known)
-            edits[path] = _entry(making, told) if told != found else entry
+            renamed = _with_parents(found, known)
+            edits[path] = _entry(making, renamed) if renamed != found else entry
 
 
 def _with_parents(version: Version, known: Renamed) -> Version:
-    told = version.provenance
-    parents = [one for one in told.get("parents") or () if isinstance(one, Mapping)]
-    here = {str(one.get("spec")): known.get((str(one.get("spec")), str(one.get("content")))) for one in parents}
-    names = {spec: new[0] for spec, new in here.items() if new is not None}
+    facts = version.provenance
+    names: dict[str, str] = {}
+    parents: list[Mapping[str, Any]] = []
+    for parent in facts.get("parents") or ():
+        if isinstance(parent, Mapping):
+            spec = str(parent.get("spec"))
+            new = known.get((spec, str(parent.get("content"))))
+            if new is not None:
+                names[spec] = new[0]
+            parents.append({**parent, "spec": new[0], "version": new[1]} if new is not None else parent)
     if not names:
         return version
-    renamed = [_parent(one, here.get(str(one.get("spec")))) for one in parents]
     columns = {
         column: [[names.get(spec, spec), theirs] for spec, theirs in sources]
-        for column, sources in (told.get("columns") or {}).items()
+        for column, sources in (facts.get("columns") or {}).items()
     }
-    return version._replace(provenance={**told, "parents": renamed, "columns": columns})
-
-
-def _parent(one: Mapping[str, Any], new: tuple[str, str] | None) -> Mapping[str, Any]:
-    return {**one, "spec": new[0], "version": new[1]} if new else one
+    return version._replace(provenance={**facts, "parents": parents, "columns": columns})
 
 
 def show_sides(history: History, met: Conflict) -> Sides | None:
     """A version in conflict, and what each side says in the fields that both changed; None where there is no such."""
     ours, theirs = (_read(history, met.path, entry) for entry in (met.ours, met.theirs))
-    fields = _apart(ours, theirs) if ours and theirs else []
+    fields = _differing_fields(ours, theirs) if ours and theirs else []
     mine, other = (
         json.dumps({name: getattr(one, name) for name in fields}, ensure_ascii=False) for one in (ours, theirs)
     )
     return Sides(f"{met.path}  ({', '.join(fields)})", mine, other) if fields else None
 
 
-def _apart(one: Version, other: Version) -> list[str]:
+def _differing_fields(one: Version, other: Version) -> list[str]:
     return [name for name in _FIELDS if getattr(one, name) != getattr(other, name)]
 
 
 # -- field by field --------------------------------------------------------------------------------
 
 
-def _merged(base: Version | None, ours: Version, theirs: Version, *, ours_wins: bool) -> Version:
+def _merge_fields(base: Version | None, ours: Version, theirs: Version, *, ours_wins: bool) -> Version:
     """Ours, with what theirs says of the same rows; a field that both changed is as the side that wins has it."""
     blank = Version("", "", "", "", ours.schema, 0, 0, 0)
     fields = {
-        name: _three(getattr(base or blank, name), getattr(ours, name), getattr(theirs, name), ours_wins=ours_wins)
+        name: _merge_value(
+            getattr(base or blank, name), getattr(ours, name), getattr(theirs, name), ours_wins=ours_wins
+        )
         for name in _FIELDS
     }
     made, other = ours.provenance, theirs.provenance
     if base is None:  # another making of the same rows: only its params are said of the version, too
         other = {**made, **{key: other[key] for key in ("params",) if key in other}}
-    told = _three((base or blank).provenance, made, other, ours_wins=ours_wins)
-    return ours._replace(**fields, deleted=_deleted(base, ours, theirs), provenance=told)
+    provenance = _merge_value((base or blank).provenance, made, other, ours_wins=ours_wins)
+    # Deleted if both did, or one did since; rows that each side saved for itself are kept if one keeps them.
+    is_gone = (ours.deleted and theirs.deleted) or (base is not None and not base.deleted)
+    deleted = (ours.deleted or theirs.deleted) if is_gone else None
+    return ours._replace(**fields, deleted=deleted, provenance=provenance)
 
 
-def _three(base: Any, ours: Any, theirs: Any, *, ours_wins: bool) -> Any:
+def _merge_value(base: Any, ours: Any, theirs: Any, *, ours_wins: bool) -> Any:
     """The value of three: the side that changed it; of named values and of labels each is one."""
     if theirs in (ours, base):
         return ours
@@ -249,19 +254,12 @@ def _three(base: Any, ours: Any, theirs: Any, *, ours_wins: bool) -> Any:
         return theirs
     if isinstance(ours, Mapping) and isinstance(theirs, Mapping):
         old = base if isinstance(base, Mapping) else {}
-        found = {
-            key: _three(*(one.get(key, _GONE) for one in (old, ours, theirs)), ours_wins=ours_wins)
+        values = {
+            key: _merge_value(*(one.get(key, _GONE) for one in (old, ours, theirs)), ours_wins=ours_wins)
             for key in {**ours, **theirs}
         }
-        return {key: value for key, value in found.items() if value is not _GONE}
+        return {key: value for key, value in values.items() if value is not _GONE}
     if isinstance(ours, tuple) and isinstance(theirs, tuple):
         kept = [one for one in ours if one in theirs or one not in base]
         return (*kept, *(one for one in theirs if one not in ours and one not in base))
     return ours if ours_wins else theirs
-
-
-def _deleted(base: Version | None, ours: Version, theirs: Version) -> Mapping[str, Any] | None:
-    """Deleted if both did, or one did since; rows that each side saved for itself are kept if one keeps them."""
-    one = ours.deleted or theirs.deleted
-    both = ours.deleted and theirs.deleted
-    return one if both or (base is not None and not base.deleted) else None

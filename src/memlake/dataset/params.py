@@ -30,10 +30,9 @@ _SECRET = re.compile(
 _MASK = "[redacted: secret]"
 _LONG = 8  # characters: a shorter secret may be a word, so only the whole literal is hidden
 _SECRETS: set[str] = set()  # in memory alone, to be hidden in what is recorded
-_NONE: Mapping[str, Any] = {}
-_LAST: dict[
-    str, tuple[Any, ...]
-] = {}  # what each was asked with and gave; the default is kept, so its id stays its own
+_NOTHING: Mapping[str, Any] = {}
+# What each was asked with and gave; the default is kept, so its id stays its own.
+_LAST: dict[str, tuple[Any, ...]] = {}
 
 
 class Given(NamedTuple):
@@ -52,14 +51,12 @@ def param(name: str, /, default: Any = None, type: Callable[[Any], Any] | None =
     if not str(name).strip():
         raise InvalidInput(f"a param has a name; {name!r} is none.")
     kind = type or (builtins.type(default) if default is not None else None)
-    found = find(name)
-    if found is None:
-        found = Given(default, "default")
-    value = found.value
-    if kind is not None and value is not None and (type is not None or found.origin != "default"):
-        value = _convert(name, found, kind)
+    given = find(name) or Given(default, "default")
+    value = given.value
+    if kind is not None and value is not None and (type is not None or given.origin != "default"):
+        value = _convert(name, given, kind)
     _mask_secret(name, default)  # what is never used stands in the program all the same
-    process_facts.tell_param(name, describe_param(name, value, found.origin))
+    process_facts.tell_param(name, describe_param(name, value, given.origin))
     _LAST[name] = (state, id(default), type, value, default)
     return value
 
@@ -75,12 +72,14 @@ def find(name: str) -> Given | None:
     return Given(kept[name], f"file {Path(config.variable(FILE)).name}") if name in kept else None
 
 
-def given(names: Iterable[str] | None) -> dict[str, Any]:
+def read_given(names: Iterable[str] | None) -> dict[str, Any]:
     """What was set from outside for these names; for any, when it is not known which are asked for."""
     if names is None:
-        names = {*_read_words(), *_read_offered(config.variable(FILE)), *_variables()}
-    found = {name: find(name) for name in names}
-    return {name: one.value for name, one in found.items() if one is not None}
+        start = f"MEMLAKE_{PREFIX}"
+        variables = {name.removeprefix(start) for name in config.environment() if name.startswith(start)} - {""}
+        names = {*_read_words(), *_read_offered(config.variable(FILE)), *variables}
+    values = {name: find(name) for name in names}
+    return {name: given.value for name, given in values.items() if given is not None}
 
 
 def describe_param(name: str, value: Any, origin: str) -> dict[str, Any]:
@@ -93,13 +92,13 @@ def describe_param(name: str, value: Any, origin: str) -> dict[str, Any]:
 
 def _read_words() -> Mapping[str, Any]:
     text = config.variable(VALUES)
-    return _parse_words(text) if text else _NONE
+    return _parse_words(text) if text else _NOTHING
 
 
 @lru_cache(maxsize=4)
 def _parse_words(text: str) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = json.loads(text)
-    return found
+    words: Mapping[str, Any] = json.loads(text)
+    return words
 
 
 @lru_cache(maxsize=256)
@@ -107,17 +106,12 @@ def _variable_name(name: str) -> str:
     return re.sub(r"\W", "_", name).upper()
 
 
-def _variables() -> Iterable[str]:
-    start = f"MEMLAKE_{PREFIX}"
-    return (name.removeprefix(start) for name in config.environment() if name.startswith(start) and name[len(start) :])
-
-
 def _read_offered(path: str) -> Mapping[str, Any]:
     if not path:
-        return _NONE
-    found = read_file(path, Path(path).stat().st_mtime_ns if Path(path).is_file() else 0)
-    process_facts.offer(Path(path).name, found)
-    return found
+        return _NOTHING
+    values = read_file(path, Path(path).stat().st_mtime_ns if Path(path).is_file() else 0)
+    process_facts.offer(Path(path).name, values)
+    return values
 
 
 @lru_cache(maxsize=4)
@@ -125,16 +119,16 @@ def read_file(path: str, _: int = 0) -> Mapping[str, Any]:
     """The params of a TOML or JSON file; those of a section are `section.name`."""
     try:
         text = Path(path).read_text(encoding="utf-8")
-        found = json.loads(text) if path.endswith(".json") else tomllib.loads(text)
+        values = json.loads(text) if path.endswith(".json") else tomllib.loads(text)
     except OSError as error:
         raise NotFound(
             f"the params file {path} cannot be read: {error.strerror}.", hint="Name a file that is there."
         ) from error
     except ValueError as error:
         raise InvalidInput(f"the params file {path} is neither TOML nor JSON: {error}.") from error
-    if not isinstance(found, dict):
-        raise InvalidInput(f"the params file {path} holds a {builtins.type(found).__name__}, not names with values.")
-    return dict(_flatten(found, ""))
+    if not isinstance(values, dict):
+        raise InvalidInput(f"the params file {path} holds a {builtins.type(values).__name__}, not names with values.")
+    return dict(_flatten(values, ""))
 
 
 def _flatten(table: Mapping[str, Any], prefix: str) -> Iterable[tuple[str, Any]]:
@@ -176,10 +170,10 @@ def _float(value: Any) -> float:
 
 def _json(kind: type) -> Callable[[Any], Any]:
     def read(value: Any) -> Any:
-        found = json.loads(value) if isinstance(value, str) else value
-        if not isinstance(found, list if kind is tuple else kind):
+        parsed = json.loads(value) if isinstance(value, str) else value
+        if not isinstance(parsed, list if kind is tuple else kind):
             raise TypeError(value)
-        return kind(found)
+        return kind(parsed)
 
     return read
 
@@ -192,13 +186,23 @@ _READERS: dict[Any, Callable[[Any], Any]] = {
 }
 
 
-def without_secrets(told: Any) -> Any:
+# -- secrets ---------------------------------------------------------------------------------------
+
+
+def without_secrets(record: Any) -> Any:
     """What is to be recorded, without the values of params that are secret, wherever they stand in it."""
-    if isinstance(told, Mapping):
-        return {key: without_secrets(value) for key, value in told.items()}
-    if isinstance(told, list | tuple):
-        return [without_secrets(one) for one in told]
-    return _hidden(told) if isinstance(told, str) else told
+    if isinstance(record, Mapping):
+        return {key: without_secrets(value) for key, value in record.items()}
+    if isinstance(record, list | tuple):
+        return [without_secrets(one) for one in record]
+    if not isinstance(record, str):
+        return record
+    for secret in sorted(_SECRETS, key=len, reverse=True):
+        written = {secret, json.dumps(secret)[1:-1], repr(secret)[1:-1]}
+        is_long = len(secret) >= _LONG
+        for form in written if is_long else {f"{quote}{one}{quote}" for one in written for quote in "\"'"}:
+            record = record.replace(form, _MASK if is_long else f'"{_MASK}"')
+    return record
 
 
 def hide_constants(name: str, texts: Iterable[str], *, by_name: bool) -> None:
@@ -208,24 +212,11 @@ def hide_constants(name: str, texts: Iterable[str], *, by_name: bool) -> None:
             _SECRETS.add(text)
 
 
-def _hidden(text: str) -> str:
-    for secret in sorted(_SECRETS, key=len, reverse=True):
-        written = {secret, json.dumps(secret)[1:-1], repr(secret)[1:-1]}
-        forms = written if len(secret) >= _LONG else {f"{mark}{one}{mark}" for one in written for mark in "\"'"}
-        for form in forms:
-            text = text.replace(form, _MASK if len(secret) >= _LONG else f'"{_MASK}"')
-    return text
-
-
 def _mask_secret(name: str, value: Any) -> Any:
-    plain = value if value is None or isinstance(value, bool | int | float) else _text(value)
-    if not isinstance(plain, str):
-        return plain
-    if plain and plain != _MASK and (_SECRET.search(name) or secrets.find(f'{name}="{plain}"')):
-        _SECRETS.add(plain)
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    text = value if isinstance(value, str) else json.dumps(value, default=str)
+    if text and text != _MASK and (_SECRET.search(name) or secrets.find(f'{name}="{text}"')):
+        _SECRETS.add(text)
         return _MASK
-    return value if isinstance(value, list | dict | str) else plain
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, default=str)
+    return value if isinstance(value, list | dict) else text

@@ -42,7 +42,7 @@ class Saved(NamedTuple):
     new: bool  # False: the newest version says the same already
 
 
-def save(ground: DatasetContext, wanted: Wanted, frame: Frame, told: Mapping[str, Any]) -> Saved:
+def save(ground: DatasetContext, wanted: Wanted, frame: Frame, facts: Mapping[str, Any]) -> Saved:
     """Commit a frame as the next version of a dataset. What the newest version holds already is not stored again."""
     ground = ground.fix_branch()
     sealed = ground.parts.seal(frame)
@@ -51,7 +51,7 @@ def save(ground: DatasetContext, wanted: Wanted, frame: Frame, told: Mapping[str
     for attempt in range(_TRIES):
         try:
             with ground.here.history.db.write():  # counted, named and committed in one
-                saved, commit = _save_once(ground, wanted, sealed, content, told)
+                saved, commit = _save_once(ground, wanted, sealed, content, facts)
             if commit is not None:
                 ground.note(commit.message, commit)
             return saved
@@ -82,15 +82,15 @@ def check_wanted(wanted: Wanted) -> None:
 
 
 def _save_once(
-    ground: DatasetContext, wanted: Wanted, frame: Frame, content: str, told: Mapping[str, Any]
+    ground: DatasetContext, wanted: Wanted, frame: Frame, content: str, facts: Mapping[str, Any]
 ) -> tuple[Saved, Commit | None]:
     """What was saved, and the commit that did it, which undo is to know."""
     entries = ground.entries(wanted.name, ground.head_of_branch())
     newest = ground.read_kept(entries[max(entries)]) if entries else None
     same = _find_same(ground, wanted, entries, content)
-    same = None if same is not None and is_other_config(same.params, told.get("params", {})) else same
+    same = None if same is not None and is_other_config(same.params, facts.get("params", {})) else same
     if same is not None:
-        return Saved(_edit_metadata(ground, same, wanted, told), False), None
+        return Saved(_edit_metadata(ground, same, wanted, facts), False), None
     number = _next_number(wanted, list(entries))
     objects = ground.here.history.objects
     links = sorted({family.oid for family in frame.families() if family.oid})
@@ -111,7 +111,7 @@ def _save_once(
         wanted.description or "",
         tuple(wanted.attrs if wanted.attrs is not None else newest.attrs if newest else ()),
         tuple(wanted.tags or ()),
-        **told,
+        **facts,
     )
     commit = write(ground, made, f"save {made.spec}: {count(made.rows, 'row')}", old=None, undoable=False)
     return Saved(made, True), commit
@@ -153,22 +153,22 @@ def write(
     return ground.write({version.path: entry}, message, expects={version.path: old}, undoable=undoable)
 
 
-def _edit_metadata(ground: DatasetContext, newest: Version, wanted: Wanted, told: Mapping[str, Any]) -> Version:
+def _edit_metadata(ground: DatasetContext, newest: Version, wanted: Wanted, facts: Mapping[str, Any]) -> Version:
     """Metadata always applies, also where the rows are the ones that are there."""
     # Of how rows were made again, only the params are news
-    details = told.get("provenance", {}).get("params")
+    details = facts.get("provenance", {}).get("params")
     changes = {
         "description": wanted.description,
         "attrs": tuple(wanted.attrs) if wanted.attrs is not None else None,
         "tags": tuple(wanted.tags) if wanted.tags is not None else None,
-        "params": told.get("params") or None,
-        "metrics": told.get("metrics") or None,
-        "provenance": ({"params": details} if details else None),
+        "params": facts.get("params") or None,
+        "metrics": facts.get("metrics") or None,
+        "provenance": {"params": details} if details else None,
     }
     return edit(ground, newest, {key: value for key, value in changes.items() if value is not None})
 
 
-_MERGED = ("params", "metrics")  # named values, each with an editor of its own: what is not named in a change stays
+_MERGED = {"params", "metrics"}  # named values, each with an editor of its own: what is not named in a change stays
 
 
 def edit(
@@ -177,38 +177,34 @@ def edit(
     """Change what a record says of its rows. Others may edit it at the same time: theirs stays."""
     ground = ground.fix_branch()
     for attempt in range(_TRIES):
-        entry = _entry(ground, version)
+        entry = ground.entries_now(version.name).get(version.semver)
         if entry is None:
             return version
         current = ground.read(entry)
-        made = current._replace(**{key: _merge_values(current, key, value) for key, value in changes.items()})
-        if made == current:
+        fields = dict(changes)
+        for key in _MERGED & changes.keys():
+            fields[key] = {**getattr(current, key), **changes[key]}
+        if "provenance" in changes:  # of which only params change
+            params = {**current.provenance.get("params", {}), **changes["provenance"]["params"]}
+            fields["provenance"] = {**current.provenance, "params": params}
+        edited = current._replace(**fields)
+        if edited == current:
             return current
         try:
-            told = message or f"edit {made.spec}: {', '.join(changes)}"
-            commit = write(ground, made, told, old=entry, undoable=undoable)
+            summary = message or f"edit {edited.spec}: {', '.join(changes)}"
+            commit = write(ground, edited, summary, old=entry, undoable=undoable)
             if not undoable:
-                ground.note_more(made.path, commit)
-            return made
+                ground.note_more(edited.path, commit)
+            return edited
         except (Conflict, Nothing):
             time.sleep(_PAUSE * min(attempt, 10))
     raise Conflict(f"{version.spec} is changed by others all the time. Nothing was changed.")
 
 
-def _entry(ground: DatasetContext, version: Version) -> Entry | None:
-    return ground.entries_now(version.name).get(version.semver)
-
-
 def read_current(ground: DatasetContext, version: Version) -> Version:
     """A version as its branch has it now."""
-    entry = _entry(ground, version)
+    entry = ground.entries_now(version.name).get(version.semver)
     return version if entry is None else ground.read(entry)
-
-
-def _merge_values(current: Version, key: str, value: Any) -> Any:
-    if key == "provenance":
-        return {**current.provenance, "params": {**current.provenance.get("params", {}), **value["params"]}}
-    return {**getattr(current, key), **value} if key in _MERGED else value
 
 
 def merge_into(

@@ -13,13 +13,13 @@ import pytest
 
 from memlake.dataset.expressions.bind import typed_sql
 from memlake.dataset.expressions.columns import C, Expression, lit
-from memlake.dataset.expressions.duckdb_functions import natures
 from memlake.dataset.expressions.functions import (
     FIRST_IS_A_VALUE,
     REST_ARE_VALUES,
     VALUE_PLACES,
     as_vector_search,
     func,
+    natures,
 )
 from memlake.errors import InvalidInput
 from memlake.rows.sql import compose

@@ -1,8 +1,13 @@
-"""What an expression means over a schema: its type, or a sentence that says why it has none. Runs nothing over rows."""
+"""What an expression means over a schema: its type, or a sentence that says why it has none; and what of it may be NaN.
+
+Runs nothing over rows.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
+import math
 import re
 from collections.abc import Hashable, Iterable, Iterator
 from datetime import datetime
@@ -12,10 +17,11 @@ import pyarrow as pa
 
 from memlake.dataset.expressions.columns import Column, Expression, Form, Literal, Named, Ordered, outcome_of, walk
 from memlake.dataset.expressions.functions import as_vector_search
+from memlake.dataset.expressions.windows import Call, Over
 from memlake.dataset.types.field_metadata import JSON, class_of
 from memlake.errors import InvalidInput
 from memlake.rows.duckdb_connections import catalogue, lock
-from memlake.rows.sql import Sql, Statement, compose, identifier
+from memlake.rows.sql import Sql, Statement, compose, hole, identifier, template
 
 # DuckDB adds whole numbers up in 128 bits, which Arrow hands over as decimals and Python users never expect.
 TOO_WIDE = frozenset({"HUGEINT", "UHUGEINT"})
@@ -57,7 +63,11 @@ def type_of_column(name: str, schema: pa.Schema) -> pa.DataType:
     if schema.get_field_index(first) < 0:
         raise _unknown_column(name, schema)
     if class_of(schema.field(first)) == JSON and rest:
-        raise _json_inside(name, first, ".".join(rest))
+        where = f'"{first}", "$.{".".join(rest)}"'
+        raise InvalidInput(
+            f"{name!r} goes into {first!r}, a column of dicts: each row has its own keys, and none is a column",
+            hint=f"Take it as text, func.json_extract_string({where}), and .cast(int) that where it is a number.",
+        )
     found = schema.field(first).type
     for part in rest:
         if pa.types.is_null(found):
@@ -84,14 +94,6 @@ def column_names(schema: Iterable[pa.Field], before: str = "") -> Iterator[str]:
             yield from column_names(one.type, f"{before}{one.name}.")
 
 
-def _json_inside(name: str, column: str, path: str) -> InvalidInput:
-    where = f'"{column}", "$.{path}"'
-    return InvalidInput(
-        f"{name!r} goes into {column!r}, a column of dicts: each row has its own keys, and none is a column",
-        hint=f"Take it as text, func.json_extract_string({where}), and .cast(int) that where it is a number.",
-    )
-
-
 def _unknown_column(name: str, schema: pa.Schema) -> InvalidInput:
     names = list(column_names(schema))
     near = difflib.get_close_matches(name.lower(), {one.lower() for one in names}, n=1, cutoff=0.5)
@@ -116,7 +118,9 @@ def _ask_engine(expression: Expression, schema: pa.Schema) -> tuple[str, pa.Data
             try:
                 found = _answer(compose("SELECT {} FROM {}", sql, identifier(_empty_table(fields))).render())
             except duckdb.Error as wrong:
-                raise InvalidInput(f"{expression} cannot be computed: {reason(wrong)}", hint=_advice(fields)) from wrong
+                types = ", ".join(f"{one.name} is {one.type}" for one in fields)
+                hint = f"{types}. Change a type with .cast(...), and text that is no column with lit(...)."
+                raise InvalidInput(f"{expression} cannot be computed: {reason(wrong)}", hint=hint) from wrong
             if len(_answers) >= _MOST_ANSWERS:
                 _answers.clear()
             _answers[key] = found
@@ -161,19 +165,13 @@ def reason(wrong: duckdb.Error) -> str:
     )
 
 
-def _advice(fields: list[pa.Field]) -> str:
-    told = ", ".join(f"{one.name} is {one.type}" for one in fields)
-    return f"{told}. Change a type with .cast(...), and text that is no column with lit(...)." if fields else ""
-
-
 def _check_alike(expression: Expression, schema: pa.Schema) -> None:
     """A number and a text are never equal: the engine would make one of the other, row by row, as far as it goes."""
     for one in walk(expression):
         if not isinstance(one, Form) or one.name not in COMPARISONS:
             continue
-        columns = [side for side in one.args if isinstance(side, Column)]
         values = [side.value for side in one.args if isinstance(side, Literal)]
-        for column in columns:
+        for column in (side for side in one.args if isinstance(side, Column)):
             _check_side(repr(column), type_of_column(repr(column), schema), values)
 
 
@@ -187,14 +185,11 @@ def _check_conditions(expression: Expression, schema: pa.Schema) -> None:
                 continue
             kind = check(side, schema)
             if not pa.types.is_boolean(kind) and not pa.types.is_null(kind):
+                written = f'C("{side}")' if isinstance(side, Column) else str(side)
                 raise InvalidInput(
                     f"{JOINERS[one.name]} joins conditions, and {side} is {kind}. Nothing was run.",
-                    hint=f"Compare it with something first, like: ({_written(side)} != 0)",
+                    hint=f"Compare it with something first, like: ({written} != 0)",
                 )
-
-
-def _written(side: Expression) -> str:
-    return f'C("{side}")' if isinstance(side, Column) else str(side)
 
 
 def _check_side(column: str, kind: pa.DataType, values: Iterable[object]) -> None:
@@ -235,3 +230,50 @@ def _check_length(expression: Expression, schema: pa.Schema) -> None:
             f"column {column!r} holds vectors of {found.list_size} numbers, and the vector given has {len(vector)}",
             hint="Both must come from one model.",
         )
+
+
+# -- NaN -------------------------------------------------------------------------------------------
+# A comparison says of NaN what Python says: it is not less, not greater, not equal to anything. To the engine NaN is
+# the greatest number, and equal to itself. Only where an operand that may be NaN would be taken for that is it looked
+# at: whole numbers, texts and most comparisons with a constant stay as they are. To sort by, NaN is the greatest, and
+# to group or join by, one NaN is as another.
+
+# The operand that must be no number for the engine's answer to be wrong.
+_TELLING = {">": 0, ">=": 0, "<": 1, "<=": 1, "=": 0, "<>": 0, "between": 2}
+_IS_NAN = template("isnan({0})")
+# Of a type that is not known before the rows are there. The engine knows it then, and leaves out what is false for it.
+_MAY_BE_NAN = template("(typeof({0}) IN ('DOUBLE', 'FLOAT') AND isnan(TRY_CAST({0} AS DOUBLE)))")
+
+
+def guard_nan(expression: Expression, schema: pa.Schema) -> Expression:
+    """The same with its comparisons guarded; the expression itself where none needs it."""
+    if isinstance(expression, Named | Ordered):
+        inner = guard_nan(expression.of, schema)
+        return expression if inner is expression.of else dataclasses.replace(expression, of=inner)
+    if isinstance(expression, Over):
+        call = guard_nan(expression.call, schema)
+        assert isinstance(call, Call)
+        return expression if call is expression.call else dataclasses.replace(expression, call=call)
+    if not isinstance(expression, Form):
+        return expression
+    args = tuple(guard_nan(one, schema) for one in expression.args)
+    if any(new is not old for new, old in zip(args, expression.args, strict=True)):
+        expression = dataclasses.replace(expression, args=args)
+    return _guard_comparison(expression, schema) if expression.name in _TELLING else expression
+
+
+def _guard_comparison(form: Form, schema: pa.Schema) -> Form:
+    place = _TELLING[form.name]
+    if _is_sound(form.args[place]) or (form.name in ("=", "<>") and any(map(_is_sound, form.args))):
+        return form
+    kind = check(form.args[place], schema)
+    test = _IS_NAN if pa.types.is_floating(kind) else _MAY_BE_NAN if pa.types.is_null(kind) else None
+    if test is None:
+        return form
+    guard = template("({} OR {})") if form.name == "<>" else template("({} AND NOT {})")
+    return dataclasses.replace(form, form=guard.fill(form.form, test.fill(hole(place))))
+
+
+def _is_sound(one: Expression) -> bool:
+    """A constant that is not NaN."""
+    return isinstance(one, Literal) and not (isinstance(one.value, float) and math.isnan(one.value))

@@ -1,12 +1,12 @@
 """Expressions over columns: what a user writes with C(...) and lit(...), and the SQL it means.
 
 An expression is a frozen tree of a few kinds of node; every operator and function is a Form: SQL with a hole for each
-operand. Names and values never become text of it: see sql.py. Knows no schema (see binding.py) and no function by name
-(see functions.py).
+operand. Names and values never become text of it: see rows/sql.py. Knows no schema (see bind.py), and no function by
+name (see functions.py).
 
     strings      a string compared with a column is a value; a string given to func.* or a verb names a column
     == None      means IS NULL; other comparisons with NULL are NULL, which a filter leaves out
-    NaN          is not less, greater or equal to anything, as in Python; to sort and to group by, see nans.py
+    NaN          is not less, greater or equal to anything, as in Python; to sort and to group by, see bind.py
     //, %        round down, as Python does; by zero they are NULL, and / by zero is inf or nan, as in numpy
     C("x")[0]    is the first item, as in Python; C("x")["key"] goes into a struct or a map
 """

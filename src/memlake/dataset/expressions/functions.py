@@ -7,7 +7,9 @@ a case. lit("text") is a value and C("name") a column in every place. Numbers, l
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable
+from functools import cache
 from itertools import chain
 from typing import Any, LiteralString
 
@@ -24,9 +26,9 @@ from memlake.dataset.expressions.columns import (
     outcome_of,
     value_of,
 )
-from memlake.dataset.expressions.duckdb_functions import nature_of, natures, unknown_function
 from memlake.dataset.expressions.windows import IN_ORDER, Call, Over, as_order, window
 from memlake.errors import InvalidInput
+from memlake.rows import duckdb_connections
 from memlake.rows.sql import NOTHING, Sql, compose, hole, join, template, word
 
 FIRST_IS_A_VALUE = (
@@ -100,6 +102,49 @@ FIRST_IS_CHOSEN = (  # these give a value, or a list of the values, that they we
     "last_value nth_value lag lead list"
 )
 BITS = {"bit_and": template("({0} & {1})"), "bit_or": template("({0} | {1})"), "bit_xor": template("xor({0}, {1})")}
+
+NATURE_OF_TYPE = {"aggregate": "aggregate", "window": "window"}
+# Of a macro DuckDB does not tell what is behind it.
+VOLATILE_MACROS = frozenset({"ago"})
+AGGREGATE_MACROS = frozenset(
+    {"geomean", "geometric_mean", "json_group_array", "json_group_object", "json_group_structure", "wavg"}
+    | {"weighted_avg", "variant_group_array"}
+)
+
+
+@cache
+def natures() -> dict[str, str]:
+    """The nature (see columns.NATURES) of each function that gives one value."""
+    with duckdb_connections.lock:
+        rows = duckdb_connections.catalogue().execute(
+            "SELECT function_name, function_type, bool_or(stability <> 'CONSISTENT') FROM duckdb_functions()"
+            " WHERE function_type IN ('scalar', 'aggregate', 'window', 'macro')"
+            " AND NOT regexp_matches(function_name, '^(pg_|has_|inet_|collate_|icu_collate_)')"
+            " AND regexp_full_match(function_name, '[a-z][a-z0-9_]*') GROUP BY ALL ORDER BY ALL"
+        )
+        found = {}
+        for name, kind, is_volatile in rows.fetchall():
+            scalar = "volatile" if is_volatile or name in VOLATILE_MACROS else "scalar"
+            found[name] = "aggregate" if name in AGGREGATE_MACROS else NATURE_OF_TYPE.get(kind, scalar)
+        return found
+
+
+def nature_of(name: str) -> str:
+    """InvalidInput for a name that is no function, with those that are spelled like it."""
+    nature = natures().get(name)
+    if nature is None:
+        raise unknown_function(name)
+    return nature
+
+
+def unknown_function(name: str, known: tuple[str, ...] = ()) -> InvalidInput:
+    near = difflib.get_close_matches(name.lower(), {*natures(), *known}, n=3)
+    return InvalidInput(
+        f"there is no function {name!r}",
+        hint=f"Did you mean {' or '.join(f'func.{one}' for one in near)}?"
+        if near
+        else "func has memlake's own functions and all of DuckDB's; see dir(func).",
+    )
 
 
 class Functions:
@@ -272,20 +317,15 @@ def _call(name: str, given: tuple[Any, ...], *, order_by: Any = ()) -> Call:
         return Call(name, form, args, nature)
     name = OTHER_NAMES.get(name, name)
     nature = "scalar" if name in VARIADIC else nature_of(name)
-    orders = _orders(name, nature, order_by)
+    by_columns = [order_by] if isinstance(order_by, str | Expression) else list(order_by)
+    if by_columns and nature != "aggregate":  # only an aggregate may depend on the order of rows (collect, first)
+        raise InvalidInput(f"{name}() takes no order_by: it is no aggregate", hint="Use .over(func.window(...)).")
+    orders = tuple(map(as_order, by_columns))
     count = len(args) + len(orders)
     by = compose(" ORDER BY {}", join(", ", map(hole, range(len(args), count)))) if orders else NOTHING
     last = hole(count) if name in IN_ORDER else NOTHING
     form = compose("{}({}{}{})", word(name), join(", ", map(hole, range(len(args)))), by, last)
     return Call(name, form, (*args, *orders), nature)
-
-
-def _orders(name: str, nature: str, order_by: Any) -> tuple[Expression, ...]:
-    """An aggregate that depends on the order of rows (collect, first, concat) may name it."""
-    given = [order_by] if isinstance(order_by, str | Expression) else list(order_by)
-    if given and nature != "aggregate":
-        raise InvalidInput(f"{name}() takes no order_by: it is no aggregate", hint="Use .over(func.window(...)).")
-    return tuple(as_order(one) for one in given)
 
 
 def _check_vector(name: str, one: Expression) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,10 +40,10 @@ class Window:
 
 def window(partition_by: Any = (), order_by: Any = (), *, desc: bool = False) -> Window:
     """The rows for .over(): `window(partition_by="breed", order_by="size", desc=True)`; lists and expressions too."""
-    return Window(
-        tuple(column_of(one) for one in _listed(partition_by)),
-        tuple(as_order(one, desc=desc) for one in _listed(order_by)),
+    partitions, orders = (
+        [given] if isinstance(given, str | Expression) else given for given in (partition_by, order_by)
     )
+    return Window(tuple(map(column_of, partitions)), tuple(as_order(one, desc=desc) for one in orders))
 
 
 def as_order(given: Any, *, desc: bool = False) -> Ordered:
@@ -110,7 +110,3 @@ class Over(Expression):
 def takes_in_order(expression: Expression) -> bool:
     """Whether an aggregate in it depends on the order of rows."""
     return any(isinstance(one, Call) and one.name in IN_ORDER for one in walk(expression))
-
-
-def _listed(given: Any) -> Iterable[Any]:
-    return [given] if isinstance(given, str | Expression) else given

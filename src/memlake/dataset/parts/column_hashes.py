@@ -16,7 +16,7 @@ def mark(column: pa.Array | pa.ChunkedArray) -> str:
     """Equal for equal values and type, in any process and with any writer."""
     array = whole(column)
     digest = hashlib.sha256(f"{plain_type(array.type)}:{len(array)}".encode())
-    _feed(digest, array)
+    _hash_values(digest, array)
     return digest.hexdigest()[:32]
 
 
@@ -49,7 +49,7 @@ def plain_type(kind: pa.DataType) -> str:
     return str(kind)
 
 
-def _feed(digest: Hasher, array: pa.Array) -> None:
+def _hash_values(digest: Hasher, array: pa.Array) -> None:
     valid = np.packbits(array.is_valid().to_numpy(zero_copy_only=False)).tobytes() if array.null_count else b""
     digest.update(b"n" + valid if valid else b"-")  # always a sign, so that no values can look like one
     kind = array.type
@@ -57,32 +57,26 @@ def _feed(digest: Hasher, array: pa.Array) -> None:
         return
     if pa.types.is_struct(kind):
         for child in array.flatten():
-            _feed(digest, child)
+            _hash_values(digest, child)
     elif pa.types.is_list(kind) or pa.types.is_map(kind):
         offsets = np.frombuffer(array.buffers()[1], np.int32, len(array) + 1, array.offset * 4)
         lengths = np.diff(offsets)
         if array.null_count:
             lengths = np.where(array.is_valid().to_numpy(zero_copy_only=False), lengths, 0)
         digest.update(bytes(lengths.astype(np.int32).data))
-        _feed(digest, _items(array))
+        if pa.types.is_map(kind):  # null ones have no items
+            entry = pa.struct([pa.field("key", kind.key_type), pa.field("value", kind.item_type)])
+            array = (array.drop_null() if array.null_count else array).cast(pa.list_(entry))
+        _hash_values(digest, array.flatten())
     elif pa.types.is_fixed_size_list(kind):
-        _feed(digest, array.flatten() if not array.null_count else array.drop_null().flatten())
+        _hash_values(digest, array.flatten() if not array.null_count else array.drop_null().flatten())
     elif pa.types.is_binary(kind) or pa.types.is_string(kind):
-        _feed_text(digest, array)
+        _hash_texts(digest, array)
     else:
-        _feed_fixed(digest, array)
+        _hash_fixed(digest, array)
 
 
-def _items(array: pa.Array) -> pa.Array:
-    """The items of lists, null lists having none."""
-    if pa.types.is_map(array.type):
-        entry = pa.struct([pa.field("key", array.type.key_type), pa.field("value", array.type.item_type)])
-        lists = array.cast(pa.list_(entry)) if not array.null_count else array.drop_null().cast(pa.list_(entry))
-        return lists.flatten()
-    return array.flatten()
-
-
-def _feed_text(digest: Hasher, array: pa.Array) -> None:
+def _hash_texts(digest: Hasher, array: pa.Array) -> None:
     if array.null_count:
         array = pc.fill_null(array, b"" if pa.types.is_binary(array.type) else "")
     offsets = np.frombuffer(array.buffers()[1], np.int32, len(array) + 1, array.offset * 4)
@@ -91,7 +85,7 @@ def _feed_text(digest: Hasher, array: pa.Array) -> None:
         digest.update(memoryview(array.buffers()[2])[offsets[0] : offsets[-1]])
 
 
-def _feed_fixed(digest: Hasher, array: pa.Array) -> None:
+def _hash_fixed(digest: Hasher, array: pa.Array) -> None:
     if pa.types.is_boolean(array.type):
         values = pc.fill_null(array, False) if array.null_count else array
         digest.update(np.packbits(values.to_numpy(zero_copy_only=False)).tobytes())

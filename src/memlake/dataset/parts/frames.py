@@ -8,7 +8,7 @@ same order; a later one overrides an earlier one's column of the same name.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -102,12 +102,17 @@ class Frame(NamedTuple):
 
     def select(self, schema: pa.Schema) -> Frame:
         """The same rows with fewer columns: families nobody reads any more are left out."""
-        return Frame(schema, tuple(_narrow(fragment, schema.names) for fragment in self.fragments))
+        fragments = []
+        for fragment in self.fragments:
+            homes = {id(fragment.home(name)) for name in schema.names}
+            families = tuple(family for family in fragment.families if id(family) in homes)
+            fragments.append(fragment._replace(families=families or fragment.families[:1]))
+        return Frame(schema, tuple(fragments))
 
     def settle_types(self) -> Frame:
         """The same rows; a column of which no row told the type is one of nothing, for good."""
-        told = [one.with_metadata(None) if is_unknown(one) else one for one in self.schema]
-        return Frame(pa.schema(told), self.fragments)
+        fields = [one.with_metadata(None) if is_unknown(one) else one for one in self.schema]
+        return Frame(pa.schema(fields), self.fragments)
 
     def encode(self) -> dict[str, Any]:
         return {"fragments": [_encode_fragment(fragment) for fragment in self.fragments if fragment.visible]}
@@ -127,12 +132,6 @@ def decode_schema(text: str) -> pa.Schema:
 
 def encode_manifest(frame: Frame) -> bytes:
     return json.dumps({"format": 1, **frame.encode()}, separators=(",", ":")).encode()
-
-
-def _narrow(fragment: Fragment, names: Sequence[str]) -> Fragment:
-    homes = {id(fragment.home(name)) for name in names}
-    families = tuple(family for family in fragment.families if id(family) in homes)
-    return fragment._replace(families=families or fragment.families[:1])
 
 
 def _encode_fragment(fragment: Fragment) -> dict[str, Any]:

@@ -189,8 +189,8 @@ def _translate_errors(family: Family) -> Iterator[None]:
     try:
         yield
     except (OSError, pa.ArrowException, Corrupt) as error:
-        told = str(error).splitlines()[0]
-        raise Corrupt(f"part {family.oid} cannot be read: {told}", hint="Run memlake fsck --full.") from error
+        reason = str(error).splitlines()[0]
+        raise Corrupt(f"part {family.oid} cannot be read: {reason}", hint="Run memlake fsck --full.") from error
 
 
 def make_family(table: pa.Table) -> Family:
@@ -236,10 +236,8 @@ def fit_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 def _fit_column(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
     try:
-        if pa.types.is_null(field.type) and column.null_count == len(
-            column
-        ):  # engines give a column of nothing some type
-            return pa.chunked_array([pa.nulls(len(column))])
+        if pa.types.is_null(field.type) and column.null_count == len(column):
+            return pa.chunked_array([pa.nulls(len(column))])  # engines give a column of nothing some type
         if column.type == pa.month_day_nano_interval() and pa.types.is_duration(field.type):
             return pa.chunked_array([_convert_durations(chunk) for chunk in column.chunks], pa.duration("ns")).cast(
                 field.type
@@ -268,17 +266,20 @@ def _convert_spans(value: Any) -> Any:
 def _convert_durations(chunk: pa.Array) -> pa.Array:
     """Spans of time as the engine gives them, in months (none of ours has any), days and nanoseconds."""
     kind = np.dtype([("months", "i4"), ("days", "i4"), ("nanoseconds", "i8")])
-    told = np.frombuffer(chunk.buffers()[1], kind, len(chunk), chunk.offset * kind.itemsize)
-    whole = told["days"].astype("i8") * 86_400_000_000_000 + told["nanoseconds"]
-    return pa.array(whole, pa.duration("ns"), mask=np.asarray(chunk.is_null()) if chunk.null_count else None)
+    spans = np.frombuffer(chunk.buffers()[1], kind, len(chunk), chunk.offset * kind.itemsize)
+    nanoseconds = spans["days"].astype("i8") * 86_400_000_000_000 + spans["nanoseconds"]
+    return pa.array(nanoseconds, pa.duration("ns"), mask=np.asarray(chunk.is_null()) if chunk.null_count else None)
 
 
 def _choose_encoding(table: pa.Table) -> dict[str, Any]:
     leaves = [leaf for field in table.schema for leaf in _leaves(field.name, column_hashes.whole(table[field.name]))]
     dense = {path for path, values in leaves if _is_dense(values)}
+    has_lists = any(pa.types.is_nested(field.type) and not pa.types.is_struct(field.type) for field in table.schema)
+    is_wide = has_lists or table.nbytes > 1024 * max(table.num_rows, 1)
+    sample = table.slice(0, _SAMPLE)
     return {
-        "row_group_size": _choose_group(table),
-        "use_dictionary": _repeating_columns(table),
+        "row_group_size": _WIDE_GROUP if is_wide else _GROUP,
+        "use_dictionary": [path for name in table.column_names for path in _repeating_leaves(name, sample[name])],
         "compression": {path: "none" if path in dense else _ZSTD.name for path, _ in leaves},
         "compression_level": {path: _ZSTD.compression_level for path, _ in leaves if path not in dense},
     }
@@ -304,22 +305,12 @@ def _is_dense(values: pa.Array) -> bool:
     if not (pa.types.is_floating(values.type) or pa.types.is_integer(values.type)):
         return False
     places = [values.slice(len(values) * place // _PLACES, _SAMPLE // _PLACES) for place in range(_PLACES)]
-    told = pa.concat_arrays(places).drop_null().to_numpy(zero_copy_only=False).tobytes()
-    return len(_ZSTD.compress(told, asbytes=True)) * 10 > len(told) * 9
-
-
-def _choose_group(table: pa.Table) -> int:
-    wide = any(pa.types.is_nested(field.type) and not pa.types.is_struct(field.type) for field in table.schema)
-    return _WIDE_GROUP if wide or table.nbytes > 1024 * max(table.num_rows, 1) else _GROUP
-
-
-def _repeating_columns(table: pa.Table) -> list[str]:
-    """Columns (and children of structs) whose values repeat: a dictionary only helps these."""
-    sample = table.slice(0, _SAMPLE)
-    return [path for field in table.schema for path in _repeating_leaves(field.name, sample[field.name])]
+    sample = pa.concat_arrays(places).drop_null().to_numpy(zero_copy_only=False).tobytes()
+    return len(_ZSTD.compress(sample, asbytes=True)) * 10 > len(sample) * 9
 
 
 def _repeating_leaves(path: str, column: pa.ChunkedArray) -> list[str]:
+    """A column, or the children of a struct, whose values repeat: a dictionary only helps these."""
     kind = column.type
     if pa.types.is_struct(kind):
         children = zip(kind, column_hashes.whole(column).flatten(), strict=True)

@@ -100,7 +100,9 @@ def _check_pages(
                 if len(data) < chunk.total_compressed_size or not all(page.is_sound(data) for page in pages):
                     raise Corrupt(f"column {name!r} of {path} is damaged.")
                 try:
-                    sizes[name] += _Chunk(leaves[number], chunk.compression, data, pages).unpacked(is_exact=is_exact)
+                    sizes[name] += _Chunk(leaves[number], chunk.compression, data, pages).count_unpacked(
+                        is_exact=is_exact
+                    )
                 except (IndexError, ValueError) as error:
                     raise Corrupt(f"column {name!r} of {path} is written as no part is: {error}.") from error
     return sizes
@@ -139,7 +141,7 @@ class _Chunk(NamedTuple):
     data: bytes
     pages: Sequence[_Page]
 
-    def unpacked(self, *, is_exact: bool) -> int:
+    def count_unpacked(self, *, is_exact: bool) -> int:
         if not all(page.is_ours() for page in self.pages):
             raise ValueError("a page in another encoding")
         size, values = sum(page.unpacked for page in self.pages), sum(page.values for page in self.pages)

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
 
-from memlake.dataset.expressions import bind, nan_rules
+from memlake.dataset.expressions import bind
 from memlake.dataset.expressions.columns import C, Column, Expression, Form, Ordered, column_of
 from memlake.dataset.expressions.functions import choices, func
 from memlake.dataset.plan import nodes
@@ -33,7 +33,7 @@ def column(given: Any, schema: pa.Schema) -> Expression:
     """What names or computes a column, known to fit the schema."""
     expression = column_of(given)
     bind.check(expression, schema)
-    return nan_rules.as_python(expression, schema)
+    return bind.guard_nan(expression, schema)
 
 
 def listed(given: Any, verb: str) -> list[str | Expression]:

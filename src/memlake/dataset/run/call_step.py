@@ -434,7 +434,7 @@ class RunServices:
 
 def printed(function: Callable[..., Any]) -> Fingerprint:
     """A function with the params it asks for."""
-    return fingerprint(function, given=params.given)
+    return fingerprint(function, given=params.read_given)
 
 
 def function_key(call: Call, print_: Fingerprint) -> str:

@@ -180,21 +180,23 @@ class File:
     # -- a field of a user's pydantic model
 
     @classmethod
-    def _accept(cls, value: Any) -> Self:
+    def _accept_value(cls, value: Any) -> Self:
         if isinstance(value, cls):
             return value
         if isinstance(value, File):
             return cls(*value._values())
         if isinstance(value, Mapping) and {"source", "path"} <= value.keys() <= set(NAMES):
-            return cls(**{**value, "last_modified": _moment(value.get("last_modified"))})
+            time = value.get("last_modified")  # text, if it comes from JSON
+            time = datetime.fromisoformat(time) if isinstance(time, str) else time
+            return cls(**{**value, "last_modified": time})
         raise ValueError(f"expected {cls.__name__} or its attributes, got {type(value).__name__}")
 
     @classmethod
     def __get_pydantic_core_schema__(cls, _source: Any, _handler: Any) -> Any:
         from pydantic_core import core_schema
 
-        told = core_schema.plain_serializer_function_ser_schema(File.get_info, when_used="json")
-        return core_schema.no_info_plain_validator_function(cls._accept, serialization=told)
+        as_json = core_schema.plain_serializer_function_ser_schema(File.get_info, when_used="json")
+        return core_schema.no_info_plain_validator_function(cls._accept_value, serialization=as_json)
 
 
 class TextFile(File):
@@ -264,8 +266,3 @@ class VideoFile(File):
 
 
 FILES: Final = (File, TextFile, ImageFile, AudioFile, VideoFile)
-
-
-def _moment(value: Any) -> datetime | None:
-    """JSON has text where a time was."""
-    return datetime.fromisoformat(value) if isinstance(value, str) else value

@@ -155,7 +155,9 @@ def video_info(stream: BinaryIO, name: str) -> VideoInfo:
     with _open_video(av, stream, name) as container:
         video = container.streams.video[0]
         rate = float(video.average_rate or video.guessed_rate or 0)
-        seconds = _seconds(container, video, av.time_base)
+        seconds = (container.duration or 0) / av.time_base
+        if video.duration and video.time_base:
+            seconds = float(video.duration * video.time_base)
         frames = video.frames or round(seconds * rate)
         return VideoInfo(video.width, video.height, rate, frames, seconds, video.codec_context.name)
 
@@ -184,9 +186,3 @@ def _open_video(av: Any, stream: BinaryIO, name: str) -> Any:
         return container
     container.close()
     raise _unreadable(name, "a video", ValueError("it has no picture, only other streams"))
-
-
-def _seconds(container: Any, video: Any, units: int) -> float:
-    if video.duration and video.time_base:
-        return float(video.duration * video.time_base)
-    return (container.duration or 0) / units
