@@ -92,6 +92,8 @@ def _is_file(field: pa.Field) -> bool:
 
 
 class _Sides(NamedTuple):
+    """The rows of both versions as plans."""
+
     session: Session
     new: Plan
     old: Plan

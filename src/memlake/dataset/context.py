@@ -88,48 +88,51 @@ class DatasetContext:
             self.note(message, commit)
         return commit
 
-    def note(self, message: str, made: Commit) -> None:
+    def note(self, message: str, commit: Commit) -> None:
         """Let undo know a commit. After it: what is done is done, also where that cannot be written down any more."""
         if self.group() is None:
             verb, _, detail = message.partition(" ")
             with contextlib.suppress(Unavailable):
-                undo.note(self.here, verb, detail, [(self.branch, made.oid)])
+                undo.note(self.here, verb, detail, [(self.branch, commit.oid)])
 
-    def note_more(self, path: str, made: Commit) -> None:
+    def note_more(self, path: str, commit: Commit) -> None:
         """A commit that belongs to the save of this path: undo takes it back with that."""
         if self.group() is None:
             with contextlib.suppress(Unavailable):
-                undo.note_more(self.here, path, (self.branch, made.oid))
+                undo.note_more(self.here, path, (self.branch, commit.oid))
 
     def _pending_changes(self) -> Changes:
         """What an open transaction will write to this branch."""
         group = self.group()
-        requests = [one for one in group.requests if one.branch == self.branch] if group else ()
-        return {path: entry for one in requests for path, entry in one.changes.items()}
+        requests = [request for request in group.requests if request.branch == self.branch] if group else ()
+        return {path: entry for request in requests for path, entry in request.changes.items()}
 
     # -- versions -----------------------------------------------------------------------------
 
     def entries(self, name: str, commit: Commit | None) -> dict[Semver, Entry]:
         """The versions of a dataset; at the head of the branch also those an open transaction will write."""
-        waiting = self._pending_changes()
-        return self._read_entries(name, commit, waiting if waiting and commit == self.head_of_branch() else {})
+        pending = self._pending_changes()
+        return self._read_entries(name, commit, pending if pending and commit == self.head_of_branch() else {})
 
     def entries_now(self, name: str) -> dict[Semver, Entry]:
         """The same at the head of the branch, which others may move while one looks."""
         return self._read_entries(name, self.head_of_branch(), self._pending_changes())
 
-    def _read_entries(self, name: str, commit: Commit | None, waiting: Changes) -> dict[Semver, Entry]:
+    def _read_entries(self, name: str, commit: Commit | None, pending: Changes) -> dict[Semver, Entry]:
         prefix = f"{ROOM}{name}/"
-        found = dict(self.here.history.scan(commit, prefix)) if commit else {}
-        mine = {path: e for path, e in waiting.items() if path.startswith(prefix)}
-        kept = {path: e for path, e in {**found, **mine}.items() if isinstance(e, Entry)}
-        return {names.parse_version(path.removeprefix(prefix)): entry for path, entry in kept.items()}
+        entries: dict[str, bytes | Entry | None] = dict(self.here.history.scan(commit, prefix)) if commit else {}
+        entries |= {path: entry for path, entry in pending.items() if path.startswith(prefix)}
+        return {
+            names.parse_version(path.removeprefix(prefix)): entry
+            for path, entry in entries.items()
+            if isinstance(entry, Entry)
+        }
 
     def all(self, commit: Commit | None = None, *, deleted: bool = False) -> Iterator[Version]:
         """Every version of every dataset, by name and number."""
         commit = commit or self.head()
-        found = [entry for _, entry in self.here.history.scan(commit, ROOM)] if commit else []
-        versions = [version for entry in found if (version := self.read_kept(entry)) is not None]
+        entries = self.here.history.scan(commit, ROOM) if commit else ()
+        versions = [version for _, entry in entries if (version := self.read_kept(entry)) is not None]
         yield from sorted((v for v in versions if deleted or not v.deleted), key=lambda v: (v.name, v.semver))
 
     def read(self, entry: Entry) -> Version:
@@ -158,29 +161,31 @@ class DatasetContext:
         What looks like a number is one first; where no version has it, it is a branch, a tag, a commit, in this order.
         """
         name, after = names.split_spec(spec)
-        told = str(version) if version is not None else after
-        commit = self._commit(told, as_of)
-        numbers = told if told and names.is_version(told) else ""
+        wanted = str(version) if version is not None else after
+        numbers = wanted if wanted and names.is_version(wanted) else ""
+        if as_of is not None:
+            commit = rev.find(self.here, f"{self.branch}@{{{as_of}}}")
+        else:
+            commit = rev.resolve(self.here, wanted) if wanted and not numbers else self.head()
         entries = self.entries(names.check_name(name), commit)
-        if found := self._newest(entries, numbers):
-            return found
-        asked = [entries[number] for number in names.match_versions(numbers, entries)] if numbers else []
-        for entry in asked:
+        if newest := self._find_newest(entries, numbers):
+            return newest
+        for number in names.match_versions(numbers, entries) if numbers else ():
             try:
-                self.read(entry)
+                self.read(entries[number])
             except Purged as error:
                 raise Purged(f"a version of {name!r} that is asked for is gone: {error.message}") from error
         named = self._find_named(numbers) if numbers and as_of is None else None
-        if named is not None and (found := self._newest(self.entries(name, named))):
-            return found
-        raise self._missing_error(name, numbers or (as_of or told or ""), entries)
+        if named is not None and (newest := self._find_newest(self.entries(name, named))):
+            return newest
+        raise self._missing_error(name, numbers or (as_of or wanted or ""), entries)
 
-    def _newest(self, entries: Mapping[Semver, Entry], numbers: str = "") -> Version | None:
+    def _find_newest(self, entries: Mapping[Semver, Entry], numbers: str = "") -> Version | None:
         """The newest that is there to be read, of all or of those that a spec admits."""
         for number in reversed(names.match_versions(numbers, entries) if numbers else sorted(entries)):
-            found = self.read_kept(entries[number])
-            if found is not None and not found.deleted:
-                return found
+            version = self.read_kept(entries[number])
+            if version is not None and not version.deleted:
+                return version
         return None
 
     def _find_named(self, word: str) -> Commit | None:
@@ -190,13 +195,6 @@ class DatasetContext:
             if heads is not None and heads["work"]:
                 return refs.commit_of(self.here.history, heads["work"])
         return rev.find(self.here, word) if word.isdigit() and len(word) >= _ID else None
-
-    def _commit(self, told: str | None, as_of: str | None) -> Commit | None:
-        if as_of is not None:
-            return rev.find(self.here, f"{self.branch}@{{{as_of}}}")
-        if told and not names.is_version(told):
-            return rev.resolve(self.here, told)
-        return self.head()
 
     def _missing_error(self, name: str, asked: str, there: Mapping[Semver, Entry]) -> NotFound:
         if there:
@@ -216,9 +214,9 @@ class DatasetContext:
 
     def _describe_fate(self, entry: Entry) -> str:
         """What keeps a version from being read, behind its number."""
-        found = self.read_kept(entry)
-        if found is not None:
-            return f" (deleted on {_day(found.deleted['time'])})" if found.deleted else ""
+        version = self.read_kept(entry)
+        if version is not None:
+            return f" (deleted on {_day(version.deleted['time'])})" if version.deleted else ""
         tombstone = object_tables.find_tombstone(self.here.history.db, bytes.fromhex(entry.oid))
         time, reason, _ = tombstone or (0, "", "")
         return f" (purged on {_day(time)}: {reason})"

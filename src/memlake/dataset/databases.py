@@ -16,6 +16,12 @@ from memlake.identifiers import check_name
 from memlake.rows.sql import Sql, compose, join, several, template, within
 
 _TABLE = re.compile(r"[^\W\d][\w$.]*")
+_SQL_TYPES = {
+    "whole": template("BIGINT"),
+    "float": template("DOUBLE PRECISION"),
+    "bytes": template("BLOB"),
+    "text": template("TEXT"),
+}
 
 
 class Dialect(NamedTuple):
@@ -67,12 +73,13 @@ def read(query: str, connection: Any, params: Any) -> tuple[list[str], list[Sequ
     if hasattr(connection, "exec_driver_sql"):
         import sqlalchemy
 
-        asked: Any = sqlalchemy.text(query)
+        statement: Any = sqlalchemy.text(query)
         if table is not None:
             schema = ".".join(table[:-1]) or None
-            asked = sqlalchemy.select(sqlalchemy.text("*")).select_from(sqlalchemy.table(table[-1], schema=schema))
-        found = connection.execute(asked, params or {})
-        return list(found.keys()), [tuple(row) for row in found.fetchall()]
+            source = sqlalchemy.table(table[-1], schema=schema)
+            statement = sqlalchemy.select(sqlalchemy.text("*")).select_from(source)
+        result = connection.execute(statement, params or {})
+        return list(result.keys()), [tuple(row) for row in result.fetchall()]
     _check_connection(connection, "read")
     if table is not None:
         dialect = dialect_of(connection)
@@ -102,7 +109,7 @@ def write(batches: Iterator[pa.RecordBatch], table: str, connection: Any, size: 
         return _by_sqlalchemy(batches, table, connection, size, if_exists)
     _check_connection(connection, "written")
     dialect, cursor = dialect_of(connection), connection.cursor()
-    count, made, began = 0, False, False
+    count, is_made, began = 0, False, False
     try:
         for batch in batches:
             flat = export.flatten_nested(pa.Table.from_batches([batch]))
@@ -110,10 +117,10 @@ def write(batches: Iterator[pa.RecordBatch], table: str, connection: Any, size: 
             into = dialect.text(compose("INSERT INTO {} ({})", dialect.name(table), columns))
             sql = f"{into} VALUES ({dialect.places(flat.num_columns)})"
             rows = [tuple(_storable(value) for value in row.values()) for row in flat.to_pylist()]
-            if not made:  # what can be refused without the database is refused by now
+            if not is_made:  # what can be refused without the database is refused by now
                 began = _begin(connection)
                 _make_table(cursor, dialect, table, flat.schema, if_exists)
-                made = True
+                is_made = True
             for at in range(0, len(rows), size):
                 cursor.executemany(sql, rows[at : at + size])
             count += len(rows)
@@ -143,17 +150,15 @@ def _make_table(cursor: Any, dialect: Dialect, table: str, schema: pa.Schema, if
     name = dialect.name(table)
     if if_exists == "replace":
         cursor.execute(compose("DROP TABLE IF EXISTS {}", name).render().text)
-    columns = several(compose("{} {}", dialect.name(one.name), _sql_type(one.type)) for one in schema)
+    columns = several(compose("{} {}", dialect.name(one.name), _SQL_TYPES[_family_of(one.type)]) for one in schema)
     form = template("CREATE TABLE {} ({})" if if_exists == "fail" else "CREATE TABLE IF NOT EXISTS {} ({})")
     cursor.execute(form.fill(name, columns).render().text)
 
 
-def _sql_type(kind: pa.DataType) -> Sql:
+def _family_of(kind: pa.DataType) -> Literal["whole", "float", "bytes", "text"]:
     if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
-        return template("BIGINT")
-    if pa.types.is_floating(kind):
-        return template("DOUBLE PRECISION")
-    return template("BLOB") if pa.types.is_binary(kind) else template("TEXT")
+        return "whole"
+    return "float" if pa.types.is_floating(kind) else "bytes" if pa.types.is_binary(kind) else "text"
 
 
 def _storable(value: Any) -> Any:
@@ -168,33 +173,25 @@ def _by_sqlalchemy(batches: Iterator[pa.RecordBatch], table: str, connection: An
     count = 0
     with engine.begin() if engine is not None else connection.begin() as within:
         target = within if engine is not None else connection
-        made = None
+        target_table = None
         for batch in batches:
             flat = export.flatten_nested(pa.Table.from_batches([batch]))
-            if made is None:
+            if target_table is None:
                 _begin(target.connection.dbapi_connection)
-                made = _alchemy_table(alchemy, target, table, flat.schema, if_exists)
+                target_table = _alchemy_table(alchemy, target, table, flat.schema, if_exists)
             rows = [{name: _storable(value) for name, value in row.items()} for row in flat.to_pylist()]
             for at in range(0, len(rows), size):
-                target.execute(made.insert(), rows[at : at + size])
+                target.execute(target_table.insert(), rows[at : at + size])
             count += len(rows)
     return count
 
 
 def _alchemy_table(alchemy: Any, target: Any, name: str, schema: pa.Schema, if_exists: str) -> Any:
-    def kind(one: pa.DataType) -> Any:
-        if pa.types.is_integer(one) or pa.types.is_boolean(one):
-            return alchemy.BigInteger
-        return (
-            alchemy.Float
-            if pa.types.is_floating(one)
-            else alchemy.LargeBinary
-            if pa.types.is_binary(one)
-            else alchemy.Text
-        )
-
-    meta = alchemy.MetaData()
-    table = alchemy.Table(name, meta, *(alchemy.Column(one.name, kind(one.type)) for one in schema))
+    types = {
+        "whole": alchemy.BigInteger, "float": alchemy.Float, "bytes": alchemy.LargeBinary, "text": alchemy.Text,
+    }  # fmt: skip
+    columns = [alchemy.Column(one.name, types[_family_of(one.type)]) for one in schema]
+    table = alchemy.Table(name, alchemy.MetaData(), *columns)
     if if_exists == "replace":
         table.drop(target, checkfirst=True)
     table.create(target, checkfirst=if_exists != "fail")

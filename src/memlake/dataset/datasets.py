@@ -64,8 +64,8 @@ class Datasets:
         """
         if branch is not None:
             name, version = f"{names.split_spec(name)[0]}@{branch}", None
-        found = self.ground.find(name, version, as_of)
-        return Chain(self.session, sources.stored(self.ground, found), record=found)
+        record = self.ground.find(name, version, as_of)
+        return Chain(self.session, sources.stored(self.ground, record), record=record)
 
     @check_names
     def read_storage(
@@ -90,8 +90,8 @@ class Datasets:
 
     def read_values(self, output: Any = None, **columns: Any) -> Chain:
         """Rows from lists, one a column: read_values(x=[1, 2], name=["a", "b"])."""
-        told = output if isinstance(output, Mapping) or output is None else dict.fromkeys(columns, output)
-        return self._rows(sources.from_values(columns, told), "values")
+        types = output if isinstance(output, Mapping) or output is None else dict.fromkeys(columns, output)
+        return self._rows(sources.from_values(columns, types), "values")
 
     @check_names
     def read_records(self, records: Any, schema: Mapping[str, Any] | None = None) -> Chain:
@@ -163,9 +163,9 @@ class Datasets:
         wanted = Wanted(names.check_name(name), description=f"of run {run.number} ({run.action})")
         with self.ground.parts.hold():
             frame = self.ground.parts.seal(runs.frame(self.ground, run))
-            told = provenance.fields(dict(run.provenance))
-            saved = save_rows.save(self.ground, wanted, frame, told)
-        process_facts.note(self.ground, saved, wanted, told)
+            facts = provenance.fields(dict(run.provenance))
+            saved = save_rows.save(self.ground, wanted, frame, facts)
+        process_facts.note(self.ground, saved, wanted, facts)
         return self.read_dataset(saved.version.spec)
 
     def get(self, spec: str) -> Version:
@@ -186,9 +186,9 @@ class Datasets:
 
     def export(self, spec: str, target: Any, *, format: str | None = None, force: bool = False) -> Exported:
         """Write a version as plain files: one named like `pets.parquet`, or a folder of them."""
-        found = self.get(spec)
+        record = self.get(spec)
         return export_rows.export(
-            found, self.session.batches(sources.stored(self.ground, found)), Path(target), form=format, force=force
+            record, self.session.batches(sources.stored(self.ground, record)), Path(target), form=format, force=force
         )
 
     def lineage(
@@ -213,20 +213,20 @@ class Datasets:
         full = names.check_name(name)
         entries = self.ground.entries(full, self.ground.head())
         kept = (self.ground.read_kept(entries[number]) for number in sorted(entries))
-        found = [one for one in kept if one is not None]
-        if not found:
+        versions = [one for one in kept if one is not None]
+        if not versions:
             self.ground.find(full)  # says what is there instead
-        return [one for one in found if deleted or not one.deleted]
+        return [one for one in versions if deleted or not one.deleted]
 
     def compare(self, name: str) -> list[dict[str, Any]]:
         """Params and metrics of every version, oldest first; None where a version has none of that name."""
-        found = self.versions(name)
-        params = dict.fromkeys(key for one in found for key in one.params)
-        metrics = dict.fromkeys(key for one in found for key in one.metrics)
+        versions = self.versions(name)
+        params = dict.fromkeys(key for one in versions for key in one.params)
+        metrics = dict.fromkeys(key for one in versions for key in one.metrics)
         return [
             {"version": one.version, "created": one.created, "rows": one.rows,
              "params": {**params, **one.params}, "metrics": {**metrics, **one.metrics}}
-            for one in found
+            for one in versions
         ]  # fmt: skip
 
     def runs(self) -> list[Run]:
@@ -245,21 +245,21 @@ class Datasets:
 
     def delete_dataset(self, name: str, version: str | int | None = None, *, all_versions: bool = False) -> list[str]:
         """Delete a version, or all of them: they are no longer read or listed, and can be restored."""
-        told, spec = names.split_spec(name)
-        if version is None and spec is None and not all_versions and len(self.versions(told)) > 1:
+        dataset, spec = names.split_spec(name)
+        if version is None and spec is None and not all_versions and len(self.versions(dataset)) > 1:
             raise InvalidInput(
-                f"{told!r} has {len(self.versions(told))} versions. Nothing was deleted.",
-                hint=f"Name one, {told}@1.0.0, or say all_versions=True.",
+                f"{dataset!r} has {len(self.versions(dataset))} versions. Nothing was deleted.",
+                hint=f"Name one, {dataset}@1.0.0, or say all_versions=True.",
             )
-        chosen = self.versions(told) if all_versions else [self.ground.find(name, version)]
+        chosen = self.versions(dataset) if all_versions else [self.ground.find(name, version)]
         mark = {"time": now(), "by": str(self.ground.here.author)}
         return [save_rows.edit(self.ground, one, {"deleted": mark}, f"delete {one.spec}").spec for one in chosen]
 
     def restore_dataset(self, name: str, version: str | int | None = None) -> list[str]:
         """Bring deleted versions back."""
-        told, spec = names.split_spec(name)
+        dataset, spec = names.split_spec(name)
         wanted = str(version) if version is not None else spec
-        gone = [one for one in self.versions(told, deleted=True) if one.deleted]
+        gone = [one for one in self.versions(dataset, deleted=True) if one.deleted]
         if wanted is not None:
             numbers = set(names.match_versions(wanted, [one.semver for one in gone]))
             gone = [one for one in gone if one.semver in numbers]
@@ -273,8 +273,8 @@ class Datasets:
         `with_others` erases versions that were made from it too, and its rows where others hold the same parts.
         `leave_derived` leaves versions that were made from it and share no part with it. Cannot be undone.
         """
-        ground, found = self.ground, self.get(spec)
-        oid = ground.entries(found.name, ground.head())[found.semver].oid
+        ground, record = self.ground, self.get(spec)
+        oid = ground.entries(record.name, ground.head())[record.semver].oid
         oids, loose = erase.plan_erasure(ground.here, [oid], erase.Others(with_others, leave_derived))
         report = purge_objects.purge(ground.here, oids, reason, loose=loose)
         runs.wait()

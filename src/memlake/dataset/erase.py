@@ -57,7 +57,7 @@ def plan_erasure(here: Here, named: Iterable[str], others: Others) -> Erasure:
     links = here.history.objects.links()
     derived = set() if others.derived_left else _find_derived(here, ever, paths)
     records = _list_records(here, paths, ever, links)
-    own = records | {found for oid in records for found in _linked_objects(oid, links)}
+    own = records | {linked for oid in records for linked in _linked_objects(oid, links)}
     if not others.erased:
         shared = {path for path, oid in _list_living(here, paths) if _linked_objects(oid, links) & own}
         # Refuse to erase some rows and leave the same ones elsewhere
@@ -70,11 +70,11 @@ def plan_erasure(here: Here, named: Iterable[str], others: Others) -> Erasure:
                 f"{rows} {'are' if certain else 'may be'} rows of {names} too. Nothing was erased.",
                 hint=f"--with-others (with_others=True) erases them there as well; {leave}or purge those first.",
             )
-    made = _list_records(here, derived, ever, links)
-    kept = {link for oid, told in links.items() if oid not in own | made for link in told}
-    loose = {link for oid in made for link in links.get(oid, ())} - kept - own
-    gone = set(here.history.objects.find_missing(own | made | loose))  # some edit may have been erased before
-    return Erasure(tuple(sorted(wanted | ((own | made) - gone))), tuple(sorted(loose - gone)))
+    made_of_it = _list_records(here, derived, ever, links)
+    kept = {link for oid, targets in links.items() if oid not in own | made_of_it for link in targets}
+    loose = {link for oid in made_of_it for link in links.get(oid, ())} - kept - own
+    gone = set(here.history.objects.find_missing(own | made_of_it | loose))  # some edit may have been erased before
+    return Erasure(tuple(sorted(wanted | ((own | made_of_it) - gone))), tuple(sorted(loose - gone)))
 
 
 def _list_records(here: Here, paths: set[str], ever: Ever, links: Links) -> set[str]:

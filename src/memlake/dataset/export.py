@@ -46,8 +46,8 @@ def tuples(table: pa.Table) -> Iterator[tuple[Any, ...]]:
 
 def plain_rows(table: pa.Table) -> list[dict[str, Any]]:
     """Rows as what JSON has words for."""
-    found: list[dict[str, Any]] = json.loads(json.dumps(list(_rows(table)), default=jsonable))
-    return found
+    rows: list[dict[str, Any]] = json.loads(json.dumps(list(_rows(table)), default=jsonable))
+    return rows
 
 
 def _rows(table: pa.Table | pa.RecordBatch) -> Iterator[dict[str, Any]]:
@@ -202,11 +202,11 @@ class _Replacing:
             ) from error
 
 
-def to_storage(found: Sequence[File | None], output: Any, placement: str, threads: int, link_type: str) -> int:
+def to_storage(files: Sequence[File | None], output: Any, placement: str, threads: int, link_type: str) -> int:
     """Copy files to a folder or bucket."""
     if placement not in _PLACEMENTS:
         raise InvalidInput(f"placement is {placement!r}; it takes one of {', '.join(_PLACEMENTS)}.")
-    copied = [one for one in found if one is not None]
+    copied = [one for one in files if one is not None]
     targets = [_target(one, placement) for one in copied]
     twice = {name for name in targets if targets.count(name) > 1} if len(set(targets)) < len(targets) else set()
     if twice:
@@ -272,11 +272,11 @@ def export(
     version: Version, batches: Iterator[pa.RecordBatch], target: Path, *, form: str | None, force: bool
 ) -> Exported:
     """Write to one file when the target is called like one (`pets.parquet`), else to a folder of files of 256k rows."""
-    told = target.suffix.removeprefix(".").lower()
-    kind = form or (told if told in FORMATS else "parquet")
+    suffix = target.suffix.removeprefix(".").lower()
+    kind = form or (suffix if suffix in FORMATS else "parquet")
     if kind not in FORMATS:
         raise InvalidInput(f"{kind!r} is no format. Nothing was written.", hint=f"Formats are {', '.join(FORMATS)}.")
-    if form is None and told.isalpha() and told not in FORMATS and not target.is_dir():
+    if form is None and suffix.isalpha() and suffix not in FORMATS and not target.is_dir():
         raise InvalidInput(
             f"{target} is called like a file of a format that is not known here. Nothing was written.",
             hint=f"Formats are {', '.join(FORMATS)}; a folder may be called so when the format is given too.",
@@ -286,7 +286,7 @@ def export(
             f"{target} is no folder here. Nothing was written.", hint="Export to a folder, then copy it."
         )
     pieces = _pieces(version, batches)
-    if told in FORMATS:
+    if suffix in FORMATS:
         if target.is_dir():
             raise InvalidInput(
                 f"{target} is a folder. Nothing was written.", hint="Name a file in it, or another folder."
@@ -300,13 +300,13 @@ def export(
             raise AlreadyExists(
                 f"{target} is a file. Nothing was written.", hint=f"Name a folder, or {target}.parquet."
             )
-        found = sorted(os.listdir(target)) if target.exists() else []
-        strange = [name for name in found if not name.startswith("part-") or name.rpartition(".")[2] not in FORMATS]
+        present = sorted(os.listdir(target)) if target.exists() else []
+        strange = [name for name in present if not name.startswith("part-") or name.rpartition(".")[2] not in FORMATS]
         if strange:
             raise AlreadyExists(
                 f"{target} holds {strange[0]}, which no export wrote. Nothing was written.", hint="Name another folder."
             )
-        if found and not force:
+        if present and not force:
             raise AlreadyExists(f"{target} holds an export already. Nothing was written.", hint="Say -f to replace it.")
         files = _fill(kind, pieces, target)
     return Exported(version.spec, version.rows, sum(one.stat().st_size for one in files), tuple(map(str, files)))
@@ -335,15 +335,15 @@ def _write(kind: str, batches: Iterator[pa.RecordBatch], file: Path) -> None:
 
 def _fill(kind: str, pieces: Iterator[list[pa.RecordBatch]], folder: Path) -> list[Path]:
     """The folder is there whole or as it was."""
-    made = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
+    temporary = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
     names = []
     try:
         for number, piece in enumerate(pieces):
             names.append(f"part-{number:05}.{kind}")
-            _write(kind, iter(piece), made / names[-1])
+            _write(kind, iter(piece), temporary / names[-1])
         if folder.exists():
             shutil.rmtree(folder)
-        made.rename(folder)
+        temporary.rename(folder)
     finally:
-        shutil.rmtree(made, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
     return [folder / name for name in names]

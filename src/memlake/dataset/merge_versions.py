@@ -42,9 +42,9 @@ class Meeting(NamedTuple):
         return path_of(self.name, str(number))
 
     def there(self, number: Semver) -> Version:
-        found = self.theirs[number]
-        assert found is not None
-        return found
+        version = self.theirs[number]
+        assert version is not None
+        return version
 
     def moves(self) -> dict[Semver, Semver]:
         """Their numbers that are others here."""
@@ -96,8 +96,8 @@ def _read(history: History, path: str, entry: Entry | None) -> Version | None:
 
 def _match_versions(name: str, ours: Numbered, theirs: Numbered, outcome: Outcome) -> Meeting:
     paths = {number: path_of(name, str(number)) for number in {*ours, *theirs}}
-    found = {one.path: one for one in outcome.conflicts}
-    conflicts = {n: found[path] for n, path in paths.items() if path in found}
+    by_path = {one.path: one for one in outcome.conflicts}
+    conflicts = {n: by_path[path] for n, path in paths.items() if path in by_path}
     taken = {n for n, path in paths.items() if path in outcome.edits}  # theirs alone changed what is there
     new: Numbered = {n: theirs[n] for n in taken if n not in ours and theirs.get(n)}
     back = {
@@ -236,10 +236,10 @@ def _merge_fields(base: Version | None, ours: Version, theirs: Version, *, ours_
         )
         for name in _FIELDS
     }
-    made, other = ours.provenance, theirs.provenance
+    mine, other = ours.provenance, theirs.provenance
     if base is None:  # another making of the same rows: only its params are said of the version, too
-        other = {**made, **{key: other[key] for key in ("params",) if key in other}}
-    provenance = _merge_value((base or blank).provenance, made, other, ours_wins=ours_wins)
+        other = {**mine, **{key: other[key] for key in ("params",) if key in other}}
+    provenance = _merge_value((base or blank).provenance, mine, other, ours_wins=ours_wins)
     # Deleted if both did, or one did since; rows that each side saved for itself are kept if one keeps them.
     is_gone = (ours.deleted and theirs.deleted) or (base is not None and not base.deleted)
     deleted = (ours.deleted or theirs.deleted) if is_gone else None

@@ -141,13 +141,13 @@ def _flatten(table: Mapping[str, Any], prefix: str) -> Iterable[tuple[str, Any]]
 # -- types -----------------------------------------------------------------------------------------
 
 
-def _convert(name: str, found: Given, kind: Callable[[Any], Any]) -> Any:
+def _convert(name: str, given: Given, kind: Callable[[Any], Any]) -> Any:
     try:
-        return _READERS.get(kind, kind)(found.value)
+        return _READERS.get(kind, kind)(given.value)
     except (ValueError, TypeError, KeyError, ArithmeticError):
         takes = _TAKES.get(kind) or f"what {getattr(kind, '__name__', kind)} takes"  # type: ignore[call-overload]
         raise InvalidInput(
-            f"param {name!r} is {_mask_secret(name, found.value)!r} ({found.origin}); it takes {takes}. Nothing ran.",
+            f"param {name!r} is {_mask_secret(name, given.value)!r} ({given.origin}); it takes {takes}. Nothing ran.",
             hint=f"Give it as: memlake run SCRIPT -p {name}=VALUE",
         ) from None
 

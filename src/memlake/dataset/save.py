@@ -99,7 +99,7 @@ def _save_once(
             "what was remembered of this work was collected meanwhile. Nothing was saved.", hint="Run it again."
         )
     objects.adopt(links)
-    made = Version(
+    version = Version(
         wanted.name,
         str(number),
         content,
@@ -113,8 +113,8 @@ def _save_once(
         tuple(wanted.tags or ()),
         **facts,
     )
-    commit = write(ground, made, f"save {made.spec}: {count(made.rows, 'row')}", old=None, undoable=False)
-    return Saved(made, True), commit
+    commit = write(ground, version, f"save {version.spec}: {count(version.rows, 'row')}", old=None, undoable=False)
+    return Saved(version, True), commit
 
 
 def _find_same(ground: DatasetContext, wanted: Wanted, entries: Mapping[Semver, Entry], content: str) -> Version | None:
@@ -122,8 +122,8 @@ def _find_same(ground: DatasetContext, wanted: Wanted, entries: Mapping[Semver, 
     number = names.parse_version(wanted.version) if wanted.version is not None else max(entries, default=None)
     if number is None or number not in entries or (wanted.update_version is not None and wanted.version is None):
         return None
-    found = ground.read_kept(entries[number])
-    return found if found is not None and found.content == content and not found.deleted else None
+    version = ground.read_kept(entries[number])
+    return version if version is not None and version.content == content and not version.deleted else None
 
 
 def is_other_config(recorded: Mapping[str, Any], params: Mapping[str, Any]) -> bool:
@@ -234,12 +234,12 @@ def move(ground: DatasetContext, name: str, to: str) -> list[str]:
         moved: list[Semver] = []
         for number, entry in entries.items():
             changes[version_record.path_of(name, str(number))] = None
-            found = ground.read_kept(entry)
-            if found is None:  # purged: what is not there cannot go along
+            version = ground.read_kept(entry)
+            if version is None:  # purged: what is not there cannot go along
                 continue
             moved.append(number)
-            made = found._replace(name=to)
-            data = version_record.encode(made)
-            changes[made.path] = Entry(history.objects.write(data, links=[made.manifest]), "dataset", len(data))
+            renamed = version._replace(name=to)
+            data = version_record.encode(renamed)
+            changes[renamed.path] = Entry(history.objects.write(data, links=[renamed.manifest]), "dataset", len(data))
         ground.write(changes, f"move dataset {name} to {to}")
     return [f"{to}@{number}" for number in sorted(moved)]

@@ -53,8 +53,8 @@ def typed_sql(expression: Expression, schema: pa.Schema) -> tuple[Sql, pa.DataTy
     _check_length(expression, schema)
     _check_alike(expression, schema)
     _check_conditions(expression, schema)
-    native, found = _ask_engine(expression, schema)
-    return (compose("CAST({} AS BIGINT)", sql), pa.int64()) if native in TOO_WIDE else (sql, found)
+    native, kind = _ask_engine(expression, schema)
+    return (compose("CAST({} AS BIGINT)", sql), pa.int64()) if native in TOO_WIDE else (sql, kind)
 
 
 def type_of_column(name: str, schema: pa.Schema) -> pa.DataType:
@@ -68,22 +68,22 @@ def type_of_column(name: str, schema: pa.Schema) -> pa.DataType:
             f"{name!r} goes into {first!r}, a column of dicts: each row has its own keys, and none is a column",
             hint=f"Take it as text, func.json_extract_string({where}), and .cast(int) that where it is a number.",
         )
-    found = schema.field(first).type
+    kind = schema.field(first).type
     for part in rest:
-        if pa.types.is_null(found):
-            return found
-        if pa.types.is_map(found):
-            found = found.item_type
-        elif pa.types.is_struct(found) and found.get_field_index(part) >= 0:
-            found = found.field(part).type
-        elif pa.types.is_list(found) or pa.types.is_fixed_size_list(found):
+        if pa.types.is_null(kind):
+            return kind
+        if pa.types.is_map(kind):
+            kind = kind.item_type
+        elif pa.types.is_struct(kind) and kind.get_field_index(part) >= 0:
+            kind = kind.field(part).type
+        elif pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind):
             raise InvalidInput(
-                f"{name!r} goes into a list, {found}: {part!r} is inside each of its items",
+                f"{name!r} goes into a list, {kind}: {part!r} is inside each of its items",
                 hint='Take one item first, C("boxes")[0]["label"], or make a row of each item.',
             )
         else:
             raise _unknown_column(name, schema)
-    return found
+    return kind
 
 
 def column_names(schema: Iterable[pa.Field], before: str = "") -> Iterator[str]:
@@ -99,9 +99,9 @@ def _unknown_column(name: str, schema: pa.Schema) -> InvalidInput:
     near = difflib.get_close_matches(name.lower(), {one.lower() for one in names}, n=1, cutoff=0.5)
     ends = [one for one in names if one.rpartition(".")[2] == name]
     likely = ends[:1] or [one for one in names if one.lower() in near]
-    told = f"; did you mean {likely[0]!r}?" if likely else ";"
+    guess = f"; did you mean {likely[0]!r}?" if likely else ";"
     return InvalidInput(
-        f"there is no column {name!r}{told} columns: {', '.join(names) or 'none'}",
+        f"there is no column {name!r}{guess} columns: {', '.join(names) or 'none'}",
         hint=f"If {name!r} is meant as text, write lit({name!r}).",
     )
 
@@ -116,14 +116,14 @@ def _ask_engine(expression: Expression, schema: pa.Schema) -> tuple[str, pa.Data
     with lock:
         if key not in _answers:
             try:
-                found = _answer(compose("SELECT {} FROM {}", sql, identifier(_empty_table(fields))).render())
+                answer = _answer(compose("SELECT {} FROM {}", sql, identifier(_empty_table(fields))).render())
             except duckdb.Error as wrong:
                 types = ", ".join(f"{one.name} is {one.type}" for one in fields)
                 hint = f"{types}. Change a type with .cast(...), and text that is no column with lit(...)."
                 raise InvalidInput(f"{expression} cannot be computed: {reason(wrong)}", hint=hint) from wrong
             if len(_answers) >= _MOST_ANSWERS:
                 _answers.clear()
-            _answers[key] = found
+            _answers[key] = answer
         return _answers[key]
 
 
@@ -146,15 +146,15 @@ def _empty_table(fields: list[pa.Field]) -> str:
     return _kept[key]
 
 
-def _plain_type(found: pa.DataType) -> pa.DataType:
+def _plain_type(kind: pa.DataType) -> pa.DataType:
     """Items of lists are called as Arrow calls them; DuckDB has its own word."""
-    if pa.types.is_fixed_size_list(found):
-        return pa.list_(_plain_type(found.value_type), found.list_size)
-    if pa.types.is_list(found):
-        return pa.list_(_plain_type(found.value_type))
-    if pa.types.is_struct(found):
-        return pa.struct([one.with_type(_plain_type(one.type)) for one in found])
-    return found
+    if pa.types.is_fixed_size_list(kind):
+        return pa.list_(_plain_type(kind.value_type), kind.list_size)
+    if pa.types.is_list(kind):
+        return pa.list_(_plain_type(kind.value_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([one.with_type(_plain_type(one.type)) for one in kind])
+    return kind
 
 
 def reason(wrong: duckdb.Error) -> str:
@@ -199,10 +199,10 @@ def _check_side(column: str, kind: pa.DataType, values: Iterable[object]) -> Non
         if pa.types.is_timestamp(kind) and kind.tz is None:
             _check_zone(column, value)
         if (number and isinstance(value, str)) or (text and isinstance(value, int | float)):
-            told = "a number" if number else "text"
+            needed = "a number" if number else "text"
             raise InvalidInput(
-                f"column {column!r} is {kind}, and is compared with {value!r}: {told} is never equal to it",
-                hint=f"Give {told}, or say how to read the column: C({column!r}).cast({type(value).__name__})",
+                f"column {column!r} is {kind}, and is compared with {value!r}: {needed} is never equal to it",
+                hint=f"Give {needed}, or say how to read the column: C({column!r}).cast({type(value).__name__})",
             )
 
 
@@ -224,10 +224,10 @@ def _check_length(expression: Expression, schema: pa.Schema) -> None:
     if search is None:
         return
     _, column, vector = search
-    found = type_of_column(column, schema)
-    if pa.types.is_fixed_size_list(found) and found.list_size != len(vector):
+    kind = type_of_column(column, schema)
+    if pa.types.is_fixed_size_list(kind) and kind.list_size != len(vector):
         raise InvalidInput(
-            f"column {column!r} holds vectors of {found.list_size} numbers, and the vector given has {len(vector)}",
+            f"column {column!r} holds vectors of {kind.list_size} numbers, and the vector given has {len(vector)}",
             hint="Both must come from one model.",
         )
 

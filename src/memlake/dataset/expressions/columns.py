@@ -226,10 +226,10 @@ class Expression:
         kept = [one for one in given if one is not None]
         among = sql.join(", ", map(hole, range(1, len(kept) + 1)))
         form = compose("({} IN ({}))", hole(0), among)
-        found = Form("in", form, (self, *map(value_of, kept))) if kept else None
+        among_them = Form("in", form, (self, *map(value_of, kept))) if kept else None
         if len(kept) == len(given):
-            return Literal(False) if found is None else found
-        return self.is_null() if found is None else self.is_null() | found
+            return Literal(False) if among_them is None else among_them
+        return self.is_null() if among_them is None else self.is_null() | among_them
 
     isin = in_
 

@@ -122,11 +122,11 @@ def natures() -> dict[str, str]:
             " AND NOT regexp_matches(function_name, '^(pg_|has_|inet_|collate_|icu_collate_)')"
             " AND regexp_full_match(function_name, '[a-z][a-z0-9_]*') GROUP BY ALL ORDER BY ALL"
         )
-        found = {}
+        by_name = {}
         for name, kind, is_volatile in rows.fetchall():
             scalar = "volatile" if is_volatile or name in VOLATILE_MACROS else "scalar"
-            found[name] = "aggregate" if name in AGGREGATE_MACROS else NATURE_OF_TYPE.get(kind, scalar)
-        return found
+            by_name[name] = "aggregate" if name in AGGREGATE_MACROS else NATURE_OF_TYPE.get(kind, scalar)
+        return by_name
 
 
 def nature_of(name: str) -> str:

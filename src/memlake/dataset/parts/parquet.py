@@ -60,11 +60,11 @@ class Parts:
 
     def path(self, family: Family) -> str:
         assert family.oid is not None
-        found = self.objects.part_path(family.oid)
-        if found is None or not found.exists():
+        place = self.objects.part_path(family.oid)
+        if place is None or not place.exists():
             self.objects.size(family.oid)  # purged or never here: says which
             raise NotFound(f"part {family.oid} is not on this machine.", hint="Run memlake fsck.")
-        return str(found)
+        return str(place)
 
     def check_columns(self, family: Family, columns: Sequence[str]) -> str:
         """The path of a part whose columns are seen to be as they were written, for an engine that does not look."""
@@ -208,8 +208,8 @@ def fragments(tables: Iterable[pa.Table | pa.RecordBatch], schema: pa.Schema) ->
 def cut_fragments(tables: Iterable[pa.Table | pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
     waiting: list[pa.Table] = []
     rows = 0
-    for found in tables:
-        table = found if isinstance(found, pa.Table) else pa.Table.from_batches([found])
+    for rows_in in tables:
+        table = rows_in if isinstance(rows_in, pa.Table) else pa.Table.from_batches([rows_in])
         while rows + table.num_rows >= ROWS:
             head = ROWS - rows
             yield _join([*waiting, table.slice(0, head)], schema)
@@ -314,7 +314,7 @@ def _repeating_leaves(path: str, column: pa.ChunkedArray) -> list[str]:
     kind = column.type
     if pa.types.is_struct(kind):
         children = zip(kind, column_hashes.whole(column).flatten(), strict=True)
-        return [found for child, values in children for found in _repeating_leaves(f"{path}.{child.name}", values)]
+        return [leaf for child, values in children for leaf in _repeating_leaves(f"{path}.{child.name}", values)]
     if pa.types.is_nested(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind):
         return []
     return [path] if pc.count_distinct(column).as_py() * 2 <= len(column) else []

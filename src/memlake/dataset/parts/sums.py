@@ -124,8 +124,8 @@ class _Page(NamedTuple):
 
     def is_sound(self, data: bytes) -> bool:
         end = self.start + self.length
-        found = memoryview(data)[self.start : end]
-        return self.length >= 0 and end <= len(data) and zlib.crc32(found) == self.crc & 0xFFFFFFFF
+        page = memoryview(data)[self.start : end]
+        return self.length >= 0 and end <= len(data) and zlib.crc32(page) == self.crc & 0xFFFFFFFF
 
     def is_ours(self) -> bool:
         """Whether our writer makes such pages. Others, as of texts that share beginnings, could not be counted."""
@@ -186,13 +186,13 @@ def _read_lengths(words: bytes) -> _Array:
         lengths = data[guess].astype(np.int64)
         if np.array_equal(np.append(guess, len(words)), np.append(0, guess + 4 + lengths)):
             return lengths
-    found, at = [], 0
+    lengths_read, at = [], 0
     while at < len(words):
-        found.append(int.from_bytes(words[at : at + 4], "little"))
-        at += 4 + found[-1]
-        if len(found) > _MOST_ROWS:
+        lengths_read.append(int.from_bytes(words[at : at + 4], "little"))
+        at += 4 + lengths_read[-1]
+        if len(lengths_read) > _MOST_ROWS:
             raise ValueError(f"a dictionary of more than {_MOST_ROWS:,} texts")
-    return np.array(found, np.int64)
+    return np.array(lengths_read, np.int64)
 
 
 def _read_runs(data: bytes, at: int, most: int) -> Iterator[tuple[_Array, int]]:
@@ -222,9 +222,9 @@ def _read_pages(data: bytes) -> Iterator[_Page]:
     while at < len(data):
         try:
             fields, start = _read_struct(data, at)
-            told = fields[5] if fields[1] == _DATA_PAGE else {1: 0, 2: -1}
-            encoding = told[2] if told.get(3, _RUNS) == told.get(4, _RUNS) == _RUNS else -1  # with levels as ours
-            page = _Page(start, fields[3], fields[4], fields[1], fields[2], told[1], encoding)
+            header = fields[5] if fields[1] == _DATA_PAGE else {1: 0, 2: -1}
+            encoding = header[2] if header.get(3, _RUNS) == header.get(4, _RUNS) == _RUNS else -1  # with levels as ours
+            page = _Page(start, fields[3], fields[4], fields[1], fields[2], header[1], encoding)
         except (IndexError, KeyError, RecursionError, ValueError):
             page = _Page(at, -1)
         yield page

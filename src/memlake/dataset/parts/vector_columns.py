@@ -51,18 +51,18 @@ class Vectors:
     def _read_or_make(self, place: Path, family: Family, column: str) -> Array | None:
         with contextlib.suppress(OSError, ValueError):  # not made yet, or cut short
             return np.asarray(_map_file(str(place), place.stat().st_mtime_ns))
-        made = _stack_rows(self._parts.table(family, [column]).column(0))
-        if made is not None and made.nbytes >= _SMALL:
+        matrix = _stack_rows(self._parts.table(family, [column]).column(0))
+        if matrix is not None and matrix.nbytes >= _SMALL:
             with contextlib.suppress(OSError):  # a full disk costs only the next time
                 nofollow.make_folder(place.parent)
                 temporary = place.with_name(f"{place.name}.{os.getpid()}.tmp")
                 try:
                     with os.fdopen(nofollow.open_file(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as out:
-                        np.save(out, made, allow_pickle=False)
+                        np.save(out, matrix, allow_pickle=False)
                     os.replace(temporary, place)
                 finally:
                     temporary.unlink(missing_ok=True)
-        return made
+        return matrix
 
 
 @functools.lru_cache(maxsize=256)

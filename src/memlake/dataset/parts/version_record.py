@@ -72,8 +72,8 @@ class Version(NamedTuple):
 
     def to_dict(self) -> dict[str, Any]:
         """As doors show it."""
-        told = {**self._asdict(), "schema": {one.name: arrow.show_type(one) for one in self.schema}}
-        return told | {"attrs": list(self.attrs), "tags": list(self.tags)}
+        fields = {**self._asdict(), "schema": {one.name: arrow.show_type(one) for one in self.schema}}
+        return fields | {"attrs": list(self.attrs), "tags": list(self.tags)}
 
 
 def path_of(name: str, version: str) -> str:
@@ -81,24 +81,24 @@ def path_of(name: str, version: str) -> str:
 
 
 def encode(version: Version) -> bytes:
-    told = {
+    fields = {
         **version._asdict(),
         "format": FORMAT,
         "schema": frames.encode_schema(version.schema),
         "columns": {one.name: arrow.show_type(one) for one in version.schema},  # for readers without Arrow
     }
-    return json.dumps(told, ensure_ascii=False, separators=(",", ":"), default=str).encode()
+    return json.dumps(fields, ensure_ascii=False, separators=(",", ":"), default=str).encode()
 
 
 def decode(data: bytes) -> Version:
     try:
-        told = json.loads(data)
-        told.pop("columns")
-        if told.pop("format") != FORMAT:
+        fields = json.loads(data)
+        fields.pop("columns")
+        if fields.pop("format") != FORMAT:
             raise ValueError("its format is another")
-        told["schema"] = frames.decode_schema(told["schema"])
-        told["attrs"], told["tags"] = tuple(told["attrs"]), tuple(told["tags"])
-        return Version(**told)
+        fields["schema"] = frames.decode_schema(fields["schema"])
+        fields["attrs"], fields["tags"] = tuple(fields["attrs"]), tuple(fields["tags"])
+        return Version(**fields)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, pa.ArrowException) as error:
         raise Corrupt(f"the record of a dataset version cannot be read: {error}.", hint="Run memlake fsck.") from error
 

@@ -51,8 +51,8 @@ F = TypeVar("F", bound=Named)
 
 def split(uri: Uri) -> tuple[str, str]:
     """`data/pets/` as ("file:///abs/data", "pets/"), `s3://b/x/*.jpg` as ("s3://b", "x/*.jpg")."""
-    found = locate(uri)
-    return found.source, found.prefix + found.pattern
+    location = locate(uri)
+    return location.source, location.prefix + location.pattern
 
 
 def is_pattern(uri: Uri) -> bool:
@@ -95,15 +95,15 @@ def exists(file: Named) -> bool:
 
 def write_file(uri: Uri, data: bytes | BinaryIO) -> None:
     """Make or replace one file whole, in a folder or a bucket."""
-    found = locate(uri)
-    if found.pattern or not found.prefix or found.prefix.endswith("/"):
+    location = locate(uri)
+    if location.pattern or not location.prefix or location.prefix.endswith("/"):
         raise InvalidInput(f"{os.fspath(uri)!r} is not the name of a file; nothing was written.")
-    if found.scheme in WEB:
-        raise InvalidInput(f"{found.source} cannot be written to.", hint="Write to a folder or a bucket.")
-    if found.scheme in BUCKETS:
-        buckets.write_object(found, data, access_of(found.source))
+    if location.scheme in WEB:
+        raise InvalidInput(f"{location.source} cannot be written to.", hint="Write to a folder or a bucket.")
+    if location.scheme in BUCKETS:
+        buckets.write_object(location, data, access_of(location.source))
     else:
-        write_local(found, data)
+        write_local(location, data)
 
 
 def open_file(file: Named) -> BinaryIO:
@@ -114,8 +114,8 @@ def open_file(file: Named) -> BinaryIO:
     if file.source.startswith("file:"):
         return open_local(file)
     folder = cache.in_use()
-    if folder and file.etag and (found := cache.find_cached(_as_listed(file), folder)):
-        return found
+    if folder and file.etag and (cached := cache.find_cached(_as_listed(file), folder)):
+        return cached
     remote = reach(file)
     if not folder:
         return open_remote(remote)

@@ -83,13 +83,13 @@ def bucket_options(scheme: str, access: Access) -> dict[str, Any]:
 def _of_amazon(given: Mapping[str, Any], anon: bool) -> dict[str, Any]:
     """What boto3 would find and obstore does not look for: the endpoint, and a profile's keys and region."""
     profile = config.aws_profile(given.get("profile", ""))
-    found = {name: profile.get(f"aws_{name}", "") for name in _KEYS_OF_S3}
+    options = {name: profile.get(f"aws_{name}", "") for name in _KEYS_OF_S3}
     if anon or "access_key_id" in given or (config.outside("AWS_ACCESS_KEY_ID") and "profile" not in given):
-        found = {}
+        options = {}
     if not config.outside("AWS_REGION") and not config.outside("AWS_DEFAULT_REGION"):
-        found["region"] = profile.get("region", "")
-    found["endpoint"] = config.outside("AWS_ENDPOINT_URL") or profile.get("endpoint_url", "")
-    return {name: value for name, value in found.items() if value}
+        options["region"] = profile.get("region", "")
+    options["endpoint"] = config.outside("AWS_ENDPOINT_URL") or profile.get("endpoint_url", "")
+    return {name: value for name, value in options.items() if value}
 
 
 def _of_google(given: Mapping[str, Any], _: bool) -> dict[str, Any]:
@@ -99,14 +99,14 @@ def _of_google(given: Mapping[str, Any], _: bool) -> dict[str, Any]:
     if not host or any(name in given for name in keys):
         return {"base_url": host} if host else {}
     host = host if "://" in host else f"http://{host}"
-    told = {"gcs_base_url": host, "disable_oauth": True, "client_email": "", "private_key": "", "private_key_id": ""}
-    return {"base_url": host, "service_account_key": json.dumps(told), "skip_signature": True}
+    key = {"gcs_base_url": host, "disable_oauth": True, "client_email": "", "private_key": "", "private_key_id": ""}
+    return {"base_url": host, "service_account_key": json.dumps(key), "skip_signature": True}
 
 
 def _of_azure(given: Mapping[str, Any], anon: bool) -> dict[str, Any]:
     """What a connection string says, the way Azure's portal hands it out."""
-    told = str(given.get("connection_string") or config.outside("AZURE_STORAGE_CONNECTION_STRING"))
-    said = dict(part.split("=", 1) for part in told.split(";") if "=" in part)
+    text = str(given.get("connection_string") or config.outside("AZURE_STORAGE_CONNECTION_STRING"))
+    settings = dict(part.split("=", 1) for part in text.split(";") if "=" in part)
     names = {
         "AccountName": "account_name",
         "AccountKey": "account_key",
@@ -114,7 +114,7 @@ def _of_azure(given: Mapping[str, Any], anon: bool) -> dict[str, Any]:
         "BlobEndpoint": "endpoint",
     }
     secret = ("account_key", "sas_key")
-    return {ours: said[name] for name, ours in names.items() if name in said and not (anon and ours in secret)}
+    return {ours: settings[name] for name, ours in names.items() if name in settings and not (anon and ours in secret)}
 
 
 _OUTSIDE = {"s3": _of_amazon, "gs": _of_google, "az": _of_azure}
@@ -123,8 +123,8 @@ _OUTSIDE = {"s3": _of_amazon, "gs": _of_google, "az": _of_azure}
 def describe(access: Access) -> dict[str, Any]:
     """What a repo may keep, so that `Access(**kept)` reads the same place later: no key, no token."""
     words = {word: name for spelled in _SPELLINGS.values() for name, all in spelled.items() for word in all}
-    found = {words.get(key, key): value for key, value in _flat(access).items()}
-    kept = {shown: found[name] for name, shown in _OPEN_WORDS.items() if isinstance(found.get(name), str)}
+    options = {words.get(key, key): value for key, value in _flat(access).items()}
+    kept = {shown: options[name] for name, shown in _OPEN_WORDS.items() if isinstance(options.get(name), str)}
     if "@" in urlsplit(kept.get("endpoint_url", "")).netloc:
         del kept["endpoint_url"]
     return {"anon": access.anon, "client_config": kept}

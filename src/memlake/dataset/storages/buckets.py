@@ -91,16 +91,16 @@ def _without_markers(bucket: Connection, files: list[Meta]) -> list[Meta]:
     if not empty:
         return files
     with ThreadPoolExecutor(_ASKERS) as askers:
-        found = askers.map(lambda path: find(bucket, path), empty)
-        markers = {path for path, meta in zip(empty, found, strict=True) if meta is None}
+        heads = askers.map(lambda path: find(bucket, path), empty)
+        markers = {path for path, meta in zip(empty, heads, strict=True) if meta is None}
     return [meta for meta in files if meta["path"] not in markers or meta["size"]]
 
 
 def find(bucket: Connection, path: str) -> Meta | None:
     try:
         with request(bucket, path):
-            found: Meta = bucket.obstore.head(bucket.store, path)
-            return found
+            meta: Meta = bucket.obstore.head(bucket.store, path)
+            return meta
     except NotFound as error:
         if "no bucket" in error.message:
             raise

@@ -131,5 +131,5 @@ def _list_files(folder: Path) -> Iterator[tuple[float, int, str]]:
 
 
 def _scan(folder: str | Path) -> Iterator[os.DirEntry[str]]:
-    with contextlib.suppress(FileNotFoundError), os.scandir(folder) as found:
-        yield from found
+    with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
+        yield from entries

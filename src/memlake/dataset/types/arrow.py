@@ -160,8 +160,9 @@ def _literal(annotation: Any, inside: Classes) -> Typed | None:
     if len(kinds) != 1:
         raise Unsupported(f"{annotation}: its values have several types")
     (kind,) = kinds
-    made, metadata = _find_type(kind, inside)
-    return made, metadata | literal_metadata(typing.get_args(annotation)) if kind in (str, int, bool) else metadata
+    arrow_type, metadata = _find_type(kind, inside)
+    values = literal_metadata(typing.get_args(annotation)) if kind in (str, int, bool) else {}
+    return arrow_type, metadata | values
 
 
 def _enum(annotation: Any, _: Classes) -> Typed | None:

@@ -157,11 +157,12 @@ def _validate(cls: Any, keys: Mapping[str, str], names: Sequence[str], columns: 
 def _typed_dict_shape(cls: Any) -> Shape:
     hints = _hints(cls)
     # What the class says of its keys is wrong where annotations are strings; the annotations are right.
-    said = {name: typing.get_origin(hint) for name, hint in hints.items()}
+    origins = {name: typing.get_origin(hint) for name, hint in hints.items()}
     left_out = [
         name
         for name in hints
-        if said[name] is typing.NotRequired or (name in cls.__optional_keys__ and said[name] is not typing.Required)
+        if origins[name] is typing.NotRequired
+        or (name in cls.__optional_keys__ and origins[name] is not typing.Required)
     ]
     return Shape(hints, frozenset(), functools.partial(_dicts, left_out))
 
@@ -196,15 +197,15 @@ def _dataclass_shape(cls: Any) -> Shape:
 def _refill(cls: Any, names: Sequence[str], columns: Sequence[Sequence[Any]]) -> list[Any]:
     """Rows as they were: __init__ and __post_init__ have seen these values, and would change them once more."""
     later = [one for one in dataclasses.fields(cls) if one.name not in names]
-    made = [cls.__new__(cls) for _ in next(iter(columns), ())]
+    rows = [cls.__new__(cls) for _ in next(iter(columns), ())]
     for name, values in zip(names, columns, strict=True):
-        for row, value in zip(made, values, strict=True):
+        for row, value in zip(rows, values, strict=True):
             object.__setattr__(row, name, value)  # also where the class is frozen
     for one in later:
         factory = one.default_factory
-        for row in made if _has_default(one) else ():
+        for row in rows if _has_default(one) else ():
             object.__setattr__(row, one.name, one.default if factory is dataclasses.MISSING else factory())
-    return made
+    return rows
 
 
 def _has_default(field: dataclasses.Field[Any]) -> bool:

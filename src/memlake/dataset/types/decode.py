@@ -151,9 +151,9 @@ def _decode_structs(field: pa.Field, array: pa.Array, target: Any, args: tuple[A
 
 
 def _decode_children(field: pa.Field, array: pa.Array, wants: Mapping[str, Any]) -> list[Column]:
-    told = {child.name: child for child in field.type} if pa.types.is_struct(field.type) else {}
+    fields = {child.name: child for child in field.type} if pa.types.is_struct(field.type) else {}
     return [
-        decode(told.get(child.name, child), array.field(place), wants.get(child.name))
+        decode(fields.get(child.name, child), array.field(place), wants.get(child.name))
         for place, child in enumerate(array.type)
     ]
 
@@ -205,16 +205,16 @@ def _decode_lists(field: pa.Field, array: pa.Array, target: Any, args: tuple[Any
         # Rows of one copy of the column: theirs to change, without a copy each
         numbers = np.array(items.to_numpy(zero_copy_only=False))
         return [numbers[start:end] for start, end in pairwise(starts)]
-    told = (
+    item = (
         field.type.value_field
         if is_list(field.type) or pa.types.is_fixed_size_list(field.type)
         else array.type.value_field
     )
     inner = args[0] if args and target is not np.ndarray else (target if target is dict else None)
-    flat = decode(told, items, inner)
+    flat = decode(item, items, inner)
     rows: Column = [flat[start:end] for start, end in pairwise(starts)]
-    made = MADE.get(target)
-    return list(map(made, rows)) if made else rows
+    container = MADE.get(target)
+    return list(map(container, rows)) if container else rows
 
 
 def _decode_maps(field: pa.Field, array: pa.Array, args: tuple[Any, ...]) -> Column:

@@ -262,10 +262,10 @@ def _encode_lists(field: pa.Field, values: Values) -> pa.Array:
         flat = _encode(item, np.concatenate(present) if all_arrays else list(chain.from_iterable(present)))
     except Misfit as misfit:
         raise misfit.within("[]", _row_of(misfit.row, lengths)) from None
-    made = pa.ListArray.from_arrays(_offsets(lengths, values), flat, type=pa.list_(item))
+    lists = pa.ListArray.from_arrays(_offsets(lengths, values), flat, type=pa.list_(item))
     if pa.types.is_list_view(field.type) or pa.types.is_large_list_view(field.type):
-        return pa.array(made.to_pylist(), field.type)
-    return made if made.type == field.type else made.cast(field.type)
+        return pa.array(lists.to_pylist(), field.type)
+    return lists if lists.type == field.type else lists.cast(field.type)
 
 
 def _check_many(field: pa.Field, values: Values) -> None:

@@ -38,8 +38,8 @@ def literal_metadata(values: Iterable[Any]) -> Metadata:
 
 def values_of(field: pa.Field) -> list[Any] | None:
     """The only values a field may have; None when any will do."""
-    told = (field.metadata or {}).get(LITERAL)
-    return None if told is None else list(json.loads(told))
+    literals = (field.metadata or {}).get(LITERAL)
+    return None if literals is None else list(json.loads(literals))
 
 
 def is_unknown(field: pa.Field) -> bool:

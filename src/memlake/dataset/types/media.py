@@ -102,20 +102,20 @@ def _open_image(stream: BinaryIO, name: str) -> Any:
 
 
 def audio_info(stream: BinaryIO, name: str) -> AudioInfo:
-    if found := _wave(stream):
-        with found:
-            rate = found.getframerate()
-            return AudioInfo(rate, found.getnchannels(), found.getnframes() / rate, "WAV")
+    if wav := _wave(stream):
+        with wav:
+            rate = wav.getframerate()
+            return AudioInfo(rate, wav.getnchannels(), wav.getnframes() / rate, "WAV")
     with _sound(stream, name) as sound:
         return AudioInfo(sound.samplerate, sound.channels, sound.frames / sound.samplerate, sound.format)
 
 
 def read_audio(stream: BinaryIO, name: str) -> tuple[Samples, int]:
     """Samples as float32 within -1..1, shape (frames, channels), and the rate."""
-    if found := _wave(stream):
-        with found:
-            data = found.readframes(found.getnframes())
-            return _scale(data, found.getsampwidth()).reshape(-1, found.getnchannels()), found.getframerate()
+    if wav := _wave(stream):
+        with wav:
+            data = wav.readframes(wav.getnframes())
+            return _scale(data, wav.getsampwidth()).reshape(-1, wav.getnchannels()), wav.getframerate()
     with _sound(stream, name) as sound:
         return sound.read(dtype="float32", always_2d=True), sound.samplerate
 

@@ -66,10 +66,10 @@ def split_spec(text: str) -> tuple[str, str | None]:
 
 
 def parse_version(text: str) -> Semver:
-    found = _VERSION.fullmatch(text.removeprefix("v"))
-    if found is None:
+    match = _VERSION.fullmatch(text.removeprefix("v"))
+    if match is None:
         raise InvalidInput(f"{text!r} is no version.", hint="Versions look like 1.2.0.")
-    return Semver(*(int(part or 0) for part in found.groups()))
+    return Semver(*(int(part or 0) for part in match.groups()))
 
 
 def is_version(text: str) -> bool:
@@ -80,7 +80,7 @@ def is_version(text: str) -> bool:
 def match_versions(spec: str, versions: Iterable[Semver]) -> list[Semver]:
     """Versions a spec admits, oldest first. `1` and `1.2` mean the newest of those; `1.2.0` just that one."""
     bounds = [_BOUND.fullmatch(part.strip().removeprefix("v")) for part in spec.split(",")]
-    tests = [(found[1], found[2]) for found in bounds if found]
+    tests = [(bound[1], bound[2]) for bound in bounds if bound]
     return sorted(v for v in versions if all(_admits(op, text, v) for op, text in tests))
 
 
@@ -102,5 +102,5 @@ def _admits(operator: str | None, text: str, version: Semver) -> bool:
 
 def find_nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name a typo probably meant."""
-    found = difflib.get_close_matches(name, list(known), 1, 0.6)
-    return found[0] if found else None
+    close = difflib.get_close_matches(name, list(known), 1, 0.6)
+    return close[0] if close else None

@@ -59,8 +59,8 @@ def _hints(function: Any) -> dict[str, Any]:
     """Annotations resolved one by one: a name only a type checker knows costs that one, not all."""
     annotations = getattr(function, "__annotations__", {})
     scope = {**getattr(function, "__globals__", {}), **_closure(function)}
-    found = {name: _resolve(annotation, scope) for name, annotation in annotations.items()}
-    return {name: hint for name, hint in found.items() if hint is not MISSING}
+    hints = {name: _resolve(annotation, scope) for name, annotation in annotations.items()}
+    return {name: hint for name, hint in hints.items() if hint is not MISSING}
 
 
 def _closure(function: Any) -> dict[str, Any]:
