@@ -341,4 +341,7 @@ def test_roots_are_the_ones_every_release_gave() -> None:
 @given(st.lists(st.binary(max_size=12), unique=True, min_size=1, max_size=30).map(sorted), st.integers(0, 7))
 def test_a_node_reads_back_as_it_was_written(keys: list[bytes], level: int) -> None:
     values = [b"%032d" % n for n in range(len(keys))]
-    assert tree.decode(tree.encode(level, keys, values)) == (level, keys, values)
+    node = tree.decode(tree.encode(level, keys, values))
+    assert node.ends == (keys[0], keys[-1])
+    assert (node.level, node.keys, node.values) == (level, keys, values)
+    assert node.ends == (keys[0], keys[-1]), "also once the keys were put together"
