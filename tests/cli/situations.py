@@ -416,7 +416,7 @@ EXCUSED: dict[str | tuple[str, str], str] = {
     "Run `memlake fsck --full` first.": _ODD,
     "Run `memlake fsck` to see what needs it.": _ODD,
     "Run `memlake fsck --full` to see which paths are affected.": _ODD,
-    "One of them is damaged or misnamed: run memlake fsck --full.": _ODD,
+    "One of them is damaged or has the wrong name. To see which: memlake fsck --full": _ODD,
     "See what else is damaged with: memlake fsck": _ODD,
     "See what else is affected with: memlake fsck --full": _ODD,
     "Look at it with: memlake fsck": _ODD,

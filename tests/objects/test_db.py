@@ -142,7 +142,7 @@ def test_whoever_never_lets_go_is_named_in_the_end(database: Database, monkeypat
     monkeypatch.setattr(database, "_patience", 0.0)
     holder = apsw.Connection(str(database.path))
     holder.execute("BEGIN IMMEDIATE")
-    with pytest.raises(Unavailable, match=r"x\.db is held by another program") as told, database.write():
+    with pytest.raises(Unavailable, match=r"another program has held x\.db") as told, database.write():
         pass
     assert "fuser -v" in told.value.hint
     holder.close(force=True)

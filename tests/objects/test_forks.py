@@ -14,7 +14,7 @@ import pytest
 import memlake as ml
 from memlake.index import segments
 from memlake.objects import forks
-from memlake.objects.db import FileLock
+from memlake.objects.locks import FileLock
 from memlake.rows import duckdb_connections
 
 LONG = 20.0  # seconds after which a child is said to hang

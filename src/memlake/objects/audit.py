@@ -34,18 +34,20 @@ def check_objects(objects: Objects, *, full: bool) -> tuple[int, list[Finding]]:
     count = 0
     for oid, size, form, links, data in tables.scan_objects(objects.db):
         count += 1
-        problem = _row_problem(objects, oid, size, form, data)
+        problem = _find_row_problem(objects, oid, size, form, data)
         if problem:
             findings.append((oid, *problem))
         if links:
-            findings.extend(_link_problems(objects, oid, links))
-    findings.extend(_pack_problems(objects))
+            lost = objects.find_missing(links[at : at + 32].hex() for at in range(0, len(links), 32))
+            lost -= objects.find_purged(lost)
+            findings += [(bytes.fromhex(link), "missing", f"object {oid.hex()[:10]} links to it") for link in lost]
+    findings.extend(_find_pack_problems(objects))
     if full:
-        findings.extend(_content_problems(objects, {finding[0] for finding in findings}))
+        findings.extend(_find_content_problems(objects, {finding[0] for finding in findings}))
     return count, findings
 
 
-def _row_problem(objects: Objects, oid: bytes, size: int, form: int, data: bytes | None) -> tuple[str, str] | None:
+def _find_row_problem(objects: Objects, oid: bytes, size: int, form: int, data: bytes | None) -> tuple[str, str] | None:
     try:
         if form in (INLINE, INLINE_ZSTD):
             content = data or b"" if form == INLINE else expand(data or b"", size)
@@ -55,8 +57,7 @@ def _row_problem(objects: Objects, oid: bytes, size: int, form: int, data: bytes
             chunks = decode_list(oid, data or b"")
             if sum(length for _, length in chunks) != size:
                 return "damaged", "its chunks do not add up to its size"
-            lost = objects.find_missing(chunk.hex() for chunk, _ in chunks)
-            if lost:
+            if lost := objects.find_missing(chunk.hex() for chunk, _ in chunks):
                 return "missing", f"{len(lost)} of its chunks are not there"
         elif form == PART and objects.parts.size(part_name(oid)) != size:
             return "damaged", "its part has another size"
@@ -74,15 +75,8 @@ def _row_problem(objects: Objects, oid: bytes, size: int, form: int, data: bytes
     return None
 
 
-def _link_problems(objects: Objects, oid: bytes, links: bytes) -> Iterator[Finding]:
-    wanted = [links[at : at + 32].hex() for at in range(0, len(links), 32)]
-    for lost in objects.find_missing(wanted):
-        if tables.find_tombstone(objects.db, bytes.fromhex(lost)) is None:
-            yield bytes.fromhex(lost), "missing", f"object {oid.hex()[:10]} links to it"
-
-
-def _pack_problems(objects: Objects) -> Iterator[Finding]:
-    """Rows must agree with the footer of their pack, and the pack must be there."""
+def _find_pack_problems(objects: Objects) -> Iterator[Finding]:
+    """Packs that are missing or damaged, and rows that do not agree with the footer of their pack."""
     for id, name, size, log in tables.list_packs(objects.db):
         rows = [(oid, *row) for oid, _, *row in tables.list_packed(objects.db, [id])]
         try:
@@ -94,7 +88,7 @@ def _pack_problems(objects: Objects) -> Iterator[Finding]:
             needed = [row for row in rows if row[1] not in COPIED]
             yield from ((row[0], kind, f"its pack {name[:10]}: {error.message}") for row in needed)
             if not needed and (rows or log):  # else all that it held was stored again elsewhere
-                what = "It holds what a rescue needs, and nothing else: gc writes that again where the pack is gone."
+                what = "It holds only what a rescue needs, and gc writes that again if the pack is gone."
                 yield bytes.fromhex(name), kind, f"pack {name[:10]}: {error.message} {what}"
             continue
         yield from (
@@ -105,7 +99,7 @@ def _pack_problems(objects: Objects) -> Iterator[Finding]:
     yield from ((oid, "missing", "its pack is not in the directory") for oid in tables.list_without_pack(objects.db))
 
 
-def _content_problems(objects: Objects, known: set[bytes]) -> Iterator[Finding]:
+def _find_content_problems(objects: Objects, known: set[bytes]) -> Iterator[Finding]:
     for oid, form, size in tables.scan_outside(objects.db):
         if oid not in known:
             try:
@@ -115,14 +109,14 @@ def _content_problems(objects: Objects, known: set[bytes]) -> Iterator[Finding]:
                     objects.read(oid.hex())
             except Error as error:
                 yield oid, "damaged", error.message
-    yield from _copy_problems(objects, known)
+    yield from _find_copy_problems(objects, known)
     for oid, _ in tables.scan_chunk_lists(objects.db):
         if oid not in known:
-            yield from _whole_problem(objects, oid)
+            yield from _find_whole_problems(objects, oid)
 
 
 def _check_part(objects: Objects, oid: bytes, size: int) -> None:
-    """A part may be larger than the memory, so it is read in blocks."""
+    """Hash a part in blocks, because it may be larger than memory."""
     digest, name = hashlib.sha256(), part_name(oid)
     for at in range(0, size, _BLOCK):
         digest.update(objects.parts.get(name, at, min(_BLOCK, size - at)))
@@ -130,14 +124,14 @@ def _check_part(objects: Objects, oid: bytes, size: int) -> None:
         raise Corrupt(f"the bytes of part {oid.hex()[:10]} do not match its hash.")
 
 
-def _copy_problems(objects: Objects, known: set[bytes]) -> Iterator[Finding]:
-    """What stands in a row and in a pack, from which a repo can be rescued, must be the same in both."""
+def _find_copy_problems(objects: Objects, known: set[bytes]) -> Iterator[Finding]:
+    """Copies in packs, from which a repo can be rescued, that are not the same as their rows."""
     for oid, name, start, length, data in tables.scan_copies(objects.db):
         if oid in known or bytes.fromhex(name) in known:
             continue
         try:
             is_same = length == len(data) and objects.packs.get(name, start, length) == data
-        except (NotFound, Corrupt):  # also of a pack that others need, which was told of already
+        except (NotFound, Corrupt):  # also if others need the pack, and it was reported already
             is_same = False
         if not is_same:
             yield oid, "damaged", "its copy in a pack is not what its row has"
@@ -152,7 +146,7 @@ def _copy_problems(objects: Objects, known: set[bytes]) -> Iterator[Finding]:
                 yield record.oid, "damaged", f"the log segment in pack {name[:10]} does not match its hash"
 
 
-def _whole_problem(objects: Objects, oid: bytes) -> Iterator[Finding]:
+def _find_whole_problems(objects: Objects, oid: bytes) -> Iterator[Finding]:
     whole = hashlib.sha256()
     try:
         with objects.open(oid.hex()) as stream:

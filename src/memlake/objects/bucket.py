@@ -1,4 +1,4 @@
-"""A bucket as a place for sealed files, and which place a location names. Knows nothing of requests."""
+"""A bucket as a place for sealed files, and which place a location names. Leaves requests to object_store.py."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def open_place(location: str | Path) -> Place:
 class Bucket(Connection):
     """An object store: s3://bucket/prefix, gs://, az://, and file:///, memory:/// for trials.
 
-    Options are obstore's (endpoint, region, access_key_id, timeout, retry_config ...); what is not given
-    comes from the store's usual environment names. Give the bucket a lifecycle rule that removes
-    incomplete multipart uploads: a process killed in a large put leaves one.
+    Options are obstore's (endpoint, region, access_key_id, timeout, retry_config ...); the rest comes from the usual
+    environment variables of the store. Give the bucket a lifecycle rule that removes incomplete multipart uploads,
+    because a process killed in a large put leaves one.
     """
 
     def put(self, name: str, file: Path) -> None:
@@ -60,7 +60,7 @@ class Bucket(Connection):
         failed: Unavailable | None = None
         for _attempt in range(_ATTEMPTS):
             failed = self._send(name, file, size)
-            # Always read back: a put whose answer was lost may be done, one in parts may have met another.
+            # Always look: a put whose answer was lost may be done, and one in parts may have met another writer's.
             if self._is_stored(name, size):
                 return self._sync(name)
         raise failed or Unavailable(f"{name} was deleted from {self.url} while being stored.", hint="Run it again.")
@@ -114,9 +114,10 @@ class Bucket(Connection):
         return path if path.is_file() else None
 
     def _send(self, name: str, file: Path, size: int) -> Unavailable | None:
-        """Small: one request with If-None-Match, refused by the store itself if the name is taken.
+        """Send the file; returns what went wrong. A name that is taken is not an error here.
 
-        Large: a multipart upload, which cannot be conditional everywhere, so the caller looked before.
+        A small file goes in one request with If-None-Match, which the store refuses if the name is taken. A large one
+        goes in parts, which cannot be conditional everywhere, so the caller has looked before.
         """
         once: dict[str, Any] = {"mode": "create", "use_multipart": False}
         parts: dict[str, Any] = {"chunk_size": max(_PART, -(-size // _PARTS)), "max_concurrency": _SENDERS}
@@ -134,7 +135,7 @@ class Bucket(Connection):
         return False
 
     def _sync(self, name: str) -> None:
-        """obstore leaves a local file in the page cache."""
+        """Make a local file durable, because obstore leaves it in the page cache."""
         if path := self.local_path(name):
             with disk.named_errors(f"storing {path}"):
                 sync_file(path)
@@ -142,7 +143,7 @@ class Bucket(Connection):
 
     def _walk(self, prefix: str) -> Iterator[tuple[str, int, float]]:
         with self.request(prefix or self.url, missing="bucket"):
-            # A store lists whole folders only, so the rest of the prefix is compared here.
+            # A store lists whole folders only, so the rest of the prefix is checked here.
             for page in self.obstore.list(self.store, prefix.rpartition("/")[0] or None):
                 for meta in page:
                     if meta["path"].startswith(prefix) and NAME.fullmatch(meta["path"]):

@@ -1,7 +1,7 @@
 """Cutting a stream by its content, and the list of chunks a large object is made of. Knows no store.
 
-Equal content is cut at equal places wherever it stands, so a small edit of a large file changes a
-few chunks. The cut points are part of nothing's identity: an object's oid is the hash of its whole content.
+Equal content is cut at equal places wherever it stands, so a small edit of a large file changes a few chunks. Where it
+is cut is not part of any identity: an object's oid is the hash of its whole content.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ def cut(stream: Stream, size: int) -> Iterator[memoryview]:
             return
         last = end < len(buffer)
         pieces = [(c.offset, c.length) for c in cutter.cut_buf(view[:end])]
-        # The last piece may go on in the next buffer: a cut depends only on what follows the cut before it.
+        # The last piece may go on in the next buffer. Cutting it again there is right, because a cut depends only on
+        # what follows the cut before it.
         tail = None if last else pieces.pop()
         for start, length in pieces:
             yield view[start : start + length]
@@ -61,14 +62,14 @@ def _fill(stream: Stream, view: memoryview) -> int:
 def encode_list(oid: bytes, items: list[tuple[bytes, int]]) -> bytes:
     """A chunk list: a check over itself and its object, then (oid, length) of each chunk.
 
-    The check is what lets a read of a few chunks trust the list without reading the whole object.
+    With the check, a read of a few chunks can trust the list without reading the whole object.
     """
     body = b"".join(_ITEM.pack(chunk, length) for chunk, length in items)
     return hashlib.sha256(oid + body).digest() + body
 
 
 def decode_list(oid: bytes, data: bytes, size: int | None = None) -> list[tuple[bytes, int]]:
-    """The chunks of an object. With its size: they add up to it and each is smaller, so none is a chunk of itself."""
+    """The chunks of an object. If its size is given, they must add up to it, and each be smaller: none holds itself."""
     check, body = data[:32], data[32:]
     if len(body) % _ITEM.size or hashlib.sha256(oid + body).digest() != check:
         raise Corrupt(f"the chunk list of object {oid.hex()} is damaged.", hint="Run memlake fsck --full.")

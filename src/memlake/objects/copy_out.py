@@ -1,6 +1,6 @@
 """Copying an object out to a file, sharing blocks with the packs where the file system can. Knows no path.
 
-Every chunk is read and checked before it counts, also when its blocks are shared and not written.
+Every chunk is read and checked first, even if its blocks are then shared and not written.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _CANNOT = {errno.EOPNOTSUPP, errno.EXDEV, errno.EINVAL, errno.ENOTTY, errno.ENOS
 
 
 def copy_out(objects: Objects, oid: str, fd: int) -> int:
-    """Write an object to a file from its start; returns how many bytes are shared with a pack, not copied."""
+    """Write an object to a file from its start. Returns how many bytes are shared with a pack and not copied."""
     pieces = objects.pieces(oid)
     if len(pieces) == 1:
         disk.write_all(fd, objects.read(oid))
@@ -32,25 +32,18 @@ def copy_out(objects: Objects, oid: str, fd: int) -> int:
     for start in range(0, len(pieces), _BATCH):
         batch = pieces[start : start + _BATCH]
         contents = dict(objects.read_chunks(batch))
-        places = objects.locate([digest for digest, _ in batch]) if cloner.able else {}
+        places = objects.locate([digest for digest, _ in batch]) if cloner.is_able else {}
         for digest, length in batch:
-            place = places.get(digest) if cloner.able else None
-            shared += _write_piece(fd, contents[digest.hex()], at, cloner if place else None, place)
+            data, place = contents[digest.hex()], places.get(digest) if cloner.is_able else None
+            # In order: a crash must leave a beginning of the file, by which a resume knows that it is its own.
+            first = -at % BLOCK if place else 0
+            if first:
+                disk.write_at(fd, data[:first], at)
+            whole = cloner.share(place, at) if place else 0
+            if first + whole < len(data):
+                disk.write_at(fd, data[first + whole :], at + first + whole)
             at += length
-    return shared
-
-
-def _write_piece(fd: int, data: bytes, at: int, cloner: _Cloner | None, place: tuple[str, int, int] | None) -> int:
-    """Write a chunk at `at`, sharing the whole blocks inside it where that works; returns how much is shared.
-
-    In order: what a crash leaves must be a beginning of the file, by which resuming knows it for its own.
-    """
-    first = -at % BLOCK if cloner else 0
-    if first:
-        disk.write_at(fd, data[:first], at)
-    shared = cloner.share(place, at) if cloner else 0
-    if first + shared < len(data):
-        disk.write_at(fd, data[first + shared :], at + first + shared)
+            shared += whole
     return shared
 
 
@@ -59,11 +52,10 @@ class _Cloner:
 
     def __init__(self, objects: Objects, fd: int) -> None:
         self._objects, self._fd = objects, fd
-        self.able = True
+        self.is_able = True
 
-    def share(self, place: tuple[str, int, int] | None, at: int) -> int:
-        if place is None:
-            return 0
+    def share(self, place: tuple[str, int, int], at: int) -> int:
+        """Share the whole blocks of the record at `place` with the file at `at`; returns how many bytes that is."""
         name, start, length = place
         first = -at % BLOCK
         whole = (length - first) // BLOCK * BLOCK
@@ -71,7 +63,7 @@ class _Cloner:
             return 0
         path = self._objects.packs.local_path(name)
         if path is None:
-            self.able = False
+            self.is_able = False
             return 0
         source = nofollow.open_file(path)
         try:
@@ -80,7 +72,7 @@ class _Cloner:
         except OSError as error:
             if error.errno not in _CANNOT:
                 raise
-            self.able = False
+            self.is_able = False
             return 0
         finally:
             with contextlib.suppress(OSError):

@@ -1,13 +1,12 @@
 """One SQLite file: how it is opened, read, and written by one writer at a time. Knows no table.
 
-A write takes a file lock *before* BEGIN IMMEDIATE: SQLite's own busy handler lets some of eight
-writers starve for seconds, the lock does not. Connections belong to one thread of one process (see forks.py).
+A write takes a file lock (see locks.py) *before* BEGIN IMMEDIATE, because SQLite's own busy handler lets some of eight
+writers starve for seconds. Connections belong to one thread of one process (see forks.py).
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import functools
 import math
 import os
@@ -26,18 +25,16 @@ import apsw
 from memlake import nofollow
 from memlake.errors import Corrupt, Denied, Error, InvalidInput, Unavailable, pasted
 from memlake.objects import disk, forks
+from memlake.objects.locks import LONG, POLITE, FileLock
 
 _NO_LINK = apsw.SQLITE_OPEN_NOFOLLOW
 _CHECKSUMS = "cksmvfs"
 SAFE_SQLITE = (3, 51, 3)  # before it, two writers can corrupt a shared WAL
-# Seconds that a database held by others is waited for. To wait is no error, and ours let go within moments; this is for
-# a foreign program that never does.
+# Seconds to wait for a database that others hold. Waiting is not an error, and memlake itself lets go within moments;
+# this limit is for a foreign program that never does.
 PATIENCE = 600.0
 Row = tuple[Any, ...]
 Result = TypeVar("Result")
-_AT_ONCE = 0.05  # seconds after letting go of a lock within which one who asks again lets others go first
-_POLITE = 0.001
-LONG = 2.0  # seconds of waiting for a lock after which a person wants to know for whom
 # How a check of the whole file ends its line on a page that fails its checksum: "Tree 4 page 4: ... error code=8202".
 _WRONG_PAGE = f"error code={apsw.SQLITE_IOERR_DATA}"
 # What SQLite makes by itself: for AUTOINCREMENT, and for each table of FTS5.
@@ -78,7 +75,7 @@ class Database:
         self._local = threading.local()
         self._mutex = forks.Mutex()
         self.lease_seconds = 3600  # how long a lease of this repo lasts without being renewed
-        # Not kept alive: with its thread, or with this object, a connection goes, and its files with it.
+        # Weak references: a connection ends with its thread or with this object, and closes its files then.
         self._everyone: list[weakref.ref[apsw.Connection]] = []
         self._listing = forks.Mutex()
         self.closed = False
@@ -103,8 +100,8 @@ class Database:
 
     def rows_in(self, sql: str, values: Iterable[Any], args: Sequence[Any] = ()) -> list[Row]:
         """Rows of a query with one `IN carray(?1)`; `values` are all blobs, all texts or all integers."""
-        given = tuple(values)
-        return self.rows(sql, (array(given), *args)) if given else []
+        members = tuple(values)
+        return self.rows(sql, (array(members), *args)) if members else []
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[None]:
@@ -119,14 +116,14 @@ class Database:
             finally:
                 try:
                     connection.execute("COMMIT")
-                except apsw.Error:  # the end of a scan over a damaged page; it was said, and nothing was written
+                except apsw.Error:  # the end of a scan over a damaged page: it was reported, and nothing was written
                     self._roll_back(connection)
 
     # -- writing ------------------------------------------------------------------------------
 
     @contextlib.contextmanager
     def write(self) -> Iterator[None]:
-        """One transaction. Nested uses join the outer one. Any error takes all of it back."""
+        """One transaction. Nested uses join the outer one. Any error rolls all of it back."""
         if self.denied is not None:
             raise type(self.denied)(self.denied.message, hint=self.denied.hint)
         self._connection()
@@ -165,7 +162,7 @@ class Database:
         except apsw.BusyError as error:
             if getattr(error, "extendedresult", 0) != apsw.SQLITE_BUSY_SNAPSHOT:
                 raise
-            # A scan of this thread is not at its end and keeps this connection at an older moment. It may go on there.
+            # An unfinished scan of this thread keeps this connection at an older moment: let it, and open another.
             self._local.connection = None
             return self._patiently(begin)
 
@@ -181,8 +178,8 @@ class Database:
         self._connection().executemany(sql, rows)
 
     def run_in(self, sql: str, values: Iterable[Any], args: Sequence[Any] = ()) -> int:
-        given = tuple(values)
-        return self.run(sql, (array(given), *args)) if given else 0
+        members = tuple(values)
+        return self.run(sql, (array(members), *args)) if members else 0
 
     @contextlib.contextmanager
     def without_wiping(self) -> Iterator[None]:
@@ -194,7 +191,7 @@ class Database:
             self._connection().execute("PRAGMA secure_delete=ON")
 
     def durably(self) -> contextlib.AbstractContextManager[None]:
-        """Writes inside survive a power cut, also where the database is relaxed about it."""
+        """Writes inside survive a power cut, even where the database is not opened as durable."""
         return self._with_sync_mode("PRAGMA synchronous=FULL")
 
     def in_order(self) -> contextlib.AbstractContextManager[None]:
@@ -203,7 +200,7 @@ class Database:
 
     @contextlib.contextmanager
     def _with_sync_mode(self, pragma: str) -> Iterator[None]:
-        # Each write sets it anew: the connection may be another by then, after a fork or beside an open scan.
+        # Each write sets it again, because a fork or an open scan may have replaced the connection by then.
         self._local.syncing = pragma
         try:
             yield
@@ -229,11 +226,11 @@ class Database:
             return row is not None and row[0] == 0
 
     def held(self) -> contextlib.AbstractContextManager[None]:
-        """Let every writer wait, for a reader that a full disk has no room to give a lease."""
+        """Make every writer wait, for a reader that cannot get a lease because the disk is full."""
         return self._lock.held()
 
     def is_busy(self) -> bool:
-        """Whether somebody is writing at this moment, for work that can as well be done another time."""
+        """Whether somebody is writing at this moment, for work that can be put off."""
         if not self._mutex.acquire(timeout=0):
             return True
         try:
@@ -274,22 +271,24 @@ class Database:
     def integrity(self, *, full: bool) -> list[str]:
         sql = "PRAGMA integrity_check(100)" if full else "PRAGMA quick_check(100)"
         try:
-            found = [str(row[0]) for row in self._connection().execute(sql)]
+            reports = [str(row[0]) for row in self._connection().execute(sql)]
         except apsw.Error as error:
             return [self._translate_error(error).message]
         except Error as error:
             return [error.message]
-        lines = [line for text in found for line in text.splitlines() if line != "ok" and not line.startswith("*** in")]
-        return [self._name_page(line) if line.endswith(_WRONG_PAGE) else line for line in lines]
-
-    def _name_page(self, line: str) -> str:
-        _, _, after = line.partition(" page ")
-        return f"page {after.partition(':')[0].split()[0]} of {self.path.name} does not match its checksum"
+        problems = []
+        for line in (line for report in reports for line in report.splitlines()):
+            if line.endswith(_WRONG_PAGE):
+                page = line.partition(" page ")[2].partition(":")[0].split()[0]
+                problems.append(f"page {page} of {self.path.name} does not match its checksum")
+            elif line != "ok" and not line.startswith("*** in"):
+                problems.append(line)
+        return problems
 
     def close(self) -> None:
-        """For good: what is asked afterwards, also by an iterator begun before, is refused.
+        """Close permanently. Any later use raises, including iterators that were started earlier.
 
-        A write of another thread comes to its end first; a read of another thread is stopped.
+        A write of another thread is finished first; a read of another thread is interrupted.
         """
         with self._mutex:
             with self._listing:
@@ -307,9 +306,9 @@ class Database:
         except apsw.Error as error:
             raise self._translate_error(error) from error
         except UnicodeEncodeError as error:
-            raise InvalidInput(f"{error.object!r} is no valid text, and nothing is kept under it.") from error
+            raise InvalidInput(f"{error.object!r} is not valid UTF-8, so nothing can be stored under it.") from error
         except OverflowError as error:
-            raise InvalidInput("a number is too large to be looked for.") from error
+            raise InvalidInput("a number does not fit into 64 bits, so nothing can be stored under it.") from error
         except UnicodeDecodeError as error:
             raise Corrupt(f"{self.path.name} is damaged: {error}.", hint=self.cure) from error
 
@@ -332,7 +331,7 @@ class Database:
             return Corrupt(f"{name} is damaged: {why}.", hint=self.cure)
         if isinstance(error, (apsw.BusyError, apsw.ProtocolError)):
             return Unavailable(
-                f"{name} is held by another program, for over {self._patience:.0f} s by now. Nothing was changed.",
+                f"another program has held {name} for over {self._patience:.0f} s. Nothing was changed.",
                 hint=f"Find it with: fuser -v {pasted(self.path)}",
             )
         if isinstance(error, (apsw.IOError, apsw.CantOpenError, apsw.ReadOnlyError, apsw.NoMemError)):
@@ -350,15 +349,15 @@ class Database:
 
     def _connection(self) -> apsw.Connection:
         local = self._local
-        known = getattr(local, "connection", None)
-        if known is not None and time.monotonic() < local.until and _is_open(known):
-            return known  # type: ignore[no-any-return]
+        connection = getattr(local, "connection", None)
+        if connection is not None and time.monotonic() < local.until and _is_open(connection):
+            return connection  # type: ignore[no-any-return]
         if self.closed:
             raise self._refusal()
         with forks.guard_opening(self.path), self.named_errors():
             local.until = math.inf
             local.connection, local.writing = self._patiently(self._open), False
-            self._list(local.connection)
+            self._register(local.connection)
         return local.connection  # type: ignore[no-any-return]
 
     def let_go(self) -> tuple[int, int]:
@@ -368,24 +367,24 @@ class Database:
             return 1, 0  # a write of another thread
         try:
             with self._listing:
-                everyone = [found for known in self._everyone if (found := known()) is not None]
-                used = [connection for connection in everyone if not _close_idle(connection)]
+                everyone = (known() for known in self._everyone)
+                used = [connection for connection in everyone if connection is not None and not _close_idle(connection)]
                 self._everyone = [weakref.ref(connection) for connection in used]
         finally:
             self._mutex.release()
-        return sum(one is not own for one in used), sum(one is own for one in used)
+        return sum(connection is not own for connection in used), sum(connection is own for connection in used)
 
     def begin_anew(self) -> None:
-        """In a forked child: it has none of its parent's connections."""
+        """In a forked child: forget the connections of the parent."""
         self._everyone, self._local = [], threading.local()
 
-    def _list(self, connection: apsw.Connection) -> None:
+    def _register(self, connection: apsw.Connection) -> None:
         """Let `close` know of a connection, unless it came while this one was being opened."""
         with self._listing:
             if self.closed:
                 connection.close(force=True)
                 raise self._refusal()
-            self._everyone = [one for one in self._everyone if one() is not None]
+            self._everyone = [known for known in self._everyone if known() is not None]
             self._everyone.append(weakref.ref(connection))
 
     def _open(self) -> apsw.Connection:
@@ -394,15 +393,15 @@ class Database:
         except (apsw.CantOpenError, apsw.ReadOnlyError, apsw.IOError, apsw.FullError):
             if not self._is_settled():
                 raise
-            # A full or read-only disk: SQLite cannot make its log there, but what is in the file can be read. Only for
-            # a moment: when there is room again others write to it, and so may we.
+            # On a full or read-only disk SQLite cannot make its log, but the file itself can be read. Only for a
+            # moment, because others, and we, may write again as soon as there is room.
             uri = nofollow.check_database(self.path).as_uri() + "?immutable=1"
             flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI | _NO_LINK
-            found = apsw.Connection(uri, flags=flags, vfs=with_checksums())
-            if not self._check_schema(found):
+            connection = apsw.Connection(uri, flags=flags, vfs=with_checksums())
+            if not self._check_schema(connection):
                 raise  # it could not even be made
             self._local.until = time.monotonic() + _READ_ONLY
-            return found
+            return connection
 
     def _is_settled(self) -> bool:
         """Whether everything is in the database file itself and nothing in its log."""
@@ -414,16 +413,16 @@ class Database:
         return self._vfs is None and self.path.exists() and not logged
 
     def _open_for_writing(self) -> apsw.Connection:
-        made = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+        flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | _NO_LINK
         path = str(nofollow.check_database(self.path))
-        connection = apsw.Connection(path, flags=made | _NO_LINK, vfs=self._vfs or with_checksums())
+        connection = apsw.Connection(path, flags=flags, vfs=self._vfs or with_checksums())
         try:
             if not os.path.getsize(path):
                 nofollow.restrict_mode(path)  # before its log is made, which takes its mode
                 _reserve_checksums(connection)
             self._prepare(connection)
         except BaseException as error:
-            connection.close()  # else the error's own traceback keeps it open, and its locks with it
+            connection.close()  # or the error's own traceback would keep it open, and its locks with it
             if isinstance(error, OSError):  # such as a generation of the index that another process has just removed
                 raise apsw.CantOpenError(f"unable to open database file ({error.strerror})") from error
             raise
@@ -474,13 +473,13 @@ class Database:
         it may never end, take all memory, or make writes vanish.
         """
         rows = connection.execute("SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL").fetchall()
-        found = {" ".join(sql.split()) if isinstance(sql, str) else "": name for name, sql in rows}
-        foreign = found.keys() - _read_statements(tuple(self._schema))
+        names = {" ".join(sql.split()) if isinstance(sql, str) else "": name for name, sql in rows}
+        foreign = names.keys() - _read_statements(tuple(self._schema))
         if foreign:
             error = ForeignSchema(
-                f"it has {found[min(foreign)]!r} in a form that this version of memlake does not make"
+                f"it has {names[min(foreign)]!r} in a form that this version of memlake does not make"
             )
-            if _META in found:
+            if _META in names:
                 row = connection.execute("SELECT value FROM meta WHERE key = 'format'").fetchone()
                 error.format = row and row[0]
             raise error
@@ -490,10 +489,8 @@ class Database:
         with self._mutex, self._file_lock():
             connection.execute("BEGIN IMMEDIATE")
             try:
-                for file in self._schema:
-                    connection.execute(
-                        file.read_text(encoding="utf-8")
-                    )  # IF NOT EXISTS: another process may have been first
+                for file in self._schema:  # its statements say IF NOT EXISTS: another process may have been first
+                    connection.execute(file.read_text(encoding="utf-8"))
                 connection.execute("COMMIT")
             finally:
                 self._roll_back(connection)
@@ -516,15 +513,15 @@ def with_checksums() -> str:
     """The name of SQLite's own layer that keeps a checksum in every page and looks at it whenever a page is read."""
     if _CHECKSUMS not in apsw.vfs_names():
         # apsw.sqlite_extra would find the file, too, and costs 10 ms of every start.
-        found = list((Path(apsw.__file__).parent / "sqlite_extra_binaries").glob("cksumvfs.*"))
-        if not found:
+        libraries = list((Path(apsw.__file__).parent / "sqlite_extra_binaries").glob("cksumvfs.*"))
+        if not libraries:
             raise Unavailable(
                 "this apsw was built without cksumvfs, by which memlake notices damaged pages. Nothing was changed.",
                 hint="Install apsw's own wheel: pip install --force-reinstall apsw",
             )
         connection = apsw.Connection(":memory:")
         connection.enable_load_extension(True)
-        connection.load_extension(str(found[0]))
+        connection.load_extension(str(libraries[0]))
         connection.close()
     return _CHECKSUMS
 
@@ -538,13 +535,13 @@ def _reserve_checksums(connection: apsw.Connection) -> None:
 
 
 def _close(connection: apsw.Connection) -> None:
-    """An error on closing is nobody's to see: the next one to open repairs. The locks must go all the same."""
+    """Close whatever happens: the locks must go, and the next one to open repairs what an error left."""
     while True:
         try:
             return connection.close()
         except apsw.ThreadingViolationError:  # another thread is in the middle of a statement, which stops now
             connection.interrupt()
-            time.sleep(_POLITE)
+            time.sleep(POLITE)
         except apsw.ConnectionClosedError:
             return None
         except apsw.Error:
@@ -552,7 +549,7 @@ def _close(connection: apsw.Connection) -> None:
 
 
 def _is_open(connection: apsw.Connection) -> bool:
-    """Whether it was not closed for a fork meanwhile."""
+    """Whether a connection is open: a fork may have closed it meanwhile."""
     try:
         return connection.in_transaction or True
     except apsw.ConnectionClosedError:
@@ -573,16 +570,16 @@ def _close_idle(connection: apsw.Connection) -> bool:
 
 
 class Wait:
-    """One wait for a database that others hold; after LONG it is said, once."""
+    """One wait for a database that others hold. After LONG it says so, once."""
 
     def __init__(self, name: str, patience: float) -> None:
-        self._name, self._patience, self._began, self._is_told = name, patience, time.monotonic(), False
+        self._name, self._patience, self._began, self._is_announced = name, patience, time.monotonic(), False
 
     def go_on(self, count: int) -> bool:
         """Pause, longer each time; whether there is patience left."""
         waited = time.monotonic() - self._began
-        if waited > LONG and not self._is_told:
-            self._is_told = True
+        if waited > LONG and not self._is_announced:
+            self._is_announced = True
             sys.stderr.write(f"memlake: waiting for another program that holds {self._name}\n")
         pause(0.001 * 2 ** min(count, 6))
         return waited < self._patience
@@ -590,156 +587,6 @@ class Wait:
 
 def pause(seconds: float) -> None:
     time.sleep(seconds)
-
-
-class FileLock:
-    """A lock between processes and threads, by flock on a file. The one who holds it may take it again.
-
-    flock does not queue: whoever lets go and asks again at once tends to win over those it woke. So those who wait
-    hold a shared lock on a second file, the waiting room, and one who comes back at once lets them go first.
-    """
-
-    def __init__(self, path: Path, waiting: Callable[[], None] | None = None) -> None:
-        """`waiting` is called once, from a thread of its own, when the wait for the lock is LONG."""
-        self._path, self._room = path, path.with_name(path.name + ".wait")
-        self._waiting = waiting
-        self._mutex = forks.Mutex()
-        self._depth = 0
-        self._released = 0.0
-        _locks.add(self)
-
-    def begin_anew(self) -> None:
-        """In a forked child: whoever held it is the parent, and its lock ends with the parent's."""
-        self._depth = 0
-
-    @contextlib.contextmanager
-    def held(self, patience: float | None = None) -> Iterator[None]:
-        """Wait for the lock and hold it; with `patience`, wait that many seconds and then raise Unavailable."""
-        with self._mutex:
-            fd = -1 if self._depth else self._take() if patience is None else self._take_within(patience)
-            process = os.getpid()
-            self._depth += 1
-            try:
-                if fd >= 0 and self._waiting is not None:
-                    self.note("")
-                yield
-            finally:
-                if process == os.getpid():
-                    self._depth -= 1
-                    self._let_go(fd)
-
-    def _let_go(self, fd: int) -> None:
-        if fd >= 0:
-            if self._waiting is not None:
-                os.ftruncate(fd, 0)  # what was noted may name what a purge erases later
-            fcntl.flock(fd, fcntl.LOCK_UN)  # closing is not enough where a child of fork has it open, too
-            _close_lock(fd)
-            self._released = time.monotonic()
-
-    def _take(self) -> int:
-        with disk.named_errors(f"taking {self._path.name}"):
-            fd = _open_lock(self._path)
-            back_at_once = time.monotonic() - self._released < _AT_ONCE
-            if not (back_at_once and self._others_wait()) and _try_lock(fd, fcntl.LOCK_EX):
-                return fd
-            room = _open_lock(self._room)
-            try:
-                if back_at_once:
-                    time.sleep(_POLITE)
-                with _announce_long_wait(self._waiting):
-                    fcntl.flock(room, fcntl.LOCK_SH)
-                    fcntl.flock(fd, fcntl.LOCK_EX)
-            finally:
-                fcntl.flock(room, fcntl.LOCK_UN)
-                _close_lock(room)
-            return fd
-
-    def _take_within(self, patience: float) -> int:
-        fd, end = _open_lock(self._path), time.monotonic() + patience
-        while not _try_lock(fd, fcntl.LOCK_EX):
-            if time.monotonic() > end:
-                _close_lock(fd)
-                raise Unavailable(f"{self._path.name} is held by another process. Nothing was changed.")
-            time.sleep(_POLITE * 10)
-        return fd
-
-    def note(self, text: str) -> None:
-        """Write into the lock's file who holds it and for what, until it is let go. Only for people."""
-        with contextlib.suppress(OSError):
-            fd = nofollow.open_file(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-            try:
-                os.write(fd, f"{os.getpid()} {text}".encode(errors="replace"))
-            finally:
-                os.close(fd)
-
-    def holder(self) -> str | None:
-        """What the holder noted, "" when nothing; None when nobody, or this very object, holds it."""
-        if self._depth:
-            return None
-        try:
-            fd = nofollow.open_file(self._path, os.O_RDWR)
-        except OSError:
-            return None
-        try:
-            return None if _try_lock(fd, fcntl.LOCK_EX) else os.pread(fd, 1000, 0).decode(errors="replace")
-        finally:
-            os.close(fd)
-
-    def _others_wait(self) -> bool:
-        room = _open_lock(self._room)
-        try:
-            return not _try_lock(room, fcntl.LOCK_EX)
-        finally:
-            _close_lock(room)
-
-
-@contextlib.contextmanager
-def _announce_long_wait(waiting: Callable[[], None] | None) -> Iterator[None]:
-    if waiting is None:
-        yield
-        return
-    timer = threading.Timer(LONG, waiting)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-
-
-_locks: weakref.WeakSet[FileLock] = weakref.WeakSet()
-_lock_files: set[int] = set()  # a child closes them: else it would hold what its parent holds, also after its death
-
-
-def _open_lock(path: Path) -> int:
-    fd = nofollow.open_file(path, os.O_RDWR | os.O_CREAT)
-    _lock_files.add(fd)
-    return fd
-
-
-def _close_lock(fd: int) -> None:
-    _lock_files.discard(fd)
-    os.close(fd)
-
-
-def _leave_locks() -> None:
-    for fd in _lock_files:
-        with contextlib.suppress(OSError):
-            os.close(fd)
-    _lock_files.clear()
-    for lock in list(_locks):
-        lock.begin_anew()
-
-
-os.register_at_fork(after_in_child=_leave_locks)
-
-
-def _try_lock(fd: int, how: int) -> bool:
-    try:
-        fcntl.flock(fd, how | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def array(values: tuple[Any, ...]) -> Any:

@@ -2,9 +2,9 @@
 
 payload = oid of the base (32 bytes) + a zstd frame whose dictionary is the base's content;  row.data = oid of the base
 
-Of versions in order, the newest stays whole and the n-th before it rests on the number that is n with its lowest digit,
-in base four, one less: so a hundred versions are at most nine steps deep, and a difference spans few edits. Nothing is
-deeper than DEPTH; what would push something below that is left whole. See docs/decisions for the figures.
+The newest version stays whole. The n-th before it rests on the one whose number is n with its lowest non-zero digit, in
+base four, one less. So a hundred versions are at most nine steps deep, and a delta spans few edits. Nothing is deeper
+than DEPTH: a version that would push another below that stays whole. See docs/decisions for the figures.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Needed = Callable[[int], bool]  # whether gc spares the object with this id
 
 
 class _Stored(NamedTuple):
-    """An object as it is stored now: the row must still be so when the delta takes its place."""
+    """How an object is stored now. Its row must still say so when the delta takes its place."""
 
     oid: bytes
     size: int
@@ -51,18 +51,18 @@ class _Stored(NamedTuple):
 
 
 def pair_chunks(objects: Objects, old: bytes, new: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Chunks of an object that its next version has no more, each with the one that stands in its place there."""
+    """Chunks of an object that its next version no longer has, each with the one that took its place there."""
     rows = tables.list_chunk_lists(objects.db, (old, new))
     lists = {oid: [chunk for chunk, _ in decode_list(oid, data)] for oid, data in rows}
     if len(lists) < 2:
         return
     before, after = lists[old], lists[new]
     places = {chunk: at for at, chunk in enumerate(after)}
-    at, known = 0, set(before)
+    at, old_chunks = 0, set(before)
     for chunk in before:
         if chunk in places:
             at = places[chunk] + 1
-        elif at < len(after) and after[at] not in known:
+        elif at < len(after) and after[at] not in old_chunks:
             yield chunk, after[at]
             at += 1
 
@@ -73,10 +73,10 @@ def store_deltas(objects: Objects, chains: Iterable[Sequence[bytes]]) -> int:
 
 
 def try_deltas(objects: Objects, chains: Iterable[Sequence[bytes]], needed: Needed) -> Callable[[], int]:
-    """Find what deltas a run would store, of objects whose ids are `needed`, and leave no pack.
+    """Find which deltas a gc would store for objects whose ids are `needed`, and leave no pack.
 
-    Returns what puts them into the rows and tells how many they are, for a write that the caller takes back. Finding
-    them takes long and is no part of that write, so that others can write meanwhile.
+    Returns a function that puts them into the rows and returns how many they are, for a write that the caller rolls
+    back. Finding them takes long, so it is done before that write, and others can write meanwhile.
     """
     return _add_all(_Work(objects, needed), chains).swap_tried
 
@@ -98,8 +98,10 @@ def _add_all(work: _Work, chains: Iterable[Sequence[bytes]]) -> _Work:
 
 
 class _Work:
+    """The deltas of one run: chosen chain by chain, written into packs, and swapped in for whole objects."""
+
     def __init__(self, objects: Objects, tried: Needed | None = None) -> None:
-        """`tried` tells what a trial looks at; without it the deltas are stored."""
+        """With `tried` this is a trial, which looks at these objects only; without it the deltas are stored."""
         self._objects, self.db, self._tried = objects, objects.db, tried
         self._writer: PackWriter | None = None
         self._bases: dict[bytes, bytes] = {}  # of deltas in the pack being written
@@ -121,23 +123,22 @@ class _Work:
                 contents[n] = self._objects.read(oid.hex())
                 below = base_of(n)
                 base = self._objects.read(versions[below].hex()) if n and below not in contents else None
-            except Error:  # damaged or purged meanwhile: fsck tells
+            except Error:  # damaged or purged meanwhile; fsck reports it
                 return
             if n:
                 contents.setdefault(below, base or b"")
-                fits = rows[oid].form in _WHOLE and self._may_rest(oid, versions[below])
-                if fits:
+                if rows[oid].form in _WHOLE and self._may_rest(oid, versions[below]):
                     misses = 0 if self._store(rows[oid], contents[n], versions[below], contents[below]) else misses + 1
 
     def _rows(self, chain: Sequence[bytes]) -> dict[bytes, _Stored]:
         rows = tables.list_versions(self.db, chain, least=SMALLEST, most=packs.LARGEST)
-        # A run has condemned or spared each before it comes here; a trial has only found what it would spare.
-        left = (row for row in rows if (row[1] is None if self._tried is None else self._tried(row[0])))
-        found = (_Stored(*row[2:]) for row in left)
-        return {row.oid: row for row in found if row.form in (*_WHOLE, DELTA)}
+        # A gc has condemned or spared each row before this; a trial has only found out which ones it would spare.
+        spared = (row for row in rows if (row[1] is None if self._tried is None else self._tried(row[0])))
+        stored = (_Stored(*row[2:]) for row in spared)
+        return {row.oid: row for row in stored if row.form in (*_WHOLE, DELTA)}
 
     def _may_rest(self, oid: bytes, base: bytes) -> bool:
-        """Whether a delta on that base goes round in no circle and pushes nothing below DEPTH."""
+        """Whether a delta on that base closes no circle and pushes nothing below DEPTH."""
         above = list(lineage(self.db, base, self._bases))
         return oid not in above and len(above) + self._height(oid) <= DEPTH
 
@@ -157,20 +158,17 @@ class _Work:
         if self._writer is None:
             self._writer = PackWriter(self._objects.tmp, self._objects.repo)
         self._writer.copy(Record(row.oid, DELTA, 0, 0, row.size, row.role, row.links), payload)
-        self._rest(row.oid, base)
+        if row.oid in self._bases:  # in two chains: the later one counts
+            self._resting[self._bases[row.oid]].discard(row.oid)
+        self._bases[row.oid] = base
+        self._resting[base].add(row.oid)
         self._was[row.oid] = row
         if self._writer.is_full and self._tried is None:  # a row of a pack that is not there cannot be read
             self.finish()
         return True
 
-    def _rest(self, oid: bytes, base: bytes) -> None:
-        if oid in self._bases:  # in two chains: the later one counts
-            self._resting[self._bases[oid]].discard(oid)
-        self._bases[oid] = base
-        self._resting[base].add(oid)
-
     def swap_tried(self) -> int:
-        """Inside a write that is taken back: point the rows at the deltas that were found."""
+        """Point the rows at the deltas that were found. Call inside a write that is rolled back."""
         if self._sealed is not None:
             self._swap(self._sealed)
         return self.done
@@ -188,7 +186,7 @@ class _Work:
             return  # `abandon` removes the file
         sealed, self._writer = self._writer.deliver(self._objects.packs), None
         if not self._swap(sealed):
-            self._objects.packs.delete(sealed.name)  # it may hold what a purge was about
+            self._objects.packs.delete(sealed.name)  # it may hold what was purged meanwhile
         self._bases.clear()
         self._resting.clear()
         self._was.clear()
@@ -212,7 +210,7 @@ class _Work:
 
 
 def _above(n: int) -> Iterator[int]:
-    """The versions that number n rests on, one on the other, itself first."""
+    """Version n, the one it rests on, the one that rests on, and so on down to 0."""
     while n:
         yield n
         n = base_of(n)
@@ -220,13 +218,13 @@ def _above(n: int) -> Iterator[int]:
 
 
 def base_of(n: int) -> int:
-    """What number n rests on: itself with the lowest digit that is not zero, in base four, one less."""
+    """What version n rests on: n with its lowest non-zero digit, in base four, one less."""
     lowest = n & -n
     return n - (lowest if lowest.bit_length() % 2 else lowest >> 1)
 
 
 def lineage(db: Database, oid: bytes, planned: dict[bytes, bytes] | None = None) -> Iterator[bytes]:
-    """An object and what it rests on, one on the other, at most one step more than DEPTH."""
+    """An object, what it rests on, what that rests on, and so on; at most one step more than DEPTH."""
     for _ in range(DEPTH + 2):
         yield oid
         base = (planned or {}).get(oid)

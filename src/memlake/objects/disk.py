@@ -33,7 +33,7 @@ _CURES = {
 
 
 def step(name: str) -> None:
-    """Announce one step that changes the disk."""
+    """Announce one step that changes the disk, for tests."""
     if hook is not None:
         hook(name)
 
@@ -117,7 +117,7 @@ def rmdir(path: PathLike, *, dir_fd: int | None = None) -> None:
 
 @contextlib.contextmanager
 def spare_folder() -> Iterator[Path]:
-    """A folder of its own in memory, or with other temporary files: for what a full disk has no room for."""
+    """A temporary folder, in memory where that is possible, for when the disk is full."""
     import tempfile  # slow to import, and hardly ever needed
 
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
@@ -127,7 +127,7 @@ def spare_folder() -> Iterator[Path]:
 
 def remove_tree(path: Path) -> None:
     """Remove a temporary file or folder; one that is gone already is fine."""
-    import shutil  # slow to import, and only what a crash left comes here
+    import shutil  # slow to import, and only needed for what a crash left
 
     with named_errors(f"removing {path}"):
         step("unlink")
@@ -153,7 +153,7 @@ def write_file(path: Path, *pieces: bytes | memoryview) -> None:
 
 def sync_filesystem(path: PathLike) -> None:
     """Flush everything of this file system once, which is far cheaper than one fsync a file."""
-    import ctypes  # slow to import, and only checkout comes here
+    import ctypes  # slow to import, and only a checkout needs it
 
     step("syncfs")
     syncfs = getattr(ctypes.CDLL(None), "syncfs", None)
@@ -166,5 +166,5 @@ def sync_filesystem(path: PathLike) -> None:
 
 
 def free_bytes(path: PathLike) -> int:
-    found = os.statvfs(path)
-    return found.f_bavail * found.f_frsize
+    stat = os.statvfs(path)
+    return stat.f_bavail * stat.f_frsize

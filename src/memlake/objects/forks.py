@@ -1,9 +1,9 @@
 """Forks: no open database and no held lock goes over to a child process. Knows no table.
 
-SQLite keeps in memory which locks its process has on a file. A forked child inherits that memory but not the locks: it
-would read and write unlocked, and what it commits is lost when its parent closes the file and removes the log. So idle
-connections are closed before a fork and opened again afterwards by whoever needs them. A connection that is in use
-cannot be closed; the child is refused that file for good.
+SQLite keeps in memory which locks its process has on a file. A forked child inherits that memory but not the locks, so
+it would read and write unlocked, and what it commits is lost when its parent closes the file and removes the log. So
+idle connections are closed before a fork, and whoever needs one afterwards opens it again. A connection that is in use
+cannot be closed; then the child may never open that file.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ _POLITE = 0.001
 
 
 class Holder(Protocol):
-    """Who has connections to one file: a Database."""
+    """What has connections to one file: a Database."""
 
     path: Path
 
     def let_go(self) -> tuple[int, int]:
-        """Close what is idle. How many connections are still in use: by other threads, by this one."""
+        """Close idle connections. Returns how many are still in use by other threads, and by this one."""
 
     def begin_anew(self) -> None:
         """In a child: forget the connections of the parent."""
 
 
 class Mutex:
-    """A lock that its thread may take again, and that a forked child finds open: who held it is not there."""
+    """A lock that its thread may take again, and that is free in a forked child, where its holder does not exist."""
 
     _make: Callable[[], Any] = staticmethod(threading.RLock)
 
@@ -53,7 +53,7 @@ class Mutex:
         return bool(self._lock.acquire(timeout=timeout))
 
     def release(self) -> None:
-        with contextlib.suppress(RuntimeError):  # taken before a fork, and let go of in the child
+        with contextlib.suppress(RuntimeError):  # taken before a fork and released in the child
             self._lock.release()
 
     def __enter__(self) -> None:
@@ -64,7 +64,7 @@ class Mutex:
 
 
 class Latch(Mutex):
-    """The same, but one thread takes it and another lets go of it; nobody takes it twice."""
+    """A Mutex that one thread takes and another may release; nobody takes it twice."""
 
     _make = staticmethod(threading.Lock)
 
@@ -73,7 +73,7 @@ _mutexes: weakref.WeakSet[Mutex] = weakref.WeakSet()
 
 
 class _Gate:
-    """Connections being opened, and forks under way: the one waits for the other."""
+    """Lets forks wait until connections are opened, and openings wait until forks are done."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -82,7 +82,7 @@ class _Gate:
     @contextlib.contextmanager
     def guard_opening(self) -> Iterator[None]:
         with self._changed:
-            # One who is in the middle of a write is waited for by the fork, and must be able to end it.
+            # A fork waits for threads in the middle of a write, so these may open what they need to end it.
             self._changed.wait_for(lambda: not self._forks or _this_thread.depth)
             self._opening += 1
         try:
@@ -93,7 +93,7 @@ class _Gate:
                 self._changed.notify_all()
 
     def shut(self) -> bool:
-        """Nobody opens anything from now on; whether all who did so are done."""
+        """Stop new openings; whether those under way ended in time."""
         with self._changed:
             self._forks += 1
             return self._changed.wait_for(lambda: not self._opening, PATIENCE)
@@ -112,7 +112,7 @@ _this_thread = _Thread()
 
 
 class _Process:
-    """What is open in this process, and what it may not open because its parent had it in use."""
+    """What this process has open, and which files it may not open because its parent was using them."""
 
     def __init__(self, refused: frozenset[tuple[int, int]] = frozenset()) -> None:
         self.gate, self.refused = _Gate(), refused
@@ -121,7 +121,7 @@ class _Process:
 
 _process = _Process()
 _holders: weakref.WeakSet[Any] = weakref.WeakSet()
-_inherited: list[list[apsw.Connection]] = []  # a child must not even let go of them: SQLite would close the parent's
+_inherited: list[list[apsw.Connection]] = []  # a child must not even free them: SQLite would close the parent's
 
 
 def add(holder: Holder) -> None:
@@ -130,7 +130,7 @@ def add(holder: Holder) -> None:
 
 @contextlib.contextmanager
 def guard_opening(path: Path) -> Iterator[None]:
-    """Around the opening of a connection to `path`. It waits for a fork under way."""
+    """Hold this while opening a connection to `path`. It waits until no fork is under way."""
     if _process.refused and _identity(path) in _process.refused:
         raise Unavailable(
             f"this process was forked while its parent was using {path}, so it cannot use that file safely. "
@@ -143,7 +143,7 @@ def guard_opening(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def at_work() -> Iterator[None]:
-    """Around a transaction."""
+    """Hold this during a transaction, which a fork then waits for."""
     _this_thread.depth += 1
     try:
         yield
@@ -168,7 +168,7 @@ def _prepare() -> None:
         if is_idle or time.monotonic() > end:
             break
         time.sleep(_POLITE)
-    # A thread that is still at work may also have been opening any other of them.
+    # A thread that is still at work may be opening any of the other files, too.
     used = [holder.path for holder, (_, own) in counts.items() if own or not (is_idle and is_quiet)]
     _process.used[threading.get_ident()] = {identity for path in used if (identity := _identity(path)) is not None}
     _inherited.append(apsw.connections())
@@ -191,10 +191,10 @@ def _begin_anew() -> None:
 
 def _identity(path: Path) -> tuple[int, int] | None:
     try:
-        found = path.stat()
+        stat = path.stat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return stat.st_dev, stat.st_ino
 
 
 os.register_at_fork(before=_prepare, after_in_parent=_go_on, after_in_child=_begin_anew)

@@ -1,10 +1,10 @@
 """The facts every write shares: a repo's format, id and salt, its clock and its sequence. Knows no object.
 
-The id (a UUIDv7) and the salt are given once, by `init`, and are the same in every copy: the id marks what is this
-repo's own wherever it lies, the salt turns names of agents into paths.
+`init` chooses the id (a UUIDv7) and the salt once, and every copy keeps them. The id tells which packs are this repo's
+own, wherever they are kept; the salt turns names of agents into paths.
 
-A tick is the time in microseconds, pushed forward so that it never repeats or goes back, whatever
-the machine's clock does. A seq numbers commits and purges in the order they became visible.
+A tick is the time in microseconds, pushed forward so that it never repeats or goes back, whatever the machine's clock
+does. A seq numbers commits and purges in the order they became visible.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def now() -> int:
 
 
 def new_id() -> str:
-    """A UUIDv7: neighbours in time are neighbours in order; ids of one process are in the order they were made."""
+    """A UUIDv7: ids made close in time sort close together, and ids of one process sort in the order they were made."""
     global _last  # noqa: PLW0603
     with _ids:
         _last = max(_last + 1, time.time_ns() // 1_000_000 << 12 | time.time_ns() % 1_000_000 * 4096 // 1_000_000)
@@ -48,7 +48,7 @@ _ids, _last = Mutex(), 0
 
 
 def stamp_format(db: Database) -> None:
-    """Write what a new repo is known by; several processes may create one at once. An old repo is not touched."""
+    """Give a new repo its format, id and salt; several processes may create it at once. An old repo is left alone."""
     with db.write():
         if not tables.has_facts(db):
             facts = {"format": FORMAT, "id": new_id(), "salt": os.urandom(16), "clock": 0, "seq": 0}
@@ -56,40 +56,41 @@ def stamp_format(db: Database) -> None:
 
 
 def advise_restore(db: Database) -> str:
-    """What is left where repo.db cannot be opened, not even by fsck."""
+    """What a person can still do when not even fsck can open repo.db."""
     return f"Restore a backup. Without one, save what gc packed: {advise_rescue(db.path)}"
 
 
 class RepoDatabase(Database):
-    """The repo.db of a `.memlake`. Of one that has the tables of another format, the error says so."""
+    """The repo.db of a `.memlake`. If it has the tables of another format, the error says so."""
 
     def __init__(self, folder: Path, *, vfs: str | None = None) -> None:
         super().__init__(folder / "repo.db", schema=_SCHEMA, vfs=vfs)
 
     def _translate_error(self, error: apsw.Error) -> Error:
-        told = _describe_format(error.format) if isinstance(error, ForeignSchema) else None
-        return told or super()._translate_error(error)
+        wrong_format = _describe_format(error.format) if isinstance(error, ForeignSchema) else None
+        return wrong_format or super()._translate_error(error)
 
 
 def check_format(db: Database) -> None:
-    found = tables.find_fact(db, "format")
-    if found is None or not isinstance(found[0], int) or found[0] < 1:
+    """Raise when this version of memlake cannot read the repo."""
+    row = tables.find_fact(db, "format")
+    if row is None or not isinstance(row[0], int) or row[0] < 1:
         raise Corrupt(f"{db.path} has no repository format.", hint=advise_restore(db))
-    if (told := _describe_format(found[0])) is not None:
-        raise told
+    if (error := _describe_format(row[0])) is not None:
+        raise error
 
 
-def _describe_format(found: object) -> InvalidInput | None:
-    """Why a repo of a format cannot be read; None when it can be, or when this is not a format."""
-    if not isinstance(found, int) or found < 1 or found == FORMAT:
+def _describe_format(number: object) -> InvalidInput | None:
+    """Why a repo of this format cannot be read; None when it can be, or when this is not a format."""
+    if not isinstance(number, int) or number < 1 or number == FORMAT:
         return None
-    if found > FORMAT:
+    if number > FORMAT:
         return InvalidInput(
-            f"this repo has format {found}; this memlake reads up to format {FORMAT}. Nothing was changed.",
+            f"this repo has format {number}; this memlake reads up to format {FORMAT}. Nothing was changed.",
             hint="Install a newer memlake: pip install -U memlake",
         )
     return InvalidInput(
-        f"this repo has format {found}, which an older memlake wrote; this one reads format {FORMAT} only. "
+        f"this repo has format {number}, which an older memlake wrote; this one reads format {FORMAT} only. "
         "Nothing was changed.",
         hint="With the version of memlake that wrote it, export the memories: "
         "memlake memory export --project '*' FILE\n"
@@ -110,7 +111,7 @@ def read_number(db: Database, key: str) -> int:
 
 
 def read_text(db: Database, key: str) -> str | None:
-    """A note of the repo, such as what HEAD says; None where there is none."""
+    """A text that the repo notes, such as where HEAD is; None if there is none."""
     row = tables.find_fact(db, key)
     if row is not None and type(row[0]) is not str:
         raise wrong_fact(db, key, row[0])
@@ -118,7 +119,7 @@ def read_text(db: Database, key: str) -> str | None:
 
 
 def wrong_fact(db: Database, key: str, value: object) -> Corrupt:
-    """The error about a row of meta that memlake would not write, but a stranger may have."""
+    """The error for a row of meta that memlake does not write; somebody else must have."""
     return Corrupt(
         f"{db.path} has {value!r:.100} as {key!r}, which memlake does not write. Nothing was changed.",
         hint=advise_restore(db),
@@ -126,7 +127,7 @@ def wrong_fact(db: Database, key: str, value: object) -> Corrupt:
 
 
 def read_id(db: Database) -> str:
-    """The repo's id. One lookup by key, so it may be asked at every start."""
+    """The repo's id. One lookup by key, cheap enough for every start."""
     row = tables.find_fact(db, "id")
     if row is None or not isinstance(row[0], str) or not _UUID.fullmatch(row[0]):
         raise Corrupt(f"{db.path} has no repository id.", hint=advise_restore(db))
@@ -134,7 +135,7 @@ def read_id(db: Database) -> str:
 
 
 def find_id(db: Database) -> str:
-    """As `read_id`; empty for a repo that is being made, damaged, or of another format."""
+    """As `read_id`, but empty for a repo that is being made, damaged, or of another format."""
     try:
         return read_id(db)
     except (Corrupt, InvalidInput):
@@ -142,7 +143,7 @@ def find_id(db: Database) -> str:
 
 
 def read_salt(db: Database) -> bytes:
-    """The key under which names of people and agents become paths."""
+    """The key with which names of people and agents are hashed into paths."""
     row = tables.find_fact(db, "salt")
     if row is None or not isinstance(row[0], bytes) or len(row[0]) != 16:
         raise Corrupt(f"{db.path} has no salt.", hint=advise_restore(db))

@@ -1,8 +1,8 @@
 """Leases: how gc knows that a writer is storing bytes its transaction does not name yet. Knows no object.
 
-A writer that must store bytes before it takes the lock (a pack of many files) holds a lease. gc
-deletes nothing that was touched, condemned or written after the oldest live lease began.
-On this machine a lease lives as long as its process; elsewhere until it expires, unless renewed.
+A writer that must store bytes before it takes the lock (a pack of many files) holds a lease. gc deletes nothing that
+was touched, condemned or written after the oldest live lease began. On this machine a lease lives as long as its
+process; on another it lives until it expires, unless it is renewed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NEVER = 1 << 62
 
 
 class Lease:
-    """Held by a writer from before its first byte until its work is named by a transaction or the stage."""
+    """Held by a writer from before its first byte until a transaction or the stage names what it stored."""
 
     def __init__(self, db: Database, what: str) -> None:
         self._db, self._length = db, db.lease_seconds * 1_000_000
@@ -56,7 +56,7 @@ class Lease:
 
 
 class Keeping:
-    """A lease that is taken only when something is stored or let go of, and then held to the end. As a context."""
+    """A lease that is taken only if something is stored or unstaged, and then held to the end of the `with`."""
 
     def __init__(self, db: Database, what: str) -> None:
         self._db, self._what = db, what
@@ -73,7 +73,7 @@ class Keeping:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if self._lease is not None:
-            # On a full disk the row cannot be deleted either; what went wrong first is what must be said.
+            # On a full disk the row cannot be deleted either, and the first error is the one to report.
             with contextlib.suppress(Unavailable) if kind else contextlib.nullcontext():
                 self._lease.close()
 
@@ -81,12 +81,12 @@ class Keeping:
 def drop_dead(db: Database) -> None:
     """Remove the leases of writers that are gone. Call inside a write.
 
-    A lease of another machine, or of before a restart, whose clock was ahead, would last until our clock gets there.
-    It ends a whole lease after it was first seen here, unless it is renewed.
+    If the clock of another machine, or ours before a restart, was ahead, its lease would last until our clock gets
+    there. So it ends one whole lease after it was first seen here, unless it is renewed.
     """
     longest = now() + db.lease_seconds * 1_000_000
     tables.shorten_leases(db, longest, host())
-    tables.delete_leases(db, [row[0] for row in tables.list_leases(db) if not _alive(*row[1:])])
+    tables.delete_leases(db, [row[0] for row in tables.list_leases(db) if not _is_alive(*row[1:])])
 
 
 def oldest(db: Database) -> int:
@@ -95,7 +95,7 @@ def oldest(db: Database) -> int:
     return NEVER if began is None else began
 
 
-def _alive(its_host: str, pid: int, born: str, expires: int) -> bool:
+def _is_alive(its_host: str, pid: int, born: str, expires: int) -> bool:
     if its_host != host():
         return expires > now()
     return process_start_time(pid) == born
@@ -104,7 +104,7 @@ def _alive(its_host: str, pid: int, born: str, expires: int) -> bool:
 def measure_jump(db: Database) -> int:
     """Microseconds by which the clock was set forward since this was asked last. Call inside a write.
 
-    The kernel's count since the machine started knows how much time has passed; over a restart nobody does.
+    The kernel counts the time since the machine started, so it knows how much has passed. After a restart nobody does.
     """
     count = time.clock_gettime_ns(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)) // 1000
     noted, clock = read_text(db, "gc_clock") or "0 0 ", now()
@@ -116,7 +116,7 @@ def measure_jump(db: Database) -> int:
 
 
 def host() -> str:
-    """This machine, this boot and this pid namespace: a pid means something only inside all three."""
+    """This machine, this boot and this pid namespace, because a pid means nothing outside of them."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         namespace = os.readlink("/proc/self/ns/pid")
@@ -126,7 +126,7 @@ def host() -> str:
 
 
 def process_start_time(pid: int) -> str:
-    """When a process started, so that a reused pid is not taken for the writer; "" when it is gone."""
+    """When a process started, which tells a writer from another process with its old pid; "" when it is gone."""
     try:
         # The name in field 2 may hold spaces and brackets; the start time is field 22 counted after it.
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[19]

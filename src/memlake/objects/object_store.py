@@ -1,4 +1,4 @@
-"""An object store that can be asked: its options, its errors without secrets. The only module that loads obstore."""
+"""Requests to an object store: its options, and its errors without secrets. The only module that loads obstore."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ class Connection:
         self.store = self._connect(options)
 
     def _connect(self, options: dict[str, Any]) -> Any:
-        """obstore panics on a client option that is not given as one, so those are sorted out."""
+        """Open the store. obstore panics on a client option among the others, so those are passed apart."""
         config: dict[str, Any] = {"mkdir": True} if self.scheme == "file" else dict(options)
         if self._remote:
-            # An http endpoint that someone wrote down is consent enough. It must be said here: given any client
-            # option, obstore does not look at AWS_ALLOW_HTTP.
-            given = {"timeout": "180s", "connect_timeout": "5s", "allow_http": self.scheme == "s3"}
+            # Who writes down an http endpoint consents to http. It must be said here, because with any client option
+            # obstore does not look at AWS_ALLOW_HTTP.
+            defaults = {"timeout": "180s", "connect_timeout": "5s", "allow_http": self.scheme == "s3"}
             client = {key: config.pop(key) for key in options if _CLIENT_OPTION.fullmatch(key)}
-            config["client_options"] = given | client | config.get("client_options", {})
+            config["client_options"] = defaults | client | config.get("client_options", {})
             config["retry_config"] = _RETRY | config.get("retry_config", {})
         if self.scheme == "s3":
             config.setdefault("checksum_algorithm", "sha256")  # a part damaged on the way is refused
@@ -56,7 +56,7 @@ class Connection:
 
     @contextlib.contextmanager
     def request(self, name: str, *, missing: str = "name") -> Iterator[None]:
-        """One request. Its errors become ours without their text or cause: those may quote a secret."""
+        """One request. Its errors become ours without their text and cause, because those may quote a secret."""
         self._check_process()
         try:
             yield
@@ -80,8 +80,8 @@ class Connection:
             return InvalidInput(what, hint="Rename it (no empty part, no . or ..), or name a folder beside it.")
         if re.search(r"redirect without LOCATION|AuthorizationHeaderMalformed", text):
             hint = 'Set AWS_REGION, or give client_config={"region": ...}.'
-            return InvalidInput(f"{self.url} is in another region than it was asked in.", hint=hint)
-        # The addresses are where a cloud keeps a machine's credentials: it was asked when none were given.
+            return InvalidInput(f"{self.url} is in another region than the one it was looked for in.", hint=hint)
+        # At these addresses a cloud keeps a machine's credentials; obstore asks there when none were given.
         refused = isinstance(error, (kinds.PermissionDeniedError, kinds.UnauthenticatedError))
         if refused or re.search(r"status code: 40[13]|169\.254\.169\.254|metadata\.google", text):
             cure = "Check its credentials, for example AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY."
@@ -90,7 +90,7 @@ class Connection:
         return Unavailable(what, hint="Check the network and the endpoint, then run it again.")
 
     def _check_process(self) -> None:
-        """obstore's threads do not live on in a child of fork: a request there would wait for ever."""
+        """Refuse to work in a forked child: obstore's threads are not there, so a request would wait for ever."""
         if not self._remote:
             return
         Connection._runtime_pid = Connection._runtime_pid or os.getpid()
@@ -108,6 +108,6 @@ def _load_obstore() -> Any:
 
 
 def _reason(text: str) -> str:
-    """Why a request failed: of the text of the error, only words known to be harmless."""
-    found = re.search(r"status code: \d{3}|timed ?out|connection ?refused|dns error|no space left", text, re.IGNORECASE)
-    return found[0].lower() if found else "the request failed"
+    """Why a request failed, in words that are known to be harmless; the error itself may quote a secret."""
+    words = re.search(r"status code: \d{3}|timed ?out|connection ?refused|dns error|no space left", text, re.IGNORECASE)
+    return words[0].lower() if words else "the request failed"

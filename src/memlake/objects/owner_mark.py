@@ -2,9 +2,9 @@
 
 owner = repo id, host and inode of the .memlake folder, path of it; one a line
 
-Without the mark two repos with one place would take each other's files for garbage, and so would a repo and a copy of
-it, which has the same id: that is why the mark names the folder too. The folders inside .memlake need no mark: what
-owns them is the repo.db beside them, and a copy of the repo has copies of them.
+Without the mark, two repos that share a place would take each other's files for garbage. So would a repo and a copy of
+it, which has the same id, so the mark names the folder too. The folders inside .memlake need no mark: they belong to
+the repo.db beside them, and a copy of the repo has copies of them.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ def decode_mark(data: bytes) -> Mark:
 
 
 class OwnedPlace:
-    """A place outside the repo, as one repo uses it: it reads freely, but stores and deletes only in its own."""
+    """A place outside the repo. Anybody may read there, but only the repo that owns it may store and delete."""
 
     def __init__(
         self, place: Place, folder: Path, repo: Callable[[], str], packs: Callable[[], AbstractSet[str]] = frozenset
     ) -> None:
-        """`folder` is the .memlake that uses the place; `repo` tells its id, `packs` what must lie here already."""
+        """`folder` is the .memlake that uses the place; `repo` returns its id, `packs` the packs that must be here."""
         self._place, self._folder, self._repo, self._packs = place, folder, repo, packs
         self._claimed = False
 
@@ -71,7 +71,7 @@ class OwnedPlace:
         return self._place.size(name)
 
     def list(self, prefix: str = "") -> Iterator[tuple[str, int, float]]:
-        return (found for found in self._place.list(prefix) if found[0] != MARK)
+        return (file for file in self._place.list(prefix) if file[0] != MARK)
 
     def is_empty(self) -> bool:
         return self._place.is_empty()
@@ -83,20 +83,20 @@ class OwnedPlace:
         return str(self._place)
 
     def claim(self, *, take: bool = False) -> None:
-        """Make sure that the place is ours, marking it when it is empty; else Denied.
+        """Make sure that the place is ours, and mark it if it is empty; raises Denied if it is not ours.
 
-        `take` is for the user's own word: it takes a place over from another folder of the same repo.
+        `take` takes the place over from another folder of the same repo, because the user said so.
         """
         if self._claimed and not take:
             return
         mine, mark = self._own_mark(), self._read_mark()
         if mark is None:
-            known = self._packs()
-            if missing := known and known - {name for name, _, _ in self._place.list()}:
+            packs = self._packs()
+            if missing := packs and packs - {name for name, _, _ in self._place.list()}:
                 raise self._describe_missing(len(missing))
-            if not known and not self._place.is_empty():
+            if not packs and not self._place.is_empty():
                 raise self._refusal("is not empty and has no owner mark of this repo")
-            mark = self._write_mark(mine)  # also where a crash left it without one: all packs of this repo are there
+            mark = self._write_mark(mine)  # also after a crash before the mark was written: all our packs are there
         if mark.repo != mine.repo:
             raise self._refusal(f"belongs to another repo, {mark.repo}, last used from {mark.path}")
         if not _is_same_folder(mark, mine):
@@ -118,7 +118,7 @@ class OwnedPlace:
         return None
 
     def _write_mark(self, mine: Mark) -> Mark:
-        """Two repos may come here at once: a place keeps the first mark, and both read it again."""
+        """Mark the place and return its mark, which may be another repo's: a place keeps the first one stored."""
         file = self._folder / "tmp" / f"{os.urandom(16).hex()}.{MARK}"
         with disk.named_errors(f"marking {self}"):
             file.parent.mkdir(exist_ok=True)
@@ -131,7 +131,7 @@ class OwnedPlace:
         return self._read_mark() or mine
 
     def _describe_missing(self, count: int) -> Unavailable:
-        """A disk that is not mounted looks like an empty folder: what is stored there now would be hidden later."""
+        """The error for a place without our packs: its disk may not be mounted, and would later hide what we store."""
         packs = "pack of this repo is" if count == 1 else "packs of this repo are"
         return Unavailable(
             f"{count:,} {packs} not in {self}, which has no owner mark either. Nothing was changed.",
@@ -149,12 +149,14 @@ class OwnedPlace:
 
 
 def _is_same_folder(mark: Mark, mine: Mark) -> bool:
-    """A container has another host name each time, a repo restored at its place another inode; a copy has both."""
+    """A container changes its host name, and a restored repo its inode; only a copy elsewhere differs in both."""
     return mark.path == mine.path and (mark.inode == mine.inode or mark.host == mine.host)
 
 
 def _is_moved(mark: Mark, mine: Mark) -> bool:
-    """Whether the folder the mark names is this one, moved. A copy has another inode: its original may be on a disk
-    that is away just now, so that it is not there says nothing."""
+    """Whether the folder that the mark names was moved and is now this one.
+
+    A copy has another inode. That its original is not there proves nothing, because its disk may be away just now.
+    """
     same = (mark.host, mark.inode) == (mine.host, mine.inode)
     return same and mark.path != mine.path and not os.path.lexists(os.path.join(mark.path, "repo.db"))

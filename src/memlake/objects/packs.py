@@ -4,8 +4,8 @@ MLPACK02 | bytes of records ... | footer | length of footer, 8 bytes little-endi
 footer = msgpack [repo id, nonce, [[oid, form, start, length, size, role, links | nil], ...]]
 name   = SHA-256 of the footer, in hex
 
-The id says whose pack it is, wherever it lies. The nonce gives two writers of the same content two packs: what one
-takes back is never what the other relies on.
+The id says whose pack it is, wherever the file is kept. The nonce gives two writers of the same content two packs, so
+that one can take its pack back without taking away what the other relies on.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from memlake.objects.places import Place
 
 MAGIC, END = b"MLPACK02", b"MLPACKED"
 LIMIT = 64 << 20  # bytes after which a pack is sealed, its footer included; no record is longer
-_LONGEST_FOOTER = 2 * LIMIT  # packs that gc joins share one; the file may be sparse, so its size is no bound
+_LONGEST_FOOTER = 2 * LIMIT  # packs that gc joins share one; a file may be sparse, so its size is not a limit
 _LISTED = 64  # bytes of a footer that a record takes, without links
 BLOCK = 4096
 INLINE, INLINE_ZSTD, PACKED, PACKED_ZSTD, CHUNKED, PART, DELTA = range(7)
 DEPTH = 16  # steps from a delta to what is stored whole
 COPIED = {INLINE: PACKED, INLINE_ZSTD: PACKED_ZSTD, PART: PART}  # the form of the copy that a pack has of a row
-LARGEST = 2 << 20  # bytes of content of a delta: a few bytes may claim as much, so nobody may claim more
+LARGEST = 2 << 20  # bytes of content of a delta: a few stored bytes can claim this many, so none may claim more
 _FLUSH = 1 << 20
-RATIO = 200  # a compressed record unpacks to so many times its length at most: a small repo cannot fill the memory
+RATIO = 200  # a compressed record unpacks to at most so many times its length, so a small repo cannot fill the memory
 
-OBJECT, CHUNK, LOG = 1, 2, 4  # roles; a log segment (versions/upkeep/log_packs.py) is no object and has no row
+OBJECT, CHUNK, LOG = 1, 2, 4  # roles; a log segment (versions/upkeep/log_packs.py) is not an object and has no row
 NAME = re.compile(r"[0-9a-f]{64}")
 
 
@@ -60,7 +60,7 @@ class Footer(NamedTuple):
 
 
 class _Contexts(threading.local):
-    """A pair for each thread: zstd lets go of the GIL, and a context used by two at once mixes their bytes."""
+    """A pair for each thread: zstd releases the GIL, and a context that two threads use at once mixes their bytes."""
 
     def __init__(self) -> None:
         self.compressor = zstandard.ZstdCompressor(level=3)
@@ -78,7 +78,7 @@ def squeeze(data: bytes | memoryview) -> bytes | None:
 
 
 def expand(data: bytes, size: int) -> bytes:
-    """Decompress to exactly `size` bytes: a frame that claims more is refused before it is unpacked."""
+    """Decompress to exactly `size` bytes. A frame that claims more is refused before it is unpacked."""
     if size > len(data) * RATIO:
         raise Corrupt(
             f"{len(data):,} compressed bytes claim to hold {size:,}, and memlake packs {RATIO} to one at most."
@@ -92,7 +92,7 @@ def expand(data: bytes, size: int) -> bytes:
 
 
 def squeeze_against(data: bytes, base: bytes) -> bytes:
-    """The data compressed with the base as dictionary: where they are alike, next to nothing."""
+    """The data compressed with the base as dictionary: what the two have in common takes next to nothing."""
     # From level 3 on zstd looks at all of a dictionary; below it, at its end only.
     sizes = {"source_size": len(data) + len(base), "dict_size": len(base)}
     params = zstandard.ZstdCompressionParameters.from_level(3, **sizes)
@@ -199,12 +199,12 @@ class PackWriter:
     def abandon(self) -> None:
         with contextlib.suppress(OSError):
             self._close()
-        # Gone where its place has taken it already, and failed at something after that.
+        # It may be gone: its place can fail after it has taken the file.
         with disk.named_errors("removing a pack that was not finished"), contextlib.suppress(FileNotFoundError):
             disk.unlink(self._path)
 
     def _close(self) -> None:
-        fd, self._fd = self._fd, -1  # never twice: the number may be another file's by then
+        fd, self._fd = self._fd, -1  # never close it twice: the number may be another file's by then
         if fd >= 0:
             os.close(fd)
 
@@ -221,12 +221,13 @@ class PackWriter:
 
 
 def hand_over(sealed: Sealed, place: Place) -> None:
+    """Store a sealed pack in its place. The temporary file is gone afterwards."""
     place.put(sealed.name, sealed.path)
     sealed.path.unlink(missing_ok=True)  # a bucket copies it, a folder has moved it
 
 
 def read_footer(place: Place, name: str) -> Footer:
-    """Whose a sealed pack is, and its records, checked against its name."""
+    """The owner and the records of a sealed pack, checked against its name."""
     size = place.size(name)
     tail = place.get(name, max(0, size - 16), min(16, size))
     length = int.from_bytes(tail[:8], "little")
@@ -240,7 +241,7 @@ def read_footer(place: Place, name: str) -> Footer:
         repo, _, rows = msgpack.unpackb(footer)
         records = tuple(Record(*row) for row in rows)
         if type(repo) is not bytes or not all(map(_is_record, records)):
-            raise ValueError("its values have other types")
+            raise ValueError("its values have the wrong types")
         return Footer(write_uuid(repo), records)
     except (ValueError, TypeError, msgpack.UnpackException) as error:  # a stranger may have written it
         raise Corrupt(f"the footer of pack {name} makes no sense.", hint="Run memlake fsck --full.") from error

@@ -1,7 +1,7 @@
-"""Where sealed files lie: the contract of a place, and a local folder. Knows names and bytes, not what they hold.
+"""Where sealed files are kept: the contract of a place, and a local folder. Knows names and bytes, not what they hold.
 
-A name is derived from the content it stands for, so a name that exists with the same size is the same
-file: storing it again succeeds, and nothing is ever overwritten.
+A name is derived from the content, so a file that exists under the name with the same size is the same file: storing
+it again succeeds, and nothing is ever overwritten.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ class Place(Protocol):
     """Put whole, get ranges, list, delete. Safe to use from many threads."""
 
     def claim(self) -> None:
-        """Make sure that this repo may store and delete here, or raise Denied. Most places are simply given to it."""
+        """Make sure that this repo may store and delete here, or raise Denied. Most places are its own anyway."""
 
     def put(self, name: str, file: Path) -> None:
-        """Store a whole local file; it is durable on return. Conflict if the name has another size.
+        """Store a whole local file; it is durable on return. Raises Conflict if the name exists with another size.
 
-        The file is given away: a folder moves it, a bucket leaves it. Remove it if it is still there.
+        The caller gives the file away: a folder moves it, a bucket copies it. Remove it if it is still there.
         """
 
     def get(self, name: str, start: int, length: int) -> bytes:
-        """Exactly these bytes. NotFound without the name, Corrupt where the file is shorter."""
+        """Exactly these bytes. Raises NotFound if there is no such name, Corrupt if the file is too short."""
 
     def get_ranges(self, name: str, ranges: Ranges) -> Pieces:
         """Several (start, length) ranges of one file, in the order asked, in few calls."""
@@ -53,22 +53,22 @@ class Place(Protocol):
         """(name, size, time stored in seconds) of every name that begins with the prefix, in any order."""
 
     def is_empty(self) -> bool:
-        """Whether nothing at all lies there, under whatever name."""
+        """Whether it holds nothing at all, under any name."""
 
     def delete(self, name: str) -> None:
         """Remove a name for good; a missing one is fine."""
 
     def local_path(self, name: str) -> Path | None:
-        """The file, when it lies on this machine."""
+        """The file, if it is on this machine."""
 
 
 class Refused:
-    """A place that may not be used: each step says why, so that no other place is taken for it."""
+    """Stands for a place that may not be used. Every call raises the reason, so that no other place is used instead."""
 
     def __init__(self, reason: Denied) -> None:
         self._reason = reason
 
-    def _refuse(self, *_given: object) -> NoReturn:
+    def _refuse(self, *_arguments: object) -> NoReturn:
         raise Denied(self._reason.message, hint=self._reason.hint)
 
     claim = put = get = get_ranges = size = list = is_empty = delete = local_path = _refuse
@@ -89,7 +89,7 @@ def check_ranges(ranges: Ranges) -> None:
 def check_size(name: str, ours: int, stored: int) -> None:
     if ours != stored:
         what = f"{name} is already stored with {stored} bytes; the new file has {ours}. The stored one was kept."
-        raise Conflict(what, hint="One of them is damaged or misnamed: run memlake fsck --full.")
+        raise Conflict(what, hint="One of them is damaged or has the wrong name. To see which: memlake fsck --full")
 
 
 def too_short(name: str, start: int, length: int) -> Corrupt:
@@ -122,7 +122,7 @@ class _OpenFiles:
     def get(self, path: str, found: os.stat_result) -> _Open:
         with self._lock:
             held = self._files.get(path)
-            # While we hold it open its inode number cannot be given to another file, so equal means the same.
+            # While we hold it open, its inode number cannot go to another file, so an equal one means the same file.
             if held is not None and held.identity == (found.st_dev, found.st_ino):
                 self._files.move_to_end(path)
                 return held
@@ -140,7 +140,7 @@ class _OpenFiles:
 
 
 class Folder:
-    """A folder of this machine. A file is moved in whole, under its final name, or not at all."""
+    """A folder of this machine. A file is moved in under its final name, whole or not at all."""
 
     def __init__(self, root: Path, *, open_files: int = 64) -> None:
         self.root = Path(root)
@@ -156,9 +156,9 @@ class Folder:
                 _move(file, target)
             except FileExistsError:
                 check_size(name, size, os.lstat(target).st_size)
-            # Also when the name was there: whoever made it may not have come this far yet.
+            # Also when the name existed: whoever made it may not have synced it yet.
             sync_folders(target.parent, self.root)
-            # Last: until the name is durable, a crash must leave the file under its old one.
+            # Last, because until the new name is durable a crash must leave the file under its old one.
             _unlink(file)
 
     def get(self, name: str, start: int, length: int) -> bytes:
@@ -212,7 +212,7 @@ class Folder:
         raise NotFound(f"{self.root} has no {name}.")
 
     def _here(self) -> _OpenFiles:
-        # A child of fork gets its own: the parent's lock may have been held by a thread that is not here.
+        # A forked child gets its own, because a thread that does not exist in it may have held the parent's lock.
         if self._open_files.pid != os.getpid():
             self._open_files = _OpenFiles(self._open_files.limit)
         return self._open_files
@@ -246,7 +246,7 @@ def _read(fd: int, name: str, start: int, length: int) -> bytes:
 
 
 def _move(file: Path, target: Path) -> None:
-    """Give a file its final name, or raise FileExistsError. A link never replaces; a rename does."""
+    """Give a file its final name, or raise FileExistsError. A hard link never replaces a file; a rename does."""
     nofollow.restrict_mode(file)  # a part was made by a library
     try:
         disk.link(file, target)
@@ -258,7 +258,7 @@ def _move(file: Path, target: Path) -> None:
         elif target.exists():
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target)) from None
         else:
-            # A file system without hard links. Two writers may both come here, with the same content.
+            # A file system without hard links. Two writers may both get here, but with the same content.
             disk.rename(file, target)
 
 
@@ -268,10 +268,10 @@ def _copy_across(file: Path, target: Path) -> None:
     fd = nofollow.open_file(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     began = os.fstat(fd).st_mtime  # by the clock of the place, which may be another machine's
     try:
-        for left in target.parent.glob("~*"):  # by a crash; a day is longer than any copy takes
+        for old in target.parent.glob("~*"):  # left by a crash: no copy takes a day
             with contextlib.suppress(FileNotFoundError):
-                if _COPY.fullmatch(left.name) and left.lstat().st_mtime < began - 86400:
-                    disk.unlink(left)
+                if _COPY.fullmatch(old.name) and old.lstat().st_mtime < began - 86400:
+                    disk.unlink(old)
         with open(fd, "wb", buffering=0), open(file, "rb", buffering=0) as source:
             while block := source.read(1 << 20):
                 disk.write_all(fd, block)
@@ -298,11 +298,12 @@ def _make_folder(folder: Path) -> None:
 
 
 def sync_file(file: Path) -> None:
-    with open(file, "rb", buffering=0) as opened:
-        disk.fsync_file(opened.fileno())
+    with open(file, "rb", buffering=0) as stream:
+        disk.fsync_file(stream.fileno())
 
 
 def sync_folders(folder: Path, root: Path) -> None:
+    """Make names durable in a folder and in those above it, up to the root."""
     disk.fsync_dir(folder)
     if folder != root:
         sync_folders(folder.parent, root)

@@ -1,7 +1,7 @@
-"""Purge: removing the bytes of objects for good, leaving a tombstone. Knows no path; what is removed is given.
+"""Purge: removing the bytes of objects for good, leaving a tombstone. Knows no path; it is told which objects.
 
-The rows and the tombstone go in one transaction; packs that held the bytes are rewritten before it and the old
-files deleted after it. Then the write-ahead log is emptied, because it holds the pages as they were.
+One transaction deletes the rows and writes the tombstones. Packs that held the bytes are rewritten before it, and the
+old files deleted after it. Then the write-ahead log is emptied, because it holds the pages as they were.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ class PurgeRequest(NamedTuple):
     oids: Sequence[str]
     reason: str
     who: str
-    loose: Sequence[str] | None = None  # go with them, as do parts that nothing links to, and leave no tombstone
+    loose: Sequence[str] | None = None  # removed too, with parts that nothing links to; these leave no tombstone
 
 
 class PurgeRecord(NamedTuple):
-    """What one purge erased, as it is kept and as it travels: every copy of the repo erases the same, once.
+    """What one purge erased, as it is stored and sent, so that every copy of the repo erases the same, once.
 
-    `oids` leave tombstones and may not come back. `loose` went with them, chunks and parts among them: they may be
-    stored again, when clean content has them.
+    `oids` left tombstones and may not come back. `loose` were erased with them, chunks and parts among them; they may
+    be stored again if clean content contains them.
     """
 
     repo: str
@@ -50,7 +50,7 @@ class PurgeRecord(NamedTuple):
 
     def encode(self) -> bytes:
         """Canonical bytes: msgpack [1, repo id, [oid, ...], [loose oid, ...], time, reason, who], oids in order."""
-        oids, loose = ([bytes.fromhex(oid) for oid in sorted(given)] for given in (self.oids, self.loose))
+        oids, loose = ([bytes.fromhex(oid) for oid in sorted(group)] for group in (self.oids, self.loose))
         fields = [1, uuid.UUID(self.repo).bytes, oids, loose, self.time, self.reason, self.who]
         return msgpack.packb(fields)  # type: ignore[no-any-return]
 
@@ -58,7 +58,7 @@ class PurgeRecord(NamedTuple):
 def decode_purge(data: bytes) -> PurgeRecord:
     try:
         _, repo, oids, loose, time, reason, who = msgpack.unpackb(data)
-        named, others = (tuple(oid.hex() for oid in given) for given in (oids, loose))
+        named, others = (tuple(oid.hex() for oid in group) for group in (oids, loose))
         return PurgeRecord(str(uuid.UUID(bytes=repo)), named, others, time, reason, who)
     except (ValueError, TypeError, AttributeError, msgpack.UnpackException) as error:
         raise Corrupt("the record of a purge cannot be read.", hint="Run memlake fsck.") from error
@@ -77,23 +77,30 @@ def purge(objects: Objects, request: PurgeRequest) -> Purged:
     db = objects.db
     objects.packs.claim()
     with db.write():  # also while packs are copied: a purge is rare, and nothing may slip in between
-        targets = _targets(objects, [*request.oids, *(request.loose or ())])
-        targets |= _find_unlinked_parts(objects, targets) if request.loose is not None else set()
-        _write_resting(objects, targets)
+        targets = _find_targets(objects, [*request.oids, *(request.loose or ())])
+        if request.loose is not None:
+            # Parts that nothing else links to: results of work on any rows, these among them.
+            left = (links for oid, links in objects.links().items() if bytes.fromhex(oid) not in targets)
+            linked = {bytes.fromhex(oid) for links in left for oid in links}
+            targets |= {oid for oid, _ in tables.scan_parts(db)} - linked
+        _store_deltas_whole(objects, targets)
         rewritten = _rewrite_packs(objects, targets)
         for old, sealed in rewritten:
             swap_pack(objects, [old], sealed)
         rows: dict[bytes, int] = dict(tables.list_sizes(db, targets))
         tables.delete_objects_by_oid(db, targets)
-        seq = _write_record(objects, request, rows) if rows else _last_seq(objects, request)
+        if rows:
+            seq = _write_record(objects, request, rows)
+        else:  # an earlier purge erased them already
+            seq = max(seq for _, seq, _ in tables.list_tombstones_of(db, map(bytes.fromhex, request.oids)))
     for old, _ in rewritten:
         objects.packs.delete(old)
-    notes = _sweep_files(objects, targets) + _empty_logs(objects)
+    notes = _sweep_files(objects, targets) + _empty_log(objects)
     return Purged(tuple(sorted(request.oids)), sum(rows.values()), len(rewritten), seq, notes)
 
 
-def _write_resting(objects: Objects, targets: set[bytes]) -> None:
-    """Deltas that rest on what goes are stored whole. Those that rest on them in turn need nothing."""
+def _store_deltas_whole(objects: Objects, targets: set[bytes]) -> None:
+    """Store deltas whole that rest on a target. Those that rest on these deltas in turn stay as they are."""
     resting = [row for row in tables.list_resting(objects.db, targets) if row[0] not in targets]
     if not resting:
         return
@@ -127,13 +134,8 @@ def _write_record(objects: Objects, request: PurgeRequest, rows: Mapping[bytes, 
     return seq
 
 
-def _last_seq(objects: Objects, request: PurgeRequest) -> int:
-    """The seq of the purge that erased these objects already."""
-    return max(int(seq) for _, seq, _ in tables.list_tombstones_of(objects.db, map(bytes.fromhex, request.oids)))
-
-
 def read_purges(db: Database, after: int = 0) -> list[tuple[int, PurgeRecord]]:
-    """(seq, record) of the purges after a seq, oldest first: what a copy of these objects has to erase, too."""
+    """(seq, record) of the purges after a seq, oldest first: what a copy of these objects must erase, too."""
     return [(seq, decode_purge(data)) for seq, data, _ in tables.list_purges(db, after)]
 
 
@@ -148,14 +150,14 @@ def read_since(db: Database, seen: bytes | None) -> list[PurgeRecord]:
     return [record for _, record in read_purges(db, after or 0)]
 
 
-def _targets(objects: Objects, oids: Sequence[str]) -> set[bytes]:
-    """The objects and those of their chunks that nothing else is made of."""
+def _find_targets(objects: Objects, oids: Sequence[str]) -> set[bytes]:
+    """The objects, and those of their chunks that no other object has."""
     db, targets, chunks = objects.db, set[bytes](), set[bytes]()
     for oid in oids:
         row = tables.find_object(db, bytes.fromhex(oid))
         if row is None:
             if tables.find_tombstone(db, bytes.fromhex(oid)):
-                # Once more: an earlier purge may have died before it deleted the files.
+                # Purge it again: an earlier purge may have died before it deleted the files.
                 targets.add(bytes.fromhex(oid))
                 continue
             raise NotFound(
@@ -170,47 +172,33 @@ def _targets(objects: Objects, oids: Sequence[str]) -> set[bytes]:
     return targets | (chunks - shared - tables.list_whole(db, chunks))
 
 
-def _find_unlinked_parts(objects: Objects, gone: set[bytes]) -> set[bytes]:
-    """Parts that nothing but these links to: of remembered work, over whatever rows, too."""
-    left = (links for oid, links in objects.links().items() if bytes.fromhex(oid) not in gone)
-    named = {bytes.fromhex(oid) for links in left for oid in links}
-    return {oid for oid, _ in tables.scan_parts(objects.db)} - named
-
-
 def _rewrite_packs(objects: Objects, targets: set[bytes]) -> list[tuple[str, Sealed | None]]:
-    """For each pack that holds a target: (its name, a new pack without the targets, None when nothing is left)."""
-    known = tables.list_pack_names(objects.db)
-    # Every footer is read: a record may lie in a pack its row does not point to, stored twice or left by a crash.
+    """For each pack that holds a target: its name, and a new pack without the targets (None if nothing is left)."""
+    # Every footer is read, because a record may be in a pack that its row does not name: stored twice, or by a crash.
     names = sorted(name for name, _, _ in objects.packs.list() if NAME.fullmatch(name))
-    _refuse_missing(objects, targets, names)
-    held = [name for name in names if any(record.oid in targets for record in _own_records(objects, name))]
-    return [(name, repack(objects, [name], skip=targets) if name in known else None) for name in held]
-
-
-def _refuse_missing(objects: Objects, targets: set[bytes], names: Sequence[str]) -> None:
-    """A pack that is out of reach cannot be rewritten, and its bytes would come back with it."""
     if missing := tables.list_packs_holding(objects.db, targets).difference(names):
-        pack = min(missing)[:10]
+        # It cannot be rewritten now, and its bytes would come back with it.
         raise Unavailable(
-            f"pack {pack} holds what is to be purged, and it is not in {objects.packs}. Nothing was purged.",
+            f"pack {min(missing)[:10]} holds what is to be purged, and it is not in {objects.packs}. "
+            "Nothing was purged.",
             hint="Bring it back (mount the disk, or restore a backup), then run this again. "
             "To see what is missing: memlake doctor",
         )
+    held = [name for name in names if any(record.oid in targets for record in _list_own_records(objects, name))]
+    in_use = tables.list_pack_names(objects.db)
+    return [(name, repack(objects, [name], skip=targets) if name in in_use else None) for name in held]
 
 
-def _own_records(objects: Objects, name: str) -> tuple[Record, ...]:
-    """The records of a pack of ours; none of a file that is another's."""
+def _list_own_records(objects: Objects, name: str) -> tuple[Record, ...]:
+    """The records of a pack of ours; none for a file that belongs to somebody else."""
     try:
         footer = read_footer(objects.packs, name)
         return footer.records if footer.repo == objects.repo else ()
     except (Corrupt, NotFound) as error:
-        is_pack = tables.has_pack(objects.db, name)
-        if (
-            not is_pack
-            and isinstance(error, Corrupt)
-            and objects.packs.get(name, 0, min(7, objects.packs.size(name))) != MAGIC[:7]
-        ):
-            return ()
+        if isinstance(error, Corrupt) and not tables.has_pack(objects.db, name):
+            begin = objects.packs.get(name, 0, min(7, objects.packs.size(name)))
+            if begin != MAGIC[:7]:
+                return ()
         raise Unavailable(
             f"pack {name} cannot be searched for what is to be purged: {error.message} Nothing was purged.",
             hint="Run `memlake fsck --full` first.",
@@ -224,22 +212,18 @@ def repack(
     skip: AbstractSet[bytes] = frozenset(),
     keep: Mapping[str, AbstractSet[bytes]] | None = None,
 ) -> Sealed | None:
-    """One new pack of the records of some packs; None when no record is left. Bytes are copied, not unpacked."""
+    """One new pack of the records of some packs; None if no record is left. Bytes are copied, not unpacked."""
     done = set(skip)
     with PackWriter(objects.tmp, objects.repo) as writer:
         for name in names:
             records = read_footer(objects.packs, name).records
             kept = [r for r in records if r.oid not in done and (keep is None or r.oid in keep[name])]
-            _copy(objects, name, kept, writer)
+            for batch in _batches(kept):
+                pieces = objects.packs.get_ranges(name, [(record.start, record.length) for record in batch])
+                for record, payload in zip(batch, pieces, strict=True):
+                    writer.copy(record, payload)
             done.update(record.oid for record in kept)
         return writer.deliver(objects.packs) if writer.records else None
-
-
-def _copy(objects: Objects, name: str, records: list[Record], writer: PackWriter) -> None:
-    for batch in _batches(records):
-        pieces = objects.packs.get_ranges(name, [(record.start, record.length) for record in batch])
-        for record, payload in zip(batch, pieces, strict=True):
-            writer.copy(record, payload)
 
 
 def _batches(records: Sequence[Record]) -> Iterator[list[Record]]:
@@ -257,7 +241,7 @@ def _batches(records: Sequence[Record]) -> Iterator[list[Record]]:
 
 
 def swap_pack(objects: Objects, old: Sequence[str], sealed: Sealed | None) -> None:
-    """Point rows at the new pack and forget the old ones. Call inside a write; delete the old files after it."""
+    """Point rows at the new pack and forget the old ones. Call inside a write, and delete the old files after it."""
     db = objects.db
     ids = [id for id, _ in tables.list_packs_named(db, old)]
     if sealed is not None:
@@ -269,20 +253,21 @@ def swap_pack(objects: Objects, old: Sequence[str], sealed: Sealed | None) -> No
 
 
 def _sweep_files(objects: Objects, targets: set[bytes]) -> tuple[str, ...]:
-    """Parts of the targets, and temporary files of writers that are gone."""
+    """Delete the parts of the targets, and files that dead writers left; returns notes for the user."""
     for digest in targets:
         objects.parts.delete(part_name(digest))
     with objects.db.write():
         leases.drop_dead(objects.db)
         if leases.oldest(objects.db) != leases.NEVER:
             return ("a writer is at work; if it was storing the purged content, that write will be refused.",)
-        # Without a lease no one needs a file that no row names. It may be what a purge that died had still to delete.
+        # Without a lease nobody needs a file that no row names. It may be one that an earlier purge died on.
         for stray in list(find_strays(objects)):
             stray.remove()
     return ()
 
 
-def _empty_logs(objects: Objects) -> tuple[str, ...]:
+def _empty_log(objects: Objects) -> tuple[str, ...]:
+    """Empty the write-ahead log; returns a note for the user if that fails."""
     for _ in range(20):  # a reader is usually done in a moment
         if objects.db.checkpoint():
             return ()

@@ -1,7 +1,7 @@
 """Objects by oid: reading them, checked against their hash, and writing small ones. Knows no path.
 
-Every byte handed out was hashed first; damaged content is never served. `write` and `adopt` are for
-use inside a transaction; many or large objects go through `writer.py`, before the lock.
+Every byte is hashed before it is handed out, so damaged content is never served. `write` and `adopt` are for use
+inside a transaction; many or large objects go through `writer.py`, before the lock is taken.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ from memlake.objects.db import Database, Row
 from memlake.objects.layout import read_id, tick
 from memlake.objects.packs import CHUNKED, DELTA, DEPTH, INLINE, INLINE_ZSTD, PACKED, PACKED_ZSTD, PART
 from memlake.objects.places import Place
+from memlake.objects.windows import WindowedStream
 
-RECORD = 64 << 20  # bytes in chunks that are read as one; what is not in chunks is bounded by what is stored
+RECORD = 64 << 20  # bytes of an object in chunks that is read whole; any other takes no more than its stored size
 _TRIES = 3
 _SPAN = 4 << 20  # neighbouring records are read in one call up to this size
 
@@ -43,26 +44,28 @@ class Objects:
     # -- writing ------------------------------------------------------------------------------
 
     def write(self, data: bytes, *, links: Sequence[str] = ()) -> str:
-        """Store one object inline and return its oid. What it links to must be named in its content."""
+        """Store one object inline and return its oid. Its content must name what it links to."""
         digest = hashlib.sha256(data).digest()
-        joined = _encode_links(data, links)
+        for link in links:
+            if link.encode() not in data and bytes.fromhex(link) not in data:
+                raise InvalidInput(f"object links to {link[:10]} but its content does not name it.")
+        encoded_links = _encode_links(links)
         with self.db.write():
             now = tick(self.db)
-            if tables.touch_object(self.db, digest, now, joined):
+            if tables.touch_object(self.db, digest, now, encoded_links):
                 return digest.hex()
-            packed = packs.squeeze(data) if len(data) > 128 else None
-            form, payload = (INLINE, data) if packed is None else (INLINE_ZSTD, packed)
+            form, payload = encode_inline(data)
             if len(payload) > packs.LIMIT:
                 raise InvalidInput(
                     f"a record takes {len(payload):,} bytes; at most {packs.LIMIT:,} are kept. Nothing was changed.",
                     hint="Keep it as a file, which may have any size.",
                 )
             refuse_purged(self.db, [digest])
-            tables.add_object(self.db, digest, size=len(data), form=form, tick=now, links=joined, data=payload)
+            tables.add_object(self.db, digest, size=len(data), form=form, tick=now, links=encoded_links, data=payload)
         return digest.hex()
 
     def adopt(self, oids: Iterable[str]) -> None:
-        """Rely on objects that are there already: takes them back from gc; raises when one is missing or purged."""
+        """Rely on objects that are stored already: gc spares them. Raises when one is missing or purged."""
         wanted = set(oids)
         if not wanted:
             return
@@ -76,23 +79,23 @@ class Objects:
         with file.open("rb") as stream:
             digest = hashlib.file_digest(stream, "sha256").digest()
             size = stream.tell()
-            os.fsync(stream.fileno())  # the long part of it, before the lock
+            os.fsync(stream.fileno())  # before the lock, because it takes longest
         refuse_purged(self.db, [digest])
         if self._is_damaged(digest):
             self.parts.delete(part_name(digest))
-        # Before the lock, because a bucket may take minutes. What another did to this very name meanwhile (the name is
-        # the content) is looked at again inside.
+        # Before the lock, because a bucket may take minutes. Another writer or a purge may meanwhile have stored or
+        # deleted this very name (the name is the content), so _check_part looks again inside the lock.
         self.parts.put(part_name(digest), file)
         with self.db.write():
             self._check_part(digest, size)
             now = tick(self.db)
-            joined = b"".join(map(bytes.fromhex, links)) or None
-            if not tables.touch_object(self.db, digest, now, joined):
-                tables.add_object(self.db, digest, size=size, form=PART, tick=now, links=joined, data=None)
+            encoded_links = _encode_links(links)
+            if not tables.touch_object(self.db, digest, now, encoded_links):
+                tables.add_object(self.db, digest, size=size, form=PART, tick=now, links=encoded_links, data=None)
         return digest.hex()
 
     def _check_part(self, digest: bytes, size: int) -> None:
-        """Inside the lock: what was stored before it was not purged or collected meanwhile."""
+        """Inside the lock: refuse a part that was purged or collected since it was stored."""
         name = part_name(digest)
         try:
             refuse_purged(self.db, [digest])
@@ -107,7 +110,7 @@ class Objects:
             raise Unavailable("gc removed a part while it was being stored. Nothing was changed.", hint="Run it again.")
 
     def _is_damaged(self, digest: bytes) -> bool:
-        """Whether a part that lies here already is not what its name says: then the new file heals it."""
+        """Whether a part of this name is here already and holds other bytes, so that the new file must replace it."""
         path = self.parts.local_path(part_name(digest))
         if path is None:
             return False
@@ -117,21 +120,23 @@ class Objects:
     # -- reading ------------------------------------------------------------------------------
 
     def read(self, oid: str, *, most: int | None = RECORD) -> bytes:
-        """A whole object, in chunks of at most so many bytes; None for any, where a person asked for this very one."""
+        """A whole object. One in chunks may have `most` bytes; None is for what a person asked for by its id."""
         row = self._row(bytes.fromhex(oid))
-        return self._content(_check_fits(row, most))
+        _check_fits(row, most)
+        return self._content(row)
 
     def read_many(self, oids: Iterable[str], *, most: int = RECORD) -> Iterator[tuple[str, bytes]]:
-        """Objects in the order that is cheapest to read, each checked; in chunks of at most so many bytes."""
+        """Objects in the order that is cheapest to read, each checked. One in chunks may have `most` bytes."""
         rows = self._rows({bytes.fromhex(oid) for oid in oids})
         for row in rows:
             _check_fits(row, most)
         yield from self._read_rows(rows)
 
     def read_chunks(self, pieces: Iterable[tuple[bytes, int]], *, nested: bool = False) -> Iterator[tuple[str, bytes]]:
-        """Chunks by what their list says of them, (oid, length): whose row says another length is not read.
+        """Chunks by what their list says of them, (oid, length). Refuses one whose row says another length.
 
-        A chunk may be an object in chunks itself, the chunks of that (`nested`) may not: memlake cuts them too small.
+        A chunk may itself be an object in chunks, but the chunks of that one (`nested`) may not: memlake cuts them too
+        small for it.
         """
         wanted = dict(pieces)
         rows = self._rows(wanted)
@@ -145,9 +150,11 @@ class Objects:
         yield from self._read_rows(rows, nested=True)
 
     def _rows(self, digests: Collection[bytes]) -> list[Row]:
-        rows = [_check_row(row) for row in tables.list_objects(self.db, digests)]
+        rows = tables.list_objects(self.db, digests)
+        for row in rows:
+            _check_row(row)
         for digest in set(digests) - {row[0] for row in rows}:
-            self._row(digest)  # raises, naming what became of it
+            self._row(digest)  # raises, and says what became of it
         return rows
 
     def _read_rows(self, rows: list[Row], *, nested: bool = False) -> Iterator[tuple[str, bytes]]:
@@ -159,7 +166,7 @@ class Objects:
                 yield row[0].hex(), self._content(row, nested=nested)
 
     def open(self, oid: str) -> io.BufferedReader:
-        """A seekable stream over an object, all of which is there; only the chunks that are read are fetched."""
+        """A seekable stream over an object. It checks that all chunks exist, and fetches only those that are read."""
         self.check_places([oid])
         return io.BufferedReader(ObjectStream(self, oid), buffer_size=64 << 10)
 
@@ -172,10 +179,11 @@ class Objects:
         return int(self._row(bytes.fromhex(oid))[1])
 
     def sizes(self, oids: Iterable[str]) -> dict[str, int]:
-        """The sizes of those of these objects that are there."""
+        """The sizes of those of these objects that are stored."""
         return {oid.hex(): size for oid, size in tables.list_sizes(self.db, map(bytes.fromhex, oids))}
 
     def find_missing(self, oids: Iterable[str]) -> set[str]:
+        """Those of these objects that are not stored."""
         wanted = set(oids)
         return wanted - {oid.hex() for oid in tables.list_present(self.db, map(bytes.fromhex, wanted))}
 
@@ -184,14 +192,14 @@ class Objects:
         return {row[0].hex() for row in tables.list_tombstones_of(self.db, map(bytes.fromhex, oids))}
 
     def links(self) -> dict[str, tuple[str, ...]]:
-        """What objects need, of all that need others."""
+        """Every object that links to others, with the oids it links to."""
         rows = tables.scan_links(self.db)
-        return {oid.hex(): tuple(told[at : at + 32].hex() for at in range(0, len(told), 32)) for oid, told in rows}
+        return {oid.hex(): tuple(links[at : at + 32].hex() for at in range(0, len(links), 32)) for oid, links in rows}
 
     def check_places(self, oids: Iterable[str]) -> None:
-        """Raise when a row, pack or part that one of these objects or its chunks lies in is not there, or is cut short.
+        """Raise when a row, pack or part that holds one of these objects or its chunks is missing or cut short.
 
-        Looks at names and sizes only, so that nobody gets half of an object and then an error.
+        So nobody gets half of an object and then an error. It looks at names and sizes only.
         """
         rows = {row[0]: row for row in tables.list_places(self.db, map(bytes.fromhex, oids))}
         listed = [(oid, decode_list(oid, data)) for oid, _, form, _, data in rows.values() if form == CHUNKED]
@@ -202,14 +210,14 @@ class Objects:
         for oid, size, form, _, _ in (*rows.values(), *held.values()):
             if form == PART and self._size_in(self.parts, part_name(oid)) != size:
                 raise _lost(f"part {oid.hex()[:10]}", oid)
-        # Of what stands in its row a pack has a copy only.
+        # Only these forms need their pack; of any other it holds a mere copy.
         packed = (PACKED, PACKED_ZSTD, DELTA)
         for pack in {row[3] for row in (*rows.values(), *held.values()) if row[2] in packed}:
             self._check_pack(pack)
 
     def _check_pack(self, pack: int) -> None:
         row = tables.find_pack(self.db, pack)
-        # gc joins packs: first the rows go, then the files. Whoever reads looks once more where a record is now.
+        # gc joins packs and removes the rows before the files. A row that is gone is no loss: the records have moved.
         if row is not None and self._size_in(self.packs, row[0]) != row[1] and tables.find_pack(self.db, pack) == row:
             raise _lost(f"pack {row[0][:10]}", None)
 
@@ -224,7 +232,7 @@ class Objects:
         return self.parts.local_path(part_name(bytes.fromhex(oid)))
 
     def locate(self, digests: Sequence[bytes]) -> dict[bytes, tuple[str, int, int]]:
-        """Where uncompressed records lie: oid -> (pack name, start, length). For reflinks."""
+        """Where uncompressed records are: oid -> (pack name, start, length). For reflinks."""
         rows = tables.list_plain_records(self.db, digests)
         return {row[0]: (self.pack_name(row[1]), row[2], row[3]) for row in rows}
 
@@ -239,10 +247,11 @@ class Objects:
     def _row(self, digest: bytes) -> Row:
         row = tables.find_object(self.db, digest)
         if row is not None:
-            return _check_row(row)
-        dead = tables.find_tombstone(self.db, digest)
-        if dead:
-            raise Purged(f"object {digest.hex()[:10]} was purged: {dead[1]}.")
+            _check_row(row)
+            return row
+        tombstone = tables.find_tombstone(self.db, digest)
+        if tombstone:
+            raise Purged(f"object {digest.hex()[:10]} was purged: {tombstone[1]}.")
         raise NotFound(f"object {digest.hex()} is not in this repo.", hint="Run `memlake fsck` to see what needs it.")
 
     def _content(self, row: Row, *, nested: bool = False) -> bytes:
@@ -262,7 +271,7 @@ class Objects:
         return next(self._read_span([row]))[1]
 
     def _read_delta(self, row: Row) -> bytes:
-        """A delta applied to what it rests on. gc and purge may store either anew: then both are looked up again."""
+        """A delta applied to its base. gc or a purge may store either elsewhere meanwhile, so look for both again."""
         for attempt in range(_TRIES):
             try:
                 return self._resolve(row if attempt == 0 else self._row(row[0]), 0)
@@ -270,7 +279,7 @@ class Objects:
                 if attempt == _TRIES - 1:
                     raise
                 self._names.clear()
-        raise AssertionError  # never reached
+        raise AssertionError("the last attempt returns or raises")
 
     def _resolve(self, row: Row, depth: int) -> bytes:
         digest, size, form, pack, start, length, base = row
@@ -283,7 +292,15 @@ class Objects:
             raise Corrupt(
                 f"object {digest.hex()} rests on another one than its row says.", hint="Run memlake fsck --full."
             )
-        below = self._resolve(_check_base(self._row(base)), depth + 1)
+        base_row = self._row(base)
+        # memlake makes no delta on an object in chunks, which could be deltas in turn.
+        if base_row[1] > packs.LARGEST or base_row[2] == CHUNKED:
+            raise Corrupt(
+                f"object {base.hex()} has {base_row[1]:,} bytes or is in chunks, and a delta rests on it. "
+                "It was not read.",
+                hint="Run memlake fsck --full.",
+            )
+        below = self._resolve(base_row, depth + 1)
         try:
             return packs.expand_against(payload[32:], below, size)
         except Corrupt as error:
@@ -298,72 +315,52 @@ class Objects:
         try:
             block = self.packs.get(self.pack_name(pack), first, length)
         except (NotFound, Corrupt):
-            # gc joins packs and deletes the old ones: look once more where the records are now.
+            # gc may have joined this pack with others and deleted it, so look once more where the records are now.
             self._names.pop(pack, None)
             for row in span:
-                yield self._read_moved(row)
+                yield self._read_moved(row[0])
             return
         for digest, size, form, _, start, stored, _ in span:
             data = block[start - first : start - first + stored]
             yield digest.hex(), _check_hash(digest, _expand(digest, data, size) if form == PACKED_ZSTD else data)
 
-    def _read_moved(self, row: Row) -> tuple[str, bytes]:
-        fresh = self._row(row[0])
-        if fresh[2] not in (PACKED, PACKED_ZSTD):
-            return row[0].hex(), self._content(fresh)
+    def _read_moved(self, digest: bytes) -> tuple[str, bytes]:
+        row = self._row(digest)
+        _, size, form, pack, start, length, _ = row
+        if form not in (PACKED, PACKED_ZSTD):
+            return digest.hex(), self._content(row)
         try:
-            data = self.packs.get(self.pack_name(fresh[3]), fresh[4], fresh[5])
+            data = self.packs.get(self.pack_name(pack), start, length)
         except NotFound as error:
-            raise _lost(f"pack {self.pack_name(fresh[3])[:10]}", row[0]) from error
-        return row[0].hex(), _check_hash(row[0], _expand(row[0], data, fresh[1]) if fresh[2] == PACKED_ZSTD else data)
+            raise _lost(f"pack {self.pack_name(pack)[:10]}", digest) from error
+        return digest.hex(), _check_hash(digest, _expand(digest, data, size) if form == PACKED_ZSTD else data)
 
 
-class ObjectStream(io.RawIOBase):
-    """Random access over one object. Keeps one chunk, so that reading on costs one fetch a chunk."""
+class ObjectStream(WindowedStream):
+    """Random access over one object, chunk by chunk."""
 
     def __init__(self, objects: Objects, oid: str) -> None:
         self._objects, self._pieces = objects, objects.pieces(oid)
         self._starts = [0, *accumulate(length for _, length in self._pieces)]
-        self._at, self._held, self._chunk = 0, -1, b""
+        super().__init__(self._starts[-1])
 
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = 0) -> int:
-        self._at = max(0, offset + (0, self._at, self._starts[-1])[whence])
-        return self._at
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        if self._at >= self._starts[-1]:
-            return 0
+    def _load(self, wanted: int) -> tuple[int, bytes]:  # noqa: ARG002  a chunk comes whole or not at all
         index = bisect_right(self._starts, self._at) - 1
-        if index != self._held:
-            oid, length = self._pieces[index]
-            if len(self._pieces) > 1:
-                ((_, self._chunk),) = self._objects.read_chunks([(oid, length)])
-            else:
-                self._chunk = self._objects.read(oid.hex())
-            self._held = index
-        start = self._at - self._starts[index]
-        part = self._chunk[start : start + len(buffer)]
-        buffer[: len(part)] = part
-        self._at += len(part)
-        return len(part)
+        oid, length = self._pieces[index]
+        if len(self._pieces) == 1:
+            return 0, self._objects.read(oid.hex())
+        ((_, chunk),) = self._objects.read_chunks([(oid, length)])
+        return self._starts[index], chunk
 
 
 def part_name(digest: bytes) -> str:
+    """The name of a part: a folder by its first two digits, then the oid."""
     text = digest.hex()
     return f"{text[:2]}/{text}"
 
 
 def refuse_purged(db: Database, digests: Iterable[bytes]) -> None:
-    """Purged content does not come back by being added again."""
+    """Raise when one of these objects was purged, because purged content must not come back by being added again."""
     for digest, _, reason in tables.list_tombstones_of(db, digests):
         raise Purged(
             f"content {digest.hex()[:10]} was purged from this repo ({reason}) and may not be stored again. "
@@ -373,7 +370,7 @@ def refuse_purged(db: Database, digests: Iterable[bytes]) -> None:
 
 
 def _lost(what: str, digest: bytes | None) -> Corrupt:
-    needed = f"object {digest.hex()[:10]} cannot be read" if digest else "what is asked for cannot be read"
+    needed = f"object {digest.hex()[:10]} cannot be read" if digest else "what was asked for cannot be read"
     return Corrupt(
         f"{what} is missing or cut short, so {needed}. Nothing was written.",
         hint="See every path that needs it with: memlake fsck\n"
@@ -381,10 +378,13 @@ def _lost(what: str, digest: bytes | None) -> Corrupt:
     )
 
 
-def _encode_links(data: bytes, links: Sequence[str]) -> bytes | None:
-    for link in links:
-        if link.encode() not in data and bytes.fromhex(link) not in data:
-            raise InvalidInput(f"object links to {link[:10]} but its content does not name it.")
+def encode_inline(data: bytes) -> tuple[int, bytes]:
+    """The form and the bytes under which a row holds this content: compressed where that pays."""
+    packed = packs.squeeze(data) if len(data) > 128 else None
+    return (INLINE, data) if packed is None else (INLINE_ZSTD, packed)
+
+
+def _encode_links(links: Sequence[str]) -> bytes | None:
     return b"".join(map(bytes.fromhex, links)) or None
 
 
@@ -397,42 +397,30 @@ def _check_hash(digest: bytes, data: bytes) -> bytes:
     return data
 
 
-def _check_fits(row: Row, most: int | None) -> Row:
-    """A row whose object may be held in memory: a list of many equal chunks is small, and what it stands for is not."""
+def _check_fits(row: Row, most: int | None) -> None:
+    """Refuse an object too large for memory: a list of many equal chunks is small, and the object it lists is not."""
     if most is not None and row[2] == CHUNKED and row[1] > most:
         raise Corrupt(
             f"object {row[0].hex()} has {row[1]:,} bytes in chunks; a record has at most {most:,}. It was not read.",
             hint="Run `memlake fsck --full` to see which paths are affected.",
         )
-    return row
 
 
-def _check_base(row: Row) -> Row:
-    """A row that a delta may rest on. memlake lets none rest on what is in chunks, which could be deltas in turn."""
-    if row[1] > packs.LARGEST or row[2] == CHUNKED:
-        raise Corrupt(
-            f"object {row[0].hex()} has {row[1]:,} bytes or is in chunks, and a delta rests on it. It was not read.",
-            hint="Run memlake fsck --full.",
-        )
-    return row
+def _check_row(row: Row) -> None:
+    """Refuse a row whose values are not what its form says: a flipped bit can make SQLite hand out any type.
 
-
-def _check_row(row: Row) -> Row:
-    """A row whose values are what its form says: a flipped bit can make SQLite hand out any type.
-
-    A pack may be sparse, so what a row says of one is no bound on what is stored.
+    Lengths are limited too, because a pack may be sparse: that it has so many bytes does not mean that they are stored.
     """
     digest, size, form, pack, start, length, data = row
-    right = type(size) is int
-    if right and form in (PACKED, PACKED_ZSTD, DELTA):
-        right = type(pack) is int and type(start) is int and type(length) is int
-        right = right and max(size, length) <= packs.LIMIT and (form != PACKED or length == size)
-        right = right and (form != DELTA or type(data) is bytes)
+    is_right = type(size) is int
+    if is_right and form in (PACKED, PACKED_ZSTD, DELTA):
+        is_right = type(pack) is int and type(start) is int and type(length) is int
+        is_right = is_right and max(size, length) <= packs.LIMIT and (form != PACKED or length == size)
+        is_right = is_right and (form != DELTA or type(data) is bytes)
     else:
-        right = right and (form == PART or type(data) is bytes)
-    if not right:
+        is_right = is_right and (form == PART or type(data) is bytes)
+    if not is_right:
         raise Corrupt(f"object {digest.hex()} is damaged: its row makes no sense.", hint="Run memlake fsck --full.")
-    return row
 
 
 def _expand(digest: bytes, data: bytes, size: int) -> bytes:

@@ -1,8 +1,8 @@
 """Files that no row names: what writers that died left in packs, parts and tmp. Knows no object.
 
 Only a file that is provably ours is a stray: a pack whose footer names this repo, a part under a name of our form, a
-temporary file under a name that we give. Anything else that lies there is somebody's and is not looked at. A stray is
-noted with our own tick when it is first seen, and its age is counted from then: no clock but ours is asked.
+temporary file under a name that we give. Any other file there is somebody else's and is left alone. A stray is noted
+with our own tick when it is first seen, and its age is counted from then, because the clock of its place may be wrong.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from memlake.objects.places import Folder, Place
 from memlake.objects.store import Objects, part_name
 
 PART_NAME = re.compile(r"([0-9a-f]{2})/\1[0-9a-f]{62}")
-# Packs and marks on their way out, families of datasets, the folder of a backup, what DuckDB spills.
+# Packs and marks that are being stored, families of datasets, the folder of a backup, what DuckDB spills.
 TMP_NAME = re.compile(
     r"[0-9a-f]{32}\.(pack|owner|part)(\.\d+\.tmp)?|family-\d+-\d+\.parquet|backup-\w+|duckdb_temp_[\w.-]+"
 )
@@ -35,13 +35,13 @@ class Stray(NamedTuple):
 
 def find_strays(objects: Objects) -> Iterator[Stray]:
     """All files of ours that no row names. Call inside a write, so that no writer is half way."""
-    known = tables.list_pack_names(objects.db)
-    for name, size, _ in _list_names(objects.packs):
-        if name not in known and packs.NAME.fullmatch(name) and _is_ours(objects, name):
+    packs_in_use = tables.list_pack_names(objects.db)
+    for name, size, _ in _list_files(objects.packs):
+        if name not in packs_in_use and packs.NAME.fullmatch(name) and _is_ours(objects, name):
             yield Stray(f"packs/{name}", size, partial(objects.packs.delete, name))
-    parts = {part_name(oid) for oid, _ in tables.scan_parts(objects.db)}
-    for name, size, _ in _list_names(objects.parts):
-        if name not in parts and PART_NAME.fullmatch(name):
+    parts_in_use = {part_name(oid) for oid, _ in tables.scan_parts(objects.db)}
+    for name, size, _ in _list_files(objects.parts):
+        if name not in parts_in_use and PART_NAME.fullmatch(name):
             yield Stray(f"parts/{name}", size, partial(objects.parts.delete, name))
     if objects.tmp.is_symlink() or not objects.tmp.is_dir():
         return
@@ -49,13 +49,13 @@ def find_strays(objects: Objects) -> Iterator[Stray]:
         if TMP_NAME.fullmatch(file.name) and not file.is_symlink():
             try:
                 size = file.lstat().st_size
-            except FileNotFoundError:  # its writer took it away just now
+            except FileNotFoundError:  # its writer has just removed it
                 continue
             yield Stray(f"tmp/{file.name}", size, partial(disk.remove_tree, file))
 
 
-def _list_names(place: Place) -> list[tuple[str, int, float]]:
-    """All names of a place; none where a folder inside the repo was replaced by a link to somewhere else."""
+def _list_files(place: Place) -> list[tuple[str, int, float]]:
+    """All files of a place; none if somebody replaced the folder inside the repo by a link to elsewhere."""
     return [] if isinstance(place, Folder) and place.root.is_symlink() else list(place.list())
 
 

@@ -1,6 +1,6 @@
 """Sweeping: marking objects with all they need, condemning, deleting, joining packs. Knows no root.
 
-What is needed is decided above and handed in as marks. See gc.py for the two phases.
+The caller (versions/upkeep/gc.py, which explains the two phases) marks what is needed and passes the marks in.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from memlake.reports import GcReport
 
 _BATCH = 4000
 _HOUR = 3_600_000_000
-FEW = 8  # packs under a quarter of the limit that may lie about before they are joined
-# Bytes of a record's own line in the footer, at most. Without them a pack of tiny records is "half empty" for ever, and
-# every gc rewrites it as it was.
+FEW = 8  # packs under a quarter of the limit that may exist before they are joined
+# Bytes of a record's own line in the footer, at most. If they did not count, a pack of tiny records would be "half
+# empty" for ever, and every gc would rewrite it as it was.
 _LINE = 64
-_SMALL, _FREE, _FREE_OF_SMALL = 4096, 3, 16  # pages, and of which share as many are given back when they are free
+_SMALL, _FREE, _FREE_OF_SMALL = 4096, 3, 16  # pages of a small file; free pages go back when they are 1/3, 1/16 of it
 
 
 class Marks:
-    """One byte an object id: 1 when it is needed. Ten million objects cost ten megabytes."""
+    """One byte for each object id, 1 if it is needed. Ten million objects cost ten megabytes."""
 
     def __init__(self, newest: int) -> None:
         self._bits = bytearray(newest + 1)
 
     def __contains__(self, id: int) -> bool:
-        return id >= len(self._bits) or bool(self._bits[id])  # newer than the marking: needed
+        return id >= len(self._bits) or bool(self._bits[id])  # an object newer than the marking counts as needed
 
     def mark(self, db: Database, oids: Iterable[bytes]) -> None:
         """Mark objects, their chunks, what deltas rest on, and everything they link to."""
@@ -60,7 +60,7 @@ class Marks:
 
 
 def sweep_rows(db: Database, marks: Marks, since: int, grace_hours: float) -> GcReport:
-    """Condemn what is not marked, spare what is, delete what was condemned long enough. Inside a write."""
+    """Condemn what is not marked, spare what is, delete what was condemned long enough ago. Call inside a write."""
     before = since - int(grace_hours * _HOUR)
     oldest = leases.oldest(db)
     condemn, revive, delete, size = [], [], [], 0
@@ -71,7 +71,7 @@ def sweep_rows(db: Database, marks: Marks, since: int, grace_hours: float) -> Gc
         elif condemned is None and (grace_hours > 0 or oldest != leases.NEVER):
             condemn.append(id)
         elif condemned is None or (condemned <= before and condemned < oldest):
-            # Without a grace period and without a lease there is nobody to wait for.
+            # The first case: without a grace period and without a lease there is nobody to wait for.
             delete.append(id)
             size += held
     now = tick(db)
@@ -95,7 +95,7 @@ def sweep_files(objects: Objects, report: GcReport, grace_hours: float) -> GcRep
     """Join thin and small packs, delete empty ones, and remove files no row names and no writer can be using."""
     joined = [name for group in _join_packs(objects) for name in group]
     with objects.db.write():
-        # Still inside: a part is named by its content, so someone may be about to store this very one again.
+        # Removed inside the write: a part is named by its content, so someone may be about to store it again.
         strays = find_old_strays(objects, grace_hours)
         for stray in strays:
             stray.remove()
@@ -110,12 +110,12 @@ def count_files(report: GcReport, joined: Iterable[str], strays: list[Stray]) ->
 
 
 def list_joinable(objects: Objects) -> list[str]:
-    """The packs that a run would replace by new ones."""
+    """The packs that a gc would replace by new ones."""
     return [name for group in _groups(objects.db) for _, name in group]
 
 
 def _join_packs(objects: Objects) -> list[list[str]]:
-    """Rewrite packs that are half empty or too many and small. A reader that misses one looks up its place again."""
+    """Rewrite packs that are half empty, or small and too many. A reader that misses one looks up its records again."""
     groups = list(_groups(objects.db))
     if not groups:
         return []
@@ -127,25 +127,25 @@ def _join_packs(objects: Objects) -> list[list[str]]:
 
 
 def _join(objects: Objects, group: list[tuple[int, str]]) -> list[str]:
-    """Make one pack of some; returns those it replaced, none where another gc or a purge came between."""
+    """Make one pack of several. Returns those it replaced; none if another gc or a purge came between."""
     by_id = dict(group)
     names = list(by_id.values())
     live: dict[str, set[bytes]] = {name: set() for name in names}
     for oid, id, *_ in tables.list_packed(objects.db, by_id):
-        live[by_id[id]].add(oid)  # by pack: an old record of it, of another form, may lie in another one
+        live[by_id[id]].add(oid)  # by pack, because another pack may hold an old record of the same object
     try:
         sealed = repack(objects, names, keep=live)
     except NotFound:  # another gc or a purge was faster
         return []
     with objects.db.write():
-        # Only rows are added meanwhile, never to old packs; a purge may have rewritten one: then leave it.
-        known = {name for _, name in tables.list_packs_named(objects.db, names)}
-        if known == set(names):
+        # Writers meanwhile add rows, but never to old packs. A purge may have rewritten one; then leave them all.
+        is_unchanged = {name for _, name in tables.list_packs_named(objects.db, names)} == set(names)
+        if is_unchanged:
             swap_pack(objects, names, sealed)
-    # When a purge came between, ours holds what was purged.
-    for name in names if known == set(names) else [sealed.name] if sealed else []:
+    # If a purge came between, the new pack holds what was purged.
+    for name in names if is_unchanged else [sealed.name] if sealed else []:
         objects.packs.delete(name)
-    return names if known == set(names) else []
+    return names if is_unchanged else []
 
 
 def _groups(db: Database) -> Iterator[list[tuple[int, str]]]:
@@ -166,7 +166,7 @@ def _groups(db: Database) -> Iterator[list[tuple[int, str]]]:
 
 
 def compact(db: Database) -> None:
-    """Fold the log in, and give free pages back: a third of the file, or a few of a small one, which cost nothing."""
+    """Fold the log in, and give free pages back if they are a third of the file, or a few of a small one."""
     row = db.row(
         "SELECT (SELECT freelist_count FROM pragma_freelist_count), (SELECT page_count FROM pragma_page_count)"
     )

@@ -1,7 +1,7 @@
 """Storing many or large objects before the lock is taken: packs first, then one transaction. Knows no path.
 
-The order is what makes a crash harmless: lease, pack bytes, fsync, name in packs/, then the rows. Before
-the rows there is only a file nobody names; gc removes it. The lease keeps gc from removing it too early.
+The order is what makes a crash harmless: lease, pack bytes, fsync, name in packs/, then the rows. Before the rows are
+written there is only a file that no row names, which gc removes. The lease keeps gc from removing it too early.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from memlake.objects.chunks import WHOLE_BELOW, Stream, cut, encode_list
 from memlake.objects.db import Row
 from memlake.objects.layout import tick
 from memlake.objects.leases import Lease
-from memlake.objects.packs import CHUNK, CHUNKED, INLINE, INLINE_ZSTD, OBJECT, PackWriter, Record, Sealed
-from memlake.objects.store import Objects, refuse_purged
+from memlake.objects.packs import CHUNK, CHUNKED, OBJECT, PackWriter, Record, Sealed
+from memlake.objects.store import Objects, encode_inline, refuse_purged
 
 INLINE_BELOW = 16 << 10
 INLINE_TOTAL = 256 << 10  # more small bytes than this in one go are cheaper in a pack than in rows
@@ -30,7 +30,7 @@ class Writer:
     """Use as a context: `add` returns oids at once, `finish` makes them durable, leaving releases the lease."""
 
     def __init__(self, objects: Objects, what: str, lease: Lease | None = None) -> None:
-        """`lease` when the caller holds one already, and longer."""
+        """`lease` is the caller's own, when it holds one for longer than this writer lives."""
         self._objects, self._what = objects, what
         self._lease, self._shared = lease, lease is not None
         self._pack: PackWriter | None = None
@@ -59,7 +59,7 @@ class Writer:
         for sealed in self._sealed:  # only what finish() did not get to
             sealed.path.unlink(missing_ok=True)
         if self._lease is not None and not self._shared:
-            # On a full disk the row cannot be deleted either; what went wrong first is what must be said.
+            # On a full disk the row cannot be deleted either, and the first error is the one to report.
             with contextlib.suppress(Unavailable) if kind else contextlib.nullcontext():
                 self._lease.close()
 
@@ -98,7 +98,7 @@ class Writer:
         try:
             self._write_rows()
         except BaseException:
-            # Not after a COMMIT that failed: its rows may be in the log, and there when the repo is opened again.
+            # Not after a COMMIT that failed: its rows may be in the log and come back when the repo is opened again.
             if not self._complete:
                 self._take_back_packs()
             raise
@@ -121,7 +121,7 @@ class Writer:
             self._complete = True
 
     def _check_still_there(self) -> None:
-        """Everything this write relies on. A lease keeps gc away, but not a purge of what we share chunks with."""
+        """Look again at all that this write relies on. A lease keeps gc away, but not a purge of shared chunks."""
         try:
             gone = self._objects.find_missing(digest.hex() for digest in self._reused)
             for sealed in self._sealed:
@@ -130,12 +130,12 @@ class Writer:
             gone = {"a pack"}
         if gone:
             raise Unavailable(
-                "something stored that this write relies on was removed meanwhile. Nothing was changed.",
+                "data that this write relies on was removed while it was running. Nothing was changed.",
                 hint="Run it again.",
             )
 
     def _take_back_packs(self) -> None:
-        """A refused write leaves no bytes behind: they may be just what must not be stored."""
+        """Delete the packs of a refused write: their bytes may be just what must not be stored."""
         for sealed in self._sealed:
             if not tables.has_pack(self._objects.db, sealed.name):
                 self._objects.packs.delete(sealed.name)
@@ -162,17 +162,17 @@ class Writer:
             self._flush()
 
     def _flush(self) -> None:
-        """Write what is new of the waiting records to the pack; one query finds out what is new."""
-        known = self._find_stored(self._waiting)
-        self._reused |= known
+        """Write those waiting records to the pack that are new, which one query finds out."""
+        stored = self._find_stored(self._waiting)
+        self._reused |= stored
         for digest, (data, at) in self._waiting.items():
-            if digest not in known:
+            if digest not in stored:
                 self._append(digest, data, at)
         self._waiting.clear()
         self._waiting_bytes = 0
 
     def _find_stored(self, digests: Iterable[bytes]) -> set[bytes]:
-        """What need not be stored again. An object condemned before our lease may vanish: it counts as new."""
+        """Those that need not be stored again. An object condemned before our lease may vanish, so it counts as new."""
         assert self._lease is not None
         states = tables.list_states(self._objects.db, digests)
         kept = {oid: pack for oid, _, pack, gone in states if gone is None or gone >= self._lease.tick}
@@ -180,7 +180,7 @@ class Writer:
         return kept.keys() - self._lost
 
     def _is_there(self, pack: int) -> bool:
-        """Whether a pack still exists: a row is not enough to rely on. What it lost is stored again."""
+        """Whether a pack still exists. Its row does not prove it, and what a lost pack held must be stored again."""
         if pack not in self._packs_seen:
             try:
                 self._objects.packs.size(self._objects.pack_name(pack))
@@ -204,7 +204,7 @@ class Writer:
         return self._pack
 
     def _append_lists(self) -> None:
-        """Chunk lists are records too, beside the row that is read: a pack tells what its chunks are pieces of."""
+        """Store chunk lists in the pack, beside their rows, so that a pack alone tells what its chunks belong to."""
         for oid in self._lists.keys() - self._find_stored(self._lists):
             size, data = self._lists[oid]
             self._open_pack().copy(Record(oid, CHUNKED, 0, 0, size, OBJECT), data)
@@ -219,10 +219,10 @@ class Writer:
     def _pack_rows(self, sealed: Sealed, now: int) -> None:
         db = self._objects.db
         pack = tables.add_pack(db, sealed.name, sealed.size)
-        rows = [
-            (r.oid, r.size, r.form, self._roles[r.oid], pack, r.start, r.length, now, None, self._list_of(r))
-            for r in sealed.records
-        ]
+        rows = []
+        for r in sealed.records:
+            chunk_list = self._lists[r.oid][1] if r.form == CHUNKED else None
+            rows.append((r.oid, r.size, r.form, self._roles[r.oid], pack, r.start, r.length, now, None, chunk_list))
         tables.put_objects(db, rows)
         self._heal(rows)
 
@@ -230,23 +230,19 @@ class Writer:
         self._find_stored(self._inline)  # notes those whose pack is gone
         rows = []
         for digest, data in self._inline.items():
-            packed = packs.squeeze(data) if len(data) > 128 else None
-            form, payload = (INLINE, data) if packed is None else (INLINE_ZSTD, packed)
+            form, payload = encode_inline(data)
             rows.append((digest, len(data), form, self._roles[digest], None, None, None, now, None, payload))
         tables.put_objects(self._objects.db, rows)
         self._heal(rows)
 
     def _heal(self, rows: Iterable[Row]) -> None:
-        """Point the rows of what a lost pack held at what was stored now."""
+        """Point rows that named a lost pack at what was stored now."""
         healed = [
             (form, pack, start, length, data, oid)
             for oid, _, form, _, pack, start, length, _, _, data in rows
             if oid in self._lost
         ]
         tables.replace_objects(self._objects.db, healed)
-
-    def _list_of(self, record: Record) -> bytes | None:
-        return self._lists[record.oid][1] if record.form == CHUNKED else None
 
 
 def is_large(size: int) -> bool:

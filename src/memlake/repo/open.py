@@ -16,8 +16,9 @@ from memlake.dataset.kind import DATASET
 from memlake.errors import Denied, InvalidInput, NotFound, Unavailable
 from memlake.memories.kind import MEMORY, STATE
 from memlake.objects import disk, layout
-from memlake.objects.db import LONG, Database, advise_rescue
+from memlake.objects.db import Database, advise_rescue
 from memlake.objects.forks import Mutex
+from memlake.objects.locks import LONG
 from memlake.objects.places import Folder, Place, Refused
 from memlake.objects.store import Objects
 from memlake.records import Author

@@ -509,7 +509,7 @@ def stop_there(*_: object) -> None:
 def test_a_verb_that_waits_for_another_says_for_whom(
     crossing: ml.Repo, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("memlake.objects.db.LONG", 0.05)
+    monkeypatch.setattr("memlake.objects.locks.LONG", 0.05)
     other = ml.open(crossing.root)
     waiting = threading.Thread(target=other.tag, args=("x",))
     with crossing._local.verb(), operation(crossing._look(), "switch", "dev"):

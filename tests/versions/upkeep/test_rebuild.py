@@ -15,7 +15,8 @@ from memlake.errors import Unavailable
 from memlake.memories.memories import Draft
 from memlake.memories.search import Query
 from memlake.objects import db, layout
-from memlake.objects.db import Database, FileLock
+from memlake.objects.db import Database
+from memlake.objects.locks import FileLock
 from memlake.repo import open, open_narrow
 from memlake.versions.upkeep import rebuild
 from tests.reliability.ground import hooked

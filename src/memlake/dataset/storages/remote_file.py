@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import BinaryIO, NamedTuple, Protocol, cast
 
 from memlake.errors import Conflict, NotFound
+from memlake.objects.windows import WindowedStream
 
 WHOLE = 4 << 20  # up to here one request is cheaper than several
 PIECE = 16 << 20  # of a download: what is read again when a connection breaks
@@ -75,42 +76,15 @@ def open_remote(remote: Remote) -> BinaryIO:
     return cast(BinaryIO, io.BufferedReader(_Window(remote), 64 << 10))
 
 
-class _Window(io.RawIOBase):
-    """Holds one window of the bytes. Read on past its end and the next is twice as long."""
+class _Window(WindowedStream):
+    """Read on past the end of a window and the next is twice as long."""
 
     def __init__(self, remote: Remote) -> None:
-        self._remote = remote
-        self._at = self._start = 0
-        self._window = b""
-        self._length = _FIRST
+        super().__init__(remote.file.size)
+        self._remote, self._length = remote, _FIRST
 
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        begin = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._remote.file.size}[whence]
-        if begin + offset < 0:
-            raise ValueError(f"cannot seek to {begin + offset}")
-        self._at = begin + offset
-        return self._at
-
-    def readinto(self, buffer: object) -> int:
-        view = memoryview(buffer).cast("B")  # type: ignore[arg-type]
-        if self._at >= self._remote.file.size or not view:
-            return 0
-        end = self._start + len(self._window)
-        if not self._start <= self._at < end:
-            self._length = min(self._length * 2, _MOST) if self._window and self._at == end else _FIRST
-            stop = min(self._at + max(self._length, len(view)), self._remote.file.size)
-            self._start, self._window = self._at, self._remote.read(self._at, stop)
-        begin = self._at - self._start
-        count = min(len(view), len(self._window) - begin)
-        view[:count] = self._window[begin : begin + count]
-        self._at += count
-        return count
+    def _load(self, wanted: int) -> tuple[int, bytes]:
+        goes_on = self._window and self._at == self._start + len(self._window)
+        self._length = min(self._length * 2, _MOST) if goes_on else _FIRST
+        end = min(self._at + max(self._length, wanted), self._size)
+        return self._at, self._remote.read(self._at, end)

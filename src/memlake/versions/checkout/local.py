@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from memlake.errors import Corrupt, pasted
-from memlake.objects.db import Database, FileLock, Row
+from memlake.objects.db import Database, Row
 from memlake.objects.layout import now
+from memlake.objects.locks import FileLock
 from memlake.records import Change, Conflict, Entry
 from memlake.versions.checkout.pending import Pending, decode
 from memlake.versions.paths import FILES, file_path, find_unwritable, matches, scope, unwritable

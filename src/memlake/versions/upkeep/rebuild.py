@@ -10,7 +10,7 @@ import warnings
 
 from memlake.errors import Unavailable
 from memlake.objects import tables as object_tables
-from memlake.objects.db import LONG
+from memlake.objects.locks import LONG
 from memlake.records import short
 from memlake.versions.checkout import journal, update
 from memlake.versions.checkout.context import Here, find_problem, is_behind, read_head, read_stamp
