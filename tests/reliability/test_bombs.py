@@ -356,5 +356,5 @@ def test_a_node_that_fits_into_one_of_two_trees_is_refused_in_the_other() -> Non
     forged = tree.encode(1, [b"b", b"d"], [tree.oid_of(leaf), tree.oid_of(shared)])
     stored = {tree.oid_of(data): tree.decode(data) for data in (leaf, shared, sound, forged)}
     for pair in ((sound, forged), (forged, sound)):
-        with pytest.raises(Corrupt, match="does not belong where it hangs"):
+        with pytest.raises(Corrupt, match="is not what its parent says"):
             tree.diff(lambda oids: {oid: stored[oid] for oid in oids}, *map(tree.oid_of, pair))

@@ -1,7 +1,7 @@
-"""Which paths are allowed, how a user's path becomes a tree path, and which paths cannot live together. Pure.
+"""Which paths are allowed, how a user's path becomes a tree path, and which paths cannot exist side by side. Pure.
 
-A tree path is posix, relative, starts with its room (`files/`, `memories/`, ...) and can be
-materialised on any file system we know: what one machine accepts must not surprise another.
+A tree path is posix, relative, starts with its room (`files/`, `memories/`, ...) and can be written on any file system
+we know, so that what one machine accepts does not surprise another.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ MAX_PATH, MAX_PART = 4096, 255
 _LISTED = 10
 REFUSED = "Rename it, or list it in .memlakeignore."
 _BAD = re.compile(r"[\x00-\x1f\x7f\\]")
-# What a name stands for where a file system drops final dots and spaces and a stream's name, or gives short names
-# (Windows); or where code points count for nothing (HFS+ of macOS). git refuses the same (protectNTFS, protectHFS).
+# Names that mean .memlake or .git on some file system: Windows drops final dots and spaces and the name of a stream,
+# and gives short names; HFS+ of macOS ignores some code points. git refuses the same (protectNTFS, protectHFS).
 _OURS = re.compile(r"(?:\.memlake(?:~.*)?|memlak~\d|(?P<git>\.git|git~1))[ .]*(?::.*)?", re.IGNORECASE | re.DOTALL)
 _INVISIBLE = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
-# One of these is in a list of paths, each between `/` and a line break, when one of them may be unwritable. Plain
-# searches take a third of the time of one pattern, which asks for each `/` what it begins.
+# If a path in a list, each written between `/` and a line break, may be unwritable, one of these is in the text. Plain
+# searches take a third of the time of one pattern, which tries every `/`.
 _SUSPECT = (
     "//", "/\n", "/./", "/.\n", "/../", "/..\n", "/.memlake", "/memlak~", "/git~1", "\0",
     "/.git/", "/.git\n", "/.git ", "/.git.", "/.git:",
@@ -57,7 +57,7 @@ def file_problem(path: str) -> str | None:
 
 
 def check_text(path: str) -> str:
-    """A path that can be looked for; one that is no text is stored nowhere."""
+    """The path, if it is valid text; raises for any other, which cannot be stored anywhere."""
     if not _is_text(path):
         refuse([(path, "its name is not valid UTF-8")])
     return path
@@ -72,50 +72,44 @@ def _is_text(path: str) -> bool:
 
 
 def file_problems(paths: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """(path, why) for those that are refused: a folder shared by thousands of files is looked at once."""
-    known: set[str] = set()
+    """(path, why) for those that are refused. A folder that thousands of files share is checked once."""
+    checked: set[str] = set()
     for path in paths:
         folder, _, name = path.rpartition("/")
         # Without a folder the name is the whole path, which has rules of its own (a drive letter, a leading slash).
-        if (
-            folder
-            and folder in known
-            and name.isascii()
-            and name.isprintable()
-            and "\\" not in name
-            and len(path) <= MAX_PATH
-        ):
+        is_plain = name.isascii() and name.isprintable() and "\\" not in name and len(path) <= MAX_PATH
+        if folder and folder in checked and is_plain:
             problem = _part_problem(name)
         else:
             problem = file_problem(path)
             if problem is None:
-                known.add(folder)
+                checked.add(folder)
         if problem:
             yield path, problem
 
 
 def unwritable(path: str) -> str | None:
-    """Why no file may be made at this path here, also where history has it; a name bad elsewhere can be written."""
+    """Why no file may be made at this path here, even if history has it. A name bad only elsewhere may be written."""
     if "\0" in path or len(path) > MAX_PATH:
         return "no file can have this name"
     return next((problem for part in path.split("/") if (problem := _unwritable_part(part))), None)
 
 
 def find_unwritable(paths: Iterable[str]) -> str | None:
-    """The first of these paths at which no file may be made here; searched as one text, for long lists."""
-    listed = list(paths)
-    text = "/" + "\n/".join(listed).lower() + "\n"
+    """The first of these paths at which no file may be made here. Searches long lists as one text."""
+    paths = list(paths)
+    text = "/" + "\n/".join(paths).lower() + "\n"
     if not any(part in text for part in _SUSPECT) and (text.isascii() or not _INVISIBLE.search(text)):
         return None
-    return next((path for path in listed if unwritable(path)), None)
+    return next((path for path in paths if unwritable(path)), None)
 
 
 def _unwritable_part(part: str) -> str | None:
     if part in ("", ".", ".."):
         return f"{part or 'an empty part'!r} may not be a part of a path"
-    if found := _OURS.fullmatch(part if part.isascii() else _INVISIBLE.sub("", part)):
+    if match := _OURS.fullmatch(part if part.isascii() else _INVISIBLE.sub("", part)):
         name, why = (
-            (".git", "whose files can run programs") if found["git"] else (".memlake", "which is the repo itself")
+            (".git", "whose files can run programs") if match["git"] else (".memlake", "which is the repo itself")
         )
         is_plain = part.lower() in (name, "git~1")
         return f"it lies inside {name}, {why}" if is_plain else f"on macOS or Windows {part!r} is {name}, {why}"
@@ -166,11 +160,12 @@ def _quote(path: str) -> str:
 
 
 def fold(path: str) -> str:
-    """Equal for names that one file system may hold apart and another may not."""
+    """The path as a key that is equal for names which some file systems tell apart and others do not."""
     return path.lower() if path.isascii() else unicodedata.normalize("NFC", path).casefold()
 
 
 def parents(path: str) -> Iterable[str]:
+    """The folders above a path, the outermost first."""
     at = path.find("/")
     while at >= 0:
         yield path[:at]
@@ -179,20 +174,26 @@ def parents(path: str) -> Iterable[str]:
 
 def check_together(added: Iterable[str], existing: Iterable[str]) -> None:
     """Refuse paths that cannot be checked out side by side."""
-    found = list(collisions(added, existing))
-    if len(found) == 1:
-        raise _collision(*found[0])
-    refuse([(path, f"beside {_quote(other)}: they {_why_apart(path, other)}") for path, other in found])
+    pairs = list(collisions(added, existing))
+    if len(pairs) == 1:
+        ((path, other),) = pairs
+        raise InvalidInput(
+            f"paths {_quote(path)} and {_quote(other)} {_why_apart(path, other)}. Nothing was changed.",
+            hint="Rename or remove one of them.",
+        )
+    refuse([(path, f"beside {_quote(other)}: they {_why_apart(path, other)}") for path, other in pairs])
 
 
 def collisions(added: Iterable[str], existing: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """(path, other) that cannot live together: case or Unicode twins, a file and a folder of one name."""
+    """(path, other) that cannot exist side by side: case or Unicode twins, a file and a folder of one name."""
     files: dict[str, str] = {}
     folders: dict[str, str] = {}
     for path in existing:
         files[fold(path)] = path
-        _note_folders(path, folders)
-    known: set[str] = set()  # folders found sound already: most files share theirs with many others
+        folder = path.rpartition("/")[0]
+        while folder and folders.setdefault(fold(folder), folder) is folder:
+            folder = folder.rpartition("/")[0]
+    checked: set[str] = set()  # folders without a collision; most files share theirs with many others
     for path in added:
         name = fold(path)
         twin = files.get(name, path)
@@ -201,12 +202,12 @@ def collisions(added: Iterable[str], existing: Iterable[str]) -> Iterator[tuple[
             continue
         files[name] = path
         folder = path.rpartition("/")[0]
-        if folder not in known:
+        if folder not in checked:
             other = _folder_collision(path, files, folders)
             if other is not None:
                 yield path, other
                 continue
-            known.add(folder)
+            checked.add(folder)
         if name in folders:
             yield path, folders[name] + "/"
 
@@ -221,22 +222,9 @@ def _folder_collision(path: str, files: dict[str, str], folders: dict[str, str])
     return None
 
 
-def _note_folders(path: str, folders: dict[str, str]) -> None:
-    folder = path.rpartition("/")[0]
-    while folder and folders.setdefault(fold(folder), folder) is folder:
-        folder = folder.rpartition("/")[0]
-
-
 def _why_apart(path: str, other: str) -> str:
     same = fold(path) == fold(other.rstrip("/"))
     return "differ only in case or Unicode form" if same else "cannot both exist in one folder"
-
-
-def _collision(path: str, other: str) -> InvalidInput:
-    return InvalidInput(
-        f"paths {_quote(path)} and {_quote(other)} {_why_apart(path, other)}. Nothing was changed.",
-        hint="Rename or remove one of them.",
-    )
 
 
 def tree_path(path: str) -> str:
@@ -260,7 +248,7 @@ def folder_clashes(paths: Mapping[str, object]) -> list[str]:
 
 
 class Glob(str):
-    """A wanted path with wildcards, made in `globs.py`. `folder` holds all that `regex` can match."""
+    """A wanted path with wildcards, made in `globs.py`. All that `regex` can match is in `folder`."""
 
     __slots__ = ("folder", "regex")
     folder: str
@@ -268,7 +256,7 @@ class Glob(str):
 
 
 def matches(path: str, wanted: Iterable[str]) -> bool:
-    """Whether a path is one of the wanted ones, lies in one of them, or is what one of them describes."""
+    """Whether a path is one of the wanted ones, is inside one of them, or matches a wanted pattern."""
     return any(
         not want
         or path == want
@@ -279,7 +267,7 @@ def matches(path: str, wanted: Iterable[str]) -> bool:
 
 
 def scope(want: str) -> str:
-    """The path at or below which everything lies that a wanted path can match."""
+    """The folder or file that holds everything a wanted path can match."""
     return want.folder if isinstance(want, Glob) else want
 
 

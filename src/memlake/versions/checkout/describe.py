@@ -15,6 +15,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from memlake.errors import pasted
+from memlake.versions.text.lines import find_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -176,18 +177,7 @@ def _by_content(head: bytes) -> str:
     for at, magic, media in _INSIDE:
         if head.startswith(magic, at) and (b"\0" in head[:at] or head.startswith(b"RIFF")):
             return media
-    return TEXT if _is_text(head) else BINARY
-
-
-def _is_text(head: bytes) -> bool:
-    if b"\0" in head:
-        return False
-    try:
-        head.decode("utf-8")
-    except UnicodeDecodeError as error:
-        # The head may end inside a character: up to three bytes of it are no proof against text.
-        return error.reason == "unexpected end of data" and error.end == len(head)
-    return True
+    return TEXT if find_text(head, is_head=True) is not None else BINARY
 
 
 # -- columns
@@ -212,17 +202,16 @@ def schema(file: str | os.PathLike[str], media: str) -> tuple[Columns, int | Non
 
 
 def _decode_head(head: bytes, whole: bool) -> str:
-    """The head as text up to its last whole line; empty when it is not text."""
+    """The head as text up to its last whole line; empty if it is not text."""
     if not whole:
         head = head[: head.rfind(b"\n") + 1]
     if head.startswith((b"\xff\xfe", b"\xfe\xff")):
         return head.decode("utf-16", "ignore")
-    if b"\0" in head:
-        return ""
-    try:
-        return head.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        return head.decode("latin-1")  # what old spreadsheets write; names may look odd, types do not
+    text = find_text(head)
+    if text is not None:
+        return text.removeprefix("\ufeff")
+    # Old spreadsheets write latin-1; names of columns may then look odd, types do not.
+    return "" if b"\0" in head else head.decode("latin-1")
 
 
 def _table(text: str, whole: bool, usual: str) -> tuple[Columns, int | None]:

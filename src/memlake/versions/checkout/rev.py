@@ -13,7 +13,6 @@ from memlake.records import Commit, Lane, Move, count, when
 from memlake.versions import tables
 from memlake.versions.checkout.context import Here
 from memlake.versions.history import refs
-from memlake.versions.history.bases import merge_bases
 from memlake.versions.history.times import parse_time
 
 _STEP = re.compile(r"([~^])(\d*)|@\{([^}]*)\}")
@@ -216,7 +215,3 @@ def describe_unknown(here: Here, text: str) -> NotFound:
         else "See: memlake branch, memlake tag, memlake log --oneline"
     )
     return NotFound(f"unknown rev {text!r}: no branch, tag or commit id like that.", hint=hint)
-
-
-def merge_base(here: Here, a: Commit, b: Commit) -> Commit | None:
-    return next(iter(merge_bases(here.history, a, b)), None)

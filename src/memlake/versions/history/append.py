@@ -22,20 +22,20 @@ Facts = Mapping[str, Any]  # what a commit says beside its content: "metrics", "
 
 
 def encode_facts(facts: Facts) -> dict[str, bytes]:
-    """The facts that say something, each as JSON."""
-    found = {}
+    """Those facts that are not empty, each as JSON."""
+    encoded = {}
     for name, value in facts.items():
         if value:
             try:
                 text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
             except (TypeError, ValueError, RecursionError) as error:
                 raise InvalidInput(f"{name} cannot be written as JSON: {error}. Nothing was committed.") from error
-            found[name] = text.encode()
-    return found
+            encoded[name] = text.encode()
+    return encoded
 
 
 def write_facts(objects: Objects, facts: Facts) -> dict[str, str]:
-    """Facts beside the content are objects; a commit of the same transaction names them by oid."""
+    """Store facts as objects; returns their oids by name, for a commit of the same transaction."""
     links = [use["oid"] for use in facts.get("uses") or () if use["oid"]]
     encoded = encode_facts(facts)
     return {name: objects.write(data, links=links if name == "uses" else []) for name, data in encoded.items()}
@@ -51,16 +51,16 @@ def record(
     moved: refs.Moves | None = None,
     ready: Planned | None = None,
 ) -> Commit:
-    """Commit edits on top of whatever the branch's head is when the lock is ours. `ready` is what `prepare` planned.
+    """Commit edits on top of the head that the branch has once we hold the lock. `ready` is what `prepare` planned.
 
-    `expects` is what a path may hold for the caller to go on: if the head holds something else at one of
-    them, nothing is written and Conflict names them. Other people's changes elsewhere are simply built upon.
+    `expects` says what the head may hold at some paths. If it holds something else at one of them, nothing is written
+    and Conflict names it. Other people's changes to other paths are simply built upon.
     """
     with history.db.write():
         head = _head(history, branch, draft.lane)
         planned = history.plan(head, draft.edits, ready)
         if expects is not None:
-            _check(history, head, draft, planned.changes, expects)
+            _check_expected(history, head, draft, planned.changes, expects)
         if not planned.changes and not allow_empty:
             raise Nothing("nothing to commit: everything is as the branch has it already.")
         other = _head(history, branch, "work" if draft.lane == "memory" else "memory")
@@ -71,7 +71,7 @@ def record(
 
 
 def prepare(history: History, branch: str | None, lane: Lane, edits: Mapping[str, Entry | None]) -> Planned | None:
-    """Plan large edits before the lock is taken; inside it the plan is at hand unless the head moved."""
+    """Plan large edits before the lock is taken. Inside it, the plan is good unless the head has moved."""
     if branch is None or len(edits) <= LARGE:
         return None
     return history.plan(_head(history, branch, lane), edits)
@@ -99,13 +99,13 @@ def record_on(
 
 
 def _thin_at(history: History, commit: Commit, below: Commit | None) -> None:
-    """The first commit of a window of the memory lane drops what came before it and nobody stands on."""
+    """Thin the memory lane if this is the first commit of a window."""
     if commit.lane == "memory" and keeps_tree(commit.generation, below.generation if below else 0):
         thin.thin(history)
 
 
 def amend_draft(history: History, head: Commit, draft: Draft) -> Draft:
-    """A draft that says what `head` said and what the draft says, relative to the parent of head."""
+    """A draft relative to the parent of `head`, with the edits of `head` and those of the draft on top."""
     edits = {change.path: change.new for change in history.changes(head)}
     meta = {name: oid for name, oid in head.meta.items() if name != "changes"}
     return draft._replace(edits={**edits, **draft.edits}, meta={**meta, **draft.meta})
@@ -115,13 +115,15 @@ def _head(history: History, branch: str, lane: Lane) -> Commit | None:
     return refs.commit_of(history, refs.get(history.db, branch)[lane])
 
 
-def _check(history: History, head: Commit | None, draft: Draft, changes: tuple[Change, ...], expects: Expected) -> None:
-    """The head must hold what is expected."""
+def _check_expected(
+    history: History, head: Commit | None, draft: Draft, changes: tuple[Change, ...], expects: Expected
+) -> None:
+    """Raise Conflict if the head does not hold what is expected."""
     only_read = [path for path in expects if path not in draft.edits]
-    # What is no change is there already as we want it; the rest is known from planning.
-    found = {**draft.edits, **{c.path: c.old for c in changes}}
-    found.update(history.entries(head, only_read) if only_read else {})
-    changed = [path for path, allowed in expects.items() if found.get(path) not in allowed]
+    # An edit that changes nothing finds what it wants there already; planning has read what the others replace.
+    held = {**draft.edits, **{c.path: c.old for c in changes}}
+    held.update(history.entries(head, only_read) if only_read else {})
+    changed = [path for path, allowed in expects.items() if held.get(path) not in allowed]
     if changed:
         listed = "  ".join(map(plain, changed[:5])) + (f"  and {len(changed) - 5} more" if len(changed) > 5 else "")
         raise Conflict(

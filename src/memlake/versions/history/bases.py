@@ -1,4 +1,4 @@
-"""Ancestry: is one commit behind another, and where two lines of history parted. Walks seqs, decodes nothing."""
+"""Ancestry: whether one commit is behind another, and where two lines of history parted. Walks seqs only."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _OURS, _THEIRS, _STALE = 1, 2, 4
 
 
 def is_ancestor(history: History, old: Commit, new: Commit) -> bool:
-    """Whether `old` is `new` or lies behind it. A parent's seq is smaller than its child's: older means past it."""
+    """Whether `old` is `new` or an ancestor of it."""
     return tables.is_behind(history.db, old.seq, new.seq)
 
 
@@ -58,6 +58,6 @@ def _closure(history: History, tips: Iterable[int], stop: set[int]) -> set[int]:
     waiting = [seq for seq in tips if seq not in stop]
     while waiting:
         seen.update(waiting)
-        known = history.parents(waiting)
-        waiting = list({p for _, ps in known.values() for p in ps if p not in seen and p not in stop})
+        parents = history.parents(waiting)
+        waiting = list({p for _, ps in parents.values() for p in ps if p not in seen and p not in stop})
     return seen

@@ -27,7 +27,7 @@ from memlake.versions.trees.nodes import Gone, Nodes
 WINDOW = 512  # generations of the memory lane of which one commit keeps its nodes: see keeps_tree
 _RECENT = 64
 _TRIES = 3
-_STEPS = 16  # commits between two that are compared by their lists of changes, at most
+_STEPS = 16  # at most so many commits lie between two that are compared by their lists of changes
 T = TypeVar("T")
 
 
@@ -71,28 +71,26 @@ class History:
 
     def get(self, oid: str) -> Commit:
         """A commit by its oid. A commit never changes, so the last few are remembered."""
-        found = self._recent.get(oid)
-        if found is None:
-            found = self._read(oid)
+        commit = self._recent.get(oid)
+        if commit is None:
+            row = tables.find_commit(self.db, bytes.fromhex(oid))
+            if row is None:
+                raise NotFound(f"commit {oid} is not in this repo.", hint="Run memlake fsck.")
+            commit = _decode_row(*row)
             if len(self._recent) >= _RECENT:
                 self._recent.clear()
-            self._recent[oid] = found
-        return found
-
-    def _read(self, oid: str) -> Commit:
-        row = tables.find_commit(self.db, bytes.fromhex(oid))
-        if row is None:
-            raise NotFound(f"commit {oid} is not in this repo.", hint="Run memlake fsck.")
-        return _commit(*row)
+            self._recent[oid] = commit
+        return commit
 
     def at(self, seq: int) -> Commit:
+        """A commit by its number."""
         row = tables.find_commit_at(self.db, seq)
         if row is None:
             raise NotFound(f"commit number {seq} is not in this repo.", hint="Run memlake fsck.")
-        return _commit(*row)
+        return _decode_row(*row)
 
     def find_other(self, commit: Commit) -> str | None:
-        """The head the other lane had at a commit, if that came along: `other` may name a commit that is not here."""
+        """The head that the other lane had at a commit; None if there was none, or if it is not in this repo."""
         return commit.other if commit.other and self.has(commit.other) else None
 
     def seq(self, oid: str) -> int:
@@ -102,7 +100,7 @@ class History:
         return seq
 
     def has(self, oid: str) -> bool:
-        """Whether a commit is in this repo; also asked of what may be no oid at all."""
+        """Whether a commit is in this repo. The text need not even be an oid."""
         try:
             return tables.find_seq(self.db, bytes.fromhex(oid)) is not None
         except ValueError:
@@ -120,6 +118,7 @@ class History:
         return {seq: (gen, tuple(p for p in (p1, p2) if p is not None)) for seq, gen, p1, p2 in rows}
 
     def changes(self, commit: Commit) -> tuple[Change, ...]:
+        """What a commit changed; a long list is an object of its own."""
         if commit.changes is not None:
             return commit.changes
         return codec.decode_changes(codec.unpack(self.objects.read(commit.meta["changes"])))
@@ -127,7 +126,7 @@ class History:
     # -- trees --------------------------------------------------------------------------------
 
     def root(self, commit: Commit | None) -> bytes:
-        """The root of a commit's tree, with its nodes at hand; rebuilt when they were dropped."""
+        """The root of a commit's tree, whose nodes can be read then; rebuilds them if they were dropped."""
         if commit is None:
             return tree.EMPTY
         root = bytes.fromhex(commit.root)
@@ -139,7 +138,7 @@ class History:
         """Make sure the nodes of a commit are stored, because a ref will name it. Call inside a write."""
         root = bytes.fromhex(commit.root)
         if root != tree.EMPTY and not self.nodes.find_stored([root]):
-            self.nodes.forget()  # what is only in memory is no ground to build on
+            self.nodes.forget()  # nodes that are only in memory must not be built upon
             self.nodes.write(self._replay(commit), keep=commit.lane == "work")
 
     def _replay(self, commit: Commit) -> dict[bytes, bytes]:
@@ -148,7 +147,7 @@ class History:
         while True:
             oldest = chain[-1]
             below = self.get(oldest.parents[0]) if oldest.parents else None
-            if below is None or self._stored(below.root):
+            if below is None or self.nodes.has(bytes.fromhex(below.root)):
                 break
             chain.append(below)
         edits: dict[bytes, bytes | None] = {}
@@ -161,25 +160,22 @@ class History:
             raise Corrupt(f"the changes of commit {commit.oid} do not lead to its tree.", hint="Run memlake fsck.")
         return made
 
-    def _stored(self, root: str) -> bool:
-        return self.nodes.has(bytes.fromhex(root))
-
     def entries(self, commit: Commit | None, paths: Iterable[str]) -> dict[str, Entry]:
         """What a commit holds at these paths."""
         if commit is None:
             return {}
         keys = [path.encode() for path in paths]
-        found = self._retry_thinned(lambda: tree.get(self.nodes.get_many, self.root(commit), keys))
-        return {path.decode(): codec.decode_entry(value) for path, value in found.items()}
+        values = self._retry_thinned(lambda: tree.get(self.nodes.get_many, self.root(commit), keys))
+        return {path.decode(): codec.decode_entry(value) for path, value in values.items()}
 
     def scan(self, commit: Commit | None, prefix: str = "") -> Iterator[tuple[str, Entry]]:
         """All paths of a commit that start with a prefix, in order."""
-        start, end, tries = prefix.encode(), after(prefix.encode()), 0
+        start, end, tries = prefix.encode(), key_after(prefix.encode()), 0
         while True:
             try:
                 for path, value in tree.scan(self.nodes.get_many, self.root(commit), start, end):
                     yield path.decode(), codec.decode_entry(value)
-                    start = path + b"\0"  # should a node be gone, the rest is read again from here
+                    start = path + b"\0"  # if a node is gone, the rest is read again from here
                 return
             except Gone:
                 tries += 1
@@ -192,10 +188,10 @@ class History:
         return self._retry_thinned(lambda: self.diff_roots(self.root(a), self.root(b), prefix))
 
     def diff_by_lists(self, a: Commit | None, b: Commit | None) -> tuple[Change, ...]:
-        """As `diff`, for showing: of commits a few steps apart by the lists they carry, as `log` and `show` tell them.
+        """As `diff`, for showing only: commits a few steps apart are compared by the lists of changes they carry.
 
-        A list is covered by the hash of its commit, but nothing compares it with the trees here, so what is written by
-        a difference (a checkout, a merge) is found by `diff`. Lists that are long are read where there is only one.
+        The hash of a commit covers its list, but nothing here compares the list with the trees. So what writes by a
+        difference (a checkout, a merge) must use `diff`. A long list is an object; it is read only if it is the one.
         """
         if a is None or b is None or a.generation == b.generation:
             return self.diff(a, b)
@@ -206,14 +202,14 @@ class History:
             new = self.get(new.parents[0])
         if new.oid != old.oid or (len(steps) > 1 and any(step.changes is None for step in steps)):
             return self.diff(a, b)
-        found: dict[str, Change] = {}
+        by_path: dict[str, Change] = {}
         for change in (change for step in reversed(steps) for change in self.changes(step)):
-            found[change.path] = change._replace(old=found.get(change.path, change).old)
-        listed = sorted(change for change in found.values() if change.old != change.new)
-        return tuple(listed if old is a else (Change(c.path, c.new, c.old) for c in listed))
+            by_path[change.path] = change._replace(old=by_path.get(change.path, change).old)
+        changes = sorted(change for change in by_path.values() if change.old != change.new)
+        return tuple(changes if old is a else (Change(c.path, c.new, c.old) for c in changes))
 
     def _retry_thinned(self, read: Callable[[], T]) -> T:
-        """Read trees. Another process may thin one meanwhile: then `root` rebuilds it, and it is read again."""
+        """Read trees. If another process thins one meanwhile, read again, so that `root` rebuilds it."""
         for _ in range(_TRIES):
             with contextlib.suppress(Gone):
                 return read()
@@ -222,8 +218,8 @@ class History:
 
     def diff_roots(self, a: bytes, b: bytes, prefix: str = "") -> tuple[Change, ...]:
         start = prefix.encode()
-        found = tree.diff(self.nodes.get_many, a, b, start, after(start))
-        return tuple(Change(path.decode(), codec.maybe_entry(old), codec.maybe_entry(new)) for path, old, new in found)
+        rows = tree.diff(self.nodes.get_many, a, b, start, key_after(start))
+        return tuple(Change(path.decode(), codec.maybe_entry(old), codec.maybe_entry(new)) for path, old, new in rows)
 
     def find_clash(self, commit: Commit | None, edits: Mapping[str, Entry | None]) -> tuple[str, str] | None:
         """Two paths, one a folder of the other, that edits on top of a commit would leave side by side."""
@@ -232,12 +228,7 @@ class History:
         for folder in [*self.entries(commit, above), *(path for path in added if path in above)]:
             if edits.get(folder, True) is not None:
                 return folder, above[folder]
-        return self._folder_below(commit, added, edits)
-
-    def _folder_below(
-        self, commit: Commit | None, added: list[str], edits: Mapping[str, Entry | None]
-    ) -> tuple[str, str] | None:
-        """An added path that is a folder in the commit, and what stays in it. One lookup for all that is new."""
+        # The other way round: an added path that is a folder in the commit, and what stays in it.
         held = self.entries(commit, added)
         firsts = {f"{path}/".encode(): path for path in added if path not in held}
         near = tree.find_next_keys(self.nodes.get_many, self.root(commit), firsts)
@@ -253,8 +244,8 @@ class History:
     def plan(self, parent: Commit | None, edits: Mapping[str, Entry | None], ready: Planned | None = None) -> Planned:
         """What edits mean on top of a parent. Reads only; needs no lock.
 
-        Large edits are planned before the lock is taken. Inside it that plan is handed in as `ready`, and only a moved
-        head makes the work be done twice.
+        Large edits are planned before the lock is taken. Inside it, that plan is passed as `ready`, and the work is
+        done again only if the head has moved.
         """
         if ready is not None and ready.parent == parent and ready.edits == edits:
             return ready
@@ -303,7 +294,7 @@ class History:
             data = codec.encode_commit(commit)
         digest = hashlib.sha256(data).digest()
         while tables.find_seq(self.db, digest) is not None:
-            # The very same commit in the same microsecond, on another branch: a moment later it is its own.
+            # The very same commit in the same microsecond, on another branch: a moment later it gets its own id.
             commit = commit._replace(time=commit.time + 1)
             data = codec.encode_commit(commit)
             digest = hashlib.sha256(data).digest()
@@ -312,8 +303,8 @@ class History:
     def adopt(self, data: bytes, *, seq: int | None = None) -> Commit:
         """Take in a commit that was made elsewhere, as it is. Call inside a write.
 
-        Its bytes are canonical, its parents are here and of its lane, and its changes lead from the first parent's tree
-        to its own: else an error, and nothing is written. `seq` is for a rescue, which gives each the one it had.
+        Its bytes must be canonical, its parents here and of its lane, and its changes must lead from the first parent's
+        tree to its own; if not, it raises and nothing is written. `seq` is for a rescue, which keeps old numbers.
         """
         commit = codec.decode_commit(data)
         if self.has(commit.oid):
@@ -324,19 +315,16 @@ class History:
         generation = 1 + max((parent.generation for parent in parents), default=0)
         if commit.generation != generation or any(parent.lane != commit.lane for parent in parents):
             raise Corrupt(f"commit {commit.oid} does not fit its parents. It was not taken in.")
-        self._adopt_tree(commit, parents[0] if parents else None)
-        other = self.find_other(commit)
-        return self._insert(commit, data, parents, self.seq(other) if other else None, seq or next_seq(self.db))
-
-    def _adopt_tree(self, commit: Commit, below: Commit | None) -> None:
         changes = self.changes(commit)
         for change in changes:
             if kind_at(check(change.path)).lane != commit.lane:
                 raise Corrupt(f"commit {commit.oid} changes {change.path!r}, which is of the other lane.")
-        planned = self.plan(below, {change.path: change.new for change in changes})
+        planned = self.plan(parents[0] if parents else None, {change.path: change.new for change in changes})
         if planned.changes != changes or planned.root.hex() != commit.root:
             raise Corrupt(f"the changes of commit {commit.oid} do not lead to its tree. It was not taken in.")
         self.nodes.write(planned.nodes, keep=commit.lane == "work")
+        other = self.find_other(commit)
+        return self._insert(commit, data, parents, self.seq(other) if other else None, seq or next_seq(self.db))
 
     def _insert(self, commit: Commit, data: bytes, parents: tuple[Commit, ...], other: int | None, seq: int) -> Commit:
         digest = hashlib.sha256(data).digest()
@@ -349,20 +337,20 @@ class History:
 def keeps_tree(generation: int, below: int) -> bool:
     """Whether a commit of the memory lane keeps its nodes, by its generation and its first parent's (0 without one).
 
-    The first of each window does, also where a merge jumps over its beginning, so a replay, which goes along first
-    parents, is shorter than a window. A merge has no right of its own: a lane that is synced merges every minute.
+    The first commit of each window does, even if a merge jumps over the beginning of one. So a replay, which follows
+    first parents, is shorter than a window. A merge as such does not: a lane that is synced merges every minute.
     """
     return generation // WINDOW != below // WINDOW
 
 
-def _commit(seq: int, oid: bytes, data: bytes) -> Commit:
+def _decode_row(seq: int, oid: bytes, data: bytes) -> Commit:
     commit = codec.decode_commit(data, seq)
     if commit.oid != oid.hex():
         raise Corrupt(f"commit {oid.hex()} is damaged: its bytes do not match its hash.", hint="Run memlake fsck.")
     return commit
 
 
-def after(prefix: bytes) -> bytes | None:
+def key_after(prefix: bytes) -> bytes | None:
     """The first key past all keys with this prefix."""
     trimmed = prefix.rstrip(b"\xff")
     return trimmed[:-1] + bytes([trimmed[-1] + 1]) if trimmed else None

@@ -1,4 +1,4 @@
-"""What `add` notes of a file beside its content, and the object of a commit that keeps these notes. Pure.
+"""What `add` notes about a file beside its content, and the object of a commit that holds these notes. Pure.
 
     note = media TAB time TAB creator [TAB rows TAB schema as JSON];  object = one line a path: path TAB note, sorted
 

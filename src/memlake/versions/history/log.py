@@ -10,11 +10,11 @@ from typing import NamedTuple
 from memlake.errors import InvalidInput, Purged, pasted
 from memlake.records import Commit, Entry
 from memlake.reports import BlameLine
-from memlake.versions.history.bases import merge_bases, reachable
+from memlake.versions.history.bases import reachable
 from memlake.versions.history.commits import History
 from memlake.versions.history.renames import Candidates, find_renamed
 from memlake.versions.paths import matches, plain, scope
-from memlake.versions.text.lines import find_text, match_lines, split_lines
+from memlake.versions.text.lines import match_lines, read_text, split_lines
 
 _PIECE = 1 << 20
 _LARGEST = 4 << 20  # bytes whose lines blame compares
@@ -33,15 +33,15 @@ class Filter(NamedTuple):
     follow: bool = False
 
 
-def compile_pattern(given: str | re.Pattern[str] | None, flags: int = 0) -> re.Pattern[str] | None:
-    """A text as a regular expression in which ^ and $ are the ends of lines; None where none was given."""
-    if given is None or isinstance(given, re.Pattern):
-        return given
+def compile_pattern(text: str | re.Pattern[str] | None, flags: int = 0) -> re.Pattern[str] | None:
+    """A text as a regular expression in which ^ and $ are the ends of lines; None for None."""
+    if text is None or isinstance(text, re.Pattern):
+        return text
     try:
-        return re.compile(given, re.MULTILINE | flags)
+        return re.compile(text, re.MULTILINE | flags)
     except (re.error, RecursionError, OverflowError) as error:
         raise InvalidInput(
-            f"{given!r} is not a regular expression: {error}.",
+            f"{text!r} is not a regular expression: {error}.",
             hint="To look for plain text, use -F; in Python, re.escape(TEXT).",
         ) from error
 
@@ -69,7 +69,7 @@ def log(history: History, tips: Iterable[Commit], hidden: Iterable[Commit], want
         if _shows(history, commit, wanted):
             yield commit
         if wanted.follow:
-            wanted = wanted._replace(paths=_before(history, commit, wanted.paths))
+            wanted = wanted._replace(paths=_find_old_names(history, commit, wanted.paths))
 
 
 def _shows(history: History, commit: Commit, wanted: Filter) -> bool:
@@ -83,8 +83,8 @@ def _shows(history: History, commit: Commit, wanted: Filter) -> bool:
     )
 
 
-def _before(history: History, commit: Commit, paths: tuple[str, ...]) -> tuple[str, ...]:
-    """The paths as they were called before a commit: one it added is one it removed, when their content is the same."""
+def _find_old_names(history: History, commit: Commit, paths: tuple[str, ...]) -> tuple[str, ...]:
+    """What the paths were called before a commit: a path it added was renamed if it removed the same content."""
     changes = history.changes(commit)
     gone = {change.old: change.path for change in changes if change.old and not change.new and change.old.size}
     came = {change.path: gone[change.new] for change in changes if not change.old and change.new in gone}
@@ -92,29 +92,29 @@ def _before(history: History, commit: Commit, paths: tuple[str, ...]) -> tuple[s
 
 
 def _changes_text(history: History, commit: Commit, wanted: Filter) -> bool:
-    """Whether some path holds the text more or less often than before. A merge only repeats what its sides did."""
+    """Whether a path contains the text more or less often than before. A merge only repeats what its sides did."""
     needle = (wanted.text or "").encode()
     if len(commit.parents) > 1 and not wanted.first_parent:
         return False
     changes = [c for c in history.changes(commit) if not wanted.paths or matches(c.path, wanted.paths)]
     gone, came = {c.old for c in changes if not c.new}, {c.new for c in changes if not c.old}
     return any(
-        _times(history, change.old, needle) != _times(history, change.new, needle)
+        _count_bytes(history, change.old, needle) != _count_bytes(history, change.new, needle)
         for change in changes
         if (change.old or change.new) not in gone & came  # only renamed
     )
 
 
-def _times(history: History, entry: Entry | None, needle: bytes) -> int:
-    """How often an object holds some bytes; read in pieces, for it may be larger than memory."""
+def _count_bytes(history: History, entry: Entry | None, needle: bytes) -> int:
+    """How often an object contains some bytes. Reads it in pieces, because it may be larger than memory."""
     if entry is None or not needle:
         return 0
     count, rest = 0, b""
     try:
         with history.objects.open(entry.oid) as source:
             while piece := source.read(_PIECE):
-                *found, rest = (rest + piece).split(needle)
-                count += len(found)
+                *ended, rest = (rest + piece).split(needle)
+                count += len(ended)
                 rest = rest[1 - len(needle) :] if len(needle) > 1 else b""
     except Purged:
         return 0
@@ -125,30 +125,24 @@ def _touches(history: History, commit: Commit, paths: tuple[str, ...]) -> bool:
     if not any(matches(change.path, paths) for change in history.changes(commit)):
         return False
     # A merge that only took the other side's version says nothing new about the path.
-    return all(_differs(history, history.get(parent), commit, paths) for parent in commit.parents[1:])
-
-
-def _differs(history: History, a: Commit, b: Commit, paths: tuple[str, ...]) -> bool:
-    return any(matches(c.path, (path,)) for path in paths for c in history.diff(a, b, scope(path)))
-
-
-def symmetric(history: History, a: Commit, b: Commit) -> list[Commit]:
-    """What `A...B` hides: everything both sides have in common."""
-    return merge_bases(history, a, b)
+    return all(
+        any(matches(c.path, (path,)) for path in paths for c in history.diff(history.get(parent), commit, scope(path)))
+        for parent in commit.parents[1:]
+    )
 
 
 # -- blame --------------------------------------------------------------------------------------
 
 
 Place = tuple[int, str]  # the seq of a commit, and what the file is called there
-# Line in a version -> lines in the version asked for: both sides of a merge may have taken one line to two places.
+# Line in a version -> its lines in the version asked for; two, if both sides of a merge moved one line.
 Lines = dict[int, list[int]]
 
 
 def blame(history: History, start: Commit, path: str, typed: Callable[[str], str] = pasted) -> list[BlameLine]:
-    """Which commit wrote each line of a path, also under the names it had before; `typed` as a command names it."""
+    """Which commit wrote each line of a path, also under names it had before. `typed` writes a path for a command."""
     entry = history.entries(start, [path])[path]
-    text = find_text(history.objects.read(entry.oid)) if entry.size <= _LARGEST else None
+    text = read_text(history.objects.read, entry, _LARGEST)
     if text is None:
         why = "is not text" if entry.size <= _LARGEST else f"is larger than {_LARGEST >> 20} MiB"
         raise InvalidInput(
@@ -162,17 +156,16 @@ def blame(history: History, start: Commit, path: str, typed: Callable[[str], str
         place = max(waiting)
         commit, mine = history.at(place[0]), waiting.pop(place)
         for before, passed in _pass_on(history, commit, place[1], mine):
-            known = waiting.setdefault(before, {})
+            theirs = waiting.setdefault(before, {})
             for line, finals in passed.items():
-                known[line] = known.get(line, []) + finals
+                theirs[line] = theirs.get(line, []) + finals
         owner.update((final, commit) for finals in mine.values() for final in finals)
     return [BlameLine(n + 1, line.rstrip("\r\n"), owner[n]) for n, line in enumerate(lines)]
 
 
 def _pass_on(history: History, commit: Commit, path: str, mine: Lines) -> Iterator[tuple[Place, Lines]]:
     """Lines a commit has from its parents; they are taken out of `mine`."""
-    single = len(commit.parents) == 1
-    if single and all(change.path != path for change in history.changes(commit)):
+    if len(commit.parents) == 1 and all(change.path != path for change in history.changes(commit)):
         yield (history.seq(commit.parents[0]), path), dict(mine)
         mine.clear()
         return
@@ -203,9 +196,9 @@ def _take_same(history: History, before: Entry, after: Entry, mine: Lines) -> Li
 
 
 def _read_lines(history: History, entry: Entry) -> list[str] | None:
-    """The lines of a version; None where it is no text, too large or purged."""
+    """The lines of a version; None if it is not text, too large or purged."""
     try:
-        text = find_text(history.objects.read(entry.oid)) if entry.size <= _LARGEST else None
+        text = read_text(history.objects.read, entry, _LARGEST)
     except Purged:
         return None
     return None if text is None else split_lines(text)

@@ -1,8 +1,9 @@
-"""Three-way merge of trees. Reads only: no ref, no stage, no working file; objects that come of it are in the outcome.
+"""Three-way merge of trees. Reads only: knows no ref, stage or working file, and returns the objects it made.
 
-A path changed on one side takes that side; changed alike on both is no conflict; changed differently is one,
-unless a merge driver of its kind can join the two. An edit follows a file the other side renamed. After a criss-cross
-there are several merge bases: they are merged first, and a path they disagree on counts as changed on both sides.
+A path that one side changed takes that side. A path that both changed in the same way is not a conflict; one that they
+changed differently is, unless the merge driver of its kind can join the two. An edit follows a file that the other side
+renamed. After a criss-cross there are several merge bases: they are merged first, and a path they disagree on counts
+as changed on both sides.
 """
 
 from __future__ import annotations
@@ -17,39 +18,39 @@ from memlake.versions.history.bases import bases_of_many, merge_bases
 from memlake.versions.history.commits import History
 from memlake.versions.history.renames import Candidates, find_renamed
 from memlake.versions.paths import FILES, folder_clashes
-from memlake.versions.text.lines import LARGEST, find_text
+from memlake.versions.text.lines import LARGEST, read_text
 from memlake.versions.text.merge3 import merge_text
 from memlake.versions.trees import codec, tree
 
-# Stands in a merged base where the bases disagree: equal to nothing either side can hold.
+# Placeholder in a merged base where the bases disagree: it equals no real entry.
 _UNDECIDED = Entry("ff" * 32)
 Changes = Mapping[str, Change]
-Undecided = Mapping[str, Entry | None]  # where several bases disagree: what one of them has, to be shown
+Undecided = Mapping[str, Entry | None]  # what one of the bases has where they disagree, to be shown to people
 
 
 class Made(NamedTuple):
-    """An object that a merge made and nobody has stored."""
+    """An object that a merge made and that is not stored yet."""
 
     data: bytes
     links: tuple[str, ...] = ()
 
 
 class Outcome(NamedTuple):
-    """What to apply on top of ours, and what nobody can decide but a person."""
+    """What to apply on top of ours, and what a person must decide."""
 
     edits: Mapping[str, Entry | None]
     conflicts: tuple[Conflict, ...]
-    moved: Mapping[str, str] = MappingProxyType({})  # paths of theirs that come under another name
+    moved: Mapping[str, str] = MappingProxyType({})  # paths of theirs that get another name here
     made: Mapping[str, Made] = MappingProxyType({})  # by oid
 
     def store(self, history: History, entries: Iterable[Entry | None]) -> None:
-        """Store what the merge made of these entries. Whoever names them holds a lease until they are named."""
+        """Store those of these entries that the merge made. The caller holds a lease until something names them."""
         for oid in sorted({entry.oid for entry in entries if entry is not None} & self.made.keys()):
             history.objects.write(self.made[oid].data, links=self.made[oid].links)
 
 
 class Making:
-    """The objects one merge reads, with those it makes on the way."""
+    """The objects that a merge reads, stored ones and those it made itself."""
 
     def __init__(self, history: History, made: Mapping[str, Made] = MappingProxyType({})) -> None:
         self.history, self.made = history, dict(made)
@@ -71,25 +72,26 @@ def merge_commits(history: History, ours: Commit | None, theirs: Commit | None) 
 
 
 def join_kinds(history: History, outcome: Outcome, ours: bytes, theirs: bytes) -> Outcome:
-    """An outcome with what the layers that know a kind make of its conflicts."""
+    """The outcome after each kind has tried to join its own conflicts."""
     for kind in history.kinds.values():
-        met = (side for one in outcome.conflicts for side in (one.ours, one.theirs))
-        if kind.join and any(side and side.kind == kind.name for side in met):
+        sides = (side for conflict in outcome.conflicts for side in (conflict.ours, conflict.theirs))
+        if kind.join and any(side and side.kind == kind.name for side in sides):
             outcome = kind.join(history, outcome, ours, theirs)
     return outcome
 
 
 def _fold_bases(making: Making, bases: Sequence[Commit]) -> tuple[bytes, Undecided]:
-    """One tree from several bases: each joins those before it, over what it and all of them have in common."""
+    """One tree from several bases. Each is merged into those before it, over the bases that it shares with them."""
     history = making.history
     root, undecided = history.root(bases[0] if bases else None), dict[str, Entry | None]()
     for number, other in enumerate(bases[1:], 1):
         below, open_below = _fold_bases(making, bases_of_many(history, bases[:number], other))
         merged = _merge(making, below, root, history.root(other), undecided=open_below)
-        undecided.update((one.path, one.base or one.theirs) for one in merged.conflicts)
+        undecided.update((conflict.path, conflict.base or conflict.theirs) for conflict in merged.conflicts)
         edits = {**merged.edits, **{conflict.path: _UNDECIDED for conflict in merged.conflicts}}
-        root, made = tree.edit(history.nodes.get_many, root, _encoded(edits))
-        history.nodes.remember(made)
+        encoded = {path.encode(): codec.maybe_bytes(entry) for path, entry in edits.items()}
+        root, nodes = tree.edit(history.nodes.get_many, root, encoded)
+        history.nodes.remember(nodes)
     return root, undecided
 
 
@@ -122,7 +124,7 @@ def _merge(
         else:
             edits[path] = joined
     ours_now = {path: change.new for path, change in mine.items()}
-    conflicts.extend(_clashes(ours_now, edits, {one.path for one in conflicts}))
+    conflicts.extend(_find_clashes(ours_now, edits, {conflict.path for conflict in conflicts}))
     return Outcome(edits, tuple(sorted(conflicts, key=lambda conflict: conflict.path)), made=making.made)
 
 
@@ -137,9 +139,9 @@ def _join(making: Making, path: str, sides: Sides) -> Entry | None:
 def merge_files(making: Making, old: Entry | None, ours: Entry, theirs: Entry) -> Entry | None:
     """The merge driver of files: small texts whose edits do not touch are joined line by line."""
     if old is None or max(old.size, ours.size, theirs.size) > LARGEST:
-        return None
-    base, one, two = (find_text(making.read(entry.oid)) for entry in (old, ours, theirs))
-    merged = None if base is None or one is None or two is None else merge_text(base, one, two)
+        return None  # before any of them is read
+    texts = [text for entry in (old, ours, theirs) if (text := read_text(making.read, entry)) is not None]
+    merged = merge_text(*texts) if len(texts) == 3 else None
     if merged is None:
         return None
     data = merged.encode()
@@ -150,13 +152,13 @@ def merge_files(making: Making, old: Entry | None, ours: Entry, theirs: Entry) -
 
 
 def _follow(making: Making, mine: Changes, other: Changes, met: dict[str, Sides]) -> dict[str, Entry | None]:
-    """Edits of files that the other side renamed meet it at the new name, and are no conflict of the old one."""
+    """Let edits of files that the other side renamed meet it at the new name, not conflict at the old one."""
     edits: dict[str, Entry | None] = {}
     gone = sorted((path, sides) for path, sides in met.items() if None in sides[1:])
     if not gone:
         return edits
     added_by_us, added_by_them = (
-        Candidates((one.path, one.new) for one in changes.values() if one.old is None and one.new is not None)
+        Candidates((c.path, c.new) for c in changes.values() if c.old is None and c.new is not None)
         for changes in (mine, other)
     )
     for path, (old, our, their) in gone:
@@ -166,7 +168,7 @@ def _follow(making: Making, mine: Changes, other: Changes, met: dict[str, Sides]
         target, new = find_renamed(making.read, path, old, added) or (path, old)
         if target == path or target in rival or target in edits or target in met:
             continue
-        if new.oid == old.oid:  # not only text follows a file that is the same under its new name
+        if new.oid == old.oid:  # also for files that are not text, because the new name has the same content
             edits[target] = edited._replace(mode=new.mode if new.mode != old.mode else edited.mode)
         else:
             met[target] = (old, new, edited) if our is None else (old, edited, new)
@@ -175,31 +177,25 @@ def _follow(making: Making, mine: Changes, other: Changes, met: dict[str, Sides]
     return edits
 
 
-def _clashes(mine: Mapping[str, Entry | None], edits: dict[str, Entry | None], met: set[str]) -> list[Conflict]:
-    """A file on one side where the other has a folder of that name: both wait for a choice, `met` do so already."""
+def _find_clashes(mine: Mapping[str, Entry | None], edits: dict[str, Entry | None], met: set[str]) -> list[Conflict]:
+    """Conflicts where one side has a file and the other a folder of that name. `met` are in conflict already."""
     added = {path for path, entry in edits.items() if entry is not None}
     kept = {path for path, entry in mine.items() if entry is not None and edits.get(path, entry) is not None}
     if not added or not kept:
         return []
-    bad = folder_clashes(dict.fromkeys(added | kept))
     conflicts = []
-    for path in bad:
-        theirs_file = path in added
-        below, folder = kept if theirs_file else added, path + "/"
-        inside = [p for p in below if p.startswith(folder)]
-        theirs, ours = ([path], inside) if theirs_file else (inside, [path])
-        conflicts += [Conflict(one, None, None, edits.pop(one)) for one in theirs]
+    for path in folder_clashes(dict.fromkeys(added | kept)):
+        is_their_file = path in added
+        inside = [p for p in (kept if is_their_file else added) if p.startswith(f"{path}/")]
+        theirs, ours = ([path], inside) if is_their_file else (inside, [path])
+        conflicts += [Conflict(p, None, None, edits.pop(p)) for p in theirs]
         # Of files both sides are named, because one has to leave the disk before the other can be written.
-        conflicts += [Conflict(one, None, mine[one], None) for one in ours if one.startswith(FILES) and one not in met]
+        conflicts += [Conflict(p, None, mine[p], None) for p in ours if p.startswith(FILES) and p not in met]
     return conflicts
 
 
-def _encoded(edits: Mapping[str, Entry | None]) -> dict[bytes, bytes | None]:
-    return {path.encode(): codec.maybe_bytes(entry) for path, entry in edits.items()}
-
-
 def apply_choices(history: History, conflicts: tuple[Conflict, ...]) -> dict[str, Entry | None]:
-    """The edits that chosen conflicts mean, on top of ours."""
+    """The edits on top of ours that result from the choices made in these conflicts."""
     edits: dict[str, Entry | None] = {}
     for conflict in conflicts:
         side = conflict.ours or conflict.theirs
@@ -207,7 +203,7 @@ def apply_choices(history: History, conflicts: tuple[Conflict, ...]) -> dict[str
         if settle is not None:
             edits.update(settle(history, conflict))
         else:
-            # Ours, too: where they renamed the file, our tree has it under the old name.
+            # Ours is an edit too: if they renamed the file, our tree has it under the old name.
             sides = {"ours": conflict.ours, "theirs": conflict.theirs, "file": conflict.chosen}
             edits[conflict.path] = sides[conflict.choice or "ours"]
     return edits

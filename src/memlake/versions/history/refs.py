@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 import msgpack
 
 from memlake.errors import AlreadyExists, Conflict, InvalidInput, NotFound, pasted
-from memlake.objects.db import Database, Row
+from memlake.objects.db import Database
 from memlake.objects.layout import now
 from memlake.records import Author, Branch, Commit, Lane, Move, Tag
 from memlake.versions import tables
@@ -28,8 +28,8 @@ def find(db: Database, name: str, kind: int = BRANCH) -> Heads | None:
 
 
 def get(db: Database, name: str, kind: int = BRANCH) -> Heads:
-    found = find(db, name, kind)
-    if found is None:
+    heads = find(db, name, kind)
+    if heads is None:
         what = "tag" if kind == TAG else "branch"
         import difflib  # only for a mistake
 
@@ -38,7 +38,7 @@ def get(db: Database, name: str, kind: int = BRANCH) -> Heads:
             f"there is no {what} {name!r}.",
             hint=f"Did you mean {near[0]!r}?" if near else f"See them with: memlake {what}",
         )
-    return found
+    return heads
 
 
 def branches(db: Database, current: str | None) -> list[Branch]:
@@ -47,9 +47,9 @@ def branches(db: Database, current: str | None) -> list[Branch]:
 
 
 def advise_switch(db: Database) -> str:
-    """The command that leaves a detached HEAD: to the branch there is, or to a new one."""
-    found = next((branch.name for branch in branches(db, None)), None)
-    return f"memlake switch {pasted(found)}" if found else "memlake switch -c NAME"
+    """The command that leaves a detached HEAD, for the first branch or, if there is none, a new one."""
+    name = next((branch.name for branch in branches(db, None)), None)
+    return f"memlake switch {pasted(name)}" if name else "memlake switch -c NAME"
 
 
 def tags(db: Database) -> list[Tag]:
@@ -67,7 +67,7 @@ def create(
     note: bytes | None = None,
     moved: Moves | None = None,
 ) -> None:
-    """Make a ref. Call inside a write. `moved` is where the verb that does it wants it noted, here and below."""
+    """Make a ref. Call inside a write. Here and below, the move is added to `moved`, the list that a verb keeps."""
     if kind != INTERNAL:
         check_name(name)
     db = history.db
@@ -129,7 +129,7 @@ def move(
 def delete(
     history: History, name: str, *, kind: int = BRANCH, action: str, who: str, moved: Moves | None = None
 ) -> Heads:
-    """Remove a ref; its reflog stays, so what it named can be found again. Call inside a write."""
+    """Remove a ref. Call inside a write. Its reflog stays, so that the commits it named can be found again."""
     heads = get(history.db, name, kind)
     tables.delete_ref(history.db, kind, name)
     for lane in LANES:
@@ -142,15 +142,11 @@ def delete(
 def reflog(history: History, name: str, lane: Lane = "work", kind: int = BRANCH) -> Iterator[Move]:
     """Moves of a ref, newest first."""
     for index, row in enumerate(tables.scan_moves_of(history.db, kind, name, LANES.index(lane))):
-        yield _move(name, lane, index, row)
-
-
-def _move(name: str, lane: Lane, index: int, row: Row) -> Move:
-    time, action, who, old, new, data = row
-    if action is None and data is not None:
-        fields = codec.unpack(data)
-        action, who = f"commit: {fields[7].splitlines()[0] if fields[7] else ''}", fields[5][0]
-    return Move(name, lane, index, _hex(old), _hex(new), time, action or "", who or "")
+        time, action, who, old, new, data = row
+        if action is None and data is not None:  # a plain commit, which says both itself
+            fields = codec.unpack(data)
+            action, who = f"commit: {fields[7].splitlines()[0] if fields[7] else ''}", fields[5][0]
+        yield Move(name, lane, index, _hex(old), _hex(new), time, action or "", who or "")
 
 
 def _log(
@@ -161,16 +157,16 @@ def _log(
     db = history.db
     if moved is not None:
         moved.append(fields[:5])
-    tables.add_move(db, fields, mark(tables.find_last_mark(db), fields))
+    tables.add_move(db, fields, chain_mark(tables.find_last_mark(db), fields))
 
 
-def mark(before: int, fields: tuple[object, ...]) -> int:
-    """The chain value of a reflog row: changes when the row or any row before it changes."""
+def chain_mark(before: int, fields: tuple[object, ...]) -> int:
+    """The mark of a reflog row, which changes if the row or any row before it changes."""
     digest = hashlib.sha256(msgpack.packb([before, *fields])).digest()
     return int.from_bytes(digest[:6], "big")
 
 
-def tag_note(message: str, author: Author, time: int) -> bytes:
+def encode_tag_note(message: str, author: Author, time: int) -> bytes:
     return msgpack.packb([message, author.name, author.email, time])  # type: ignore[no-any-return]
 
 

@@ -1,4 +1,4 @@
-"""Which file another one was before it was renamed: by the same content, else by likeness. Reads only."""
+"""Which file another one was before it was renamed: the one with the same or similar content. Reads only."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 
 from memlake.errors import NotFound, Purged
 from memlake.records import Entry
-from memlake.versions.text.lines import LARGEST, find_text, split_lines
+from memlake.versions.text.lines import LARGEST, read_text, split_lines
 
 _COMPARED = 50  # files that are read to see which one is most alike; with more, only the same content counts
 
@@ -51,9 +51,8 @@ def find_renamed(read: Read, path: str, entry: Entry, among: Candidates) -> File
     if not near:
         return None
     lines = _count_lines(read, entry)
-    alike = [(_shared_bytes(lines, _count_lines(read, other)), name, other) for name, other in near]
-    most, name, other = max(alike)
-    return (name, other) if 2 * most >= max(entry.size, other.size) else None
+    shared, name, other = max((_count_shared(lines, _count_lines(read, other)), name, other) for name, other in near)
+    return (name, other) if 2 * shared >= max(entry.size, other.size) else None
 
 
 def _name(path: str) -> str:
@@ -62,10 +61,10 @@ def _name(path: str) -> str:
 
 def _count_lines(read: Read, entry: Entry) -> Counter[str]:
     try:
-        return Counter(split_lines(find_text(read(entry.oid)) or ""))
+        return Counter(split_lines(read_text(read, entry) or ""))
     except (NotFound, Purged):
         return Counter()
 
 
-def _shared_bytes(a: Counter[str], b: Counter[str]) -> int:
+def _count_shared(a: Counter[str], b: Counter[str]) -> int:
     return sum(len(line.encode()) * times for line, times in (a & b).items())

@@ -14,19 +14,9 @@ _UNITS = {
     "fortnight": 14 * 86400, "month": 30 * 86400, "year": 365 * 86400,
 }  # fmt: skip
 _WORDS = {
-    "a": 1,
-    "an": 1,
-    "one": 1,
-    "two": 2,
-    "three": 3,
-    "four": 4,
-    "five": 5,
-    "six": 6,
-    "seven": 7,
-    "eight": 8,
-    "nine": 9,
+    "a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9,
     "ten": 10,
-}
+}  # fmt: skip
 _SHORT = {"s": 1, "m": 60, "h": 3600, "hr": 3600, "d": 86400, "w": 7 * 86400, "y": 365 * 86400}
 _AGO = re.compile(r"(\d+|[a-z]+)\s+([a-z]+?)s?(?:\s+ago)?$")
 _AHEAD = re.compile(r"(?:in\s+)?(\d+|[a-z]+(?=\s))\s*([a-z]+?)s?(?:\s+from\s+now)?$")
@@ -38,29 +28,28 @@ def parse_time(text: str, now: datetime | None = None) -> int:
     """Microseconds since 1970 of a moment in the past, in the local zone."""
     now = now or datetime.now().astimezone()
     plain = " ".join(re.sub(r"[._,]", " ", text.strip().lower()).split()) if not _looks_exact(text) else text.strip()
-    found = _parse_first(plain, now, (_parse_word, _parse_ago, _parse_exact))
-    if found is None:
+    moment = _parse_first(plain, now, (_parse_word, _parse_ago, _parse_exact))
+    if moment is None:
         ahead = _parse_first(plain, now, (_parse_coming, _parse_ahead))
         raise InvalidInput(
             f"{text!r} is not a time." if ahead is None else f"{text!r} lies ahead: {ahead:%Y-%m-%d %H:%M}.",
             hint='Write it as "yesterday", "2 hours ago", "2026-01-31" or "2026-01-31 14:00".',
         )
-    return int(found.timestamp() * 1_000_000)
+    return int(moment.timestamp() * 1_000_000)
 
 
 def parse_end(text: str, now: datetime | None = None) -> int:
-    """Microseconds since 1970 of a moment that is to come; one that was is read as well, for the caller to refuse."""
+    """Microseconds since 1970 of a future moment. Reads a past one as well, for the caller to refuse."""
     now = now or datetime.now().astimezone()
     plain = text.strip() if _looks_exact(text) else " ".join(text.lower().split())
-    found = _parse_first(
-        plain, now, (_parse_coming, _parse_word, _parse_ago if plain.endswith(" ago") else _parse_ahead, _parse_exact)
-    )
-    if found is None:
+    relative = _parse_ago if plain.endswith(" ago") else _parse_ahead
+    moment = _parse_first(plain, now, (_parse_coming, _parse_word, relative, _parse_exact))
+    if moment is None:
         raise InvalidInput(
             f"{text!r} is not a time to come. Nothing was stored.",
             hint='Write it as "tomorrow", "in 3 days", "2h", "2030-01-31" or "2030-01-31 14:00".',
         )
-    return int(found.timestamp() * 1_000_000)
+    return int(moment.timestamp() * 1_000_000)
 
 
 def _parse_coming(text: str, now: datetime) -> datetime | None:
@@ -116,9 +105,9 @@ def _parse_ahead(text: str, now: datetime) -> datetime | None:
 
 
 def _parse_first(text: str, now: datetime, readers: Iterable[Reader]) -> datetime | None:
-    """What the first reader makes of a text; None for a time that no calendar has."""
+    """What the first reader that understands a text makes of it; None for a time that no calendar has."""
     try:
-        return next((found for read in readers if (found := read(text, now)) is not None), None)
+        return next((moment for read in readers if (moment := read(text, now)) is not None), None)
     except (OverflowError, ValueError, OSError):
         return None
 
@@ -164,10 +153,10 @@ def _parse_exact(text: str, now: datetime) -> datetime | None:
         pass
     for form in _FORMATS:
         try:
-            found = datetime.strptime(text, form)  # noqa: DTZ007  made aware below
+            moment = datetime.strptime(text, form)  # noqa: DTZ007  made aware below
         except ValueError:
             continue
         if form.startswith("%H"):
-            found = found.replace(year=now.year, month=now.month, day=now.day)
-        return found.astimezone()
+            moment = moment.replace(year=now.year, month=now.month, day=now.day)
+        return moment.astimezone()
     return None

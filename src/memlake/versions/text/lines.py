@@ -1,18 +1,20 @@
 """Which lines two texts have in common: the one matcher of diff, merge and blame. Pure: text in, numbers out.
 
-The search is Myers' greedy one, so a diff is the shortest there is as long as it fits the budget. The budget counts
+The search is Myers' greedy one, so a diff is the shortest possible as long as it fits the budget. The budget counts
 steps, not seconds, and grows with the length of the texts: a file of a hundred thousand lines `0` and `1`, rewritten
-as a whole, gets a longer diff, not a longer wait. What the search cannot finish is split at lines that stand once on
-each side (patience), and where there are none the search goes on from the farthest point it reached.
+as a whole, gets a longer diff, not a longer wait. A gap that the search cannot finish is split at lines that occur once
+on each side (patience); if there are none, the search goes on from the farthest point it reached.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from math import isqrt
+
+from memlake.records import Entry
 
 LARGEST = 1 << 20  # bytes of a text whose lines are matched
 _STEPS, _STEPS_A_LINE = 400_000, 6
@@ -24,18 +26,28 @@ Block = tuple[int, int, int]  # where it starts in a, where in b, how many lines
 Opcode = tuple[str, int, int, int, int]
 
 
-def find_text(data: bytes) -> str | None:
-    """The text of a file, or None when it is not UTF-8 text."""
+def find_text(data: bytes, *, is_head: bool = False) -> str | None:
+    """The text of a file, or None if it is not UTF-8 text: the one rule of diff, merge, blame and media types.
+
+    `is_head`: these are only the first bytes, so that they may end inside a character.
+    """
     if b"\0" in data:
         return None
     try:
         return data.decode("utf-8")
-    except UnicodeDecodeError:
+    except UnicodeDecodeError as error:
+        if is_head and error.reason == "unexpected end of data" and error.end == len(data):
+            return data[: error.start].decode("utf-8")
         return None
 
 
+def read_text(read: Callable[[str], bytes], entry: Entry, most: int = LARGEST) -> str | None:
+    """The text of a stored file; None if it has more than `most` bytes (then it is not even read) or is not text."""
+    return find_text(read(entry.oid)) if entry.size <= most else None
+
+
 def split_lines(text: str) -> list[str]:
-    """Lines with their ends; only a newline ends one, so that joining them gives the text back."""
+    """Lines with their ends. Only a newline ends one, so joining them gives the text back."""
     lines = text.split("\n")
     last = lines.pop()
     return [f"{line}\n" for line in lines] + ([last] if last else [])
@@ -55,7 +67,7 @@ def opcodes(a: Sequence[str], b: Sequence[str]) -> list[Opcode]:
 
 
 def match_lines(a: Sequence[str], b: Sequence[str]) -> list[Block]:
-    """Runs of lines both have, in order; none touches the next on both sides."""
+    """Runs of lines that both have, in order; none touches the next on both sides."""
     numbers: dict[str, int] = {}
     left, right = ([numbers.setdefault(line, len(numbers)) for line in lines] for lines in (a, b))
     head = _count_equal(left, right)
@@ -92,9 +104,9 @@ def _join(blocks: list[Block]) -> list[Block]:
 
 
 def _slide(a: Sequence[int], b: Sequence[int], blocks: list[Block]) -> list[Block]:
-    """Lines that were only added or only removed slide down as far as they can, as git shows them.
+    """Let lines that were only added or only removed slide down as far as they can, as git shows them.
 
-    Of a repeated line it does not matter which one is new; that both sides of a merge say the same one does.
+    Which one of several equal lines is new does not matter, but both sides of a merge must choose the same.
     """
     moved = [*blocks, (len(a), len(b), 0)]
     for at in range(1, len(moved)):
@@ -113,7 +125,7 @@ class _Matcher:
     """The search between two lists of numbers, each standing for a line."""
 
     def __init__(self, a: list[int], b: list[int]) -> None:
-        # A line the other side does not have can match nothing: without such lines a rewritten text costs nothing.
+        # A line that the other side does not have can match nothing. Without such lines a rewritten text costs nothing.
         in_a, in_b = set(a), set(b)
         self._places_a = [place for place, line in enumerate(a) if line in in_b]
         self._places_b = [place for place, line in enumerate(b) if line in in_a]
@@ -123,7 +135,7 @@ class _Matcher:
 
     def run(self) -> list[tuple[int, int]]:
         """Pairs of matched places, in order."""
-        found: list[Point] = []
+        matched: list[Point] = []
         todo = [(0, len(self._a), 0, len(self._b))]
         while todo:
             i, i_end, j, j_end = gap = todo.pop()
@@ -132,14 +144,14 @@ class _Matcher:
             share = self._budget * (i_end - i + j_end - j) // self._size
             pairs, reached = self._search(gap, share // 4)
             if reached == (i_end, j_end):
-                found += pairs
-            elif anchors := self._anchors(gap):
-                found += anchors
+                matched += pairs
+            elif anchors := self._find_anchors(gap):
+                matched += anchors
                 ends = [(i - 1, j - 1), *anchors, (i_end, j_end)]
                 todo += [(x + 1, x2, y + 1, y2) for (x, y), (x2, y2) in pairwise(ends)]
             else:
-                found += self._creep(gap)
-        return [(self._places_a[x], self._places_b[y]) for x, y in sorted(found)]
+                matched += self._creep(gap)
+        return [(self._places_a[x], self._places_b[y]) for x, y in sorted(matched)]
 
     def _search(self, gap: Gap, limit: int) -> tuple[list[Point], Point]:
         """The shortest way through a gap, or the way to the farthest point that can be reached within the limit."""
@@ -187,8 +199,8 @@ class _Matcher:
             x, y = (x, y - 1) if down else (x - 1, y)
         return pairs
 
-    def _anchors(self, gap: Gap) -> list[Point]:
-        """Lines that stand once on each side: the longest row of them that is in order on both."""
+    def _find_anchors(self, gap: Gap) -> list[Point]:
+        """Lines that occur once on each side: the longest row of them that is in order on both."""
         i, i_end, j, j_end = gap
         self._budget -= i_end - i + j_end - j
         left, right = Counter(self._a[i:i_end]), Counter(self._b[j:j_end])
@@ -215,8 +227,8 @@ class _Matcher:
         i, i_end, j, j_end = gap
         lines = i_end - i + j_end - j
         limit = max(40, 2 * (self._budget // max(lines, 1)) ** 2)
-        found: list[Point] = []
+        matched: list[Point] = []
         while i < i_end and j < j_end and self._budget > 0:
             pairs, (i, j) = self._search((i, i_end, j, j_end), limit)
-            found += pairs
-        return found
+            matched += pairs
+        return matched

@@ -1,6 +1,6 @@
 """Joining two edits of one text, line by line. Pure: texts in, a text out.
 
-Edits that do not touch are joined. Where both sides changed the same or neighbouring lines there is no joined text, but
+Edits that do not touch are joined. If both sides changed the same or neighbouring lines, there is no joined text, only
 one with markers, as git writes it, for a person to finish.
 """
 
@@ -12,20 +12,20 @@ from typing import NamedTuple
 
 from memlake.versions.text.lines import opcodes, split_lines
 
-_NEAR = 3  # equal lines between two clashes that are not worth taking them apart for; git's number
+_NEAR = 3  # so few equal lines between two clashes do not separate them; git's number
 
 Hunk = tuple[int, int, list[str]]
 
 
 class Sure(NamedTuple):
-    """Lines that nobody has to choose: as they were, or as one side (or both alike) made them."""
+    """Lines about which there is no conflict: unchanged, or changed by one side, or by both in the same way."""
 
     lines: list[str]
     changed: bool = False
 
 
 class Clash(NamedTuple):
-    """What each side has in a place that both changed."""
+    """What each side has where both changed the text."""
 
     ours: list[str]
     base: list[str]
@@ -36,7 +36,7 @@ Piece = Sure | Clash
 
 
 class Names(NamedTuple):
-    """What the markers call the two sides. `base`: what both had before stands between them, too."""
+    """What the markers call the two sides. With `base` they also show what both had before."""
 
     ours: str
     theirs: str
@@ -47,7 +47,7 @@ class Names(NamedTuple):
 
 
 def merge_text(base: str, ours: str, theirs: str) -> str | None:
-    """The text with both edits, or None when they touch."""
+    """The text with both edits, or None if they touch."""
     merged: list[str] = []
     for piece in _pieces(base, ours, theirs):
         if isinstance(piece, Clash):
@@ -57,10 +57,10 @@ def merge_text(base: str, ours: str, theirs: str) -> str | None:
 
 
 def mark_text(base: str, ours: str, theirs: str, names: Names) -> str:
-    """The text with both edits; where they touch, both are there between markers."""
+    """The text with both edits; where they touch, it has both between markers."""
     end = "\r\n" if ours.partition("\n")[0].endswith("\r") else "\n"
     pieces: Iterable[Piece] = _pieces(base, ours, theirs)
-    if not names.base:  # what both had before belongs to a clash as a whole: such clashes cannot be made smaller
+    if not names.base:  # with a base shown, a clash cannot be made smaller: the base belongs to it as a whole
         pieces = _join_near(part for whole in pieces for part in _refine(whole))
     merged: list[str] = []
     for piece in pieces:
@@ -98,16 +98,21 @@ def _refine(piece: Piece) -> Iterator[Piece]:
 
 
 def _join_near(pieces: Iterable[Piece]) -> list[Piece]:
-    """Clashes with few lines between them as one: it is read more easily than two. Lines are added in place."""
+    """Join clashes with few lines between them, because one is easier to read than two. Adds lines in place."""
     joined: list[Piece] = []
     for piece in pieces:
         last = joined[-1] if joined else None
         if isinstance(last, Sure) and isinstance(piece, Sure) and not (last.changed or piece.changed):
             last.lines.extend(piece.lines)
-        elif isinstance(piece, Clash) and isinstance(last, Sure) and _is_near(joined):
+        elif (
+            isinstance(piece, Clash)
+            and isinstance(last, Sure)
+            and not last.changed
+            and len(last.lines) <= _NEAR
+            and len(joined) > 1
+            and isinstance(before := joined[-2], Clash)
+        ):
             joined.pop()
-            before = joined[-1]
-            assert isinstance(before, Clash)
             before.ours.extend(last.lines + piece.ours)
             before.theirs.extend(last.lines + piece.theirs)
         else:
@@ -115,15 +120,8 @@ def _join_near(pieces: Iterable[Piece]) -> list[Piece]:
     return joined
 
 
-def _is_near(pieces: list[Piece]) -> bool:
-    """Whether the last piece is a few unchanged lines behind a clash."""
-    last = pieces[-1]
-    behind = len(pieces) > 1 and isinstance(pieces[-2], Clash)
-    return behind and isinstance(last, Sure) and not last.changed and len(last.lines) <= _NEAR
-
-
 def _pieces(base: str, ours: str, theirs: str) -> Iterator[Piece]:
-    """The text from its beginning: lines that are sure, and clashes where the edits touch and differ."""
+    """The text from its beginning, as lines that are sure and clashes, where the edits touch and differ."""
     lines = split_lines(base)
     left, right = (deque(_hunks(lines, split_lines(text))) for text in (ours, theirs))
     at = 0
@@ -136,21 +134,21 @@ def _pieces(base: str, ours: str, theirs: str) -> Iterator[Piece]:
             taken.append(hunks.popleft())
             end = max(end, taken[-1][1])
         yield Sure(lines[at:start])
-        one, two = (_apply_hunks(lines, start, end, hunks) for hunks in (mine, other))
-        if mine and other and one != two:
-            yield Clash(one, lines[start:end], two)
+        our_lines, their_lines = (_apply_hunks(lines, start, end, hunks) for hunks in (mine, other))
+        if mine and other and our_lines != their_lines:
+            yield Clash(our_lines, lines[start:end], their_lines)
         else:
-            yield Sure(one if mine else two, changed=True)
+            yield Sure(our_lines if mine else their_lines, changed=True)
         at = end
     yield Sure(lines[at:])
 
 
 def _apply_hunks(lines: list[str], start: int, end: int, hunks: list[Hunk]) -> list[str]:
-    found: list[str] = []
+    changed: list[str] = []
     for first, last, new in hunks:
-        found += lines[start:first] + new
+        changed += lines[start:first] + new
         start = last
-    return found + lines[start:end]
+    return changed + lines[start:end]
 
 
 def _hunks(base: Sequence[str], other: Sequence[str]) -> Iterator[Hunk]:

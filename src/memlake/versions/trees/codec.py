@@ -30,7 +30,7 @@ def decode_entry(data: bytes) -> Entry:
     try:
         return Entry(data[:32].hex(), NAMES[data[32]], int.from_bytes(data[34:], "little"), data[33])
     except (LookupError, TypeError, AttributeError) as error:
-        raise Corrupt("stored bytes are no entry of a tree.", hint="Run memlake fsck.") from error
+        raise Corrupt("stored bytes are not an entry of a tree.", hint="Run memlake fsck.") from error
 
 
 def maybe_entry(data: bytes | None) -> Entry | None:
@@ -62,7 +62,7 @@ def decode_changes(rows: Sequence[Sequence[Any]]) -> tuple[Change, ...]:
 
 
 def encode_commit(commit: Commit) -> bytes:
-    """Canonical bytes; `oid` and `seq` are not part of them. `changes` None means meta names them."""
+    """Canonical bytes, without `oid` and `seq`. If `changes` is None, meta names the object that has them."""
     return msgpack.packb(  # type: ignore[no-any-return]
         [
             1,

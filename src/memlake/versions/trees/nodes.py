@@ -1,8 +1,7 @@
 """Tree nodes in repo.db, and the trees of commits whose nodes were dropped. Knows nodes and roots, not refs.
 
-Nodes of memory-lane commits that nobody stands on are dropped after a while (see thin.py): a commit's
-changes carry full entries, so its tree is rebuilt by replaying at most 511 change lists, and the root
-hash proves the result.
+Nodes of memory-lane commits that no ref names are dropped after a while (see thin.py). A commit's changes carry full
+entries, so its tree can be rebuilt by replaying at most 511 lists of changes, and the root hash proves the result.
 """
 
 from __future__ import annotations
@@ -33,17 +32,17 @@ class Nodes:
         self._older: dict[bytes, Node] = {}
 
     def get_many(self, oids: Iterable[bytes]) -> Mapping[bytes, Node]:
-        found: dict[bytes, Node] = {}
+        nodes: dict[bytes, Node] = {}
         wanted: list[bytes] = []
         for oid in oids:
             node = self._cache.get(oid) or self._rebuilt.get(oid) or self._older.get(oid)
             if node is None:
                 wanted.append(oid)
             else:
-                found[oid] = node
+                nodes[oid] = node
         if wanted:
-            found.update(self._load(wanted))
-        return found
+            nodes.update(self._load(wanted))
+        return nodes
 
     def _load(self, wanted: list[bytes]) -> dict[bytes, Node]:
         if len(self._cache) + len(wanted) > _CACHE:
@@ -56,11 +55,11 @@ class Nodes:
         return loaded
 
     def find_stored(self, oids: Collection[bytes]) -> dict[bytes, tuple[int, bytes]]:
-        """Those of these nodes that are in repo.db: oid -> (row id, bytes). A damaged one is not among them."""
+        """Those of these nodes that are in repo.db and not damaged: oid -> (row id, bytes)."""
         wanted = set(oids)
         rows = tables.list_nodes(self._db, {key_of(oid) for oid in wanted})
-        found = {tree.oid_of(data): (id, data) for id, data in rows if type(data) is bytes}
-        return {oid: found[oid] for oid in found.keys() & wanted}
+        stored = {tree.oid_of(data): (id, data) for id, data in rows if type(data) is bytes}
+        return {oid: stored[oid] for oid in stored.keys() & wanted}
 
     def has(self, oid: bytes) -> bool:
         return oid in self._rebuilt or oid in self._older or bool(self.find_stored([oid]))
@@ -68,10 +67,10 @@ class Nodes:
     def write(self, made: Mapping[bytes, bytes], *, keep: bool) -> None:
         """Store new nodes. Call inside a write."""
         made = {oid: data for oid, data in made.items() if oid != tree.EMPTY}
-        known = self.find_stored(made)
+        stored = self.find_stored(made)
         if keep:
-            tables.keep_nodes(self._db, [id for id, _ in known.values()])
-        rows = [(None, key_of(oid), int(keep), data) for oid, data in made.items() if oid not in known]
+            tables.keep_nodes(self._db, [id for id, _ in stored.values()])
+        rows = [(None, key_of(oid), int(keep), data) for oid, data in made.items() if oid not in stored]
         tables.add_nodes(self._db, rows)
         if len(made) <= _FEW:  # one small write follows another: the next begins on these
             self._cache.update((oid, tree.decode(data)) for oid, data in made.items())
@@ -79,7 +78,7 @@ class Nodes:
     def remember(self, made: Mapping[bytes, bytes]) -> None:
         """Keep rebuilt nodes for this process; they are not written."""
         if len(self._rebuilt) > _CACHE:
-            # Two generations: a diff needs both its trees, and the second may stand on nodes of the first.
+            # Two generations, because a diff needs both its trees, and the second may be built on nodes of the first.
             self._older, self._rebuilt = self._rebuilt, {tree.EMPTY: tree.decode(tree.EMPTY_DATA)}
         self._rebuilt.update((oid, tree.decode(data)) for oid, data in made.items())
 

@@ -116,18 +116,18 @@ def oid_of(data: bytes) -> bytes:
 def get(nodes: GetMany, root: bytes, keys: Iterable[bytes]) -> dict[bytes, bytes]:
     """The values of those keys that are there."""
     nodes = _check_places(nodes)
-    return dict(_held(list(_descend(nodes, root, sorted(set(keys)), 0))))
+    return dict(_find_values(list(_descend(nodes, root, sorted(set(keys)), 0))))
 
 
 def find_next_keys(nodes: GetMany, root: bytes, keys: Iterable[bytes]) -> dict[bytes, bytes]:
-    """For each key the first key of the tree that is not smaller, where there is one."""
-    found: dict[bytes, bytes] = {}
+    """For each key the first key of the tree that is not smaller, if there is one."""
+    following: dict[bytes, bytes] = {}
     for node, wanted in _descend(_check_places(nodes), root, sorted(set(keys)), 0):
         for key in wanted:
             at = bisect_left(node.keys, key)
-            if at < len(node.keys):  # only past the last leaf is there none: a leaf reaches up to its last key
-                found[key] = node.keys[at]
-    return found
+            if at < len(node.keys):  # a leaf covers keys up to its last one, so only past the last leaf is there none
+                following[key] = node.keys[at]
+    return following
 
 
 def scan(nodes: GetMany, root: bytes, start: bytes = b"", end: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
@@ -138,7 +138,7 @@ def scan(nodes: GetMany, root: bytes, start: bytes = b"", end: bytes | None = No
 def _scan(
     nodes: GetMany, node: Node, start: bytes, end: bytes | None, low: bytes | None
 ) -> Iterator[tuple[bytes, bytes]]:
-    """`low` is the last key before this node, where there is one."""
+    """`low` is the last key before this node, if there is one."""
     if node.level == 0:
         yield from _items_of_leaf(node, start, end)
         return
@@ -164,20 +164,20 @@ def _items_of_leaf(leaf: Node, start: bytes, end: bytes | None) -> Iterator[tupl
 
 
 def _fits(node: Node, level: int, low: bytes | None, last: bytes) -> bool:
-    """Whether a node is where its parent says: on this level, with keys after `low` and up to `last`.
+    """Whether a node is what its parent says: on this level, with keys after `low` and up to `last`.
 
-    So no two children have keys in common, no node hangs in a tree twice, and a few cannot mean a million paths.
+    So no two children share a key, no node is in a tree twice, and a few nodes cannot stand for a million paths.
     """
     ends = node.ends
     return node.level == level and ends is not None and ends[1] == last and (low is None or ends[0] > low)
 
 
 def _misplaced_error(oid: bytes) -> Corrupt:
-    return Corrupt(f"tree node {oid.hex()} does not belong where it hangs.", hint="Run memlake fsck.")
+    return Corrupt(f"tree node {oid.hex()} is not what its parent says.", hint="Run memlake fsck.")
 
 
 class _Places:
-    """Where the nodes of one tree hang, learned on the way down: level, the last key before each, and its own last."""
+    """What parents say of their children, learned on the way down: level, last key before the child, its last key."""
 
     def __init__(self) -> None:
         self._places: dict[bytes, tuple[int, bytes | None, bytes]] = {}
@@ -206,7 +206,7 @@ class _Places:
 
 
 def _check_places(nodes: GetMany) -> GetMany:
-    """`nodes` for one walk in one tree, in which each node is checked. (`scan` holds few of them and checks each.)"""
+    """`nodes` for one walk in one tree, with each node checked against its parent. (`scan` does its own checks.)"""
     places = _Places()
 
     def get_many(oids: Iterable[bytes]) -> Mapping[bytes, Node]:
@@ -243,7 +243,7 @@ def _descend(nodes: GetMany, root: bytes, keys: list[bytes], level: int) -> Iter
         current = below
 
 
-def _way(nodes: GetMany, root: bytes, keys: list[bytes]) -> list[Covering]:
+def _descend_all(nodes: GetMany, root: bytes, keys: list[bytes]) -> list[Covering]:
     """The nodes that cover the sorted keys on every level, the leaves first."""
     levels, current = list[Covering](), [(root, keys)]
     while current:
@@ -255,7 +255,7 @@ def _way(nodes: GetMany, root: bytes, keys: list[bytes]) -> list[Covering]:
 
 
 def _deal_keys(covering: Covering, keys: list[bytes]) -> Covering:
-    """Sorted keys dealt out to the nodes of one level that cover them; past the last key means the last node."""
+    """Deal sorted keys out to the nodes of one level that cover them; keys past the last one go to the last node."""
     dealt, at, last = Covering(), 0, len(covering) - 1
     for number, (node, _) in enumerate(covering):
         end = len(keys) if number == last else bisect_right(keys, node.keys[-1], at)
@@ -264,8 +264,8 @@ def _deal_keys(covering: Covering, keys: list[bytes]) -> Covering:
     return dealt
 
 
-def _held(leaves: Covering) -> Iterator[tuple[bytes, bytes]]:
-    """Which of the keys the leaves have, with their values."""
+def _find_values(leaves: Covering) -> Iterator[tuple[bytes, bytes]]:
+    """Those keys that the leaves have, with their values."""
     for node, wanted in leaves:
         for key in wanted:
             at = bisect_left(node.keys, key)
@@ -274,7 +274,7 @@ def _held(leaves: Covering) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _route(node: Node, keys: list[bytes]) -> Iterator[tuple[bytes, list[bytes]]]:
-    """Sorted keys dealt out to the children that cover them; past the last key means the last child."""
+    """Deal sorted keys out to the children that cover them; keys past the last one go to the last child."""
     at, last = 0, len(node.keys) - 1
     while at < len(keys):
         child = min(bisect_left(node.keys, keys[at]), last)
@@ -322,7 +322,7 @@ def edit(
 ) -> tuple[bytes, dict[bytes, bytes]]:
     """Apply edits (None removes): (new root, new nodes). Cost grows with the edits, not with the tree.
 
-    `before` is told what the keys of the edits held, which costs nothing on the way.
+    `before` is filled with what the keys of the edits held, which costs nothing extra.
     """
     if not edits:
         return root, {}
@@ -330,9 +330,9 @@ def edit(
     top = nodes([root])[root]
     if not top.keys:
         return build(sorted((key, value) for key, value in edits.items() if value is not None))
-    way = _way(nodes, root, sorted(edits))
+    levels = _descend_all(nodes, root, sorted(edits))
     if before is not None:
-        before.update(_held(way[0]))
+        before.update(_find_values(levels[0]))
     made: dict[bytes, bytes] = {}
     level, current, grows = 0, dict(edits), None not in edits.values()
     while True:
@@ -341,8 +341,8 @@ def edit(
         if level == top.level:
             break
         keys = sorted(current)
-        # What only grows changes nothing but the nodes on its way; what is removed may reach into neighbours.
-        covering = _deal_keys(way[level], keys) if grows else list(_descend(nodes, root, keys, level))
+        # New keys change only the nodes that cover them; a removal may reach into neighbours.
+        covering = _deal_keys(levels[level], keys) if grows else list(_descend(nodes, root, keys, level))
         current = _edit_level(level, covering, current, made, partial(_after, nodes, root, level))
         level += 1
     keys, values = _apply(top, current)
@@ -368,7 +368,7 @@ def _edit_level(
         keys, values = _apply(node, {key: edits[key] for key in wanted})
         fresh = [key for key in wanted if edits[key] is not None]
         up[old_bound] = None
-        # Without its last key a node does not end here any more: it runs on into its neighbour.
+        # Without its last key a node no longer ends here but runs on into its neighbour.
         while old_bound in edits and edits[old_bound] is None:
             following = after(old_bound)
             if following is None:
@@ -421,7 +421,7 @@ def _apply(node: Node, edits: Mapping[bytes, bytes | None]) -> tuple[list[bytes]
 
 
 def _heights(level: int, top: Node, keys: list[bytes], edits: Mapping[bytes, bytes | None]) -> list[int]:
-    """Heights for rebuilding the top. Old keys inside the root cannot end a node at its level, so are not hashed."""
+    """Heights for rebuilding the top. Old keys inside the root cannot end a node at its level: no need to hash them."""
     old = set(top.keys[:-1])
     return [level if key in old and key not in edits else height(key) for key in keys]
 
@@ -475,10 +475,10 @@ Loaded = Mapping[bytes, Node]
 
 
 class _Sides:
-    """The nodes of two trees, loaded in one go. A node that both have may follow another key in each of them.
+    """The nodes of two trees, loaded together. A node that both have may follow another key in each of them.
 
-    Hot: where a few of a million keys differ, most children of a node are the same on both sides and are passed over
-    without a step of Python for each. Only of those that are read it is noted where they hang.
+    Hot: if a few of a million keys differ, most children of a node are the same on both sides and are passed over
+    without a step of Python for each. Only nodes that are read are noted with what their parents say.
     """
 
     def __init__(self, nodes: GetMany) -> None:
@@ -548,13 +548,14 @@ def _align(a: list[tuple[bytes, bytes]], b: list[tuple[bytes, bytes]]) -> Iterat
 
 
 def _leaf_diff(loaded: Loaded, pairs: list[Pair], start: bytes, end: bytes | None) -> list[Difference]:
-    found: list[Difference] = []
+    differences: list[Difference] = []
     for left, right in pairs:
         a, b = (
             {key: value for oid in oids for key, value in zip(loaded[oid].keys, loaded[oid].values, strict=True)}
             for oids in (left, right)
         )
         keys = [key for key in a if a[key] != b.get(key)] + [key for key in b if key not in a]
-        found.extend((key, a.get(key), b.get(key)) for key in keys if key >= start and (end is None or key < end))
-    found.sort(key=lambda item: item[0])
-    return found
+        inside = (key for key in keys if key >= start and (end is None or key < end))
+        differences.extend((key, a.get(key), b.get(key)) for key in inside)
+    differences.sort(key=lambda item: item[0])
+    return differences

@@ -249,7 +249,7 @@ class _Findings:
         count = 0
         for id, mark, *fields in tables.scan_moves(self._db):
             # The oldest row may follow expired ones: it is taken as it is.
-            if (before is not None or id == 1) and refs.mark(before or 0, tuple(fields)) != mark:
+            if (before is not None or id == 1) and refs.chain_mark(before or 0, tuple(fields)) != mark:
                 self._add("damaged", "", fields[1], f"reflog row {id} was altered, or one before it is missing")
             before, count = mark, count + 1
         self.counts["reflog"] = count

@@ -180,7 +180,7 @@ def _write_refs(history: History, log: Segment, lost: list[str]) -> None:
     tables.clear_refs(db)  # init made one branch
     before = 0
     for id, *fields in log.moves:
-        before = refs.mark(before, tuple(fields))
+        before = refs.chain_mark(before, tuple(fields))
         tables.add_move(db, fields, before, id=id)
     for kind, name, *heads, note in log.refs:
         here = [head if head is not None and history.has(head.hex()) else None for head in heads]

@@ -152,7 +152,7 @@ def create_tag(here: Here, name: str, at: str, message: str, force: bool) -> Tag
     with operation(here, "tag", name) as verb, here.history.db.write():
         if force and refs.find(here.history.db, name, refs.TAG) is not None:
             refs.delete(here.history, name, kind=refs.TAG, action="tag: replaced", who=who, moved=verb.moved)
-        note, action = refs.tag_note(message, here.author, time), "tag: created"
+        note, action = refs.encode_tag_note(message, here.author, time), "tag: created"
         refs.create(here.history, name, heads, kind=refs.TAG, action=action, who=who, note=note, moved=verb.moved)
     return Tag(name, heads["work"], heads["memory"], message, here.author, time)
 

@@ -9,6 +9,7 @@ from memlake.records import Change, Commit, Entry, Lane
 from memlake.versions.checkout import rev, worktree
 from memlake.versions.checkout import status as scanning
 from memlake.versions.checkout.context import Here
+from memlake.versions.history.bases import merge_bases
 from memlake.versions.paths import FILES, file_path, matches
 from memlake.versions.trees.codec import LANES
 from memlake.versions.verbs.show import check_lane
@@ -38,7 +39,7 @@ def _sides(here: Here, parts: tuple[str, str, str]) -> tuple[str, str]:
     a, dots, b = parts
     if dots == "..":
         return a, b
-    base = rev.merge_base(here, rev.resolve(here, a), rev.resolve(here, b))
+    base = next(iter(merge_bases(here.history, rev.resolve(here, a), rev.resolve(here, b))), None)
     if base is None:
         raise NotFound(
             f"{a!r} and {b!r} have no commit in common.",

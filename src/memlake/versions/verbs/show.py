@@ -18,6 +18,7 @@ from memlake.versions.checkout import describe, rev, worktree
 from memlake.versions.checkout.context import Here
 from memlake.versions.history import file_notes, refs
 from memlake.versions.history import log as walking
+from memlake.versions.history.bases import merge_bases
 from memlake.versions.history.times import parse_time
 from memlake.versions.kinds import ROOMS, kind_at
 from memlake.versions.paths import FILES, check, check_text, matches, plain, scope
@@ -115,7 +116,7 @@ def _tips(here: Here, text: str, lane: Lane, *, strict: bool) -> tuple[list[Comm
     parts = rev.split_range(text)
     if parts is not None:
         a, b = rev.resolve(here, parts[0], lane), rev.resolve(here, parts[2], lane)
-        return ([b], [a]) if parts[1] == ".." else ([a, b], walking.symmetric(here.history, a, b))
+        return ([b], [a]) if parts[1] == ".." else ([a, b], merge_bases(here.history, a, b))
     if text.startswith("^"):
         return [], [rev.resolve(here, text[1:], lane)]
     found = rev.find(here, text, lane)
