@@ -98,57 +98,57 @@ def walk(scope: Ignore, folder: Path, rel: str = "") -> set[str]:
     ],
 )
 def test_a_pattern_means_what_git_says(tmp_path: Path, lines: str, path: str, is_dir: bool, expected: bool) -> None:
-    assert ignore(tmp_path, top=lines).is_ignored(path, is_dir) is expected
+    assert (ignore(tmp_path, top=lines).why(path, is_dir) is not None) is expected
 
 
 def test_a_deeper_file_wins_over_one_above(tmp_path: Path) -> None:
     rules = ignore(tmp_path, top="*.csv\n", data="!*.csv\n", data__raw="*.csv\n")
-    assert rules.is_ignored("x.csv", False)
-    assert not rules.is_ignored("data/x.csv", False)
-    assert rules.is_ignored("data/raw/x.csv", False)
+    assert rules.why("x.csv", False)
+    assert not rules.why("data/x.csv", False)
+    assert rules.why("data/raw/x.csv", False)
 
 
 def test_a_file_inside_an_ignored_folder_cannot_be_re_included(tmp_path: Path) -> None:
     rules = ignore(tmp_path, top="out/\n!out/keep.txt\n", out="!keep.txt\n")
-    assert rules.is_ignored("out/keep.txt", False)
+    assert rules.why("out/keep.txt", False)
 
 
 def test_everything_but_one_kind_can_be_ignored(tmp_path: Path) -> None:
     rules = ignore(tmp_path, top="*\n!*/\n!*.csv\n")
-    assert not rules.is_ignored("data", True)
-    assert not rules.is_ignored("data/x.csv", False)
-    assert rules.is_ignored("data/x.bin", False)
+    assert not rules.why("data", True)
+    assert not rules.why("data/x.csv", False)
+    assert rules.why("data/x.bin", False)
 
 
 def test_a_rule_in_a_folder_is_anchored_to_that_folder(tmp_path: Path) -> None:
     rules = ignore(tmp_path, sub="/x\ny/z\n")
-    assert rules.is_ignored("sub/x", False) and rules.is_ignored("sub/y/z", False)
-    assert not rules.is_ignored("x", False) and not rules.is_ignored("sub/deep/x", False)
+    assert rules.why("sub/x", False) and rules.why("sub/y/z", False)
+    assert not rules.why("x", False) and not rules.why("sub/deep/x", False)
 
 
 @pytest.mark.parametrize("name", [".git", ".venv", "node_modules", "__pycache__", ".memlake"])
 def test_built_in_names_are_ignored_anywhere_without_any_file(tmp_path: Path, name: str) -> None:
     rules = Ignore(tmp_path)
     for path, is_dir in ((name, True), (f"a/b/{name}", True), (f"a/{name}/c", False), (name, False)):
-        assert rules.is_ignored(path, is_dir), path
-    assert not rules.is_ignored(f"{name}x", True)
+        assert rules.why(path, is_dir), path
+    assert not rules.why(f"{name}x", True)
 
 
 @pytest.mark.parametrize("name", [".venv", "node_modules", "__pycache__"])
 @pytest.mark.parametrize("line", ["!{}/", "!{}", "!/{}/", "!**/{}/"])
 def test_a_default_is_taken_back_by_its_own_name(tmp_path: Path, name: str, line: str) -> None:
     rules = ignore(tmp_path, top=line.format(name))
-    assert not rules.is_ignored(name, True)
-    assert not rules.is_ignored(f"{name}/x", False)
+    assert not rules.why(name, True)
+    assert not rules.why(f"{name}/x", False)
 
 
 def test_a_sweeping_negation_does_not_take_a_default_back(tmp_path: Path) -> None:
-    assert ignore(tmp_path, top="*\n!*/\n!*.js\n").is_ignored("node_modules/x.js", False)
+    assert ignore(tmp_path, top="*\n!*/\n!*.js\n").why("node_modules/x.js", False)
 
 
 @pytest.mark.parametrize("name", [".git", ".memlake"])
 def test_the_repos_own_folders_are_never_taken_back(tmp_path: Path, name: str) -> None:
-    assert ignore(tmp_path, top=f"!{name}/\n!{name}\n").is_ignored(f"{name}/config", False)
+    assert ignore(tmp_path, top=f"!{name}/\n!{name}\n").why(f"{name}/config", False)
 
 
 def test_why_names_the_file_the_line_and_the_pattern(tmp_path: Path) -> None:
@@ -168,17 +168,17 @@ def test_a_symlink_to_a_folder_is_no_folder(tmp_path: Path) -> None:
 def test_a_name_that_is_not_utf8_matches_the_same_bytes(tmp_path: Path) -> None:
     (tmp_path / FILE).write_bytes(b"caf\xe9*\n")
     rules = Ignore(tmp_path)
-    assert rules.is_ignored(os.fsdecode(b"caf\xe9.txt"), False)
-    assert not rules.is_ignored("café.txt", False)
+    assert rules.why(os.fsdecode(b"caf\xe9.txt"), False)
+    assert not rules.why("café.txt", False)
 
 
 def test_a_name_with_a_newline_in_it_is_matched(tmp_path: Path) -> None:
-    assert ignore(tmp_path, top="a*b\n").is_ignored("a\nb", False)
+    assert ignore(tmp_path, top="a*b\n").why("a\nb", False)
 
 
 def test_a_folder_called_like_the_ignore_file_is_only_a_folder(tmp_path: Path) -> None:
     (tmp_path / FILE).mkdir()
-    assert not Ignore(tmp_path).is_ignored("x", False)
+    assert not Ignore(tmp_path).why("x", False)
 
 
 def test_an_ignore_file_that_cannot_be_opened_is_an_error_and_not_no_rules(tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ def test_an_ignore_file_that_cannot_be_opened_is_an_error_and_not_no_rules(tmp_p
 def test_many_rules_and_an_ordinary_name_are_fast_enough_to_ask_of_every_file(tmp_path: Path) -> None:
     rules = ignore(tmp_path, top="".join(f"*.ext{i}\n/dir{i}/**/x\n" for i in range(300)))
     assert not any(rules.ignores(f"file{i}.csv", False) for i in range(100))
-    assert rules.is_ignored("a.ext299", False) and rules.is_ignored("dir7/q/x", False)
+    assert rules.why("a.ext299", False) and rules.why("dir7/q/x", False)
 
 
 # -- against git
@@ -274,7 +274,7 @@ def test_random_trees_and_patterns_are_ignored_exactly_as_by_git(files: list[str
         asked = everything(root)
         expected = git_ignores(root, asked)
         rules_of_ours = Ignore(root)
-        ours = {path for path in asked if rules_of_ours.is_ignored(path, (root / path).is_dir())}
+        ours = {path for path in asked if rules_of_ours.why(path, (root / path).is_dir())}
         assert ours == expected
         seen = {path for path in walk(rules_of_ours, root) if not path.endswith("ignore")}
         assert seen == set(asked) - expected, "a walk must agree with asking for each path"

@@ -1,4 +1,4 @@
-"""What a verb works on: history, this checkout's state, its folder, who is asking; HEAD as both databases have it."""
+"""What a verb works on: history, this checkout's state and folder, the author; and HEAD as both databases have it."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ from memlake.versions.history.commits import History
 
 
 class Here(NamedTuple):
+    """A checkout: what every verb is given."""
+
     history: History
     local: Local
-    identity: Callable[[], Author]  # asked only when something is written: it may have to ask git
+    identity: Callable[[], Author]  # called only if something is written, because it may have to run git
 
     @property
     def root(self) -> str:
@@ -32,11 +34,11 @@ class Here(NamedTuple):
         return (self.history.db, *self.local.databases)
 
     def head(self, lane: Lane = "work") -> Commit | None:
-        """The commit HEAD names; None before the first one."""
+        """The commit that HEAD names; None before the first one."""
         branch = self.local.branch
         if branch is not None:
-            found = refs.find(self.history.db, branch)
-            return refs.commit_of(self.history, found[lane]) if found else None
+            heads = refs.find(self.history.db, branch)
+            return refs.commit_of(self.history, heads[lane]) if heads else None
         detached = refs.commit_of(self.history, self.local.detached)
         if detached is None or lane == "work":
             return detached
@@ -59,7 +61,7 @@ class Here(NamedTuple):
 
 
 def find_problem(history: History, local: Local) -> str | None:
-    """Why HEAD cannot be stood on; None when it can. Of a damaged local.db, whoever reads it next says so."""
+    """Why HEAD cannot be used; None if it can. A damaged local.db is reported by whoever reads it next."""
     try:
         head, base = local.state("head"), local.base
     except Corrupt:
@@ -78,8 +80,8 @@ def find_problem(history: History, local: Local) -> str | None:
 
 
 class Stamp(NamedTuple):
-    """What the last transaction of a plan left in repo.db: its token, the commit it made, the one that the files
-    reflected then, the refs moved by then."""
+    """What the last transaction of a plan left in repo.db: its token, the commit it made, the commit that the files
+    reflected then, and the refs that had been moved."""
 
     token: str = ""
     commit: str | None = None
@@ -102,23 +104,23 @@ def read_stamp(db: Database) -> Stamp:
 
 
 def is_behind(history: History, local: Local) -> bool:
-    """Whether a power cut took the last writes of local.db: repo.db then holds the token of a plan it never heard of.
+    """Whether a power cut took the last writes of local.db, so that repo.db holds the token of a plan unknown to it.
 
-    local.db is not synced with each commit. Before a plan moves history, local.db notes its token and the one it finds.
+    local.db is not synced with each commit. Before a plan moves history, local.db notes its token and the one before.
     """
     token = read_stamp(history.db).token
     return bool(token) and token not in (local.state("tokens") or "").split()
 
 
 def read_head(db: Database) -> str | None:
-    """What HEAD said last, as repo.db has it."""
+    """The HEAD that repo.db noted last."""
     return read_text(db, "head")
 
 
 def write_head(db: Database, local: Local) -> None:
-    """Leave what HEAD says in repo.db, where it survives the loss of local.db.
+    """Note HEAD in repo.db, where it survives the loss of local.db.
 
-    It need not survive a power cut at once. What follows it must not survive without it: that the branch left is gone.
+    A power cut may take the note, but then also what is written after it, such as the deletion of the branch we left.
     """
     head = local.state("head")
     if head is not None and head != read_head(db):

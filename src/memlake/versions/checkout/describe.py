@@ -1,8 +1,8 @@
-"""What `add` notes of a file beside its bytes: media type, columns, and whether it looks like a secret.
+"""What `add` notes about a file beside its bytes: media type, columns, and whether it looks like a secret.
 
-Only looks, at a file's name and its beginning: never changes anything, never reads a large file whole, and never
-raises on content, since a damaged file is stored like any other. Runs for every file added, so a known suffix
-must cost about a microsecond and nothing slow is imported before a file needs it.
+It looks at a file's name and its beginning only: it never changes anything, never reads a large file whole, and never
+raises on content, because a damaged file is stored like any other. It runs for every file added, so a known suffix
+must cost about a microsecond, and nothing slow is imported before a file needs it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import io
 import os
 import re
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from memlake.errors import pasted
 from memlake.versions.text.lines import find_text
@@ -165,13 +165,11 @@ _INSIDE = (  # (where, what, media): containers that name themselves a little la
 
 
 def media_type(path: str, head: bytes) -> str:
-    """The media type of a file by its suffix, else by its first bytes, else text or not."""
+    """The media type of a file by its suffix, or by its first bytes; of any other, whether it is text."""
     dot = path.rfind(".")
-    known = _SUFFIXES.get(path[dot + 1 :].lower()) if dot > path.rfind("/") + 1 else None
-    return known or _by_content(head)
-
-
-def _by_content(head: bytes) -> str:
+    by_suffix = _SUFFIXES.get(path[dot + 1 :].lower()) if dot > path.rfind("/") + 1 else None
+    if by_suffix:
+        return by_suffix
     if head.startswith(_ANY_MAGIC):
         return next(media for magic, media in _MAGIC if head.startswith(magic))
     for at, magic, media in _INSIDE:
@@ -184,15 +182,15 @@ def _by_content(head: bytes) -> str:
 
 
 def schema(file: str | os.PathLike[str], media: str) -> tuple[Columns, int | None]:
-    """The columns of a table and its rows where they are known without reading on; ((), None) for anything else."""
+    """The columns of a table, and its number of rows if the head tells it; ((), None) for anything else."""
     if media == PARQUET:
         return _parquet(file)
     if media not in (CSV, TSV, JSONL):
         return (), None
     try:
-        with open(file, "rb") as opened:
-            head = opened.read(HEAD)
-            whole = not opened.read(1)
+        with open(file, "rb") as stream:
+            head = stream.read(HEAD)
+            whole = not stream.read(1)
     except OSError:
         return (), None
     text = _decode_head(head, whole)
@@ -259,7 +257,7 @@ def _delimiter(text: str, usual: str) -> str:
 
 
 def _has_header(first: Sequence[str], types: Sequence[str]) -> bool:
-    """A first row of plain words is a header; one with values in it only if a word stands over a typed column."""
+    """A first row of plain words is a header; one with values in it only if a word is above a typed column."""
     own = [_type([cell]) if cell else "" for cell in first]
     if all(kind in ("string", "") for kind in own):
         return any(own)
@@ -273,7 +271,7 @@ def _lines_of(value: str) -> re.Pattern[str]:
 
 
 _DATE = r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])"
-_TYPES = (  # compiled when a table is first looked at: a merge loads this module and looks at none
+_TYPES = (  # compiled for the first table, because a merge loads this module and describes none
     # A leading zero is a code (a postcode, an id) and not a number, and so is more than fits 64 bits.
     ("int", r"[+-]?(?:0|[1-9]\d{0,17})"),
     ("float", r"[+-]?(?:(?:0|[1-9]\d{0,17})(?:\.\d*)?(?:e[+-]?\d+)?|\.\d+(?:e[+-]?\d+)?|inf|nan)"),
@@ -281,11 +279,12 @@ _TYPES = (  # compiled when a table is first looked at: a merge loads this modul
     ("date", _DATE),
     ("timestamp", rf"{_DATE}(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?"),
 )
+_JSON_TYPES = {bool: "bool", int: "int", float: "float", str: "string", list: "array", dict: "object"}
 _ABSENT = frozenset(("", "NA", "N/A", "null", "NULL", "None"))
 
 
 def _type(cells: Iterable[str]) -> str:
-    """The narrowest type that holds every cell given; `null` when none holds anything."""
+    """The narrowest type that fits every cell; `null` if all are empty."""
     present = [cell for cell in cells if cell not in _ABSENT]
     if not present:
         return "null"
@@ -306,40 +305,34 @@ def _jsonl(text: str, whole: bool) -> tuple[Columns, int | None]:
         if not isinstance(record, dict):
             return (), None
         for name, value in record.items():
-            kind = _json_type(value)
-            seen = kinds.get(name)
-            kinds[name] = kind if seen in (None, kind) else _wider(seen, kind)
+            kind = _JSON_TYPES.get(type(value), "null")
+            seen = kinds.get(name, kind)
+            if "null" in (seen, kind):
+                kinds[name] = kind if seen == "null" else seen
+            elif seen != kind:
+                kinds[name] = "float" if {seen, kind} == {"int", "float"} else "json"
+            else:
+                kinds[name] = kind
     return tuple(kinds.items()), len(lines) if whole and len(lines) <= ROWS else None
-
-
-def _json_type(value: Any) -> str:
-    names = {bool: "bool", int: "int", float: "float", str: "string", list: "array", dict: "object"}
-    return names.get(type(value), "null")
-
-
-def _wider(one: str | None, other: str) -> str:
-    """The type that holds both: nothing gives way to something, int to float, and the rest is any JSON."""
-    kinds = {one, other} - {"null", None}
-    if len(kinds) == 1:
-        return str(kinds.pop())
-    return "float" if kinds == {"int", "float"} else "json"
 
 
 def _parquet(file: str | os.PathLike[str]) -> tuple[Columns, int | None]:
     try:
-        with open(file, "rb") as opened:
-            ends = opened.read(4), opened.seek(-4, os.SEEK_END), opened.read(4)
+        with open(file, "rb") as stream:
+            begin = stream.read(4)
+            stream.seek(-4, os.SEEK_END)
+            end = stream.read(4)
     except OSError:
         return (), None
-    if (ends[0], ends[2]) != (b"PAR1", b"PAR1"):
+    if (begin, end) != (b"PAR1", b"PAR1"):
         return (), None
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        with pq.ParquetFile(file) as opened:
-            columns = tuple((field.name, str(field.type)) for field in opened.schema_arrow)
-            return columns, opened.metadata.num_rows
+        with pq.ParquetFile(file) as table:
+            columns = tuple((field.name, str(field.type)) for field in table.schema_arrow)
+            return columns, table.metadata.num_rows
     except (pa.ArrowException, OSError, ValueError, RuntimeError, MemoryError):
         return (), None
 
@@ -390,9 +383,9 @@ _PRIVATE_KEY = re.compile(rb"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?---
 def secret_warning(path: str, head: bytes, typed: Callable[[str], str] = pasted) -> str | None:
     """One line that says what secret `path` seems to hold and how to take it out again, or None.
 
-    `typed` gives the path as it stands in a command.
+    `typed` writes the path for a command.
     """
-    what = _secret(path, head)
+    what = _find_secret(path, head)
     if what is None:
         return None
     word = typed(path)
@@ -402,7 +395,7 @@ def secret_warning(path: str, head: bytes, typed: Callable[[str], str] = pasted)
     )
 
 
-def _secret(path: str, head: bytes) -> str | None:
+def _find_secret(path: str, head: bytes) -> str | None:
     name = path[path.rfind("/") + 1 :].lower()
     if name in _SECRET_NAMES:
         return _SECRET_NAMES[name]
@@ -417,11 +410,7 @@ def _secret(path: str, head: bytes) -> str | None:
     place, what = _SECRET_PLACES.get(name, ("", ""))
     if place and f"/{path}".endswith(f"/{place}"):
         return what
-    return _secret_inside(suffix, head)
-
-
-def _secret_inside(suffix: str, head: bytes) -> str | None:
-    """Keys are text: in a PEM file at its start or after a certificate, in a service account inside its JSON."""
+    # Keys are text: in a PEM file at its start or after a certificate, in a service account inside its JSON.
     if head.startswith(b"-----BEGIN") or suffix in ("pem", "asc"):
         return "a private key" if _PRIVATE_KEY.search(head) else None
     if suffix == "json" and b'"private_key"' in head and _PRIVATE_KEY.search(head):

@@ -55,7 +55,7 @@ class Folders:
                     f"{self._root}/{folder}"
                 ):
                     raise Conflict(
-                        f"{folder!r} must be a folder, but something else stands in its way.",
+                        f"{folder!r} must be a folder, but there is something else in its place.",
                         hint="Move it away, then run it again.",
                     ) from error
                 raise
@@ -88,7 +88,7 @@ class Folders:
             os.close(at)
 
     def tidy(self) -> None:
-        """Remove folders that the removals emptied, never the one we stand in."""
+        """Remove folders that the removals emptied, but never the current folder."""
         self._leave()
         here = os.path.realpath(os.getcwd()) if os.path.exists(".") else ""
         every = {above for folder in self._emptied for above in (*parents(folder), folder)}
@@ -113,7 +113,13 @@ class Folders:
             self._make_room(at, name, path)
             disk.symlink(target, name, dir_fd=at)
             return os.stat(name, dir_fd=at, follow_symlinks=False)
-        fd = self._new_file(at, name, path, 0o777 if entry.mode else 0o666)
+        mode = 0o777 if entry.mode else 0o666
+        disk.step("create")
+        try:
+            fd = os.open(name, _NEW, mode, dir_fd=at)
+        except FileExistsError:
+            self._make_room(at, name, path)
+            fd = os.open(name, _NEW, mode, dir_fd=at)
         try:
             if content is not None:
                 disk.write_all(fd, content)
@@ -121,21 +127,13 @@ class Folders:
                 copy_out(objects, entry.oid, fd)
             return os.fstat(fd)
         except Error:
-            disk.unlink(name, dir_fd=at)  # damaged content: no file is better than a beginning of one
+            disk.unlink(name, dir_fd=at)  # the content is damaged, and no file is better than half of one
             raise
         finally:
             os.close(fd)
 
-    def _new_file(self, at: int, name: str, path: str, mode: int) -> int:
-        disk.step("create")
-        try:
-            return os.open(name, _NEW, mode, dir_fd=at)
-        except FileExistsError:
-            self._make_room(at, name, path)
-            return os.open(name, _NEW, mode, dir_fd=at)
-
     def _make_room(self, at: int, name: str, path: str) -> None:
-        """What stands here was found safe to replace (the same content, or an emptied folder)."""
+        """Remove what is here, which was found safe to replace: the same content, or an emptied folder."""
         try:
             disk.unlink(name, dir_fd=at)
         except FileNotFoundError:
@@ -147,7 +145,7 @@ class Folders:
                 disk.rmdir(name, dir_fd=at)
             except OSError as error:
                 raise Conflict(
-                    f"a folder stands where file {path!r} should be.", hint="Move it away, then run it again."
+                    f"there is a folder where file {path!r} should be.", hint="Move it away, then run it again."
                 ) from error
 
 

@@ -1,7 +1,7 @@
-"""Typed paths that hold wildcards. Loaded only for those: a plain path costs nothing here.
+"""Typed paths with wildcards. A module of its own because it is loaded only for those: a plain path costs nothing.
 
-The rules are git's: a wildcard matches slashes too (`*.csv` finds `data/a.csv`), what stands before the first
-wildcard is a folder by its name, and a file that has the very name of a pattern is meant itself.
+The rules are git's: a wildcard matches slashes too (`*.csv` finds `data/a.csv`), the part before the first wildcard is
+a folder by its name, and a pattern that is the very name of a file means that file.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from memlake.versions.paths import FILES, Glob
 
 
 def spec(root: Path, local: Local, text: str, *, in_tree: bool) -> str:
-    """What a typed path with wildcards means: a pattern, or the file of that very name. As a tree path if asked."""
+    """What a typed path with wildcards means: a pattern, or the file of that very name; `in_tree`, as a tree path."""
     room, slash, rest = text.partition("/")
     if in_tree and slash and room in ROOMS and (room != "files" or not (root / "files").exists()):
         return _glob(room, rest)
@@ -35,8 +35,8 @@ def spec(root: Path, local: Local, text: str, *, in_tree: bool) -> str:
 def _glob(folder: str, pattern: str) -> Glob:
     folder = folder.rstrip("/")
     prefix = f"{folder}/" if folder else ""
-    made = Glob(prefix + pattern)
+    glob = Glob(prefix + pattern)
     body = translate_glob(pattern, crossing=True)
-    made.folder = folder
-    made.regex = re.compile("(?!)" if body is None else re.escape(prefix) + body, re.DOTALL)
-    return made
+    glob.folder = folder
+    glob.regex = re.compile("(?!)" if body is None else re.escape(prefix) + body, re.DOTALL)
+    return glob

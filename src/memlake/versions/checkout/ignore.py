@@ -5,7 +5,7 @@ Knows names of files and nothing of the stage: what is tracked already stays tra
 A walk makes one `Ignore` for the root and asks `enter(name)` for each folder it goes into, `ignores(name, ...)`
 for each entry. It never enters an ignored folder, which is why nothing inside one can be re-included.
 
-The patterns are translate_glob here, not by the pathspec package: importing that costs 40 ms, a third of a whole
+The patterns are translated here and not by the pathspec package, because importing that costs 40 ms, a third of a whole
 `status`, and its answer for one path mixes in the rules for its parents, which a walk has already settled.
 """
 
@@ -47,7 +47,7 @@ class Ignore:
         return inner
 
     def ignores(self, name: str, is_dir: bool) -> bool:
-        """Whether the entry `name` of this folder is left out. A symlink is no folder, wherever it leads."""
+        """Whether the entry `name` of this folder is left out. A symlink is not a folder, wherever it leads."""
         if name in _BUILT_IN:
             return self._reason(name, is_dir) is not None
         if not self._lists:
@@ -55,12 +55,11 @@ class Ignore:
         rule = self._last_match(name, is_dir)
         return rule is not None and not rule.negated
 
-    def is_ignored(self, path: str, is_dir: bool) -> bool:
-        """Whether `path` (posix, from this folder) or any folder above it is left out."""
-        return self.why(path, is_dir) is not None
-
     def why(self, path: str, is_dir: bool) -> str | None:
-        """The rule that leaves `path` out, as `file:line: pattern`, or None when nothing does."""
+        """The rule that leaves out `path` (posix, from this folder) or a folder above it, as `file:line: pattern`.
+
+        None if no rule does.
+        """
         above, _, name = path.rpartition("/")
         if not above:
             return self._reason(name, is_dir)
@@ -75,9 +74,12 @@ class Ignore:
 
     def _load(self) -> None:
         text = _read(f"{self._folder}/{FILE}")
-        rules = _parse(text, self._rel + FILE) if text else None
-        if rules and rules.rules:
-            self._lists = (("", rules), *self._lists)
+        if not text:
+            return
+        lines = (line.removesuffix("\r") for line in text.split("\n"))
+        parsed = (_parse_rule(line, f"{self._rel}{FILE}:{number}") for number, line in enumerate(lines, 1))
+        if rules := tuple(rule for rule in parsed if rule):
+            self._lists = (("", _Rules(rules)), *self._lists)
 
     def _last_match(self, name: str, is_dir: bool) -> _Rule | None:
         for prefix, rules in self._lists:
@@ -124,8 +126,8 @@ class _Rule(NamedTuple):
         return self.negated and self.text.removeprefix("!").rstrip("/ ").rpartition("/")[2] == name
 
     def regex(self, number: int) -> str:
-        # What is asked about starts with a letter that says what it is. A trailing slash on folders would be the
-        # natural mark, but `a/**/*` would then match the folder `a/` itself.
+        # Each name we match starts with a letter that says what it is. A trailing slash on folders would be more
+        # natural, but then `a/**/*` would match the folder `a/` itself.
         return f"(?P<r{number}>{'d' if self.only_dirs else '.'}{self.glob})"
 
 
@@ -140,15 +142,15 @@ class _Rules:
         self._paths = _compile_rules(rules, anchored=True)
 
     def last_match(self, prefix: str, name: str, is_dir: bool) -> _Rule | None:
-        mark = "d" if is_dir else "f"
-        by_name = self._names and self._names.fullmatch(mark + name)
-        by_path = self._paths and self._paths.fullmatch(mark + prefix + name)
-        found = max(_number(by_name), _number(by_path))
-        return self.rules[found] if found >= 0 else None
+        letter = "d" if is_dir else "f"
+        by_name = self._names and self._names.fullmatch(letter + name)
+        by_path = self._paths and self._paths.fullmatch(letter + prefix + name)
+        number = max(_number(by_name), _number(by_path))
+        return self.rules[number] if number >= 0 else None
 
 
 def _compile_rules(rules: tuple[_Rule, ...], *, anchored: bool) -> re.Pattern[str] | None:
-    """One regex whose first alternative is the last rule; the group that matched is named for the rule."""
+    """One regex whose first alternative is the last rule; the name of the group that matched is the rule's number."""
     numbered = [(i, rule) for i, rule in enumerate(rules) if rule.anchored == anchored]
     return re.compile("|".join(rule.regex(i) for i, rule in reversed(numbered)), re.DOTALL) if numbered else None
 
@@ -173,30 +175,21 @@ def _read(path: str) -> str:
         ) from error
 
 
-def _parse(text: str, source: str) -> _Rules:
-    lines = (line.removesuffix("\r") for line in text.split("\n"))
-    rules = (_rule(line, f"{source}:{number}") for number, line in enumerate(lines, 1))
-    return _Rules(tuple(rule for rule in rules if rule))
-
-
-def _rule(line: str, source: str) -> _Rule | None:
-    text = line if line.startswith("#") else _without_trailing_spaces(line)
+def _parse_rule(line: str, source: str) -> _Rule | None:
+    if line.startswith("#"):
+        return None
+    text = line.rstrip(" ")
+    if (len(text) - len(text.rstrip("\\"))) % 2 and len(text) < len(line):
+        text += " "  # a backslash protects the first of the trailing spaces
     negated = text.startswith("!")
     pattern = text.removeprefix("!")
     only_dirs = pattern.endswith("/")
     pattern = pattern.removesuffix("/")
-    if line.startswith("#") or not pattern:
+    if not pattern:
         return None
     anchored = "/" in pattern
     glob = translate_glob(pattern.removeprefix("/"))
     return _Rule(source, text, glob, negated, only_dirs, anchored) if glob is not None else None
-
-
-def _without_trailing_spaces(line: str) -> str:
-    """`line` without its trailing spaces, except one that a backslash protects."""
-    bare = line.rstrip(" ")
-    slashes = len(bare) - len(bare.rstrip("\\"))
-    return f"{bare} " if slashes % 2 and len(bare) < len(line) else bare
 
 
 # -- globs
@@ -220,7 +213,7 @@ _CLASSES = {
 
 
 def translate_glob(glob: str, *, crossing: bool = False) -> str | None:
-    """A pattern as a regex, or None when it is malformed and so matches nothing.
+    """A pattern as a regex, or None if it is malformed and so matches nothing.
 
     In an ignore file a wildcard stays within one part of a path; with `crossing` it matches slashes too.
     """
@@ -262,7 +255,7 @@ def _end_of_stars(glob: str, at: int) -> int:
 
 
 def _bracket(glob: str, at: int) -> tuple[str, int] | None:
-    """The set that starts after `[` at `at` - 1, and where it ends; None when it is not closed."""
+    """The regex for a set whose `[` is at `at` - 1, and where the set ends; None if it is not closed."""
     negated = glob[at : at + 1] in ("!", "^") and at < len(glob)
     at += negated
     members: list[str] = []
@@ -284,7 +277,9 @@ def _bracket(glob: str, at: int) -> tuple[str, int] | None:
             members.append(f"{re.escape(low)}-{re.escape(high)}")
     if at >= len(glob):
         return None
-    return _set("".join(members), negated), at + 1
+    if negated:
+        return f"[^/{''.join(members)}]", at + 1
+    return f"(?!/)[{''.join(members)}]" if members else "(?!)", at + 1
 
 
 def _member(glob: str, at: int) -> tuple[str, int]:
@@ -292,9 +287,3 @@ def _member(glob: str, at: int) -> tuple[str, int]:
     if glob[at] == "\\" and at + 1 < len(glob):
         return glob[at + 1], at + 2
     return glob[at], at + 1
-
-
-def _set(members: str, negated: bool) -> str:
-    if negated:
-        return f"[^/{members}]"
-    return f"(?!/)[{members}]" if members else "(?!)"

@@ -1,9 +1,9 @@
 """The journal of this checkout: what a verb is about to do to HEAD, the stage and the files. Touches no file.
 
-repo.db and local.db cannot change in one transaction. So a plan stands in local.db before the first change, and the
-transaction that moves history leaves the plan's token, the commit it made and the refs it moved in repo.db. Found
-again after a crash, a plan whose token is not there has changed nothing and is dropped; any other is finished by
-checkout.resume. What undo needs of the verb is in the plan, too, and is kept in the transaction that ends it.
+repo.db and local.db cannot change in one transaction. So a plan is written into local.db before the first change, and
+the transaction that moves history leaves the plan's token, the commit it made and the refs it moved in repo.db. If a
+plan is found after a crash and its token is not in repo.db, it has changed nothing and is dropped; any other plan is
+finished by update.resume. The plan also holds what undo needs, which is kept in the transaction that ends the plan.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Rename(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """A goal, and what does not follow from it and base: other files to write, rows to set, the state to leave."""
+    """A goal, and what does not follow from it and from base: other files to write, rows to set, state to leave."""
 
     goal: Goal
     token: str = ""
@@ -61,7 +61,7 @@ class Plan(NamedTuple):
     undone: Mapping[int, bool] = MappingProxyType({})  # operations to mark as taken back, or as not taken back
     operation: Kept | None = None  # of a plan that is found again
     rename: Rename | None = None
-    moved: bool = False  # history was moved for it, and the token has done its duty
+    moved: bool = False  # history was moved for it, and the token is no longer needed
 
 
 @dataclass
@@ -77,35 +77,28 @@ def new_token() -> str:
 
 
 def begin(local: Local, plan: Plan, *, verb: Verb | None = None, lasting: bool = False) -> None:
-    """Write a plan down. `lasting`: before the first file changes, so that a power cut does not leave half of them."""
+    """Write a plan down. `lasting` syncs it before the first file changes, so that a power cut cannot lose it."""
     with local.db.durably() if lasting else contextlib.nullcontext():
         local.set_state(journal=_encode(plan, verb))
 
 
-def _begin_moving(here: Here, verb: Verb, plan: Plan) -> None:
-    """Write a plan down, with the two tokens that repo.db may hold from now on: see `is_behind`."""
-    with here.local.db.write():
-        begin(here.local, plan, verb=verb)
-        here.local.set_state(tokens=f"{plan.token} {read_stamp(here.history.db).token}")
-
-
 def settle_plan(plan: Plan, commit: str | None) -> Plan:
-    """A plan whose history has moved: it is to be finished, whatever token a later verb leaves.
+    """The plan once history has moved, to be finished whatever token a later verb leaves.
 
-    A plan's end is written down without syncing: a power cut may bring the plan back after the next one's token.
+    The end of a plan is written without syncing, so a power cut may bring the plan back after the next one's token.
     """
     return plan._replace(token="", goal=plan.goal._replace(commit=commit), moved=plan.moved or bool(plan.token))
 
 
 def fasten(here: Here, verb: Verb) -> None:
-    """Make the plan that stands survive a power cut, for a verb that finds only then that it writes files."""
+    """Make the current plan survive a power cut, for a verb that finds out late that it writes files."""
     plan = find(here.local)
     if plan is not None:
         begin(here.local, settle_plan(plan, read_stamp(here.history.db).commit), verb=verb, lasting=True)
 
 
 def plan_in_place(local: Local, who: str, writes: Sequence[Change], rows: Sequence[Tracked]) -> Plan:
-    """The plan of a verb that writes files and rows and moves neither HEAD nor what waits."""
+    """The plan of a verb that writes files and rows, and changes neither HEAD nor a waiting merge."""
     goal = Goal(local.base, local.state("head") or "", "", who)
     return Plan(goal, "", writes, rows, doing=local.state("doing"))
 
@@ -118,8 +111,11 @@ def find(local: Local) -> Plan | None:
 
 @contextlib.contextmanager
 def move_history(here: Here, verb: Verb, plan: Plan) -> Iterator[Moved]:
-    """The one transaction in which a verb moves history. An error inside takes the plan back with it."""
-    _begin_moving(here, verb, plan)
+    """The one transaction in which a verb moves history. An error inside also drops the plan."""
+    with here.local.db.write():
+        begin(here.local, plan, verb=verb)
+        # From now on repo.db may hold either of these two tokens: see `is_behind`.
+        here.local.set_state(tokens=f"{plan.token} {read_stamp(here.history.db).token}")
     moved, db = Moved(plan.goal.commit, here.local.base if plan.files else plan.goal.commit), here.history.db
     try:
         with db.write():
@@ -137,10 +133,10 @@ def move_history(here: Here, verb: Verb, plan: Plan) -> Iterator[Moved]:
 
 
 def keep(local: Local, verb: Verb) -> None:
-    """Keep a verb as an operation, or what has become known of it since it was kept."""
-    told = (verb.name, verb.detail, pack_state(as_json(verb.before)))
-    if told != verb.kept:
-        verb.id, verb.kept = local.write_operation(told, verb.id), told
+    """Keep a verb as an operation, or keep it again if more is known about it since."""
+    values = (verb.name, verb.detail, pack_state(as_json(verb.before)))
+    if values != verb.kept:
+        verb.id, verb.kept = local.write_operation(values, verb.id), values
 
 
 def keep_found(local: Local, plan: Plan, left: Stamp) -> None:
@@ -179,7 +175,7 @@ def _encode(plan: Plan, verb: Verb | None) -> str:
             "operation": [verb.name, verb.detail, as_json(verb.before)] if verb else None,
             "rename": plan.rename,
             "moved": plan.moved,
-            # Never the same twice: SQLite writes nothing, and syncs nothing, for a row that is what it was.
+            # Makes each plan differ from the last, because SQLite neither writes nor syncs a row that did not change.
             "written": now(),
         },
         separators=(",", ":"),

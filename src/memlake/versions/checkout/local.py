@@ -23,7 +23,7 @@ from memlake.versions.trees.codec import maybe_bytes, maybe_entry
 
 MADE_AGAIN = "With .memlake/local.db moved away, HEAD and what is tracked are found again; the stage and undo are not."
 KEPT = 200  # operations
-MERGED = "merged"  # the choice of a path of what waits that needed none
+MERGED = "merged"  # the choice of a waiting path on which the sides did not disagree
 _STAT = struct.Struct("<qqqQI")
 _FILE = "SELECT path, entry, stat, racy, staged, old, about FROM file"
 _HEAD_MOVES = """
@@ -33,7 +33,7 @@ _FINE, _COARSE = 20_000_000, 2_000_000_000  # ns within which a second change ma
 
 
 def advise_set_aside(folder: str | Path) -> str:
-    """The cure of a damaged local.db in this .memlake folder: the repo stands again without it."""
+    """The cure for a damaged local.db in this .memlake folder: without it, the repo makes a new one."""
     at = pasted(folder)
     return (
         f"Set it aside with: mkdir -p {at}/aside && mv {at}/local.db* {at}/aside\n"
@@ -55,7 +55,7 @@ class Tracked(NamedTuple):
 
 class Local:
     def __init__(self, db: Database, root: str, assumed: Mapping[str | None, str] | None = None) -> None:
-        """`assumed` maps a HEAD that names nothing to what it is taken for where it cannot be mended (a full disk)."""
+        """`assumed` maps a HEAD that names nothing to what to take it for while it cannot be mended (a full disk)."""
         self.db, self.root, self._assumed = db, root, assumed or {}
         db.cure = advise_set_aside(db.path.parent)
         self._verb = FileLock(db.path.with_name("checkout.lock"), self._tell_waiting)
@@ -65,7 +65,7 @@ class Local:
         return (self.db,)
 
     def verb(self, patience: float | None = None) -> contextlib.AbstractContextManager[None]:
-        """Held by a verb that changes the stage or the files: two of them in one checkout take turns."""
+        """Held by a verb that changes the stage or the files, so that two of them in one checkout take turns."""
         return self._verb.held(patience)
 
     def ref_verb(self) -> contextlib.AbstractContextManager[None]:
@@ -73,15 +73,15 @@ class Local:
         return self.verb()
 
     def note_verb(self, text: str) -> None:
-        """Say to those who wait for it what the verb under way is."""
+        """Tell those who wait which verb is under way."""
         self._verb.note(text[:100])
 
     def holder(self) -> str | None:
-        """Another one at work in this checkout, as `process 12 (switch main)`; None when there is none."""
-        found = self._verb.holder()
-        if found is None:
+        """Another process at work in this checkout, as `process 12 (switch main)`; None if there is none."""
+        note = self._verb.holder()
+        if note is None:
             return None
-        pid, _, verb = found.partition(" ")
+        pid, _, verb = note.partition(" ")
         return f"process {pid or '?'}" + (f" ({verb})" if verb else "")
 
     def _tell_waiting(self) -> None:
@@ -92,7 +92,7 @@ class Local:
 
     @property
     def is_new(self) -> bool:
-        """Nothing was ever written: it was made just now, or lost and made again."""
+        """Whether nothing was ever written, because local.db was made just now, or lost and made again."""
         return self.db.row("SELECT 1 FROM state") is None
 
     def state(self, key: str) -> str | None:
@@ -105,7 +105,7 @@ class Local:
         return None if row is None else row[0]
 
     def check(self) -> None:
-        """Raise when a row is not what was written; for fsck, which looks at the others by their meaning."""
+        """Raise if a row is not what memlake writes; for fsck, which checks the other tables by their meaning."""
         self.db.rows("SELECT key, value FROM state")
         self.under("")
         self.conflicts()
@@ -173,9 +173,9 @@ class Local:
     # -- tracked files ------------------------------------------------------------------------
 
     def stats(self) -> dict[str, bytes | None]:
-        """The stat of everything tracked and not removed, in order of paths; None of a file that must be read.
+        """The stat of everything tracked and not removed, in order of paths; None for a file that must be read.
 
-        Hot: `status` needs what a row holds beside it only of files that changed, and asks for those rows then.
+        Hot: `status` needs the other columns only for files that changed, and reads those rows then.
         """
         rows = self.db.rows("SELECT path, iif(racy, NULL, stat) FROM file WHERE entry IS NOT NULL ORDER BY path")
         _check_paths(row[0] for row in rows)
@@ -185,6 +185,7 @@ class Local:
         return list(self.stats())
 
     def find_tracked(self, paths: Iterable[str]) -> dict[str, Tracked]:
+        """The rows of those of these paths that are tracked."""
         return {row[0]: _decode_row(row) for row in self.db.rows_in(f"{_FILE} WHERE path IN carray(?1)", paths)}
 
     def under(self, folder: str) -> dict[str, Tracked]:
@@ -205,19 +206,23 @@ class Local:
         return tuple(Change(FILES + row.path, row.old, row.entry) for row in rows)
 
     def put(self, rows: Iterable[Tracked]) -> None:
-        """Write rows; one that is neither there nor staged is forgotten."""
+        """Write rows, and forget those that hold nothing and are not staged."""
         with self.db.write():
-            # A path that history has and no file may have here is looked for nowhere, so it is not tracked either.
-            given = [row for row in rows if not unwritable(row.path)]
-            keep = [row for row in given if row.entry is not None or row.staged]
-            drop = [row for row in given if row.entry is None and not row.staged]
-            self.db.run_many("INSERT OR REPLACE INTO file VALUES(?, ?, ?, ?, ?, ?, ?)", map(_encode_row, keep))
-            self.db.run_in("DELETE FROM file WHERE path IN carray(?1)", [row.path for row in drop])
+            # A path of history at which no file may be written here is not tracked either.
+            writable = [row for row in rows if not unwritable(row.path)]
+            keep = [
+                (r.path, maybe_bytes(r.entry), r.stat, int(r.racy), int(r.staged), maybe_bytes(r.old), r.about)
+                for r in writable
+                if r.entry is not None or r.staged
+            ]
+            drop = [r.path for r in writable if r.entry is None and not r.staged]
+            self.db.run_many("INSERT OR REPLACE INTO file VALUES(?, ?, ?, ?, ?, ?, ?)", keep)
+            self.db.run_in("DELETE FROM file WHERE path IN carray(?1)", drop)
 
     def unstage(self, rows: Iterable[Tracked]) -> tuple[Change, ...]:
         """Put the stage of some rows back to what base has; working files are not touched."""
         staged = [row for row in rows if row.staged]
-        # The stat described the staged content, not the old: the next status looks at the file itself.
+        # The stat belonged to the staged content, not to the old, so the next status must read the file.
         self.put(Tracked(row.path, row.old, None, True) for row in staged)
         return tuple(Change(FILES + row.path, row.entry, row.old) for row in staged)
 
@@ -227,7 +232,7 @@ class Local:
             self.db.run_many("UPDATE file SET stat = ?, racy = ? WHERE path = ?", rows)
 
     def mark_committed(self, base: str, staged: Iterable[Tracked]) -> None:
-        """The content of these rows of the stage is now what base has."""
+        """Note that these rows of the stage are committed, so that base has their content now."""
         with self.db.write():
             self.put(row._replace(staged=False, old=None, about=None) for row in staged)
             self.set_state(base=base)
@@ -235,38 +240,25 @@ class Local:
     # -- a waiting merge ----------------------------------------------------------------------
 
     def conflicts(self) -> tuple[Conflict, ...]:
-        """The paths of what waits that both sides changed, with the choices made."""
-        return tuple(one for one in self.list_waiting() if one.choice != MERGED)
+        """The waiting paths that both sides changed, with the choices made."""
+        return tuple(conflict for conflict in self.list_waiting() if conflict.choice != MERGED)
 
     def list_waiting(self) -> tuple[Conflict, ...]:
-        """Every path of what waits. Of one that is MERGED, `ours` is what was tracked and `chosen` what it became."""
+        """Every waiting path. If one is MERGED, `ours` is what was tracked and `chosen` what it became."""
         rows = self.db.rows("SELECT path, base, ours, theirs, choice, chosen, written FROM conflict ORDER BY path")
         _check_paths(file_path(row[0]) for row in rows if row[0].startswith(FILES))
-        return tuple(
-            Conflict(
-                path,
-                maybe_entry(base),
-                maybe_entry(ours),
-                maybe_entry(theirs),
-                choice,
-                maybe_entry(chosen),
-                maybe_entry(written),
-            )
-            for path, base, ours, theirs, choice, chosen, written in rows
-        )
+        conflicts = []
+        for path, *sides, choice, chosen, written in rows:
+            base, ours, theirs = map(maybe_entry, sides)
+            conflicts.append(Conflict(path, base, ours, theirs, choice, maybe_entry(chosen), maybe_entry(written)))
+        return tuple(conflicts)
 
     def put_conflicts(self, conflicts: Iterable[Conflict]) -> None:
         with self.db.write():
-            rows = [
-                (
-                    c.path,
-                    *map(maybe_bytes, (c.base, c.ours, c.theirs)),
-                    c.choice,
-                    maybe_bytes(c.chosen),
-                    maybe_bytes(c.written),
-                )
-                for c in conflicts
-            ]
+            rows = []
+            for c in conflicts:
+                base, ours, theirs, chosen, written = map(maybe_bytes, (c.base, c.ours, c.theirs, c.chosen, c.written))
+                rows.append((c.path, base, ours, theirs, c.choice, chosen, written))
             self.db.run_many("INSERT OR REPLACE INTO conflict VALUES(?, ?, ?, ?, ?, ?, ?)", rows)
 
     def clear_doing(self) -> None:
@@ -315,23 +307,23 @@ class Local:
             self.db.run_in("DELETE FROM access WHERE key IN carray(?1)", keys)
 
 
-def pack_stat(found: os.stat_result) -> bytes:
-    return _STAT.pack(found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_mode)
+def pack_stat(stat: os.stat_result) -> bytes:
+    return _STAT.pack(stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino, stat.st_mode)
 
 
-def is_racy(found: os.stat_result, clock_ns: int) -> bool:
+def is_racy(stat: os.stat_result, clock_ns: int) -> bool:
     """Whether a file read just now could still change without its stat changing (git's racy-clean rule)."""
-    slack = _COARSE if found.st_mtime_ns % 1_000_000_000 == 0 else _FINE
-    return max(found.st_mtime_ns, found.st_ctime_ns) > clock_ns - slack
+    slack = _COARSE if stat.st_mtime_ns % 1_000_000_000 == 0 else _FINE
+    return max(stat.st_mtime_ns, stat.st_ctime_ns) > clock_ns - slack
 
 
-def mode_of(found: os.stat_result) -> int:
-    return 1 if modes.S_ISREG(found.st_mode) and found.st_mode & 0o100 else 0
+def mode_of(stat: os.stat_result) -> int:
+    return 1 if modes.S_ISREG(stat.st_mode) and stat.st_mode & 0o100 else 0
 
 
 @contextlib.contextmanager
 def as_written(what: str) -> Iterator[None]:
-    """Around reading what a verb left as JSON: a stranger may have written it."""
+    """Turn errors in reading JSON that a verb left into Corrupt, because somebody else may have written it."""
     try:
         yield
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError) as error:
@@ -342,11 +334,11 @@ def as_written(what: str) -> Iterator[None]:
 
 
 def _check_paths(paths: Iterable[str]) -> None:
-    """Refuse a path that would lead out of the working folder: memlake writes none, but a stranger may have."""
+    """Refuse a path that leads out of the working folder. memlake writes none, but somebody else may have."""
     try:
         path = find_unwritable(paths)
     except TypeError as error:  # a flipped bit can make SQLite hand out any type
-        raise Corrupt("local.db is damaged: a path is no text.", hint=advise_set_aside(".memlake")) from error
+        raise Corrupt("local.db is damaged: a path is not text.", hint=advise_set_aside(".memlake")) from error
     if path is not None:
         raise Corrupt(
             f"local.db names {path!r}, which cannot be a working file: {unwritable(path)}. Nothing was changed.",
@@ -358,8 +350,3 @@ def _decode_row(row: Row) -> Tracked:
     path, entry, stat, racy, staged, old, about = row
     _check_paths((path,))
     return Tracked(path, maybe_entry(entry), stat, bool(racy), bool(staged), maybe_entry(old), about)
-
-
-def _encode_row(row: Tracked) -> tuple[Any, ...]:
-    entry, old = maybe_bytes(row.entry), maybe_bytes(row.old)
-    return (row.path, entry, row.stat, int(row.racy), int(row.staged), old, row.about)

@@ -1,4 +1,4 @@
-"""Revs: from what a person types (`HEAD~2`, `main@{yesterday}`, `ab12cd`) to a commit. Reads only."""
+"""Revs: what a person types (`HEAD~2`, `main@{yesterday}`, `ab12cd`), and the commit it names. Reads only."""
 
 from __future__ import annotations
 
@@ -22,16 +22,17 @@ RANGE = re.compile(r"(?P<a>.*?)(?P<dots>\.{2,3})(?P<b>.*)$")
 
 
 def resolve(here: Here, text: str, lane: Lane = "work") -> Commit:
-    """The commit a rev names on a lane; NotFound says what is near."""
+    """The commit that a rev names on a lane; the error for an unknown one suggests similar names."""
     if not text:
         raise InvalidInput("an empty string is not a rev.", hint="Write HEAD for the commit you are on.")
-    found = find(here, text, lane)
-    if found is None:
+    commit = find(here, text, lane)
+    if commit is None:
         raise describe_unknown(here, text)
-    return found
+    return commit
 
 
 def find(here: Here, text: str, lane: Lane = "work") -> Commit | None:
+    """The commit that a rev names on a lane; None if there is none."""
     start = _STEP.search(text)
     name, steps = (text[: start.start()], text[start.start() :]) if start else (text, "")
     if steps.startswith("@{"):
@@ -90,32 +91,28 @@ def _find_named(here: Here, name: str, lane: Lane) -> Commit | None:
     if name == "ORIG_HEAD":
         return next((history.get(old) for old, new, *_ in here.local.head_moves() if old and old != new), None)
     if name == "stash":
-        return _stash(here, 0)
+        return _find_stash(here, 0)
     for kind in (refs.BRANCH, refs.TAG):
         plain = name.removeprefix("refs/heads/" if kind == refs.BRANCH else "refs/tags/")
         heads = refs.find(history.db, plain, kind)
         if heads is not None:
             return refs.commit_of(history, heads[lane])
-    return _by_id(here, name)
-
-
-def _by_id(here: Here, name: str) -> Commit | None:
     if not _HEX.match(name.lower()):
         return None
-    found = here.history.starting_with(name.lower())
-    if len(found) > 1:
-        listed = ", ".join(oid[: len(name) + 4] for oid in found)
+    oids = history.starting_with(name.lower())
+    if len(oids) > 1:
+        listed = ", ".join(oid[: len(name) + 4] for oid in oids)
         raise InvalidInput(f"id {name!r} is ambiguous: {listed}.", hint="Write a few more of its characters.")
-    return here.history.get(found[0]) if found else None
+    return history.get(oids[0]) if oids else None
 
 
 def _at(here: Here, name: str, lane: Lane, steps: str) -> tuple[Commit | None, str]:
-    """`name@{...}`: a number counts moves back, a time asks where it was then, -n names an earlier branch."""
+    """`name@{...}`: a number counts moves back, a time means where it was then, -n is an earlier branch."""
     match = _STEP.match(steps)
     assert match is not None
     asked, rest = match[3], steps[match.end() :]
     if name == "stash":
-        return _stash(here, int(asked) if asked.isdigit() else 0), rest
+        return _find_stash(here, int(asked) if asked.isdigit() else 0), rest
     if re.fullmatch(r"-\d+", asked) and name in ("", "HEAD", "@"):
         return _find_named(here, previous_branch(here, int(asked[1:])), lane), rest
     name = name or here.local.branch or "HEAD"  # `@{1}` counts moves of the branch we are on
@@ -146,7 +143,7 @@ def _nth(moves: Iterator[Move], index: int, shown: str) -> str | None:
 
 
 def _then(moves: Iterator[Move], time: int, shown: str) -> str | None:
-    """Where a ref was; before its log begins, where that begins. None for a lane that has no log."""
+    """Where a ref was at a time, or at the beginning of its log if that is later. None for a lane without a log."""
     oldest = None
     for move in moves:
         if move.time <= time:
@@ -166,7 +163,7 @@ def head_log(here: Here) -> Iterator[Move]:
 
 
 def previous_branch(here: Here, back: int = 1) -> str:
-    """The branch (or commit) HEAD was on `back` switches ago. A rename is no switch; one to where HEAD is, is."""
+    """The branch (or commit) that HEAD was on `back` switches ago. A rename does not count; a switch to itself does."""
     moves = ((branch, new, action) for _, new, branch, _, action, _ in here.local.head_moves())
     for (branch, _, action), (before, commit, _) in pairwise(moves):
         again = branch is not None and action.startswith(SWITCHED)
@@ -177,7 +174,7 @@ def previous_branch(here: Here, back: int = 1) -> str:
     raise NotFound("there is no earlier branch to go back to.", hint="See the branches with: memlake branch")
 
 
-def _stash(here: Here, index: int) -> Commit | None:
+def _find_stash(here: Here, index: int) -> Commit | None:
     stashes = list_stashes(here)
     return here.history.get(stashes[index][1]) if index < len(stashes) else None
 
@@ -188,15 +185,12 @@ def list_stashes(here: Here) -> list[tuple[str, str]]:
     return [(name, work.hex()) for name, work, *_ in reversed(rows) if name.startswith("stash/")]
 
 
-def _no_stash(here: Here, text: str) -> NotFound:
-    count = len(list_stashes(here))
-    there = f"there is no {text}; there are {count}." if count else "there is no stash."
-    return NotFound(there, hint="See them with: memlake stash list")
-
-
 def describe_unknown(here: Here, text: str) -> NotFound:
+    """The error for a rev that names nothing."""
     if re.fullmatch(r"stash(@\{\d+\})?", text):
-        return _no_stash(here, text)
+        number = len(list_stashes(here))
+        what = f"there is no {text}; there are {number}." if number else "there is no stash."
+        return NotFound(what, hint="See them with: memlake stash list")
     names = [name for kind, name, *_ in tables.list_all_refs(here.history.db) if kind != refs.INTERNAL]
     import difflib  # only for a mistake
 
@@ -214,4 +208,4 @@ def describe_unknown(here: Here, text: str) -> NotFound:
         if near
         else "See: memlake branch, memlake tag, memlake log --oneline"
     )
-    return NotFound(f"unknown rev {text!r}: no branch, tag or commit id like that.", hint=hint)
+    return NotFound(f"unknown rev {text!r}: there is no branch, tag or commit id like that.", hint=hint)

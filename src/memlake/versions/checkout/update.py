@@ -1,8 +1,8 @@
 """Making the working files be what a commit says: safely, resumably, never over uncommitted work.
 
-The journal in local.db names the target before the first file is touched and is cleared, with the new HEAD
-and stat cache, in one transaction after the last. A crash in between is resumed by running it again: a path
-that holds the old content (or a beginning of the new, with gaps) is written, one that holds the new is left, and one
+The journal in local.db names the target before the first file is touched. One transaction after the last file clears
+it and sets the new HEAD and stat cache. After a crash in between, the same work is done again: a path that holds the
+old content (or a beginning of the new, with gaps) is written, one that holds the new content is left alone, and one
 that holds neither was edited by someone and is kept.
 """
 
@@ -60,32 +60,37 @@ def move_to(
 ) -> None:
     """Apply changes of files (old -> new entries) and stand on the goal. The caller has checked that it is safe.
 
-    `writes` are the only files to be written, where the others hold what the stage has of them, or edits beyond that.
-    `saved` is uncommitted content that is thrown away on purpose: what such a path holds is then no later edit.
-    `ready` is what check_bytes found, for a caller that had to ask before it moved history.
+    `writes` are the only files to write, if the others hold what the stage has of them, or edits beyond that.
+    `saved` is uncommitted content that is thrown away on purpose, so that a resume does not take it for a later edit.
+    `ready` is what check_bytes returned, for a caller that had to call it before it moved history.
     """
     plan = Plan(goal, writes=writes or ()) if saved is None else plan_forced(goal, changes, saved)
-    begun = journal.find(here.local)
-    plan = plan._replace(token="", moved=bool(begun and begun.token))
+    standing = journal.find(here.local)
+    plan = plan._replace(token="", moved=bool(standing and standing.token))
     if ready is None:
         ready = check_bytes(here.history.objects, changes)
-    journal.begin(here.local, plan, verb=verb, lasting=bool(changes))
-    with goes_on_later():
-        written = write_files(here.history.objects, here.root, changes if writes is None else writes, ready)
-        _mark_unfinished(verb, written)
-        finish(here.local, verb, plan, changes, written.stats)
-    _refuse_unwritten(verb, written)
+    _carry_out(here, verb, plan, changes, writes=changes if writes is None else writes, ready=ready)
 
 
 def carry_out(here: Here, verb: Verb, plan: Plan, ready: Contents | None = None) -> None:
     """Write the files and then the rows of a plan that names them all and stays on its commit."""
-    plan = journal.settle_plan(plan, plan.goal.commit)
-    journal.begin(here.local, plan, verb=verb, lasting=bool(plan.writes))
+    _carry_out(here, verb, journal.settle_plan(plan, plan.goal.commit), (), writes=plan.writes, ready=ready)
+
+
+def _carry_out(
+    here: Here, verb: Verb, plan: Plan, changes: Sequence[Change], *, writes: Sequence[Change], ready: Contents | None
+) -> None:
+    journal.begin(here.local, plan, verb=verb, lasting=bool(changes or writes))
     with goes_on_later():
-        written = write_files(here.history.objects, here.root, plan.writes, ready)
-        _mark_unfinished(verb, written)
-        finish(here.local, verb, plan, (), written.stats)
-    _refuse_unwritten(verb, written)
+        written = write_files(here.history.objects, here.root, writes, ready)
+        if written.failed:
+            verb.detail = f"{verb.detail} {_UNFINISHED}".strip()
+        finish(here.local, verb, plan, changes, written.stats)
+    if written.failed:  # the verb has done all it could
+        error = next(iter(written.failed.values()))
+        name = f"{verb.name} {verb.detail.removesuffix(_UNFINISHED)}".strip()
+        hint = f"{error.hint}\nTo go back to before it: memlake undo".strip()
+        raise type(error)(f"{name} {_say_unwritten(written)}", hint=hint)
 
 
 def plan_forced(goal: Goal, changes: Sequence[Change], saved: Saved, token: str = "") -> Plan:
@@ -95,13 +100,13 @@ def plan_forced(goal: Goal, changes: Sequence[Change], saved: Saved, token: str 
 
 
 def with_held_content(changes: Iterable[Change], saved: Saved) -> list[Change]:
-    """Changes that say what the files really hold: a resume tells by it what was edited since."""
+    """Changes whose old side is what the files really hold, by which a resume tells what was edited since."""
     return [Change(c.path, saved.get(file_path(c.path), c.old), c.new) for c in changes]
 
 
 @contextlib.contextmanager
 def goes_on_later() -> Iterator[None]:
-    """An error half way leaves the plan standing: say so, and the way back."""
+    """An error half way leaves the plan in the journal: add to the message that it goes on, and how to go back."""
     try:
         yield
     except Unavailable as error:
@@ -114,34 +119,22 @@ def goes_on_later() -> Iterator[None]:
         raise KeyboardInterrupt(f"stopped while the working files were being written. {_LATER}") from stop
 
 
-def _mark_unfinished(verb: Verb, written: Written) -> None:
-    if written.failed:
-        verb.detail = f"{verb.detail} {_UNFINISHED}".strip()
-
-
-def _refuse_unwritten(verb: Verb, written: Written) -> None:
-    """Once a verb has done all it could: name the files that it could not write."""
-    if written.failed:
-        first = next(iter(written.failed.values()))
-        name = f"{verb.name} {verb.detail.removesuffix(_UNFINISHED)}".strip()
-        hint = f"{first.hint}\nTo go back to before it: memlake undo".strip()
-        raise type(first)(f"{name} {_say_unwritten(written)}", hint=hint)
-
-
 def tell_unwritten(what: str, written: Written) -> None:
-    """As _refuse_unwritten, where it is no failure of the verb under way."""
+    """Warn of files that could not be written, if that is not a failure of the verb under way."""
     if written.failed:
         warnings.warn(f"{what} {_say_unwritten(written)}", stacklevel=3)
 
 
 def _say_unwritten(written: Written) -> str:
-    causes = [
-        f"  {path}: {error.message.removesuffix(' It was not served.')}" for path, error in written.failed.items()
-    ]
-    listed = "\n".join(causes[:10])
-    more = f"\n  and {len(causes) - 10} more" if len(causes) > 10 else ""
+    causes = [f"{path}: {error.message.removesuffix(' It was not served.')}" for path, error in written.failed.items()]
     number = count(len(causes), "file")
-    return f"could not be finished, because {number} could not be written:\n{listed}{more}\nEverything else is done."
+    return f"could not be finished, because {number} could not be written:{_listed(causes)}\nEverything else is done."
+
+
+def _listed(lines: Sequence[str]) -> str:
+    """Up to ten lines of a message, indented, each after a line break."""
+    more = f"\n  and {len(lines) - 10} more" if len(lines) > 10 else ""
+    return "".join(f"\n  {line}" for line in lines[:10]) + more
 
 
 def finish(local: Local, verb: Verb | None, plan: Plan, changes: Iterable[Change], stats: Stats) -> None:
@@ -152,7 +145,7 @@ def finish(local: Local, verb: Verb | None, plan: Plan, changes: Iterable[Change
     rows.update((row.path, row) for row in plan.rows)
     written = {file_path(change.path): change.new for change in (*changes, *plan.writes)}
     for path, (stat, racy) in stats.items():
-        # A file may hold uncommitted work that was put back: its stat must not stand for what the stage has.
+        # If uncommitted work was put back into a file, its stat must not stand for what the stage has.
         if path in rows and rows[path].entry == written.get(path):
             rows[path] = rows[path]._replace(stat=stat, racy=racy)
     head = f"@{commit}" if goal.head.startswith("@") else goal.head
@@ -170,10 +163,10 @@ def finish(local: Local, verb: Verb | None, plan: Plan, changes: Iterable[Change
 
 
 def resume(history: History, local: Local, root: str) -> list[str]:
-    """Finish what was interrupted, or drop it where it had changed nothing; returns paths edited since, and kept.
+    """Finish what was interrupted, or drop it if it had changed nothing. Returns paths edited since, which are kept.
 
-    A file that cannot be written any more (its content is damaged, or something is in its way) is told and left out: it
-    must not stop the others, and every later verb with them.
+    A file that cannot be written any more (its content is damaged, or something is in its way) is reported and left
+    out, because it must not stop the others, and every later verb with them.
     """
     plan = journal.find(local)
     if plan is None:
@@ -187,34 +180,30 @@ def resume(history: History, local: Local, root: str) -> list[str]:
     if plan.rename is not None:
         rename_once(local, root, plan.rename)
     changes = _changes_to(history, local, commit)
-    kept: list[str] = []
-    written = Written({}, {})
+    written, edited = Written({}, {}), list[str]()
     with goes_on_later():
         if plan.files:
-            written = _write_what_is_left(history, root, _list_writes(local, plan, changes), kept)
+            written, edited = _write_what_is_left(history, root, _list_writes(local, plan, changes))
         if written.failed and plan.operation:
-            verb, detail, state = plan.operation
-            plan = plan._replace(operation=(verb, f"{detail} {_UNFINISHED}".strip(), state))
+            name, detail, state = plan.operation
+            plan = plan._replace(operation=(name, f"{detail} {_UNFINISHED}".strip(), state))
         with local.db.write():
             finish(local, None, plan._replace(goal=plan.goal._replace(commit=commit)), changes, written.stats)
             journal.keep_found(local, plan, left)
-    tell_unwritten(f"the interrupted {_name(plan)}", written)
-    if not written.failed:
-        warnings.warn(f"finished the interrupted {_name(plan)}", stacklevel=2)
-    return kept
-
-
-def _name(plan: Plan) -> str:
-    """What a plan was of, as people call it: `switch to main`."""
+    # As people call it: `switch to main`.
     verb = " ".join(plan.operation[:2]).removesuffix(_UNFINISHED).strip() if plan.operation else "checkout"
-    return plan.goal.action.replace(": moving to ", " to ") or verb
+    name = plan.goal.action.replace(": moving to ", " to ") or verb
+    tell_unwritten(f"the interrupted {name}", written)
+    if not written.failed:
+        warnings.warn(f"finished the interrupted {name}", stacklevel=2)
+    return edited
 
 
 def take_back(history: History, local: Local, root: str) -> Plan | None:
-    """Put the files back to what an interrupted verb found; None where it must be finished instead.
+    """Put the files back to what an interrupted verb found; None if it must be finished instead.
 
-    Undo's way out when a verb cannot be finished, as on a full disk: what it wrote goes first, so that what it
-    replaced has its space again. History that the verb moved stays moved, until undo is asked once more.
+    Undo's way out if a verb cannot be finished, as on a full disk. What the verb wrote is removed first, which makes
+    room for what it replaced. History that the verb moved stays moved, until undo is called once more.
     """
     plan = journal.find(local)
     if plan is None or plan.rename is not None:
@@ -228,7 +217,12 @@ def take_back(history: History, local: Local, root: str) -> Plan | None:
             pass
     if plan.files:
         commit = left.commit if plan.token else plan.goal.commit
-        _put_back(history, root, _list_writes(local, plan, _changes_to(history, local, commit)))
+        writes = _list_writes(local, plan, _changes_to(history, local, commit))
+        back = [Change(change.path, change.new, change.old) for change in writes]
+        todo = [change for change in back if _where(history.objects, root, change) == "before"]
+        write_files(history.objects, root, [change._replace(new=None) for change in todo])
+        written = write_files(history.objects, root, [change for change in todo if change.new is not None])
+        tell_unwritten("taking it back", written)
     with local.db.write():
         local.set_state(journal=None)
         if moved:
@@ -236,16 +230,8 @@ def take_back(history: History, local: Local, root: str) -> Plan | None:
     return plan
 
 
-def _put_back(history: History, root: str, changes: Sequence[Change]) -> None:
-    back = [Change(change.path, change.new, change.old) for change in changes]
-    todo = [change for change in back if _where(history.objects, root, change) == "before"]
-    write_files(history.objects, root, [Change(change.path, change.old, None) for change in todo])
-    written = write_files(history.objects, root, [change for change in todo if change.new is not None])
-    tell_unwritten("taking it back", written)
-
-
 def rename_once(local: Local, root: str, rename: Rename) -> None:
-    """Rename, unless it was done: the inode tells. One call does it or does not, so a refusal drops the plan."""
+    """Rename, unless the inode tells that it was done. One system call does it or not, so an error drops the plan."""
     source, target, inode = rename
     try:
         with disk.named_errors(f"moving {source!r}"):
@@ -263,23 +249,20 @@ def _changes_to(history: History, local: Local, commit: str | None) -> tuple[Cha
 
 
 def _list_writes(local: Local, plan: Plan, changes: Sequence[Change]) -> list[Change]:
-    """Every file a plan writes. What is staged is on its way into the commit already: the file is its owner's."""
+    """Every file that a plan writes. Not what is staged: it goes into the commit anyway, and the file is the user's."""
     staged = local.list_staged()
     wanted = {change.path: change for change in changes if file_path(change.path) not in staged}
     wanted.update((change.path, change) for change in plan.writes)
     return [change for change in wanted.values() if not unwritable(file_path(change.path))]
 
 
-def _write_what_is_left(history: History, root: str, wanted: Sequence[Change], kept: list[str]) -> Written:
-    todo = []
-    for change in wanted:
-        place = _where(history.objects, root, change)
-        if place == "edited":
-            kept.append(file_path(change.path))
-        elif place == "before":
-            todo.append(change)
+def _write_what_is_left(history: History, root: str, wanted: Sequence[Change]) -> tuple[Written, list[str]]:
+    """Write those files that are still as before; also returns the paths that were edited since, which are kept."""
+    places = [(change, _where(history.objects, root, change)) for change in wanted]
+    todo = [change for change, place in places if place == "before"]
+    edited = [file_path(change.path) for change, place in places if place == "edited"]
     try:
-        return write_files(history.objects, root, todo)
+        return write_files(history.objects, root, todo), edited
     except Unavailable as error:
         size = sum(change.new.size for change in todo if change.new is not None)
         raise Unavailable(
@@ -296,8 +279,7 @@ def _flush(root: str) -> None:
 def _where(objects: Objects, root: str, change: Change) -> str:
     """Whether a path is still as before, done, or was edited by someone else."""
     path = file_path(change.path)
-    found = worktree.find_stat(root, path)
-    if found is None:
+    if worktree.find_stat(root, path) is None:
         return "done" if change.new is None else "before"
     if change.new is not None and worktree.holds(root, path, change.new, None, True):
         return "done"
@@ -310,9 +292,9 @@ def _where(objects: Objects, root: str, change: Change) -> str:
 
 
 def _is_unfinished(objects: Objects, root: str, path: str, entry: Entry) -> bool:
-    """Whether a file is what a cut leaves of content that was being written: a beginning of it, with blocks of zeros.
+    """Whether a file is what a power cut leaves of content that was being written: its beginning, with blocks of zeros.
 
-    ext4 and XFS may have noted a file's length, and the place of its blocks, before they wrote the blocks.
+    ext4 and XFS may record a file's length, and where its blocks are, before they write the blocks.
     """
     if entry.kind != "file" or not worktree.is_file(root, path):
         return False
@@ -324,7 +306,7 @@ def _is_unfinished(objects: Objects, root: str, path: str, entry: Entry) -> bool
                     return False
             return True
     except (Corrupt, NotFound, Purged):
-        return False  # it cannot be told, so the file is kept
+        return False  # nobody can tell, so the file is kept
 
 
 def _has_gaps(block: bytes, wanted: bytes) -> bool:
@@ -337,9 +319,9 @@ def _has_gaps(block: bytes, wanted: bytes) -> bool:
 
 
 class Safety(NamedTuple):
-    """Whether a path may be written; `differs` where it does not hold what is tracked, and `holds` is what it does."""
+    """Whether a path may be written. If it does not hold what is tracked, `differs`, and `holds` is what it has."""
 
-    safe: bool
+    is_safe: bool
     differs: bool = False
     holds: Entry | None = None
 
@@ -347,55 +329,46 @@ class Safety(NamedTuple):
 def check_safe(local: Local, root: str, changes: Sequence[Change], verb: str) -> dict[str, Entry | None]:
     """Refuse if a change would overwrite uncommitted work.
 
-    Returns what paths hold that differ from the stage and are lost in no commit (they are already what they are to
-    become, or were deleted by hand): undo has to bring that back.
+    Returns what those paths hold that differ from the stage and are safe all the same (they are already what they are
+    to become, or were deleted by hand), because undo has to bring that back.
     """
-    found = _examine(root, changes, local.find_tracked(file_path(change.path) for change in changes))
-    return _require_safe(found, verb, local)
+    safety = _examine(root, changes, local.find_tracked(file_path(change.path) for change in changes))
+    return _require_safe(safety, verb, local)
 
 
 def check_over_stage(
     local: Local, root: str, changes: Sequence[Change], verb: str, left: Saved = MappingProxyType({})
 ) -> dict[str, Entry | None]:
-    """As check_safe, where what is staged (or in `left`) is no work, only what the files hold beyond it."""
+    """As check_safe, but what is staged (or in `left`) may be lost, and only what the files hold beyond it may not."""
     rows = local.find_tracked(file_path(change.path) for change in changes)
-    found = _examine(root, changes, _without_stage(rows))
-    return _require_safe({path: one for path, one in found.items() if not _still_holds(root, path, left)}, verb, local)
+    safety = _examine(root, changes, _without_stage(rows))
+    for path, entry in left.items():
+        if path in safety and entry is not None and worktree.holds(root, path, entry, None, True):
+            del safety[path]
+    return _require_safe(safety, verb, local)
 
 
 def _without_stage(rows: Mapping[str, Tracked]) -> dict[str, Tracked]:
     return {path: row._replace(staged=False, old=None) for path, row in rows.items()}
 
 
-def _require_safe(found: Mapping[str, Safety], verb: str, local: Local) -> dict[str, Entry | None]:
-    unsafe = [path for path, one in found.items() if not one.safe]
-    _refuse(unsafe, verb, sorted(set(unsafe) - local.find_tracked(unsafe).keys()))
-    return {path: one.holds for path, one in found.items() if one.differs}
-
-
-def _refuse(unsafe: list[str], verb: str, untracked: Sequence[str]) -> None:
-    if unsafe:
-        listed = "\n".join(f"  {path}" for path in unsafe[:10])
-        more = f"\n  and {len(unsafe) - 10} more" if len(unsafe) > 10 else ""
+def _require_safe(safety: Mapping[str, Safety], verb: str, local: Local) -> dict[str, Entry | None]:
+    if unsafe := [path for path, state in safety.items() if not state.is_safe]:
         raise Conflict(
-            f"{verb} would overwrite uncommitted work in:\n{listed}{more}\nNothing was changed.",
-            # What is not tracked is left alone by `commit -a` and by a plain stash.
+            f"{verb} would overwrite uncommitted work in:{_listed(unsafe)}\nNothing was changed.",
+            # `commit -a` and a plain stash leave alone what is not tracked.
             hint="Put it aside: memlake stash -u\nOr commit it: memlake add -A && memlake commit -m MESSAGE"
-            if untracked
+            if set(unsafe) - local.find_tracked(unsafe).keys()
             else "Put it aside: memlake stash\nOr commit it: memlake commit -a -m MESSAGE",
         )
-
-
-def _still_holds(root: str, path: str, left: Saved) -> bool:
-    entry = left.get(path)
-    return entry is not None and worktree.holds(root, path, entry, None, True)
+    return {path: state.holds for path, state in safety.items() if state.differs}
 
 
 def unsafe_paths(local: Local, root: str, changes: Sequence[Change], *, over_stage: bool = False) -> list[str]:
-    """Files whose uncommitted content a change would overwrite; `over_stage`: what is staged is no work."""
+    """Files whose uncommitted content a change would overwrite. With `over_stage`, what is staged does not count."""
     rows = local.find_tracked(file_path(change.path) for change in changes)
-    found = _examine(root, changes, _without_stage(rows) if over_stage else rows)
-    return [path for path, one in found.items() if not one.safe]
+    safety = _examine(root, changes, _without_stage(rows) if over_stage else rows)
+    return [path for path, state in safety.items() if not state.is_safe]
 
 
 def _examine(root: str, changes: Sequence[Change], rows: Mapping[str, Tracked]) -> dict[str, Safety]:
@@ -417,7 +390,7 @@ def _safety(root: str, change: Change, row: Tracked | None, removed: set[str]) -
         if row.staged and row.old is not None and worktree.holds(root, path, row.old, None, True):
             return Safety(True, True, row.old)
     if found is None and (change.new is None or _has_room(root, path, removed)):
-        # Deleted by hand, or a folder in its place: agreeing to its removal loses nothing.
+        # Deleted by hand, or a folder in its place: to remove it loses nothing.
         return Safety(True, row is not None and row.entry is not None)
     if change.new is None or not _has_room(root, path, removed):
         return Safety(False)
@@ -426,7 +399,7 @@ def _safety(root: str, change: Change, row: Tracked | None, removed: set[str]) -
 
 
 def _has_room(root: str, path: str, removed: set[str]) -> bool:
-    """Whether nothing but what is removed stands where a file needs a folder, or in a folder where it must be."""
+    """Whether only files that are removed are where a file needs a folder, or in a folder where the file must be."""
     for folder in parents(path):
         if worktree.find_stat(root, folder) is not None:
             return folder in removed
@@ -437,23 +410,21 @@ def _has_room(root: str, path: str, removed: set[str]) -> bool:
 
 
 def in_the_way(root: str, changes: Sequence[Change]) -> list[str]:
-    """Files that stand where a new file needs a folder, or in a folder where it must be, and are not removed anyway."""
+    """Files that are where a new file needs a folder, or in a folder where it must be, and are not removed anyway."""
     wanted = [path for c in changes if c.new is not None and not unwritable(path := file_path(c.path))]
     removed = {file_path(change.path) for change in changes if change.new is None}
-    found = {folder for path in wanted for folder in parents(path)}
-    found = {folder for folder in found if worktree.find_stat(root, folder) is not None}
+    folders = {folder for path in wanted for folder in parents(path)}
+    blocking = {folder for folder in folders if worktree.find_stat(root, folder) is not None}
     for path in wanted:
         if os.path.isdir(f"{root}/{path}") and not os.path.islink(f"{root}/{path}"):
-            found.update(_files_in(root, path))
-    return sorted(found - removed)
+            blocking.update(_files_in(root, path))
+    return sorted(blocking - removed)
 
 
 def refuse_in_the_way(root: str, changes: Sequence[Change], verb: str) -> None:
-    found = in_the_way(root, changes)
-    if found:
-        listed = "\n".join(f"  {path}" for path in found[:10])
+    if paths := in_the_way(root, changes):
         raise Conflict(
-            f"{verb} needs the place of files that are not tracked:\n{listed}\nNothing was changed.",
+            f"{verb} needs the place of files that are not tracked:{_listed(paths)}\nNothing was changed.",
             hint="Move them away, then run it again.",
         )
 
@@ -471,56 +442,45 @@ def _files_in(root: str, path: str) -> Iterator[str]:
 def write_files(objects: Objects, root: str, changes: Sequence[Change], ready: Contents | None = None) -> Written:
     """Remove, then create, then flush. One file that cannot be created does not stop the others. Follows no link.
 
-    The one way working files are written: whoever says afterwards that it is done has them on the disk.
+    The one way in which working files are written. On return they are durable.
     """
-    changes = _writable(changes)
+    # One bad name in history must not keep the other files from their owner.
+    problems = {change.path: unwritable(file_path(change.path)) for change in changes}
+    for change in changes:
+        if (why := problems[change.path]) is not None and change.new is not None:
+            warnings.warn(f"{file_path(change.path)!r} is in history and was not written: {why}.", stacklevel=2)
+    changes = [change for change in changes if problems[change.path] is None]
     if ready is None:
         _check_sizes(objects, changes)
     with disk.named_errors("writing the working files"), Folders(root) as folders:
         erased = objects.find_purged(c.new.oid for c in changes if c.new is not None)
         wanted = sorted((c for c in changes if c.new is not None and c.new.oid not in erased), key=lambda c: c.path)
-        _tell_erased([file_path(c.path) for c in changes if c.new is not None and c.new.oid in erased])
+        if away := [file_path(c.path) for c in changes if c.new is not None and c.new.oid in erased]:
+            warnings.warn(f"not written, because their content was purged:{_listed(away)}", stacklevel=2)
         for change in changes:
             if change.new is None or (change.old is not None and change.new.oid in erased):
                 folders.remove(file_path(change.path))
         folders.tidy()
-        found: dict[str, os.stat_result | Error] = {}
+        results: dict[str, os.stat_result | Error] = {}
         for batch in _batches(wanted):
-            found.update(_write_batch(objects, folders, batch, ready or {}))
-    # Asked once at the end: nobody but us could have changed a file in the instant after we wrote it.
+            results.update(_write_batch(objects, folders, batch, ready or {}))
+    # Read once at the end: only we could have changed a file in the instant after we wrote it.
     clock = time.time_ns()
     if changes:
         _flush(root)
-    failed = {path: error for path, error in found.items() if isinstance(error, Error)}
-    stats = {path: stat for path, stat in found.items() if not isinstance(stat, Error)}
+    failed = {path: error for path, error in results.items() if isinstance(error, Error)}
+    stats = {path: stat for path, stat in results.items() if not isinstance(stat, Error)}
     return Written({path: (pack_stat(stat), is_racy(stat, clock)) for path, stat in stats.items()}, failed)
 
 
-def _writable(changes: Sequence[Change]) -> list[Change]:
-    """Without paths that are never touched: one bad name in history must not keep the other files from their owner."""
-    found = [(change, unwritable(file_path(change.path))) for change in changes]
-    for change, why in found:
-        if why is not None and change.new is not None:
-            path = file_path(change.path)
-            warnings.warn(f"{path!r} is in history and was not written: {why}.", stacklevel=2)
-    return [change for change, why in found if why is None]
-
-
-def _tell_erased(paths: list[str]) -> None:
-    if paths:
-        listed = "\n".join(f"  {path}" for path in paths[:10])
-        more = f"\n  and {len(paths) - 10} more" if len(paths) > 10 else ""
-        warnings.warn(f"not written, because their content was purged:\n{listed}{more}", stacklevel=2)
-
-
 def check_bytes(objects: Objects, changes: Sequence[Change]) -> Contents:
-    """Better no checkout than half of one: everything to be written is there, and small things are sound.
+    """Raise unless everything to be written exists and small contents are sound: better no checkout than half of one.
 
-    Returns the small contents it read, which need not be read again.
+    Returns the small contents, which need not be read again.
     """
     wanted = {change.new.oid: change.new.size for change in changes if change.new is not None}
     for oid in objects.find_purged(wanted):
-        del wanted[oid]  # erased on purpose: the file stays away, and write_files says so
+        del wanted[oid]  # erased on purpose: the file is not written, and write_files says so
     for oid in wanted.keys() - _check_sizes(objects, changes):
         objects.size(oid)  # raises
     objects.check_places(wanted)
@@ -529,7 +489,7 @@ def check_bytes(objects: Objects, changes: Sequence[Change]) -> Contents:
 
 
 def _check_sizes(objects: Objects, changes: Sequence[Change]) -> set[str]:
-    """Which objects of these are there. What a tree says of their sizes decides how many are read at once."""
+    """Which of these objects are stored. Raises if a tree has a wrong size: sizes decide how many are read at once."""
     entries = {change.path: change.new for change in changes if change.new is not None}
     sizes = objects.sizes({entry.oid for entry in entries.values()})
     for path, entry in entries.items():
@@ -561,31 +521,27 @@ def _write_batch(
 ) -> dict[str, os.stat_result | Error]:
     """The stat of each file, or why it could not be created."""
     small = {c.new.oid for c in batch if c.new is not None and not is_large(c.new.size)}
-    contents = {**ready, **_read_together(objects, small - ready.keys())}
-    found: dict[str, os.stat_result | Error] = {}
+    contents = dict(ready)
+    try:
+        contents.update(objects.read_many(small - ready.keys()))
+    except Unavailable:
+        raise
+    except Error:
+        pass  # each is read by itself below, so that the error is reported for its path
+    results: dict[str, os.stat_result | Error] = {}
     for change in batch:
         assert change.new is not None
         path = file_path(change.path)
         try:
-            # Old and new one by one, as git does: a folder emptied first and filled after is far slower on ext4.
-            found[path] = folders.create(objects, path, change.new, contents.get(change.new.oid), replaces=change.old)
+            # Replace files one by one, as git does: to empty a folder first and fill it after is far slower on ext4.
+            results[path] = folders.create(objects, path, change.new, contents.get(change.new.oid), replaces=change.old)
         except Unavailable:
             raise
         except Error as error:
-            found[path] = error
+            results[path] = error
         except FileNotFoundError as error:
-            found[path] = NotFound(f"{error.filename or 'its folder'} was removed while it was being written.")
-    return found
-
-
-def _read_together(objects: Objects, oids: set[str]) -> Contents:
-    """Small contents in one go; none where one cannot be read, so that each is read by itself and told by its path."""
-    try:
-        return dict(objects.read_many(oids))
-    except Unavailable:
-        raise
-    except Error:
-        return {}
+            results[path] = NotFound(f"{error.filename or 'its folder'} was removed while it was being written.")
+    return results
 
 
 def target_changes(history: History, local: Local, target: Commit | None) -> tuple[Change, ...]:

@@ -72,7 +72,7 @@ def read(
     known: os.stat_result | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Seen:
-    """Read a working file once and store it (or only hash it, without a writer). Refuses one that changes meanwhile."""
+    """Read a working file once and store it, or only hash it without a writer. Refuses a file that keeps changing."""
     for _ in range(_TRIES):
         try:
             with _folder_of(root, path) as (at, name):
@@ -100,7 +100,7 @@ def read(
 
 
 class _Place(NamedTuple):
-    """Where a working file is: its path, and the open folder that holds its name."""
+    """Where a working file is: its path, and a handle on its folder with its name there."""
 
     root: str
     path: str
@@ -110,9 +110,9 @@ class _Place(NamedTuple):
 
 @contextlib.contextmanager
 def _folder_of(root: str, path: str) -> Iterator[tuple[int, str]]:
-    """(handle on its folder, its name) of a working file, as every read finds it: no link leads out of the root.
+    """(handle on its folder, its name) of a working file, found so that no link leads out of the root.
 
-    FileNotFoundError where a folder on the way is a link or is not there, or where no file may have the path.
+    Raises FileNotFoundError if a folder on the way is missing or a link, or if no file may have the path.
     """
     if unwritable(path):
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
@@ -139,23 +139,23 @@ def open_file(root: str, path: str) -> int:
 
 
 def is_file(root: str, path: str) -> bool:
-    found = find_stat(root, path)
-    return found is not None and modes.S_ISREG(found.st_mode)
+    stat = find_stat(root, path)
+    return stat is not None and modes.S_ISREG(stat.st_mode)
 
 
 def read_bytes(root: str, path: str) -> bytes:
     """The content of a working file, or where a link leads."""
     with _folder_of(root, path) as (at, name):
-        found = os.lstat(name, dir_fd=at)
-        if modes.S_ISLNK(found.st_mode):
+        stat = os.lstat(name, dir_fd=at)
+        if modes.S_ISLNK(stat.st_mode):
             return os.fsencode(os.readlink(name, dir_fd=at))
-        _refuse_special(path, found)
+        _refuse_special(path, stat)
         with os.fdopen(os.open(name, _READ, dir_fd=at), "rb") as file:
             return file.read()
 
 
-def _refuse_special(path: str, found: os.stat_result) -> None:
-    if not modes.S_ISREG(found.st_mode):
+def _refuse_special(path: str, stat: os.stat_result) -> None:
+    if not modes.S_ISREG(stat.st_mode):
         raise InvalidInput(
             f"{path!r} is neither a file nor a link and cannot be kept.", hint="List it in .memlakeignore."
         )
@@ -176,12 +176,12 @@ def _read_once(
     fd = os.open(name, _READ, dir_fd=at)
     try:
         if before.st_size < WHOLE_BELOW:
-            data = _all(fd, before.st_size)
+            data = _read_all(fd, before.st_size)
             size, head = len(data), data[:4096]
             oid = writer.add(data) if writer else hashlib.sha256(data).hexdigest()
         else:
             head = os.pread(fd, 4096, 0)
-            oid, size = _stream(fd, before.st_size, writer, progress)
+            oid, size = _read_stream(fd, before.st_size, writer, progress)
         after = os.fstat(fd)
     finally:
         os.close(fd)
@@ -190,8 +190,8 @@ def _read_once(
     return _seen(Entry(oid, "file", size, mode_of(after)), after, head)
 
 
-def _all(fd: int, size: int) -> bytes:
-    """A whole small file in one call; one byte more than expected shows that it grew."""
+def _read_all(fd: int, size: int) -> bytes:
+    """A whole small file, usually in one call. It asks for one byte more than expected, to see if the file grew."""
     data = os.read(fd, size + 1)
     while data and len(data) < size:
         more = os.read(fd, size + 1 - len(data))
@@ -201,7 +201,7 @@ def _all(fd: int, size: int) -> bytes:
     return data
 
 
-def _stream(fd: int, size: int, writer: Writer | None, progress: Callable[[int], None] | None) -> tuple[str, int]:
+def _read_stream(fd: int, size: int, writer: Writer | None, progress: Callable[[int], None] | None) -> tuple[str, int]:
     with os.fdopen(os.dup(fd), "rb", buffering=0) as stream:
         if writer is not None:
             return writer.add_stream(_Counting(stream, progress) if progress else stream, size)
@@ -209,7 +209,7 @@ def _stream(fd: int, size: int, writer: Writer | None, progress: Callable[[int],
 
 
 class _Counting:
-    """A stream that tells how far it was read."""
+    """A stream that reports how far it was read."""
 
     def __init__(self, stream: io.RawIOBase, progress: Callable[[int], None]) -> None:
         self._stream, self._progress, self._done = stream, progress, 0
@@ -221,12 +221,12 @@ class _Counting:
         return got
 
 
-def _seen(entry: Entry, found: os.stat_result, head: bytes) -> Seen:
-    return Seen(entry, pack_stat(found), is_racy(found, time.time_ns()), head)
+def _seen(entry: Entry, stat: os.stat_result, head: bytes) -> Seen:
+    return Seen(entry, pack_stat(stat), is_racy(stat, time.time_ns()), head)
 
 
 def check_link(root: str, path: str, target: str) -> None:
-    """A link may point anywhere inside the root, also at nothing; never outside of it."""
+    """Refuse a link that points outside of the root. Inside, it may point anywhere, even at nothing."""
     if problem := _link_problem(root, path, target):
         refuse([(path, problem)], hint=LINK_HINT)
 
@@ -261,21 +261,21 @@ def _link_problem(root: str, path: str, target: str) -> str | None:
 
 
 def find_stat(root: str, path: str) -> os.stat_result | None:
-    """The stat of a working file, None when there is none (or a folder stands there)."""
-    # What lies behind a link, or out of the root, is no working file, whoever says that it is tracked.
+    """The stat of a working file; None if there is none, or if it is a folder."""
+    # What is behind a link, or outside of the root, is not a working file, even if local.db says that it is tracked.
     if unwritable(path) or any(os.path.islink(f"{root}/{folder}") for folder in parents(path)):
         return None
     try:
-        found = os.lstat(f"{root}/{path}")
+        stat = os.lstat(f"{root}/{path}")
     except (FileNotFoundError, NotADirectoryError):
         return None
-    return None if modes.S_ISDIR(found.st_mode) else found
+    return None if modes.S_ISDIR(stat.st_mode) else stat
 
 
 def find_small_text(root: str, path: str) -> str | None:
-    """The text of a working file whose lines can be matched; None for anything else."""
-    found = find_stat(root, path)
-    if found is None or not modes.S_ISREG(found.st_mode) or found.st_size > LARGEST:
+    """The text of a working file; None if it is not a file, has more than LARGEST bytes or is not text."""
+    stat = find_stat(root, path)
+    if stat is None or not modes.S_ISREG(stat.st_mode) or stat.st_size > LARGEST:
         return None
     with contextlib.suppress(OSError), os.fdopen(open_file(root, path), "rb") as stream:
         return find_text(stream.read(LARGEST))
@@ -283,13 +283,15 @@ def find_small_text(root: str, path: str) -> str | None:
 
 
 def holds(root: str, path: str, entry: Entry, stat: bytes | None, racy: bool) -> bool:
-    """Whether the working file has exactly this content; the stat decides where it can."""
-    found = find_stat(root, path)
-    if found is None:
+    """Whether the working file has exactly this content; the stat decides if it can."""
+    current = find_stat(root, path)
+    if current is None:
         return False
-    if stat is not None and not racy and pack_stat(found) == stat:
+    if stat is not None and not racy and pack_stat(current) == stat:
         return True
-    if modes.S_ISLNK(found.st_mode) != (entry.kind == "link") or (entry.kind == "file" and found.st_size != entry.size):
+    if modes.S_ISLNK(current.st_mode) != (entry.kind == "link"):
+        return False
+    if entry.kind == "file" and current.st_size != entry.size:
         return False
     try:
         return read(root, path, None).entry == entry
@@ -298,17 +300,21 @@ def holds(root: str, path: str, entry: Entry, stat: bytes | None, racy: bool) ->
 
 
 def path_as_typed(root: str | Path, path: str) -> str:
-    """A path below the root as a user types it in the folder they are in: what `relative` reads, ready to be pasted."""
-    real_root, here = os.path.realpath(root), os.getcwd()
-    start = here if here == real_root or here.startswith(real_root + os.sep) else real_root
-    text = os.path.relpath(os.path.join(real_root, path), start)
+    """A path below the root as a user types it in the current folder, ready to be pasted. `relative` reads it back."""
+    real_root = os.path.realpath(root)
+    text = os.path.relpath(os.path.join(real_root, path), _start_folder(real_root))
     return pasted(f"./{text}" if text.startswith("-") else text)
+
+
+def _start_folder(real_root: str) -> str:
+    here = os.getcwd()
+    return here if here == real_root or here.startswith(real_root + os.sep) else real_root
 
 
 def relative(root: Path, given: str | os.PathLike[str]) -> str:
     """A path a user typed, relative to the root; "" is the root itself. Refuses what lies outside.
 
-    It starts at the current folder, as everywhere, or at the root for a caller who stands outside of the repo.
+    It starts at the current folder, as everywhere, or at the root if the current folder is outside of the repo.
     """
     text = os.fspath(given)
     if not text:
@@ -317,10 +323,9 @@ def relative(root: Path, given: str | os.PathLike[str]) -> str:
         )
     if "\0" in text or any("\ud800" <= char < "\udc80" for char in text):
         raise InvalidInput(f"path {text!r} is refused: no file can have this name. Nothing was changed.")
-    real_root, here = os.path.realpath(root), os.getcwd()
-    start = here if here == real_root or here.startswith(real_root + os.sep) else real_root
-    absolute = os.path.normpath(os.path.join(start, text))
-    # Only the folder is resolved: the last part may be a link that is itself meant.
+    real_root = os.path.realpath(root)
+    absolute = os.path.normpath(os.path.join(_start_folder(real_root), text))
+    # Only the folder is resolved, because the last part may be a link that is itself meant.
     parent, name = os.path.split(absolute)
     for candidate in (os.path.join(os.path.realpath(parent), name), os.path.realpath(absolute)):
         if candidate == real_root:
