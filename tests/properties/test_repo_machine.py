@@ -133,7 +133,7 @@ def undo_after_an_add_of_nothing(machine: RepoMachine) -> None:
 
 
 GUARDS: dict[str, tuple[Callable[[RepoMachine], None], ModuleType, str, Callable[..., object]]] = {
-    "roots that thinning keeps": (remember_a_lot, thin, "_kept_roots", lambda *_: set()),
+    "roots that thinning keeps": (remember_a_lot, thin, "_find_kept_roots", lambda *_: set()),
     "a look before files are moved": (switch_with_work_in_the_way, update, "_examine", lambda *_: {}),
     "the stage among what gc keeps": (collect_between_add_and_commit, gc, "_local_roots", lambda *_: (set(), set())),
     "a merge base": (merge_what_one_side_changed, merge_trees, "merge_bases", lambda *_: []),

@@ -10,7 +10,7 @@ class WindowedStream(io.RawIOBase):
     """Holds one window of the bytes, so that reading on costs one fetch a window and not one a call."""
 
     def __init__(self, size: int) -> None:
-        self._size = size
+        self._size = max(0, size)  # a damaged row can claim a negative one
         self._at = self._start = 0
         self._window = b""
 

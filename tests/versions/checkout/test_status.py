@@ -182,14 +182,14 @@ def test_a_file_that_never_stops_changing_is_refused(
     repo: ml.Repo, write: Callable[..., None], here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write({"live.log": "0"})
-    real, count = worktree._all, iter(range(10**6))
+    real, count = worktree._read_all, iter(range(10**6))
 
     def growing(fd: int, size: int) -> bytes:
         data = real(fd, size)
         (here / "live.log").write_text("x" * (2 + next(count)))
         return data
 
-    monkeypatch.setattr(worktree, "_all", growing)
+    monkeypatch.setattr(worktree, "_read_all", growing)
     with pytest.raises(ml.Unavailable, match="changed while it was being read"):
         repo.add("live.log")
     assert repo.status().staged == ()
@@ -199,7 +199,7 @@ def test_a_file_that_changes_once_while_being_read_is_read_again(
     repo: ml.Repo, write: Callable[..., None], here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write({"live": "before"})
-    real, once = worktree._all, [1]
+    real, once = worktree._read_all, [1]
 
     def changing(fd: int, size: int) -> bytes:
         data = real(fd, size)
@@ -208,7 +208,7 @@ def test_a_file_that_changes_once_while_being_read_is_read_again(
             (here / "live").write_text("after, whole")
         return data
 
-    monkeypatch.setattr(worktree, "_all", changing)
+    monkeypatch.setattr(worktree, "_read_all", changing)
     repo.add("live")
     repo.commit("stable")
     assert repo.read("live") == b"after, whole"
@@ -218,14 +218,14 @@ def test_a_large_file_that_grows_while_it_is_cut_is_refused_and_its_bytes_are_ta
     repo: ml.Repo, write: Callable[..., None], here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write({"big": os.urandom(3 << 20)})
-    real = worktree._stream
+    real = worktree._read_stream
 
     def growing(*args: object) -> tuple[str, int]:
         with (here / "big").open("ab") as file:
             file.write(b"more")
         return real(*args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(worktree, "_stream", growing)
+    monkeypatch.setattr(worktree, "_read_stream", growing)
     with pytest.raises(ml.Unavailable):
         repo.add("big")
     monkeypatch.undo()

@@ -20,11 +20,7 @@ def thin(history: History) -> int:
     db = history.db
     rows = tables.list_loose_nodes(db, read_number(db, "thin_node"))
     fresh = {tree.oid_of(data): data for _, data in rows}
-    roots = {root_of(data) for data in tables.list_head_commits(db)}
-    for _, _, lane, generation, below, data in tables.scan_generations(db, after=read_number(db, "thin_seq")):
-        if lane == 1 and keeps_tree(generation, below):
-            roots.add(root_of(data))
-    waiting = [root for root in roots if root in fresh]
+    waiting = [root for root in _find_kept_roots(history) if root in fresh]
     live = set(waiting)
     while waiting:
         node = tree.decode(fresh[waiting.pop()])
@@ -43,6 +39,16 @@ def thin(history: History) -> int:
     history.nodes.forget()
     tables.note_thinned(db)
     return len(rows) - len(live)
+
+
+def _find_kept_roots(history: History) -> set[bytes]:
+    """Roots whose trees must stay, among commits of the memory lane since the last thinning."""
+    db = history.db
+    roots = {root_of(data) for data in tables.list_head_commits(db)}
+    for _, _, lane, generation, below, data in tables.scan_generations(db, after=read_number(db, "thin_seq")):
+        if lane == 1 and keeps_tree(generation, below):
+            roots.add(root_of(data))
+    return roots
 
 
 def root_of(data: bytes) -> bytes:
