@@ -10,7 +10,6 @@ import argparse
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -33,34 +32,34 @@ Written by `make docs` from the commands themselves; do not edit it. The same ve
 
 Paths are relative to the folder you are in. The repo is the one in this folder or the nearest above it, or the one
 `MEMLAKE_REPO` names. A rev is `HEAD` (or `@`), a branch, a tag, at least four characters of a commit id, with
-`~2`, `^2`, `@{1}`, `@{yesterday}`, `@{2 hours ago}` behind it; `A..B` and `A...B` are ranges. Commands that
-read print one JSON document with `--json`.
+`~2`, `^2`, `@{1}`, `@{yesterday}` or `@{2 hours ago}` after it; `A..B` and `A...B` are ranges. Commands that read print
+one JSON document with `--json`.
 
-A path may be a pattern in quotes: `'*.csv'`, `'data/*'`, `'run-[0-9]*'`. As for git, a wildcard matches slashes too,
-and a file that has the very name of a pattern is meant itself. A pattern that matches nothing is refused by commands
-that change something, and simply empty for those that look.
+A path may be a pattern in quotes: `'*.csv'`, `'data/*'`, `'run-[0-9]*'`. As in git, a wildcard also matches slashes,
+and if a file has exactly the name of a pattern, the pattern means that file. Commands that change something refuse a
+pattern that matches nothing; commands that only look show nothing for it.
 """
 VARIABLES = (
     ("MEMLAKE_REPO", "the repo to use, instead of the one in this folder or above"),
-    ("MEMLAKE_AUTHOR_NAME, MEMLAKE_AUTHOR_EMAIL", "who commits; before settings, git's own, and user@host"),
-    ("MEMLAKE_EDITOR", "the editor of messages; then core.editor, VISUAL, EDITOR, vi"),
-    ("MEMLAKE_PAGER", "what long output is shown in; then core.pager, PAGER, less"),
-    ("MEMLAKE_HOOK_SECONDS", "how long a hook of a coding agent may take before it gives up; 1.5"),
-    ("MEMLAKE_DEBUG", "any value but 0: show tracebacks"),
+    ("MEMLAKE_AUTHOR_NAME, MEMLAKE_AUTHOR_EMAIL", "who commits; else the settings, git's settings, user@host"),
+    ("MEMLAKE_EDITOR", "the editor for messages; else core.editor, VISUAL, EDITOR, vi"),
+    ("MEMLAKE_PAGER", "the program that shows long output; else core.pager, PAGER, less"),
+    ("MEMLAKE_HOOK_SECONDS", "how many seconds a hook of a coding agent may take before it gives up; 1.5 unless set"),
+    ("MEMLAKE_DEBUG", "any value except 0 shows tracebacks"),
     ("NO_COLOR, FORCE_COLOR", "never colour; always colour"),
     (
         "XDG_CONFIG_HOME",
-        "where your own settings are: memlake/config.toml in it; which repos you trust: memlake/trusted",
+        "the folder of your own settings (memlake/config.toml) and of the repos you trust (memlake/trusted)",
     ),
 )
 CODES = (
     (0, "done"),
-    (1, "no: it differs (`--exit-code`), a conflict, nothing to do, no such command, fsck found something"),
+    (1, "no: something differs (`--exit-code`), a conflict, nothing to do, an unknown command, fsck found a problem"),
     (2, "the command line cannot be understood"),
-    (5, "`config --unset` of what is not set"),
+    (5, "`config --unset` of a setting that is not set"),
     (128, "it cannot be done: not found, refused, damaged, purged, disk full; the message says which"),
     (130, "interrupted"),
-    (141, "whoever read the output has gone, as with `| head`"),
+    (141, "the program that read the output has ended, as with `| head`"),
 )
 
 
@@ -105,18 +104,18 @@ def _help(command: click.Command, ctx: click.Context) -> str:
 def _tables() -> Iterator[str]:
     yield "## Exit codes\n\n| code | means |\n|---|---|"
     yield from (f"| {code} | {means} |" for code, means in CODES)
-    yield "\nThe codes are git's, but for 2."
+    yield "\nThe codes are the same as git's, except 2."
     yield "\nErrors of the Python API carry the same code as `exit_code`, and a stable `kind`:\n"
     yield "| error | kind | exit code | HTTP status |\n|---|---|---|---|"
     for kind in _errors(errors.Error):
-        name = "ConflictError" if kind is errors.Conflict else kind.__name__  # `memlake.Conflict` is the record
-        yield f"| `{name}` | {kind.kind} | {kind.exit_code} | {kind.http_status} |"
+        yield f"| `{kind.__name__}` | {kind.kind} | {kind.exit_code} | {kind.http_status} |"
     yield "\n## Settings\n\nRead and changed with [memlake config](#memlake-config).\n"
     yield "| setting | default | what it is |\n|---|---|---|"
-    for setting in fields(Settings):
-        default = str(setting.default).lower() if isinstance(setting.default, bool) else setting.default
-        key = setting.name.replace("_", ".", 1)
-        yield f"| `{key}` | {default if default != '' else '-'} | {setting.metadata['says']} |"
+    for name, setting in vars(Settings).items():
+        if hasattr(setting, "says"):
+            default = str(setting.default).lower() if isinstance(setting.default, bool) else setting.default
+            key = name.replace("_", ".", 1)
+            yield f"| `{key}` | {default if default != '' else '-'} | {setting.says} |"
     yield "\n## Environment\n\n| variable | what it does |\n|---|---|"
     yield from (f"| `{name}` | {what} |" for name, what in VARIABLES)
     yield ""

@@ -280,7 +280,7 @@ def test_a_value_of_the_wrong_kind_is_refused_and_nothing_is_written(folder: Pat
 @pytest.mark.parametrize("value", ["true", "[1]", "1979-05-27", '"soon"'])
 def test_a_value_of_the_wrong_kind_in_a_file_names_the_file(folder: Path, value: str) -> None:
     (folder / "config.toml").write_text(f"[gc]\ngrace_hours = {value}\n")
-    with pytest.raises(InvalidInput, match=r"gc\.grace_hours takes a number from 0 to 1,.*config\.toml says"):
+    with pytest.raises(InvalidInput, match=r"gc\.grace_hours takes a number from 0 to 1,.*config\.toml has"):
         config.read_settings(folder)
 
 

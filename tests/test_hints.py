@@ -35,7 +35,7 @@ _PLAIN = re.compile(
     r"|found\.spec|unnamed\[0\]\.oid|key"
 )
 _QUOTED_BEFORE = {
-    "cli/files/stage.py": {"there", "here", "told"},
+    "cli/files/stage.py": {"there", "here", "name"},
     "cli/branches/merge_rev.py": {"name", "marked[0]"},
     "dataset/params.py": {"name"},
     "versions/verbs/merge.py": {"name"},

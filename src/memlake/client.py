@@ -1,4 +1,4 @@
-"""Agent: what an agent holds in Python. Remembers under its own name; a door, so it only calls and shapes.
+"""Agent: how an agent remembers in Python, under its own name. A door, so it only calls and shapes.
 
 agent = Agent(agent_id="research-agent")
 agent.store_memory("Revenue grew 15% in Q4", importance=0.9)
@@ -44,11 +44,11 @@ _REACH = 3.0  # seconds
 class Agent:
     """One agent's memory and state in a repo.
 
-    `host` is a folder that is there (made a repo on first use, and said so), or None for the repo found from here, else
-    the personal one. `branch` is fixed now: someone switching branches elsewhere never redirects an agent. `org_id` is
-    the setting `memory.org` unless given; what other organisations keep is not seen, unless a search names theirs
-    ("*": all). `password`, and the names in `SERVER_NAMES`, are accepted for code written for a server; a folder needs
-    none of them.
+    `host` is an existing folder, which becomes a repo on first use. None means the repo found from here, or else the
+    personal one. `branch` is fixed when the agent is made, so a switch of branches elsewhere never redirects it.
+    `org_id` defaults to the setting `memory.org`; memories of other organisations are not seen unless a search names
+    them ("*" for all). `password` and the names in `SERVER_NAMES` are accepted for code that was written for a server,
+    and ignored.
     """
 
     def __init__(  # noqa: PLR0917  the order that code for a server knows
@@ -89,7 +89,7 @@ class Agent:
         expires_at: str | int | datetime | None = None,
         on_conflict: str = "add",
     ) -> str:
-        """Store one memory and return its id. It is found by its words at once; its vector follows."""
+        """Store one memory and return its id. A search finds it by its words at once; its vector follows."""
         draft = self._draft(
             content,
             memory_type=memory_type,
@@ -113,7 +113,7 @@ class Agent:
         judge: Judge | None = None,
         **fields: Any,
     ) -> Outcome:
-        """Store a memory, or let it skip, replace, correct or join one that is there; says which, and why."""
+        """Store a memory, or let it skip, replace, correct or join an existing one. The result says which, and why."""
         return self.memories.remember(self._draft(content, **fields), on_conflict, dry_run=dry_run, judge=judge)
 
     def search_memory(
@@ -126,9 +126,9 @@ class Agent:
         agent_id: str | Sequence[str] | None = None,
         **how: Any,
     ) -> Hits:
-        """The best memories for a query: this agent's own and nobody's, unless `agent_id` says whose ("*": all).
+        """The best memories for a query: this agent's own and nobody's, unless `agent_id` names others ("*" for all).
 
-        Further names: session_id, category, tags, metadata, since, until, mode, as_of, offset, sees, min_score.
+        Further filters: session_id, category, tags, metadata, since, until, mode, as_of, offset, sees, min_score.
         """
         refuse_unknown("search_memory", how, _SEARCH, _MEANT)
         narrowed = {"memory_type": memory_type, "min_importance": min_importance, **how}
@@ -142,22 +142,22 @@ class Agent:
         """Change a memory; its earlier content stays in its history."""
         refuse_unknown("update_memory", fields, Draft._fields)
         old = self.memories.get(memory_id)
-        said = {"content": content, "session_id": self.session_id} if content is not None else {}
-        changed = {**said, **fields}
+        text = {"content": content, "session_id": self.session_id} if content is not None else {}
+        changed = {**text, **fields}
         draft = Draft(**{"content": old.content, "agent_id": old.agent_id, **changed})
         made = self.memories.update(memory_id, draft, changed=changed)
         _warn(made.warnings)
         return self.memories.fields(made)
 
     def delete_memory(self, memory_id: str, purge: bool = False, reason: str = "asked for") -> bool:
-        """Forget a memory (restorable), or erase it for good with `purge`. False when it is not there."""
+        """Forget a memory, so that it can be restored, or erase it for good with `purge`. False if there is none."""
         try:
             if purge:
                 self.memories.purge(memory_id, reason)
             else:
                 self.memories.delete(memory_id)
         except NotFound:
-            self.memories.on(self.branch)  # that a branch is gone is another answer
+            self.memories.on(self.branch)  # a branch that is gone is an error of its own
             return False
         return True
 
@@ -169,7 +169,7 @@ class Agent:
         since: str | int | None = None,
         dry_run: bool = False,
     ) -> list[Forgotten]:
-        """Take back what a session, an agent or a time wrote: what it had overwritten stands again."""
+        """Take back what a session or an agent wrote, or what was written since a time. Overwritten values return."""
         return self.memories.forget_written(Choice(session_id, agent_id, since), dry_run=dry_run)
 
     def restore_memory(self, memory_id: str, at: str | None = None) -> dict[str, Any]:
@@ -188,8 +188,8 @@ class Agent:
 
     def get_state(self, key: str) -> Any:
         """The value under a key, or None."""
-        found = self.memories.find_state(self.agent_id, key)
-        return None if found is None else found.value
+        state = self.memories.find_state(self.agent_id, key)
+        return None if state is None else state.value
 
     def delete_state(self, key: str) -> bool:
         return self.memories.remove_state(self.agent_id, key)
@@ -221,8 +221,8 @@ class Agent:
         return Draft(content=content, **given)
 
 
-def _warn(told: Sequence[str]) -> None:
-    for warning in told:
+def _warn(texts: Sequence[str]) -> None:
+    for warning in texts:
         warnings.warn(warning, stacklevel=3)
 
 
@@ -234,7 +234,7 @@ def _open(host: str | Path | None) -> Repo:
         raise _unreachable(text)
     folder = Path(text).expanduser()
     if folder.is_dir() and folder.name != config.FOLDER and not config.repo_folder(folder).is_dir():
-        sys.stderr.write(f"memlake: {folder} was no repo yet; memories are kept in one made there\n")
+        sys.stderr.write(f"memlake: {folder} was not a repo yet, so one was made there for the memories\n")
         return init(folder)
     return open_for_memories(text)
 
@@ -244,12 +244,12 @@ def _is_host_name(text: str) -> bool:
 
 
 def _unreachable(host: str) -> Unavailable:
-    """Why a server cannot be used; asked for real, so that the sentence is true."""
+    """Why a server cannot be used. It is really asked, so that the sentence is true."""
     parts = urlsplit(host if "://" in host else f"//{host}")
     name, port = parts.hostname or "", parts.port or {"https": 443, "http": 80}.get(parts.scheme, _PORT)
-    cure = "Leave host out to use the repo here, or name a folder."
+    cure = "Leave host out to use the repo here, or pass a folder."
     try:
         socket.create_connection((name, port), _REACH).close()
     except (OSError, UnicodeError) as error:
         return Unavailable(f"{host} cannot be reached: {error}. Nothing was stored.", hint=cure)
-    return Unavailable(f"{host} answers, but this memlake speaks to folders only. Nothing was stored.", hint=cure)
+    return Unavailable(f"{host} answers, but memlake works with folders only. Nothing was stored.", hint=cure)

@@ -50,15 +50,15 @@ def repo_root(folder: Path) -> Path:
 
 def get_repo(start: AnyPath | None = None, explicit: AnyPath | None = None) -> Path:
     """The root of a repo, as `find_repo` finds it; NotARepo when there is none."""
-    found = find_repo(start, explicit)
-    if found is None:
+    root = find_repo(start, explicit)
+    if root is None:
         here = Path(start or ".").absolute()
         raise NotARepo(
-            f"not a memlake repo: {here} has no {FOLDER} folder, and neither has any folder above it.",
+            f"not a memlake repo: neither {here} nor any folder above it has a {FOLDER} folder.",
             hint="Make one with `memlake init`, or name one with `memlake -C FOLDER ...` or MEMLAKE_REPO."
-            + (" (/ is a repo only when MEMLAKE_REPO names it.)" if here == here.parent else ""),
+            + (" (/ is a repo only if MEMLAKE_REPO names it.)" if here == here.parent else ""),
         )
-    return found
+    return root
 
 
 def find_repo(start: AnyPath | None = None, explicit: AnyPath | None = None) -> Path | None:
@@ -66,17 +66,17 @@ def find_repo(start: AnyPath | None = None, explicit: AnyPath | None = None) -> 
 
     It is the folder that holds `.memlake`, or a bare repo.
 
-    Looking ends at home, and never takes the root of the file system: a repo somebody left there is nobody's. A repo
-    that was named and is not there is an error; one that was only looked for is None.
+    The search ends at home and never takes the root of the file system, because a repo that somebody left there is
+    nobody's. A repo that is named must exist; without a name, None means that there is none.
     """
     if explicit is not None:
-        return _named(explicit, "the path given")
+        return _open_named(explicit, "the path given")
     if named := os.environ.get("MEMLAKE_REPO"):
-        return _named(named, "MEMLAKE_REPO")
+        return _open_named(named, "MEMLAKE_REPO")
     try:
         here = os.path.abspath(os.fspath(start) if start is not None else ".")
     except FileNotFoundError as error:
-        raise NotARepo("the current folder no longer exists.", hint="Go to another with `cd`.") from error
+        raise NotARepo("the current folder no longer exists.", hint="Go to another folder with `cd`.") from error
     home = os.path.expanduser("~")
     ends = (os.path.abspath(home), os.path.realpath(home))
     while (above := os.path.dirname(here)) != here:
@@ -89,14 +89,14 @@ def find_repo(start: AnyPath | None = None, explicit: AnyPath | None = None) -> 
 
 
 def real_name(path: AnyPath) -> AnyPath:
-    """A path that a file or folder can have: not empty, and without NUL or half a character."""
+    """The path, or InvalidInput if no file or folder can have it: empty, with NUL, or with half a character."""
     text = os.fspath(path)
     if not text or any(char == "\0" or "\ud800" <= char < "\udc80" for char in text):
         raise InvalidInput(f"{text!r} cannot be the name of a file or folder. Nothing was changed.")
     return path
 
 
-def _named(path: AnyPath, who: str) -> Path:
+def _open_named(path: AnyPath, who: str) -> Path:
     """A repo named outright: its root, or the `.memlake` folder itself."""
     root = Path(os.path.abspath(os.path.expanduser(os.fspath(path))))
     if root.name == FOLDER and root.is_dir():
@@ -126,7 +126,7 @@ def check_owner(root: Path) -> Path:
         return root
     owner = min(owners - ours)
     raise Denied(
-        f"{folder} belongs to another user (uid {owner}, you are uid {own}), who could have made it harm you. "
+        f"{folder} belongs to another user (uid {owner}; you are uid {own}), who could have prepared it to harm you. "
         "It was not opened.",
         hint=f"If you trust them: memlake config --user safe.directory "
         f"{pasted(os.pathsep.join(filter(None, (safe, os.path.realpath(root)))))}",
@@ -178,29 +178,29 @@ class Settings:
     No dataclass, since each command makes one: dataclasses, and inspect with it, would be a sixth of start-up.
     """
 
-    user_name: str = _data_setting("", "who commits, when MEMLAKE_AUTHOR_NAME does not say")
-    user_email: str = _data_setting("", "their address, when MEMLAKE_AUTHOR_EMAIL does not say")
+    user_name: str = _data_setting("", "the name in your commits, unless MEMLAKE_AUTHOR_NAME is set")
+    user_email: str = _data_setting("", "the address in your commits, unless MEMLAKE_AUTHOR_EMAIL is set")
     init_branch: str = _data_setting("main", "the first branch of a new repo")
     safe_directory: str = _acting_setting(
-        "repos of other users that you open all the same: folders, FOLDER/* for all below, * for any; `:` between",
+        "repos of other users that you want to open: folders separated by `:`, FOLDER/* for all below, * for any",
         "opens repos of other users",
     )
-    core_lease_seconds: int = _data_setting(3600, "how long gc waits for a writer that stopped reporting", least=1)
+    core_lease_seconds: int = _data_setting(3600, "how long gc waits for a writer that no longer reports", least=1)
     core_packs: str = _acting_setting(
-        "where packs are kept: empty for the repo itself, a folder, or a bucket as s3://...",
+        "where packs are stored: empty for the repo itself, a folder, or a bucket as s3://...",
         "writes, reads and deletes packs there",
     )
     core_pager: str = _acting_setting(
-        "the program long output is shown in; `cat` for none", "runs this program to show output", harmless=("cat",)
+        "the program that shows long output; `cat` for none", "runs this program to show output", harmless=("cat",)
     )
     core_editor: str = _acting_setting(
-        "the program a commit message is written in", "runs this program to write a message"
+        "the program in which you write commit messages", "runs this program to write a message"
     )
     add_warn_secrets: bool = _data_setting(True, "whether `add` warns of key files and .env files")
     merge_conflict: str = _data_setting(
-        "merge", "how files in conflict are marked: with both sides, or also what both had", choices=("merge", "diff3")
+        "merge", "how conflicts are marked in files: both sides, or also their common base", choices=("merge", "diff3")
     )
-    gc_grace_hours: float = _data_setting(24.0, "how long unreachable objects stay before gc removes them", least=0)
+    gc_grace_hours: float = _data_setting(24.0, "how long gc keeps objects that nothing needs any more", least=0)
     gc_reflog_expire: str = _data_setting("never", "the age in days after which reflog lines may go, or `never`")
     embedding_provider: str = _acting_setting(
         "what embeds memories: local, openai, cohere, ollama, none ...",
@@ -209,32 +209,33 @@ class Settings:
         harmless=("local", "test", "none"),
     )
     embedding_model: str = _acting_setting(
-        "its model, where the provider offers more than one; empty for its usual one",
+        "the model, if the provider offers several; empty for its default",
         "asks the service for this model, or loads it from the folder or hub it names",
     )
     embedding_url: str = _acting_setting(
-        "the address of the provider, when it is not the usual one",
+        "the address of the provider; empty for its usual one",
         "sends memories, questions and the key of the service there",
     )
-    embedding_batch_size: int = _data_setting(32, "texts embedded together", least=1)
-    embedding_flush_seconds: float = _data_setting(1.0, "how long a text waits for others to be embedded with", least=0)
-    embedding_timeout: float = _data_setting(30.0, "seconds a provider has to answer", least=0.1)
+    embedding_batch_size: int = _data_setting(32, "how many texts are embedded together", least=1)
+    embedding_flush_seconds: float = _data_setting(1.0, "how long a text waits to be embedded with others", least=0)
+    embedding_timeout: float = _data_setting(30.0, "how many seconds a provider has to answer", least=0.1)
     memory_enabled: bool = _data_setting(True, "whether agents may store and search memories here")
     memory_org: str = _data_setting(
-        "local", "the organisation whose memories are seen and stored here; * for all of them"
+        "local", "the organisation whose memories are seen and stored here; * sees all of them"
     )
     memory_secrets: str = _data_setting(
         "warn", "what to do with secrets in memories", choices=("warn", "block", "redact", "off")
     )
     hook_categories: str = _data_setting(
-        "preferences,conventions,learnings", "what a coding agent's session starts with, by category; * for everything"
+        "preferences,conventions,learnings",
+        "the categories that a coding agent's session starts with; * for all",
     )
-    search_max_results: int = _data_setting(100, "the most hits one search gives", least=1)
-    search_importance: float = _data_setting(0.1, "how much importance may add to a hit's score, as a share", least=0)
-    search_recency: float = _data_setting(0.05, "how much being recent may add to a hit's score, as a share", least=0)
-    search_access: float = _data_setting(0.0, "how much being read often may add to a hit's score, as a share", least=0)
-    access_flush_seconds: float = _data_setting(60.0, "how often the counts of what was read are written down", least=0)
-    storage_cache_gb: float = _data_setting(10.0, "how much of remote files is kept; the least used go first", least=0)
+    search_max_results: int = _data_setting(100, "the most hits that one search returns", least=1)
+    search_importance: float = _data_setting(0.1, "how much importance may raise a hit's rank, as a share", least=0)
+    search_recency: float = _data_setting(0.05, "how much recency may raise a hit's rank, as a share", least=0)
+    search_access: float = _data_setting(0.0, "how much frequent reading may raise a hit's rank, as a share", least=0)
+    access_flush_seconds: float = _data_setting(60.0, "how often the counts of reads are saved", least=0)
+    storage_cache_gb: float = _data_setting(10.0, "how much of remote files is cached; least used go first", least=0)
     color_ui: str = _data_setting("auto", "when output is coloured", choices=("auto", "always", "never"))
 
     def __init__(self, **values: Any) -> None:
@@ -245,7 +246,7 @@ class Settings:
         one_line(self.user_email, "user.email")
         expire = self.gc_reflog_expire
         if expire != "never" and not (expire.isdecimal() and len(expire) < 7):
-            raise InvalidInput(f'gc.reflog_expire is "{expire}"; it takes a number of days or `never`.')
+            raise InvalidInput(f'gc.reflog_expire takes a number of days or `never`, not "{expire}".')
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"settings in force do not change; {name} was not set")
@@ -300,7 +301,7 @@ def read_settings(folder: Path | None, repo_id: RepoId | None = None) -> Setting
 
 
 def read_in_force(folder: Path | None, repo_id: RepoId | None = None) -> InForce:
-    """As `read_settings`, with what is ignored."""
+    """Like `read_settings`, with what is ignored."""
     found, ignored = _values(folder, repo_id)
     settings = Settings(**{key.replace(".", "_"): value for key, (value, _) in found.items()})
     return InForce(settings, ignored)
@@ -308,17 +309,17 @@ def read_in_force(folder: Path | None, repo_id: RepoId | None = None) -> InForce
 
 def list_values(folder: Path | None, repo_id: RepoId | None = None) -> list[Value]:
     """Every known setting in order of its key, with its origin."""
-    found, ignored = _values(folder, repo_id)
+    values, ignored = _values(folder, repo_id)
     listed = []
     for key in sorted(_FIELDS):
-        value, origin = found.get(key, (_FIELDS[key].default, "default"))
+        value, origin = values.get(key, (_FIELDS[key].default, "default"))
         listed.append(Value(key, _text(value), origin, _FIELDS[key].says, ignored.get(key, "")))
     return listed
 
 
 def get_value(folder: Path | None, key: str, repo_id: RepoId | None = None) -> str | None:
     """One setting in force as text (its default when nobody set it), or None when it is empty."""
-    _known(key)
+    _check_key(key)
     return next(value.text for value in list_values(folder, repo_id) if value.key == key) or None
 
 
@@ -335,8 +336,8 @@ def set_value(
     to remove was not there.
     """
     if value is not None or not _has_key(user_file() if where == "user" else folder and folder / FILE, key):
-        _known(key)  # one that a file has can be taken out, whatever it is
-    checked = None if value is None else _checked(key, value, "the value given")
+        _check_key(key)  # one that a file has can be taken out, whatever it is
+    checked = None if value is None else _check_value(key, value, "the value given")
     if key == "core.packs" and checked:
         checked = resolve_place(checked, os.getcwd())
     if checked is not None:
@@ -346,11 +347,12 @@ def set_value(
     if folder is None:
         change = f"--unset {key}" if checked is None else f"{key} {pasted(_text(checked))}"
         raise NotARepo(
-            "there is no repo here to configure.", hint=f"For your own settings: memlake config --user {change}"
+            "there is no repo here to configure. Nothing was changed.",
+            hint=f"For your own settings: memlake config --user {change}",
         )
     if key in _USERS_ALONE and checked is not None:
         raise InvalidInput(
-            f"{key} counts in your own settings only. Nothing was changed.",
+            f"{key} only counts in your own settings. Nothing was changed.",
             hint=f"Run: memlake config --user {key} {pasted(_text(checked))}",
         )
     try:
@@ -496,8 +498,8 @@ def _file_values(path: Path, text: str) -> dict[str, Any]:
         return {}
     flat = _flatten(_parse(text, path))
     for key in flat.keys() - _FIELDS.keys():  # of a newer memlake, or mistyped: no reason to stop work
-        warnings.warn(f'{path} has an unknown setting "{key}", which is ignored. {_advise_key(key)}', stacklevel=2)
-    values = {key: _checked(key, value, str(path)) for key, value in flat.items() if key in _FIELDS}
+        warnings.warn(f'{path} has an unknown setting "{key}", which memlake ignores. {_advise_key(key)}', stacklevel=2)
+    values = {key: _check_value(key, value, str(path)) for key, value in flat.items() if key in _FIELDS}
     return values if path == user_file() else {key: values[key] for key in values if key not in _USERS_ALONE}
 
 
@@ -512,14 +514,16 @@ def _read(path: Path) -> str:
         with open(fd, "rb") as file:
             data = file.read(_LARGEST + 1)
         if len(data) > _LARGEST:
-            raise InvalidInput(f"{path} is larger than {_LARGEST:,} bytes, so it is no settings file. It was not read.")
+            raise InvalidInput(
+                f"{path} is larger than {_LARGEST:,} bytes, so it is not a settings file. It was not read."
+            )
         return data.decode("utf-8")
     except (FileNotFoundError, NotADirectoryError):
         return ""
     except UnicodeDecodeError as error:
         raise InvalidInput(
             f"{path} is not UTF-8 text: {error.reason} at byte {error.start}.",
-            hint=f"Correct it in an editor, or do without it: mv {pasted(path)} {pasted(f'{path}.old')}",
+            hint=f"Correct it in an editor, or set it aside: mv {pasted(path)} {pasted(f'{path}.old')}",
         ) from error
     except PermissionError as error:
         raise Denied(f"{path} cannot be read: {error.strerror}.") from error
@@ -536,7 +540,7 @@ def _parse(text: str, path: Path) -> dict[str, Any]:
     import tomllib  # 8 ms that most commands never need
 
     if any(line.count(".") > _DOTS and not line.lstrip().startswith("#") for line in text.splitlines()):
-        raise InvalidInput(f"{path} has a line with more than {_DOTS} dots, which no setting has. It was not read.")
+        raise InvalidInput(f"{path} has a line with more than {_DOTS} dots, which no setting needs. It was not read.")
     try:
         return tomllib.loads(text)
     except RecursionError as error:
@@ -559,7 +563,7 @@ def _flatten(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def _known(key: str) -> None:
+def _check_key(key: str) -> None:
     if key not in _FIELDS:
         raise InvalidInput(f'there is no setting "{key}".', hint=_advise_key(key))
 
@@ -571,11 +575,11 @@ def _advise_key(key: str) -> str:
     return f"Did you mean `{near[0]}`?" if near else "See all settings with `memlake config --list`."
 
 
-def _checked(key: str, value: object, source: str) -> Any:
+def _check_value(key: str, value: object, source: str) -> Any:
     """`value` (from TOML, or text from a command line) as the type the setting has, or InvalidInput."""
     setting = _FIELDS[key]
     kind = type(setting.default)
-    result = _converted(kind, value)
+    result = _convert(kind, value)
     least, choices = setting.least, setting.choices
     is_number = kind in (int, float)
     if result is None or (choices and result not in choices) or (is_number and not (least or 0) <= result <= _MOST):
@@ -586,7 +590,7 @@ def _checked(key: str, value: object, source: str) -> Any:
     return result
 
 
-def _converted(kind: type, value: object) -> Any:
+def _convert(kind: type, value: object) -> Any:
     if kind is bool:
         return value if isinstance(value, bool) else _WORDS.get(value.lower()) if isinstance(value, str) else None
     if isinstance(value, bool) or not isinstance(value, str | int | float):
@@ -675,8 +679,8 @@ def one_line(text: str, what: str) -> str:
     """A part of `Name <email>`, or InvalidInput: a line break or bracket in it would forge another line."""
     if any(ord(char) < 32 or char in "<>\x7f" for char in text):
         raise InvalidInput(
-            f"{what} is {text!r}; no line break, control character, < or > may stand in it. Nothing was changed.",
-            hint='Write for example: memlake config user.name "Ada Lovelace"',
+            f"{what} is {text!r}, which must not contain line breaks, control characters, < or >. Nothing was changed.",
+            hint='For example: memlake config user.name "Ada Lovelace"',
         )
     return text
 
@@ -785,7 +789,7 @@ def _ini(path: str, section: str) -> dict[str, str]:
         parser.read(os.path.expanduser(path), encoding="utf-8")
     except (configparser.Error, OSError, UnicodeError) as error:
         what = f"{path} cannot be read: {type(error).__name__}."  # its text may quote a key
-        raise InvalidInput(what, hint="Correct it, or give what you need in client_config.") from None
+        raise InvalidInput(what, hint="Correct it, or pass what you need in client_config.") from None
     return dict(parser[section]) if section in parser else {}
 
 

@@ -1,6 +1,6 @@
 """Settings files of other programs, JSON or TOML: one entry changed at a time, the rest kept, never left broken.
 
-`planned` is pure: text in, text out. `write` keeps a copy of what it replaces. Knows no program and no entry.
+`apply_change` is pure: text in, text out. `write` keeps a copy of what it replaces. Knows no program and no entry.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ class Plan(NamedTuple):
 def plan(path: Path, change: Change) -> Plan:
     """What a change would make of a file. A file that cannot be read is an error, and stays as it is."""
     old = _read(path)
-    return Plan(path, old, planned(old or "", path, change))
+    return Plan(path, old, apply_change(old or "", path, change))
 
 
-def planned(text: str, path: Path, change: Change) -> str:
+def apply_change(text: str, path: Path, change: Change) -> str:
     """The text of a file with a change made; the same text when the change changes nothing."""
     return (_toml if path.suffix == ".toml" else _json)(text, path, change)
 
 
 def section(document: Any, name: str, path: Path) -> Any:
     """A table of a document by its name, made when it is not there."""
-    found = document.setdefault(name, {})
-    if not isinstance(found, Mapping):
-        raise InvalidInput(f"{path} has `{name}` as a value, not as a table. It was not changed.")
-    return found
+    table = document.setdefault(name, {})
+    if not isinstance(table, Mapping):
+        raise InvalidInput(f"{path} has `{name}`, which is not a table. It was not changed.")
+    return table
 
 
 def warn_if_missing(program: str) -> None:
@@ -55,30 +55,30 @@ def warn_if_missing(program: str) -> None:
     if not shutil.which(program):
         folder = os.path.dirname(sys.executable)
         warnings.warn(
-            f"`{program}` is not on your PATH, so what was added cannot start it. Put its folder there: "
+            f"`{program}` is not on your PATH, so it cannot be started by this name. Add its folder: "
             f'export PATH="{folder}:$PATH"',
             stacklevel=2,
         )
 
 
-def write(made: Plan) -> Path | None:
+def write(plan: Plan) -> Path | None:
     """Put a plan into its file, whole or not at all; returns the copy of what was there before."""
-    path = Path(os.path.realpath(made.path))  # a linked file stays a link
+    path = Path(os.path.realpath(plan.path))  # a linked file stays a link
     new = path.with_name(f"{path.name}.{os.getpid()}.new")
-    kept = _free_name(path) if made.old is not None else None
+    kept = _free_name(path) if plan.old is not None else None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if kept is not None:
             shutil.copy2(path, kept)
             shutil.copy2(path, new)  # for its mode: such files may hold keys
         with open(new, "w", encoding="utf-8", newline="") as file:
-            file.write(made.new)
+            file.write(plan.new)
             file.flush()
             os.fsync(file.fileno())
         os.replace(new, path)
     except OSError as error:
         new.unlink(missing_ok=True)
-        raise Unavailable(f"{made.path} could not be written: {error.strerror}. It was not changed.") from error
+        raise Unavailable(f"{plan.path} could not be written: {error.strerror}. It was not changed.") from error
     return kept
 
 
@@ -107,10 +107,10 @@ def _json(text: str, path: Path, change: Change) -> str:
     except (ValueError, RecursionError) as error:
         raise InvalidInput(
             f"{path} is not plain JSON: {error}. It was not changed.",
-            hint="Mend it (comments are not plain JSON), or add the entry by hand: --dry-run prints it.",
+            hint="Correct it (comments are not plain JSON), or add the entry by hand: --dry-run prints it.",
         ) from error
     if not isinstance(document, dict):
-        raise InvalidInput(f"{path} holds no JSON object. It was not changed.")
+        raise InvalidInput(f"{path} does not hold a JSON object. It was not changed.")
     before = json.dumps(document)
     change(document)
     if text.strip() and json.dumps(document) == before:

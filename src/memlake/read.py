@@ -3,8 +3,8 @@
     import memlake as ml
     ml.read_storage("photos/", type="image").filter(ml.C("file.size") > 1000).save("photos")
 
-Without a repo here or above, the personal one is used: nothing has to be set up. It is made by the first chain that
-runs or is saved, not by one that is only written down, nor by asking for what nobody has saved.
+Without a repo here or above, the personal one is used, so nothing has to be set up. It is made by the first chain that
+runs or is saved, not by one that is only written down, nor by a question about datasets that nobody saved.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ def here() -> Datasets:
     """The datasets of the repo found from here; opened once in a process."""
     found = config.find_repo()
     if found is not None:
-        return _opened(str(found), open_repo)
+        return _open_once(str(found), open_repo)
     return _personal() if _is_made() else _Unmade()
 
 
-def _opened(folder: str, open_: Callable[[], Repo]) -> Datasets:
+def _open_once(folder: str, open_: Callable[[], Repo]) -> Datasets:
     key = (folder, os.getpid())
     with _OPENING:
         if key not in _OPEN:
@@ -47,7 +47,7 @@ def _opened(folder: str, open_: Callable[[], Repo]) -> Datasets:
 
 
 def _personal() -> Datasets:
-    return _opened(str(config.personal_folder()), open_personal)
+    return _open_once(str(config.personal_folder()), open_personal)
 
 
 def _is_made() -> bool:
@@ -55,7 +55,7 @@ def _is_made() -> bool:
 
 
 class _Unmade(Datasets):
-    """Those of a personal repo that is not there yet: whatever needs its ground makes it."""
+    """The datasets of a personal repo that does not exist yet. Whatever needs its ground makes it."""
 
     def __init__(self) -> None:
         pass
@@ -75,7 +75,7 @@ def _close() -> None:
             repo.close()
 
 
-def _door(method: Callable[..., Any], *, of_saved: bool = False) -> Callable[..., Any]:
+def _as_function(method: Callable[..., Any], *, of_saved: bool = False) -> Callable[..., Any]:
     """A method of Datasets as a function over the repo found from here; `of_saved`: over what was saved there."""
 
     @functools.wraps(method)
@@ -83,8 +83,8 @@ def _door(method: Callable[..., Any], *, of_saved: bool = False) -> Callable[...
         found = here()
         if of_saved and isinstance(found, _Unmade):
             raise NotFound(
-                "nothing was ever saved: there is no repo here or above, nor a personal one yet. Nothing was made.",
-                hint="A save makes one: ml.read_values(x=[1, 2]).save('numbers')",
+                "there are no datasets, because there is no repo here or above and no personal one. Nothing was made.",
+                hint="The first save makes one: ml.read_values(x=[1, 2]).save('numbers')",
             )
         return method(found, *args, **named)
 
@@ -92,21 +92,21 @@ def _door(method: Callable[..., Any], *, of_saved: bool = False) -> Callable[...
     return call
 
 
-read_arrow = _door(Datasets.read_arrow)
-read_csv = _door(Datasets.read_csv)
-read_database = _door(Datasets.read_database)
-read_dataset = _door(Datasets.read_dataset, of_saved=True)
-read_hf = _door(Datasets.read_hf)
-read_json = _door(Datasets.read_json)
-read_jsonl = _door(Datasets.read_jsonl)
-read_pandas = _door(Datasets.read_pandas)
-read_parquet = _door(Datasets.read_parquet)
-read_polars = _door(Datasets.read_polars)
-read_records = _door(Datasets.read_records)
-read_storage = _door(Datasets.read_storage)
-read_values = _door(Datasets.read_values)
+read_arrow = _as_function(Datasets.read_arrow)
+read_csv = _as_function(Datasets.read_csv)
+read_database = _as_function(Datasets.read_database)
+read_dataset = _as_function(Datasets.read_dataset, of_saved=True)
+read_hf = _as_function(Datasets.read_hf)
+read_json = _as_function(Datasets.read_json)
+read_jsonl = _as_function(Datasets.read_jsonl)
+read_pandas = _as_function(Datasets.read_pandas)
+read_parquet = _as_function(Datasets.read_parquet)
+read_polars = _as_function(Datasets.read_polars)
+read_records = _as_function(Datasets.read_records)
+read_storage = _as_function(Datasets.read_storage)
+read_values = _as_function(Datasets.read_values)
 
 
 def datasets(**how: Any) -> Chain:
-    """Every version of every dataset known here, as rows: everything known can be queried."""
+    """Every version of every dataset known here, as rows that can be queried."""
     return here().known(**how)

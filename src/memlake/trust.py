@@ -1,4 +1,4 @@
-"""Which repos may use the settings that act: what the user granted, kept outside of every repo. Knows no setting.
+"""Which repos may use settings that act, as the user granted it. Stored outside of every repo. Knows no setting.
 
 A grant is a file whose name is the hash of the repo's id and the hash of its settings file, so that nothing a stranger
 wrote becomes part of a path, two processes need no lock, and a settings file that changed is not granted any more.
@@ -37,7 +37,7 @@ def grant(home: Path, repo_id: str, text: str, allowed: Grant) -> None:
         os.replace(new, home / _name(repo_id, text))
     except OSError as error:
         raise Unavailable(
-            f"your trust in {allowed.folder} could not be noted in {home}: {error.strerror}. Nothing was changed.",
+            f"your trust in {allowed.folder} could not be stored in {home}: {error.strerror}. Nothing was changed.",
             hint=f"Check who owns it: ls -ld {home}",
         ) from error
 
@@ -53,8 +53,8 @@ def revoke(home: Path, repo_id: str, folder: str) -> bool:
 
 def list_grants(home: Path) -> list[Grant]:
     """Everything granted, in the order of folders."""
-    found = (_read_grant(file) for file in home.glob("*-*"))
-    return sorted(grant for grant in found if grant.folder)
+    grants = map(_read_grant, home.glob("*-*"))
+    return sorted(grant for grant in grants if grant.folder)
 
 
 def _read_grant(file: Path) -> Grant:

@@ -63,6 +63,10 @@ def _pets(_root: Path) -> None:
     ml.read_values(x=[1, 2]).save("pets")
 
 
+def _more_pets(_root: Path) -> None:
+    ml.read_values(x=[1, 2, 3]).save("pets")
+
+
 def _without_code(root: Path) -> None:
     _pets(root)
     with ml.open(root) as repo:
@@ -172,9 +176,9 @@ SPLIT = (NO_MODEL, "remember 'User phone: 1111'; branch draft; memory update $ME
 STATUS = "status --ignored"
 
 FILES = [
-    Situation("add alone", "a=1", "add", "hint: Maybe you wanted to say `memlake add .`?", works=True, then="commit -m x"),
-    Situation("rm of a folder", "my+d/a=1; keep one", "rm 'my d'", "Remove it with all it holds: memlake rm -r {}", then="commit -m x"),
-    Situation("restore nothing", f"{ONE}; a=2", "restore", "`memlake restore .` restores everything in this folder.", then="diff --exit-code"),
+    Situation("add alone", "a=1", "add", "hint: To add everything here, run: memlake add .", works=True, then="commit -m x"),
+    Situation("rm of a folder", "my+d/a=1; keep one", "rm 'my d'", "To remove it with everything in it: memlake rm -r {}", then="commit -m x"),
+    Situation("restore nothing", f"{ONE}; a=2", "restore", "To restore everything in this folder: memlake restore .", then="diff --exit-code"),
     Situation("ignored", ".memlakeignore=*.log; my+x.log=1", "add 'my x.log'", "Stage it all the same with: memlake add -f {}", then="commit -m x"),
     Situation("ignored, from a folder", "d/.memlakeignore=*.log; d/x.log=1", "-C d add x.log", "Stage it all the same with: memlake add -f {}", then="commit -m x"),
     Situation("a new file to commit", f"{ONE}; my+b=1", "commit -m x 'my b'", "Stage a new file first: memlake add {}", again=True),
@@ -208,11 +212,11 @@ STATUSES = [
 
 MERGES = [
     Situation("a merge stops, by hand", (APART,), "merge dev", "Edit the lines between the markers, then `memlake add {}`.", first=_unmark, then="merge --continue"),
-    Situation("a merge stops, a side", (APART,), "merge dev", "{}To take one side whole: `memlake merge --ours {}` or `--theirs {}`.", then="merge --continue"),
-    Situation("a merge stops, finished", (APART,), "merge dev", "Then `memlake {} --continue`; or `memlake {} --abort`.", "memlake {} --continue", first="merge --theirs a", then="diff --exit-code"),
-    Situation("a merge stops, given up", (APART,), "merge dev", "Then `memlake {} --continue`; or `memlake {} --abort`.", "memlake {} --abort", then="diff --exit-code"),
-    Situation("the last choice", WAITS, "merge --theirs a", "Every conflict has a choice; finish with `memlake {} --continue`.", works=True, then="diff --exit-code"),
-    Situation("picks to come", f"{APART}; switch dev; e=1; keep five; switch main", "cherry-pick dev~1 dev", "Not done yet, for when it is finished: `memlake {} {}`.", first="merge --theirs a; cherry-pick --continue", then="cat e"),
+    Situation("a merge stops, a side", (APART,), "merge dev", "{}To take one side as it is: `memlake merge --ours {}` or `--theirs {}`.", then="merge --continue"),
+    Situation("a merge stops, finished", (APART,), "merge dev", "Then finish with `memlake {} --continue`, or give up with `memlake {} --abort`.", "memlake {} --continue", first="merge --theirs a", then="diff --exit-code"),
+    Situation("a merge stops, given up", (APART,), "merge dev", "Then finish with `memlake {} --continue`, or give up with `memlake {} --abort`.", "memlake {} --abort", then="diff --exit-code"),
+    Situation("the last choice", WAITS, "merge --theirs a", "Every conflict is resolved. Finish with `memlake {} --continue`.", works=True, then="diff --exit-code"),
+    Situation("picks to come", f"{APART}; switch dev; e=1; keep five; switch main", "cherry-pick dev~1 dev", "When it is finished, do the rest with `memlake {} {}`.", first="merge --theirs a; cherry-pick --continue", then="cat e"),
     Situation("commit too early, by hand", WAITS, "commit -m x", "Edit it, then: memlake add {}", first=_unmark, again=True),
     Situation("commit too early, a side", WAITS, "commit -m x", "{}: memlake merge --ours {}, or --theirs {}", again=True),
     Situation("switch while it waits", (*WAITS, "merge --ours a"), "switch dev", "Finish it with: memlake {} --continue", again=True),
@@ -224,8 +228,8 @@ MERGES = [
     Situation("merge of what", DEV, "merge", "See the branches with: memlake branch", shows="dev"),
     Situation("revert what", TWO, "revert", "For example: memlake revert HEAD", then="cat a"),
     Situation("pick what", DEV, "cherry-pick", "See what another branch has: memlake log BRANCH --oneline", fill={"BRANCH": "dev"}, shows="two"),
-    Situation("ours of what", WAITS, "merge --ours", "See them with: memlake status", shows="both modified"),
-    Situation("an empty range", DEV, "cherry-pick dev..dev", "A..B is what B has and A does not have; see it with: memlake log {} --oneline"),
+    Situation("ours of what", WAITS, "merge --ours", "See the conflicts with: memlake status", shows="both modified"),
+    Situation("an empty range", DEV, "cherry-pick dev..dev", "A..B is what B has and A does not have. See it with: memlake log {} --oneline"),
     Situation("not in conflict", WAITS, "restore --merge nosuch", "See what is in conflict with: memlake status", shows="both modified"),
     Situation("nothing waits", ONE, "merge --abort", "See where you are: memlake status", shows="On branch main"),
     Situation("no pick waits", ONE, "cherry-pick --continue", "See where you are: memlake status", shows="On branch main"),
@@ -281,7 +285,7 @@ KEEPING = [
     Situation("nothing to undo", "", "undo", "See what was done with: memlake ops"),
     Situation("nothing to redo", ONE, "redo", "See what was done with: memlake ops", shows="commit"),
     Situation("undo after a purge", (NO_MODEL, f"remember tea; {ONE}; purge a --reason test -y"), "undo", "What was done before it stands. Find a memory to forget or restore with: memlake memory log", shows="add memory"),
-    Situation("purge of no such path", ONE, "purge nosuch --reason test -y", "`memlake ls -l` lists paths and ids.", shows="a"),
+    Situation("purge of no such path", ONE, "purge nosuch --reason test -y", "See what it has with: memlake ls -l", shows="a"),
     Situation("purge of no such object", ONE, f"purge {'0' * 64} --reason test -y", "Check the id with: memlake ls -l", shows="a"),
     Situation("leftovers", (ONE, lambda root: [(path := root / f".memlake/tmp/{'0' * 32}.pack").write_text(""), os.utime(path, (1, 1))]), "doctor", "Remove them now with: memlake gc --prune", again=True),
     Situation("a pack that is gone", (lambda root: (root / "big").write_bytes(os.urandom(3 << 20)), "keep one", lambda root: next((root / ".memlake/packs").iterdir()).unlink()), "doctor", "See which paths need them with: memlake fsck. Then put them back from a backup or another copy of the repo.", code=1, shows="big"),
@@ -290,12 +294,12 @@ KEEPING = [
     Situation("a disk of packs that is not mounted", (_big, "keep one", _move_packs, lambda root: (root / "disk").rename(root / "away")), "purge big --reason test -y", "If it is on another disk, mount it. To see what is missing: memlake doctor", code=1, shows="packs"),
     Situation("packs that were not copied back", (_big, "keep one", _move_packs), "config --unset core.packs", "memlake config --unset core.packs", first=lambda root: shutil.copytree(root / "disk", root / ".memlake/packs"), then="fsck --full"),
     Situation("packs named inside the repo", "config core.packs disk", "config core.packs .memlake/packs", "To keep them there: memlake config --unset core.packs", then=ONE),
-    Situation("a repo to hand over", ONE, "clone x", "Repos do not exchange commits yet. To hand over a whole repo, copy its folder, or: memlake backup repo.tar"),
-    Situation("a repo handed over", (ONE, lambda root: (root / "d").mkdir()), "-C d pull", "And there: tar -xf repo.tar && memlake restore .", first=_hand_over, then="-C d show HEAD:a"),
-    Situation("memories to hand over", (NO_MODEL, "remember tea"), "push", "To hand over memories alone: memlake memory export FILE", fill={"FILE": "m.jsonl"}),
-    Situation("memories handed over", (NO_MODEL, "remember tea; memory export m.jsonl; memory forget $MEMORY"), "fetch", "And there: memlake memory import FILE", fill={"FILE": "m.jsonl"}),
+    Situation("a repo to hand over", ONE, "clone x", "memlake cannot exchange commits between repos yet. To hand over a whole repo, copy its folder, or: memlake backup repo.tar"),
+    Situation("a repo handed over", (ONE, lambda root: (root / "d").mkdir()), "-C d pull", "Then, in an empty folder: tar -xf repo.tar && memlake restore .", first=_hand_over, then="-C d show HEAD:a"),
+    Situation("memories to hand over", (NO_MODEL, "remember tea"), "push", "To hand over only memories: memlake memory export FILE", fill={"FILE": "m.jsonl"}),
+    Situation("memories handed over", (NO_MODEL, "remember tea; memory export m.jsonl; memory forget $MEMORY"), "fetch", "Then, in the other repo: memlake memory import FILE", fill={"FILE": "m.jsonl"}),
     Situation("rescued without a name", (f"{ONE}; gc --prune", lambda root: (root / "b").write_text("".join(f"line {n} of a text\n" for n in range(2000))), "add b"), "rescue .memlake --into 'res cued'", "Get one out, before gc removes it, with: memlake -C {} cat {} > FILE", works=True, shows="line 7 of a text"),
-    Situation("fsck", ONE, "fsck", "packs and parts were checked by their size only; to read their bytes too: memlake fsck --full", works=True, shows="no problem"),
+    Situation("fsck", ONE, "fsck", "packs and parts were checked by their size only; to check their bytes too: memlake fsck --full", works=True, shows="no problem"),
     Situation("a damaged index", (NO_MODEL, "remember tea", _damage("index/*/index.db")), "doctor", "It is made again from the history, and nothing is lost: memlake fsck", code=1, again=True),
     Situation("a damaged repo.db", (TWO, _damage("repo.db")), "doctor", "See what is affected with: memlake fsck", code=1, shows="does not match its checksum"),
     Situation("a damaged repo.db that cannot be opened", (f"{ONE}; gc", _damage("repo.db", 5000)), "doctor", "memlake rescue {} --into rescued", then="-C rescued show main:a"),
@@ -308,11 +312,11 @@ SETTINGS = [
     Situation("hooks without a repo", "", "hook install --client claude --scope project", "There is no repo here, so memories go to your personal one, {}. `memlake init` makes one here.", works=True, then="status", repo=False),
     Situation("no repo to set in", "", "config user.name 'Ada L'", "For your own settings: memlake config --user {}", then="config --user --unset user.name", repo=False),
     Situation("no such setting", "", "config zzz", "See all settings with `memlake config --list`.", shows="user.name"),
-    Situation("a name that cannot be", "", "config user.name 'A<b'", 'Write for example: memlake config user.name "Ada Lovelace"', then="config user.name"),
+    Situation("a name that cannot be", "", "config user.name 'A<b'", 'For example: memlake config user.name "Ada Lovelace"', then="config user.name"),
     Situation("a setting of the user", "", "config safe.directory '/x y'", "Run: memlake config --user {} {}", then="config --user --unset safe.directory"),
     Situation("memories switched off", "config memory.enabled false", "remember tea", "Switch them on with: memlake config memory.enabled true", then=f"{NO_MODEL}; remember tea"),
     Situation("a secret to remember", (NO_MODEL, "config memory.secrets block"), "remember 'the token is ghp_8sK2mQ9xVb4LtR7nWc3ZyP6dHf1JgA5uEoTi'", "Store where the secret is kept instead of it, or allow secrets: memlake config memory.secrets warn", again=True),
-    Situation("settings nobody trusted", lambda root: (root / ".memlake/config.toml").write_text('[core]\npager = "less -R"\n'), "config --list", "ignored: {}  (repo; you have not trusted it: memlake trust)", works=True, fill={"trust": "trust --yes"}),
+    Situation("settings nobody trusted", lambda root: (root / ".memlake/config.toml").write_text('[core]\npager = "less -R"\n'), "config --list", "ignored: {}  (from the repo, which you do not trust: memlake trust)", works=True, fill={"trust": "trust --yes"}),
     Situation("trusted", lambda root: (root / ".memlake/config.toml").write_text('[core]\npager = "less -R"\n'), "trust --yes", "Trusted {}. To take it back: memlake trust --revoke", works=True),
 ]
 
@@ -346,8 +350,8 @@ MEMORIES = [
     Situation("memories on both sides", SPLIT, "merge draft", "For a memory: `memlake memory resolve {} --keep ours` (or theirs, or both).", then="merge --continue"),
     Situation("memories on both sides, status", (*SPLIT, "!merge draft"), "status", 'use "memlake memory conflicts" to see what both sides of a memory say', works=True, shows="3333"),
     Situation("memories on both sides, settled", (*SPLIT, "!merge draft"), "memory conflicts", "Settle it with: memlake memory resolve {} --keep {} (or {})", works=True, then="merge --continue"),
-    Situation("the last memory settled", (*SPLIT, "!merge draft"), "memory resolve $MEMORY --keep ours", "No memory is left to choose; finish with: memlake merge --continue", works=True),
-    Situation("one memory of two settled", (NO_MODEL, "remember 'User phone: 1111'; remember tea; branch draft; memory update $MEMORY 'User phone: 2222'; memory update $OTHER water; memory update $MEMORY 'User phone: 3333' --branch draft; memory update $OTHER coffee --branch draft; !merge draft"), "memory resolve $MEMORY --keep ours", "{} left: memlake memory conflicts", works=True),
+    Situation("the last memory settled", (*SPLIT, "!merge draft"), "memory resolve $MEMORY --keep ours", "Every memory is resolved. Finish with: memlake merge --continue", works=True),
+    Situation("one memory of two settled", (NO_MODEL, "remember 'User phone: 1111'; remember tea; branch draft; memory update $MEMORY 'User phone: 2222'; memory update $OTHER water; memory update $MEMORY 'User phone: 3333' --branch draft; memory update $OTHER coffee --branch draft; !merge draft"), "memory resolve $MEMORY --keep ours", "{} left to resolve; see: memlake memory conflicts", works=True),
     Situation("state on both sides", "state set k one; branch dev; state set k two; state set k three --branch dev; !merge dev", "memory conflicts", "State of {}: choose with `memlake merge --ours {}` or `--theirs`.", works=True, then="merge --continue"),
     Situation("undo of a memory that changed again", (NO_MODEL, "remember tea; memory update $MEMORY coffee", _update), "undo", "See its values with: memlake memory history {}", shows="coffee"),
     Situation("undo of a memory that changed again, restored", (NO_MODEL, "remember tea; memory update $MEMORY coffee", _update), "undo", "Bring back the one before with: memlake memory restore {}", then="recall coffee"),
@@ -360,7 +364,9 @@ MEMORIES = [
 
 DATASETS = [
     Situation("code that was not recorded", _without_code, "dataset source pets", "See what was recorded: memlake dataset show {}", shows="pets"),
-    Situation("diff of what", _pets, "dataset diff pets 1 2 3", "Like: memlake dataset diff pets 1.0.0 1.0.1", code=128),
+    Situation("rm of one of two versions", (_pets, _more_pets), "dataset rm pets", "Delete one with: memlake dataset rm {}"),
+    Situation("rm of both versions", (_pets, _more_pets), "dataset rm pets", "Delete all with: memlake dataset rm {} --all"),
+    Situation("diff of what", _pets, "dataset diff pets 1 2 3", "For example: memlake dataset diff pets 1.0.0 1.0.1", code=128),
     Situation("no such run", "", "runs show 99", "See those that are remembered with: memlake runs"),
     Situation("an answer not saved", _answer, "runs show 1", "yes: memlake runs promote {} NAME", works=True, fill={"NAME": "kept"}, then="dataset show kept"),
     Situation("a dataset only staged", ("a=1; keep one; switch -c dev", _pets, "switch main"), "cherry-pick -n dev", "Make a commit of it: memlake {} {}", then="dataset show pets"),
@@ -419,7 +425,7 @@ EXCUSED: dict[str | tuple[str, str], str] = {
     "One of them is damaged or has the wrong name. To see which: memlake fsck --full": _ODD,
     "See what else is damaged with: memlake fsck": _ODD,
     "See what else is affected with: memlake fsck --full": _ODD,
-    "Look at it with: memlake fsck": _ODD,
+    "Check it with: memlake fsck": _ODD,
     "See where it can be with: memlake branch": _ODD,
     "opens; {} MB, which only `memlake fsck` reads whole": "needs a repo.db of many megabytes",
     "A long reader keeps it from shrinking: close other programs that use the repo, then run `memlake gc`.": "needs a write-ahead log of many megabytes",

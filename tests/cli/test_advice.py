@@ -168,7 +168,7 @@ def test_the_help_of_purge_says_that_messages_and_names_stay_and_they_do(run: Ru
     run("purge", "--all-versions", "name/zq8", "--reason", "test", "-y")
     kept = b"".join(file.read_bytes() for file in (repo / ".memlake").glob("repo.db*"))
     assert b"message-zq7" in kept and b"zq8" in kept and b"content-zq9" not in kept
-    assert "Names stay" in run("purge", "--help").out
+    assert "A purge cannot erase names" in run("purge", "--help").out
 
 
 def test_small_words(run: Run, repo: Path, keep: Keep, tmp_path: Path) -> None:

@@ -81,7 +81,8 @@ def test_a_fault_of_ours_is_one_line_with_a_way_to_see_more(
 
     monkeypatch.setattr("memlake.repo.Repo.status", broken)
     ran = run("status", code=128)
-    assert ran.err == "fatal: unexpected ZeroDivisionError: oh\nhint: See where with MEMLAKE_DEBUG=1.\n"
+    hint = "To see where it happened, run the command again with MEMLAKE_DEBUG=1."
+    assert ran.err == f"fatal: unexpected ZeroDivisionError: oh\nhint: {hint}\n"
     monkeypatch.setenv("MEMLAKE_DEBUG", "1")
     assert "Traceback" in run("status", code=128).err
 

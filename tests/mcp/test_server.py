@@ -98,7 +98,7 @@ def test_the_full_profile_adds_history_and_branches() -> None:
 @pytest.mark.parametrize("profile", PROFILES)
 def test_no_text_names_a_tool_that_is_not_listed(profile: str) -> None:
     known, everything = listed(profile), {tool.name for tool in TOOLS}
-    shown = [mcp_server.described(tool) for tool in known.values()]
+    shown = [mcp_server.describe_tool(tool) for tool in known.values()]
     texts = [mcp_server.INSTRUCTIONS, *(tool.description or "" for tool in shown)]
     texts += [str(field.get("description", "")) for tool in shown for field in tool.input_schema["properties"].values()]
     texts += [mcp_server.for_agents(typed, known) for typed, _ in mcp_server._TOOL_FOR]

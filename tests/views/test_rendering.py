@@ -8,8 +8,7 @@ import json
 import pytest
 
 from memlake.cli.history.commit import parse_author, parse_value
-from memlake.cli.progress import Progress
-from memlake.cli.screen import Screen, open_screen
+from memlake.cli.screen import Progress, Screen, open_screen
 from memlake.cli.suggest import close, did_you_mean
 from memlake.errors import InvalidInput
 from memlake.records import Author, Change, Commit, Conflict, Entry, Status

@@ -53,8 +53,8 @@ def test_text_that_drives_a_terminal_becomes_visible() -> None:
 
 
 def test_paths_that_would_break_a_line_are_quoted_as_c_does() -> None:
-    assert words.quoted("plain name/größe") == "plain name/größe"
-    assert words.quoted('a"b\\c') == '"a\\"b\\\\c"'
-    assert words.quoted("a\nb\x1b") == '"a\\nb\\033"'
-    assert words.quoted("\u202e") == '"\\342\\200\\256"'
-    assert words.quoted("\udcff") == '"\\377"', "a byte that is no text"
+    assert words.quote("plain name/größe") == "plain name/größe"
+    assert words.quote('a"b\\c') == '"a\\"b\\\\c"'
+    assert words.quote("a\nb\x1b") == '"a\\nb\\033"'
+    assert words.quote("\u202e") == '"\\342\\200\\256"'
+    assert words.quote("\udcff") == '"\\377"', "a byte that is no text"

@@ -6,9 +6,10 @@ import functools
 import importlib
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,47 +17,100 @@ from memlake import config, projects
 from memlake import open as open_repo
 from memlake.cli.screen import Screen, open_screen
 from memlake.cli.suggest import rev_hint
-from memlake.errors import InvalidInput, NotFound, Usage
+from memlake.errors import InvalidInput, NotFound, Nothing, Usage
 from memlake.records import Lane
-from memlake.repo import Repo
+from memlake.repo import Repo, open_personal
 from memlake.views import paths
+from memlake.views.words import clean
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-P = ParamSpec("P")
-R = TypeVar("R")
+    from memlake.dataset.datasets import Datasets
+
 _AFTER = "memlake.after"
 _COUNT = re.compile(r"-[0-9]+")
 
 
-# -- the repo and the screen
+# -- verbs
+
+
+Opener = Callable[[dict[str, Any]], AbstractContextManager[tuple[Any, ...]]]
+JSON = click.Option(["--json", "as_json"], is_flag=True, help="Print one JSON document.")
+QUIET = click.Option(["-q", "--quiet"], is_flag=True, help="Print nothing.")
 
 
 def screen(settings: config.Settings | None = None) -> Screen:
-    given = click.get_current_context().find_root().params
-    return open_screen(given.get("color") or "auto", pager=given.get("pager", True), settings=settings)
+    """Standard output as the options and the settings want it."""
+    ctx = click.get_current_context()
+    general = ctx.find_root().params
+    as_json = bool(ctx.params.get(str(JSON.name)))
+    return open_screen(
+        general.get("color") or "auto", pager=general.get("pager", True), as_json=as_json, settings=settings
+    )
 
 
-def pass_repo(verb: Callable[Concatenate[Repo, Screen, P], R]) -> Callable[P, R]:
-    """Calls `verb` with the repo found from here and the screen its settings ask for; closes the repo after it."""
-
-    @functools.wraps(verb)
-    def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        with open_repo() as repo:
-            return verb(repo, screen(repo.settings), *args, **kwargs)
-
-    return call
+@contextmanager
+def open_here(_given: dict[str, Any]) -> Iterator[tuple[Repo, Screen]]:
+    """The repo found from here, closed after the verb."""
+    with open_repo() as repo:
+        yield repo, screen(repo.settings)
 
 
-def pass_screen(verb: Callable[Concatenate[Screen, P], R]) -> Callable[P, R]:
-    """Calls `verb`, which needs no repo, with the screen."""
+@contextmanager
+def open_datasets(_given: dict[str, Any]) -> Iterator[tuple[Datasets, Screen]]:
+    """The datasets of the repo here, or else of the personal one."""
+    root = config.find_repo()
+    is_personal = root is None and config.personal_folder().is_dir()
+    with open_personal() if root is None else open_repo(root) as repo:
+        out = screen(repo.settings)
+        if is_personal:
+            out.note(f"There is no repo here, so this is about your personal one: {clean(str(repo.root))}")
+        yield repo.datasets(), out
 
-    @functools.wraps(verb)
-    def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        return verb(screen(), *args, **kwargs)
 
-    return call
+@contextmanager
+def open_screen_only(_given: dict[str, Any]) -> Iterator[tuple[Screen]]:
+    """For a verb that needs no repo."""
+    yield (screen(),)
+
+
+def verb(
+    name: str | None = None,
+    *,
+    opens: Opener = open_here,
+    group: click.Group | None = None,
+    cls: type[click.Command] = click.Command,
+    shared: Sequence[click.Option] = (),
+) -> Callable[[Callable[..., Any]], click.Command]:
+    """Make a function a command that is called with what `opens` opens, and then its own arguments and options.
+
+    `shared` options come last in its help. The screen knows about --json, so a verb is not given it.
+    """
+
+    def make(function: Callable[..., Any]) -> click.Command:
+        @functools.wraps(function)
+        def call(**given: Any) -> Any:
+            given.pop(str(JSON.name), None)
+            with opens(given) as opened:
+                return function(*opened, **given)
+
+        command: click.Command = (group or click).command(name, cls=cls)(call)
+        command.params.extend(shared)
+        return command
+
+    return make
+
+
+def confirm_erase(question: str) -> None:
+    """Ask the person; what is erased does not come back."""
+    if not sys.stdin.isatty():
+        raise Usage(
+            "purge cannot be undone, and there is no terminal to ask for confirmation. Nothing was erased.",
+            hint="If you are sure, add --yes.",
+        )
+    if not click.confirm(question, err=True):
+        raise Nothing("nothing was erased.")
 
 
 class Number(click.IntRange):
@@ -67,9 +121,6 @@ class Number(click.IntRange):
             return int(super().convert(value, param, ctx))
         except click.BadParameter:
             self.fail(f"'{value}' is not possible; give a whole number, {self.min} or more.", param, ctx)
-
-
-json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 
 
 def _project(_ctx: click.Context, _param: click.Parameter, folder: str | None) -> str | None:
@@ -149,7 +200,7 @@ def is_whole_kind(word: str) -> bool:
 
 def _check_paths(repo: Repo, words: Iterable[str]) -> None:
     for word in words:
-        if not (os.path.lexists(word) or paths.is_kind(word) or paths.is_pattern(word) or _tracked(repo, word)):
+        if not (os.path.lexists(word) or paths.is_kind(word) or paths.is_pattern(word) or _is_tracked(repo, word)):
             _check_born(repo, word)
             hint = f"{rev_hint(repo, word)}\n{_dashes_hint()}".strip()
             raise NotFound(f"'{word}' is neither a revision nor a path here.", hint=hint)
@@ -161,7 +212,7 @@ def _check_born(repo: Repo, word: str) -> None:
         repo.commit_at(word)
 
 
-def _tracked(repo: Repo, word: str) -> bool:
+def _is_tracked(repo: Repo, word: str) -> bool:
     """Whether HEAD has it although the working folder has not."""
     return repo.head is not None and next(repo.ls(paths=[word]), None) is not None
 
@@ -184,7 +235,7 @@ Completer = Callable[[click.Context, click.Parameter, str], "list[CompletionItem
 _LISTS = ("delete", "listing", "act")  # options with which every name is one that exists
 
 
-def completing(*kinds: str, then: str = "") -> Completer:
+def complete_with(*kinds: str, then: str = "") -> Completer:
     """A completer of the kinds `completion.offers` knows; `then` is what follows a first name that may be new."""
 
     def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:

@@ -22,23 +22,23 @@ if TYPE_CHECKING:
 
 SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     "Start": {
-        "init": ("memlake.cli.files.stage", "Make a repo in this folder, or in the one named."),
+        "init": ("memlake.cli.files.stage", "Make a repo in this folder or another."),
         "status": ("memlake.cli.files.status", "Show what is staged, changed and untracked."),
         "add": ("memlake.cli.files.stage", "Stage files and folders for the next commit."),
-        "commit": ("memlake.cli.history.commit", "Keep what is staged as a commit."),
+        "commit": ("memlake.cli.history.commit", "Commit what is staged."),
     },
     "Files": {
-        "rm": ("memlake.cli.files.stage", "Remove files here and from the next commit."),
+        "rm": ("memlake.cli.files.stage", "Remove files from this folder and the next commit."),
         "mv": ("memlake.cli.files.stage", "Move or rename files."),
         "restore": ("memlake.cli.files.restore", "Bring files back from the stage or a commit."),
-        "cat": ("memlake.cli.files.read", "Print a file as any commit has it."),
-        "ls": ("memlake.cli.files.read", "List the paths of a commit."),
+        "cat": ("memlake.cli.files.browse", "Print a file as any commit has it."),
+        "ls": ("memlake.cli.files.browse", "List the paths of a commit."),
     },
     "History": {
         "log": ("memlake.cli.history.log", "Show commits."),
         "show": ("memlake.cli.history.show", "Show a commit with its changes, or a file at a commit."),
         "diff": ("memlake.cli.history.diff", "Show what differs between files, stage and commits."),
-        "blame": ("memlake.cli.files.read", "Show which commit wrote each line."),
+        "blame": ("memlake.cli.files.browse", "Show which commit wrote each line."),
         "reflog": ("memlake.cli.history.log", "Show where HEAD or a branch has been."),
         "tag": ("memlake.cli.history.tag", "List, make or delete tags."),
     },
@@ -46,42 +46,42 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "branch": ("memlake.cli.branches.branch", "List, make, rename or delete branches."),
         "switch": ("memlake.cli.branches.branch", "Go to another branch."),
         "checkout": ("memlake.cli.branches.branch", "Go to a branch or commit, or bring files back."),
-        "merge": ("memlake.cli.branches.merge", "Join another branch into this one."),
-        "cherry-pick": ("memlake.cli.branches.merge", "Repeat the changes of a commit here."),
-        "revert": ("memlake.cli.branches.merge", "Undo the changes of a commit by a new commit."),
+        "merge": ("memlake.cli.branches.merge", "Merge another branch into this one."),
+        "cherry-pick": ("memlake.cli.branches.merge", "Apply the changes of a commit to this branch."),
+        "revert": ("memlake.cli.branches.merge", "Undo the changes of a commit with a new commit."),
         "reset": ("memlake.cli.files.restore", "Move the branch to a commit, or unstage paths."),
         "stash": ("memlake.cli.branches.stash", "Put changes aside, and take them back later."),
     },
     "Datasets": {
         "dataset": ("memlake.cli.dataset.group", "Look at datasets, compare, export, delete and restore them."),
-        "run": ("memlake.cli.dataset.runs", "Run a script with params, and tell what it saved."),
-        "runs": ("memlake.cli.dataset.runs", "List answers that were not saved, and keep them after all."),
+        "run": ("memlake.cli.dataset.runs", "Run a script with params, and list what it saved."),
+        "runs": ("memlake.cli.dataset.runs", "List chains that ended without a save, and save them after all."),
     },
     "Memory": {
-        "remember": ("memlake.cli.memory.remember", "Keep one fact for later."),
+        "remember": ("memlake.cli.memory.remember", "Store one fact for later."),
         "recall": ("memlake.cli.memory.recall", "Find what was remembered."),
         "memory": ("memlake.cli.memory.group", "Look at memories, change, forget and restore them."),
         "state": ("memlake.cli.memory.state", "Read and change what agents keep under keys."),
-        "mcp": ("memlake.mcp.command", "Serve memories to agents, or set a client up to use them."),
-        "hook": ("memlake.cli.hook.command", "Recall into and deposit from a coding agent."),
+        "mcp": ("memlake.mcp.command", "Serve memories to agents over MCP, or set up a client."),
+        "hook": ("memlake.cli.hook.group", "Bring memories into a coding agent, and store what it says."),
     },
-    "Keeping": {
+    "Upkeep": {
         "undo": ("memlake.cli.upkeep.undo", "Take back the last operation, whatever it was."),
         "redo": ("memlake.cli.upkeep.undo", "Do again what the last undo took back."),
         "ops": ("memlake.cli.upkeep.undo", "List the operations done in this checkout."),
-        "du": ("memlake.cli.upkeep.storage", "Show what costs how many bytes."),
-        "gc": ("memlake.cli.upkeep.storage", "Remove what nothing reaches any more."),
+        "du": ("memlake.cli.upkeep.storage", "Show how many bytes the repo takes, and for what."),
+        "gc": ("memlake.cli.upkeep.storage", "Remove what nothing needs any more."),
         "fsck": ("memlake.cli.upkeep.check", "Check what is stored against its hashes."),
-        "doctor": ("memlake.cli.upkeep.check", "Check this machine and repo, with a cure for each fault."),
-        "backup": ("memlake.cli.upkeep.storage", "Copy the live repo into one file."),
+        "doctor": ("memlake.cli.upkeep.check", "Check this machine and repo, and name a cure for each fault."),
+        "backup": ("memlake.cli.upkeep.storage", "Copy the repo into one file."),
         "rescue": ("memlake.cli.upkeep.storage", "Make a repo again from its packs alone."),
-        "purge": ("memlake.cli.upkeep.purge", "Erase content for good, leaving a tombstone."),
+        "purge": ("memlake.cli.upkeep.purge", "Erase content for good and leave a tombstone."),
     },
     "Settings": {
         "config": ("memlake.cli.upkeep.config", "Read and change settings."),
         "trust": (
             "memlake.cli.upkeep.trust",
-            "Allow what the settings of a repo somebody sent you would run or reach.",
+            "Allow settings of a repo that run programs or reach other places.",
         ),
         "completion": ("memlake.cli.upkeep.config", "Print the completion script of a shell."),
         "help": ("memlake.cli.upkeep.config", "Explain a verb."),
@@ -135,11 +135,11 @@ def _verb_hint(word: str) -> str:
 
     if word in _SHARING:
         return (
-            "Repos do not exchange commits yet. To hand over a whole repo, copy its folder, or: "
+            "memlake cannot exchange commits between repos yet. To hand over a whole repo, copy its folder, or: "
             "memlake backup repo.tar\n"
-            "And there: tar -xf repo.tar && memlake restore .\n"
-            "To hand over memories alone: memlake memory export FILE\n"
-            "And there: memlake memory import FILE"
+            "Then, in an empty folder: tar -xf repo.tar && memlake restore .\n"
+            "To hand over only memories: memlake memory export FILE\n"
+            "Then, in the other repo: memlake memory import FILE"
         )
 
     near = difflib.get_close_matches(word, VERBS, n=3, cutoff=0.6)
@@ -167,7 +167,7 @@ def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> 
     default="auto",
     help="When to colour output.",
 )
-@click.option("--pager/--no-pager", "pager", default=True, help="Whether long output goes through a pager.")
+@click.option("--pager/--no-pager", "pager", default=True, help="Show long output in a pager.")
 @click.option(
     "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Print the version."
 )

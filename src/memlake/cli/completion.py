@@ -28,7 +28,7 @@ def offers(kinds: Iterable[str], typed: str) -> list[CompletionItem]:
         names = []
     files = sorted(_on_disk(typed)) if "path" in wanted else []
     if "path" in wanted and not names:
-        names = [] if files else sorted(_tracked(typed))
+        names = [] if files else sorted(_list_tracked(typed))
         # The shell completes files better than a list could; but it drops every other offer when told to.
         return [CompletionItem(name) for name in names] or [CompletionItem(typed, type="file")]
     return [CompletionItem(name) for name in (*names, *files)]
@@ -36,12 +36,12 @@ def offers(kinds: Iterable[str], typed: str) -> list[CompletionItem]:
 
 def _names(wanted: set[str], typed: str) -> Iterator[str]:
     if "key" in wanted:
-        yield from _fitting((value.key for value in config.list_values(None)), typed)
+        yield from _filter((value.key for value in config.list_values(None)), typed)
     if "verb" in wanted:
-        yield from _fitting(VERBS, typed)
+        yield from _filter(VERBS, typed)
     if "dataset" in wanted:
         with open_repo(config.find_repo() or config.personal_folder()) as repo:
-            yield from _fitting(_datasets(repo, versions="@" in typed), typed)
+            yield from _filter(_datasets(repo, versions="@" in typed), typed)
     if wanted & {"branch", "tag", "rev", "path"}:
         with open_repo() as repo:
             yield from _of_repo(repo, wanted, typed)
@@ -50,16 +50,16 @@ def _names(wanted: set[str], typed: str) -> Iterator[str]:
 def _of_repo(repo: Repo, wanted: set[str], typed: str) -> Iterator[str]:
     if ":" in typed and wanted & {"rev", "path"}:
         rev, _, start = typed.partition(":")
-        found = repo.ls(rev or "HEAD", paths.FILES + start)
-        yield from (f"{rev}:{path.removeprefix(paths.FILES)}" for path, _ in islice(found, _MOST))
+        entries = repo.ls(rev or "HEAD", paths.FILES + start)
+        yield from (f"{rev}:{path.removeprefix(paths.FILES)}" for path, _ in islice(entries, _MOST))
         return
     before, dots, last = typed.rpartition("..") if "rev" in wanted else ("", "", typed)
     if wanted & {"branch", "rev"}:
-        yield from (before + dots + name for name in _fitting((b.name for b in repo.branches()), last))
+        yield from (before + dots + name for name in _filter((b.name for b in repo.branches()), last))
     if wanted & {"tag", "rev"}:
-        yield from (before + dots + name for name in _fitting((tag.name for tag in repo.tags()), last))
+        yield from (before + dots + name for name in _filter((tag.name for tag in repo.tags()), last))
     if "rev" in wanted:
-        yield from (before + dots + name for name in _fitting(["HEAD"], last))
+        yield from (before + dots + name for name in _filter(["HEAD"], last))
 
 
 def _datasets(repo: Repo, *, versions: bool) -> Iterator[str]:
@@ -70,28 +70,28 @@ def _datasets(repo: Repo, *, versions: bool) -> Iterator[str]:
         yield label if versions else label.partition("@")[0]
 
 
-def _fitting(names: Iterable[str], typed: str) -> Iterator[str]:
+def _filter(names: Iterable[str], typed: str) -> Iterator[str]:
     return (name for name in names if name.startswith(typed))
 
 
 def _on_disk(typed: str) -> Iterator[str]:
     folder, name = os.path.split(typed)
     try:
-        with os.scandir(folder or ".") as found:
-            for entry in islice((entry for entry in found if entry.name.startswith(name)), _MOST):
+        with os.scandir(folder or ".") as entries:
+            for entry in islice((entry for entry in entries if entry.name.startswith(name)), _MOST):
                 if entry.name != config.FOLDER:
                     yield os.path.join(folder, entry.name) + ("/" if entry.is_dir() else "")
     except OSError:
         return
 
 
-def _tracked(typed: str) -> list[str]:
+def _list_tracked(typed: str) -> list[str]:
     """Paths of HEAD that are not here, to bring back."""
     try:
         with open_repo() as repo:
             base = paths.here(repo.root)
             listed = (paths.bare(path, base) for path, _ in (repo.ls(prefix=paths.FILES) if repo.head else ()))
-            return list(islice(_fitting(listed, typed), _MOST))
+            return list(islice(_filter(listed, typed), _MOST))
     except (Error, OSError):
         return []
 

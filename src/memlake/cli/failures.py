@@ -53,7 +53,11 @@ def report_system(error: OSError) -> int:
 
 def report_unexpected(error: Exception) -> int:
     """Anything else is our fault, and a person still gets one line."""
-    say("fatal", _mask(f"unexpected {type(error).__name__}: {error}"), "See where with MEMLAKE_DEBUG=1.")
+    say(
+        "fatal",
+        _mask(f"unexpected {type(error).__name__}: {error}"),
+        "To see where it happened, run the command again with MEMLAKE_DEBUG=1.",
+    )
     return 128
 
 
@@ -69,5 +73,5 @@ def lose_output(error: OSError) -> int:
 
 
 def _mask(text: str) -> str:
-    """What went wrong without secrets: people paste it, and agents and CI keep it."""
+    """An error without secrets, because people paste it, and agents and CI keep it."""
     return importlib.import_module("memlake.secrets").mask(text)  # type: ignore[no-any-return]

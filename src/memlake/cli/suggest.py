@@ -1,4 +1,4 @@
-"""`Did you mean`: names close to a mistyped one. Pure but for `suggesting`, which asks a Repo for its names."""
+"""What a verb adds to an error on its way out: names close to a mistyped one, and the exit code that git has."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from memlake.errors import InvalidInput, NotFound
+from memlake.errors import Error, InvalidInput, NotFound
 from memlake.repo import Repo
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def option_hint(wrong: click.NoSuchOption) -> str:
 
 
 @contextmanager
-def suggesting(repo: Repo, rev: str) -> Iterator[None]:
+def suggest_revs(repo: Repo, rev: str) -> Iterator[None]:
     """Adds a hint with close branch and tag names when `rev` is not found."""
     try:
         yield
@@ -59,3 +59,13 @@ def rev_hint(repo: Repo, rev: str) -> str:
         word = word.split(mark, 1)[0]
     names = [branch.name for branch in repo.branches()] + [tag.name for tag in repo.tags()]
     return did_you_mean(word, (name for name in names if name != word)) if word else ""
+
+
+@contextmanager
+def exit_with(code: int, *kinds: type[Error]) -> Iterator[None]:
+    """Errors of these kinds, raised inside, end the command with `code`: where git's is not the one of the error."""
+    try:
+        yield
+    except kinds as error:
+        error.exit_code = code
+        raise

@@ -18,9 +18,9 @@ from memlake.mcp.install import CLIENTS
 _SDK = ("mcp", "mcp_types", "anyio")
 _client = click.option("--client", "name", type=click.Choice(list(CLIENTS)), required=True, help="Which client.")
 _scope = click.option(
-    "--scope", type=click.Choice(clients.SCOPES), help="For this project (unless given), or for you everywhere."
+    "--scope", type=click.Choice(clients.SCOPES), help="For this project (the default), or for all your projects."
 )
-_dry_run = click.option("-n", "--dry-run", is_flag=True, help="Print the file as it would be, and write nothing.")
+_dry_run = click.option("-n", "--dry-run", is_flag=True, help="Print the new file, and write nothing.")
 
 
 @click.group(invoke_without_command=True)
@@ -29,11 +29,11 @@ _dry_run = click.option("-n", "--dry-run", is_flag=True, help="Print the file as
     type=click.Choice(["default", "full"]),
     default="default",
     show_default=True,
-    help="Which tools: those for memories, or history and branches too.",
+    help="Which tools to offer; full adds purge, history and branches.",
 )
-@click.option("--agent-id", default="", metavar="NAME", help="Who remembers; the client's own name unless given.")
+@click.option("--agent-id", default="", metavar="NAME", help="Who remembers; unless given, the name of the client.")
 @click.option("--session-id", metavar="NAME", help="The session memories belong to.")
-@click.option("--org-id", metavar="NAME", help="The organisation they belong to; the setting memory.org unless given.")
+@click.option("--org-id", metavar="NAME", help="The organisation they belong to; memory.org unless given.")
 @click.option("--branch", metavar="NAME", help="The branch to work on; fixed while the server runs.")
 @click.pass_context
 def mcp(ctx: click.Context, /, profile: str, branch: str | None, **who: Any) -> None:
@@ -49,7 +49,7 @@ def _check_streams() -> None:
         sys.stdin.fileno(), sys.stdout.fileno()
     except (AttributeError, OSError, ValueError):
         raise Unavailable(
-            "the server speaks over standard input and output, and one of them is closed.",
+            "the server needs standard input and output, and one of them is closed.",
             hint="Let a client start it: memlake mcp install --client claude",
         ) from None
 
@@ -72,18 +72,18 @@ def _load(module: str) -> Any:
 @_scope
 @_dry_run
 def install(name: str, scope: str | None, dry_run: bool) -> None:
-    """Set a client up to start the server: one entry in its settings file, the rest kept. Again changes nothing."""
+    """Add the server to the settings file of a client. The rest of the file stays. Running it again changes nothing."""
     client, root = CLIENTS[name], config.find_repo()
     path = clients.file_of(client, scope, root or Path.cwd(), Path.home())
     command = clients.command_of(client, scope, root)
-    plan = dotfiles.plan(path, clients.adding(client, command, path))
+    plan = dotfiles.plan(path, clients.add_server(client, command, path))
     if dry_run:
         click.echo(f"{path} would be:\n{plan.new}", nl=False)
         return
     if not plan.changes:
-        click.echo(f"{path} has memlake already. Nothing was changed.")
+        click.echo(f"{path} already has memlake. Nothing was changed.")
         return
-    click.echo(_done(plan, "Added memlake to"))
+    click.echo(_write(plan, "Added memlake to"))
     dotfiles.warn_if_missing(command[0])
     click.echo(f"Next: {client.then}")
     if scope != "user" and "project" in client.files and (place := projects.describe_place()):
@@ -95,18 +95,18 @@ def install(name: str, scope: str | None, dry_run: bool) -> None:
 @_scope
 @_dry_run
 def uninstall(name: str, scope: str | None, dry_run: bool) -> None:
-    """Take memlake out of a client's settings file; the rest is kept."""
+    """Remove memlake from the settings file of a client. The rest of the file stays."""
     client = CLIENTS[name]
     path = clients.file_of(client, scope, config.find_repo() or Path.cwd(), Path.home())
-    plan = dotfiles.plan(path, clients.removing(client, path))
+    plan = dotfiles.plan(path, clients.remove_server(client, path))
     if plan.old is None or not plan.changes:
         raise Nothing(f"{path} does not have memlake. Nothing was changed.")
     if dry_run:
         click.echo(f"{path} would be:\n{plan.new}", nl=False)
         return
-    click.echo(_done(plan, "Took memlake out of"))
+    click.echo(_write(plan, "Removed memlake from"))
 
 
-def _done(plan: Plan, what: str) -> str:
+def _write(plan: Plan, what: str) -> str:
     kept = dotfiles.write(plan)
     return f"{what} {plan.path}" + (f" (before: {kept.name})" if kept else "")

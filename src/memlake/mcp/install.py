@@ -70,7 +70,7 @@ def file_of(client: Client, scope: str | None, root: Path, home: Path) -> Path:
     wanted = scope or next(iter(client.files))
     if wanted not in client.files:
         raise InvalidInput(
-            f"{client.name} has no settings of a {wanted}. Nothing was changed.",
+            f"{client.name} does not have settings for a {wanted}. Nothing was changed.",
             hint=f"Use --scope {next(iter(client.files))}.",
         )
     name = client.files[wanted]
@@ -93,7 +93,7 @@ def entry(client: Client, command: list[str]) -> dict[str, Any]:
     return {**kind, "command": command[0], "args": command[1:]}
 
 
-def adding(client: Client, command: list[str], path: Path) -> Change:
+def add_server(client: Client, command: list[str], path: Path) -> Change:
     """The change that names the server in a client's file; what else the entry says (its env) stays."""
 
     def change(document: Any) -> None:
@@ -103,7 +103,7 @@ def adding(client: Client, command: list[str], path: Path) -> Change:
     return change
 
 
-def removing(client: Client, path: Path) -> Change:
+def remove_server(client: Client, path: Path) -> Change:
     def change(document: Any) -> None:
         table = dotfiles.section(document, client.table, path) if client.table in document else {}
         if table.pop(NAME, None) is not None and not table:

@@ -30,9 +30,9 @@ _SAYS = {
     "on_conflict": f"{', '.join(WAYS)}.",
     "as_of": "A revision or time: search the past.",
     "branch": "A branch of memory, if not the usual one.",
-    "sees": f"{', '.join(SEES)}: what of the branch.",
-    "min_score": "Leave out what is less near, 0 to 1.",
-    "max_tokens": "Stop when the results are this long.",
+    "sees": f"Which part of the branch: {', '.join(SEES)}.",
+    "min_score": "Leave out hits that are less close, 0 to 1.",
+    "max_tokens": "Stop when the results are about this long.",
     "timeout": "Seconds.",
 }
 _KINDS: dict[Any, dict[str, Any]] = {
@@ -76,7 +76,7 @@ def _plain(kind: Any) -> Any:
     return kind
 
 
-def checked(run: Callable[..., Any], given: Mapping[str, Any]) -> dict[str, Any]:
+def check_arguments(run: Callable[..., Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments as a tool takes them, or InvalidInput that names the parameter."""
     known = parameters(run)
     refuse_unknown(run.__name__, given, known)
@@ -85,7 +85,7 @@ def checked(run: Callable[..., Any], given: Mapping[str, Any]) -> dict[str, Any]
         if default is inspect.Parameter.empty and (name not in given if kind is Any else value is None):
             raise InvalidInput(f"{run.__name__} needs {name}.", hint=_SAYS.get(name, ""))
         if value is not None and not _fits(value, kind):
-            raise InvalidInput(f"{name} of {run.__name__} must be {_named(kind)}, not {type(value).__name__}.")
+            raise InvalidInput(f"{name} of {run.__name__} must be {_describe_kind(kind)}, not {type(value).__name__}.")
     return {name: value for name, value in given.items() if value is not None or known[name][0] is Any}
 
 
@@ -97,6 +97,6 @@ def _fits(value: Any, kind: Any) -> bool:
     return isinstance(value, _CHECKS[kind])
 
 
-def _named(kind: Any) -> str:
+def _describe_kind(kind: Any) -> str:
     names = {str: "text", int: "a whole number", float: "a number", bool: "true or false", list[str]: "a list of texts"}
     return names.get(kind, "an object")

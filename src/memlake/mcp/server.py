@@ -40,15 +40,18 @@ _log = logging.getLogger("memlake.mcp")
 
 def build(desk: Desk, who: Who, profile: str = "default") -> Server[Any]:
     """A server with the tools of a profile."""
-    known, session = tools.listed(profile), new_id()  # a run of the server is a session, so that it can be taken back
+    known, session = (
+        tools.list_tools(profile),
+        new_id(),
+    )  # a run of the server is a session, so that it can be taken back
 
     async def list_tools(_: Any, __: Any) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=[described(tool) for tool in known.values()])
+        return types.ListToolsResult(tools=[describe_tool(tool) for tool in known.values()])
 
     async def call_tool(context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
         tool = known.get(params.name)
         if tool is None:
-            return failed(f"there is no tool {params.name!r}; there are {', '.join(known)}.")
+            return report_failure(f"there is no tool {params.name!r}. The tools are {', '.join(known)}.")
         caller = Who(who.agent_id or _client(context), who.session_id or session, who.org_id)
         return await anyio.to_thread.run_sync(answer, tool, desk, caller, dict(params.arguments or {}), known.keys())
 
@@ -62,7 +65,7 @@ def build(desk: Desk, who: Who, profile: str = "default") -> Server[Any]:
     )
 
 
-def described(tool: Tool) -> types.Tool:
+def describe_tool(tool: Tool) -> types.Tool:
     return types.Tool(
         name=tool.name,
         description=(tool.run.__doc__ or "").strip(),
@@ -81,30 +84,30 @@ def answer(
 ) -> types.CallToolResult:
     """Run a tool. A failure is an answer that says what to do with the known tools, not a broken connection."""
     try:
-        told = tool.run(desk, who, **schemas.checked(tool.run, given))
+        result = tool.run(desk, who, **schemas.check_arguments(tool.run, given))
     except Error as error:
         error.hint = for_agents(error.hint, known)
-        return failed(str(error))
+        return report_failure(str(error))
     except Exception:  # noqa: BLE001  a door: the client gets an answer whatever happens
         _log.exception("tool %s failed", tool.name)
-        return failed(
+        return report_failure(
             str(Unavailable(f"{tool.name} failed unexpectedly.", hint="Try again; the server's log says more."))
         )
     # A memory may hold bytes that are no text; one of them must not cost the client its connection. Only as text:
     # some clients show a model the structured content too, and it pays for everything twice (decision 019).
-    text = json.dumps(told, ensure_ascii=False).encode("utf-8", "replace").decode()
+    text = json.dumps(result, ensure_ascii=False).encode("utf-8", "replace").decode()
     return types.CallToolResult(content=[types.TextContent(type="text", text=text)])
 
 
 def for_agents(hint: str, known: Collection[str]) -> str:
     """A hint with the tools an agent has, in place of what a person types; what only a person can do says so."""
-    for typed, told in _TOOL_FOR:
-        if all(name in known for name in NAMED.findall(told)):
-            hint = hint.replace(typed, told)
+    for typed, tool in _TOOL_FOR:
+        if all(name in known for name in NAMED.findall(tool)):
+            hint = hint.replace(typed, tool)
     return f"{hint} (A person can run this; you have no tool for it.)" if "memlake " in hint else hint
 
 
-def failed(sentence: str) -> types.CallToolResult:
+def report_failure(sentence: str) -> types.CallToolResult:
     return types.CallToolResult(content=[types.TextContent(type="text", text=sentence)], is_error=True)
 
 

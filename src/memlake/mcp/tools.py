@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from memlake.errors import InvalidInput, NotFound
-from memlake.mcp.workspace import SOURCE, Desk, Who, found, search_for, within
+from memlake.mcp.workspace import SOURCE, Desk, Who, search_for, shape_hits, within
 from memlake.memories.memories import Draft, Memories
 from memlake.memories.record import Outcome
 from memlake.memories.search import Query, build_query, iso, seen_by
@@ -52,11 +52,16 @@ def store_memory(
     given |= {"source": SOURCE}
     draft = Draft(content, who.agent_id, who.session_id, **given)  # type: ignore[arg-type]
     stored = desk.on(who, branch).store(draft)
-    return {"memory_id": stored.memory_id, "status": "stored", "has_embedding": False, **_warned(stored.warnings)}
+    return {
+        "memory_id": stored.memory_id,
+        "status": "stored",
+        "has_embedding": False,
+        **_warnings(stored.warnings),
+    }
 
 
-def _warned(told: Sequence[str]) -> Result:
-    return {"warnings": list(told)} if told else {}
+def _warnings(warnings: Sequence[str]) -> Result:
+    return {"warnings": list(warnings)} if warnings else {}
 
 
 def search_memory(
@@ -78,7 +83,7 @@ def search_memory(
     narrowed: Result = {"memory_type": memory_type, "min_importance": min_importance, "sees": sees}
     narrowed |= {"min_score": min_score} | {"metadata": metadata or {}, "project": project}
     asked = build_query(who.agent_id, query, top_k=top_k, agent_id=agent_id, **narrowed)
-    return found(search_for(desk.on(who, branch), asked, agent_id, "agent_id"), max_tokens, "memory_id")
+    return shape_hits(search_for(desk.on(who, branch), asked, agent_id, "agent_id"), max_tokens, "memory_id")
 
 
 def get_agent_state(desk: Desk, who: Who, key: str, branch: str | None = None) -> Result:
@@ -93,16 +98,16 @@ def set_agent_state(desk: Desk, who: Who, key: str, value: Any, branch: str | No
     """Keep a JSON value under a key of this agent, such as the task it is on."""
     found = desk.on(who, branch).set_state(who.agent_id, key, value)
     told = {"key": key, "value": found.value, "updated_at": iso(found.updated_at)}
-    return {**told, **_warned(found.warnings)}
+    return {**told, **_warnings(found.warnings)}
 
 
 def delete_memory(desk: Desk, who: Who, memory_id: str, branch: str | None = None) -> Result:
     """Forget a memory; memory_restore brings it back."""
-    return {"memory_id": memory_id, **_deleted(desk.on(who, branch), memory_id)}
+    return {"memory_id": memory_id, **_delete(desk.on(who, branch), memory_id)}
 
 
-def _deleted(memories: Memories, memory_id: str) -> Result:
-    """A second time is no failure: agents try again. What was never stored is one."""
+def _delete(memories: Memories, memory_id: str) -> Result:
+    """Deleting twice is not a failure, because agents try again. Deleting what was never stored is one."""
     try:
         memories.delete(memory_id)
     except NotFound:
@@ -112,7 +117,7 @@ def _deleted(memories: Memories, memory_id: str) -> Result:
 
 
 def _gone(memories: Memories) -> Result:
-    memories.on(memories.ground.branch)  # that a branch is gone is another answer
+    memories.on(memories.ground.branch)  # a branch that is gone is an error of its own
     note = f"It was not on branch {memories.ground.branch!r}. Nothing was changed."
     return {"status": "already gone", "note": note}
 
@@ -140,7 +145,7 @@ def memory_add(
     draft = Draft(content, owner, who.session_id, **given)  # type: ignore[arg-type]
     done = desk.on(who, branch).remember(draft, on_conflict, dry_run=dry_run)
     return {
-        **_told(done, content),
+        **_describe(done, content),
         "taskId": _task(done.memory_id, branch),
         "status": "dry run" if dry_run else "accepted",
     }
@@ -151,11 +156,11 @@ def _task(memory_id: str, branch: str | None) -> str:
     return f"{_TASK}{memory_id}" + (f"@{branch}" if branch else "")
 
 
-def _told(done: Outcome, content: str) -> Result:
+def _describe(done: Outcome, content: str) -> Result:
     """What became of it; its content only where that is not what was given, for the agent knows that."""
-    told = {"id": done.memory_id, "decision": done.decision, "why": done.why}
-    told |= {"content": done.content} if done.content != content else {}
-    return {**told, **({"review": True} if done.review else {}), **_warned(done.warnings)}
+    result = {"id": done.memory_id, "decision": done.decision, "why": done.why}
+    result |= {"content": done.content} if done.content != content else {}
+    return {**result, **({"review": True} if done.review else {}), **_warnings(done.warnings)}
 
 
 def memory_search(
@@ -197,7 +202,7 @@ def memory_search(
         metadata=metadata or {},
         project=project,
     )
-    return found(search_for(desk.on(who, branch), asked, agentId, "agentId"), max_tokens, "id")
+    return shape_hits(search_for(desk.on(who, branch), asked, agentId, "agentId"), max_tokens, "id")
 
 
 def memory_update(
@@ -225,12 +230,12 @@ def memory_update(
     ]
     made = memories.update(id, draft, changed=["content", *changed])
     told = {"id": id, "taskId": _task(made.memory_id, branch), "status": "accepted"}
-    return {**told, **_warned(made.warnings)}
+    return {**told, **_warnings(made.warnings)}
 
 
 def memory_delete(desk: Desk, who: Who, id: str, branch: str | None = None) -> Result:
     """Delete an outdated memory; memory_restore brings it back."""
-    return {"id": id, **_deleted(desk.on(who, branch), id)}
+    return {"id": id, **_delete(desk.on(who, branch), id)}
 
 
 def memory_task_wait(desk: Desk, who: Who, taskId: str, timeout: float = 60) -> Result:
@@ -359,7 +364,7 @@ TOOLS = (
 PROFILES = ("default", "full")
 
 
-def listed(profile: str) -> dict[str, Tool]:
+def list_tools(profile: str) -> dict[str, Tool]:
     if profile not in PROFILES:
         raise InvalidInput(f"a profile is one of {', '.join(PROFILES)}, not {profile!r}.")
     return {tool.name: tool for tool in TOOLS if tool.profile == "default" or profile == "full"}

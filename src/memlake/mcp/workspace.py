@@ -43,7 +43,7 @@ class Desk:
             return self._memories
 
     def on(self, who: Who, branch: str | None = None) -> Memories:
-        """The memories of a branch in the hands of whoever calls."""
+        """The memories of a branch, seen and signed as whoever calls."""
         mine = self.memories.as_agent(who.agent_id, who.org_id)
         return mine.on(branch) if branch else mine
 
@@ -55,20 +55,20 @@ class Desk:
 def within(results: list[dict[str, Any]], max_tokens: int | None) -> dict[str, Any]:
     """As many results as a budget of tokens holds, and how many were left out."""
     kept = results[: count_fitting((len(str(result)) for result in results), max_tokens)]
-    told: dict[str, Any] = {"results": kept, "note": DATA}
+    body: dict[str, Any] = {"results": kept, "note": DATA}
     if len(kept) < len(results):
-        told["left_out"] = len(results) - len(kept)
-    return told
+        body["left_out"] = len(results) - len(kept)
+    return body
 
 
-def found(hits: Hits, max_tokens: int | None, name: str) -> dict[str, Any]:
-    """What a search answers: hits with their id under `name`, the mode that was used, and what is to be known."""
-    told = within([{name: hit["memory_id"], **brief(hit)} for hit in hits], max_tokens)
-    return {**told, "mode": hits.mode, **({"notes": list(hits.notes)} if hits.notes else {})}
+def shape_hits(hits: Hits, max_tokens: int | None, name: str) -> dict[str, Any]:
+    """What a search answers: hits with their id under `name`, the mode that was used, and notes."""
+    body = within([{name: hit["memory_id"], **brief(hit)} for hit in hits], max_tokens)
+    return {**body, "mode": hits.mode, **({"notes": list(hits.notes)} if hits.notes else {})}
 
 
 def search_for(memories: Memories, query: Query, asked: str | None, parameter: str) -> Hits:
-    """Hits for an agent; where its own memories have none and others' do, that is said, with how to ask for them."""
+    """Hits for an agent. If only memories of others match, a note says so, and how to ask for them."""
     ground = dataclasses.replace(memories.ground, vector_of=functools.cache(memories.ground.vector_of))
     hits = Memories(ground, memories.shared).search(query)
     if not hits and asked is None:
@@ -82,7 +82,7 @@ def search_for(memories: Memories, query: Query, asked: str | None, parameter: s
 
 
 def brief(hit: Mapping[str, Any]) -> dict[str, Any]:
-    """A hit without what is empty, and figures as short as they tell something: an agent pays for every character."""
+    """A hit without empty fields and with short figures, because an agent pays for every character."""
     short = {name: hit[name] for name in _MORE if hit[name]}
     return {
         "content": hit["content"],

@@ -1,12 +1,14 @@
-"""Changes as people read them: renames, names, totals. Pure: knows records, and nothing of what a path holds."""
+"""Changes as people read them: renames, names, totals, blame. Pure: knows records, not what a path holds."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from memlake.records import Change, Entry
+from memlake.records import Change, Entry, short
+from memlake.reports import BlameLine
 from memlake.views import json_shapes, paths, words
+from memlake.views.style import Style
 
 
 class Row(NamedTuple):
@@ -65,8 +67,8 @@ def _sources(changes: Sequence[Change]) -> dict[str, str]:
 
 def name_status(row: Row) -> str:
     if row.source and row.status == "R":
-        return f"R100\t{paths.shown(row.source)}\t{paths.shown(row.path)}"
-    return f"{row.status}\t{paths.shown(row.path)}"
+        return f"R100\t{paths.display(row.source)}\t{paths.display(row.path)}"
+    return f"{row.status}\t{paths.display(row.path)}"
 
 
 def summary(listed: Sequence[Row]) -> str:
@@ -79,3 +81,29 @@ def summary(listed: Sequence[Row]) -> str:
 
 def noun(listed: Iterable[Row]) -> str:
     return "file" if all(row.path.startswith(paths.FILES) for row in listed) else "path"
+
+
+# -- blame
+
+
+def blame_shape(line: BlameLine) -> dict[str, Any]:
+    commit = line.commit
+    return {
+        "line": line.line,
+        "text": line.text,
+        "commit": commit.oid,
+        "author": commit.author,
+        "time": commit.time,
+        "date": words.iso(commit.time),
+        "subject": commit.subject,
+    }
+
+
+def blame_lines(style: Style, lines: list[BlameLine]) -> Iterator[str]:
+    """`1a2b3c4d5e (Ada 2026-11-16 07:24:00 +0100 12) text`."""
+    who = max((len(line.commit.author.name) for line in lines), default=0)
+    digits = len(str(max((line.line for line in lines), default=0)))
+    for line in lines:
+        author = style.clean(line.commit.author.name).ljust(who)
+        head = f"({author} {words.stamp(line.commit.time)} {line.line:>{digits}})"
+        yield f"{style.paint(short(line.commit.oid), 'id')} {head} {style.clean(line.text.rstrip(chr(10)))}".rstrip()

@@ -102,7 +102,7 @@ def _head_lines(repo: Repo, style: Style, commit: Commit, look: Look, beside: Be
     if look.form == "full":
         yield f"Commit: {style.clean(str(commit.author))}"
     if look.form == "medium":
-        yield f"Date:   {words.styled(commit.time, look.date)}"
+        yield f"Date:   {words.format_time(commit.time, look.date)}"
         yield from _fact_lines(repo, style, commit)
 
 
@@ -117,7 +117,7 @@ def _fact_lines(repo: Repo, style: Style, commit: Commit) -> Iterator[str]:
             facts = "  ".join(f"{key}={_plain(value)}" for key, value in repo.meta(commit, name).items())
             yield style.clean(f"{name.title()}: {facts}")
     for use in repo.meta(commit, "uses") or ():
-        yield style.clean(f"Uses:   {paths.shown(use['path'])}@{short(use['commit'] or commit.oid)}")
+        yield style.clean(f"Uses:   {paths.display(use['path'])}@{short(use['commit'] or commit.oid)}")
 
 
 def _plain(value: object) -> object:
@@ -141,7 +141,7 @@ def fill_format(style: Style, commit: Commit, look: Look, beside: Beside) -> str
     """The format with its placeholders replaced; one that is unknown stays, as git leaves it."""
     values = _values(commit, look, beside)
 
-    def put(mark: re.Match[str]) -> str:
+    def fill(mark: re.Match[str]) -> str:
         name = mark[1]
         if name.startswith("x"):
             return chr(int(name[1:], 16))
@@ -149,7 +149,7 @@ def fill_format(style: Style, commit: Commit, look: Look, beside: Beside) -> str
             return _color(name[1:].strip("()")) if style.color else ""
         return style.clean(values[name]()) if name in values else mark[0]
 
-    return _MARK.sub(put, look.form)
+    return _MARK.sub(fill, look.form)
 
 
 def _values(commit: Commit, look: Look, beside: Beside) -> Mapping[str, Callable[[], str]]:
@@ -184,7 +184,7 @@ def _people(commit: Commit, look: Look) -> dict[str, Callable[[], str]]:
         found[f"{who}n"] = lambda: commit.author.name
         found[f"{who}e"] = lambda: commit.author.email
         for letter, style in styles.items():
-            found[who + letter] = lambda style=style: words.styled(commit.time, style)  # type: ignore[misc]
+            found[who + letter] = lambda style=style: words.format_time(commit.time, style)  # type: ignore[misc]
     return found
 
 

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from memlake.views.style import Style
-from memlake.views.tables import cut
-from memlake.views.words import clean, count
+from memlake.views.words import clean, count, cut
 
 if TYPE_CHECKING:
     from memlake.contents.explain import Explanation

@@ -104,10 +104,10 @@ def commit(record: Commit, changes: Iterable[Change] | None = None) -> dict[str,
 
 def document(body: Mapping[str, Any]) -> str:
     """One whole document."""
-    return _dumped({"schema_version": SCHEMA_VERSION, **plain(body)}, indent=2)
+    return _dump({"schema_version": SCHEMA_VERSION, **plain(body)}, indent=2)
 
 
-def _dumped(value: Any, indent: int | None = None) -> str:
+def _dump(value: Any, indent: int | None = None) -> str:
     """JSON in UTF-8 as it is; half a character, or a byte of a name that is no text, only as JSON's own escape."""
     import json
 
@@ -126,7 +126,7 @@ def stream(name: str, items: Iterable[Any]) -> Iterator[str]:
     for item in items:
         if before is not None:
             yield f"{before},"
-        before = _dumped(plain(item))
+        before = _dump(plain(item))
     if before is not None:
         yield before
     yield "]}"

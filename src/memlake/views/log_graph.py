@@ -41,7 +41,7 @@ class Graph:
         self.lanes = list(dict.fromkeys(wide))
         edges = [_Edge(index, self.lanes.index(lane)) for index, lane in enumerate(wide)]
         edges += [_Edge(column, lane, wait) for wait, lane in enumerate(sorted(joined))]
-        return rows + _join(_narrowed(edges, column, len(fresh), len(right)))
+        return rows + _join(_shift_right(edges, column, len(fresh), len(right)))
 
     def padding(self) -> str:
         """What stands beside further lines of text about the same commit."""
@@ -57,7 +57,7 @@ def _fork(column: int, right: int, fresh: int) -> list[str]:
     return rows
 
 
-def _narrowed(edges: list[_Edge], column: int, fresh: int, right: int) -> list[_Edge]:
+def _shift_right(edges: list[_Edge], column: int, fresh: int, right: int) -> list[_Edge]:
     """Without a fresh parent the commit's own lane ends, so the lanes right of it still stand one further right."""
     if fresh:
         return edges

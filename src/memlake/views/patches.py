@@ -34,7 +34,7 @@ def detail(view: View, listed: Sequence[Row], how: str) -> Iterator[str]:
     elif how == "name-status":
         yield from (name_status(row) for row in listed)
     elif how == "name-only":
-        yield from (paths.shown(row.path) for row in listed)
+        yield from (paths.display(row.path) for row in listed)
     else:
         for row in listed:
             yield from patch(view, row)
@@ -125,8 +125,8 @@ def patch(view: View, row: Row) -> Iterator[str]:
     if brief := kind_at(row.path).brief:
         yield from _record_patch(view, row, brief)
         return
-    source = words.quoted(_label("a", row.source or row.path))
-    target = words.quoted(_label("b", row.path))
+    source = words.quote(_label("a", row.source or row.path))
+    target = words.quote(_label("b", row.path))
     yield from (view.style.paint(line, "bold") for line in _headers(row, source, target))
     if row.status == "R" or _same_content(row):
         return
@@ -147,16 +147,16 @@ def patch(view: View, row: Row) -> Iterator[str]:
         return
     yield view.style.paint(f"--- {source if row.old else '/dev/null'}", "bold")
     yield view.style.paint(f"+++ {target if row.new else '/dev/null'}", "bold")
-    yield from colored(view.style, chain([first], lines))
+    yield from color_lines(view.style, chain([first], lines))
 
 
 def _record_patch(view: View, row: Row, brief: Callable[[bytes], str]) -> Iterator[str]:
     """A record that came or went is a line; of one that was edited, the facts that changed."""
-    name = words.quoted(row.path) if row.source is None else f"{words.quoted(row.source)} => {words.quoted(row.path)}"
+    name = words.quote(row.path) if row.source is None else f"{words.quote(row.source)} => {words.quote(row.path)}"
     yield view.style.paint(f"{name} {_DONE.get(row.status, 'changed')}: {_describe(view, row, brief)}", "bold")
     texts = find_texts(row, view.read_old, view.read_new) if row.old and row.new else None
     if texts is not None:
-        yield from colored(view.style, unified.format_hunks(texts.old, texts.new))
+        yield from color_lines(view.style, unified.format_hunks(texts.old, texts.new))
 
 
 def _describe(view: View, row: Row, brief: Callable[[bytes], str]) -> str:
@@ -167,7 +167,7 @@ def _describe(view: View, row: Row, brief: Callable[[bytes], str]) -> str:
         return "purged"
 
 
-def colored(style: Style, lines: Iterator[str]) -> Iterator[str]:
+def color_lines(style: Style, lines: Iterator[str]) -> Iterator[str]:
     """The lines of a unified diff, made harmless for a terminal."""
     for line in lines:
         text = style.clean(line)
@@ -187,8 +187,8 @@ def _headers(row: Row, source: str, target: str) -> Iterator[str]:
     if row.source and row.status == "R":
         yield from (
             "similarity index 100%",
-            f"rename from {paths.shown(row.source)}",
-            f"rename to {paths.shown(row.path)}",
+            f"rename from {paths.display(row.source)}",
+            f"rename to {paths.display(row.path)}",
         )
         return
     if row.old is None:
@@ -214,7 +214,7 @@ def _id(entry: Entry | None) -> str:
 def _closed_line(view: View, row: Row) -> str:
     """What is said of content that cannot be shown line by line."""
     old, new = _weight(view, row.old), _weight(view, row.new)
-    return f"{'Purged' if _is_purged(view, row) else 'Binary'} file {paths.shown(row.path)}: {old} -> {new}"
+    return f"{'Purged' if _is_purged(view, row) else 'Binary'} file {paths.display(row.path)}: {old} -> {new}"
 
 
 def _is_purged(view: View, row: Row) -> bool:
@@ -234,7 +234,7 @@ def _weight(view: View, entry: Entry | None) -> str:
 
 def unmerged_lines(repo: Repo, style: Style, conflict: Conflict, detail: str) -> Iterator[str]:
     """Our side, and what the working file holds now: with both sides between markers, until it is edited."""
-    name = paths.shown(conflict.path)
+    name = paths.display(conflict.path)
     if detail != "patch":
         yield {"stat": f" {name} | Unmerged", "name-status": f"U\t{name}"}.get(detail, name)
         return
@@ -250,7 +250,7 @@ def unmerged_lines(repo: Repo, style: Style, conflict: Conflict, detail: str) ->
     if ours is not None and text is not None:
         yield style.paint(f"--- ours/{name}", "bold")
         yield style.paint(f"+++ {name}", "bold")
-        yield from colored(style, unified.format_hunks(split_lines(ours), split_lines(text)))
+        yield from color_lines(style, unified.format_hunks(split_lines(ours), split_lines(text)))
 
 
 # -- counts
@@ -266,7 +266,7 @@ class Stat(NamedTuple):
 
 
 def count_row(view: View, row: Row) -> Stat:
-    name = f"{paths.shown(row.source)} => {paths.shown(row.path)}" if row.source else paths.shown(row.path)
+    name = f"{paths.display(row.source)} => {paths.display(row.path)}" if row.source else paths.display(row.path)
     if row.status == "R" or _same_content(row):
         return Stat(name, row, (0, 0))
     if brief := kind_at(row.path).brief:

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from memlake.versions.kinds import ROOMS
-from memlake.views.words import quoted
+from memlake.views.words import quote
 
 FILES = "files/"
 
@@ -41,9 +41,9 @@ def here(root: Path) -> str:
     return "" if relative == "." or relative.startswith("..") else relative.replace(os.sep, "/")
 
 
-def shown(path: str, base: str = "") -> str:
+def display(path: str, base: str = "") -> str:
     """A tree path as a person would type it from `base`, quoted when it would break a line."""
-    return quoted(bare(path, base))
+    return quote(bare(path, base))
 
 
 def bare(path: str, base: str = "") -> str:

@@ -67,7 +67,7 @@ def short_lines(found: Status, style: Style, base: str = "") -> Iterator[str]:
 
 def _quote_spaces(path: str, base: str) -> str:
     """A path of a short line, in quotes also when it holds a space: ` -> ` must be told from a name."""
-    name = paths.shown(path, base)
+    name = paths.display(path, base)
     return f'"{name}"' if " " in name and not name.startswith('"') else name
 
 
@@ -86,7 +86,7 @@ def long_lines(found: Status, style: Style, base: str = "") -> Iterator[str]:
         [style.paint(f"{label:<12}{name}", "added") for label, name in staged],
     )
     yield from _conflict_lines(found, style, base)
-    unstaged = [(_LABELS[change.status], paths.shown(change.path, base)) for change in found.unstaged]
+    unstaged = [(_LABELS[change.status], paths.display(change.path, base)) for change in found.unstaged]
     yield from _group_lines(
         "Changes not staged for commit:",
         [
@@ -98,17 +98,17 @@ def long_lines(found: Status, style: Style, base: str = "") -> Iterator[str]:
     yield from _group_lines(
         "Untracked files:",
         ['use "memlake add <file>..." to include in what will be committed'],
-        [style.paint(paths.shown(path, base), "removed") for path in list_untracked(found)],
+        [style.paint(paths.display(path, base), "removed") for path in list_untracked(found)],
     )
     yield from _group_lines(
         "Ignored files:",
         ['use "memlake add -f <file>..." to include in what will be committed'],
-        [style.paint(paths.shown(paths.FILES + path, base), "removed") for path in found.ignored],
+        [style.paint(paths.display(paths.FILES + path, base), "removed") for path in found.ignored],
     )
     yield from _group_lines(
         "Purged, so not in the working folder:",
         ['use "memlake rm <file>..." to drop from the next commit'],
-        [paths.shown(paths.FILES + path, base) for path in found.purged],
+        [paths.display(paths.FILES + path, base) for path in found.purged],
     )
     yield from _end_lines(found)
 
@@ -159,7 +159,7 @@ def _conflict_lines(found: Status, style: Style, base: str) -> Iterator[str]:
 def _conflict_name(path: str, base: str) -> str:
     kind = kind_at(path)
     label = kind.label(path)
-    return paths.shown(path, base) if label == path else f"{kind.nouns[0]} {label}"
+    return paths.display(path, base) if label == path else f"{kind.nouns[0]} {label}"
 
 
 def conflict_kind(conflict: Conflict) -> str:
@@ -168,8 +168,8 @@ def conflict_kind(conflict: Conflict) -> str:
 
 
 def _name_row(row: changes.Row, base: str) -> str:
-    name = paths.shown(row.path, base)
-    return f"{paths.shown(row.source, base)} -> {name}" if row.source else name
+    name = paths.display(row.path, base)
+    return f"{paths.display(row.source, base)} -> {name}" if row.source else name
 
 
 def _group_lines(title: str, hints: Sequence[str], lines: Sequence[str]) -> Iterator[str]:
@@ -234,7 +234,7 @@ def side_lines(both: Sides) -> Iterator[str]:
 
 def _list_paths(conflicts: Sequence[Conflict]) -> str:
     said = [_describe(one) for one in conflicts[:MANY]]
-    names = [paths.shown(one.path) + why for one, why in zip(conflicts, said, strict=False)]
+    names = [paths.display(one.path) + why for one, why in zip(conflicts, said, strict=False)]
     if len(conflicts) > MANY:
         names.append(f"and {len(conflicts) - MANY:,} more; see `memlake status`")
     line = "   ".join(names)

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from memlake.errors import pasted
 from memlake.reports import Check, FsckReport, GcReport, PurgeReport, Rescued, Usage
 from memlake.views import paths, words
 from memlake.views.style import Style
-
-if TYPE_CHECKING:
-    pass
 
 _SHOWN = 100  # objects that rescue lists
 
@@ -19,7 +15,7 @@ _SHOWN = 100  # objects that rescue lists
 def fsck_lines(style: Style, report: FsckReport) -> Iterator[str]:
     """Each problem by id and path; what was erased on purpose apart from what is missing."""
     for problem in report.problems:
-        where = f" {paths.shown(problem.path)}" if problem.path else ""
+        where = f" {paths.display(problem.path)}" if problem.path else ""
         name = f" {problem.oid}" if problem.oid else ""
         yield f"{style.paint(problem.kind, 'removed')}{name}{where}: {style.clean(problem.detail)}"
     yield from (f"purged {oid} (erased on purpose; no fault)" for oid in report.purged)
@@ -40,7 +36,7 @@ def doctor_lines(style: Style, found: list[Check]) -> Iterator[str]:
 def gc_lines(report: GcReport) -> list[str]:
     """What went, by kind and with its bytes. Repacked packs free the bytes of the objects they held."""
     kinds = ("object", "node", "commit", "file")
-    parts = [_freed(report, kind) for kind in kinds if getattr(report, f"{kind}s")]
+    parts = [_count_freed(report, kind) for kind in kinds if getattr(report, f"{kind}s")]
     removed, stored, repacked = (
         ("Would remove", "Would store", "Would repack") if report.dry_run else ("Removed", "Stored", "Repacked")
     )
@@ -57,7 +53,7 @@ def gc_lines(report: GcReport) -> list[str]:
     return lines
 
 
-def _freed(report: GcReport, kind: str) -> str:
+def _count_freed(report: GcReport, kind: str) -> str:
     return f"{words.count(getattr(report, f'{kind}s'), kind)} ({words.size(report.freed.get(f'{kind}s', 0))})"
 
 
@@ -67,7 +63,7 @@ def usage_lines(usage: Usage) -> Iterator[str]:
     yield f"{words.size(usage.total):>10}  in all, for {words.size(usage.logical)} of content"
     if usage.largest:
         yield from ("", "Largest at HEAD:")
-        yield from (f"{words.size(size):>10}  {paths.shown(path)}" for path, size in usage.largest)
+        yield from (f"{words.size(size):>10}  {paths.display(path)}" for path, size in usage.largest)
 
 
 def rescue_lines(style: Style, rescued: Rescued, into: str) -> Iterator[str]:
@@ -92,5 +88,5 @@ def purge_lines(style: Style, report: PurgeReport) -> Iterator[str]:
     yield from (f"  {oid}" for oid in report.purged)
     if report.paths:
         yield "Paths that held them:"
-        yield from (f"  {paths.shown(path)}" for path in report.paths)
+        yield from (f"  {paths.display(path)}" for path in report.paths)
     yield from (style.clean(note) for note in report.notes)

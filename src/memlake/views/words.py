@@ -44,7 +44,7 @@ def stamp(time: int) -> str:
 STYLES = ("default", "iso", "iso-strict", "relative", "short", "unix")
 
 
-def styled(time: int, style: str) -> str:
+def format_time(time: int, style: str) -> str:
     """A record's time as `--date` asks; `format:` is for strftime."""
     if style.startswith("format:"):
         return moment(time).strftime(style.removeprefix("format:"))
@@ -92,7 +92,7 @@ def _visible(char: str) -> str:
     return f"\\x{ord(char):02x}" if ord(char) < 256 else f"\\u{ord(char):04x}"
 
 
-def quoted(path: str) -> str:
+def quote(path: str) -> str:
     """A path on one line: in C quotes when it holds a quote, a backslash or a character that is not to be printed."""
     if not any(char in '"\\' or _unsafe(char) for char in path):
         return path
@@ -105,3 +105,9 @@ def _quoted_char(char: str) -> str:
     if not _unsafe(char):
         return char
     return "".join(f"\\{byte:03o}" for byte in char.encode("utf-8", "surrogateescape"))
+
+
+def cut(text: str, width: int) -> str:
+    """On one line, and no longer than this."""
+    line = " ".join(text.split())
+    return line if len(line) <= width else f"{line[: max(width - 1, 0)]}…"

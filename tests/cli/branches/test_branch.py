@@ -261,10 +261,10 @@ def test_a_conflict_is_told_in_full_and_waits(run: Run, fork: None, repo: Path) 
     assert ran.err == (
         'error: merge of "side" into "main" stopped: 1 path changed on both sides.\n'
         "  a\n"
-        "The merge is waiting; what merged cleanly is in your files already.\n"
+        "The merge is waiting. What merged cleanly is already in your files.\n"
         "Edit the lines between the markers, then `memlake add a`. "
-        "To take one side whole: `memlake merge --ours a` or `--theirs a`.\n"
-        "Then `memlake merge --continue`; or `memlake merge --abort`.\n"
+        "To take one side as it is: `memlake merge --ours a` or `--theirs a`.\n"
+        "Then finish with `memlake merge --continue`, or give up with `memlake merge --abort`.\n"
     )
     assert (repo / "a").read_text() == "<<<<<<< main\nmain\n=======\nside\n>>>>>>> side\n"
     out = run("status").out
@@ -455,7 +455,7 @@ def test_a_range_is_picked_oldest_first_and_reverted_newest_first(
     assert [line.split()[-1] for line in run("log", "-3", "--oneline").lines] == ["s3", "s2", "s1"]
     run("revert", "HEAD~2..HEAD")
     assert (repo / "s").read_text() == "1\n"
-    assert "'side..side' holds no commit" in run("cherry-pick", "side..side", code=128).err
+    assert "the range 'side..side' is empty" in run("cherry-pick", "side..side", code=128).err
     assert "Did you mean 'side'?" in run("cherry-pick", "main..sied", code=128).err
 
 
@@ -466,7 +466,7 @@ def test_a_range_that_stops_half_way_names_the_commits_still_to_come(
     last = keep("after it", t="1\n")[:10]
     run("switch", "main")
     ran = run("cherry-pick", "main..side", code=1)
-    assert f"for when it is finished: `memlake cherry-pick {last}`" in ran.err
+    assert f"When it is finished, do the rest with `memlake cherry-pick {last}`" in ran.err
     run("merge", "--theirs", "a"), run("cherry-pick", "--continue"), run("cherry-pick", last)
     assert (repo / "a").read_text() == "side\n" and (repo / "t").exists()
 
@@ -701,7 +701,7 @@ def test_a_merge_commit_keeps_metrics_and_params_also_where_a_fast_forward_would
     made = run("log", "-1", "--json").json["commits"][0]
     assert len(made["parents"]) == 2 and (made["metrics"], made["params"]) == ({"acc": 0.9}, {"lr": True})
     assert "Params: lr=true" in run("log", "-1").lines
-    assert "not kept" in run("merge", "dev", "--metric", "acc=1").err
+    assert "not stored" in run("merge", "dev", "--metric", "acc=1").err
     assert "--ff-only makes no commit" in run("merge", "--ff-only", "--metric", "a=1", "dev", code=2).err
 
 

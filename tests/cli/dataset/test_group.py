@@ -58,7 +58,7 @@ def test_ls_as_json_has_the_record_and_not_the_code(run: Run, pets: Path) -> Non
 
 def test_an_empty_repo_says_how_to_make_one(run: Run, repo: Path) -> None:
     done = run("dataset")
-    assert done.out == "" and "No datasets" in done.err
+    assert done.out == "" and "There are no datasets" in done.err
 
 
 def test_show_tells_the_record_on_one_screen(run: Run, pets: Path) -> None:
@@ -332,4 +332,4 @@ def test_the_personal_repo_is_named_where_it_is_used(run: Run, tmp_path: Path, m
     monkeypatch.chdir(outside)
     first, second = run("dataset", "ls").err, run("dataset", "ls").err
     assert "so data is kept in your personal one" in first
-    assert "No repo here: this is your personal one" in second
+    assert "so this is about your personal one" in second

@@ -77,7 +77,7 @@ def test_runs_are_listed_shown_and_promoted(script: Path, process: Process, run:
 
 
 def test_no_runs_is_said_and_no_error(script: Path, run: Run) -> None:
-    assert "No run is remembered here" in run("runs").err
+    assert "There are no runs here" in run("runs").err
     assert run("runs", "--json").json["runs"] == []
 
 
@@ -85,7 +85,7 @@ def test_a_param_that_nothing_asked_for_is_said(script: Path, process: Process) 
     (script.parent / "ok.py").write_text(SCRIPT.replace("raise SystemExit(3)", ""))
     done = process("run", "ok.py", "-p", "rtae=1", "-p", "rate=2", cwd=script.parent)
     warned = [line for line in done.stderr.decode().splitlines() if line.startswith("warning")]
-    assert warned == ["warning: nothing asked for param rtae; it had no effect. Did you mean rate?"]
+    assert warned == ["warning: the script never asked for param rtae, so it had no effect. Did you mean rate?"]
 
 
 def test_params_of_a_file_that_nothing_asked_for_are_said_once(script: Path, process: Process) -> None:
@@ -93,7 +93,7 @@ def test_params_of_a_file_that_nothing_asked_for_are_said_once(script: Path, pro
     (script.parent / "p.toml").write_text("rtae = 1\nrate = 2\ndepth = 3\n[train]\nepochs = 4\n")
     done = process("run", "ok.py", "--params", "p.toml", "-p", "more=1", cwd=script.parent)
     assert [line for line in done.stderr.decode().splitlines() if line.startswith("warning")] == [
-        "warning: nothing asked for param more; it had no effect.",
+        "warning: the script never asked for param more, so it had no effect.",
         "warning: nothing asked for these params of p.toml: rtae (did you mean rate?), depth. They had no effect.",
     ]
 
@@ -102,7 +102,7 @@ def test_a_file_of_params_for_a_script_that_asks_for_none_is_said(script: Path, 
     (script.parent / "ok.py").write_text("print(1)")
     (script.parent / "p.toml").write_text("rate = 2\n")
     done = process("run", "ok.py", "--params", "p.toml", cwd=script.parent)
-    assert done.stderr.decode() == "warning: nothing asked for a param; p.toml had no effect.\n"
+    assert done.stderr.decode() == "warning: the script never asked for a param, so p.toml had no effect.\n"
 
 
 def test_a_version_left_for_one_with_the_params_of_this_run_is_not_told(script: Path, process: Process) -> None:

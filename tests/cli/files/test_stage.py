@@ -235,7 +235,7 @@ def test_rm_cached_takes_whole_folders(run: Run, story: dict[str, str], repo: Pa
 
 def test_mv_into_a_folder_that_is_not_there_is_refused(run: Run, story: dict[str, str], repo: Path) -> None:
     ran = run("mv", "a", "nowhere/", code=128)
-    assert ran.err.startswith("fatal: 'nowhere/' is no folder here.") and (repo / "a").exists()
+    assert ran.err.startswith("fatal: there is no folder 'nowhere/' here.") and (repo / "a").exists()
 
 
 def test_the_folder_that_mv_advises_to_make_is_made_with_those_above_it(

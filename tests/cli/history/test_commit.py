@@ -38,7 +38,7 @@ def test_commit_of_nothing_exits_with_one(run: Run, story: dict[str, str]) -> No
 
 def test_commit_without_a_message_and_without_a_terminal_says_how(run: Run, story: dict[str, str]) -> None:
     ran = run("commit", code=1)
-    assert ran.err.startswith("no message") and "hint: Give one with -m" in ran.err
+    assert ran.err.startswith("there is no message.") and "hint: Give one with -m" in ran.err
 
 
 def test_commit_of_paths_keeps_only_those_as_they_are_now_and_leaves_the_stage_alone(

@@ -291,7 +291,7 @@ def test_a_writer_that_holds_the_repo_delays_a_hook_for_its_time_only(
     took = time.monotonic() - begun
     holder.communicate()
     assert done.returncode == 0 and took > events.SECONDS, "it had its time, and ended while the repo was held"
-    assert "not done after" in (repo / ".memlake/hooks.log").read_text() and episodes(repo) == []
+    assert "gave up after" in (repo / ".memlake/hooks.log").read_text() and episodes(repo) == []
 
 
 def test_input_that_never_ends_is_not_waited_for(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:

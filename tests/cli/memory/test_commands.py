@@ -146,7 +146,7 @@ def test_what_is_to_be_asked_is_kept_beside_and_settled_by_resolve(run: Run, rep
 
 
 def test_a_replacement_made_alone_is_listed_with_the_line_that_takes_it_back(run: Run, repo: Path) -> None:
-    assert run("memory", "conflicts", "--decided").err == "Nothing was changed by a new memory.\n"
+    assert run("memory", "conflicts", "--decided").err == "New memories changed nothing.\n"
     stored(run, "The API runs on port 8080")
     run("remember", "The API now runs on port 9090")
     shown = run("memory", "conflicts", "--decided").out.splitlines()
@@ -576,7 +576,7 @@ def test_blame_names_who_gave_each_field_its_value(run: Run, repo: Path) -> None
 
 def test_a_branch_with_a_time_to_live_is_gone_once_it_is_over(run: Run, repo: Path, set_clock: SetClock) -> None:
     stored(run, "The sky is blue")
-    assert "is discarded at" in run("branch", "t1", "--ttl", "2h").err
+    assert "will be discarded at" in run("branch", "t1", "--ttl", "2h").err
     run("branch", "t2", "--ttl", "1h")
     assert {"t1", "t2"} <= set(run("branch").out.split())
     set_clock(3700)

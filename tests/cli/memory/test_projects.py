@@ -230,11 +230,11 @@ def test_evict_leaves_what_expired_in_another_project(run: Run, two: tuple[Path,
 def test_stats_and_export_leave_other_projects_out_unless_asked(old: tuple[Run, Run], tmp_path: Path) -> None:
     one, _ = old
     told = one("memory", "stats")
-    assert told.lines[0].startswith("2 memories") and "--project '*' counts all" in told.err
+    assert told.lines[0].startswith("2 memories") and "--project '*' includes them" in told.err
     assert one("memory", "stats", "--json").json["stats"]["stale"] == 2
     assert one("memory", "stats", "--project", "*").lines[0].startswith("3 memories")
     file = tmp_path / "out.jsonl"
-    assert "--project '*' writes all" in one("memory", "export", str(file)).err
+    assert "--project '*' includes them" in one("memory", "export", str(file)).err
     assert {json.loads(line)["content"] for line in file.read_text().splitlines()} == {"tea", "water"}
     one("memory", "export", "-f", str(file), "--project", "*")
     assert len(file.read_text().splitlines()) == 3

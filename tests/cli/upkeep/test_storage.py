@@ -86,7 +86,7 @@ def test_fsck_says_what_it_did_not_read(run: Run, repo: Path) -> None:
     part.chmod(0o644)
     part.write_bytes(part.read_bytes()[:-20] + bytes(20))
     quick = run("fsck")
-    assert "no problem" in quick.out and "to read their bytes too: memlake fsck --full" in quick.lines[-1]
+    assert "no problem" in quick.out and "to check their bytes too: memlake fsck --full" in quick.lines[-1]
     full = run("fsck", "--full", code=1).out
     assert "damaged" in full and "--full" not in full
 
@@ -167,7 +167,7 @@ def test_a_backup_is_restored_as_its_help_says(run: Run, story: dict[str, str], 
 
 
 def test_undo_says_that_settings_are_no_operations(run: Run) -> None:
-    assert "Settings (`config`) are no operations" in run("undo", "--help").out
+    assert "Changed settings, purge and gc" in run("undo", "--help").out
 
 
 def test_doctor_checks_the_machine(run: Run, story: dict[str, str]) -> None:

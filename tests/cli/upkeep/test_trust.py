@@ -89,7 +89,7 @@ def test_a_sent_repo_runs_no_pager_and_no_editor_until_it_is_trusted(sent: Path,
 def test_trusting_shows_what_each_setting_does_and_asks(sent: Path, run: Run) -> None:
     refused = run("trust", code=2)
     assert f"runs this program to show output:\n    core.pager = sh -c 'touch {sent}/PAGER; cat'" in refused.out
-    assert "nobody is here to be asked" in refused.err and "memlake trust --yes" in refused.err
+    assert "there is no terminal to ask" in refused.err and "memlake trust --yes" in refused.err
     assert run("trust", "--list").out == ""
     assert "Trusted 2 settings" in run("trust", "--yes").out
     assert run("trust", "--list").out == f"{sent}  (core.editor, core.pager)\n"
@@ -147,7 +147,9 @@ def test_an_empty_value_does_not_take_the_place_of_the_users_own_until_it_is_tru
 def test_the_list_of_settings_shows_what_is_ignored(sent: Path, run: Run) -> None:
     shown = run("config", "--list").out
     assert re.search(
-        r"^core\.editor=\n  ignored: touch .*EDITOR  \(repo; you have not trusted it: memlake trust\)", shown, re.M
+        r"^core\.editor=\n  ignored: touch .*EDITOR  \(from the repo, which you do not trust: memlake trust\)",
+        shown,
+        re.M,
     )
     rows = {row["key"]: row for row in run("config", "--list", "--json").json["settings"]}
     assert rows["core.pager"]["ignored"].startswith("sh -c") and rows["core.pager"]["origin"] == "default"

@@ -9,10 +9,9 @@ from typing import Any
 
 import click
 
-from memlake.cli.arguments import SplitCommand, after_dashes, completing, is_rev, json_option, pass_repo, split
-from memlake.cli.exit_codes import exiting
+from memlake.cli.arguments import JSON, QUIET, SplitCommand, after_dashes, complete_with, is_rev, split, verb
 from memlake.cli.screen import Screen
-from memlake.cli.suggest import suggesting
+from memlake.cli.suggest import exit_with, suggest_revs
 from memlake.errors import Conflict, NotFound, Usage
 from memlake.objects.layout import now
 from memlake.records import Branch, short
@@ -23,8 +22,8 @@ from memlake.views import paths, words
 _DETACHED = """\
 Note: switching to '{rev}'.
 
-You are in 'detached HEAD' state: you can look around, make experimental changes and commit them. No branch
-follows. To keep commits you make here, give them a branch now or later:
+You are in 'detached HEAD' state. You can look around, make experimental changes and commit them, but no branch
+follows. To keep commits that you make here, give them a branch now or later:
 
   memlake switch -c <new-branch-name>
 
@@ -35,28 +34,26 @@ To go back: memlake switch -
 # -- branch
 
 
-_COMMIT: Any = {"metavar": "[REV]", "is_flag": False, "flag_value": "HEAD", "shell_complete": completing("rev")}
+_COMMIT: Any = {"metavar": "[REV]", "is_flag": False, "flag_value": "HEAD", "shell_complete": complete_with("rev")}
 
 
-@click.command()
-@click.argument("names", nargs=-1, metavar="[NAME [START]]", shell_complete=completing("branch", then="rev"))
+@verb(shared=[JSON])
+@click.argument("names", nargs=-1, metavar="[NAME [START]]", shell_complete=complete_with("branch", then="rev"))
 @click.option("-d", "--delete", "act", flag_value="delete", help="Delete branches whose commits are merged.")
 @click.option("-D", "act", flag_value="force-delete", help="Delete branches, merged or not.")
 @click.option("-m", "--move", "act", flag_value="rename", help="Rename: [OLD] NEW.")
-@click.option("-M", "act", flag_value="force-rename", help="Rename over a branch of that name.")
+@click.option("-M", "act", flag_value="force-rename", help="Rename, replacing a branch of that name.")
 @click.option("--show-current", "act", flag_value="current", help="Print the current branch.")
-@click.option("-f", "--force", is_flag=True, help="Move a branch that exists to START; with -d as -D, with -m as -M.")
-@click.option("--ttl", metavar="TIME", help='Discard the new branch after so long: 1h, "3 days", tomorrow.')
-@click.option("--contains", **_COMMIT, help="List those that contain a commit; HEAD unless given.")
-@click.option("--merged", **_COMMIT, help="List those merged into a commit; HEAD unless given.")
-@click.option("--no-merged", **_COMMIT, help="List those that are not.")
-@click.option("-v", "--verbose", is_flag=True, help="With the commit each branch is at.")
-@click.option("-a", "--all", "every", is_flag=True, help="All branches; the same as without.")
-@click.option("-l", "--list", "listing", is_flag=True, help="List branches, only those named when there are names.")
-@json_option
-@pass_repo
+@click.option("-f", "--force", is_flag=True, help="Move an existing branch to START; -d -f is -D, and -m -f is -M.")
+@click.option("--ttl", metavar="TIME", help='Discard the new branch after this time: 1h, "3 days", tomorrow.')
+@click.option("--contains", **_COMMIT, help="List branches that contain a commit; HEAD unless given.")
+@click.option("--merged", **_COMMIT, help="List branches merged into a commit; HEAD unless given.")
+@click.option("--no-merged", **_COMMIT, help="List branches not merged into a commit.")
+@click.option("-v", "--verbose", is_flag=True, help="Also show the commit each branch is at.")
+@click.option("-a", "--all", "every", is_flag=True, help="List all branches, as it does without this.")
+@click.option("-l", "--list", "listing", is_flag=True, help="List branches; with names or patterns, only those.")
 def branch(repo: Repo, screen: Screen, /, *, names: tuple[str, ...], act: str | None, **how: Any) -> None:
-    """List branches; make NAME at START (HEAD unless given); rename or delete branches."""
+    """List branches, make NAME at START (HEAD unless given), or rename or delete branches."""
     chosen = {name: how[name] for name in ("contains", "merged", "no_merged") if how[name] is not None}
     if act == "current":
         screen.lines([repo.branch_name] if repo.branch_name else [])
@@ -64,34 +61,28 @@ def branch(repo: Repo, screen: Screen, /, *, names: tuple[str, ...], act: str | 
         _delete(repo, screen, names, force=how["force"] or act == "force-delete")
     elif act in ("rename", "force-rename"):
         _rename(repo, names, force=how["force"] or act == "force-rename")
-    elif names and not (how["listing"] or chosen or how["as_json"]):
+    elif names and not (how["listing"] or chosen or screen.as_json):
         _make(repo, screen, names, force=how["force"], ttl=how["ttl"])
     else:
-        with suggesting(repo, next(iter(chosen.values()), "")):
-            found = [one for one in repo.branches(**chosen) if not names or paths.is_named(one.name, names)]
-        if how["as_json"]:
-            screen.json({"current": repo.branch_name, "branches": found})
-        else:
-            detached = repo.branch_name is None and repo.head and not (names or chosen)
-            screen.lines([f"* {screen.paint(f'(HEAD detached at {short(repo.head)})', 'added')}"] if detached else [])
-            _list(repo, screen, found, verbose=how["verbose"])
+        with suggest_revs(repo, next(iter(chosen.values()), "")):
+            listed = [one for one in repo.branches(**chosen) if not names or paths.is_named(one.name, names)]
+        detached = repo.branch_name is None and repo.head and not (names or chosen)
+        first = [f"* {screen.paint(f'(HEAD detached at {short(repo.head)})', 'added')}"] if detached else []
+        lines = (*first, *_list(repo, screen, listed, verbose=how["verbose"]))
+        screen.show({"current": repo.branch_name, "branches": listed}, lines, pages=False)
 
 
-def _list(repo: Repo, screen: Screen, found: Sequence[Branch], *, verbose: bool) -> None:
-    width = max((len(branch.name) for branch in found), default=0)
-    for branch in sorted(found, key=lambda branch: branch.name):
-        screen.line(_line(repo, screen, branch, width if verbose else 0))
-
-
-def _line(repo: Repo, screen: Screen, branch: Branch, width: int) -> str:
-    name = screen.clean(branch.name)
-    text = f"{'*' if branch.current else ' '} {screen.paint(name, 'added') if branch.current else name}"
-    if not width:
-        return text
-    text += " " * (width - len(name))
-    if branch.work is None:
-        return f"{text} (no commits yet)"
-    return f"{text} {short(branch.work)} {screen.clean(repo.commit_at(branch.work).subject)}"
+def _list(repo: Repo, screen: Screen, branches: Sequence[Branch], *, verbose: bool) -> Iterator[str]:
+    width = max((len(branch.name) for branch in branches), default=0)
+    for branch in sorted(branches, key=lambda branch: branch.name):
+        name = screen.clean(branch.name)
+        text = f"{'*' if branch.current else ' '} {screen.paint(name, 'added') if branch.current else name}"
+        if verbose:
+            subject = screen.clean(repo.commit_at(branch.work).subject) if branch.work else ""
+            text += " " * (width - len(name)) + (
+                f" {short(branch.work)} {subject}" if branch.work else " (no commits yet)"
+            )
+        yield text
 
 
 def _make(repo: Repo, screen: Screen, names: Sequence[str], *, force: bool, ttl: str | None) -> None:
@@ -99,58 +90,58 @@ def _make(repo: Repo, screen: Screen, names: Sequence[str], *, force: bool, ttl:
         raise Usage("a new branch takes a name and at most one START.")
     start = names[1] if len(names) == 2 else "HEAD"
     if force and ttl:
-        raise Usage("--ttl is for a new branch; -f moves one that is there. Nothing was changed.")
+        raise Usage("--ttl is for a new branch, but -f moves an existing one. Nothing was changed.")
     ends = parse_end(ttl) if ttl else 0
-    with suggesting(repo, start):
+    with suggest_revs(repo, start):
         repo.branch(names[0], start, force=force, ttl_seconds=(ends - now()) / 1e6 if ends else None)
     if ends:
-        screen.note(f"Branch '{words.clean(names[0])}' is discarded at {words.stamp(ends)}.")
+        screen.note(f"Branch '{words.clean(names[0])}' will be discarded at {words.stamp(ends)}.")
 
 
 def _delete(repo: Repo, screen: Screen, names: Sequence[str], *, force: bool) -> None:
     if not names:
         raise Usage("name the branch to delete.")
     for name in names:
-        with suggesting(repo, name), exiting(1, NotFound):
+        with suggest_revs(repo, name), exit_with(1, NotFound):
             gone = repo.delete_branch(name, force=force)
         screen.line(f"Deleted branch {screen.clean(gone.name)} (was {short(gone.work or gone.memory)}).")
 
 
 def _rename(repo: Repo, names: Sequence[str], *, force: bool) -> None:
     if len(names) not in (1, 2):
-        raise Usage("renaming takes [OLD] NEW.")
+        raise Usage("renaming takes the old name, unless it is the current branch, and the new one.")
     old = names[0] if len(names) == 2 else repo.branch_name
     if old is None:
-        raise Usage("HEAD is detached; name the branch to rename.")
-    with suggesting(repo, old):
+        raise Usage("HEAD is detached, so name the branch to rename.")
+    with suggest_revs(repo, old):
         repo.rename_branch(old, names[-1], force=force)
 
 
 # -- switch
 
 
-@click.command()
-@click.argument("name", metavar="BRANCH", shell_complete=completing("branch"))
-@click.argument("start", required=False, shell_complete=completing("rev"))
+@verb(shared=[QUIET])
+@click.argument("name", metavar="BRANCH", shell_complete=complete_with("branch"))
+@click.argument("start", required=False, shell_complete=complete_with("rev"))
 @click.option("-c", "--create", is_flag=True, help="Make the branch first, at START or HEAD.")
-@click.option("-C", "--force-create", "reset", is_flag=True, help="As -c; a branch of that name is moved there.")
-@click.option("-d", "--detach", is_flag=True, help="Go to a commit itself, on no branch.")
-@click.option("-f", "--force", "--discard-changes", "force", is_flag=True, help="Throw local changes away.")
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing.")
-@pass_repo
+@click.option(
+    "-C", "--force-create", "reset", is_flag=True, help="Like -c, but move a branch of that name if there is one."
+)
+@click.option("-d", "--detach", is_flag=True, help="Go to a commit without a branch.")
+@click.option("-f", "--force", "--discard-changes", "force", is_flag=True, help="Throw away local changes.")
 def switch(repo: Repo, screen: Screen, /, *, name: str, start: str | None, quiet: bool, **how: bool) -> None:
-    """Go to another branch; - is the one before. Files with changes that would be lost stop it."""
+    """Go to another branch; - is the previous one. If changes in your files would be lost, it refuses."""
     how["create"] |= how["reset"]
     if start and not how["create"]:
-        raise Usage(f"'{start}': a start is only taken with -c.")
+        raise Usage(f"'{start}' is a start, which only -c takes.")
     _go(repo, screen, name, start=start, quiet=quiet, **how)
 
 
 def _go(repo: Repo, screen: Screen, name: str, *, quiet: bool = False, **how: Any) -> None:
-    """Switches, and says on standard error where one is now."""
+    """Switches, and says on standard error where HEAD is now."""
     before, known = repo.branch_name, {branch.name for branch in repo.branches()}
     start, advice = how.pop("start", None), how.pop("advice", "")
-    with suggesting(repo, start or name):
+    with suggest_revs(repo, start or name):
         repo.switch(name, at=start, **how)
     if not quiet:
         made = "" if not how["create"] else "reset" if name in known else "new"
@@ -173,7 +164,7 @@ def _arrival(repo: Repo, screen: Screen, before: str | None, made: str) -> str:
 
 @contextmanager
 def _called_checkout() -> Iterator[None]:
-    """Going somewhere is `switch` below; a person who typed `checkout` is told about `checkout`."""
+    """Below, going somewhere is `switch`; a person who typed `checkout` reads `checkout` in the error."""
     try:
         yield
     except Conflict as error:
@@ -181,14 +172,12 @@ def _called_checkout() -> Iterator[None]:
         raise
 
 
-@click.command(cls=SplitCommand)
-@click.argument("given", nargs=-1, metavar="[BRANCH | REV] [--] [PATH]...", shell_complete=completing("rev", "path"))
+@verb(cls=SplitCommand, shared=[QUIET])
+@click.argument("given", nargs=-1, metavar="[BRANCH | REV] [--] [PATH]...", shell_complete=complete_with("rev", "path"))
 @click.option("-b", "new", metavar="NAME", help="Make a branch and go to it.")
-@click.option("-B", "anew", metavar="NAME", help="As -b; a branch of that name is moved.")
-@click.option("-d", "--detach", is_flag=True, help="Go to a commit itself, on no branch.")
-@click.option("-f", "--force", is_flag=True, help="Throw local changes away.")
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing.")
-@pass_repo
+@click.option("-B", "anew", metavar="NAME", help="Like -b, but move a branch of that name if there is one.")
+@click.option("-d", "--detach", is_flag=True, help="Go to a commit without a branch.")
+@click.option("-f", "--force", is_flag=True, help="Throw away local changes.")
 @_called_checkout()
 def checkout(
     repo: Repo, screen: Screen, /, *, given: tuple[str, ...], new: str | None, anew: str | None, **how: bool
@@ -197,7 +186,7 @@ def checkout(
 
     \b
     memlake checkout BRANCH             go to a branch (as switch does)
-    memlake checkout REV                go to a commit, on no branch
+    memlake checkout REV                go to a commit without a branch
     memlake checkout -b NAME [START]    make a branch and go to it
     memlake checkout REV -- PATH...     files as REV has them
     memlake checkout -- PATH...         files as they are staged
@@ -210,7 +199,7 @@ def checkout(
     if given[:1] == ("-",):
         _go(repo, screen, "-", create=False, quiet=quiet, **how)
         return
-    with exiting(1, NotFound):
+    with exit_with(1, NotFound):
         revs, given_paths = _targets(repo, given)
     if given_paths:
         _restore(repo, screen, revs, given_paths, quiet=quiet)
@@ -226,14 +215,14 @@ def _targets(repo: Repo, given: Sequence[str]) -> tuple[list[str], list[str]]:
         return [given[0]], list(given[1:])
     revs, given_paths = split(repo, given)
     if len(revs) > 1:
-        raise Usage("checkout takes one revision.")
+        raise Usage("checkout takes only one revision.")
     return revs, given_paths
 
 
 def _visit(repo: Repo, screen: Screen, rev: str, *, quiet: bool, detach: bool, force: bool) -> None:
     is_branch = any(branch.name == rev for branch in repo.branches())
     if not is_branch and not is_rev(repo, rev):
-        with suggesting(repo, rev):
+        with suggest_revs(repo, rev):
             raise NotFound(f"'{rev}' is neither a branch, a revision nor a file here.")
     advise = not is_branch and not detach and repo.branch_name is not None
     advice = f"{_DETACHED.format(rev=words.clean(rev))}\n" if advise else ""
@@ -242,7 +231,9 @@ def _visit(repo: Repo, screen: Screen, rev: str, *, quiet: bool, detach: bool, f
 
 def _restore(repo: Repo, screen: Screen, revs: Sequence[str], given: Sequence[str], *, quiet: bool) -> None:
     source = short(repo.commit_at(revs[0]).oid) if revs else "the stage"
-    with exiting(1, NotFound):
-        brought = repo.restore(*given, source=revs[0] if revs else None, staged=bool(revs), worktree=True, overlay=True)
+    with exit_with(1, NotFound):
+        restored = repo.restore(
+            *given, source=revs[0] if revs else None, staged=bool(revs), worktree=True, overlay=True
+        )
     if not quiet:
-        screen.note(f"Updated {words.count(len(brought), 'path')} from {source}")
+        screen.note(f"Updated {words.count(len(restored), 'path')} from {source}")

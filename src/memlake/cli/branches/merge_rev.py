@@ -6,9 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from memlake.cli.exit_codes import exiting
 from memlake.cli.screen import Screen
-from memlake.cli.suggest import suggesting
+from memlake.cli.suggest import exit_with, suggest_revs
 from memlake.errors import Conflict as Conflicting
 from memlake.errors import NotFound, pasted
 from memlake.records import Conflict, short
@@ -23,16 +22,16 @@ from memlake.views.words import clean
 def merge_rev(repo: Repo, screen: Screen, rev: str, *, only_ff: bool = False, **how: Any) -> None:
     """Merge a branch or revision into this one; `how` is what `Repo.merge` takes."""
     before = repo.head
-    with suggesting(repo, rev), exiting(1, NotFound), exiting(128 if only_ff else 1, Conflicting):
+    with suggest_revs(repo, rev), exit_with(1, NotFound), exit_with(128 if only_ff else 1, Conflicting):
         merged = repo.merge(rev, only_ff=only_ff, **how)
     if merged.up_to_date and (how.get("metrics") or how.get("params")):
-        screen.note("No commit was made, so the metrics and params are not kept.")
+        screen.note("No commit was made, so the metrics and params were not stored.")
     check(repo, merged, f'merge of "{rev}" into "{repo.branch_name or "HEAD"}"', "merge")
     _show(repo, screen, merged, before)
 
 
 def check(repo: Repo, merged: Merged, what: str, verb: str, *, note: str = "") -> None:
-    """A merge that waits is an error that says how to go on."""
+    """Raises Conflict for a merge that waits, with what to do next."""
     if not merged.conflicts:
         return
     waiting = [conflict for conflict in merged.conflicts if conflict.choice is None]
@@ -51,17 +50,17 @@ def _next_steps(repo: Repo, waiting: Sequence[Conflict], verb: str) -> str:
     edit = f"Edit the lines between the markers, then `memlake add {marked[0]}`. " if marked else ""
     name = marked[0] if marked else _as_typed(repo, waiting[0])
     return (
-        f"The {verb} is waiting; what merged cleanly is in your files already.\n"
-        f"{edit}To take one side whole: `memlake merge --ours {name}` or `--theirs {name}`.\n"
-        f"Then `memlake {verb} --continue`; or `memlake {verb} --abort`.\n"
+        f"The {verb} is waiting. What merged cleanly is already in your files.\n"
+        f"{edit}To take one side as it is: `memlake merge --ours {name}` or `--theirs {name}`.\n"
+        f"Then finish with `memlake {verb} --continue`, or give up with `memlake {verb} --abort`.\n"
     )
 
 
 def _as_typed(repo: Repo, met: Conflict) -> str:
     """What names a conflict in a command: a path from here, the id of a memory, the key of a state value."""
-    told = repo.pending_merge.sides(met)
-    if told is not None:
-        return pasted(told.key or kind_at(met.path).label(met.path))
+    sides = repo.pending_merge.sides(met)
+    if sides is not None:
+        return pasted(sides.key or kind_at(met.path).label(met.path))
     return pasted(paths.bare(met.path, paths.here(repo.root)))
 
 
@@ -75,26 +74,26 @@ def _show(repo: Repo, screen: Screen, merged: Merged, before: str | None) -> Non
 
 
 def show_moved(screen: Screen, merged: Merged) -> None:
-    """Versions of datasets whose number both sides had given."""
+    """Versions of datasets whose number both sides had used."""
     for there, path in merged.moved.items():
         old, new = (kind_at(one).label(one) for one in (there, path))
         screen.line(f"{old} of {clean(merged.name)} is {new} here.")
 
 
 def show_remembered(screen: Screen, merged: Merged) -> None:
-    """What came to the memory lane: it has no files to be shown by."""
-    said = [words.count(number, *kind_at(room).nouns) for room, number in merged.remembered.items()]
-    if said:
-        screen.line(f"Memory merged: {', '.join(said)} changed.")
+    """What changed on the memory lane, which has no files to be shown by."""
+    counts = [words.count(number, *kind_at(room).nouns) for room, number in merged.remembered.items()]
+    if counts:
+        screen.line(f"Memory merged: {', '.join(counts)} changed.")
 
 
 def _show_files(repo: Repo, screen: Screen, merged: Merged, before: str | None) -> None:
     if merged.fast_forward:
         after = merged.commit or repo.head  # none where there are memories and no files yet
-        began = (
+        head = (
             f"Updating {short(before)}..{short(after)}\nFast-forward" if before else f"Fast-forward to {short(after)}"
         )
-        screen.line(began if after else "Fast-forward")
+        screen.line(head if after else "Fast-forward")
     else:
         screen.line(f"Merge made: {short(merged.commit)}")
     rows = changes.rows(merged.changes)

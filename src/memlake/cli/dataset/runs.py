@@ -14,30 +14,28 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from memlake import config
-from memlake.cli.arguments import SplitCommand, after_dashes, json_option, pass_screen
-from memlake.cli.dataset.arguments import pass_datasets
+from memlake.cli.arguments import JSON, SplitCommand, after_dashes, open_datasets, open_screen_only, verb
 from memlake.cli.screen import Screen
 from memlake.dataset import feedback
 from memlake.errors import NotFound, Usage
 from memlake.views import words
-from memlake.views.dataset_versions import run_line, run_lines
+from memlake.views.dataset import run_line, run_lines
 
 if TYPE_CHECKING:
     from memlake.dataset.datasets import Datasets
 
 
-# -- running a script ------------------------------------------------------------------------------
+# -- running a script
 
 
-@click.command(cls=SplitCommand)
+@verb(opens=open_screen_only, cls=SplitCommand)
 @click.argument("script", type=click.Path())
 @click.option("-p", "--param", "given", multiple=True, metavar="NAME=VALUE", help="Set a param of the script.")
 @click.option("--params", "file", metavar="FILE", type=click.Path(), help="Params from a TOML or JSON file.")
-@pass_screen
 def run(screen: Screen, /, *, script: str, given: tuple[str, ...], file: str | None) -> int:
-    """Run a Python script with params, as `ml.param(NAME)` gives them. What follows `--` are its own arguments.
+    """Run a Python script with params, which it reads with `ml.param(NAME)`. What follows `--` are its own arguments.
 
-    Its exit code is passed on. At the end stands what it saved and measured.
+    At the end, the output lists what the script saved and measured. The exit code is that of the script.
     """
     for path in (script, *([file] if file else [])):
         if not os.path.isfile(path):
@@ -47,8 +45,8 @@ def run(screen: Screen, /, *, script: str, given: tuple[str, ...], file: str | N
         command = [sys.executable, script, *(after_dashes() or ())]
         params = _params(given)
         code = _wait(subprocess.Popen(command, env=_environment(params, file, report)))
-        told = _read(report)
-        for line in [*_told(told), *(_unasked(params, file, told) if code == 0 else ())]:
+        lines = _read_report(report)
+        for line in [*_result_lines(lines), *(_unused_lines(params, file, lines) if code == 0 else ())]:
             screen.note(words.clean(line))
     return code
 
@@ -56,7 +54,8 @@ def run(screen: Screen, /, *, script: str, given: tuple[str, ...], file: str | N
 def _params(given: Sequence[str]) -> dict[str, str]:
     for one in given:
         if "=" not in one or one.startswith("="):
-            raise Usage(f"-p takes NAME=VALUE, not {words.clean(one)!r}. Nothing was run.", hint="Like: -p rate=0.01")
+            message = f"-p takes NAME=VALUE, not {words.clean(one)!r}. Nothing was run."
+            raise Usage(message, hint="For example: -p rate=0.01")
     return {name: value for name, _, value in (one.partition("=") for one in given)}
 
 
@@ -68,14 +67,14 @@ def _environment(params: dict[str, str], file: str | None, report: str) -> dict[
 
 
 def _wait(process: subprocess.Popen[bytes]) -> int:
-    """Until the script ends; ^C is its to answer, for it got the signal too."""
+    """Waits until the script ends. It answers ^C itself, because it got the signal too."""
     while True:
         with suppress(KeyboardInterrupt):
             code = process.wait()
             return code if code >= 0 else 128 - code  # as a shell tells of a signal
 
 
-def _read(report: str) -> list[dict[str, Any]]:
+def _read_report(report: str) -> list[dict[str, Any]]:
     try:
         with open(report, encoding="utf-8") as file:
             return [json.loads(line) for line in file]
@@ -83,21 +82,23 @@ def _read(report: str) -> list[dict[str, Any]]:
         return []
 
 
-def _unasked(given: Iterable[str], file: str | None, lines: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """Params that were given and nothing asked for: mostly they are misspelled."""
+def _unused_lines(given: Iterable[str], file: str | None, lines: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Warnings about params that nothing asked for, because most of them are misspelled."""
     asked = list(dict.fromkeys(one["param"] for one in lines if "param" in one))
     for name in feedback.find_unused(given, asked):
         near = feedback.find_nearest(name, asked)
-        yield f"warning: nothing asked for param {name}; it had no effect." + (f" Did you mean {near}?" if near else "")
+        yield f"warning: the script never asked for param {name}, so it had no effect." + (
+            f" Did you mean {near}?" if near else ""
+        )
     offered = {one["offered"]: one["names"] for one in lines if "offered" in one}
     for path, names in offered.items():
         yield from feedback.warn_unused(path, names, asked)
     if file and not asked:
-        yield f"warning: nothing asked for a param; {file} had no effect."
+        yield f"warning: the script never asked for a param, so {file} had no effect."
 
 
-def _told(lines: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """Each version once, as it was last, but for those left for one with params of this run; then the metrics."""
+def _result_lines(lines: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Each version once, as it was last, without those that a version with this run's params replaced; then metrics."""
     saved: dict[str, dict[str, Any]] = {}
     for one in lines:
         saved.pop(one.get("left", ""), None)
@@ -109,55 +110,40 @@ def _told(lines: Sequence[dict[str, Any]]) -> Iterator[str]:
         yield f"metric {name} = {value}"
 
 
-# -- answers of before -----------------------------------------------------------------------------
+# -- chains that ended in an answer
 
 
 @click.group(invoke_without_command=True)
-@click.option("-n", "--max-count", "limit", type=click.IntRange(1), default=20, help="At most N runs.")
-@json_option
+@click.option("-n", "--max-count", "limit", type=click.IntRange(1), metavar="N", default=20, help="At most N runs.")
 @click.pass_context
-def runs(ctx: click.Context, /, *, limit: int, as_json: bool) -> None:
+def runs(ctx: click.Context, /, *, limit: int, as_json: bool) -> None:  # noqa: ARG001  the screen reads it
     """List chains that ended in an answer (show, to_...) instead of a save, newest first."""
-    if ctx.invoked_subcommand is None:
-        _list(limit=limit, as_json=as_json)
-
-
-@pass_datasets
-def _list(datasets: Datasets, screen: Screen, /, *, limit: int, as_json: bool) -> None:
-    found = datasets.runs()[:limit]
-    if as_json:
-        screen.json({"runs": found})
+    if ctx.invoked_subcommand is not None:
         return
-    with screen.pages():
-        screen.lines(run_line(screen, one) for one in found)
-    if not found:
-        screen.note("No run is remembered here: a chain that ends in show or to_... leaves one.")
+    with open_datasets({}) as (datasets, screen):
+        listed = datasets.runs()[:limit]
+        screen.show({"runs": listed}, (run_line(screen, one) for one in listed))
+        if not listed and not screen.as_json:
+            screen.note("There are no runs here. A chain that ends in show or to_... leaves one.")
 
 
-@runs.command("show")
+runs.params.append(JSON)
+
+
+@verb("show", opens=open_datasets, group=runs, shared=[JSON])
 @click.argument("number", type=int)
-@json_option
-@pass_datasets
-def show_run(datasets: Datasets, screen: Screen, /, *, number: int, as_json: bool) -> None:
+def show_run(datasets: Datasets, screen: Screen, /, *, number: int) -> None:
     """Show a run: its steps, its program, and whether its rows are kept."""
-    found = datasets.run_of(number)
-    if as_json:
-        screen.json({"run": found})
-        return
-    with screen.pages():
-        screen.lines(map(screen.clean, run_lines(found)))
+    run = datasets.run_of(number)
+    screen.show({"run": run}, map(screen.clean, run_lines(run)))
 
 
-@runs.command()
+@verb(opens=open_datasets, group=runs, shared=[JSON])
 @click.argument("number", type=int)
 @click.argument("name")
-@json_option
-@pass_datasets
-def promote(datasets: Datasets, screen: Screen, /, *, number: int, name: str, as_json: bool) -> None:
+def promote(datasets: Datasets, screen: Screen, /, *, number: int, name: str) -> None:
     """Keep the rows of run NUMBER as dataset NAME, with the provenance they have."""
-    made = datasets.promote(number, name).record
-    assert made is not None
-    if as_json:
-        screen.json({"dataset": made.to_dict()})
-    else:
-        screen.line(f"saved {screen.clean(made.spec)}: {words.count(made.rows, 'row')}")
+    saved = datasets.promote(number, name).record
+    assert saved is not None
+    line = f"saved {screen.clean(saved.spec)}: {words.count(saved.rows, 'row')}"
+    screen.show({"dataset": saved.to_dict()}, [line], pages=False)

@@ -4,52 +4,50 @@ from __future__ import annotations
 
 import click
 
-from memlake.cli.arguments import SplitCommand, after_dashes, completing, one_rev, pass_repo, split
-from memlake.cli.exit_codes import exiting
+from memlake.cli.arguments import QUIET, SplitCommand, after_dashes, complete_with, one_rev, split, verb
 from memlake.cli.screen import Screen
-from memlake.cli.suggest import suggesting
+from memlake.cli.suggest import exit_with, suggest_revs
 from memlake.errors import NotFound, Usage
 from memlake.records import short
 from memlake.repo import Repo
 from memlake.views import changes
 
 
-@click.command(cls=SplitCommand)
-@click.argument("given", nargs=-1, metavar="PATH...", shell_complete=completing("path"))
-@click.option("-s", "--source", metavar="REV", shell_complete=completing("rev"), help="From this commit.")
-@click.option("-S", "--staged", is_flag=True, help="Restore the stage (from HEAD unless --source is given).")
+@verb(cls=SplitCommand)
+@click.argument("given", nargs=-1, metavar="PATH...", shell_complete=complete_with("path"))
+@click.option(
+    "-s", "--source", metavar="REV", shell_complete=complete_with("rev"), help="Take the files from this commit."
+)
+@click.option("-S", "--staged", is_flag=True, help="Restore the stage, from HEAD unless --source is given.")
 @click.option("-W", "--worktree", is_flag=True, default=None, help="Restore the working files; the default.")
-@click.option("--merge", is_flag=True, help="Write the markers of a waiting conflict into PATH... again.")
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing; always so.")
-@pass_repo
+@click.option("--merge", is_flag=True, help="Write the conflict markers into PATH... again.")
+@click.option("-q", "--quiet", is_flag=True, help="Does nothing, because restore prints nothing anyway.")
 def restore(repo: Repo, _screen: Screen, /, *, given: tuple[str, ...], source: str | None, **how: bool) -> None:
-    """Bring files back from the stage, or from a commit. `memlake undo` brings what they held back.
+    """Bring files back from the stage or from a commit. `memlake undo` takes that back.
 
     With --source, tracked files that REV does not have are removed.
     """
     wanted = (*given, *(after_dashes() or ()))
     if not wanted:
-        raise Usage("name the paths to restore.", hint="`memlake restore .` restores everything in this folder.")
+        raise Usage("name the paths to restore.", hint="To restore everything in this folder: memlake restore .")
     if how["merge"]:
         if source or how["staged"]:
-            raise Usage("--merge takes what the waiting merge wrote; it goes with neither --source nor --staged.")
-        with exiting(1, NotFound):
+            raise Usage("--merge writes what the waiting merge wrote; it cannot be combined with --source or --staged.")
+        with exit_with(1, NotFound):
             repo.pending_merge.mark(*wanted)
         return
     if source:
-        with suggesting(repo, source):
+        with suggest_revs(repo, source):
             repo.commit_at(source)
-    with exiting(1, NotFound):
+    with exit_with(1, NotFound):
         repo.restore(*wanted, source=source, staged=how["staged"], worktree=how["worktree"])
 
 
-@click.command(cls=SplitCommand)
-@click.argument("given", nargs=-1, metavar="[REV] [--] [PATH]...", shell_complete=completing("rev", "path"))
-@click.option("--soft", "mode", flag_value="soft", help="Move the branch; keep stage and files.")
-@click.option("--mixed", "mode", flag_value="mixed", help="Move the branch and the stage; keep files. The default.")
+@verb(cls=SplitCommand, shared=[QUIET])
+@click.argument("given", nargs=-1, metavar="[REV] [--] [PATH]...", shell_complete=complete_with("rev", "path"))
+@click.option("--soft", "mode", flag_value="soft", help="Move the branch; keep the stage and the files.")
+@click.option("--mixed", "mode", flag_value="mixed", help="Move the branch and the stage; keep the files. The default.")
 @click.option("--hard", "mode", flag_value="hard", help="Move the branch, the stage and the files.")
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing.")
-@pass_repo
 def reset(repo: Repo, screen: Screen, /, *, given: tuple[str, ...], mode: str | None, quiet: bool) -> None:
     """Move the branch to a commit, or unstage PATHs.
 
@@ -58,17 +56,17 @@ def reset(repo: Repo, screen: Screen, /, *, given: tuple[str, ...], mode: str | 
     revs, given_paths = split(repo, given)
     rev = one_rev(revs)
     if given_paths and mode:
-        raise Usage(f"--{mode} moves the branch; it takes no paths.")
+        raise Usage(f"--{mode} moves the branch, so it does not take paths.")
     if given_paths:
         repo.restore(*given_paths, source=rev, staged=True)
     else:
-        with suggesting(repo, rev):
+        with suggest_revs(repo, rev):
             repo.reset(rev, mode or "mixed")
     if not quiet:
-        _show(repo, screen, mode or "mixed")
+        _show_state(repo, screen, mode or "mixed")
 
 
-def _show(repo: Repo, screen: Screen, mode: str) -> None:
+def _show_state(repo: Repo, screen: Screen, mode: str) -> None:
     if mode == "hard":
         subject = screen.clean(repo.commit_at("HEAD").subject) if repo.head else ""
         screen.line(f"HEAD is now at {short(repo.head)} {subject}".rstrip())

@@ -10,19 +10,19 @@ from memlake.views.status import long_lines, short_lines, status_shape
 
 def show_status(
     repo: Repo, screen: Screen, *given: str, brief: bool = False, with_branch: bool = False, porcelain: bool = False,
-    ignored: bool = False, as_json: bool = False,
+    ignored: bool = False,
 ) -> None:  # fmt: skip
-    """For a person, a script (`porcelain`) or a program (`as_json`); of all or of the paths given."""
-    found = repo.status(*given, ignored=ignored)
-    if as_json:
-        screen.json(status_shape(found))
+    """For a person, a script (`porcelain`) or a program (--json); of everything or of the paths given."""
+    state = repo.status(*given, ignored=ignored)
+    if screen.as_json:
+        screen.json(status_shape(state))
         return
     if porcelain:
         screen = Screen()
     base = "" if porcelain else paths.here(repo.root)
     if brief or porcelain:
         if with_branch:
-            screen.line(f"## {found.branch or 'HEAD (no branch)'}")
-        screen.lines(short_lines(found, screen, base))
+            screen.line(f"## {state.branch or 'HEAD (no branch)'}")
+        screen.lines(short_lines(state, screen, base))
     else:
-        screen.lines(long_lines(found, screen, base))
+        screen.lines(long_lines(state, screen, base))

@@ -1,4 +1,4 @@
-"""commit: a message from the line, a file or an editor; metrics and params; what was kept."""
+"""commit: the message from the command line, a file or an editor; metrics and params; what was committed."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import click
 
 from memlake import config
-from memlake.cli.arguments import completing, pass_repo
-from memlake.cli.exit_codes import exiting
+from memlake.cli.arguments import QUIET, complete_with, verb
 from memlake.cli.screen import Screen
+from memlake.cli.suggest import exit_with
 from memlake.errors import InvalidInput, NotFound, Nothing, Usage
 from memlake.records import Author, Commit, short
 from memlake.repo import Repo
@@ -23,7 +23,7 @@ from memlake.views.status import long_lines
 _AUTHOR = re.compile(r"\s*(?P<name>[^<>]*?)\s*<(?P<email>[^<>]*)>\s*")
 
 
-class Wanted(NamedTuple):
+class Options(NamedTuple):
     """The options of `commit`."""
 
     messages: tuple[str, ...]
@@ -43,37 +43,37 @@ def fact_options(verb: Callable[..., None]) -> Callable[..., None]:
     for option in (
         click.option("--params-file", metavar="FILE", help="Params from a JSON or TOML file."),
         click.option("--metrics-file", metavar="FILE", help="Metrics from a JSON or TOML file."),
-        click.option("--param", "params", multiple=True, metavar="NAME=VALUE", help="A setting that made this commit."),
+        click.option(
+            "--param", "params", multiple=True, metavar="NAME=VALUE", help="A parameter that produced this commit."
+        ),
         click.option("--metric", "metrics", multiple=True, metavar="NAME=VALUE", help="A score of this commit."),
     ):
         verb = option(verb)
     return verb
 
 
-@click.command()
-@click.argument("paths", nargs=-1, metavar="[PATH]...", shell_complete=completing("path"))
-@click.option("-m", "--message", "messages", multiple=True, help="The message; again for another paragraph.")
-@click.option("-F", "--file", "message_file", metavar="FILE", help="Read the message from FILE, - for standard input.")
+@verb(shared=[QUIET])
+@click.argument("paths", nargs=-1, metavar="[PATH]...", shell_complete=complete_with("path"))
+@click.option("-m", "--message", "messages", multiple=True, help="The message. Repeat it for more paragraphs.")
+@click.option("-F", "--file", "message_file", metavar="FILE", help="Read the message from FILE (- for standard input).")
 @click.option("-a", "--all", "everything", is_flag=True, help="Stage every tracked file first.")
 @click.option("--amend", is_flag=True, help="Replace the last commit.")
-@click.option("--no-edit", is_flag=True, help="With --amend: keep the message.")
-@click.option("--allow-empty", is_flag=True, help="Even when nothing changed.")
-@click.option("--author", metavar="'NAME <EMAIL>'", help="Commit for someone else.")
+@click.option("--no-edit", is_flag=True, help="With --amend, keep the message.")
+@click.option("--allow-empty", is_flag=True, help="Commit even if nothing changed.")
+@click.option("--author", metavar="'NAME <EMAIL>'", help="Commit in the name of someone else.")
 @click.option(
-    "--uses", multiple=True, metavar="PATH[@REV]", shell_complete=completing("path"), help="What this was made from."
+    "--uses", multiple=True, metavar="PATH[@REV]", shell_complete=complete_with("path"), help="What this was made from."
 )
 @fact_options
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing.")
-@pass_repo
 def commit(repo: Repo, screen: Screen, /, **options: Any) -> None:
-    """Keep what is staged as a commit; with PATHs, only those, as they are now."""
-    wanted = Wanted(**{name: options[name] for name in Wanted._fields})
+    """Commit what is staged, or with PATHs only those files, as they are now."""
+    wanted = Options(**{name: options[name] for name in Options._fields})
     if wanted.paths and wanted.everything:
-        raise Usage("-a commits every tracked file; it takes no paths.")
+        raise Usage("-a commits every tracked file, so it does not take paths.")
     message = _message(repo, wanted)
     if message is not None and not message.strip():
-        raise Nothing("the message is empty; nothing was committed.", hint="Give one with -m 'MESSAGE'.")
-    with exiting(1, NotFound):
+        raise Nothing("the message is empty. Nothing was committed.", hint="Give one with -m 'MESSAGE'.")
+    with exit_with(1, NotFound):
         made = repo.commit(
             message,
             paths=wanted.paths,
@@ -99,7 +99,7 @@ def made_lines(repo: Repo, screen: Screen, made: Commit) -> list[str]:
 # -- the message
 
 
-def _message(repo: Repo, wanted: Wanted) -> str | None:
+def _message(repo: Repo, wanted: Options) -> str | None:
     """The message given or written; None keeps the one there is, of the commit being amended or of a waiting merge."""
     if wanted.messages or wanted.message_file:
         return given_message(wanted.messages, wanted.message_file)
@@ -114,7 +114,7 @@ def _message(repo: Repo, wanted: Wanted) -> str | None:
 def given_message(parts: Sequence[str], file: str | None) -> str:
     """What -m (again for another paragraph) or -F says, empty without either."""
     if parts and file:
-        raise Usage("-m and -F both give a message; use one of them.")
+        raise Usage("-m and -F both give a message, so use only one of them.")
     return read_text(file) if file else "\n\n".join(parts)
 
 
@@ -127,15 +127,15 @@ def can_edit(repo: Repo) -> bool:
 def write_message(repo: Repo, text: str = "", *, about: str = "the changes to be committed") -> str:
     """What the person wrote in the editor, without the lines that begin with #."""
     if not can_edit(repo):
-        raise Nothing("no message given; nothing was done.", hint="Give one with -m 'MESSAGE'.")
-    note = [f"Please write a message for {about}. Lines starting with '#' are left out;", "an empty message stops."]
+        raise Nothing("there is no message. Nothing was done.", hint="Give one with -m 'MESSAGE'.")
+    note = [f"Please write a message for {about}. Lines that start with '#' are", "left out. An empty message stops."]
     state = long_lines(repo.status(), Screen(), "")
     comment = "\n".join(f"# {line}".rstrip() for line in (*note, "", *state))
     written = click.edit(f"{text}\n{comment}\n", editor=config.editor(repo.settings), require_save=False)
     lines = [line.rstrip() for line in (written or "").splitlines() if not line.startswith("#")]
     message = "\n".join(lines).strip()
     if not message:
-        raise Nothing("the message is empty; nothing was done.")
+        raise Nothing("the message is empty. Nothing was done.")
     return message
 
 
@@ -151,7 +151,7 @@ def read_text(file: str) -> str:
     except UnicodeDecodeError as error:
         raise InvalidInput(f"'{file}' is not UTF-8 text.") from error
     except ValueError as error:
-        raise InvalidInput(f"{file!r} is no name of a file: {error}.") from error
+        raise InvalidInput(f"{file!r} cannot be the name of a file: {error}.") from error
 
 
 # -- author, metrics, params
@@ -161,7 +161,9 @@ def parse_author(text: str) -> Author:
     """`Name <email>`; git's form, so that a forgotten bracket is not taken for a name."""
     match = _AUTHOR.fullmatch(text)
     if match is None or not match["name"]:
-        raise InvalidInput(f"'{text}' is not an author; write 'Name <email>'.")
+        raise InvalidInput(
+            f"'{text}' is not an author.", hint="Write 'Name <email>', for example 'Ada <ada@example.org>'."
+        )
     return Author(match["name"], match["email"])
 
 
@@ -179,7 +181,7 @@ def _facts(file: str | None, pairs: Sequence[str], option: str) -> dict[str, Any
     for pair in pairs:
         name, mark, value = pair.partition("=")
         if not mark or not name:
-            raise Usage(f"{option} '{pair}' is not NAME=VALUE.")
+            raise Usage(f"{option} takes NAME=VALUE, not '{pair}'.")
         values[name] = parse_value(value)
     return values or None
 

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import click
 
-from memlake.cli.arguments import Number, SplitCommand, completing, json_option, one_rev, pass_repo, split
+from memlake.cli.arguments import JSON, Number, SplitCommand, complete_with, one_rev, split, verb
 from memlake.cli.screen import Screen
-from memlake.cli.suggest import suggesting
+from memlake.cli.suggest import suggest_revs
 from memlake.errors import NotFound, Usage
 from memlake.records import Commit, Lane, Move, short
 from memlake.repo import Repo
@@ -56,36 +56,36 @@ class Wanted(NamedTuple):
         return bool(ranged or self.paths or self.since or self.until or self.author or self.grep or self.text)
 
 
-@click.command(cls=SplitCommand)
-@click.argument("given", nargs=-1, metavar="[REV]... [--] [PATH]...", shell_complete=completing("rev", "path"))
-@click.option("--oneline", is_flag=True, help="One line a commit.")
+@verb(cls=SplitCommand, shared=[JSON])
+@click.argument("given", nargs=-1, metavar="[REV]... [--] [PATH]...", shell_complete=complete_with("rev", "path"))
+@click.option("--oneline", is_flag=True, help="One line per commit.")
 @click.option("--format", "--pretty", "form", metavar="FORMAT", help=FORMAT_HELP)
 @click.option("--date", metavar="STYLE", default="default", callback=date_style, help=DATE_HELP)
-@click.option("--graph", is_flag=True, help="Draw how commits continue each other.")
-@click.option("-n", "--max-count", "limit", type=Number(0), help="At most N commits; -5 is short for -n 5.")
-@click.option("--skip", type=Number(0), default=0, help="Leave out the first N commits.")
-@click.option("--stat", "detail", flag_value="stat", help="How much changed in each file.")
-@click.option("--name-status", "detail", flag_value="name-status", help="The paths and how they changed.")
-@click.option("--name-only", "detail", flag_value="name-only", help="The paths that changed.")
-@click.option("-p", "--patch", "detail", flag_value="patch", help="The changes themselves.")
-@click.option("--author", metavar="PATTERN", help="Commits by authors whose 'Name <email>' has this.")
-@click.option("--since", "--after", metavar="TIME", help="Newer than '2 days ago', 'yesterday', a date.")
-@click.option("--until", "--before", metavar="TIME", help="Older than a time.")
-@click.option("--grep", metavar="PATTERN", help="Commits whose message has this regular expression.")
-@click.option("-i", "--regexp-ignore-case", "any_case", is_flag=True, help="--grep and --author in any case.")
+@click.option("--graph", is_flag=True, help="Draw the graph of commits.")
+@click.option(
+    "-n", "--max-count", "limit", type=Number(0), metavar="N", help="At most N commits; -5 is short for -n 5."
+)
+@click.option("--skip", type=Number(0), metavar="N", default=0, help="Leave out the first N commits.")
+@click.option("--stat", "detail", flag_value="stat", help="Show how much changed in each file.")
+@click.option("--name-status", "detail", flag_value="name-status", help="Show the paths and how they changed.")
+@click.option("--name-only", "detail", flag_value="name-only", help="Show only the paths that changed.")
+@click.option("-p", "--patch", "detail", flag_value="patch", help="Show the changes themselves.")
+@click.option("--author", metavar="PATTERN", help="Only commits whose author 'Name <email>' matches.")
+@click.option("--since", "--after", metavar="TIME", help="Only commits newer than '2 days ago', 'yesterday', a date.")
+@click.option("--until", "--before", metavar="TIME", help="Only commits older than a time.")
+@click.option("--grep", metavar="PATTERN", help="Only commits whose message matches this regular expression.")
+@click.option("-i", "--regexp-ignore-case", "any_case", is_flag=True, help="--grep and --author ignore case.")
 @click.option("-F", "--fixed-strings", "plain", is_flag=True, help="--grep and --author are plain text.")
-@click.option("-S", "text", metavar="TEXT", help="Commits that add or remove this text in a file.")
-@click.option("--follow", is_flag=True, help="Beyond exact renames of the one PATH.")
+@click.option("-S", "text", metavar="TEXT", help="Only commits that add or remove this text in a file.")
+@click.option("--follow", is_flag=True, help="Follow the one PATH across exact renames.")
 @click.option("--reverse", is_flag=True, help="Oldest first.")
-@click.option("-g", "--walk-reflogs", "moves", is_flag=True, help="By the moves of HEAD or a branch, newest first.")
-@click.option("--all", is_flag=True, help="From every branch and tag.")
+@click.option("-g", "--walk-reflogs", "moves", is_flag=True, help="List the moves of HEAD or a branch, newest first.")
+@click.option("--all", is_flag=True, help="Start from every branch and tag.")
 @click.option("--first-parent", is_flag=True, help="Follow only the first parent of merges.")
-@click.option("--memory", "lane", flag_value="memory", help="The memory lane, where agents write.")
-@click.option("--lane", "lane", type=click.Choice(["work", "memory", "all"]), help="One lane or both.")
+@click.option("--memory", "lane", flag_value="memory", help="Show the memory lane, where agents write.")
+@click.option("--lane", "lane", type=click.Choice(["work", "memory", "all"]), help="Show one lane or both.")
 @click.option("--decorate/--no-decorate", default=None, help="Show branch and tag names; by default on a terminal.")
-@json_option
-@pass_repo
-def log(repo: Repo, screen: Screen, /, *, given: tuple[str, ...], as_json: bool, moves: bool, **options: Any) -> None:
+def log(repo: Repo, screen: Screen, /, *, given: tuple[str, ...], moves: bool, **options: Any) -> None:
     """Show commits, newest first.
 
     \b
@@ -101,16 +101,16 @@ def log(repo: Repo, screen: Screen, /, *, given: tuple[str, ...], as_json: bool,
     wanted = Wanted(revs=tuple(revs) or ("HEAD",), paths=tuple(given_paths), **options)
     _check_born(repo, wanted)
     _check_together(wanted, look, moves=moves)
-    with suggesting(repo, wanted.revs[0]), screen.pages():
-        found = _by_moves(repo, wanted) if moves else _with_parents(repo, wanted, look)
-        if as_json:
-            screen.lines(json_shapes.stream("commits", (_shape(repo, one, look) for one in found)))
+    with suggest_revs(repo, wanted.revs[0]), screen.pages():
+        listed = _by_moves(repo, wanted) if moves else _with_parents(repo, wanted, look)
+        if screen.as_json:
+            screen.lines(json_shapes.stream("commits", (_shape(repo, one, look) for one in listed)))
         else:
-            screen.lines(_text(repo, screen, found, look))
+            screen.lines(_text(repo, screen, listed, look))
 
 
 def _look(screen: Screen, options: dict[str, Any]) -> Look:
-    """Takes what is only about showing out of the options."""
+    """Takes the options that are only about showing out of `options`."""
     decorate, form, detail = options.pop("decorate"), options.pop("form"), options.pop("detail")
     return Look(
         options.pop("oneline") and form is None,
@@ -131,7 +131,7 @@ def _check_together(wanted: Wanted, look: Look, *, moves: bool) -> None:
     if wanted.reverse and look.graph:
         raise Usage("--reverse and --graph cannot be used together.")
     if moves and (wanted.leaves_out() or look.graph or wanted.reverse or wanted.follow or len(wanted.revs) > 1):
-        raise Usage("-g shows the moves of one ref; beside it only -n, --skip, --all and ways of showing can be used.")
+        raise Usage("-g lists the moves of one ref, so only -n, --skip, --all and output options can be added.")
 
 
 def _check_born(repo: Repo, wanted: Wanted) -> None:
@@ -161,7 +161,7 @@ def _read(repo: Repo, wanted: Wanted) -> Iterator[Commit]:
     )
 
 
-class Found(NamedTuple):
+class Listed(NamedTuple):
     """A commit to show, the parents a graph leads to, and the move it was found by."""
 
     commit: Commit
@@ -169,24 +169,24 @@ class Found(NamedTuple):
     move: Move | None = None
 
 
-def _shape(repo: Repo, found: Found, look: Look) -> dict[str, Any]:
-    shape = json_shapes.commit(found.commit, repo.changes(found.commit, paths=look.only) if look.detail else None)
-    facts = {name: repo.meta(found.commit, name) for name in ("metrics", "params") if name in found.commit.meta}
-    return {**shape, **facts, **({"move": found.move} if found.move else {})}
+def _shape(repo: Repo, one: Listed, look: Look) -> dict[str, Any]:
+    shape = json_shapes.commit(one.commit, repo.changes(one.commit, paths=look.only) if look.detail else None)
+    facts = {name: repo.meta(one.commit, name) for name in ("metrics", "params") if name in one.commit.meta}
+    return {**shape, **facts, **({"move": one.move} if one.move else {})}
 
 
-def _by_moves(repo: Repo, wanted: Wanted) -> Iterator[Found]:
+def _by_moves(repo: Repo, wanted: Wanted) -> Iterator[Listed]:
     lane: Lane = "memory" if wanted.lane == "memory" else "work"
     moves = _all_moves(repo, lane) if wanted.all else _moves(repo, wanted.revs[0], lane)
     stop = None if wanted.limit is None else wanted.skip + wanted.limit
     for move in islice((move for move in moves if move.new), wanted.skip, stop):
-        yield Found(repo.commit_at(move.new or ""), (), move)
+        yield Listed(repo.commit_at(move.new or ""), (), move)
 
 
 # -- text
 
 
-def _text(repo: Repo, screen: Screen, listed: Iterable[Found], look: Look) -> Iterator[str]:
+def _text(repo: Repo, screen: Screen, listed: Iterable[Listed], look: Look) -> Iterator[str]:
     names = decorations(repo) if look.decorated else {}
     graph = Graph() if look.graph else None
     first = True
@@ -202,30 +202,30 @@ def _text(repo: Repo, screen: Screen, listed: Iterable[Found], look: Look) -> It
             yield from beside(rows, texts, graph.padding())
 
 
-def _with_parents(repo: Repo, wanted: Wanted, look: Look) -> Iterator[Found]:
+def _with_parents(repo: Repo, wanted: Wanted, look: Look) -> Iterator[Listed]:
     """Commits with the parents a graph leads to: never ones outside a range, and through those a filter hides."""
     if not look.graph:
-        yield from map(Found, _read(repo, wanted))
+        yield from map(Listed, _read(repo, wanted))
     elif not wanted.leaves_out():
         for commit in _read(repo, wanted):
-            yield Found(commit, commit.parents[:1] if wanted.first_parent else commit.parents)
+            yield Listed(commit, commit.parents[:1] if wanted.first_parent else commit.parents)
     else:
         everything = repo.log(wanted.revs, lane=wanted.lane, first_parent=wanted.first_parent, all=wanted.all)
         parents = {one.oid: one.parents[:1] if wanted.first_parent else one.parents for one in everything}
         shown = list(_read(repo, wanted))
         near = rewrite_parents(parents, (commit.oid for commit in shown))
-        yield from (Found(commit, near[commit.oid]) for commit in shown)
+        yield from (Listed(commit, near[commit.oid]) for commit in shown)
 
 
 # -- reflog
 
 
 def _moves(repo: Repo, ref: str, lane: Lane) -> Iterator[Move]:
-    """The moves of a ref; a branch that is gone still has some, a name that never was has none."""
+    """The moves of a ref. A deleted branch still has some; a name that never existed is NotFound."""
     moves = repo.reflog(ref, lane)
     first = next(moves, None)
     if first is None and ref not in ("HEAD", "@", *(branch.name for branch in repo.branches())):
-        raise NotFound(f"no branch '{ref}', now or earlier.")
+        raise NotFound(f"there is no branch '{ref}', and there never was one.")
     return chain([first] if first else [], moves)
 
 
@@ -235,23 +235,21 @@ def _all_moves(repo: Repo, lane: Lane) -> Iterator[Move]:
     return heapq.merge(*logs, key=lambda move: -move.time)
 
 
-@click.command(cls=SplitCommand)
-@click.argument("given", nargs=-1, metavar="[show] [REF]", shell_complete=completing("branch"))
-@click.option("--all", "every", is_flag=True, help="HEAD and every branch.")
-@click.option("-n", "--max-count", "limit", type=Number(0), help="At most N moves; -5 is short for -n 5.")
-@click.option("--memory", "lane", flag_value="memory", help="Of the memory lane.")
-@json_option
-@pass_repo
+@verb(cls=SplitCommand, shared=[JSON])
+@click.argument("given", nargs=-1, metavar="[show] [REF]", shell_complete=complete_with("branch"))
+@click.option("--all", "every", is_flag=True, help="Show HEAD and every branch.")
+@click.option("-n", "--max-count", "limit", type=Number(0), metavar="N", help="At most N moves; -5 is short for -n 5.")
+@click.option("--memory", "lane", flag_value="memory", help="Show the memory lane.")
 def reflog(
     repo: Repo, screen: Screen, /, *, given: tuple[str, ...], limit: int | None, lane: str | None, **how: bool
 ) -> None:
-    """Show where HEAD or a branch has been, newest first. Nothing listed here is ever lost to gc by default."""
+    """Show where HEAD or a branch has been, newest first. By default gc never removes a commit listed here."""
     ref = one_rev(given[1:] if given[:1] == ("show",) else given)
     of_lane: Lane = "memory" if lane else "work"
-    with suggesting(repo, ref), screen.pages():
+    with suggest_revs(repo, ref), screen.pages():
         most = limit if limit is None else min(limit, sys.maxsize)
         moves = islice(_all_moves(repo, of_lane) if how["every"] else _moves(repo, ref, of_lane), most)
-        if how["as_json"]:
+        if screen.as_json:
             screen.lines(json_shapes.stream("moves", moves))
             return
         for move in moves:

@@ -9,10 +9,10 @@ from typing import Any
 
 import click
 
-from memlake.cli.arguments import completing, json_option, pass_repo
-from memlake.cli.files.read import file_at, file_shape, print_file
+from memlake.cli.arguments import JSON, complete_with, verb
+from memlake.cli.files.browse import file_at, file_shape, print_file
 from memlake.cli.screen import Screen
-from memlake.cli.suggest import suggesting
+from memlake.cli.suggest import suggest_revs
 from memlake.records import Commit, Lane, Tag
 from memlake.repo import Repo
 from memlake.views import json_shapes, words
@@ -28,25 +28,23 @@ from memlake.views.commit_text import (
 )
 
 
-@click.command()
-@click.argument("given", nargs=-1, metavar="[REV | REV:PATH]...", shell_complete=completing("rev"))
-@click.option("--stat", "detail", flag_value="stat", help="How much changed in each file.")
-@click.option("--name-status", "detail", flag_value="name-status", help="The paths and how they changed.")
-@click.option("--name-only", "detail", flag_value="name-only", help="The paths that changed.")
-@click.option("-p", "--patch", "detail", flag_value="patch", help="The changes themselves; the default.")
-@click.option("-s", "--no-patch", "detail", flag_value="none", help="The commit alone.")
-@click.option("--oneline", is_flag=True, help="One line for the commit.")
+@verb(shared=[JSON])
+@click.argument("given", nargs=-1, metavar="[REV | REV:PATH]...", shell_complete=complete_with("rev"))
+@click.option("--stat", "detail", flag_value="stat", help="Show how much changed in each file.")
+@click.option("--name-status", "detail", flag_value="name-status", help="Show the paths and how they changed.")
+@click.option("--name-only", "detail", flag_value="name-only", help="Show only the paths that changed.")
+@click.option("-p", "--patch", "detail", flag_value="patch", help="Show the changes themselves; the default.")
+@click.option("-s", "--no-patch", "detail", flag_value="none", help="Show only the commit.")
+@click.option("--oneline", is_flag=True, help="Show the commit in one line.")
 @click.option("--format", "--pretty", "form", metavar="FORMAT", help=FORMAT_HELP)
 @click.option("--date", metavar="STYLE", default="default", callback=date_style, help=DATE_HELP)
-@click.option("--memory", "of_memory", is_flag=True, help="The commit of the memory lane.")
-@json_option
-@pass_repo
+@click.option("--memory", "of_memory", is_flag=True, help="Show the commit of the memory lane.")
 def show(repo: Repo, screen: Screen, /, *, given: tuple[str, ...], detail: str | None, **how: Any) -> None:
-    """Show a commit with its changes; REV:PATH prints the file as that commit has it."""
+    """Show a commit with its changes. REV:PATH prints a file as that commit has it."""
     wanted = given or ("HEAD",)
     lane: Lane = "memory" if how["of_memory"] else "work"
     files = [word for word in wanted if ":" in word]
-    if how["as_json"]:
+    if screen.as_json:
         _show_json(repo, screen, wanted, lane)
         return
     look = Look(
@@ -75,7 +73,7 @@ def _show_one(repo: Repo, screen: Screen, word: str, look: Look, lane: Lane) -> 
 
 
 def _commit(repo: Repo, word: str, lane: Lane) -> Commit:
-    with suggesting(repo, word):
+    with suggest_revs(repo, word):
         return repo.commit_at(word, lane)
 
 

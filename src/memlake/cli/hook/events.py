@@ -1,7 +1,7 @@
-"""What happens at each event of a coding agent: what is recalled into it, what is deposited from it. Never fails it.
+"""What happens at each event of a coding agent: what it is given, and what is stored of what it said.
 
-A hook has a fraction of a second and answers by words alone. Whatever goes wrong goes to `.memlake/hooks.log`: an
-agent must not stop for its memory.
+A hook has a fraction of a second and searches by words alone. Errors go to `.memlake/hooks.log`, because an agent must
+not stop for its memory.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def run(event: str, client: str) -> None:
 
 def _give_up(event: str, seconds: float) -> None:
     """Like a kill: what was not committed is as if never begun."""
-    log(event, f"not done after {seconds:g} s, given up. Where a machine needs longer, set MEMLAKE_HOOK_SECONDS.")
+    log(event, f"gave up after {seconds:g} s. If this machine needs longer, set MEMLAKE_HOOK_SECONDS.")
     os._exit(0)
 
 
@@ -80,7 +80,7 @@ def _read_input() -> Given:
 
 
 def log(event: str, problem: str) -> None:
-    """A line for whoever wonders why nothing was remembered; where there is no place for it, none."""
+    """A line for whoever wonders why nothing was remembered; no line if there is no place for it."""
     mask = importlib.import_module("memlake.secrets").mask  # 8 ms that only a failure should cost
     with suppress(Error, OSError):
         file = config.repo_folder(projects.find_memory_repo() or config.personal_folder()) / "hooks.log"
@@ -99,12 +99,12 @@ def session_start(given: Given, _client: str) -> Given | None:
 
     Beside those of a project's repo stand the person's own preferences: of the personal repo, and of no project.
     """
-    with _looking() as narrow:
-        found = narrow.newest(20, **_wanted(narrow.settings)) if narrow else []
-        chosen = list(_fitting([*found, *_preferences()]))
+    with _open_narrow() as narrow:
+        newest = narrow.newest(20, **_categories(narrow.settings)) if narrow else []
+        chosen = list(_take_fitting([*newest, *_preferences()]))
         if narrow and given.get("session_id"):
             narrow.note_given(str(given["session_id"]), chosen, anew=True)
-    return _told("SessionStart", chosen)
+    return _context("SessionStart", chosen)
 
 
 def _preferences() -> list[Memory]:
@@ -121,34 +121,34 @@ def _preferences() -> list[Memory]:
         return []
 
 
-def _wanted(settings: config.Settings) -> dict[str, tuple[str, ...]]:
+def _categories(settings: config.Settings) -> dict[str, tuple[str, ...]]:
     names = tuple(name for part in settings.hook_categories.split(",") if (name := part.strip()))
     return {} if "*" in names else {"categories": names, "types": ("preference",)}
 
 
 def prompt(given: Given, _client: str) -> Given | None:
-    """The few memories that have enough of the prompt's words, and that the session neither said nor was given.
+    """The few memories that share enough words with the prompt and that the session did not write or see before.
 
-    What people and agents stored on purpose comes first: replies that repeat it must not crowd it out.
+    What people and agents stored on purpose comes first, so that replies that repeat it do not crowd it out.
     """
     text, session = str(given.get("prompt") or ""), str(given.get("session_id") or "")
     if not text.strip():
         return None
-    with _looking() as narrow:
+    with _open_narrow() as narrow:
         known = narrow.read_given(session) if narrow and session else set()
-        found = narrow.search(text[:_EPISODE], _LOOKED) if narrow else []
-        new = [one for one in found if not session or (one.session_id != session and one.memory_id not in known)]
+        hits = narrow.search(text[:_EPISODE], _LOOKED) if narrow else []
+        new = [one for one in hits if not session or (one.session_id != session and one.memory_id not in known)]
         stored = [one for one in new if one.memory_type != "episode"]
         said = [one for one in new if one.memory_type == "episode"][:_EPISODES]
-        chosen = list(islice(_fitting([*stored, *said]), _MOST))
+        chosen = list(islice(_take_fitting([*stored, *said]), _MOST))
         if narrow and session and chosen:
             narrow.note_given(session, chosen)
-    return _told("UserPromptSubmit", chosen)
+    return _context("UserPromptSubmit", chosen)
 
 
 @contextmanager
-def _looking() -> Iterator[Narrow | None]:
-    """The memories of the repo here, or of the personal one; None where there are none: reading makes no repo."""
+def _open_narrow() -> Iterator[Narrow | None]:
+    """The memories of the repo here or of the personal one; None without a repo, because reading must not make one."""
     root = projects.find_memory_repo() or config.personal_folder()
     if not config.repo_folder(root).is_dir():
         yield None
@@ -158,12 +158,12 @@ def _looking() -> Iterator[Narrow | None]:
         yield narrow if narrow.settings.memory_enabled else None
 
 
-def _told(event: str, found: Sequence[Memory]) -> Given | None:
-    text = "\n".join([_HEAD, *(_line(one) for one in found)])
-    return {"hookSpecificOutput": {"hookEventName": event, "additionalContext": text}} if found else None
+def _context(event: str, memories: Sequence[Memory]) -> Given | None:
+    text = "\n".join([_HEAD, *map(_line, memories)])
+    return {"hookSpecificOutput": {"hookEventName": event, "additionalContext": text}} if memories else None
 
 
-def _fitting(memories: Iterable[Memory]) -> Iterator[Memory]:
+def _take_fitting(memories: Iterable[Memory]) -> Iterator[Memory]:
     """The first of them, as many as there is room for."""
     room = _ROOM
     for memory in memories:
@@ -174,16 +174,11 @@ def _fitting(memories: Iterable[Memory]) -> Iterator[Memory]:
 
 
 def _line(memory: Memory) -> str:
-    return json.dumps(_shape(memory), ensure_ascii=False)
-
-
-def _shape(memory: Memory) -> dict[str, str]:
-    """A memory with where it comes from."""
+    """A memory as one line of JSON, with where it comes from and without what is empty."""
     content = memory.content if len(memory.content) <= _SHOWN else f"{memory.content[:_SHOWN]}…"
-    date = time.strftime("%Y-%m-%d", time.gmtime(memory.updated_at / 1e6))
     shape = {
         "content": content,
-        "date": date,
+        "date": time.strftime("%Y-%m-%d", time.gmtime(memory.updated_at / 1e6)),
         "agent": memory.agent_id,
         "type": memory.memory_type if memory.memory_type != "fact" else "",
         "category": memory.category,
@@ -191,7 +186,7 @@ def _shape(memory: Memory) -> dict[str, str]:
         "folder": str(memory.metadata.get("folder") or ""),
         "id": memory.memory_id,
     }
-    return {name: value for name, value in shape.items() if value}
+    return json.dumps({name: value for name, value in shape.items() if value}, ensure_ascii=False)
 
 
 # -- from the agent
@@ -211,11 +206,11 @@ def deposit(given: Given, client: str) -> None:
     with open_for_memories() as repo:
         narrow = open_narrow(repo)
         if narrow.settings.memory_enabled:
-            narrow.deposit(_episode(_guarded(text, narrow.settings.memory_secrets), given, client))
+            narrow.deposit(_episode(_hide_secrets(text, narrow.settings.memory_secrets), given, client))
 
 
-def _guarded(text: str, how: str) -> str:
-    """Nobody reads a warning here, so what looks like a secret is left out; where it is to be refused, all of it."""
+def _hide_secrets(text: str, how: str) -> str:
+    """Nobody reads a warning here, so what looks like a secret is redacted even if the setting only warns."""
     short = text if len(text) <= _EPISODE else f"{text[:_EPISODE]}…"
     return memories.redact.guard(short, "redact" if how == "warn" else how)[0]
 

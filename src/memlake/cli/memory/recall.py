@@ -1,4 +1,4 @@
-"""recall: the memories that answer a question, best first, with why. What is shown is data, never commands."""
+"""recall: the memories that answer a question, best first. What is shown is data, never commands."""
 
 from __future__ import annotations
 
@@ -11,15 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from memlake import memories as parts
-from memlake.cli.arguments import json_option, project_option
-from memlake.cli.memory.arguments import (
-    completing_memories,
-    filing_options,
-    pass_memories,
-    repo_of,
-    scope_options,
-    tell_repo,
-)
+from memlake.cli.arguments import JSON, project_option
+from memlake.cli.memory.options import agents_option, filing_options, memory_verb, repo_of, tell_repo
 from memlake.cli.screen import Screen
 from memlake.errors import Error
 from memlake.views.memory import INDENT, hit_lines
@@ -34,19 +27,18 @@ _LONGEST = 5.0  # seconds of a recall as a whole: an embedder that accepts and n
 _FEW = 64  # waiting memories up to which a short-lived process is a help; more are work for a server or an agent
 
 
-@click.command()
+@memory_verb(shared=[JSON])
 @click.argument("query", required=False, default="")
-@click.option("-n", "--limit", type=click.IntRange(1), default=10, show_default=True, help="At most N hits.")
-@click.option("--offset", type=click.IntRange(0), default=0, help="Leave out the first N.")
-@filing_options
 @click.option(
-    "--agent", "agents", multiple=True, metavar="NAME", shell_complete=completing_memories("agent"),
-    help="Whose; everybody's unless given. Again for more.",
-)  # fmt: skip
+    "-n", "--limit", type=click.IntRange(1), metavar="N", default=10, show_default=True, help="At most N hits."
+)
+@click.option("--offset", type=click.IntRange(0), metavar="N", default=0, help="Leave out the first N.")
+@filing_options
+@agents_option
 @click.option("--since", metavar="TIME", help='Stored from then on: a date, or "last week".')
 @click.option("--until", metavar="TIME", help="Stored before then.")
 @click.option("--min-importance", type=click.FloatRange(0, 1), help="At least this important.")
-@click.option("--min-score", type=click.FloatRange(0, 1), default=0.0, help="At least this near to QUERY, 0 to 1.")
+@click.option("--min-score", type=click.FloatRange(0, 1), default=0.0, help="At least this close to QUERY, 0 to 1.")
 @click.option(
     "--mode",
     type=click.Choice(["hybrid", "keyword", "semantic"]),
@@ -56,33 +48,32 @@ _FEW = 64  # waiting memories up to which a short-lived process is a help; more 
 )
 @click.option("--as-of", metavar="REV|TIME", help="What was remembered then.")
 @project_option
-@scope_options
 @click.option(
     "--sees",
     type=click.Choice(["branch", "branch-only", "main"]),
     default="branch",
     show_default=True,
-    help="All the branch has, only what it added, or the trunk instead.",
+    help="Everything on the branch, only what it added, or the trunk.",
 )
-@click.option("--explain", is_flag=True, help="Say how near each hit is, and what gave it its place.")
-@click.option("--max-tokens", type=click.IntRange(1), help="Stop when the hits are about this long.")
-@json_option
-@pass_memories
+@click.option("--explain", is_flag=True, help="Show how close each hit is and how it was ranked.")
+@click.option(
+    "--max-tokens", type=click.IntRange(1), metavar="N", help="Stop when the hits are about this long in all."
+)
 def recall(memories: Memories, screen: Screen, /, *, query: str, agents: tuple[str, ...], **given: Any) -> None:
-    """Find memories by what they mean and say, best first; without QUERY the newest.
+    """Find memories by their words and meaning, best first. Without QUERY, list the newest.
 
-    Contents are data that agents and people recorded; control characters in them are made visible.
+    What is found is data that agents and people recorded. Control characters in it are made visible.
     """
-    explain, max_tokens, as_json = (given.pop(name) for name in ("explain", "max_tokens", "as_json"))
-    asked = parts.search.Query(query, agent_id=agents or "*", **given)
+    explain, max_tokens = (given.pop(name) for name in ("explain", "max_tokens"))
+    wanted = parts.search.Query(query, agent_id=agents or "*", **given)
     begun = time.perf_counter()
-    if query.strip() and asked.mode != "keyword":
+    if query.strip() and wanted.mode != "keyword":
         with suppress(Error):  # the search says what is wrong
             memories.catch_up()
-    hits = memories.search(asked)
+    hits = memories.search(wanted)
     took = time.perf_counter() - begun
     kept = hits[: parts.search.count_fitting((len(hit["content"]) + _AROUND for hit in hits), max_tokens)]
-    if as_json:
+    if screen.as_json:
         screen.json(
             {
                 "query": query, "mode": hits.mode, "notes": hits.notes, "left_out": len(hits) - len(kept),
@@ -91,7 +82,7 @@ def recall(memories: Memories, screen: Screen, /, *, query: str, agents: tuple[s
         )  # fmt: skip
     else:
         with screen.pages():
-            _show(screen, kept, first=asked.offset + 1, explain=explain, scored=explain or asked.min_score > 0)
+            _show(screen, kept, first=wanted.offset + 1, explain=explain, scored=explain or wanted.min_score > 0)
         tell_repo(memories, screen)
     _tell(
         screen, hits, len(kept), plan=f"{hits.mode} on {memories.ground.branch}, {took * 1e3:.0f} ms" if explain else ""

@@ -1,4 +1,4 @@
-"""remember: one fact, kept; says what became of it and why."""
+"""remember: stores one fact, and says what became of it and why."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from memlake.cli.arguments import json_option
-from memlake.cli.memory.arguments import (
+from memlake.cli.arguments import JSON
+from memlake.cli.memory.options import (
     agent_option,
     draft,
+    expires_option,
     filing_options,
-    pass_memories,
-    personal_option,
-    quiet_option,
+    importance_option,
+    memory_verb,
     repo_of,
-    scope_options,
     tell_repo,
 )
 from memlake.cli.screen import Screen
@@ -38,47 +37,44 @@ _DONE = {
 }
 
 
-@click.command()
+@memory_verb(shared=[JSON])
 @click.argument("text", required=False)
 @filing_options
-@click.option("--importance", type=click.FloatRange(0, 1), help="0 to 1; 0.5 unless given.")
+@importance_option
 @agent_option
-@click.option(
-    "--expires", "expires_at", metavar="TIME", help='When it ends: "tomorrow", "in 3 days", 2h, 2030-01-31; or never.'
-)
+@expires_option
 @click.option(
     "--on-conflict",
     type=click.Choice(["decide", "add", "ask"]),
     default="decide",
     show_default=True,
-    help="Where it meets an old one: decide, add as it is, or keep both and ask.",
+    help="If it meets an old one: decide, add it as it is, or keep both and ask.",
 )
-@click.option("-n", "--dry-run", is_flag=True, help="Say what would become of it, and store nothing.")
-@personal_option
-@scope_options
-@quiet_option
-@json_option
-@pass_memories
+@click.option("-n", "--dry-run", is_flag=True, help="Say what would happen, and store nothing.")
+@click.option(
+    "--personal", is_flag=True, help="Store it in your personal repo, for every project, instead of the repo here."
+)
+@click.option("-q", "--quiet", is_flag=True, help="Print only the id.")
 def remember(memories: Memories, screen: Screen, /, *, text: str | None, on_conflict: str, **given: Any) -> None:
-    """Remember TEXT (standard input when it is - or missing): one fact in one clear sentence.
+    """Remember TEXT: one fact in one clear sentence. Without TEXT, or if it is -, standard input is read.
 
-    What is known already is skipped; a correction replaces the old value, which stays in its history.
+    A fact that is known already is skipped. A correction replaces the old value, which stays in the history.
     """
-    dry_run, quiet, as_json = (given.pop(name) for name in ("dry_run", "quiet", "as_json"))
+    dry_run, quiet = (given.pop(name) for name in ("dry_run", "quiet"))
     content = _read() if text in (None, "-") else str(text)
-    asked = draft(content, agent_id=given.pop("agent"), **given)
-    done = memories.remember(asked, on_conflict, dry_run=dry_run)
-    if as_json:
+    wanted = draft(content, agent_id=given.pop("agent"), **given)
+    done = memories.remember(wanted, on_conflict, dry_run=dry_run)
+    if screen.as_json:
         screen.json({**done._asdict(), "dry_run": dry_run, "repo": repo_of(memories)})
     elif quiet:
         screen.line(done.memory_id)
     else:
-        screen.line(_told(done, dry_run=dry_run))
-        if asked.expires_at and not dry_run:
+        screen.line(_describe(done, dry_run=dry_run))
+        if wanted.expires_at and not dry_run:
             ends = memories.get(done.memory_id).expires_at
             screen.note(f"It ends {words.stamp(ends)}." if ends else "It never ends.")
         tell_repo(memories, screen)
-    for warning in () if as_json else done.warnings:
+    for warning in () if screen.as_json else done.warnings:
         screen.warn(warning)
 
 
@@ -88,17 +84,15 @@ def _read() -> str:
     return sys.stdin.buffer.read().decode("utf-8", "surrogateescape").removesuffix("\n")
 
 
-def _told(done: Outcome, *, dry_run: bool) -> str:
+def _describe(done: Outcome, *, dry_run: bool) -> str:
     """The decision, why, and the id of the memory that stands now."""
     why = clean(" ".join(done.why.split())).rstrip(".")
-    said = f"{_DONE[done.decision]} ({done.decision}: {why})."
+    text = f"{_DONE[done.decision]} ({done.decision}: {why})."
     if dry_run:
-        said = f"Would be: {said[0].lower()}{said[1:]}"
-        return f"{said} {done.memory_id}" if done.memory_id == done.other_id else said
-    return f"{said}{_doubt(done) if done.review else ''} {done.memory_id}"
-
-
-def _doubt(done: Outcome) -> str:
-    if done.memory_id == done.other_id:
-        return f" Not certain: `memlake memory restore {done.memory_id}` takes it back."
-    return " Not certain: `memlake memory conflicts` lists both."
+        text = f"Would be: {text[0].lower()}{text[1:]}"
+        return f"{text} {done.memory_id}" if done.memory_id == done.other_id else text
+    if done.review and done.memory_id == done.other_id:
+        text += f" Not certain: `memlake memory restore {done.memory_id}` takes it back."
+    elif done.review:
+        text += " Not certain: `memlake memory conflicts` lists both."
+    return f"{text} {done.memory_id}"

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from memlake import memories as parts
-from memlake.cli.arguments import json_option, project_option
-from memlake.cli.memory.arguments import (
+from memlake.cli.arguments import JSON, confirm_erase, project_option
+from memlake.cli.memory.options import (
     agent_option,
-    completing_memories,
+    complete_memories,
     draft,
+    expires_option,
     filing_options,
     id_argument,
-    pass_memories,
-    scope_options,
+    importance_option,
+    memory_verb,
     tell_bounds,
 )
 from memlake.cli.screen import Screen
@@ -37,67 +37,58 @@ from memlake.views.words import clean
 if TYPE_CHECKING:
     from memlake.memories.forget import Forgotten
     from memlake.memories.memories import Memories
-    from memlake.memories.review import Age, Decided, Doubt, Rule
+    from memlake.memories.review import Age, Rule
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-@click.command()
+@memory_verb(shared=[JSON])
 @id_argument
 @click.argument("text", required=False)
 @filing_options
-@click.option("--importance", type=click.FloatRange(0, 1), help="0 to 1.")
-@click.option(
-    "--expires", "expires_at", metavar="TIME", help='When it ends: "tomorrow", "in 3 days", 2h, 2030-01-31; or never.'
-)
-@scope_options
-@json_option
-@pass_memories
-def update(
-    memories: Memories, screen: Screen, /, *, memory_id: str, text: str | None, as_json: bool, **given: Any
-) -> None:
-    """Change what a memory says (TEXT) or how it is filed. Its earlier content stays in its history."""
+@importance_option
+@expires_option
+def update(memories: Memories, screen: Screen, /, *, memory_id: str, text: str | None, **given: Any) -> None:
+    """Change the text of a memory (TEXT) or how it is filed. Its earlier text stays in its history."""
     old = memories.get(memories.full_id(memory_id))
     changed = {name: value for name, value in given.items() if value is not None and value not in ((), {})}
     changed |= {"content": text} if text is not None else {}
     if not changed:
-        raise Usage("say what to change: TEXT, or an option such as --category. Nothing was changed.")
+        raise Usage("say what to change, with TEXT or an option such as --category. Nothing was changed.")
     made = memories.update(old.memory_id, draft(**{"content": old.content, **changed}), changed=changed)
-    if as_json:
+    if screen.as_json:
         screen.json({"memory": memories.fields(made), "warnings": made.warnings})
     else:
         screen.line(f"Updated {made.memory_id}: {shorten_memory(made)}")
-    for warning in () if as_json else made.warnings:
+    for warning in () if screen.as_json else made.warnings:
         screen.warn(warning)
 
 
-@click.command()
-@click.argument("memory_ids", nargs=-1, metavar="[ID]...", shell_complete=completing_memories("id"))
-@click.option("--session", "session_id", metavar="NAME", help="Instead, what this session wrote.")
+@memory_verb()
+@click.argument("memory_ids", nargs=-1, metavar="[ID]...", shell_complete=complete_memories("id"))
+@click.option("--session", "session_id", metavar="NAME", help="Everything this session wrote.")
 @click.option(
-    "--agent", "agent_id", metavar="NAME", shell_complete=completing_memories("agent"), help="Instead, what it wrote."
+    "--agent", "agent_id", metavar="NAME", shell_complete=complete_memories("agent"), help="Everything it wrote."
 )
-@click.option("--since", metavar="TIME", help="Instead, what was written from then on; with --agent or --session both.")
-@click.option("-n", "--dry-run", is_flag=True, help="List what would go, and forget nothing.")
-@scope_options
-@pass_memories
+@click.option("--since", metavar="TIME", help="Everything written from then on; it can narrow --agent and --session.")
+@click.option("-n", "--dry-run", is_flag=True, help="List what would be forgotten, and forget nothing.")
 def forget(
     memories: Memories, screen: Screen, /, *, memory_ids: tuple[str, ...], dry_run: bool, **whose: str | None
 ) -> None:
     """Remove memories from the branch. `memlake memory restore` brings them back.
 
-    With --session, --agent or --since: take back all that was written so, in one step that `memlake undo` takes back.
-    What it had overwritten stands again.
+    With --session, --agent or --since, take back everything that was written so, in one step that `memlake undo`
+    can undo. Values that were overwritten become current again.
     """
     choice = parts.forget.Choice(**whose)
     by_choice = choice != parts.forget.Choice()
     if by_choice == bool(memory_ids):
-        raise Usage("name memories by ID, or say --session, --agent or --since. Nothing was forgotten.")
+        raise Usage("name memories by ID, or use --session, --agent or --since. Nothing was forgotten.")
     if by_choice:
         _show_forgotten(screen, memories.forget_written(choice, dry_run=dry_run), dry_run=dry_run)
         return
-    found = [memories.get(memories.full_id(given)) for given in memory_ids]  # all are there, or none goes
-    for memory in found:
+    named = [memories.get(memories.full_id(one)) for one in memory_ids]  # all of them exist, or none is forgotten
+    for memory in named:
         if not dry_run:
             memories.delete(memory.memory_id)
         screen.line(f"{'Would forget' if dry_run else 'Forgot'} {memory.memory_id}: {shorten_memory(memory)}")
@@ -113,97 +104,74 @@ def _show_forgotten(screen: Screen, gone: Sequence[Forgotten], *, dry_run: bool)
     screen.note(f"{words.count(len(gone), 'memory', 'memories')} in all." if gone else "There is nothing to forget.")
 
 
-@click.command()
+@memory_verb()
 @id_argument
-@click.option("--at", metavar="REV|TIME|VERSION", help="The value it had then; unless given, the one before.")
-@scope_options
-@pass_memories
+@click.option(
+    "--at", metavar="REV|TIME|VERSION", help="The value it had then. Without it, the value before the current one."
+)
 def restore(memories: Memories, screen: Screen, /, *, memory_id: str, at: str | None) -> None:
-    """Bring back a memory that was forgotten, or a value it had."""
+    """Bring back a forgotten memory, or an earlier value of one."""
     made = memories.restore(memories.full_id(memory_id), at)
     screen.line(f"Restored {made.memory_id}: {shorten_memory(made)}")
 
 
-@click.command()
+@memory_verb(shared=[JSON])
 @id_argument
-@click.option("--reason", required=True, help="Why; kept on the tombstone.")
+@click.option("--reason", required=True, help="Why. It is kept on the tombstone.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
-@scope_options
-@json_option
-@pass_memories
-def purge(memories: Memories, screen: Screen, /, *, memory_id: str, reason: str, yes: bool, as_json: bool) -> None:
+def purge(memories: Memories, screen: Screen, /, *, memory_id: str, reason: str, yes: bool) -> None:
     """Erase every version of a memory for good: its bytes, its vectors, its words in the index. Cannot be undone."""
     full = memories.full_id(memory_id)
     if not yes:
-        ask_to_erase(f"Erase every version of memory {full} for good?")
+        confirm_erase(f"Erase every version of memory {full} for good?")
     report = memories.purge(full, reason)
-    if as_json:
-        screen.json({"report": report})
-    else:
-        screen.line(f"Erased memory {full}: {words.count(len(report.purged), 'object')}, {words.size(report.bytes)}.")
-        screen.lines(clean(note) for note in report.notes)
+    sizes = f"{words.count(len(report.purged), 'object')}, {words.size(report.bytes)}"
+    screen.show({"report": report}, (f"Erased memory {full}: {sizes}.", *map(clean, report.notes)), pages=False)
 
 
-def ask_to_erase(question: str) -> None:
-    if not sys.stdin.isatty():
-        raise Usage(
-            "purge cannot ask here, and it cannot be undone. Nothing was erased.", hint="Say --yes if you mean it."
-        )
-    if not click.confirm(question, err=True):
-        raise Nothing("nothing was erased.")
-
-
-@click.command()
-@click.option("--decided", is_flag=True, help="Instead, what new memories changed by themselves, newest first.")
-@click.option("-n", "--limit", type=click.IntRange(1), default=20, show_default=True, help="At most N with --decided.")
+@memory_verb(shared=[JSON])
+@click.option("--decided", is_flag=True, help="List instead what new memories changed without asking, newest first.")
+@click.option(
+    "-n",
+    "--limit",
+    type=click.IntRange(1),
+    metavar="N",
+    default=20,
+    show_default=True,
+    help="With --decided, at most N.",
+)
 @agent_option
 @project_option
-@scope_options
-@json_option
-@pass_memories
 def conflicts(
-    memories: Memories, screen: Screen, /, *, decided: bool, limit: int, agent: str | None, as_json: bool, **given: Any
+    memories: Memories, screen: Screen, /, *, decided: bool, limit: int, agent: str | None, project: str | None
 ) -> None:
-    """List memories that may contradict another: both were kept, and you may say which stands."""
-    whose, project = "*" if agent is None else agent, given["project"]
+    """List memories that may contradict each other. Both were kept, and you can say which one stands."""
+    whose = "*" if agent is None else agent
     if decided:
-        _show_decided(screen, memories.list_decided(whose, limit, project=project), as_json=as_json)
+        decisions = memories.list_decided(whose, limit, project=project)
+        lines = (line for one in decisions for line in decided_lines(screen, one))
+        screen.show({"decided": decisions}, lines, pages=False)
+        note = "The last line of each takes it back." if decisions else "New memories changed nothing."
     else:
-        _show_doubts(screen, memories.conflicts(whose, project=project), as_json=as_json)
-    if not as_json:
-        tell_bounds(memories, screen, project, verbed="listed", verbs="lists")
+        doubts = memories.conflicts(whose, project=project)
+        lines = (line for one in doubts for line in doubt_lines(screen, one))
+        screen.show({"conflicts": [doubt_shape(one) for one in doubts]}, lines, pages=False)
+        note = advise_resolve(doubts) if doubts else "Nothing is in doubt."
+    if not screen.as_json:
+        screen.note(note)
+    tell_bounds(memories, screen, project, done="listed")
 
 
-def _show_decided(screen: Screen, found: Sequence[Decided], *, as_json: bool) -> None:
-    if as_json:
-        screen.json({"decided": found})
-        return
-    for one in found:
-        screen.lines(decided_lines(screen, one))
-    screen.note("Take one back with its line." if found else "Nothing was changed by a new memory.")
-
-
-def _show_doubts(screen: Screen, found: Sequence[Doubt], *, as_json: bool) -> None:
-    if as_json:
-        screen.json({"conflicts": [doubt_shape(one) for one in found]})
-        return
-    for one in found:
-        screen.lines(doubt_lines(screen, one))
-    screen.note(advise_resolve(found) if found else "Nothing is in doubt.")
-
-
-@click.command()
+@memory_verb()
 @id_argument
 @click.option(
     "--keep", type=click.Choice(["new", "old", "both", "ours", "theirs"]), required=True,
-    help="Which of the two stands; ours or theirs of a merge.",
+    help="Which one stands; ours or theirs in a merge.",
 )  # fmt: skip
-@scope_options
-@pass_memories
 def resolve(memories: Memories, screen: Screen, /, *, memory_id: str, keep: str) -> None:
-    """Settle a conflict: the new memory stands, the old one, or both; of a merge that waits, ours or theirs.
+    """Settle a conflict: keep the new memory, the old one, or both. In a waiting merge, keep ours or theirs.
 
-    What a memory said on the side that was not kept stays in its history.
+    The value that was not kept stays in the history of the memory.
     """
     full, waited = memories.full_id(memory_id), len(memories.list_unmerged())
     made = memories.resolve(full, keep)
@@ -212,86 +180,78 @@ def resolve(memories: Memories, screen: Screen, /, *, memory_id: str, keep: str)
     )
     left = len(memories.list_unmerged())
     if keep == "both" and left < waited:
-        screen.note("Theirs stands beside it with an id of its own once the merge is finished.")
+        screen.note("Once the merge is finished, theirs is stored beside it with an id of its own.")
     if left:
-        screen.note(f"{words.count(left, 'memory', 'memories')} left: memlake memory conflicts")
+        screen.note(f"{words.count(left, 'memory', 'memories')} left to resolve; see: memlake memory conflicts")
     elif waited:
-        screen.note("No memory is left to choose; finish with: memlake merge --continue")
+        screen.note("Every memory is resolved. Finish with: memlake merge --continue")
 
 
-def _rule_options(verb: F) -> F:
-    """What counts as stale."""
-    rule = (
-        click.option("--days", type=click.FloatRange(0), default=90.0, show_default=True, help="Unchanged so long."),
-        click.option(
-            "--max-importance", type=click.FloatRange(0, 1), default=0.5, show_default=True, help="No more important."
-        ),
-        click.option("--max-access", type=click.IntRange(0), default=0, show_default=True, help="Read no more often."),
-        agent_option,
-        project_option,
-    )  # fmt: skip
-    for option in reversed(rule):
-        verb = option(verb)
-    return verb
+_RULE = (
+    click.option("--days", type=click.FloatRange(0), default=90.0, show_default=True, help="Unchanged for so long."),
+    click.option(
+        "--max-importance", type=click.FloatRange(0, 1), default=0.5, show_default=True, help="At most this important."
+    ),
+    click.option(
+        "--max-access", type=click.IntRange(0), metavar="N", default=0, show_default=True, help="Read at most so often."
+    ),
+    agent_option,
+    project_option,
+)
 
 
-def _rule(given: dict[str, Any]) -> Rule:
-    agent = given.pop("agent")
-    return parts.review.Rule(agent_id="*" if agent is None else agent, **given)
+def _rule_options(function: F) -> F:
+    """The options that say what counts as stale."""
+    for option in reversed(_RULE):
+        function = option(function)
+    return function
 
 
-@click.command()
+def _rule(options: dict[str, Any]) -> Rule:
+    agent = options.pop("agent")
+    return parts.review.Rule(agent_id="*" if agent is None else agent, **options)
+
+
+@memory_verb(shared=[JSON])
 @_rule_options
-@scope_options
-@json_option
-@pass_memories
-def stale(memories: Memories, screen: Screen, /, *, as_json: bool, **given: Any) -> None:
+def stale(memories: Memories, screen: Screen, /, **rule: Any) -> None:
     """List memories that are old, not important and not read, the least useful first."""
-    rule = _rule(given)
-    _show(screen, memories.stale(rule), as_json=as_json, none="Nothing is stale.")
-    if not as_json:
-        tell_bounds(memories, screen, given["project"], verbed="listed", verbs="lists")
+    _show_ages(screen, memories.stale(_rule(rule)), none="Nothing is stale.")
+    tell_bounds(memories, screen, rule["project"], done="listed")
 
 
-@click.command()
+@memory_verb(shared=[JSON])
 @_rule_options
-@click.option("-n", "--dry-run", is_flag=True, help="List what would go, and forget nothing.")
-@scope_options
-@json_option
-@pass_memories
-def evict(memories: Memories, screen: Screen, /, *, dry_run: bool, as_json: bool, **given: Any) -> None:
-    """Forget what is stale, and what has expired. It can be restored."""
-    rule = _rule(given)
-    gone = memories.evict(rule, dry_run=dry_run)
-    _show(screen, gone, as_json=as_json, none="Nothing is stale or expired.")
-    if gone and not as_json:
+@click.option("-n", "--dry-run", is_flag=True, help="List what would be forgotten, and forget nothing.")
+def evict(memories: Memories, screen: Screen, /, *, dry_run: bool, **rule: Any) -> None:
+    """Forget memories that are stale or have expired. `memlake memory restore` brings them back."""
+    gone = memories.evict(_rule(rule), dry_run=dry_run)
+    _show_ages(screen, gone, none="Nothing is stale or expired.")
+    if gone and not screen.as_json:
         screen.note(f"{'Would forget' if dry_run else 'Forgot'} {words.count(len(gone), 'memory', 'memories')}.")
-    if not as_json:
-        tell_bounds(memories, screen, given["project"], verbed="forgotten", verbs="forgets those of")
+    tell_bounds(memories, screen, rule["project"], done="forgotten")
 
 
-def _show(screen: Screen, found: Sequence[Age], *, as_json: bool, none: str) -> None:
-    if as_json:
-        screen.json({"memories": [age_shape(age) for age in found]})
-        return
-    screen.lines(age_line(screen, age) for age in found)
-    if not found:
+def _show_ages(screen: Screen, ages: Sequence[Age], *, none: str) -> None:
+    lines = (age_line(screen, age) for age in ages)
+    screen.show({"memories": [age_shape(age) for age in ages]}, lines, pages=False)
+    if not ages and not screen.as_json:
         screen.note(none)
 
 
-@click.command()
-@scope_options
-@pass_memories
+@memory_verb()
 def embed(memories: Memories, screen: Screen, /) -> None:
-    """Make the vectors that memories wait for, here and now. Hooks store without, and leave them to others."""
+    """Compute the vectors that memories still lack. Hooks store memories without one, so that they stay fast."""
     if memories.shared.provider_spec == "none":
-        raise Nothing("there is no model (embedding.provider is none), so memories are found by words alone.")
+        raise Nothing("there is no model, because embedding.provider is none. Memories are found by their words alone.")
     waited, made = parts.search.count_waiting(memories.ground), 0
     while made < waited and (some := memories.embed_pending()):
         made += some
     left = parts.search.count_waiting(memories.ground)
     screen.line(
-        f"Made {words.count(made, 'vector')}; {left:,} wait." if left else f"Made {words.count(made, 'vector')}."
+        f"Made {words.count(made, 'vector')}; {left:,} are still to do."
+        if left
+        else f"Made {words.count(made, 'vector')}."
     )
 
 

@@ -11,8 +11,8 @@ import click
 
 from memlake import integrations
 from memlake import memories as parts
-from memlake.cli.arguments import json_option, project_option
-from memlake.cli.memory.arguments import pass_memories, scope_options, tell_bounds
+from memlake.cli.arguments import JSON, project_option
+from memlake.cli.memory.options import memory_verb, tell_bounds
 from memlake.cli.screen import Screen
 from memlake.errors import AlreadyExists, Unavailable, pasted
 from memlake.views import words
@@ -26,16 +26,14 @@ if TYPE_CHECKING:
 _FORMATS = ("auto", "jsonl", "mem0", "server-memory", "basic-memory", "hatidata")
 
 
-@click.command("export")
+@memory_verb("export")
 @click.argument("file", default="-")
-@click.option("-f", "--force", is_flag=True, help="Over a FILE that exists.")
+@click.option("-f", "--force", is_flag=True, help="Overwrite FILE if it exists.")
 @project_option
-@scope_options
-@pass_memories
 def export_memories(memories: Memories, screen: Screen, /, *, file: str, force: bool, project: str | None) -> None:
     """Write every memory of the branch, with its earlier values, as JSON lines to FILE or standard output.
 
-    What was forgotten is not in it, and neither is state: an import brings memories, and takes none away.
+    Forgotten memories and state are not included. An import adds memories and never deletes any.
     """
     items = parts.transfer.list_items(memories, parts.search.choose_projects(memories.ground, project))
     if file == "-":
@@ -45,13 +43,13 @@ def export_memories(memories: Memories, screen: Screen, /, *, file: str, force: 
     else:
         count = _to_file(items, file, force=force)
     screen.note(f"Wrote {words.count(count, 'memory', 'memories')}{'' if file == '-' else f' to {clean(file)}'}.")
-    tell_bounds(memories, screen, project, verbed="written", verbs="writes")
+    tell_bounds(memories, screen, project, done="written")
 
 
 def _to_file(items: Iterable[Item], file: str, *, force: bool) -> int:
     """Whole or not at all: an old file stays until the new one is complete."""
     if os.path.lexists(file) and not force:
-        raise AlreadyExists(f"'{file}' exists. Nothing was written.", hint="Write over it with --force.")
+        raise AlreadyExists(f"'{file}' exists. Nothing was written.", hint="To overwrite it, add --force.")
     new = f"{file}.{os.getpid()}.new"
     try:
         with open(new, "xb") as stream:
@@ -65,29 +63,28 @@ def _to_file(items: Iterable[Item], file: str, *, force: bool) -> int:
     return count
 
 
-@click.command("import")
+@memory_verb("import", shared=[JSON])
 @click.argument("file")
-@click.option("--format", "form", type=click.Choice(_FORMATS), default="auto", show_default=True, help="What FILE is.")
-@click.option("--skip-bad", is_flag=True, help="Leave out what cannot be read, and say how much.")
-@scope_options
-@json_option
-@pass_memories
-def import_memories(memories: Memories, screen: Screen, /, *, file: str, as_json: bool, **how: Any) -> None:
+@click.option(
+    "--format", "form", type=click.Choice(_FORMATS), default="auto", show_default=True, help="The format of FILE."
+)
+@click.option("--skip-bad", is_flag=True, help="Skip what cannot be read, and say how much that was.")
+def import_memories(memories: Memories, screen: Screen, /, *, file: str, **how: Any) -> None:
     """Bring in memories from FILE (- for standard input): our own JSON lines, or what another program keeps.
 
-    mem0 exports, server-memory JSONL, a folder of basic-memory notes and HatiData files are known. What is there
-    already is not stored twice. A text that differs replaces ours where it follows from it; else both are kept.
+    It reads mem0 exports, server-memory JSONL, a folder of basic-memory notes and HatiData files. A memory that is
+    here already is not stored twice. If its text is newer, it replaces ours; if both changed, both are kept.
     """
     source = sys.stdin.buffer if file == "-" else file
     items = integrations.read_memories.read_memories(source, format=how["form"], skip_bad=how["skip_bad"])
     report = parts.transfer.load_items(memories, items)
-    if as_json:
+    if screen.as_json:
         screen.json({"report": report})
     else:
-        _show(screen, report)
+        _show_report(screen, report)
 
 
-def _show(screen: Screen, report: Report) -> None:
+def _show_report(screen: Screen, report: Report) -> None:
     counted = ((report.updated, "updated"), (report.in_doubt, "in doubt"), (report.known, "known already"))
     more = "".join(f", {count:,} {what}" for count, what in (*counted, (report.skipped, "left out")) if count)
     screen.line(f"Stored {words.count(report.stored, 'memory', 'memories')}{more}.")

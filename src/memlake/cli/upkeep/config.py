@@ -1,18 +1,18 @@
-"""config, completion, help: settings by key, the shells' scripts, and words about verbs."""
+"""config, completion, help: settings by key, completion scripts of shells, and help about verbs."""
 
 from __future__ import annotations
 
 import functools
-from pathlib import Path
+from collections.abc import Iterator
 
 import click
 from click.shell_completion import get_completion_class
 
 from memlake import config as store
 from memlake import memories
-from memlake.cli.arguments import completing, json_option, pass_screen
-from memlake.cli.exit_codes import exiting
+from memlake.cli.arguments import JSON, complete_with, open_screen_only, verb
 from memlake.cli.screen import Screen
+from memlake.cli.suggest import exit_with
 from memlake.errors import InvalidInput, Usage
 from memlake.repo import read_repo_id, set_setting
 
@@ -20,68 +20,54 @@ _COMPLETE = "MEMLAKE_COMPLETE"
 _NOT_SET = 5  # git's
 
 
-@click.command()
-@click.argument("key", required=False, shell_complete=completing("key"))
+@verb(opens=open_screen_only, shared=[JSON])
+@click.argument("key", required=False, shell_complete=complete_with("key"))
 @click.argument("value", required=False)
-@click.option("-l", "--list", "listing", is_flag=True, help="Every setting, its value and where that comes from.")
-@click.option("--get", is_flag=True, help="Print the value of KEY, as KEY alone does.")
-@click.option("--unset", is_flag=True, help="Take KEY out, so that its default holds.")
-@click.option("--user", "--global", "of_user", is_flag=True, help="Your own settings, for every repo.")
-@click.option("--local", is_flag=True, help="The settings of this repo; the default.")
-@json_option
-@pass_screen
+@click.option("-l", "--list", "listing", is_flag=True, help="List every setting, its value and where it comes from.")
+@click.option("--get", is_flag=True, help="Print the value of KEY; the same as KEY alone.")
+@click.option("--unset", is_flag=True, help="Remove KEY, so that its default applies.")
+@click.option("--user", "--global", "of_user", is_flag=True, help="Use your own settings, for every repo.")
+@click.option("--local", is_flag=True, help="Use the settings of this repo; the default.")
 def config(screen: Screen, /, *, key: str | None, value: str | None, of_user: bool, **how: bool) -> int:
     """Read a setting (KEY), change it (KEY VALUE) or list them all.
 
-    A setting of this repo that names a program, an address or a place counts only in a repo you trust (see `memlake
-    trust`). You trust what you set here yourself, unless the repo already has such settings that you did not trust.
+    If a setting of this repo names a program, an address or a place, it counts only if you trust the repo (see
+    `memlake trust`). What you set yourself is trusted, unless the repo already has such settings that you do not trust.
 
-    Exits with 1 when a setting that is read has no value, with 5 when one to take out was not set.
+    The exit code is 1 if the setting has no value, and 5 if --unset is used on a setting that is not set.
     """
     if of_user and how["local"]:
-        raise Usage("--user and --local exclude each other.")
+        raise Usage("--user and --local cannot be used together.")
     root = None if of_user else store.find_repo()
     folder = store.repo_folder(root) if root else None
     repo_id = functools.partial(read_repo_id, folder) if folder else None
     where: store.Where = "user" if of_user else "repo"
     if key is None:
-        if how["unset"] or not (how["listing"] or how["as_json"]):
-            raise Usage("name a setting, or list them with --list.")
-        _list(screen, store.list_values(folder, repo_id), as_json=how["as_json"])
+        if how["unset"] or not (how["listing"] or screen.as_json):
+            raise Usage("name a setting, or list all of them with --list.")
+        values = store.list_values(folder, repo_id)
+        screen.show({"settings": values}, _list(screen, values), pages=False)
     elif value is not None and (how["unset"] or how["get"] or how["listing"]):
-        raise Usage(f"'{value}': a value is only taken to change a setting.")
-    elif how["unset"]:
-        return 0 if _set(folder, key, None, where) else _NOT_SET
-    elif value is not None:
-        memories.embedders.check_setting(key, value)
-        _set(folder, key, value, where)
+        raise Usage(f"a value ('{value}') can only be given to change a setting.")
+    elif value is not None or how["unset"]:
+        if value is not None:
+            memories.embedders.check_setting(key, value)
+        done = set_setting(folder, key, value) if folder else store.set_value(None, key, value, where)
+        return 0 if done or value is not None else _NOT_SET
     else:
-        with exiting(1, InvalidInput):
-            return _get(screen, key, store.get_value(folder, key, repo_id), as_json=how["as_json"])
+        with exit_with(1, InvalidInput):
+            text = store.get_value(folder, key, repo_id)
+        screen.show({"key": key, "value": text}, [] if text is None else [screen.clean(text)], pages=False)
+        return int(text is None)
     return 0
 
 
-def _set(folder: Path | None, key: str, value: str | None, where: store.Where) -> bool:
-    return set_setting(folder, key, value) if folder else store.set_value(None, key, value, where)
-
-
-def _get(screen: Screen, key: str, found: str | None, *, as_json: bool) -> int:
-    if as_json:
-        screen.json({"key": key, "value": found})
-    elif found is not None:
-        screen.line(screen.clean(found))
-    return int(found is None)
-
-
-def _list(screen: Screen, values: list[store.Value], *, as_json: bool) -> None:
-    if as_json:
-        screen.json({"settings": values})
-        return
+def _list(screen: Screen, values: list[store.Value]) -> Iterator[str]:
     for value in values:
         origin = "" if value.origin == "default" else f"  ({value.origin})"
-        screen.line(f"{value.key}={screen.clean(value.text)}{origin}")
+        yield f"{value.key}={screen.clean(value.text)}{origin}"
         if value.ignored:
-            screen.line(f"  ignored: {screen.clean(value.ignored)}  (repo; you have not trusted it: memlake trust)")
+            yield f"  ignored: {screen.clean(value.ignored)}  (from the repo, which you do not trust: memlake trust)"
 
 
 @click.command()
@@ -97,12 +83,12 @@ def completion(ctx: click.Context, shell: str) -> None:
     """
     script = get_completion_class(shell)
     if script is None:
-        raise Usage(f"no completion for {shell}.")
+        raise Usage(f"there is no completion for {shell}.")
     click.echo(script(ctx.find_root().command, {}, "memlake", _COMPLETE).source())
 
 
 @click.command("help")
-@click.argument("verb", required=False, shell_complete=completing("verb"))
+@click.argument("verb", required=False, shell_complete=complete_with("verb"))
 @click.pass_context
 def help_verb(ctx: click.Context, verb: str | None) -> None:
     """Explain VERB, or list all verbs."""

@@ -1,4 +1,4 @@
-"""trust: let the settings of a repo act that name programs, addresses and places, or take that back."""
+"""trust: allow the settings of a repo that name programs, addresses and places, or take that back."""
 
 from __future__ import annotations
 
@@ -8,37 +8,39 @@ from pathlib import Path
 import click
 
 from memlake import config
-from memlake.cli.arguments import json_option, pass_screen
+from memlake.cli.arguments import JSON, open_screen_only, verb
 from memlake.cli.screen import Screen
 from memlake.errors import Corrupt, Nothing, Usage
 from memlake.repo import read_repo_id
 from memlake.views import words
 
 
-@click.command()
+@verb(opens=open_screen_only, shared=[JSON])
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
-@click.option("-l", "--list", "listing", is_flag=True, help="Every repo that you trust, and the settings you allowed.")
-@click.option("--revoke", is_flag=True, help="Trust this repo no longer.")
-@json_option
-@pass_screen
-def trust(screen: Screen, /, *, yes: bool, listing: bool, revoke: bool, as_json: bool) -> None:
+@click.option("-l", "--list", "listing", is_flag=True, help="List every repo you trust and the settings you allowed.")
+@click.option("--revoke", is_flag=True, help="Stop trusting this repo.")
+def trust(screen: Screen, /, *, yes: bool, listing: bool, revoke: bool) -> None:
     """Show which settings of this repo would run programs or reach other places, and allow them.
 
-    A repo that somebody sent you may name a pager, an editor, a service that is sent your memories, or a folder for
-    its packs. memlake ignores such settings of a repo until you trust it. Your trust is kept in your own settings
-    folder and ends when .memlake/config.toml changes, except by your own `memlake config`.
+    A repo that somebody sent you may name a pager, an editor, a service that receives your memories, or a folder for
+    its packs. memlake ignores such settings until you trust the repo. Your trust is stored in your own settings folder
+    and ends when .memlake/config.toml changes, unless you change it yourself with `memlake config`.
     """
     if listing and (revoke or yes):
-        raise Usage("--list shows what you trust; it takes neither --yes nor --revoke.")
+        raise Usage("--list only shows what you trust; it cannot be combined with --yes or --revoke.")
     if listing:
-        _list(screen, as_json=as_json)
+        grants = config.list_grants()
+        lines = (f"{screen.clean(one.folder)}  ({', '.join(map(screen.clean, one.keys))})" for one in grants)
+        screen.show({"trusted": grants}, lines, pages=False)
+        if not grants and not screen.as_json:
+            screen.note("You do not trust any repo.")
         return
     folder = config.repo_folder(config.get_repo())
     repo_id = read_repo_id(folder)
     if not repo_id:
         raise Corrupt(
             f"{folder / 'repo.db'} has no repository id, so it cannot be trusted. Nothing was changed.",
-            hint="Look at it with: memlake fsck",
+            hint="Check it with: memlake fsck",
         )
     if revoke:
         _revoke(screen, folder, repo_id)
@@ -46,39 +48,28 @@ def trust(screen: Screen, /, *, yes: bool, listing: bool, revoke: bool, as_json:
         _trust(screen, folder, repo_id, yes=yes)
 
 
-def _list(screen: Screen, *, as_json: bool) -> None:
-    grants = config.list_grants()
-    if as_json:
-        screen.json({"trusted": grants})
-        return
-    for grant in grants:
-        screen.line(f"{screen.clean(grant.folder)}  ({', '.join(map(screen.clean, grant.keys))})")
-    if not grants:
-        screen.note("You trust no repo.")
-
-
 def _revoke(screen: Screen, folder: Path, repo_id: str) -> None:
     if not config.revoke_grant(folder, repo_id):
         raise Nothing(f"you did not trust {folder.parent}. Nothing was changed.")
-    screen.line(f"Trust {screen.clean(str(folder.parent))} no longer: its settings that act are ignored.")
+    screen.line(f"You no longer trust {screen.clean(str(folder.parent))}, so its settings that act are ignored.")
 
 
 def _trust(screen: Screen, folder: Path, repo_id: str, *, yes: bool) -> None:
     request = config.read_request(folder, lambda: repo_id)
     if not request.acting:
-        raise Nothing(f"{folder / config.FILE} has no settings that act. There is nothing to trust.")
+        raise Nothing(f"{folder / config.FILE} has no settings that act, so there is nothing to trust.")
     if request.granted:
-        screen.line(f"You trust {screen.clean(str(folder.parent))} already. Nothing was changed.")
+        screen.line(f"You already trust {screen.clean(str(folder.parent))}. Nothing was changed.")
         return
-    screen.line(f"{screen.clean(str(folder / config.FILE))} asks that memlake")
+    screen.line(f"{screen.clean(str(folder / config.FILE))} asks memlake to do this:")
     for key, value in request.acting.items():
         screen.line(f"  {config.describe_acting(key)}:")
-        shown = words.quoted(value) or '""'
+        shown = words.quote(value) or '""'
         screen.line(f"    {key} = {shown}")  # one line, whatever it holds
     if not yes and not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise Usage(
-            "nobody is here to be asked whether you trust this. Nothing was changed.",
-            hint=f"If you do: {config.trust_command(folder.parent)} --yes",
+            "there is no terminal to ask whether you trust this. Nothing was changed.",
+            hint=f"If you do, run: {config.trust_command(folder.parent)} --yes",
         )
     if not yes and not click.confirm("Do you trust this?"):
         raise Nothing("not trusted. Nothing was changed.")

@@ -2,86 +2,80 @@
 
 from __future__ import annotations
 
-import functools
 import sys
-from collections.abc import Callable
-from typing import Concatenate, ParamSpec, TypeVar
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import click
 
 from memlake import config, projects
-from memlake.cli.arguments import Number, SplitCommand, json_option, project_option
+from memlake.cli.arguments import JSON, Number, SplitCommand, project_option, verb
 from memlake.cli.arguments import screen as screen_of
 from memlake.cli.screen import Screen
 from memlake.repo import Repo, open_repo
 from memlake.views import words
 
-P = ParamSpec("P")
-R = TypeVar("R")
 
-
-def _pass_repo(verb: Callable[Concatenate[Repo, Screen, P], R]) -> Callable[P, R]:
-    """As `pass_repo`, but outside any repo with the personal one, where `remember` writes there."""
-
-    @functools.wraps(verb)
-    def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        home = config.personal_folder()
-        found = projects.find_memory_repo()
-        outside = found is None and (home / config.FOLDER).is_dir()
-        if outside:
-            sys.stderr.write(f"memlake: no repo here, so this is about your personal one: {home}\n")
-        elif _is_linked():
-            sys.stderr.write(f"memlake: this is a linked worktree, so this is about the repo of {found}\n")
-        with open_repo(home if outside else found) as repo:
-            return verb(repo, screen_of(repo.settings), *args, **kwargs)
-
-    return call
+@contextmanager
+def _open_for_undo(_given: dict[str, Any]) -> Iterator[tuple[Repo, Screen]]:
+    """The repo here; outside any repo the personal one, because `remember` writes there."""
+    home = config.personal_folder()
+    root = projects.find_memory_repo()
+    is_outside = root is None and (home / config.FOLDER).is_dir()
+    if is_outside:
+        sys.stderr.write(f"memlake: there is no repo here, so this is about your personal one: {home}\n")
+    elif _is_linked():
+        sys.stderr.write(f"memlake: this is a linked worktree, so this is about the repo of {root}\n")
+    with open_repo(home if is_outside else root) as repo:
+        yield repo, screen_of(repo.settings)
 
 
 def _is_linked() -> bool:
     """Whether we are in a linked worktree: its memories are those of the main tree's repo, its files are not."""
-    found = projects.find_memory_repo()
-    return found is not None and found != config.find_repo()
+    root = projects.find_memory_repo()
+    return root is not None and root != config.find_repo()
 
 
-@click.command()
+@verb(opens=_open_for_undo)
 @project_option
-@_pass_repo
 def undo(repo: Repo, screen: Screen, /, *, project: str | None) -> None:
-    """Take back the last operation done here by a command, whatever it was. Again takes back the one before it.
+    """Take back the last operation that a command did here. Run it again to take back the one before.
 
-    What others wrote since stays. Settings (`config`) are no operations, nor are purge and gc, nor what agents wrote
-    by themselves (`memlake memory restore ID` brings a memory back): `memlake ops` lists what can be taken back.
+    What others have written since stays. `memlake ops` lists what can be taken back. Changed settings, purge and gc
+    cannot be, and neither can what agents wrote by themselves (`memlake memory restore ID` brings a memory back).
     """
     done = repo.undo(project=project, files=not _is_linked())
     what = f"{done.verb} {screen.clean(done.detail)}".rstrip()
     screen.line(f"Took back: {what} ({words.ago(done.time)})")
 
 
-@click.command()
+@verb(opens=_open_for_undo)
 @project_option
-@_pass_repo
 def redo(repo: Repo, screen: Screen, /, *, project: str | None) -> None:
-    """Do again what the last `undo` took back. Again does what the `undo` before it took back."""
+    """Do again what the last `undo` took back. Run it again for the `undo` before."""
     done = repo.redo(project=project, files=not _is_linked())
     what = done.detail.partition(" ")[2]  # an undo notes "#7 commit one": the number, then what it took back
     screen.line(f"Did again: {screen.clean(what)}".rstrip())
 
 
-@click.command(cls=SplitCommand)
+@verb(opens=_open_for_undo, cls=SplitCommand, shared=[JSON])
 @click.option(
-    "-n", "--max-count", "limit", type=Number(1), default=20, help="At most N operations; -5 is short for -n 5."
+    "-n",
+    "--max-count",
+    "limit",
+    type=Number(1),
+    metavar="N",
+    default=20,
+    help="At most N operations; -5 is short for -n 5.",
 )
-@json_option
-@_pass_repo
-def ops(repo: Repo, screen: Screen, /, *, limit: int, as_json: bool) -> None:
-    """List the operations done in this checkout, newest first, as `undo` takes them back."""
-    found = repo.operations(limit)
-    if as_json:
-        screen.json({"operations": found})
-        return
-    with screen.pages():
-        for done in found:
-            mark = screen.paint(" (taken back)", "dim") if done.undone else ""
-            number = screen.paint(f"{done.id:>5}", "id")
-            screen.line(f"{number} {words.stamp(done.time)} {done.verb} {screen.clean(done.detail)}".rstrip() + mark)
+def ops(repo: Repo, screen: Screen, /, *, limit: int) -> None:
+    """List the operations done in this checkout, newest first, in the order in which `undo` takes them back."""
+    operations = repo.operations(limit)
+
+    def lines() -> Iterator[str]:
+        for done in operations:
+            number, mark = screen.paint(f"{done.id:>5}", "id"), screen.paint(" (taken back)", "dim") * done.undone
+            yield f"{number} {words.stamp(done.time)} {done.verb} {screen.clean(done.detail)}".rstrip() + mark
+
+    screen.show({"operations": operations}, lines())

@@ -12,26 +12,17 @@ from typing import IO, Any
 
 import click
 
-from memlake.cli.arguments import (
-    SplitCommand,
-    after_dashes,
-    completing,
-    is_rev,
-    is_whole_kind,
-    json_option,
-    pass_repo,
-    split,
-)
+from memlake.cli.arguments import JSON, SplitCommand, after_dashes, complete_with, is_rev, is_whole_kind, split, verb
 from memlake.cli.screen import Screen
-from memlake.cli.suggest import suggesting
+from memlake.cli.suggest import suggest_revs
 from memlake.errors import Error, InvalidInput, NotFound, Usage, pasted
-from memlake.records import Entry
+from memlake.records import Entry, short
 from memlake.repo import Repo, read_abouts
 from memlake.reports import BlameLine
 from memlake.versions.kinds import kind_at
 from memlake.versions.text.lines import find_text
 from memlake.views import json_shapes, paths, words
-from memlake.views.files import blame_lines, blame_shape, entry_columns
+from memlake.views.changes import blame_lines, blame_shape
 
 _PIECE = 1 << 20
 _HELD = 64 << 20  # bytes of an object that is read and checked whole before any of it is written
@@ -42,26 +33,24 @@ _SIDE = re.compile(r":([0-3]):")
 # -- cat
 
 
-@click.command()
-@click.argument("given", metavar="PATH | REV:PATH | ID", shell_complete=completing("path"))
-@click.argument("rev", required=False, shell_complete=completing("rev"))
-@json_option
-@pass_repo
-def cat(repo: Repo, screen: Screen, /, *, given: str, rev: str | None, as_json: bool) -> None:
-    """Print a file as HEAD, or REV, has it; byte for byte, whatever it holds.
+@verb(shared=[JSON])
+@click.argument("given", metavar="PATH | REV:PATH | ID", shell_complete=complete_with("path"))
+@click.argument("rev", required=False, shell_complete=complete_with("rev"))
+def cat(repo: Repo, screen: Screen, /, *, given: str, rev: str | None) -> None:
+    """Print a file as HEAD or REV has it, byte for byte.
 
-    Of a dataset version, what its record says is printed, a fact a line; --json has the record itself.
+    For a dataset version, the facts of its record are printed, one a line; --json prints the record itself.
 
-    Of a path in conflict, :1:PATH is the base, :2:PATH ours, :3:PATH theirs.
+    For a path in conflict, :1:PATH is the base, :2:PATH is our side and :3:PATH is theirs.
 
-    ID is the whole id of an object, as `ls -l` and `rescue` list it; a path of that name comes first.
+    ID is the full id of an object, as `ls --json` and `rescue` list it. A path with that name comes first.
     """
-    if rev is None and not as_json and _is_object(repo, given):
+    if rev is None and not screen.as_json and _is_object(repo, given):
         copy_object(repo, given, sys.stdout.buffer)
         return
-    named = rev is None and ":" in given and not os.path.lexists(given)
-    path, at = file_at(repo, given) if named else (given, rev or "HEAD")
-    if as_json:
+    with_rev = rev is None and ":" in given and not os.path.lexists(given)
+    path, at = file_at(repo, given) if with_rev else (given, rev or "HEAD")
+    if screen.as_json:
         screen.json(file_shape(repo, path, at))
     else:
         copy_file(repo, path, at, sys.stdout.buffer)
@@ -91,7 +80,7 @@ def print_file(repo: Repo, word: str, out: IO[bytes]) -> None:
 
 def file_shape(repo: Repo, path: str, rev: str) -> dict[str, Any]:
     """A file with its content: as text when it is UTF-8, else in base64; `encoding` says which."""
-    with suggesting(repo, rev):
+    with suggest_revs(repo, rev):
         entry = repo.entry(path, rev)
     data = repo.objects.read(entry.oid)
     text = find_text(data)
@@ -107,7 +96,7 @@ def file_shape(repo: Repo, path: str, rev: str) -> dict[str, Any]:
 
 def copy_file(repo: Repo, path: str, rev: str, out: IO[bytes]) -> None:
     sys.stdout.flush()
-    with suggesting(repo, rev):
+    with suggest_revs(repo, rev):
         entry = repo.entry(path, rev)
     if text := kind_at(repo.path(path)).text:
         _write_all(out, text(repo.objects.read(entry.oid)))
@@ -117,7 +106,7 @@ def copy_file(repo: Repo, path: str, rev: str, out: IO[bytes]) -> None:
 
 
 def copy_object(repo: Repo, oid: str, out: IO[bytes]) -> None:
-    """An object to `out`: checked whole before its first byte, unless it is too large to be held."""
+    """Writes an object to `out`. All of it is checked before the first byte, unless it is too large to be held."""
     with repo.objects.open(oid) as source:
         size = source.seek(0, os.SEEK_END)
         source.seek(0)
@@ -152,35 +141,34 @@ def _stream(source: IO[bytes], out: IO[bytes]) -> None:
 # -- ls
 
 
-@click.command(cls=SplitCommand)
-@click.argument("given", nargs=-1, metavar="[REV] [PATH]... | REV:PATH", shell_complete=completing("rev", "path"))
-@click.option("-l", "--long", "long_form", is_flag=True, help="Size, kind, id and media type too.")
-@json_option
-@pass_repo
-def ls(repo: Repo, screen: Screen, /, *, given: tuple[str, ...], long_form: bool, as_json: bool) -> None:
+@verb(cls=SplitCommand, shared=[JSON])
+@click.argument("given", nargs=-1, metavar="[REV] [PATH]... | REV:PATH", shell_complete=complete_with("rev", "path"))
+@click.option("-l", "--long", "long_form", is_flag=True, help="Also show id, kind, size and media type.")
+def ls(repo: Repo, screen: Screen, /, *, given: tuple[str, ...], long_form: bool) -> None:
     """List the paths of HEAD or REV, in this folder or under PATH."""
     base = paths.here(repo.root)
-    rev, found = _found(repo, given, base)
-    items = dict(found).items() if long_form else found
+    rev, listed = _list_entries(repo, given, base)
+    items = dict(listed).items() if long_form else listed
     media = _media(repo, rev, dict(items)) if long_form else None
-    if as_json:
+    if screen.as_json:
         screen.lines(json_shapes.stream("entries", (_shape(path, entry, media) for path, entry in items)))
         return
     with screen.pages():
         if media is None:
-            screen.lines(paths.shown(path, base) for path, _ in items)
+            screen.lines(paths.display(path, base) for path, _ in items)
         else:
-            said = {path: media.get(path) or _holds(repo, path, entry) or "-" for path, entry in items}
-            width = max(map(len, said.values()), default=0)
-            screen.lines(
-                f"{entry_columns(entry)}  {said[path]:<{width}}  {paths.shown(path, base)}" for path, entry in items
-            )
+            about = {path: media.get(path) or _brief(repo, path, entry) or "-" for path, entry in items}
+            width = max(map(len, about.values()), default=0)
+            for path, entry in items:
+                kind = f"{entry.kind}{'*' if entry.mode else ''}"
+                columns = f"{short(entry.oid)} {kind:<7} {words.size(entry.size):>10}"
+                screen.line(f"{columns}  {about[path]:<{width}}  {paths.display(path, base)}")
 
 
-def _found(repo: Repo, given: Sequence[str], base: str) -> tuple[str, Iterator[tuple[str, Entry]]]:
-    """The commit to list, and what it has at the paths named; in this folder when none is."""
+def _list_entries(repo: Repo, given: Sequence[str], base: str) -> tuple[str, Iterator[tuple[str, Entry]]]:
+    """The commit to list, and what it has at the paths that were named, or in this folder."""
     if len(given) == 1 and ":" in given[0] and not os.path.lexists(given[0]):
-        return _found_at(repo, *given[0].split(":", 1))
+        return _list_at(repo, *given[0].split(":", 1))
     revs, given_paths = split(repo, given)
     if len(revs) > 1:
         raise Usage("ls takes one revision.")
@@ -192,17 +180,17 @@ def _found(repo: Repo, given: Sequence[str], base: str) -> tuple[str, Iterator[t
     return rev, repo.ls(rev, f"{paths.FILES}{base}/" if base else "")
 
 
-def _found_at(repo: Repo, rev: str, path: str) -> tuple[str, Iterator[tuple[str, Entry]]]:
+def _list_at(repo: Repo, rev: str, path: str) -> tuple[str, Iterator[tuple[str, Entry]]]:
     """`REV:PATH`, which must be there."""
     rev = rev or "HEAD"
-    found = iter(repo.ls(rev, paths=[paths.at_root(repo.root, path)]) if path else repo.ls(rev))
-    with suggesting(repo, rev):
-        first = next(found, None)
+    entries = iter(repo.ls(rev, paths=[paths.at_root(repo.root, path)]) if path else repo.ls(rev))
+    with suggest_revs(repo, rev):
+        first = next(entries, None)
     if first is None and path:
         raise NotFound(
             f"path '{path}' does not exist in '{rev}'.", hint=f"See what is there with: memlake ls {pasted(rev)}"
         )
-    return rev, chain([first] if first else [], found)
+    return rev, chain([first] if first else [], entries)
 
 
 def _under(repo: Repo, rev: str, words_: Sequence[str]) -> Iterator[tuple[str, Entry]]:
@@ -220,7 +208,7 @@ def _media(repo: Repo, rev: str, entries: Mapping[str, Entry]) -> dict[str, str]
     return {path: about.media for path, about in read_abouts(repo, rev, files).items()} if files else {}
 
 
-def _holds(repo: Repo, path: str, entry: Entry) -> str | None:
+def _brief(repo: Repo, path: str, entry: Entry) -> str | None:
     brief = kind_at(path).brief
     return brief(repo.objects.read(entry.oid)) if brief else None
 
@@ -233,32 +221,27 @@ def _shape(path: str, entry: Entry, media: Mapping[str, str] | None) -> dict[str
 # -- blame
 
 
-@click.command(cls=SplitCommand)
-@click.argument("given", nargs=-1, metavar="[REV] PATH", shell_complete=completing("rev", "path"))
+@verb(cls=SplitCommand, shared=[JSON])
+@click.argument("given", nargs=-1, metavar="[REV] PATH", shell_complete=complete_with("rev", "path"))
 @click.option("-L", "span", metavar="FROM,TO", help="Only these lines: 3,7 or 3,+5 or 3, or ,7.")
-@json_option
-@pass_repo
-def blame(repo: Repo, screen: Screen, /, *, given: tuple[str, ...], span: str | None, as_json: bool) -> None:
+def blame(repo: Repo, screen: Screen, /, *, given: tuple[str, ...], span: str | None) -> None:
     """Show which commit wrote each line of a file."""
     rev, path = _rev_and_path(repo, (*given, *(after_dashes() or ())))
-    with suggesting(repo, rev):
+    with suggest_revs(repo, rev):
         lines = repo.blame(path, rev)
-    lines = lines if span is None else _spanned(lines, span, path)
-    if as_json:
-        screen.json({"path": repo.path(path), "lines": [blame_shape(line) for line in lines]})
-        return
-    with screen.pages():
-        screen.lines(blame_lines(screen, lines))
+    lines = lines if span is None else _select_lines(lines, span, path)
+    body = {"path": repo.path(path), "lines": [blame_shape(line) for line in lines]}
+    screen.show(body, blame_lines(screen, lines))
 
 
-def _spanned(lines: list[BlameLine], span: str, path: str) -> list[BlameLine]:
-    """The lines of `-L`, counted from 1, both ends with them."""
-    asked = re.fullmatch(r"(\d*)(?:,(\+?)(\d*))?", span)
-    if not asked or not span.strip(","):
+def _select_lines(lines: list[BlameLine], span: str, path: str) -> list[BlameLine]:
+    """The lines of `-L`, counted from 1, including both ends."""
+    match = re.fullmatch(r"(\d*)(?:,(\+?)(\d*))?", span)
+    if not match or not span.strip(","):
         raise Usage(f"'{span}' is not a range of lines.", hint="Write -L 3,7 or -L 3,+5.")
-    start = int(asked[1] or 1)
-    end = int(asked[3]) if asked[3] else len(lines)
-    if asked[2]:
+    start = int(match[1] or 1)
+    end = int(match[3]) if match[3] else len(lines)
+    if match[2]:
         end += start - 1
     if not 0 < start <= len(lines):
         raise InvalidInput(f"file '{path}' has only {words.count(len(lines), 'line')}.")

@@ -29,9 +29,9 @@ _NAMES = {
 _HELP = {
     "session-start": "Print the newest preferences, conventions and learnings (setting hook.categories) as context.",
     "prompt": "Print the memories that a prompt is about as context.",
-    "pre-compact": "Keep the agent's last message before its context is cut.",
-    "stop": "Keep the agent's last message as an episode of its session.",
-    "session-end": "Keep the agent's last message, unless `stop` did.",
+    "pre-compact": "Store the agent's last message before its context is cut.",
+    "stop": "Store the agent's last message as an episode of its session.",
+    "session-end": "Store the agent's last message, unless `stop` did.",
 }
 _OURS = re.compile(r"memlake(\.cli)? hook [a-z-]+")
 _client = click.option(
@@ -42,18 +42,18 @@ _scope = click.option(
     type=click.Choice(["project", "user"]),
     default="project",
     show_default=True,
-    help="For this project, or for you everywhere.",
+    help="For this project, or for all your projects.",
 )
-_dry_run = click.option("-n", "--dry-run", is_flag=True, help="Print the file as it would be, and write nothing.")
+_dry_run = click.option("-n", "--dry-run", is_flag=True, help="Print the new file, and write nothing.")
 
 
 @click.group()
 def hook() -> None:
-    """Recall into and deposit from a coding agent. An event reads the agent's JSON and always ends with 0."""
+    """Bring memories into a coding agent, and store what it says. An event reads JSON and always exits with 0."""
 
 
 def _add_event(event: str) -> None:
-    # An agent takes exit code 2 for a veto, so an option we do not know is no error here.
+    # An agent takes exit code 2 for a veto, so an unknown option must not be an error here.
     @hook.command(event, help=_HELP[event], context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
     @click.option("--client", default="claude", show_default=True, metavar="NAME", help="Which agent calls.")
     def answer(client: str) -> None:
@@ -69,19 +69,19 @@ for _event in _NAMES:
 @_scope
 @_dry_run
 def install(client: str, scope: str, dry_run: bool) -> None:
-    """Have an agent call these hooks: a block in its settings file, the rest kept. Again changes nothing."""
+    """Add the hooks to the settings file of an agent. The rest of the file stays. Running it again changes nothing."""
     path = _file(client, scope)
     program = shlex.quote(sys.executable) + " -m memlake.cli" if scope == "user" else "memlake"
-    plan = dotfiles.plan(path, adding(client, path, program))
+    plan = dotfiles.plan(path, add_hooks(client, path, program))
     if dry_run:
         click.echo(f"{path} would be:\n{plan.new}", nl=False)
     elif not plan.changes:
-        click.echo(f"{path} has the hooks already. Nothing was changed.")
+        click.echo(f"{path} already has the hooks. Nothing was changed.")
     else:
         kept = dotfiles.write(plan)
         click.echo(f"Added the hooks to {path}" + (f" (before: {kept.name})" if kept else ""))
         dotfiles.warn_if_missing(shlex.split(program)[0])
-        click.echo(f"Next: start `{client}` here. What goes wrong is told in .memlake/hooks.log.")
+        click.echo(f"Next: start `{client}` here. Errors are written to .memlake/hooks.log.")
         if scope == "project" and (place := projects.describe_place()):
             click.echo(place)
 
@@ -90,13 +90,13 @@ def install(client: str, scope: str, dry_run: bool) -> None:
 @_client
 @_scope
 def uninstall(client: str, scope: str) -> None:
-    """Take the hooks out of an agent's settings file; the rest is kept."""
+    """Remove the hooks from the settings file of an agent. The rest of the file stays."""
     path = _file(client, scope)
-    plan = dotfiles.plan(path, removing(path))
+    plan = dotfiles.plan(path, remove_hooks(path))
     if plan.old is None or not plan.changes:
         raise Nothing(f"{path} does not have the hooks. Nothing was changed.")
     kept = dotfiles.write(plan)
-    click.echo(f"Took the hooks out of {path}" + (f" (before: {kept.name})" if kept else ""))
+    click.echo(f"Removed the hooks from {path}" + (f" (before: {kept.name})" if kept else ""))
 
 
 def _file(client: str, scope: str) -> Path:
@@ -104,10 +104,10 @@ def _file(client: str, scope: str) -> Path:
     return folder / _CLIENTS[client][0]
 
 
-def adding(client: str, path: Path, program: str) -> Change:
-    """The change that adds our block: for each event one group of one hook, in place of one of ours.
+def add_hooks(client: str, path: Path, program: str) -> Change:
+    """The change that adds one hook for each event, in place of an older one of ours.
 
-    `program` is `memlake` by name in a project's file, which a team commits; this machine's own in the user's.
+    In a project's file, which a team commits, `program` is just `memlake`; in the user's it is this interpreter.
     """
 
     def change(document: Any) -> None:
@@ -122,7 +122,7 @@ def adding(client: str, path: Path, program: str) -> Change:
     return change
 
 
-def removing(path: Path) -> Change:
+def remove_hooks(path: Path) -> Change:
     def change(document: Any) -> None:
         table = document.get("hooks", {})
         there = {name: _groups(table, name, path) for name in _NAMES.values() if name in table}
@@ -139,7 +139,7 @@ def removing(path: Path) -> Change:
 def _groups(table: Any, name: str, path: Path) -> list[Any]:
     groups = table.get(name, [])
     if not isinstance(groups, list):
-        raise InvalidInput(f"{path} has `hooks.{name}` as no list. It was not changed.")
+        raise InvalidInput(f"{path} has `hooks.{name}`, which is not a list. It was not changed.")
     return groups
 
 

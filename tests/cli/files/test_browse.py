@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import memlake as ml
-from memlake.cli.files import read
+from memlake.cli.files import browse
 
 Keep = Callable[..., str]
 Process = Callable[..., subprocess.CompletedProcess[bytes]]
@@ -38,13 +38,13 @@ def test_nothing_of_a_damaged_file_is_written(damaged: bytes, repo: Path, proces
 def test_of_a_damaged_file_too_large_to_be_held_the_error_says_how_much_was_written(
     damaged: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(read, "_HELD", 1 << 20)
+    monkeypatch.setattr(browse, "_HELD", 1 << 20)
     with (
         (tmp_path / "out").open("wb") as out,
         ml.open(tmp_path) as repo,
         pytest.raises(ml.Corrupt, match="is damaged") as raised,
     ):
-        read.copy_file(repo, "big", "HEAD", out)
+        browse.copy_file(repo, "big", "HEAD", out)
     written = (tmp_path / "out").read_bytes()
     assert f"The first {len(written)} bytes were written." in str(raised.value)
     assert written and damaged.startswith(written) and "not served" not in str(raised.value)
@@ -53,10 +53,10 @@ def test_of_a_damaged_file_too_large_to_be_held_the_error_says_how_much_was_writ
 def test_a_file_too_large_to_be_held_is_written_whole(
     repo: Path, keep: Keep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(read, "_HELD", 1 << 20)
+    monkeypatch.setattr(browse, "_HELD", 1 << 20)
     data = os.urandom(3_000_000)
     (repo / "big").write_bytes(data)
     keep("one")
     with (tmp_path / "out").open("wb") as out, ml.open(tmp_path) as opened:
-        read.copy_file(opened, "big", "HEAD", out)
+        browse.copy_file(opened, "big", "HEAD", out)
     assert (tmp_path / "out").read_bytes() == data

@@ -1,23 +1,24 @@
-"""Versions of datasets and runs as people read them: tables, facts, one run. Knows no command."""
+"""Versions of datasets, their differences and runs as people read them. Knows no command."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from memlake.views import words
 from memlake.views.style import Style
-from memlake.views.tables import aligned, cut
-from memlake.views.words import clean
+from memlake.views.words import clean, cut
 
 if TYPE_CHECKING:
+    from memlake.dataset.compare import Differences, Pair
     from memlake.dataset.lineage.runs import Run
     from memlake.dataset.parts.version_record import Version
 
 
 _STEPS = 12  # of a plan, so that `show` stays on a screen
 _ID = 10
+_WIDE = 100  # characters of a row that is shown as different
 
 
 def value_text(found: Any) -> str:
@@ -40,7 +41,7 @@ def version_table(style: Style, found: Sequence[Version], first: str, key: Any) 
         about = clean(said + (" ".join(one.description.split()) or ", ".join(one.tags)))
         size = words.size(one.bytes)
         rows.append((clean(key(one)), one.version, f"{one.rows:,}", size, words.ago(one.created), about))
-    head, *lines = aligned(rows, right={2, 3})
+    head, *lines = align(rows, right={2, 3})
     return [
         style.paint(head, "dim"),
         *(line if len(line) <= style.width else _fit_line(style, line) for line in lines),
@@ -154,7 +155,7 @@ def metric_table(style: Style, found: Sequence[Version]) -> list[str]:
         (one.version, words.ago(one.created), *(value_text(getattr(one, field).get(key)) for field, key in columns))
         for one in found
     ]
-    first, *lines = aligned([head, *rows], right=set(range(2, len(head))))
+    first, *lines = align([head, *rows], right=set(range(2, len(head))))
     return [style.paint(first, "dim"), *lines]
 
 
@@ -180,3 +181,93 @@ def run_lines(run: Run) -> Iterator[str]:
     yield from (f"param   {name} = {one['value']} ({one['from']})" for name, one in told["params"].items())
     yield from ("", *(f"    {step}" for step in told["plan"]), "", f"{told['source_kind']} {told['source_name']}:", "")
     yield from (f"    {line}" for line in told["source"].splitlines())
+
+
+# -- differences
+
+
+def diff_lines(style: Style, found: Differences) -> Iterator[str]:
+    yield style.paint(f"{clean(found.old.spec)} -> {clean(found.new.spec)}", "bold")
+    yield f"rows     {found.old.rows:,} -> {found.new.rows:,}"
+    yield from _column_lines(style, found.columns)
+    matched = f" (matched by {', '.join(map(clean, found.on))})" if found.on else ""
+    counts = f"{found.added.number:,} added, {found.removed.number:,} removed, {found.modified.number:,} modified"
+    yield f"changed  {counts}{matched}"
+    for mark, color, rows in (("+", "added", found.added), ("-", "removed", found.removed)):
+        yield from (style.paint(f"  {mark} {_row_text(row)}", color) for row in rows.samples)
+        yield from _more_lines(rows.number, len(rows.samples))
+    for pair in found.modified.samples:
+        yield f"  ~ {_modified_text(found.on, pair)}"
+    yield from _more_lines(found.modified.number, len(found.modified.samples))
+    for title, pairs in (("metrics", found.metrics), ("params", found.params)):
+        if pairs:
+            yield from _value_table(style, title, found, pairs)
+
+
+def _column_lines(style: Style, pairs: Sequence[Pair]) -> Iterator[str]:
+    for one in pairs:
+        if one.old is None:
+            yield style.paint(f"column   + {clean(one.name)}: {one.new}", "added")
+        elif one.new is None:
+            yield style.paint(f"column   - {clean(one.name)}: {one.old}", "removed")
+        else:
+            yield f"column   ~ {clean(one.name)}: {one.old} -> {one.new}"
+
+
+def _more_lines(count: int, shown: int) -> Iterator[str]:
+    if shown and count > shown:
+        yield f"    ... and {count - shown:,} more"
+
+
+def _row_text(row: Mapping[str, Any]) -> str:
+    return cut("  ".join(f"{clean(name)}={_cell_text(item)}" for name, item in row.items()), _WIDE)
+
+
+def _cell_text(item: Any) -> str:
+    return value_text(item["path"] if isinstance(item, Mapping) and {"source", "path"} <= item.keys() else item)
+
+
+def _modified_text(on: Sequence[str], pair: Mapping[str, Any]) -> str:
+    old, new = pair["old"] or {}, pair["new"]
+    keys = "  ".join(f"{clean(key)}={_cell_text(_read_nested(new, key))}" for key in on)
+    changed = [name for name in new if name in old and old[name] != new[name]]
+    return cut(f"{keys}: {', '.join(f'{clean(n)} {_change_text(old[n], new[n])}' for n in changed)}", _WIDE)
+
+
+def _change_text(old: Any, new: Any) -> str:
+    """Of two structs only what differs in them."""
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        inner = [name for name in new if old.get(name) != new[name]]
+        return (
+            "{"
+            + ", ".join(f"{clean(name)} {value_text(old.get(name))} -> {value_text(new[name])}" for name in inner)
+            + "}"
+        )
+    return f"{value_text(old)} -> {value_text(new)}"
+
+
+def _read_nested(row: Any, key: str) -> Any:
+    for name in key.split("."):
+        row = row.get(name) if isinstance(row, Mapping) else None
+    return row
+
+
+def _value_table(style: Style, title: str, found: Differences, pairs: Sequence[Pair]) -> list[str]:
+    rows = [(title, found.old.version, found.new.version)]
+    rows += [(f"  {clean(one.name)}", value_text(one.old), value_text(one.new)) for one in pairs]
+    head, *lines = align(rows, right={1, 2})
+    return [style.paint(head, "dim"), *lines]
+
+
+# -- texts in columns
+
+
+def align(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[str]:
+    """Each row as a line, its cells as wide as the widest of their column. Columns in `right` are right-aligned."""
+    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        cells = zip(row, widths, strict=True)
+        padded = (text.rjust(n) if place in right else text.ljust(n) for place, (text, n) in enumerate(cells))
+        lines.append("  ".join(padded).rstrip())
+    return lines
