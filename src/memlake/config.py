@@ -337,7 +337,7 @@ def set_value(
     """
     if value is not None or not _has_key(user_file() if where == "user" else folder and folder / FILE, key):
         _check_key(key)  # one that a file has can be taken out, whatever it is
-    checked = None if value is None else _check_value(key, value, "the value given")
+    checked = None if value is None else _check_value(key, value, "you gave")
     if key == "core.packs" and checked:
         checked = resolve_place(checked, os.getcwd())
     if checked is not None:
@@ -499,7 +499,7 @@ def _file_values(path: Path, text: str) -> dict[str, Any]:
     flat = _flatten(_parse(text, path))
     for key in flat.keys() - _FIELDS.keys():  # of a newer memlake, or mistyped: no reason to stop work
         warnings.warn(f'{path} has an unknown setting "{key}", which memlake ignores. {_advise_key(key)}', stacklevel=2)
-    values = {key: _check_value(key, value, str(path)) for key, value in flat.items() if key in _FIELDS}
+    values = {key: _check_value(key, value, f"{path} has") for key, value in flat.items() if key in _FIELDS}
     return values if path == user_file() else {key: values[key] for key in values if key not in _USERS_ALONE}
 
 
@@ -586,7 +586,7 @@ def _check_value(key: str, value: object, source: str) -> Any:
         takes = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}[kind]
         takes = f"one of {', '.join(choices)}" if choices else takes
         takes += f" from {least or 0:g} to {_MOST:,}" if is_number else ""
-        raise InvalidInput(f"{key} takes {takes}; {source} says {value!r}.")
+        raise InvalidInput(f"{key} takes {takes}, but {source} {value!r}.")
     return result
 
 
