@@ -20,7 +20,7 @@ from memlake.cli.suggest import exit_with
 from memlake.config import FOLDER, read_settings
 from memlake.errors import Conflict, Error, InvalidInput, NotFound, pasted
 from memlake.records import Change
-from memlake.repo import Repo, open_repo
+from memlake.repo import Repo, open_narrow, open_repo
 from memlake.views import paths, words
 from memlake.views.status import list_untracked
 
