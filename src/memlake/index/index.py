@@ -204,7 +204,7 @@ class Index:
         near = probe.search(query.candidates, lambda ids: allowed.take(ids, mode="clip"))
         arms = rank.gather_arms(words.exact, words.similar, (near.rows, near.cosine))
         # An arm may not miss what another has: rows that only words found get their cosine too.
-        rest = np.flatnonzero(~np.isin(arms.rows, near.rows)) if len(near.rows) else ()
+        rest = np.flatnonzero(arms.waiting)
         if len(rest):
             cosine = probe.score(arms.rows[rest])
             arms.vectors[rest] = np.where(cosine > 0, cosine, 0.0)
@@ -253,7 +253,8 @@ class Index:
         return self.vectors(found[1].model, found[1].dimension)
 
     def has_vectors(self, model: str, dimension: int) -> bool:
-        return (model, dimension) in self._vectors and self._vectors[model, dimension].count > 0
+        """Whether the last search with this model had vectors to compare with."""
+        return (model, dimension) in self._vectors and self._vectors[model, dimension].last_count > 0
 
     def has_vector(self, key: bytes, model: str) -> bool:
         """Whether the newest row of a record has its vector."""

@@ -105,8 +105,7 @@ class Lookup:
             for term, weight in worth.items():
                 rows, scores = held[term]
                 gained[rows] += scores * np.float32(weight * TOP / 255)
-            gained[~mask] = 0
-            rows = np.flatnonzero(gained)
+            rows = np.flatnonzero((gained != 0) & mask)
             gained = gained[rows]
             if len(rows) > most:
                 last = np.partition(gained, -most)[-most]
@@ -146,13 +145,15 @@ def split_by_block(blocks: Sequence[AnyBlock], rows: Array) -> Iterator[tuple[in
 
 
 def gather_arms(words: Gains, grams: Gains, vectors: Gains) -> Arms:
+    """One list of rows for all arms. Where there are vectors, a row that they did not find is waiting."""
     rows, places = np.unique(np.concatenate([words[0], grams[0], vectors[0]]), return_inverse=True)
     size = len(rows)
-    arms = Arms(rows, np.zeros(size), np.zeros(size), np.zeros(size), np.zeros(size, bool))
+    arms = Arms(rows, np.zeros(size), np.zeros(size), np.zeros(size), np.full(size, len(vectors[0]) > 0))
     start = 0
     for arm, (found, gained) in zip((arms.words, arms.grams, arms.vectors), (words, grams, vectors), strict=True):
         arm[places[start : start + len(found)]] = gained
         start += len(found)
+    arms.waiting[places[start - len(vectors[0]) :]] = False
     return arms
 
 

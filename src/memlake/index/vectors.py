@@ -78,6 +78,11 @@ class Flat:
         return view.header.count - len(view.gone)
 
     @property
+    def last_count(self) -> int:
+        """As `count`, when the files were last looked at."""
+        return self._known.header.count - len(self._known.gone) if self._known else 0
+
+    @property
     def erased_count(self) -> int:
         """Slots that hold nothing any more until `compact`."""
         return len(self._view().gone)
@@ -261,9 +266,12 @@ class Probe:
         view = self._view
         slots = view.find(rows)
         known = (slots >= 0) & ~np.isin(slots, view.gone) if len(view.gone) else slots >= 0
-        cosine = np.full(len(rows), np.nan, np.float32)
-        once, places = np.unique(slots[known], return_inverse=True)
-        cosine[known] = binary_vectors.dots(view.vectors, once, self._unit)[places].clip(-1, 1)
+        cosine, found = np.full(len(rows), np.nan, np.float32), slots[known]
+        if (found[1:] > found[:-1]).all():  # as nearly always: rows ascend, and so do their slots
+            cosine[known] = binary_vectors.dots(view.vectors, found, self._unit).clip(-1, 1)
+        else:
+            once, places = np.unique(found, return_inverse=True)
+            cosine[known] = binary_vectors.dots(view.vectors, once, self._unit)[places].clip(-1, 1)
         return cosine
 
     def search(self, k: int, allow: Allow | None) -> Found:

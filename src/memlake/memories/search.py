@@ -152,21 +152,24 @@ def _search_checked(ground: MemoryContext, query: Query) -> Hits:
         head = ground.head()
         hits = _search(ground, query)
         hits.notes += ground.notes
-        strays = _strays(ground, query, hits)
+        strays = _find_strays(ground, query, hits, head)
+        if strays:  # perhaps the index has followed a commit that came meanwhile
+            now = ground.head()
+            if now == head:
+                raise Damaged(f"the index shows {len(strays)} memories that are not on branch {ground.branch!r}.")
+            strays = _find_strays(ground, query, hits, now)
         if not strays:
             return hits
-        if ground.head() == head:
-            raise Damaged(f"the index shows {len(strays)} memories that are not on branch {ground.branch!r}.")
     return _with_notes(Hits(hit for hit in hits if hit["memory_id"] not in strays), hits.mode, hits.notes)
 
 
-def _strays(ground: MemoryContext, query: Query, hits: Hits) -> set[str]:
-    """Hits that are not what the branch holds now. The past is not held against its trees: those may be thinned."""
+def _find_strays(ground: MemoryContext, query: Query, hits: Hits, head: Commit | None) -> set[str]:
+    """Hits that are not what the branch holds at a commit. The past is not held against its trees: some are thinned."""
     if query.as_of or query.sees == "main":
         return set()
     history = ground.here.history
     paths = {memory_path(history, hit["agent_id"], hit["memory_id"]): hit for hit in hits}
-    held = history.entries(ground.head(), paths)
+    held = history.entries(head, paths)
     return {hit["memory_id"] for path, hit in paths.items() if path not in held or held[path].oid != hit.oid}
 
 
@@ -395,6 +398,7 @@ def build_hit(memory: Memory, one: Found) -> Hit:
 
 def fields(memory: Memory) -> dict[str, Any]:
     """A memory as the mapping people and programs see."""
+    created = iso(memory.created_at)
     return {
         "memory_id": memory.memory_id,
         "content": memory.content,
@@ -408,8 +412,8 @@ def fields(memory: Memory) -> dict[str, Any]:
         "tags": list(memory.tags),
         "metadata": dict(memory.metadata),
         "source": memory.source,
-        "created_at": iso(memory.created_at),
-        "updated_at": iso(memory.updated_at),
+        "created_at": created,
+        "updated_at": created if memory.updated_at == memory.created_at else iso(memory.updated_at),
         "expires_at": iso(memory.expires_at) if memory.expires_at else None,
     }
 
