@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import io
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from memlake.contents.content import Content, Unreadable
+from memlake.contents.content import Content, Unreadable, open_stored
 from memlake.contents.file_types import find_type
+from memlake.contents.merged import Merged
+from memlake.records import Entry
+
+if TYPE_CHECKING:
+    from memlake.versions.history.merge_trees import Making
 
 
 class How(NamedTuple):
@@ -34,3 +40,30 @@ def explain(old: Content, new: Content, how: How) -> Explanation | None:
         return Explanation(kind.name, diff(old, new, how))
     except Unreadable as error:
         return Explanation(kind.name, None, error.message)
+
+
+def merge_inside(making: Making, path: str, *sides: Entry) -> Merged | None:
+    """Two edits of a file (base, ours, theirs) joined by its type; None if the type has no merge, or cannot read it."""
+    kind = find_type(path)
+    merge = kind.find("merge") if kind else None
+    if merge is None:
+        return None
+    contents = [
+        _open_made(path, making.made[side.oid].data)
+        if side.oid in making.made
+        else open_stored(making.history.objects, path, side)
+        for side in sides
+    ]
+    try:
+        found: Merged = merge(*contents, How())
+    except Unreadable:
+        return None
+    finally:
+        for content in contents:
+            content.close()
+    return found
+
+
+def _open_made(path: str, data: bytes) -> Content:
+    """What the same merge has made, and nobody has stored."""
+    return Content(path, len(data), lambda: io.BytesIO(data))

@@ -39,7 +39,10 @@ def _type(name: str, module: str, suffixes: str, *magic: bytes) -> FileType:
     return FileType(name, f"memlake.contents.{module}", frozenset(suffixes.split()), magic)
 
 
-FILE_TYPES = (_type("table", "tables", "csv tsv tab jsonl ndjson parquet pq", b"PAR1"),)
+FILE_TYPES = (
+    _type("table", "tables", "csv tsv tab jsonl ndjson parquet pq", b"PAR1"),
+    _type("document", "documents", "json geojson yaml yml toml"),
+)
 
 
 def find_type(path: str, content: Content | None = None) -> FileType | None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Self
 
 from memlake import config, nofollow, versions
 from memlake.calls import check_methods
+from memlake.contents.kind import FILE
 from memlake.dataset.kind import DATASET
 from memlake.errors import Denied, InvalidInput, NotFound, Unavailable
 from memlake.memories.kind import MEMORY, STATE
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 AnyPath = str | os.PathLike[str]
 SomePaths = AnyPath | Sequence[AnyPath]  # one path, or a list of them
-KINDS = (DATASET, MEMORY, STATE)
+KINDS = (FILE, DATASET, MEMORY, STATE)
 _SCHEMAS = Path(__file__).parent.parent
 # The one thing a verb finds without being handed it: a chain or an Agent of another Repo of this folder must join the
 # transaction around it, and no argument reaches there. Each thread and each asyncio task has a context of its own.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from memlake.views.style import Style
 from memlake.views.words import clean, count, cut
 
 if TYPE_CHECKING:
+    from memlake.contents.documents import DocumentDiff
     from memlake.contents.explain import Explanation
     from memlake.rows.compare import ColumnChange, RowChange, TableDiff
 
@@ -91,5 +92,35 @@ def _table_brief(found: TableDiff) -> str:
     return f"{_brief_rows(found)}{columns}"
 
 
-_LINES = {"TableDiff": table_lines}
-_BRIEFS = {"TableDiff": _table_brief}
+# -- documents ----------------------------------------------------------------------------------
+
+
+def document_lines(style: Style, found: DocumentDiff) -> Iterator[str]:
+    """How many values differ, then the first of them, in the order of the document."""
+    yield f"{_document_brief(found)}"
+    for value in found.values:
+        place = clean(value.path)
+        if value.status == "M":
+            yield f"  ~ {place}: {_json_text(value.old)} -> {_json_text(value.new)}"
+        elif value.status == "A":
+            yield style.paint(f"  + {place}: {_json_text(value.new)}", "added")
+        else:
+            yield style.paint(f"  - {place}: {_json_text(value.old)}", "removed")
+    left = found.added + found.removed + found.changed - len(found.values)
+    if left:
+        yield style.paint(f"  ... and {left:,} more", "dim")
+
+
+def _json_text(value: Any) -> str:
+    import json
+
+    return clean(cut(json.dumps(value, ensure_ascii=False, default=str), _WIDE // 2))
+
+
+def _document_brief(found: DocumentDiff) -> str:
+    parts = [(found.added, "added"), (found.removed, "removed"), (found.changed, "changed")]
+    return f"values: {', '.join(f'{number:,} {word}' for number, word in parts if number)}"
+
+
+_LINES: dict[str, Callable[[Style, Any], Iterator[str]]] = {"TableDiff": table_lines, "DocumentDiff": document_lines}
+_BRIEFS: dict[str, Callable[[Any], str]] = {"TableDiff": _table_brief, "DocumentDiff": _document_brief}

@@ -1,0 +1,349 @@
+"""JSON, YAML and TOML by their structure: which values differ, and two edits of one document joined value by value.
+
+What is written is ours with a few values set, so order, comments and style stay as they were.
+"""
+
+from __future__ import annotations
+
+import copy
+import io
+import json
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from memlake.contents.content import Content, Unreadable
+from memlake.contents.explain import How
+from memlake.contents.merged import InnerConflict, Merged
+from memlake.versions.text.lines import opcodes
+
+Path = tuple[str | int, ...]
+_LARGEST = 256 << 20  # bytes of a document, which is read whole
+_VALUES = 5_000_000  # a few lines of YAML can name more than any memory holds
+_NAMES = ("id", "key", "name", "uuid")  # fields by which the items of a list are known
+_ABSENT: Any = type("Absent", (), {"__repr__": lambda _: "absent"})()
+
+
+class ValueChange(NamedTuple):
+    """A value that was added ("A"), removed ("D") or changed ("M"), and where: `model.layers[3].size`."""
+
+    status: str
+    path: str
+    old: Any
+    new: Any
+
+
+class DocumentDiff(NamedTuple):
+    """What differs between two documents. `values` are the first that differ, in the order of the new document."""
+
+    format: str
+    added: int
+    removed: int
+    changed: int
+    values: tuple[ValueChange, ...]
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.added or self.removed or self.changed)
+
+
+class DocumentSummary(NamedTuple):
+    """What a document is: its format, what stands at its top, and how many values it holds."""
+
+    format: str
+    top: str
+    values: int
+
+
+def summarize(content: Content) -> DocumentSummary:
+    value = read_document(content)
+    if isinstance(value, Mapping):
+        top = f"{len(value):,} keys: {', '.join(list(map(str, value))[:10])}"
+    else:
+        top = f"{len(value):,} items" if isinstance(value, list) else type(value).__name__
+    return DocumentSummary(_find_format(content), top, sum(1 for _ in _walk(value)))
+
+
+def diff(old: Content, new: Content, how: How) -> DocumentDiff:
+    counts, told = {"A": 0, "D": 0, "M": 0}, []
+    for status, path, before, after in _compare((), read_document(old), read_document(new)):
+        counts[status] += 1
+        if how.limit is None or counts[status] <= how.limit:
+            values = (None if one is _ABSENT else one for one in (before, after))
+            told.append(ValueChange(status, path_text(path), *values))
+    return DocumentDiff(_find_format(new), counts["A"], counts["D"], counts["M"], tuple(told))
+
+
+def merge(base: Content, ours: Content, theirs: Content, _how: How) -> Merged:
+    """Ours with what they changed; a value that both changed differently is a conflict of that value."""
+    joining = _Joining()
+    joining.join((), *map(read_document, (base, ours, theirs)))
+    if joining.conflicts:
+        return Merged(None, tuple(joining.conflicts))
+    return Merged(_WRITERS[_find_format(ours)](ours.read(), joining.edits) if joining.edits else ours.read())
+
+
+def path_text(path: Path) -> str:
+    """A path as people write it."""
+    text = ""
+    for step in path:
+        if isinstance(step, int):
+            text += f"[{step}]"
+        elif step.replace("_", "").replace("-", "").isalnum():
+            text += f".{step}" if text else step
+        else:
+            text += f"[{json.dumps(step, ensure_ascii=False)}]"
+    return text or "."
+
+
+# -- reading ------------------------------------------------------------------------------------
+
+
+def _find_format(content: Content) -> str:
+    return {"yml": "yaml", "yaml": "yaml", "toml": "toml"}.get(content.suffix, "json")
+
+
+def read_document(content: Content) -> Any:
+    """A document as Python has it."""
+    if content.size > _LARGEST:
+        raise Unreadable(f"{content.path} has {content.size:,} bytes, and documents are read whole up to {_LARGEST:,}")
+    kind = _find_format(content)
+    try:
+        value = _READERS[kind](content.read())
+        for number, _ in enumerate(_walk(value)):
+            if number > _VALUES:
+                raise Unreadable(f"{content.path} names more than {_VALUES:,} values")
+    except Unreadable:
+        raise
+    except RecursionError as error:
+        raise Unreadable(f"{content.path} is nested too deeply to be read as {kind.upper()}") from error
+    except Exception as error:  # the parsers raise errors of many classes; none of them is about us
+        said = " ".join(str(error).split())[:200]
+        raise Unreadable(f"{content.path} cannot be read as {kind.upper()}: {said}") from error
+    return value
+
+
+def _read_yaml(data: bytes) -> Any:
+    """All documents of the file; of one, that one. Tags that name types of a program are refused."""
+    from ruamel.yaml import YAML  # slow to load
+
+    documents = list(YAML(typ="safe", pure=True).load_all(data))
+    return documents[0] if len(documents) == 1 else documents
+
+
+_READERS: dict[str, Callable[[bytes], Any]] = {
+    "json": lambda data: json.loads(data.decode("utf-8-sig")) if data.strip() else None,
+    "toml": lambda data: tomllib.loads(data.decode("utf-8-sig")),
+    "yaml": _read_yaml,
+}
+
+
+def _walk(value: Any) -> Iterator[Any]:
+    yield value
+    items = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+    for item in items:
+        yield from _walk(item)
+
+
+# -- comparing ----------------------------------------------------------------------------------
+
+
+def is_same(a: Any, b: Any) -> bool:
+    """Whether two values are the same as written: 1 is not 1.0 and not true; NaN is NaN."""
+    if a is b:
+        return True
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, Mapping):
+        return a.keys() == b.keys() and all(is_same(a[key], b[key]) for key in a)
+    if isinstance(a, list):
+        return len(a) == len(b) and all(map(is_same, a, b))
+    return bool(a == b) or (a != a and b != b)  # noqa: PLR0124  (NaN)
+
+
+def _compare(path: Path, old: Any, new: Any) -> Iterator[tuple[str, Path, Any, Any]]:
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        for key in dict.fromkeys((*new, *old)):
+            yield from _compare((*path, str(key)), old.get(key, _ABSENT), new.get(key, _ABSENT))
+    elif isinstance(old, list) and isinstance(new, list):
+        yield from _compare_lists(path, old, new)
+    elif old is _ABSENT:
+        yield "A", path, old, new
+    elif new is _ABSENT:
+        yield "D", path, old, new
+    elif not is_same(old, new):
+        yield "M", path, old, new
+
+
+def _compare_lists(path: Path, old: list[Any], new: list[Any]) -> Iterator[tuple[str, Path, Any, Any]]:
+    """By the field that names the items where there is one; else by what is equal in both, in order."""
+    if (name := _find_name(old, new)) is not None:
+        before = {_text(item[name]): item for item in old}
+        for number, item in enumerate(new):
+            yield from _compare((*path, number), before.pop(_text(item[name]), _ABSENT), item)
+        numbers = {_text(item[name]): number for number, item in enumerate(old)}
+        for text, item in before.items():
+            yield from _compare((*path, numbers[text]), item, _ABSENT)
+        return
+    for tag, i1, i2, j1, j2 in opcodes([*map(_text, old)], [*map(_text, new)]):
+        if tag == "equal":
+            continue
+        for place in range(max(i2 - i1, j2 - j1)):
+            before_item = old[i1 + place] if i1 + place < i2 else _ABSENT
+            after_item = new[j1 + place] if j1 + place < j2 else _ABSENT
+            yield from _compare((*path, (j1 if after_item is not _ABSENT else i1) + place), before_item, after_item)
+
+
+def _find_name(*lists: Sequence[Any]) -> str | None:
+    """The field that every item of these lists has, and no two of one list have alike."""
+    if not all(lists) or not all(isinstance(item, Mapping) for items in lists for item in items):
+        return None
+    for name in _NAMES:
+        if all(name in item for items in lists for item in items):
+            texts = [[_text(item[name]) for item in items] for items in lists]
+            if all(len(set(some)) == len(some) for some in texts):
+                return name
+    return None
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
+
+
+# -- merging ------------------------------------------------------------------------------------
+
+
+class _Joining:
+    """What to set in ours, and what nobody can decide but a person."""
+
+    def __init__(self) -> None:
+        self.edits: list[tuple[Path, Any]] = []
+        self.conflicts: list[InnerConflict] = []
+
+    def join(self, path: Path, base: Any, ours: Any, theirs: Any) -> None:
+        if is_same(ours, theirs) or is_same(base, theirs):
+            return
+        if is_same(base, ours):
+            self.edits.append((path, theirs))
+        elif all(isinstance(side, Mapping) for side in (base, ours, theirs)):
+            for key in dict.fromkeys((*ours, *theirs, *base)):
+                self.join((*path, key), *(side.get(key, _ABSENT) for side in (base, ours, theirs)))
+        elif all(isinstance(side, list) for side in (base, ours, theirs)):
+            self._join_lists(path, base, ours, theirs)
+        else:
+            self._refuse(path, base, ours, theirs)
+
+    def _join_lists(self, path: Path, base: list[Any], ours: list[Any], theirs: list[Any]) -> None:
+        """Lists whose items have names item by item; other lists where the two edits do not touch each other."""
+        name = _find_name(base, ours, theirs)
+        if name is None:
+            merged = _merge_plain(base, ours, theirs)
+            if merged is None:
+                self._refuse(path, base, ours, theirs)
+            else:
+                self.edits.append((path, merged))
+            return
+        sides = [{_text(item[name]): item for item in items} for items in (base, ours, theirs)]
+        result = []
+        for text in dict.fromkeys((*sides[1], *sides[2])):
+            found, inner = [side.get(text, _ABSENT) for side in sides], _Joining()
+            inner.join((), *found)
+            self.conflicts += [
+                conflict._replace(place=f"{path_text((*path, text.strip(chr(34))))}{_below(conflict.place)}")
+                for conflict in inner.conflicts
+            ]
+            item = _set_values(found[1], inner.edits)
+            result += [item] if item is not _ABSENT else []
+        self.edits.append((path, result))
+
+    def _refuse(self, path: Path, *sides: Any) -> None:
+        base, ours, theirs = (None if side is _ABSENT else side for side in sides)
+        self.conflicts.append(InnerConflict(path_text(path), base, ours, theirs))
+
+
+def _below(place: str) -> str:
+    """A place inside an item, behind the name of the item."""
+    return "" if place == "." else place if place.startswith("[") else f".{place}"
+
+
+def _merge_plain(base: list[Any], ours: list[Any], theirs: list[Any]) -> list[Any] | None:
+    """What both did to a list, or None where they did it at the same place."""
+    spans = []
+    for side in (ours, theirs):
+        codes = opcodes([*map(_text, base)], [*map(_text, side)])
+        spans += [(i1, i2, side[j1:j2]) for tag, i1, i2, j1, j2 in codes if tag != "equal"]
+    spans.sort(key=lambda span: span[:2])
+    result, at = [], 0
+    for number, (start, stop, items) in enumerate(spans):
+        if number and start <= spans[number - 1][1] and not (start == stop == spans[number - 1][0] == len(base)):
+            if spans[number - 1][:2] == (start, stop) and is_same(spans[number - 1][2], items):
+                continue
+            return None
+        result += base[at:start] + items
+        at = stop
+    return result + base[at:]
+
+
+def _set_values(value: Any, edits: Sequence[tuple[Path, Any]]) -> Any:
+    """A copy of a value with some values inside it set or taken away."""
+    value = copy.deepcopy(value) if edits else value
+    for path, item in edits:
+        if not path:
+            value = item
+        else:
+            _set(value, path, item)
+    return value
+
+
+def _set(document: Any, path: Path, item: Any) -> None:
+    for step in path[:-1]:
+        document = document[step]
+    if item is _ABSENT:
+        del document[path[-1]]
+    else:
+        document[path[-1]] = item
+
+
+# -- writing ------------------------------------------------------------------------------------
+
+
+def _write_json(data: bytes, edits: Sequence[tuple[Path, Any]]) -> bytes:
+    text = data.decode("utf-8-sig")
+    value = _set_values(json.loads(text), edits)
+    line = next((line for line in text.splitlines()[1:] if line[:1].isspace()), "")
+    indent = line[: len(line) - len(line.lstrip())] or None
+    separators = None if indent or '": ' in text or ", " in text else (",", ":")
+    merged = json.dumps(value, indent=indent, separators=separators, ensure_ascii=text.isascii())
+    return (merged + text[len(text.rstrip()) :]).encode()
+
+
+def _write_toml(data: bytes, edits: Sequence[tuple[Path, Any]]) -> bytes:
+    import tomlkit  # keeps comments and order
+
+    document = tomlkit.parse(data.decode("utf-8-sig"))
+    for path, item in edits:
+        _set(document, path, item)
+    return tomlkit.dumps(document).encode()
+
+
+def _write_yaml(data: bytes, edits: Sequence[tuple[Path, Any]]) -> bytes:
+    from ruamel.yaml import YAML
+
+    yaml = YAML(typ="rt")  # keeps comments, order and quotes
+    yaml.preserve_quotes = True
+    document = yaml.load(data)
+    for path, item in edits:
+        if not path:
+            document = item
+        else:
+            _set(document, path, item)
+    out = io.BytesIO()
+    yaml.dump(document, out)
+    return out.getvalue()
+
+
+_WRITERS: dict[str, Callable[[bytes, Sequence[tuple[Path, Any]]], bytes]] = {
+    "json": _write_json,
+    "toml": _write_toml,
+    "yaml": _write_yaml,
+}

@@ -1,0 +1,150 @@
+"""JSON, YAML and TOML by structure: what differs, and what two edits join to, with laws over random edits."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memlake.contents import documents
+from memlake.contents.content import Content, Unreadable
+from memlake.contents.documents import ValueChange
+from memlake.contents.explain import How
+from memlake.contents.merged import InnerConflict, Merged
+
+
+def make(text: str, suffix: str = "json") -> Content:
+    data = text.encode()
+    return Content(f"files/x.{suffix}", len(data), lambda: io.BytesIO(data))
+
+
+def changes(old: str, new: str, suffix: str = "json") -> list[tuple[str, str]]:
+    found = documents.diff(make(old, suffix), make(new, suffix), How(limit=None))
+    assert len(found.values) == found.added + found.removed + found.changed
+    return [(value.status, value.path) for value in found.values]
+
+
+def merge(base: Any, ours: Any, theirs: Any) -> Merged:
+    return documents.merge(*(make(json.dumps(side)) for side in (base, ours, theirs)), How())
+
+
+def test_values_that_differ_are_named_by_their_path() -> None:
+    old = '{"lr": 0.1, "layers": [{"size": 8}, {"size": 16}], "old": true, "x y": 1}'
+    new = '{"lr": 0.01, "layers": [{"size": 8}, {"size": 32}, {"size": 4}], "new": null, "x y": 1.0}'
+    assert changes(old, new) == [
+        ("M", "lr"),
+        ("M", "layers[1].size"),
+        ("A", "layers[2]"),
+        ("A", "new"),
+        ("M", '["x y"]'),
+        ("D", "old"),
+    ]
+
+
+def test_items_with_a_name_are_compared_by_it_in_any_order() -> None:
+    old, new = '[{"id": 1, "v": 1}, {"id": 2, "v": 2}]', '[{"id": 2, "v": 3}, {"id": 1, "v": 1}]'
+    assert changes(old, new) == [("M", "[0].v")]
+
+
+@pytest.mark.parametrize(
+    ("suffix", "old", "new", "expected"),
+    [
+        ("yaml", "a: 1\nb: [1, 2]\n", "b: [1, 2, 3] # more\na: '1'\n", [("A", "b[2]"), ("M", "a")]),
+        ("toml", "[m]\nx = 1979-05-27\n", "[m]\nx = 1979-05-28\n", [("M", "m.x")]),
+        ("json", "", "{}", [("M", ".")]),
+        ("json", "NaN", " NaN ", []),
+    ],
+)
+def test_every_format_is_compared_by_value(suffix: str, old: str, new: str, expected: list[tuple[str, str]]) -> None:
+    assert changes(old, new, suffix) == expected
+
+
+@pytest.mark.parametrize(
+    ("suffix", "text", "said"),
+    [
+        ("json", '{"a": ', "cannot be read as JSON"),
+        ("json", "[" * 100_000, "nested too deeply|cannot be read as JSON"),
+        ("yaml", "a: [1\n", "cannot be read as YAML"),
+        ("yaml", "a: !!python/object/apply:os.system [true]\n", "cannot be read as YAML"),
+        ("toml", "a = \n", "cannot be read as TOML"),
+    ],
+)
+def test_what_cannot_be_read_is_said_in_words(suffix: str, text: str, said: str) -> None:
+    with pytest.raises(Unreadable, match=said):
+        documents.summarize(make(text, suffix))
+
+
+def test_yaml_that_names_more_values_than_memory_holds_is_refused() -> None:
+    lines = ["a0: &a0 [x,x,x,x,x,x,x,x,x,x]"]
+    lines += [f"a{n}: &a{n} [{','.join(f'*a{n - 1}' for _ in range(10))}]" for n in range(1, 9)]
+    with pytest.raises(Unreadable, match="more than 5,000,000 values"):
+        documents.summarize(make("\n".join(lines), "yaml"))
+
+
+def test_edits_of_different_values_are_both_kept_in_our_style() -> None:
+    base = '{\n    "a": 1,\n    "b": {"c": 2}\n}\n'
+    ours = '{\n    "b": {"c": 3},\n    "a": 1\n}\n'
+    merged = documents.merge(make(base), make(ours), make(base.replace('"a": 1', '"a": 9')), How())
+    assert merged.data == b'{\n    "b": {\n        "c": 3\n    },\n    "a": 9\n}\n'
+
+
+def test_comments_of_ours_stay_in_yaml_and_toml() -> None:
+    for suffix, form in (("yaml", "a: {}  # why\nb: {}\n"), ("toml", "a = {}  # why\nb = {}\n")):
+        sides = (form.format(*values) for values in ((1, 1), (2, 1), (1, 2)))
+        merged = documents.merge(*(make(side, suffix) for side in sides), How())
+        assert merged.data is not None
+        assert merged.data.decode() == form.format(2, 2)
+
+
+def test_the_same_value_changed_twice_is_a_conflict_of_that_value() -> None:
+    found = merge({"a": 1, "b": [1, 2]}, {"a": 2, "b": [1, 2, 3]}, {"a": 3, "b": [0, 1, 2]})
+    assert found == Merged(None, (InnerConflict("a", 1, 2, 3),))
+
+
+def test_both_sides_append_to_a_list_and_all_items_are_there() -> None:
+    assert merge([1], [1, 2], [1, 3]).data == b"[1, 2, 3]"
+    items = merge([{"id": 1}], [{"id": 1, "v": 1}, {"id": 2}], [{"id": 1}, {"id": 3}]).data
+    assert json.loads(items or b"") == [{"id": 1, "v": 1}, {"id": 2}, {"id": 3}]
+
+
+values = st.recursive(
+    st.sampled_from([None, True, 0, 1, 1.0, "", "x"]),
+    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(st.sampled_from("abcd"), inner, max_size=4)),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(values, values)
+def test_a_diff_is_empty_exactly_where_values_are_the_same(a: Any, b: Any) -> None:
+    found = documents.diff(make(json.dumps(a)), make(json.dumps(b)), How())
+    assert found.is_empty == documents.is_same(a, b)
+
+
+@settings(max_examples=300, deadline=None)
+@given(values, values, values)
+def test_a_merge_keeps_the_laws(base: Any, ours: Any, theirs: Any) -> None:
+    assert json.loads(merge(base, ours, base).data or b"") == ours  # an ancestor changes nothing
+    assert json.loads(merge(base, base, theirs).data or b"") == theirs
+    assert json.loads(merge(base, ours, ours).data or b"") == ours
+    here, there = merge(base, ours, theirs), merge(base, theirs, ours)
+    assert {one.place for one in here.conflicts} == {one.place for one in there.conflicts}
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.dictionaries(st.sampled_from("abcdefgh"), values), st.data())
+def test_edits_of_different_keys_always_merge(base: dict[str, Any], data: st.DataObject) -> None:
+    ours, theirs, expected = dict(base), dict(base), dict(base)
+    for side, keys in ((ours, "abcd"), (theirs, "efgh")):
+        for key in data.draw(st.sets(st.sampled_from(keys))):
+            side[key] = expected[key] = data.draw(values)
+    assert json.loads(merge(base, ours, theirs).data or b"") == expected
+
+
+def test_a_change_is_told_with_both_values() -> None:
+    found = documents.diff(make('{"a": 1}'), make('{"a": [2]}'), How())
+    assert found.values == (ValueChange("M", "a", 1, [2]),)
