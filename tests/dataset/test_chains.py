@@ -561,7 +561,7 @@ def test_a_type_given_as_output_leaves_a_function_the_name_it_was_given(ds: Data
 @pytest.mark.parametrize("verb", ["gen", "agg"])
 def test_errors_as_a_column_are_refused_where_a_row_that_fails_makes_none(ds: Datasets, verb: str) -> None:
     chain = ds.read_values(a=[0, 1]).settings(on_error="column")
-    with pytest.raises(ml.errors.InvalidInput, match=f"no place for the errors of {verb}.*Nothing was run"):
+    with pytest.raises(ml.errors.InvalidInput, match=f"cannot keep the errors of {verb}.*Nothing was run"):
         getattr(chain, verb)(b=lambda a: [1 / a])
 
 

@@ -16,7 +16,7 @@ import memlake as ml
 from memlake.dataset import params
 from memlake.dataset.context import DatasetContext
 from memlake.dataset.lineage import process_facts
-from memlake.dataset.run import call_step
+from memlake.dataset.run import plan_keys
 from memlake.errors import InvalidInput, NotFound
 
 pytestmark = pytest.mark.usefixtures("_fresh")
@@ -367,26 +367,26 @@ def none(x: int, param: Any = None) -> Any:
     "function", [by_module, through_another, taken, with_a_default_that_is_made, lambda x: ml.param("scale")]
 )
 def test_a_param_that_a_function_asks_for_is_part_of_its_fingerprint(typed: Set, function: Any) -> None:
-    before = call_step.printed(function).key
+    before = plan_keys.fingerprint_of(function).key
     typed(unrelated="5")
-    assert call_step.printed(function).key == before
+    assert plan_keys.fingerprint_of(function).key == before
     typed(scale="5")
-    assert call_step.printed(function).key != before
-    assert dict(call_step.printed(function).params) == {"scale": "5"}
+    assert plan_keys.fingerprint_of(function).key != before
+    assert dict(plan_keys.fingerprint_of(function).params) == {"scale": "5"}
 
 
 @pytest.mark.parametrize("function", [any_name, chosen, made_of_text, renamed])
 def test_where_it_is_not_seen_which_any_param_is(typed: Set, function: Any) -> None:
-    before = call_step.printed(function).key
+    before = plan_keys.fingerprint_of(function).key
     typed(scale="5")
-    assert call_step.printed(function).key != before
+    assert plan_keys.fingerprint_of(function).key != before
 
 
 def test_a_function_that_asks_for_none_does_not_mind(typed: Set, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = call_step.printed(none).key
+    before = plan_keys.fingerprint_of(none).key
     typed(scale="5", param="6")
     monkeypatch.setenv("MEMLAKE_PARAM_SCALE", "7")
-    assert call_step.printed(none).key == before
+    assert plan_keys.fingerprint_of(none).key == before
 
 
 SCALED = """
@@ -413,7 +413,7 @@ def test_a_changed_param_runs_again_and_an_unrelated_one_does_not(repo: ml.Repo,
 def test_what_cannot_be_seen_through_is_warned_of_once_by_name(repo: ml.Repo) -> None:
     import threading
 
-    call_step._WARNED.clear()
+    plan_keys._WARNED.clear()
     lock = threading.Lock()
 
     def guarded(x: int) -> bool:

@@ -338,10 +338,10 @@ def test_numbers_in_quotes_may_be_absent(ds: Datasets, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ([{1: 1}], "record 0 has a column named 1, which is no text"),
-        ([{"a": 1}, 2], "record 1 is 2, no dictionary"),
-        ([1, 2], "record 0 is 1, no dictionary"),
-        (["ab"], "record 0 is 'ab', no dictionary"),
+        ([{1: 1}], "record 0 has a column named 1, which is not text"),
+        ([{"a": 1}, 2], "record 1 is 2, not a dictionary"),
+        ([1, 2], "record 0 is 1, not a dictionary"),
+        (["ab"], "record 0 is 'ab', not a dictionary"),
     ],
 )
 def test_records_that_are_none_are_refused_by_their_place(ds: Datasets, given: Any, said: str) -> None:

@@ -122,7 +122,7 @@ class Chain:
 
     def shuffle(self, seed: int | None = None) -> Chain:
         form = compose(
-            f"SELECT * EXCLUDE {PLACE} FROM {{}} ORDER BY hash({PLACE}, {{}})", nodes.numbered(hole(0)), hole(1)
+            f"SELECT * EXCLUDE {PLACE} FROM {{}} ORDER BY hash({PLACE}, {{}})", nodes.with_places(hole(0)), hole(1)
         )
         number = random.getrandbits(31) if seed is None else int(seed)
         node = nodes.Shaped(
@@ -136,7 +136,7 @@ class Chain:
             raise InvalidInput(f"chunk {index} of {total}: chunks are counted from 0 to {total - 1}.")
         form = compose(
             f"SELECT * EXCLUDE {PLACE} FROM {{}} WHERE ({PLACE} - 1) % {{}} = {{}}",
-            nodes.numbered(hole(0)),
+            nodes.with_places(hole(0)),
             hole(1),
             hole(2),
         )
@@ -187,7 +187,7 @@ class Chain:
         **signals: Callable[..., Any],
     ) -> Chain:
         """New rows from groups: the function gets a list for each parameter, and yields rows or returns one value."""
-        by = build.listed(partition_by, "agg")
+        by = build.as_list(partition_by, "agg")
         call, names = _one(function, output, signals, "agg")
         node = build.aggregate(self.plan, by, call, names, params, settings=self._settings, setup=self._setup)
         return self._with(node)
@@ -208,7 +208,7 @@ class Chain:
 
     def group_by(self, *keys: Any, partition_by: Any = None, **made: Any) -> Chain:
         """Aggregates over rows with equal keys: group_by("breed", n=func.count())."""
-        by = [] if partition_by is None else build.listed(partition_by, "group_by")
+        by = [] if partition_by is None else build.as_list(partition_by, "group_by")
         return self._with(build.group(self.plan, [*keys, *by], made))
 
     def merge(
@@ -223,9 +223,9 @@ class Chain:
     ) -> Chain:
         """Join with another chain; rows of this one all stay, unless `inner`. Taken names get the prefix `rname`."""
         how: Literal["INNER", "LEFT", "FULL"] = "INNER" if inner else "FULL" if full else "LEFT"
-        keyed = build.keyed(self.plan, _plan_of(right, "merge"), on, right_on, "merge")
+        keyed = build.add_keys(self.plan, _plan_of(right, "merge"), on, right_on, "merge")
         joined = build.join(keyed.left, keyed.right, keyed.on, how, rname)
-        return self._with(build.unkeyed(joined, keyed.made))
+        return self._with(build.drop_keys(joined, keyed.made))
 
     def union(self, *others: Chain) -> Chain:
         node = self.plan
@@ -239,9 +239,9 @@ class Chain:
         """Rows that have no like in another chain, by the columns `on`, or by all they share."""
         right = _plan_of(other, "subtract")
         shared = [name for name in self.plan.schema.names if name in right.schema.names]
-        keyed = build.keyed(self.plan, right, shared if on is None else on, right_on, "subtract")
+        keyed = build.add_keys(self.plan, right, shared if on is None else on, right_on, "subtract")
         left = nodes.Subtract(keyed.left.schema, (keyed.left, keyed.right), keyed.on)
-        return self._with(build.unkeyed(left, keyed.made))
+        return self._with(build.drop_keys(left, keyed.made))
 
     def diff(
         self,
@@ -383,7 +383,7 @@ class Chain:
         return [dict(zip(self.columns, row, strict=True)) for row in self._tuples("to_records")]
 
     def to_parquet(self, path: Any, *, partition_cols: Any = (), **options: Any) -> None:
-        by = [build.path_of(one, "partition_cols") for one in build.listed(partition_cols, "partition_cols")]
+        by = [build.path_of(one, "partition_cols") for one in build.as_list(partition_cols, "partition_cols")]
         export.to_parquet(self._batches("to_parquet"), path, by, options)
 
     def to_csv(self, path: Any, *, delimiter: str = ",", header: bool = True) -> None:
@@ -447,7 +447,7 @@ class Chain:
         full = names.check_name(name, self._settings.namespace)
         wanted = Wanted(full, version, update_version, description, attrs, tags)
         saved, ran = self._session.save(self.plan, wanted, self._settings)
-        chain = Chain(self._session, sources.stored(self._session.ground, saved.version), record=saved.version)
+        chain = Chain(self._session, sources.from_version(self._session.ground, saved.version), record=saved.version)
         chain.reused, chain.ran = not saved.new, ran
         return chain
 

@@ -13,7 +13,7 @@ from memlake.dataset.expressions.columns import C
 from memlake.dataset.expressions.functions import func
 from memlake.dataset.parts.version_record import Version
 from memlake.dataset.plan import build, nodes
-from memlake.dataset.plan.nodes import Plan, alike, named
+from memlake.dataset.plan.nodes import Plan, alias, alike
 from memlake.dataset.read import sources
 from memlake.dataset.session import Session
 from memlake.dataset.types import arrow
@@ -68,14 +68,16 @@ class Differences(NamedTuple):
 def differences(
     session: Session, old: Version, new: Version, *, on: Sequence[str] | None = None, samples: int = 5
 ) -> Differences:
-    sides = _Sides(session, sources.stored(session.ground, new), sources.stored(session.ground, old), samples)
+    sides = _Sides(
+        session, sources.from_version(session.ground, new), sources.from_version(session.ground, old), samples
+    )
     keys = tuple(on or ())
     if on is None:  # rows of files are known by the path of the first column of files that both have
         shared = [field for field in new.schema if field.name in old.schema.names]
         files = [field.name for field in shared if _is_file(field) and _is_file(old.schema.field(field.name))]
         keys = (f"{files[0]}.path",) if files else ()
     if keys:
-        build.keyed(sides.new, sides.old, keys, None, "diff")  # both have them, or it says which they have
+        build.add_keys(sides.new, sides.old, keys, None, "diff")  # both have them, or it says which they have
     rows = (Rows(0), Rows(0), Rows(0)) if old.content == new.content else sides.compare_rows(keys)
     types = [{field.name: arrow.show_type(field) for field in version.schema} for version in (old, new)]
     columns = tuple(pair for pair in _pair_up(*types) if pair.old != pair.new)
@@ -143,7 +145,9 @@ class _Sides(NamedTuple):
     def _sample_pairs(self, modified: Plan, keys: Sequence[str]) -> tuple[Row, ...]:
         """Rows of the new side, each with the one it was."""
         now = self.session.table(build.limit(modified, self.samples))
-        before = self._join("SEMI", self.old, sources.rows(sources.from_arrow(now), nodes.Origin("arrow", "")), keys)
+        before = self._join(
+            "SEMI", self.old, sources.from_table(sources.from_arrow(now), nodes.Origin("arrow", "")), keys
+        )
         was = {_key(row, keys): row for row in export.plain_rows(self.session.table(before))}
         return tuple({"old": was.get(_key(row, keys)), "new": row} for row in export.plain_rows(now))
 
@@ -169,7 +173,7 @@ def plan_diff(
     left: Plan, right: Plan, on: Any, right_on: Any, *, compare: Any, wanted: str, status_col: str | None
 ) -> Plan:
     """Rows of the left that the right lacks, lacks in this form, or has besides."""
-    left, right, pairs, made = build.keyed(left, right, on, right_on, "diff")
+    left, right, pairs, made = build.add_keys(left, right, on, right_on, "diff")
     status_col = build.check_column(status_col) if status_col else None
     if status_col and status_col in left.schema.names:
         raise InvalidInput(
@@ -179,7 +183,7 @@ def plan_diff(
     keys = {a for a, _ in pairs}
     shared = [n for n in left.schema.names if n in right.schema.names and n not in keys]
     compared = (
-        shared if compare is None else [build.path_of(one, "compare") for one in build.listed(compare, "compare")]
+        shared if compare is None else [build.path_of(one, "compare") for one in build.as_list(compare, "compare")]
     )
     for name in compared:
         bind.check(C(name), left.schema)
@@ -187,7 +191,7 @@ def plan_diff(
     names = left.schema.names
     either = template(f"CASE WHEN a.{PLACE} IS NULL THEN {{}} ELSE {{}} END")
     columns = [
-        named(either.fill(path([name], "b"), path([name], "a")), name)
+        alias(either.fill(path([name], "b"), path([name], "a")), name)
         if name in right.schema.names
         else path([name], "a")
         for name in names
@@ -204,11 +208,11 @@ def plan_diff(
         several(columns),
         status,
         mark,
-        nodes.numbered(hole(0)),
-        nodes.numbered(hole(1)),
+        nodes.with_places(hole(0)),
+        nodes.with_places(hole(1)),
         alike(pairs),
         hole(2),
     )
     fields = [*left.schema, *([pa.field(status_col, pa.string())] if status_col else [])]
     read = frozenset((*names, *right.schema.names))
-    return build.unkeyed(nodes.Shaped(pa.schema(fields), (left, right), "diff", form, (wanted,), read), made)
+    return build.drop_keys(nodes.Shaped(pa.schema(fields), (left, right), "diff", form, (wanted,), read), made)

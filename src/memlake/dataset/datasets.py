@@ -65,7 +65,7 @@ class Datasets:
         if branch is not None:
             name, version = f"{names.split_spec(name)[0]}@{branch}", None
         record = self.ground.find(name, version, as_of)
-        return Chain(self.session, sources.stored(self.ground, record), record=record)
+        return Chain(self.session, sources.from_version(self.ground, record), record=record)
 
     @check_names
     def read_storage(
@@ -85,8 +85,8 @@ class Datasets:
         """
         access = storages.Access(anon, dict(client_config or {}))
         uris = [uri] if isinstance(uri, str | os.PathLike) else list(uri)
-        asked = listings.Asked(listings.named(uris), type, column, recursive, access, update)
-        return Chain(self.session, sources.listing(lambda: self.ground, asked))
+        asked = listings.Asked(listings.absolute_uris(uris), type, column, recursive, access, update)
+        return Chain(self.session, sources.from_listing(lambda: self.ground, asked))
 
     def read_values(self, output: Any = None, **columns: Any) -> Chain:
         """Rows from lists, one a column: read_values(x=[1, 2], name=["a", "b"])."""
@@ -121,7 +121,9 @@ class Datasets:
         options = {"hive_partitioning": partitioning == "hive", "union_by_name": union_by_name}
         return Chain(
             self.session,
-            sources.outside("parquet", sources.expanded(lambda: self.ground, path, (".parquet", ".pq")), options),
+            sources.from_files(
+                "parquet", sources.expand_paths(lambda: self.ground, path, (".parquet", ".pq")), options
+            ),
         )
 
     @check_names
@@ -129,7 +131,7 @@ class Datasets:
         self, path: Any, *, delimiter: str | None = None, header: bool = True, types: Mapping[str, str] | None = None
     ) -> Chain:
         """Rows of CSV files. The first line names the columns; a line with more or fewer values is an error."""
-        paths = sources.expanded(lambda: self.ground, path, (".csv", ".tsv", ".csv.gz"))
+        paths = sources.expand_paths(lambda: self.ground, path, (".csv", ".tsv", ".csv.gz"))
         return Chain(self.session, sources.delimited_files(paths, delimiter, header=header, types=types))
 
     @check_names
@@ -140,8 +142,8 @@ class Datasets:
         itself, of all else its JSON. So is one of fractions and of whole numbers beyond 2**53, which no float can hold.
         """
         options = {"format": {"json": "array", "jsonl": "newline_delimited"}.get(format, format)}
-        paths = sources.expanded(lambda: self.ground, path, (".json", ".jsonl", ".ndjson"))
-        return Chain(self.session, sources.outside("json", paths, options))
+        paths = sources.expand_paths(lambda: self.ground, path, (".json", ".jsonl", ".ndjson"))
+        return Chain(self.session, sources.from_files("json", paths, options))
 
     @check_names
     def read_jsonl(self, path: Any) -> Chain:
@@ -153,7 +155,7 @@ class Datasets:
         return self._rows(sources.from_database(query, connection, params), "database")
 
     def _rows(self, table: pa.Table, kind: str) -> Chain:
-        return Chain(self.session, sources.rows(table, Origin(kind, count(table.num_rows, "row"))))
+        return Chain(self.session, sources.from_table(table, Origin(kind, count(table.num_rows, "row"))))
 
     # -- versions ------------------------------------------------------------------------
 
@@ -174,11 +176,11 @@ class Datasets:
 
     def of(self, version: Version) -> Chain:
         """The rows of a version at hand."""
-        return Chain(self.session, sources.stored(self.ground, version), record=version)
+        return Chain(self.session, sources.from_version(self.ground, version), record=version)
 
     def preview(self, spec: str, rows: int = 10) -> pa.Table:
         """The first rows."""
-        return self.session.table(build.limit(sources.stored(self.ground, self.get(spec)), rows))
+        return self.session.table(build.limit(sources.from_version(self.ground, self.get(spec)), rows))
 
     def differences(self, old: str, new: str, *, on: Sequence[str] | None = None, samples: int = 5) -> Differences:
         """What differs between two versions: columns, rows (by the columns `on`), metrics, params."""
@@ -188,7 +190,11 @@ class Datasets:
         """Write a version as plain files: one named like `pets.parquet`, or a folder of them."""
         record = self.get(spec)
         return export_rows.export(
-            record, self.session.batches(sources.stored(self.ground, record)), Path(target), form=format, force=force
+            record,
+            self.session.batches(sources.from_version(self.ground, record)),
+            Path(target),
+            form=format,
+            force=force,
         )
 
     def lineage(
@@ -231,7 +237,7 @@ class Datasets:
 
     def runs(self) -> list[Run]:
         """Chains that ended in an answer instead of a save, newest first."""
-        return list(runs.known(self.ground))
+        return list(runs.list_runs(self.ground))
 
     def run_of(self, number: int) -> Run:
         return runs.get(self.ground, number)

@@ -42,7 +42,7 @@ class Session:
         """An engine for one plan."""
         ground = self.ground
         listings.reach(ground)
-        services = call_step.RunServices(Progress(settings.progress), ground.cache)
+        services = plan_keys.RunServices(Progress(settings.progress), ground.cache)
         engine = Engine(
             ground.parts, ground.recall, ground.folder, lambda on, call: call_step.Calling(on, call, services).run()
         )
@@ -61,8 +61,8 @@ class Session:
         """What a failure comes from, where its own words do not tell that."""
         if isinstance(error, Purged | RowFailed):
             return error
-        changed = broken_inputs.changed(plan) if isinstance(error, InvalidInput) else None
-        cause = changed or broken_inputs.found(self.ground.parts, self.ground.recall, plan)
+        changed = broken_inputs.find_changed_file(plan) if isinstance(error, InvalidInput) else None
+        cause = changed or broken_inputs.find_damage(self.ground.parts, self.ground.recall, plan)
         if cause is not None:
             cause.__cause__ = error
         return cause or error
@@ -136,7 +136,7 @@ class Session:
             frame = ground.recall.frame(key) if key and not settings.recompute else None
             if frame is None:
                 before = plan_keys.files_read(plan)
-                frame = ground.parts.seal(aligned.compacted(engine, engine.frame(plan).settle_types()))
+                frame = ground.parts.seal(aligned.compact(engine, engine.frame(plan).settle_types()))
                 for (file, old), (_, new) in zip(before, plan_keys.files_read(plan), strict=True):
                     if old != new:
                         raise Conflict(f"{file} changed while it was read. Nothing was saved.", hint="Run it again.")
@@ -159,12 +159,12 @@ class Session:
         with self.ground.parts.hold():
             frame, engine = self.frame(plan, settings)
             ran = provenance.steps(plan, engine, frame.rows)
-            facts = provenance.fields(provenance.finished(self._gather_facts(plan, engine, begun, ran)))
+            facts = provenance.fields(provenance.add_git_state(self._gather_facts(plan, engine, begun, ran)))
             saved = save_rows.save(self.ground, wanted, frame, facts)
         process_facts.note(self.ground, saved, wanted, facts)
         engine.shared.progress.say(_describe_save(saved, ran))
         if not engine.shared.progress.is_shown:
-            notices.failures(ran)
+            notices.warn_failures(ran)
         return saved, ran
 
 

@@ -12,7 +12,7 @@ import psutil
 import pyarrow as pa
 import pytest
 
-from memlake.dataset.executors import auto, choose, choosing, pool, serial
+from memlake.dataset.executors import Serial, auto, choose, choosing, pool
 from memlake.dataset.executors.pool import Pool, cores
 from memlake.errors import InvalidInput
 
@@ -60,12 +60,12 @@ class Warm:
     def map(self, work, items) -> Iterator[tuple[int, object]]:
         items = list(items)
         self.used = bool(items)
-        return serial().map(work, items)
+        return Serial().map(work, items)
 
 
 @pytest.mark.parametrize("parallel", [None, False, 1])
 def test_nothing_or_one_is_in_process(parallel: int | None) -> None:
-    assert type(choose(parallel)) is type(serial())
+    assert type(choose(parallel)) is type(Serial())
 
 
 @pytest.mark.parametrize(("parallel", "workers"), [(None, 1), (1, 1), (3, 3), (True, cores())])
@@ -76,7 +76,7 @@ def test_apart_is_never_in_process(parallel: int | None, workers: int) -> None:
 def test_true_and_minus_one_are_a_worker_for_each_core() -> None:
     many = cores() > 1
     assert choose(True).workers == choose(-1).workers == cores()
-    assert many == (type(choose(True)) is not type(serial()))
+    assert many == (type(choose(True)) is not type(Serial()))
     assert choose(3).workers == 3
 
 
@@ -104,8 +104,8 @@ def test_trivial_work_stays_in_process_and_costs_what_it_costs_in_process() -> N
             assert {pid for _, (pid, _) in executor.map(trivial, items)} == {HERE}
         return cpu_seconds() - began
 
-    cost(serial())
-    costs = [(cost(serial()), cost(choose(2))) for _ in range(5)]  # in turns: others on the machine slow both alike
+    cost(Serial())
+    costs = [(cost(Serial()), cost(choose(2))) for _ in range(5)]  # in turns: others on the machine slow both alike
     alone, both = min(one for one, _ in costs), min(other for _, other in costs)
     assert both <= alone * 1.5 + 0.03  # cpu times count in hundredths
 

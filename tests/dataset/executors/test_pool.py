@@ -19,11 +19,11 @@ import psutil
 import pyarrow as pa
 import pytest
 
-from memlake.dataset.executors import Lost, pool, serial
+from memlake.dataset.executors import Lost, Serial, pool
 from memlake.dataset.executors.messages import pack
 from memlake.errors import Error, InvalidInput, Unavailable
 
-EXECUTORS = [serial(), pool(2)]
+EXECUTORS = [Serial(), pool(2)]
 SOURCE = Path(__file__).resolve().parents[3] / "src"
 
 

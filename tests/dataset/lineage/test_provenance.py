@@ -156,7 +156,7 @@ def test_inside_a_test_the_file_of_the_test_is_recorded(repo: ml.Repo) -> None:
 
 
 def test_an_endless_text_is_cut() -> None:
-    text = running_program.kept("x" * (running_program.LONGEST + 7))
+    text = running_program.prepare_text("x" * (running_program.LONGEST + 7))
     assert text.endswith("... and 7 more characters\n") and len(text) < running_program.LONGEST + 100
 
 

@@ -112,7 +112,7 @@ def test_small_results_are_counted_seldom_and_still_make_room(repo: ml.Repo, mon
 
 def test_many_answers_in_a_row_ask_git_once(repo: ml.Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
-    monkeypatch.setattr(program, "_told", {})
+    monkeypatch.setattr(program, "_git_answers", {})
     monkeypatch.setattr(program, "_LATELY", 60.0)
     monkeypatch.setattr(program, "git", lambda folder: (asked.append(folder), {"commit": str(len(asked))})[1])
     data = repo.datasets()

@@ -26,7 +26,7 @@ import numpy as np
 import pytest
 
 from memlake.dataset.memo import code_origin, object_state
-from memlake.dataset.memo.bytecode import doing
+from memlake.dataset.memo.bytecode import code_token
 from memlake.dataset.memo.fingerprint import fingerprint
 from tests.dataset.memo.edits import MODEL
 
@@ -150,7 +150,7 @@ def layouts(module: str) -> list[tuple[bytes, bytes]]:
     text = Path(str(sys.modules[module].__file__)).read_text(encoding="utf-8")
     joined = ast.unparse(ast.parse(text))
     pairs = zip(*(functions(compile(each, "a", "exec")) for each in (text, joined)), strict=True)
-    return [(doing(a), doing(b)) for a, b in pairs]
+    return [(code_token(a), code_token(b)) for a, b in pairs]
 
 
 def test_layout_hardly_ever_matters_in_large_modules() -> None:

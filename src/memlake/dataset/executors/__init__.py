@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from memlake.dataset.executors.choosing import auto, choose
-from memlake.dataset.executors.map_loop import Executor, Lost, Work
+from memlake.dataset.executors.map_loop import Executor, Lost, Serial, Work
 from memlake.dataset.executors.pool import pool
 from memlake.dataset.executors.ray_cluster import ray
-from memlake.dataset.executors.serial import serial
 from memlake.dataset.executors.threads import run_async, run_threads, threads
 
 __all__ = [
-    "Executor", "Lost", "Work", "auto", "choose", "pool", "ray", "run_async", "run_threads", "serial", "threads",
+    "Executor", "Lost", "Serial", "Work", "auto", "choose", "pool", "ray", "run_async", "run_threads", "threads",
 ]  # fmt: skip

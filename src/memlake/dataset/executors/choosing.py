@@ -8,11 +8,10 @@ from operator import length_hint
 from time import perf_counter, process_time
 from typing import Any, NamedTuple
 
-from memlake.dataset.executors.map_loop import Executor, Work
+from memlake.dataset.executors.map_loop import Executor, Serial, Work, keep_open
 from memlake.dataset.executors.messages import pack, unpack
 from memlake.dataset.executors.pool import cores, pool
 from memlake.dataset.executors.ray_cluster import ray
-from memlake.dataset.executors.serial import opened, serial
 from memlake.errors import InvalidInput
 
 MARGIN = 1.5  # what is gained must be this much more than what it costs: both are estimates
@@ -29,12 +28,12 @@ def choose(parallel: int | bool | None = None, engine: str | None = None, *, apa
     if engine in (None, "local"):
         if apart:
             return pool(cores() if n == 0 else n or 1)
-        return serial() if n in (None, 1) else Auto(pool(n or cores()))
+        return Serial() if n in (None, 1) else Auto(pool(n or cores()))
     if engine == "ray" or engine.startswith("ray://"):
         # One is what settings say when nobody asked for a number: whoever asks for a cluster means all of it.
         return ray(None if engine == "ray" else engine, workers=n if n and n > 1 else None)
     raise InvalidInput(
-        f"engine is {engine!r}, which is none we know. Nothing was run.",
+        f"engine is {engine!r}, which memlake does not know. Nothing was run.",
         hint='engine="local", "ray" or "ray://host:port"',
     )
 
@@ -89,7 +88,7 @@ def auto(executor: Executor, work: Work, items: Iterable[Any]) -> Iterator[tuple
     left, leaving = iter(items), False
     here = copy(work)  # what open() keeps in it, a model or a connection, is not sent along with the work later
     begun = perf_counter()
-    with opened(here):
+    with keep_open(here):
         spent = _Spent(opening=perf_counter() - begun)
         for item in left:
             wall, cpu = perf_counter(), process_time()
@@ -99,9 +98,10 @@ def auto(executor: Executor, work: Work, items: Iterable[Any]) -> Iterator[tuple
             )
             yield spent.items - 1, result
             if spent.items & (spent.items - 1) == 0:  # after 1, 2, 4, 8 ... items: to look costs, too
-                seconds = known() if known else _seconds_left(spent, total)
-                leaving = _gains(executor, spent, seconds) > 0
-                leaving = leaving and _gains(executor, spent, seconds, _moving(item, result)) > 0
+                left_items = total - spent.items if total >= 0 else spent.items
+                seconds = known() if known else left_items * spent.wall / spent.items
+                leaving = _seconds_gained(executor, spent, seconds) > 0
+                leaving = leaving and _seconds_gained(executor, spent, seconds, _sending_seconds(item, result)) > 0
             if leaving and executor.warm():
                 break
         else:
@@ -111,12 +111,7 @@ def auto(executor: Executor, work: Work, items: Iterable[Any]) -> Iterator[tuple
         yield spent.items + index, result
 
 
-def _seconds_left(spent: _Spent, total: int) -> float:
-    left = total - spent.items if total >= 0 else spent.items
-    return left * spent.wall / spent.items
-
-
-def _gains(executor: Executor, spent: _Spent, seconds: float, moving: float = 0.0) -> float:
+def _seconds_gained(executor: Executor, spent: _Spent, seconds: float, moving: float = 0.0) -> float:
     """Seconds of wall time that are gained by leaving now, at least, of those that are left."""
     each = spent.wall / spent.items
     # Work that waits for something else is not held up by other work on the same core.
@@ -124,7 +119,7 @@ def _gains(executor: Executor, spent: _Spent, seconds: float, moving: float = 0.
     return seconds * (1 - max(1 / ways, moving / max(each, 1e-9))) - MARGIN * (executor.start_seconds() + spent.opening)
 
 
-def _moving(item: Any, result: Any) -> float:
+def _sending_seconds(item: Any, result: Any) -> float:
     """Seconds to send an item and its result: done by this process, whatever the number of workers."""
     begun = perf_counter()
     body, beside = pack((item, result))

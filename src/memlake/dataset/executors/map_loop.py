@@ -1,9 +1,13 @@
-"""The one loop of every executor: items are pulled as there is room, results come as they are done."""
+"""The one loop of every executor: items are pulled as there is room, results come as they are done.
+
+And the executor that needs no loop: in this process, one item after the other.
+"""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from queue import Empty, SimpleQueue
@@ -56,7 +60,7 @@ class Channel(Protocol):
 
     def start(self, index: int, item: Any) -> None: ...
 
-    def finished(self) -> list[tuple[int, Any]]:
+    def collect(self) -> list[tuple[int, Any]]:
         """(index, result or Failure) of at least one item; waits for it."""
 
     def drop(self) -> int:
@@ -78,7 +82,7 @@ def flow(channel: Channel, items: Iterable[Any]) -> Iterator[tuple[int, Any]]:
                 under_way += 1
             if not under_way:
                 break
-            for index, outcome in channel.finished():
+            for index, outcome in channel.collect():
                 under_way -= 1
                 if isinstance(outcome, Failure):
                     failures[index] = outcome.error
@@ -115,7 +119,7 @@ class Crew:
             self._threads.append(threading.Thread(target=self._serve, daemon=True, name="memlake-executor"))
             self._threads[-1].start()
 
-    def finished(self) -> list[tuple[int, Any]]:
+    def collect(self) -> list[tuple[int, Any]]:
         return [self._outbox.get()]
 
     def drop(self) -> int:
@@ -146,3 +150,32 @@ class Crew:
             self._outbox.put((index, self.outcome(index, item)))
             del task, item  # not held while waiting for the next
         self.leave()
+
+
+class Serial:
+    """In this process, one item after the other."""
+
+    workers = 1
+
+    def start_seconds(self) -> float:
+        return 0.0
+
+    def warm(self) -> bool:
+        return True
+
+    def map(self, work: Work, items: Iterable[Any]) -> Iterator[tuple[int, Any]]:
+        with keep_open(work):
+            for index, item in enumerate(items):
+                yield index, work(item)
+
+
+@contextmanager
+def keep_open(work: Work) -> Iterator[None]:
+    """`open()` of work before its first item, when it has one, and `close()` after the last."""
+    if hasattr(work, "open"):
+        work.open()
+    try:
+        yield
+    finally:
+        if hasattr(work, "close"):
+            work.close()

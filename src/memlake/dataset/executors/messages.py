@@ -46,10 +46,10 @@ def _reduce_array(array: Any) -> Any:
     batch = pa.record_batch([array], names=["array"])
     with pa.ipc.new_stream(sink, batch.schema) as stream:
         stream.write_batch(batch)
-    return _array, (pickle.PickleBuffer(sink.getvalue()),)
+    return _restore_array, (pickle.PickleBuffer(sink.getvalue()),)
 
 
-def _array(stream: Any) -> Any:
+def _restore_array(stream: Any) -> Any:
     return pa.ipc.open_stream(pa.py_buffer(stream)).read_next_batch().column(0)
 
 
@@ -87,9 +87,9 @@ def send(pipe: int, value: Any) -> None:
 
 def receive(pipe: int) -> Any:
     """Read one message; EOFError when the other side is gone."""
-    size, count = HEAD.unpack(_take(pipe, [HEAD.size])[0])
-    sizes = struct.unpack(f"<{count}Q", _take(pipe, [8 * count])[0])
-    body, *beside = _take(pipe, [size, *sizes])
+    size, count = HEAD.unpack(_read_views(pipe, [HEAD.size])[0])
+    sizes = struct.unpack(f"<{count}Q", _read_views(pipe, [8 * count])[0])
+    body, *beside = _read_views(pipe, [size, *sizes])
     return unpack(body, beside)
 
 
@@ -102,7 +102,7 @@ def widen(pipe: int) -> None:
             return
 
 
-def _take(pipe: int, sizes: Sequence[int]) -> list[memoryview]:
+def _read_views(pipe: int, sizes: Sequence[int]) -> list[memoryview]:
     # Of pyarrow, not bytearray: aligned, not filled with zeros first, and arrays made on it can be written to.
     views = [memoryview(pa.allocate_buffer(size)) for size in sizes]
     _move(os.readv, pipe, views)
@@ -131,18 +131,15 @@ def blob_of(work: Any) -> Blob:
         body, beside = pack(work)
         return bytes(body), [bytearray(one) for one in beside]
     except Exception as error:  # pickling runs code of the user's class, which may raise anything
-        raise _cannot_send(*_culprit("the function", work, error)) from error
+        name, value, reason = _find_culprit("the function", work, error)
+        raise InvalidInput(
+            f"{name} (a {type(value).__name__}) cannot be sent to a worker process: {reason}. Nothing was run.",
+            hint="make it inside each worker instead: setup=lambda: ... (a model, a connection, a lock), "
+            "or run it in process without parallel",
+        ) from error
 
 
-def _cannot_send(name: str, value: Any, reason: Exception) -> InvalidInput:
-    return InvalidInput(
-        f"{name} (a {type(value).__name__}) cannot be sent to a worker process: {reason}. Nothing was run.",
-        hint="make it inside each worker instead: setup=lambda: ... (a model, a connection, a lock), "
-        "or run it in process without parallel",
-    )
-
-
-def _why_not(value: Any) -> Exception | None:
+def _pickling_error(value: Any) -> Exception | None:
     try:
         pack(value)
     except Exception as error:  # noqa: BLE001 - pickling runs code of the user's class, which may raise anything
@@ -150,30 +147,30 @@ def _why_not(value: Any) -> Exception | None:
     return None
 
 
-def _culprit(name: str, value: Any, error: Exception, *, deep: int = DEEP) -> tuple[str, Any, Exception]:
+def _find_culprit(name: str, value: Any, error: Exception, *, deep: int = DEEP) -> tuple[str, Any, Exception]:
     """The innermost named thing in a value that cannot be sent by itself either."""
-    for inner, part in _parts(name, value) if deep else ():
-        why = _why_not(part)
+    for inner, part in _inner_values(name, value) if deep else ():
+        why = _pickling_error(part)
         if why is not None:
-            return _culprit(inner, part, why, deep=deep - 1)
+            return _find_culprit(inner, part, why, deep=deep - 1)
     return name, value, error
 
 
-def _parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+def _inner_values(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(value, types.MethodType):
         yield name, value.__self__
     elif isinstance(value, functools.partial):
         yield from ((f"an argument of {name}", part) for part in (value.func, *value.args, *value.keywords.values()))
     elif isinstance(value, types.FunctionType):
         called = value.__name__
-        for inner, part in _captured(value):
+        for inner, part in _captured_values(value):
             yield f"`{inner}`, which {called} uses,", part
     elif not isinstance(value, type | types.ModuleType):
         for inner, part in getattr(value, "__dict__", {}).items():
             yield f"`{inner}` of {name}", part
 
 
-def _captured(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
+def _captured_values(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
     try:
         found = inspect.getclosurevars(function)
     except ValueError:  # a cell not filled yet

@@ -40,23 +40,23 @@ class Ray:
 
     @property
     def workers(self) -> int:
-        return self._workers or _room(self._connected().cluster_resources(), self._options)
+        return self._workers or _count_workers(self._connect().cluster_resources(), self._options)
 
     def start_seconds(self) -> float:
         return WARM_SECONDS if _library().is_initialized() else COLD_SECONDS
 
     def warm(self) -> bool:
-        self._connected()
+        self._connect()
         return True
 
     def map(self, work: Work, items: Iterable[Any]) -> Iterator[tuple[int, Any]]:
-        blob, library = blob_of(work), self._connected()
+        blob, library = blob_of(work), self._connect()
         channel = _Actors if hasattr(work, "open") else _Tasks
         flowing = channel(library, blob, self.workers, self._options)
         flowing.bears_loss = getattr(work, "bears_loss", False)
         return flow(flowing, items)
 
-    def _connected(self) -> Any:
+    def _connect(self) -> Any:
         library = _library()
         if not library.is_initialized():
             variables = {"PYTHONPATH": os.pathsep.join(entry or os.getcwd() for entry in map(str, sys.path))}
@@ -78,7 +78,7 @@ def _library() -> Any:
     return ray
 
 
-def _room(resources: dict[str, float], options: dict[str, Any]) -> int:
+def _count_workers(resources: dict[str, float], options: dict[str, Any]) -> int:
     """How many workers with these needs the cluster has room for."""
     needs = {"CPU": options.get("num_cpus", 1), "GPU": options.get("num_gpus", 0), **options.get("resources", {})}
     return max(1, int(min((resources.get(name, 0) / need for name, need in needs.items() if need), default=1)))
@@ -94,7 +94,7 @@ def _ship(value: Any) -> Shipped:
     return bytes(body), [np.frombuffer(one, np.uint8) for one in beside]  # which Ray keeps out of its pickle
 
 
-def _land(shipped: Shipped) -> Any:
+def _unship(shipped: Shipped) -> Any:
     body, beside = shipped
     return unpack(body, [bytearray(one) for one in beside])  # what lies in Ray's store cannot be written to
 
@@ -104,7 +104,7 @@ def _run_task(name: str, blob: list[Any], item: Shipped) -> Shipped:
     if name not in _jobs:
         _jobs.clear()
         _jobs[name] = Job(_library().get(blob[0]))
-    return _ship(attempt(_jobs[name].run, _land(item)))
+    return _ship(attempt(_jobs[name].run, _unship(item)))
 
 
 class _Actor:
@@ -117,18 +117,18 @@ class _Actor:
         pass
 
     def run(self, item: Shipped) -> Shipped:
-        return _ship(attempt(self._job.run, _land(item)))
+        return _ship(attempt(self._job.run, _unship(item)))
 
     def close(self) -> Shipped:
         return _ship(attempt(self._job.close))
 
 
-def _outcome(shipped: Shipped) -> Any:
-    answer, result = _land(shipped)
+def _read_outcome(shipped: Shipped) -> Any:
+    answer, result = _unship(shipped)
     return result if answer == "done" else Failure(result)
 
 
-def _lost(library: Any, index: int, error: Exception, *, bears_loss: bool) -> Failure | Lost:
+def _describe_loss(library: Any, index: int, error: Exception, *, bears_loss: bool) -> Failure | Lost:
     kept = "The results of the other items were kept."
     if isinstance(error, library.exceptions.RayTaskError):  # the work's own errors are answers: this one is of us there
         return Failure(
@@ -163,13 +163,13 @@ class _Tasks:
     def start(self, index: int, item: Any) -> None:
         self._indexes[self._task.remote(self._name, self._blob, _ship(item))] = index
 
-    def finished(self) -> list[tuple[int, Any]]:
+    def collect(self) -> list[tuple[int, Any]]:
         (done, *_), _ = self._ray.wait(list(self._indexes), num_returns=1)
         index = self._indexes.pop(done)
         try:
-            return [(index, _outcome(self._ray.get(done)))]
+            return [(index, _read_outcome(self._ray.get(done)))]
         except self._ray.exceptions.RayError as error:
-            return [(index, _lost(self._ray, index, error, bears_loss=self.bears_loss))]
+            return [(index, _describe_loss(self._ray, index, error, bears_loss=self.bears_loss))]
 
     def drop(self) -> int:
         return 0  # which of them have begun only Ray knows: they are few
@@ -205,13 +205,13 @@ class _Actors:
         self._waiting: deque[_Sent] = deque()
         self._sent: dict[Any, _Sent] = {}
         for _ in range(workers):
-            self._found_one()
+            self._start_actor()
 
     def start(self, index: int, item: Any) -> None:
         self._waiting.append(_Sent(None, index, self._ray.put(_ship(item))))
         self._hand_out()
 
-    def finished(self) -> list[tuple[int, Any]]:
+    def collect(self) -> list[tuple[int, Any]]:
         while True:
             (done, *_), _ = self._ray.wait(list(self._sent), num_returns=1)
             sent = self._sent.pop(done)
@@ -227,14 +227,14 @@ class _Actors:
 
     def close(self, *, cancelled: bool) -> None:
         actors = {*self._load, *(sent.actor for sent in self._sent.values())}
-        outcomes = [] if cancelled else [_outcome(self._ray.get(actor.close.remote())) for actor in self._load]
+        outcomes = [] if cancelled else [_read_outcome(self._ray.get(actor.close.remote())) for actor in self._load]
         for actor in actors:
             self._ray.kill(actor)
         for outcome in outcomes:
             if isinstance(outcome, Failure):
                 raise outcome.error
 
-    def _found_one(self) -> None:
+    def _start_actor(self) -> None:
         actor = self._actor.remote(self._blob)
         self._sent[actor.ready.remote()] = _Sent(actor)
 
@@ -255,7 +255,7 @@ class _Actors:
             had = self._load.pop(sent.actor, None)
             self._unbegun.update((had or ())[1:])
             if had is not None or sent.number < 0:
-                self._found_one()
+                self._start_actor()
             if sent.number < 0:
                 return None
             if sent.number in self._unbegun:  # not its fault
@@ -264,10 +264,10 @@ class _Actors:
             if sent.tries < TRIES:
                 self._waiting.appendleft(sent)
                 return None
-            return (_lost(self._ray, sent.number, error, bears_loss=self.bears_loss),)
+            return (_describe_loss(self._ray, sent.number, error, bears_loss=self.bears_loss),)
         if sent.number < 0:
             self._load[sent.actor] = []
             return None
         if sent.actor in self._load:
             self._load[sent.actor].remove(sent.number)
-        return (_outcome(shipped),)
+        return (_read_outcome(shipped),)

@@ -8,8 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
-from memlake.dataset.executors.map_loop import Crew, Failure, Work, flow
-from memlake.dataset.executors.serial import opened
+from memlake.dataset.executors.map_loop import Crew, Failure, Work, flow, keep_open
 from memlake.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -20,12 +19,12 @@ STOP_SECONDS = 1.0  # how long a cancelled coroutine may take to clean up
 
 def threads(n: int) -> Threads:
     """`n` threads of this process."""
-    return Threads(_checked(n))
+    return Threads(_check_count(n))
 
 
 def run_threads(function: Callable[..., Any], rows: Iterable[tuple[Any, ...]], n: int) -> Iterator[tuple[int, Any]]:
     """function(*row) of up to `n` rows at the same time; (index, value) as they are done."""
-    return flow(_Rows(lambda row: function(*row), _checked(n)), rows)
+    return flow(_Rows(lambda row: function(*row), _check_count(n)), rows)
 
 
 def run_async(
@@ -36,10 +35,10 @@ def run_async(
     One event loop serves all rows in a thread of its own, so it works where a loop runs already, as in a notebook.
     A row begins when another ends: rows that were read together do not wait for the slowest of them.
     """
-    return flow(_Tasks(function, _checked(concurrency)), rows)
+    return flow(_Tasks(function, _check_count(concurrency)), rows)
 
 
-def _checked(n: int) -> int:
+def _check_count(n: int) -> int:
     if n < 1:
         raise InvalidInput(f"{n} at the same time can do nothing. Nothing was run.", hint="ask for 1 or more")
     return n
@@ -56,7 +55,7 @@ class Threads:
         return True
 
     def map(self, work: Work, items: Iterable[Any]) -> Iterator[tuple[int, Any]]:
-        with opened(work):
+        with keep_open(work):
             yield from flow(_Rows(work, self.workers), items)
 
 
@@ -104,9 +103,9 @@ class _Tasks:
         self._waiting.append((index, item))
         if not self._woken:  # waking the loop is dear: once for all rows that wait
             self._woken = True
-            self._loop.call_soon_threadsafe(self._begin)
+            self._loop.call_soon_threadsafe(self._begin_waiting)
 
-    def finished(self) -> list[tuple[int, Any]]:
+    def collect(self) -> list[tuple[int, Any]]:
         done = [self._outbox.get()]
         try:
             while True:
@@ -139,7 +138,7 @@ class _Tasks:
         self._running.put((asyncio.get_running_loop(), over))
         await over.wait()
 
-    def _begin(self) -> None:
+    def _begin_waiting(self) -> None:
         assert self._loop is not None
         self._woken = False  # before looking: a row that comes now wakes us again
         while self._waiting:

@@ -39,7 +39,7 @@ Nodes = Mapping[str, Node]
 
 def text(root: str, nodes: Nodes, edges: Sequence[Edge]) -> str:
     """What the root is made from, as a tree, and what is made from it, as another."""
-    lines = [_told(nodes[root])]
+    lines = [_describe(nodes[root])]
     for title, up in (("made from", True), ("used by", False)):
         tree = list(_branches(root, nodes, _sides(edges, up=up), set()))
         lines += [title, *tree] if tree else []
@@ -60,13 +60,13 @@ def _branches(id: str, nodes: Nodes, sides: Mapping[str, list[tuple[str, Edge]]]
         last = place == len(below) - 1
         columns = f"  [{edge.describe_columns()}]" if edge.describe_columns() else ""
         above = "  (see above)" if other in seen and sides.get(other) else ""
-        yield f"{'└── ' if last else '├── '}{_told(nodes[other])}{columns}{above}"
+        yield f"{'└── ' if last else '├── '}{_describe(nodes[other])}{columns}{above}"
         if other not in seen:
             seen.add(other)
             yield from (f"{'    ' if last else '│   '}{line}" for line in _branches(other, nodes, sides, seen))
 
 
-def _told(node: Node) -> str:
+def _describe(node: Node) -> str:
     return f"{node.name}  ({node.about})" if node.about else node.name
 
 
@@ -144,7 +144,7 @@ def svg(root: str, nodes: Nodes, edges: Sequence[Edge]) -> str:
         for layer in layers if sweep % 2 else layers[::-1]:
             place = {id: index / len(one) for one in layers for index, id in enumerate(one)}
             layer.sort(key=lambda id: sum(place[other] for other in near.get(id, [id])) / len(near.get(id, [id])))
-    boxes = _placed(layers, nodes)
+    boxes = _place_boxes(layers, nodes)
     width = max(box.x + box.width for box in boxes.values()) + _EDGE
     height = max(box.y + box.height for box in boxes.values()) + _EDGE
     return "\n".join(
@@ -196,7 +196,7 @@ def _farthest(id: str, root: str, sides: Mapping[str, list[tuple[str, Edge]]]) -
     return known[id] or 0
 
 
-def _placed(layers: Sequence[Sequence[str]], nodes: Nodes) -> dict[str, Box]:
+def _place_boxes(layers: Sequence[Sequence[str]], nodes: Nodes) -> dict[str, Box]:
     heights = [sum(_height(id, nodes) + _GAP_Y for id in layer) for layer in layers]
     boxes: dict[str, Box] = {}
     x = _EDGE
@@ -215,7 +215,7 @@ def _height(id: str, nodes: Nodes) -> float:
 
 
 def _width(node: Node) -> float:
-    return max(_cells(_cut(node.name)) * _CHAR, _cells(node.about) * _CHAR * 10 / 12, 60) + 20
+    return max(_cells(_shorten(node.name)) * _CHAR, _cells(node.about) * _CHAR * 10 / 12, 60) + 20
 
 
 def _cells(said: str) -> int:
@@ -223,7 +223,7 @@ def _cells(said: str) -> int:
     return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in said)
 
 
-def _cut(name: str) -> str:
+def _shorten(name: str) -> str:
     """A long name without its middle: the beginning says where, the end what."""
     if len(name) <= _LONGEST:
         return name
@@ -250,7 +250,7 @@ def _box(node: Node, box: Box, *, is_root: bool) -> str:
     return (
         f'<g class="{kind}"><title>{_xml(node.name)}</title>'
         f'<rect x="{box.x:.1f}" y="{box.y:.1f}" width="{box.width:.1f}" height="{box.height:.1f}" rx="6"/>'
-        f'<text x="{x:.1f}" y="{box.y + (19 if node.about else 26):.1f}">{_xml(_cut(node.name))}</text>'
+        f'<text x="{x:.1f}" y="{box.y + (19 if node.about else 26):.1f}">{_xml(_shorten(node.name))}</text>'
         f"{lower if node.about else ''}</g>"
     )
 

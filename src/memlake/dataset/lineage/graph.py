@@ -123,15 +123,15 @@ class _Graph:
     def _add_version(self, one: Version) -> None:
         told, target = one.provenance, _dataset_id(one.name, one.version)
         known = told.get("columns")
-        for parent in _listed(told, "parents"):
+        for parent in _list_records(told, "parents"):
             spec = str(parent.get("spec") or f"{parent.get('name')}@{parent.get('version')}")
             self._edge(self._parent(parent, spec), target, _columns_from(known, spec))
-        for storage in _listed(told, "storages"):
+        for storage in _list_records(told, "storages"):
             uri = str(storage.get("uri"))
             source = self._storage(uri)
             self._files[source, target] = storage.get("files")
             self._edge(source, target, _columns_from(known, uri))
-        for origin in _listed(told, "origins"):
+        for origin in _list_records(told, "origins"):
             for source in self._origin(origin):
                 # How `columns` names it
                 self._edge(source, target, _columns_from(known, f"{origin.get('kind')} {origin.get('name')}".strip()))
@@ -154,7 +154,7 @@ class _Graph:
 
     def _origin(self, origin: Mapping[str, Any]) -> list[str]:
         """Ids of what an origin names: a few files one by one, else what it says of itself."""
-        paths = [str(one["path"]) for one in _listed(origin, "files")]
+        paths = [str(one["path"]) for one in _list_records(origin, "files")]
         if 0 < len(paths) <= _MANY:
             return [self._file(path) for path in paths]
         kind, name = str(origin.get("kind") or "values"), str(origin.get("name") or "")
@@ -173,15 +173,15 @@ class _Graph:
             name = FILES + os.path.relpath(full, root).replace(os.sep, "/")
             entry = self._ground.here.history.entries(self._head, [name]).get(name)
             if entry is not None:
-                return self._tracked(name, entry.oid)
+                return self._tracked_id(name, entry.oid)
         return self._node(f"file:{path}", "file", path)
 
-    def _tracked(self, path: str, oid: str, commit: Commit | None = None) -> str:
+    def _tracked_id(self, path: str, oid: str, commit: Commit | None = None) -> str:
         about = f"commit {short(commit.oid)}" if commit else f"file {short(oid)}"
         return self._node(f"file:{path}@{short(oid)}", "file", path.removeprefix(FILES), about)
 
     def _code(self, told: Mapping[str, Any]) -> Iterator[str]:
-        functions = _listed(told, "functions")
+        functions = _list_records(told, "functions")
         for one in functions:
             key = str(one.get("fingerprint") or "")
             name = str(one.get("name") or "function")
@@ -201,19 +201,19 @@ class _Graph:
             targets = (
                 [self._node(f"commit:{commit.oid}", "file", count(len(made), "file"), f"commit {short(commit.oid)}")]
                 if len(made) > _MANY
-                else [self._tracked(path, oid, commit) for path, oid in made]
+                else [self._tracked_id(path, oid, commit) for path, oid in made]
             )
             for use in show.fact(self._ground.here, "uses", commit.meta["uses"]) or ():
                 for target in targets:
-                    self._edge(self._used(use), target)
+                    self._edge(self._use_id(use), target)
 
-    def _used(self, use: Mapping[str, Any]) -> str:
+    def _use_id(self, use: Mapping[str, Any]) -> str:
         path = str(use["path"])
         if path.startswith(ROOM):
             name, _, version = path.removeprefix(ROOM).rpartition("/")
             told = {"name": name, "version": version, "content": self._content(str(use.get("oid") or ""))}
             return self._parent(told, f"{name}@{version}")
-        return self._tracked(path, str(use.get("oid") or ""))
+        return self._tracked_id(path, str(use.get("oid") or ""))
 
     def _content(self, oid: str) -> str | None:
         """The rows that a record named: a merge may have given its number to others."""
@@ -249,9 +249,9 @@ class _Graph:
         if asked.down:
             edges |= self._walk(root, asked, lambda edge: (edge.source, edge.target))
         ids = dict.fromkeys([root, *(id for edge in edges.values() for id in (edge.source, edge.target))])
-        return Lineage(root, {id: self._counted(id, edges) for id in ids}, tuple(edges.values()))
+        return Lineage(root, {id: self._with_file_count(id, edges) for id in ids}, tuple(edges.values()))
 
-    def _counted(self, id: str, edges: Mapping[tuple[str, str], Edge]) -> Node:
+    def _with_file_count(self, id: str, edges: Mapping[tuple[str, str], Edge]) -> Node:
         """A storage changes: its files are those that the versions which are shown were made of."""
         found = [self._files[edge] for edge in edges if edge[0] == id and edge in self._files]
         counts = sorted({len(one) if isinstance(one, list) else one for one in found if isinstance(one, list | int)})
@@ -272,18 +272,20 @@ class _Graph:
             following: dict[str, None] = {}
             for edge in (edge for id in level for edge in leaving.get(id, ())):
                 here, there = ends(edge)
-                columns, kept = _followed(edge, wanted[here], up=here == edge.target)
+                columns, kept = _follow(edge, wanted[here], up=here == edge.target)
                 if kept is None:
                     continue
-                grown = there not in wanted or not _covers(wanted[there], columns)
-                wanted[there] = columns if there not in wanted else _joined(wanted[there], columns)
+                before = wanted.get(there, frozenset())
+                after = None if before is None or columns is None else before | columns  # None: all of them
+                grown = there not in wanted or after != before
+                wanted[there] = after
                 found[edge.source, edge.target] = kept
                 following |= {there: None} if grown else {}
             level, steps = list(following), steps + 1
         return found
 
 
-def _followed(edge: Edge, wanted: frozenset[str] | None, *, up: bool) -> tuple[frozenset[str] | None, Edge | None]:
+def _follow(edge: Edge, wanted: frozenset[str] | None, *, up: bool) -> tuple[frozenset[str] | None, Edge | None]:
     """The columns asked of the other end, and the edge with those it carries; no edge when it carries none of them."""
     if wanted is None or edge.columns is None:
         return None, edge
@@ -296,19 +298,11 @@ def _is_wanted(column: str, wanted: frozenset[str]) -> bool:
     return any(column == one or column.startswith(f"{one}.") or one.startswith(f"{column}.") for one in wanted)
 
 
-def _covers(known: frozenset[str] | None, more: frozenset[str] | None) -> bool:
-    return known is None or (more is not None and more <= known)
-
-
-def _joined(a: frozenset[str] | None, b: frozenset[str] | None) -> frozenset[str] | None:
-    return None if a is None or b is None else a | b
-
-
 def _dataset_id(name: str, version: str) -> str:
     return f"dataset:{name}@{version}"
 
 
-def _listed(told: Mapping[str, Any], key: str) -> Sequence[Mapping[str, Any]]:
+def _list_records(told: Mapping[str, Any], key: str) -> Sequence[Mapping[str, Any]]:
     """What provenance tells under a key: records; one that is only a text names itself."""
     found: Iterable[Any] = told.get(key) or ()
     return [one if isinstance(one, Mapping) else {"spec": one, "uri": one, "name": one} for one in found]

@@ -41,15 +41,17 @@ class Text(NamedTuple):
     folder: str
 
 
-def running(otherwise: Callable[[], str]) -> Text:
+def read_program(otherwise: Callable[[], str]) -> Text:
     """The program, its secrets masked; what `otherwise` tells where Python has kept no text."""
-    found = _notebook() or _script() or _command() or _typed()
+    found = _read_notebook() or _read_script() or _read_command() or _read_typed()
     text = found.text.strip() and found.text
-    return found._replace(text=kept(text or f"# {found.name}: Python kept no text of it. Its steps:\n{otherwise()}"))
+    return found._replace(
+        text=prepare_text(text or f"# {found.name}: Python kept no text of it. Its steps:\n{otherwise()}")
+    )
 
 
 @functools.lru_cache(maxsize=64)
-def kept(text: str) -> str:
+def prepare_text(text: str) -> str:
     """A text as it is stored: without secrets, and not endless."""
     cut = text if len(text) <= LONGEST else f"{text[:LONGEST]}\n# ... and {len(text) - LONGEST:,} more characters\n"
     return secrets.mask(cut)
@@ -58,7 +60,7 @@ def kept(text: str) -> str:
 # -- notebooks -------------------------------------------------------------------------------------
 
 
-def _notebook() -> Text | None:
+def _read_notebook() -> Text | None:
     """Every cell that ran, in the order it did."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     if shell is None:
@@ -74,21 +76,21 @@ def _notebook() -> Text | None:
 # -- files -----------------------------------------------------------------------------------------
 
 
-def _script() -> Text | None:
+def _read_script() -> Text | None:
     """The file that was started; where a program of others was (pytest, a server), the file that called us."""
     if config.outside("PYTEST_CURRENT_TEST") and (called := next(_callers(), None)):
-        return _file("test", called)
+        return _read_file("test", called)
     main = sys.modules.get("__main__")
     file = getattr(main, "__file__", None)
     if file and os.path.isfile(file) and _is_own(file):
-        return _file("module" if getattr(main, "__spec__", None) else "script", file)
+        return _read_file("module" if getattr(main, "__spec__", None) else "script", file)
     called = next(_callers(), None) if file else None
     if called is None:
-        return _file("script", file) if file and os.path.isfile(file) else None
-    return _file("module", called)
+        return _read_file("script", file) if file and os.path.isfile(file) else None
+    return _read_file("module", called)
 
 
-def _file(kind: str, file: str) -> Text:
+def _read_file(kind: str, file: str) -> Text:
     path = Path(os.path.abspath(file))
     here = Path.cwd()
     name = path.relative_to(here).as_posix() if path.is_relative_to(here) else path.name
@@ -113,12 +115,12 @@ def _callers() -> Iterator[str]:
 # -- what was never a file -------------------------------------------------------------------------
 
 
-def _command() -> Text | None:
-    text = _given(sys.orig_argv[1:])
+def _read_command() -> Text | None:
+    text = _text_after_c(sys.orig_argv[1:])
     return Text("command", "python -c", text, os.getcwd()) if text is not None else None
 
 
-def _given(words: Sequence[str]) -> str | None:
+def _text_after_c(words: Sequence[str]) -> str | None:
     """The text after -c among the words of a command line; options may be written together, as in -Bc."""
     left = iter(words)
     for word in left:
@@ -131,15 +133,15 @@ def _given(words: Sequence[str]) -> str | None:
     return None
 
 
-def _typed() -> Text:
+def _read_typed() -> Text:
     """A prompt, or a program that came through stdin."""
     is_prompt = bool(sys.flags.interactive or hasattr(sys, "ps1"))
     if is_prompt:
-        return Text("prompt", "the Python prompt", _prompted(), os.getcwd())
-    return Text("stdin", "stdin", _redirected(), os.getcwd())
+        return Text("prompt", "the Python prompt", _read_prompt(), os.getcwd())
+    return Text("stdin", "stdin", _read_stdin(), os.getcwd())
 
 
-def _prompted() -> str:
+def _read_prompt() -> str:
     """What was typed: since Python 3.13 it is in linecache, before that readline has it behind earlier sessions."""
     inputs = [name for name in linecache.cache if name.startswith("<python-input-")]
     if inputs:
@@ -147,19 +149,19 @@ def _prompted() -> str:
     readline: Any = sys.modules.get("readline")
     if readline is None:
         return ""
-    earlier = _lines(os.path.expanduser("~/.python_history"))
+    earlier = _count_lines(os.path.expanduser("~/.python_history"))
     items = range(earlier + 1, readline.get_current_history_length() + 1)
     return "\n".join(readline.get_history_item(number) or "" for number in items)
 
 
-def _lines(path: str) -> int:
+def _count_lines(path: str) -> int:
     try:
         return len(Path(path).read_bytes().splitlines())
     except OSError:
         return 0
 
 
-def _redirected() -> str:
+def _read_stdin() -> str:
     """A file that is our stdin can be read again; what came through a pipe is gone."""
     try:
         told = os.fstat(0)
@@ -173,16 +175,16 @@ def text_of(function: Any) -> str:
     code = getattr(function, "__code__", None) or getattr(getattr(function, "func", None), "__code__", None)
     if not isinstance(code, CodeType):
         return f"# {function!r:.200}"
-    found = code_origin.text_in(code, _program(code.co_filename))
+    found = code_origin.text_in(code, _text_of_program(code.co_filename))
     named = f"{code.co_name}({', '.join(code.co_varnames[: code.co_argcount])})"
     return found.text if found else f"# {named}: Python kept no text of it"
 
 
-def _program(file: str) -> str:
+def _text_of_program(file: str) -> str:
     """The program whose functions say that they are from `<string>` or `<stdin>`."""
     if file == "<string>":
-        return _given(sys.orig_argv[1:]) or ""
-    return _typed().text if file == "<stdin>" and _typed().kind == "stdin" else ""
+        return _text_after_c(sys.orig_argv[1:]) or ""
+    return _read_typed().text if file == "<stdin>" and _read_typed().kind == "stdin" else ""
 
 
 # -- git -------------------------------------------------------------------------------------------
@@ -228,15 +230,15 @@ def _blank_filters(folder: Path) -> list[str]:
     return [word for name in names for word in ("-c", f"{name}=")]
 
 
-_told: dict[str, tuple[float, dict[str, Any]]] = {}  # by folder: when it was asked, and the answer
+_git_answers: dict[str, tuple[float, dict[str, Any]]] = {}  # by folder: when it was asked, and the answer
 
 
 def git_lately(folder: str) -> dict[str, Any]:
     """The same as of a second ago at most: many answers in a row need no process each."""
-    when, state = _told.get(folder, (-_LATELY, {}))
+    when, state = _git_answers.get(folder, (-_LATELY, {}))
     if time.monotonic() - when >= _LATELY:
         state = git(folder)
-        _told[folder] = time.monotonic(), state
+        _git_answers[folder] = time.monotonic(), state
     return state
 
 

@@ -19,8 +19,8 @@ from memlake.dataset.memo import code_origin
 from memlake.dataset.memo.fingerprint import Fingerprint
 from memlake.dataset.plan import column_sources
 from memlake.dataset.plan.nodes import Call, Filter, Group, Mutate, Plan, Select, Source
-from memlake.dataset.run.call_step import RunServices
 from memlake.dataset.run.engine import Engine, Ran
+from memlake.dataset.run.plan_keys import RunServices
 from memlake.records import Author
 from memlake.rows.values import bound
 
@@ -39,12 +39,14 @@ def gather(plan: Plan, run: RunServices, author: Author, seconds: float) -> dict
         for name, expression in _expressions(node):
             forms = [one for one in walk(expression) if isinstance(one, Form)]
             if not forms:
-                _hide(name, walk(expression), by_name=True)
+                _hide_literals(name, walk(expression), by_name=True)
             for form in forms:
                 for beside in (name, *(repr(one).rpartition(".")[2] for one in form.args if isinstance(one, Column))):
-                    _hide(beside, form.args, by_name=False)
-    program = running_program.running(lambda: _told(functions, plan))
-    told = {
+                    _hide_literals(beside, form.args, by_name=False)
+    explained = show_rows.explain_plan(plan)
+    steps = [*(one["source"] for one in functions), *(f"# {line}" for line in explained.splitlines())]
+    program = running_program.read_program(lambda: "\n".join(steps))
+    facts = {
         "source": program.text,
         "source_kind": program.kind,
         "source_name": program.name,
@@ -57,13 +59,13 @@ def gather(plan: Plan, run: RunServices, author: Author, seconds: float) -> dict
         "agent": config.variable("AGENT_ID") or None,
         "session": config.variable("SESSION_ID") or None,
         "seconds": round(seconds, 6),
-        "plan": running_program.kept(show_rows.explain_plan(plan)).splitlines(),
+        "plan": running_program.prepare_text(explained).splitlines(),
     }
-    hidden: dict[str, Any] = params.without_secrets(told)
+    hidden: dict[str, Any] = params.without_secrets(facts)
     return {**hidden, "columns": column_sources.made_of(plan)}
 
 
-def finished(told: dict[str, Any], git: Callable[[str], dict[str, Any]] = running_program.git) -> dict[str, Any]:
+def add_git_state(told: dict[str, Any], git: Callable[[str], dict[str, Any]] = running_program.git) -> dict[str, Any]:
     """With what git says of the program's folder; where a machine keeps that folder is not recorded."""
     state = git(told["folder"])
     return {**{key: value for key, value in told.items() if key != "folder"}, "git": state}
@@ -75,16 +77,14 @@ def fields(told: dict[str, Any]) -> dict[str, Any]:
     return {"provenance": told, "params": values, "metrics": process_facts.metrics()}
 
 
-def _told(functions: Iterable[dict[str, Any]], plan: Plan) -> str:
-    return "\n".join(
-        [*(one["source"] for one in functions), *(f"# {line}" for line in show_rows.explain_plan(plan).splitlines())]
-    )
-
-
 def _function(call: Call, print_: Fingerprint) -> dict[str, Any]:
     told = {"name": call.name, "fingerprint": print_.key}
     opaque = {"opaque": [one.name for one in print_.opaque]} if print_.opaque else {}
-    return {**told, "source": running_program.kept(print_.source or running_program.text_of(call.function)), **opaque}
+    return {
+        **told,
+        "source": running_program.prepare_text(print_.source or running_program.text_of(call.function)),
+        **opaque,
+    }
 
 
 def steps(plan: Plan, engine: Engine, rows: int) -> tuple[Ran, ...]:
@@ -93,7 +93,7 @@ def steps(plan: Plan, engine: Engine, rows: int) -> tuple[Ran, ...]:
     return tuple(engine.ran) or tuple(Ran(call.name, 0, rows, 0, 0.0) for call in calls)
 
 
-def _hide(name: str, expressions: Iterable[Expression], *, by_name: bool) -> None:
+def _hide_literals(name: str, expressions: Iterable[Expression], *, by_name: bool) -> None:
     for one in expressions:
         if isinstance(one, Literal):
             params.hide_constants(name, _texts(one), by_name=by_name)
@@ -125,20 +125,17 @@ def _sources(found: Sequence[Source]) -> dict[str, list[dict[str, Any]]]:
         if node.origin.kind == "dataset":
             kinds["parents"].append({"spec": node.origin.name, **node.origin.detail})
         elif node.origin.kind == "storage":
-            kinds["storages"] += _storages(node)
+            assert node.frame is not None
+            content, files = node.mark(), node.frame().rows
+            uris = node.origin.detail["uris"]
+            kinds["storages"] += [{"uri": uri, "content": content, "files": files} for uri in uris]
         elif node.origin.kind != "persisted":
             paths = node.origin.detail.get("paths", ())
             told: dict[str, Any] = {"kind": node.origin.kind, "name": node.origin.name, "content": node.mark()}
             if paths:
                 told |= {"files": [_file(path) for path in paths[:_FILES]], "count": len(paths)}
             kinds["origins"].append(told)
-    return {kind: _unique(each) for kind, each in kinds.items()}
-
-
-def _storages(node: Source) -> list[dict[str, Any]]:
-    assert node.frame is not None
-    content, files = node.mark(), node.frame().rows
-    return [{"uri": uri, "content": content, "files": files} for uri in node.origin.detail["uris"]]
+    return {kind: _drop_twins(each) for kind, each in kinds.items()}
 
 
 def _file(path: str) -> dict[str, Any]:
@@ -149,7 +146,7 @@ def _file(path: str) -> dict[str, Any]:
     return {"path": path, "size": state.st_size, "mtime": state.st_mtime_ns // 1000}
 
 
-def _unique(told: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+def _drop_twins(told: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for one in told:
         found += [one] if one not in found else []

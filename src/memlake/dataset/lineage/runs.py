@@ -98,7 +98,7 @@ def _record(ground: DatasetContext, action: str, told: dict[str, Any], result: R
     try:
         body = {
             "action": action, "rows": result.rows if result.is_whole else None, "seconds": told["seconds"],
-            "kept": result.why_not(), "provenance": provenance.finished(told, program.git_lately),
+            "kept": result.why_not(), "provenance": provenance.add_git_state(told, program.git_lately),
         }  # fmt: skip
         number = ground.recall.keep_run(body, None, NEWEST)
         if not body["kept"] and number:
@@ -138,7 +138,7 @@ def _make_room(folder: Path) -> None:
 # -- reading ---------------------------------------------------------------------------------------
 
 
-def known(ground: DatasetContext) -> Iterator[Run]:
+def list_runs(ground: DatasetContext) -> Iterator[Run]:
     """The runs that are remembered, newest first."""
     wait()
     for number, made, told, _ in ground.recall.runs():
@@ -148,7 +148,7 @@ def known(ground: DatasetContext) -> Iterator[Run]:
 
 
 def get(ground: DatasetContext, number: int) -> Run:
-    for run in known(ground):
+    for run in list_runs(ground):
         if run.number == number:
             return run
     raise NotFound(f"there is no run {number}.", hint="See those that are remembered with: memlake runs")

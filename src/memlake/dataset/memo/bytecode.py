@@ -58,7 +58,7 @@ class Import(NamedTuple):
     bound: str
 
 
-def doing(code: CodeType) -> bytes:
+def code_token(code: CodeType) -> bytes:
     """The token of what a code object does: equal for equal code, however it was formatted or wherever it stands."""
     counts = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags & MEANT)
     total = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 0x04) + bool(code.co_flags & 0x08)
@@ -67,7 +67,7 @@ def doing(code: CodeType) -> bytes:
 
 def _steps(code: CodeType) -> Iterator[bytes]:
     """Each instruction, with the handler it is under: a `try` is a table beside the code, not a step in it."""
-    every = _listed(code, code.co_exceptiontable)
+    every = _instructions(code, code.co_exceptiontable)
     place = _places(every)
     handlers = {
         offset: place(entry.target)
@@ -79,19 +79,19 @@ def _steps(code: CodeType) -> Iterator[bytes]:
     for (step, onward), (after, _) in zip(loud, [*loud[1:], loud[-1]], strict=True):
         if after.opname == "STORE_NAME" and after.argval in PLACES:
             continue
-        said = place(step.argval) if step.opcode in JUMPS else _said(code, step)
+        said = place(step.argval) if step.opcode in JUMPS else _argument(code, step)
         name = step.opname.replace("_FORWARD_", "_").replace("_BACKWARD_", "_").replace("_METHOD", "_ATTR")
         yield join(name, _constant(said), _constant((onward, handlers.get(step.offset))))
 
 
-def _said(code: CodeType, step: dis.Instruction) -> Any:
+def _argument(code: CodeType, step: dis.Instruction) -> Any:
     if step.opcode in CONSTANT and step.arg is not None:
         return code.co_consts[step.arg]  # of the names in a call, dis itself knows only the place
     return step.argval if step.opcode in NAMED else step.arg
 
 
 @lru_cache(maxsize=512)
-def _listed(code: CodeType, table: bytes) -> tuple[dis.Instruction, ...]:  # noqa: ARG001  not all Pythons compare it
+def _instructions(code: CodeType, table: bytes) -> tuple[dis.Instruction, ...]:  # noqa: ARG001  not all Pythons compare it
     return tuple(dis.get_instructions(code))
 
 
@@ -124,21 +124,21 @@ def _constant(value: Any) -> bytes:
     if plain is not None:
         return plain
     if isinstance(value, CodeType):
-        return doing(value)
+        return code_token(value)
     parts = [_constant(each) for each in value]
     return join(type(value).__name__, *(sorted(parts) if isinstance(value, frozenset) else parts))
 
 
 def reads(code: CodeType) -> list[Read | Import]:
     """What the code and the code inside it load by name and import, in the order it is written, each once."""
-    return list(dict.fromkeys(_reads(code)))
+    return list(dict.fromkeys(_list_reads(code)))
 
 
-def _reads(code: CodeType) -> Iterator[Read | Import]:
-    steps = [step for step in _listed(code, code.co_exceptiontable) if step.opname not in SILENT]
+def _list_reads(code: CodeType) -> Iterator[Read | Import]:
+    steps = [step for step in _instructions(code, code.co_exceptiontable) if step.opname not in SILENT]
     for number, step in enumerate(steps):
         if isinstance(step.argval, CodeType):
-            yield from _reads(step.argval)
+            yield from _list_reads(step.argval)
         elif step.opname == "IMPORT_NAME":
             yield _import(steps, number)
         elif step.opname.startswith("LOAD_") and step.opcode in (*dis.haslocal, *dis.hasfree):
@@ -151,7 +151,7 @@ def _reads(code: CodeType) -> Iterator[Read | Import]:
 
 def asks(code: CodeType, called: str) -> Iterator[str | None]:
     """The texts that a function of this name is called with first; None where the text is not written out."""
-    steps = [step for step in _listed(code, code.co_exceptiontable) if step.opname not in SILENT - {"PUSH_NULL"}]
+    steps = [step for step in _instructions(code, code.co_exceptiontable) if step.opname not in SILENT - {"PUSH_NULL"}]
     for number, step in enumerate(steps):
         if isinstance(step.argval, CodeType):
             yield from asks(step.argval, called)
@@ -246,7 +246,7 @@ def _names(code: CodeType) -> set[str]:
 
 def _subscripts(code: CodeType, attribute: str) -> Iterator[str | None]:
     """The texts that stand in the brackets behind an attribute; None where it is anything else that stands there."""
-    steps = [step for step in _listed(code, code.co_exceptiontable) if step.opname not in SILENT]
+    steps = [step for step in _instructions(code, code.co_exceptiontable) if step.opname not in SILENT]
     for step, key, taken in zip(steps, steps[1:], steps[2:], strict=False):
         if isinstance(step.argval, CodeType):
             yield from _subscripts(step.argval, attribute)

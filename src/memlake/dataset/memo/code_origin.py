@@ -191,7 +191,7 @@ def _cut(file: str, lines: list[str], first: int, word: str) -> Text | None:
         return None
     while first and lines[first - 1].lstrip().startswith("@"):
         first, block = first - 1, [lines[first - 1], *block]
-    return Text(file, first, first + len(block), f"# {_shown(file)}\n{textwrap.dedent(''.join(block)).rstrip()}\n")
+    return Text(file, first, first + len(block), f"# {_file_name(file)}\n{textwrap.dedent(''.join(block)).rstrip()}\n")
 
 
 def _block(lines: list[str]) -> list[str]:
@@ -202,7 +202,7 @@ def _block(lines: list[str]) -> list[str]:
         return lines[:1]
 
 
-def _shown(file: str) -> str:
+def _file_name(file: str) -> str:
     """The name alone: where a machine keeps it is nobody's business. A notebook's cell has a number that changes."""
     if "ipykernel" in file or file.startswith("<ipython"):
         return "notebook cell"

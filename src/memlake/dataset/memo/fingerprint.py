@@ -36,8 +36,8 @@ from memlake.dataset.memo.bytecode import (
     absolute,
     asks,
     closure,
+    code_token,
     content,
-    doing,
     found_in,
     outside,
     reads,
@@ -59,7 +59,7 @@ SLOTS = (
 
 
 class Opaque(NamedTuple):
-    """Something a function uses that cannot be seen through."""
+    """Something a function uses that memlake cannot fingerprint."""
 
     name: str
     kind: str
@@ -87,12 +87,12 @@ def fingerprint(
     try:
         work = walk.token(function, "the function")
         told = join("params", *(join(name, walk.token(params[name], name)) for name in sorted(params)))
-        rest = [walk.wanted(function), *walk.definitions()]
+        rest = [walk.annotations(function), *walk.definitions()]
         asked = given(walk.params()) if walk.params() != frozenset() else NOTHING
         rest += [join("param", name.encode(), walk.token(asked[name], name)) for name in sorted(asked)]
         key = join("fingerprint", EDITION.encode(), work, told, *rest)
     except RecursionError:
-        key = walk.hidden(function, "something it holds is nested too deeply")
+        key = walk.add_opaque(function, "something it holds is nested too deeply")
     libraries, opaque = dict(sorted(walk.libraries.items())), tuple(dict.fromkeys(walk.opaque))
     return Fingerprint(key.hex(), "\n".join(walk.texts()), libraries, opaque, asked)
 
@@ -141,9 +141,9 @@ class _Walk:
     def _look(self, value: Any) -> bytes:
         own = _own_fingerprint(value)
         if own is not None:
-            return self._asked(value, lambda: join("own", type(value).__name__.encode(), self.token(own(), "")))
+            return self._ask(value, lambda: join("own", type(value).__name__.encode(), self.token(own(), "")))
         if value is sys.modules:
-            return self.hidden(value, "it holds all that was imported")
+            return self.add_opaque(value, "it holds all that was imported")
         look = LOOKS.get(type(value))
         if look is not None:
             return look(self, value)
@@ -151,23 +151,23 @@ class _Walk:
             return self._class(value) if isinstance(value, type) else self._module(value)
         if isinstance(value, logging.Logger | logging.LoggerAdapter):
             return join("logger")  # it tells of the work and is no part of it
-        return self._asked(value, lambda: self._object(value))
+        return self._ask(value, lambda: self._object(value))
 
-    def _asked(self, value: Any, ask: Callable[[], bytes]) -> bytes:
+    def _ask(self, value: Any, ask: Callable[[], bytes]) -> bytes:
         """Objects answer with code of their own, which may do anything: then it is opaque, and the work runs."""
         try:
             return ask()
         except RecursionError:
             raise
         except Exception as error:  # noqa: BLE001  a stranger's method must not end the run
-            return self.hidden(value, f"{type(error).__name__}: {error}")
+            return self.add_opaque(value, f"{type(error).__name__}: {error}")
 
-    def hidden(self, value: Any, reason: str) -> bytes:
+    def add_opaque(self, value: Any, reason: str) -> bytes:
         kind = type(value).__name__
         name = self._place()
         hint = (
-            f"{name} ({kind}) cannot be seen through ({reason}), so this work runs again every time; nothing stored "
-            f"is taken for it. Make it in setup=, or say what it is with params= or a __fingerprint__() of its class."
+            f"memlake cannot fingerprint {name} ({kind}): {reason}. So results of this function are not reused, and it "
+            f"runs every time. Make it in setup=, or say what it is with params= or a __fingerprint__() of its class."
         )
         self.opaque.append(Opaque(name, kind, hint))
         return join("opaque", kind.encode())
@@ -189,8 +189,8 @@ class _Walk:
     def definitions(self) -> Iterator[bytes]:
         """Every definition met so far, and those met in them."""
         for value, look in self._definitions:  # it grows meanwhile
-            self._trail.append(_shown(value))
-            yield self._asked(value, look)
+            self._trail.append(_display_name(value))
+            yield self._ask(value, look)
             self._trail.pop()
 
     # -- containers
@@ -203,7 +203,7 @@ class _Walk:
 
     def _set(self, value: Any) -> bytes:
         """In no order of its own; definitions in it are numbered by name."""
-        return join(type(value).__name__, *sorted(self._items(sorted(value, key=_sorting))))
+        return join(type(value).__name__, *sorted(self._items(sorted(value, key=_sort_key))))
 
     def _mapping(self, value: Mapping[Any, Any], *, attributes: bool = False) -> bytes:
         """In its own order: a loop over it meets that order."""
@@ -224,29 +224,29 @@ class _Walk:
         if code.co_qualname == "singledispatch.<locals>.wrapper":
             return join("made", name, self._mapping(function.__dict__["registry"]))
         # A function made by a library on the spot, as its decorators do, holds what it was given.
-        return join("made", name, *self._kept(function), *self._cells(function)) if function.__closure__ else name
+        return join("made", name, *self._defaults(function), *self._cells(function)) if function.__closure__ else name
 
     def _own_function(self, function: types.FunctionType) -> bytes:
         code = function.__code__
         self._note(code_origin.text_of_code(code))
         self.libraries["python"] = PYTHON
         self._named.update(asks(code, "param"))
-        return join("function", doing(code), *self._held(function), *self._made_up(function))
+        return join("function", code_token(code), *self._inputs(function), *self._unseen(function))
 
-    def _made_up(self, function: types.FunctionType) -> Iterator[bytes]:
+    def _unseen(self, function: types.FunctionType) -> Iterator[bytes]:
         """What is reached by a text alone: a module that is written out is followed, anything else hidden."""
         for call, module in unseen(function):
             if module is None:
-                yield self.hidden(function, f"{call} reaches what no name in the code tells")
+                yield self.add_opaque(function, f"{call} reaches what no name in the code tells")
             else:
-                yield self._imported(function, Import(module, 0, (), ""))
+                yield self._import_token(function, Import(module, 0, (), ""))
 
-    def _held(self, function: types.FunctionType) -> Iterator[bytes]:
-        yield from self._kept(function)
+    def _inputs(self, function: types.FunctionType) -> Iterator[bytes]:
+        yield from self._defaults(function)
         for each in outside(function, reads(function.__code__)):
-            yield self._reached(function, each)
+            yield self._read_token(function, each)
 
-    def _kept(self, function: types.FunctionType) -> Iterator[bytes]:
+    def _defaults(self, function: types.FunctionType) -> Iterator[bytes]:
         yield self.token(function.__defaults__, "defaults")
         yield self.token(function.__kwdefaults__, "defaults")
         yield self._mapping(function.__dict__, attributes=True)
@@ -254,9 +254,9 @@ class _Walk:
     def _cells(self, function: types.FunctionType) -> list[bytes]:
         return [self.token(content(cell), name) for name, cell in closure(function).items()]
 
-    def _reached(self, function: types.FunctionType, read: Read | Import) -> bytes:
+    def _read_token(self, function: types.FunctionType, read: Read | Import) -> bytes:
         if isinstance(read, Import):
-            return self._imported(function, read)
+            return self._import_token(function, read)
         value = found_in(function, read)
         return join(".".join([read.name, *read.attributes]), self._attribute(value, read.name, read.attributes))
 
@@ -269,7 +269,7 @@ class _Walk:
         put = code_origin.put_into(value, attributes)
         return join("read", self.token(value, called), *(self.token(each, called) for each in put))
 
-    def _imported(self, function: types.FunctionType, read: Import) -> bytes:
+    def _import_token(self, function: types.FunctionType, read: Import) -> bytes:
         """An import inside a function is made now when it is of the user's own: the function would make it anyway."""
         name = absolute(function, read)
         library = code_origin.library_of(name) or code_origin.library_ahead(name)
@@ -280,7 +280,7 @@ class _Walk:
         except ImportError:
             return join("absent", name.encode())
         except Exception as error:  # noqa: BLE001  a module's own code may do anything
-            return self.hidden(function, f"import {name}: {type(error).__name__}: {error}")
+            return self.add_opaque(function, f"import {name}: {type(error).__name__}: {error}")
         if read.taken:
             return join("from", *(self._taken(module, each) for each in read.taken))
         return self._bound(function, read, module)
@@ -315,7 +315,7 @@ class _Walk:
     def _slot(self, value: Any) -> bytes:
         return join("slot", value.__name__.encode(), self.token(value.__objclass__, ""))
 
-    def _cached(self, value: Any) -> bytes:
+    def _lru_cache(self, value: Any) -> bytes:
         """functools.lru_cache: what it wraps, not what it remembers."""
         return join("cached", self.token(value.__wrapped__, ""))
 
@@ -327,7 +327,7 @@ class _Walk:
         inside = value.func if isinstance(value, functools.cached_property) else value.__func__
         return join(type(value).__name__, self.token(inside, ""))
 
-    def wanted(self, function: Any) -> bytes:
+    def annotations(self, function: Any) -> bytes:
         """The annotations of the parameters: they say as what the values of a row are handed over."""
         while isinstance(function, functools.partial | types.MethodType):
             function = function.func if isinstance(function, functools.partial) else function.__func__
@@ -361,7 +361,9 @@ class _Walk:
     def _own_class(self, cls: type) -> bytes:
         self._note(code_origin.text_of_class(cls))
         bases = [self.token(each, each.__name__) for each in (type(cls), *cls.__bases__)]
-        return join("class", cls.__name__.encode(), *bases, self._mapping(object_state.said(cls), attributes=True))
+        return join(
+            "class", cls.__name__.encode(), *bases, self._mapping(object_state.class_namespace(cls), attributes=True)
+        )
 
     def _library(self, library: code_origin.Library, name: str) -> bytes:
         self.libraries[library.name] = library.version
@@ -384,28 +386,28 @@ class _Walk:
             return found
         if isinstance(value, enum.Enum):
             return join("member", self.token(type(value), type(value).__name__), value.name.encode())
-        return self._reduced(value)
+        return self._reduce(value)
 
-    def _reduced(self, value: Any) -> bytes:
+    def _reduce(self, value: Any) -> bytes:
         """What pickle would keep of an object; where that cannot be seen, the name it gives itself."""
         named = object_state.name_token(value, self.token)
         if named is None:
             return self._at_once(value)
         aside = _Walk()
-        found = aside._asked(value, lambda: join("object", aside._pickled(value), *aside.definitions()))
+        found = aside._ask(value, lambda: join("object", aside._pickle(value), *aside.definitions()))
         self.libraries.update(aside.libraries)
         return named if aside.opaque else found
 
     def _at_once(self, value: Any) -> bytes:
         """A library's object is opaque as a whole: what it is made of is nothing a user knows by name."""
-        before, found = len(self.opaque), self._pickled(value)
+        before, found = len(self.opaque), self._pickle(value)
         library = code_origin.library_of(type(value).__module__)
         if len(self.opaque) == before or library is None or library.name == "python":
             return found
         del self.opaque[before:]
-        return self.hidden(value, "it holds what lives in this process alone")
+        return self.add_opaque(value, "it holds what lives in this process alone")
 
-    def _pickled(self, value: Any) -> bytes:
+    def _pickle(self, value: Any) -> bytes:
         reduce = copyreg.dispatch_table.get(type(value))
         made = reduce(value) if reduce else value.__reduce_ex__(4)
         if isinstance(made, str):
@@ -424,7 +426,7 @@ class _Walk:
         module = getattr(value, "__module__", None) or type(value).__module__
         found = functools.reduce(lambda at, each: getattr(at, each, None), name.split("."), sys.modules.get(module))
         if found is not value:
-            return self.hidden(value, f"{module}.{name} is something else")
+            return self.add_opaque(value, f"{module}.{name} is something else")
         return join("global", self._name(module, name), self._mapping(getattr(value, "__dict__", {}), attributes=True))
 
     def params(self) -> frozenset[str] | None:
@@ -449,7 +451,7 @@ class _Walk:
         return [text.text for text in dict.fromkeys(kept)]
 
 
-def _sorting(value: Any) -> tuple[str, str]:
+def _sort_key(value: Any) -> tuple[str, str]:
     return type(value).__name__, str(getattr(value, "__qualname__", ""))
 
 
@@ -462,7 +464,7 @@ def _own_fingerprint(value: Any) -> Callable[[], Any] | None:
     return found
 
 
-def _shown(value: Any) -> str:
+def _display_name(value: Any) -> str:
     """How a reader names a definition."""
     if not isinstance(value, types.FunctionType):
         return str(value.__name__)
@@ -483,10 +485,10 @@ LOOKS: dict[type, Callable[[_Walk, Any], bytes]] = {
     types.MethodType: _Walk._method,
     types.BuiltinFunctionType: _Walk._builtin,
     types.MethodWrapperType: _Walk._builtin,
-    types.CodeType: lambda _, value: doing(value),
+    types.CodeType: lambda _, value: code_token(value),
     functools.partial: _Walk._partial,
     functools.cached_property: _Walk._inner,
-    type(functools.lru_cache(len)): _Walk._cached,
+    type(functools.lru_cache(len)): _Walk._lru_cache,
     staticmethod: _Walk._inner,
     classmethod: _Walk._inner,
     property: _Walk._property,

@@ -54,14 +54,14 @@ def field(asked: Asked) -> pa.Field:
     return arrow.field_of(asked.column, KINDS[asked.kind])
 
 
-def named(uris: Sequence[Any]) -> tuple[str, ...]:
+def absolute_uris(uris: Sequence[Any]) -> tuple[str, ...]:
     """Storages as they are named in history: local ones by their whole path."""
     if not uris:
         raise InvalidInput("read_storage names no storage.")
     return tuple(str(uri) if "://" in str(uri) else os.path.abspath(os.path.expanduser(uri)) for uri in uris)
 
 
-def listed(ground: DatasetContext, asked: Asked) -> Frame:
+def list_storage(ground: DatasetContext, asked: Asked) -> Frame:
     for uri in asked.uris if asked.access != storages.Access() else ():
         storages.ACCESS[storages.split(uri)[0]] = asked.access
     last = ground.recall.listing(asked.name)
@@ -71,8 +71,8 @@ def listed(ground: DatasetContext, asked: Asked) -> Frame:
         return last[0]
     begun = time.perf_counter()
     one = field(asked)
-    found = _found(asked, one)
-    frame = _grown(ground, last[0], found, one) if last is not None else None
+    found = _list_files(asked, one)
+    frame = _extend(ground, last[0], found, one) if last is not None else None
     if frame is None:
         schema = pa.schema([one])
         frame = Frame(schema, tuple(parquet.fragments([found], schema)))
@@ -119,7 +119,7 @@ def _ago(microseconds: int) -> str:
     return f"{seconds} s"
 
 
-def _found(asked: Asked, field: pa.Field) -> pa.Table:
+def _list_files(asked: Asked, field: pa.Field) -> pa.Table:
     batches: list[pa.RecordBatch] = []
     for uri in asked.uris:
         found = list(storages.list_files(uri, access=asked.access, recursive=asked.recursive))
@@ -135,7 +135,7 @@ def _found(asked: Asked, field: pa.Field) -> pa.Table:
     )
 
 
-def _grown(ground: DatasetContext, old: Frame, new: pa.Table, field: pa.Field) -> Frame | None:
+def _extend(ground: DatasetContext, old: Frame, new: pa.Table, field: pa.Field) -> Frame | None:
     """The old fragments without what is gone, and what is new behind them; None when that would be a patchwork."""
     if len(old.fragments) > _MANY + new.num_rows // 200_000:
         return None

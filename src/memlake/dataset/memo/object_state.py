@@ -184,7 +184,7 @@ def model_token(value: Any, token: Token) -> bytes | None:
     layers = (
         join(str(name), token(type(layer), f".{name}"), plain_state(layer)) for name, layer in value.named_modules()
     )
-    return join("model", *tensors, *layers, _named(value) or b"")
+    return join("model", *tensors, *layers, _model_name(value) or b"")
 
 
 def plain_state(value: Any) -> bytes:
@@ -202,11 +202,11 @@ def _session(value: Any, token: Token) -> bytes:
 
 def name_token(value: Any, token: Token) -> bytes | None:
     """The token of an object that says which model it is: its class, name, revision and plain attributes."""
-    named = _named(value)
+    named = _model_name(value)
     return named and join("named", token(type(value), ""), named, plain_state(value))
 
 
-def _named(value: Any) -> bytes | None:
+def _model_name(value: Any) -> bytes | None:
     sources = [value, *(vars(value).get(each) for each in ("config", "model_card_data") if hasattr(value, "__dict__"))]
     found = [_first(sources, names) for names in (NAMES, REVISIONS)]
     if not found[0]:
@@ -240,7 +240,7 @@ def _file(path: Path, size: int, changed: int) -> bytes:  # noqa: ARG001  they s
         return join("file", hashlib.file_digest(stream, "sha256").digest())
 
 
-def said(cls: type) -> dict[str, Any]:
+def class_namespace(cls: type) -> dict[str, Any]:
     """What a class says: its methods and values by name, and the annotations its fields are made of."""
     said = {name: each for name, each in vars(cls).items() if name not in WORKED_OUT and "__pydantic_" not in name}
     if isinstance(cls, enum.EnumMeta):

@@ -80,7 +80,7 @@ class Memo:
 
     def keep_frame(self, key: str, frame: Frame) -> None:
         sql = "INSERT OR REPLACE INTO plan(key, frame, made) VALUES(?, ?, ?)"
-        self._run(sql, (bytes.fromhex(key), _packed(frame), now()))
+        self._run(sql, (bytes.fromhex(key), _encode_frame(frame), now()))
 
     def _frame(self, data: bytes) -> Frame | None:
         try:
@@ -88,9 +88,9 @@ class Memo:
             frame = frames.decode(frames.decode_schema(told["schema"]), told)
         except _FOREIGN:
             return None
-        return frame if all(map(self._is_here, frame.families())) else None
+        return frame if all(map(self._has_part, frame.families())) else None
 
-    def _is_here(self, family: Family) -> bool:
+    def _has_part(self, family: Family) -> bool:
         assert family.oid is not None
         with contextlib.suppress(NotFound, Purged, Corrupt, OSError):
             if os.path.getsize(self._parts.path(family)) == self._parts.objects.size(family.oid):
@@ -103,11 +103,11 @@ class Memo:
     def family(self, key: str) -> tuple[Family, tuple[pa.Field, ...]] | None:
         """The family a function made of a fragment, and its fields."""
         for told, fields in self._rows("SELECT family, fields FROM shard WHERE key = ?", (bytes.fromhex(key),)):
-            family = _family(told)
+            family = _decode_family(told)
             with contextlib.suppress(*_FOREIGN):
                 return (
                     (family, tuple(pa.ipc.read_schema(pa.py_buffer(fields))))
-                    if family is not None and self._is_here(family)
+                    if family is not None and self._has_part(family)
                     else None
                 )
         return None
@@ -144,7 +144,7 @@ class Memo:
         if given:
             self._run("DELETE FROM piece WHERE id IN carray(?1)", (array(given),))
 
-    def known(self, function: str) -> Known | None:
+    def known_rows(self, function: str) -> Known | None:
         """Every row this function has answered."""
         keys, tables, pieces = [], [], set()
         for piece, packed, table in self._answers(bytes.fromhex(function)):
@@ -161,8 +161,8 @@ class Memo:
     def _answers(self, function: bytes) -> Iterator[tuple[int, Any, pa.Table]]:
         sql = "SELECT family, row_keys FROM shard WHERE function = ? AND row_keys NOT NULL ORDER BY made"
         for told, keys in self._rows(sql, (function,)):
-            family = _family(told)
-            if family is not None and self._is_here(family):
+            family = _decode_family(told)
+            if family is not None and self._has_part(family):
                 with contextlib.suppress(Corrupt):
                     yield 0, keys, self._parts.table(family, family.columns)
         sql = "SELECT id, row_keys, data FROM piece WHERE function = ? ORDER BY id"
@@ -179,12 +179,12 @@ class Memo:
 
     def add_suspects(self, function: str, keys: np.ndarray[Any, Any]) -> None:
         sql = "INSERT OR IGNORE INTO suspect(row_key, function) SELECT value, ?2 FROM carray(?1)"
-        self._run(sql, (array(_each(keys)), bytes.fromhex(function)))
+        self._run(sql, (array(_split_keys(keys)), bytes.fromhex(function)))
 
     def clear_suspects(self, function: str, keys: np.ndarray[Any, Any]) -> None:
         sql = "DELETE FROM suspect WHERE row_key IN carray(?1) AND function = ?2"
         if len(keys):
-            self._run(sql, (array(_each(keys)), bytes.fromhex(function)))
+            self._run(sql, (array(_split_keys(keys)), bytes.fromhex(function)))
 
     # -- notes: functions begun in a process that may not outlive them ------------------------
 
@@ -217,7 +217,7 @@ class Memo:
 
     def keep_listing(self, uri: str, frame: Frame, seconds: float, access: Mapping[str, Any]) -> None:
         sql = "INSERT OR REPLACE INTO listing(uri, frame, made, seconds, access) VALUES(?, ?, ?, ?, ?)"
-        self._run(sql, (uri, _packed(frame), now(), seconds, json.dumps(dict(access)) if access else ""))
+        self._run(sql, (uri, _encode_frame(frame), now(), seconds, json.dumps(dict(access)) if access else ""))
 
     def accesses(self) -> dict[str, dict[str, Any]]:
         """How storages are reached that were listed in a way of their own, secrets left out."""
@@ -239,7 +239,7 @@ class Memo:
 
     def runs(self) -> list[tuple[int, int, dict[str, Any], bytes | None]]:
         rows = self._rows("SELECT id, made, told, plan FROM run ORDER BY id DESC")
-        return [(number, made, _told(number, made, told), plan) for number, made, told, plan in rows]
+        return [(number, made, _decode_run(number, made, told), plan) for number, made, told, plan in rows]
 
     # -- keeping ------------------------------------------------------------------------------
 
@@ -251,7 +251,7 @@ class Memo:
                 for fragment in json.loads(data)["fragments"]:
                     found |= {family["part"] for family in fragment["families"]}
                     found |= {fragment["kept"]["part"]} if "kept" in fragment else set()
-        families = (_family(told) for (told,) in self._rows("SELECT family FROM shard"))
+        families = (_decode_family(told) for (told,) in self._rows("SELECT family FROM shard"))
         found |= {family.oid for family in families if family is not None and family.oid}
         return found
 
@@ -331,21 +331,21 @@ _SILENT = 30.0  # seconds without remembering after that failed
 PATIENCE = 10.0  # seconds that remembered work is waited for: to do it again may be quicker
 
 
-def _family(data: bytes) -> Family | None:
+def _decode_family(data: bytes) -> Family | None:
     with contextlib.suppress(*_FOREIGN):
         return frames.decode_family(json.loads(data))
     return None
 
 
-def _told(number: Any, made: Any, data: Any) -> dict[str, Any]:
-    """What is remembered of a run, or Corrupt: it is shown, so what is no run is not passed over in silence."""
+def _decode_run(number: Any, made: Any, data: Any) -> dict[str, Any]:
+    """What is remembered of a run. Raises Corrupt, because people are shown runs, and a lost one must not go unsaid."""
     try:
         told = json.loads(data)
         texts = (told["action"], told["kept"], *told["provenance"])
         numbers = (number, made, told["rows"] or 0, told["seconds"])
         if all(isinstance(one, str) for one in texts) and all(isinstance(one, int | float) for one in numbers):
             return dict(told)
-        why = "it is no record of a run"
+        why = "it is not a record of a run"
     except _FOREIGN as error:
         why = str(error)
     raise Corrupt(
@@ -357,11 +357,11 @@ def _told(number: Any, made: Any, data: Any) -> dict[str, Any]:
 KEY = np.dtype("S16")  # of a row: sorts and compares as bytes
 
 
-def _each(keys: np.ndarray[Any, Any]) -> tuple[bytes, ...]:
+def _split_keys(keys: np.ndarray[Any, Any]) -> tuple[bytes, ...]:
     """Keys one by one; NumPy's own bytes would lose the zeros at their end."""
     packed = keys.tobytes()
     return tuple(packed[at : at + KEY.itemsize] for at in range(0, len(packed), KEY.itemsize))
 
 
-def _packed(frame: Frame) -> bytes:
+def _encode_frame(frame: Frame) -> bytes:
     return json.dumps({"schema": frames.encode_schema(frame.schema), **frame.encode()}, separators=(",", ":")).encode()

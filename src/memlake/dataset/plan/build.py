@@ -36,7 +36,7 @@ def column(given: Any, schema: pa.Schema) -> Expression:
     return bind.guard_nan(expression, schema)
 
 
-def listed(given: Any, verb: str) -> list[str | Expression]:
+def as_list(given: Any, verb: str) -> list[str | Expression]:
     """What a verb is given where it takes one column or several: a name, C(...), func.name(...), or a list of them."""
     several = [given] if isinstance(given, str | Expression) else given
     several = list(several) if isinstance(several, Iterable) else [given]
@@ -50,7 +50,7 @@ def listed(given: Any, verb: str) -> list[str | Expression]:
 
 def path_of(given: Any, verb: str) -> str:
     """The dotted name of a column, where a verb takes no computed one."""
-    (one,) = listed(given if isinstance(given, str | Expression) else [given], verb)
+    (one,) = as_list(given if isinstance(given, str | Expression) else [given], verb)
     expression = column_of(one)
     if not isinstance(expression, Column):
         raise InvalidInput(
@@ -186,10 +186,10 @@ def _partial(first: str, rests: Sequence[str], schema: pa.Schema) -> tuple[Expre
             made = source_field(expression, schema) or pa.field(name, bind.check(expression, schema))
         pieces.append((name, expression))
         fields.append(made.with_name(name))
-    return packed(pieces), pa.field(first.rsplit(".", 1)[-1], pa.struct(fields))
+    return pack_struct(pieces), pa.field(first.rsplit(".", 1)[-1], pa.struct(fields))
 
 
-def packed(pieces: Sequence[tuple[str, Expression]]) -> Expression:
+def pack_struct(pieces: Sequence[tuple[str, Expression]]) -> Expression:
     fields = (compose("{} := {}", identifier(name), hole(i)) for i, (name, _) in enumerate(pieces))
     form = compose("struct_pack({})", several(fields))
     return Form("struct_pack", form, tuple(expression for _, expression in pieces))
@@ -233,7 +233,7 @@ def explode(below: Plan, given: Any) -> Plan:
     kind = bind.check(C(name), below.schema)
     listed = pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind)
     if "." in name or not (listed or pa.types.is_null(kind)):
-        raise InvalidInput(f"{name!r} is no column of lists, so there is nothing to explode.")
+        raise InvalidInput(f"{name!r} is not a column of lists, so there is nothing to explode.")
     made = kind.value_field.with_name(name) if listed else unknown_field(name)
     schema = below.schema.set(below.schema.get_field_index(name), made)
     form = compose("SELECT * REPLACE (unnest({0}) AS {0}) FROM {1}", identifier(name), hole(0))
@@ -249,7 +249,9 @@ def group(below: Plan, keys: Sequence[Any], made: Mapping[str, Any]) -> Plan:
     new = {check_column(name): column(value, below.schema) for name, value in made.items()}
     for name, expression in new.items():
         if not expression.is_aggregate():
-            raise InvalidInput(f"{name} is no aggregate: {expression!r}.", hint='Like: n=func.count(), m=func.avg("x")')
+            raise InvalidInput(
+                f"{name} is not an aggregate: {expression!r}.", hint='Like: n=func.count(), m=func.avg("x")'
+            )
     fields = [field_of(name, e, below.schema) for name, e in (*by.items(), *new.items())]
     return nodes.Group(pa.schema(fields), (below,), by, new)
 
@@ -263,9 +265,9 @@ class Keyed(NamedTuple):
     made: frozenset[str]
 
 
-def keyed(left: Plan, right: Plan, on: Any, right_on: Any, verb: str) -> Keyed:
-    mine = listed(on, verb)
-    theirs = mine if right_on is None else listed(right_on, verb)
+def add_keys(left: Plan, right: Plan, on: Any, right_on: Any, verb: str) -> Keyed:
+    mine = as_list(on, verb)
+    theirs = mine if right_on is None else as_list(right_on, verb)
     if len(mine) != len(theirs) or not mine:
         raise InvalidInput(
             f"{len(mine)} columns cannot be compared with {len(theirs)}.", hint="Name as many on each side."
@@ -276,7 +278,7 @@ def keyed(left: Plan, right: Plan, on: Any, right_on: Any, verb: str) -> Keyed:
     on = tuple(zip(names, others, strict=True))
     for name, other in on:
         a, b = bind.check(C(name), left.schema), bind.check(C(other), right.schema)
-        if not _comparable(a, b):
+        if not _are_comparable(a, b):
             raise InvalidInput(
                 f"{name!r} is {a} and {other!r} is {b}: values of these are never equal.",
                 hint=f"Cast one of them first: mutate({name}=C({name!r}).cast(str))",
@@ -299,13 +301,13 @@ def _with_keys(below: Plan, given: Sequence[str | Expression], free: Sequence[st
     return (mutate(below, made) if made else below), names
 
 
-def unkeyed(below: Plan, made: frozenset[str]) -> Plan:
+def drop_keys(below: Plan, made: frozenset[str]) -> Plan:
     """Without the columns that were made only to compare by."""
     kept = [name for name in below.schema.names if name not in made]
     return below if len(kept) == len(below.schema.names) else select(below, kept)
 
 
-def _comparable(a: pa.DataType, b: pa.DataType) -> bool:
+def _are_comparable(a: pa.DataType, b: pa.DataType) -> bool:
     t = pa.types
     groups = (
         lambda one: t.is_integer(one) or t.is_floating(one) or t.is_decimal(one),
@@ -341,11 +343,11 @@ def union(left: Plan, right: Plan) -> Plan:
             f"only left: {', '.join(sorted(mine - theirs)) or 'none'}; "
             f"only right: {', '.join(sorted(theirs - mine)) or 'none'}."
         )
-    fields = [_wider(one, right.schema.field(one.name)) for one in left.schema]
+    fields = [_widen_field(one, right.schema.field(one.name)) for one in left.schema]
     return nodes.Union(pa.schema(fields), (left, right))
 
 
-def _wider(a: pa.Field, b: pa.Field) -> pa.Field:
+def _widen_field(a: pa.Field, b: pa.Field) -> pa.Field:
     if is_unknown(a) or is_unknown(b):
         return a if is_unknown(a) else b
     if pa.types.is_null(a.type) or pa.types.is_null(b.type):
@@ -379,13 +381,13 @@ def call(
     """A function over the rows of a plan, its parameters bound to columns by name."""
     if isinstance(function, Column) or not callable(function):
         raise InvalidInput(
-            f"{function!r} is no function.", hint='For a constant or an expression: mutate(x=lit("..."))'
+            f"{function!r} is not a function.", hint='For a constant or an expression: mutate(x=lit("..."))'
         )
     if kind == "gen":
         _check_rows(settings, "gen")
     told = signatures.signature_of(function)
     binds = _binds(below.schema, told, params, setup)
-    made, single = _made(kind, function, output, told.returns)
+    made, single = _output_fields(kind, function, output, told.returns)
     if kind in ("gen", "agg"):
         schema = pa.schema(made)
     else:
@@ -408,10 +410,13 @@ def aggregate(
     columns = list(dict.fromkeys(path.split(".")[0] for path in binds.values()))
     lists = {name: func.list(name) for name in columns}
     fields = [pa.field(name, bind.check(one, below.schema)) for name, one in keys.items()]
-    fields += [_gathered(below.schema.field(name)) for name in columns]
+    fields += [
+        unknown_field(one.name) if is_unknown(one) else pa.field(one.name, pa.list_(one.with_name("item")))
+        for one in map(below.schema.field, columns)
+    ]
     grouped = nodes.Group(pa.schema(fields), (below,), keys, lists)
     ordered = nodes.Order(grouped.schema, (grouped,), tuple(C(name).asc() for name in keys)) if keys else grouped
-    made, single = _made("agg", function, output, told.returns)
+    made, single = _output_fields("agg", function, output, told.returns)
     nested = {name: path for name, path in binds.items() if "." in path}
     if nested:
         raise InvalidInput("agg takes whole columns.", hint=f"Select {next(iter(nested.values()))!r} into one first.")
@@ -424,18 +429,15 @@ def aggregate(
 def _check_rows(settings: Settings, kind: Kind) -> None:
     if settings.on_error == "column":
         raise InvalidInput(
-            f"on_error='column' has no place for the errors of {kind}: a row that fails makes no row. Nothing was run.",
+            f"on_error='column' cannot keep the errors of {kind}, because a row that fails makes no row. "
+            "Nothing was run.",
             hint=f"Before {kind}: settings(on_error='skip') or on_error='raise'; or map to a list, then explode it.",
         )
 
 
-def _gathered(one: pa.Field) -> pa.Field:
-    return unknown_field(one.name) if is_unknown(one) else pa.field(one.name, pa.list_(one.with_name("item")))
-
-
 def _binds(schema: pa.Schema, told: signatures.Signature, params: Any, setup: Mapping[str, Any]) -> dict[str, str]:
     if params is not None:
-        given = [path_of(one, "params") for one in listed(params, "params")]
+        given = [path_of(one, "params") for one in as_list(params, "params")]
         for path in given:
             bind.check(C(path), schema)
         free = [name for name in told.parameters if name not in setup]
@@ -449,18 +451,18 @@ def _binds(schema: pa.Schema, told: signatures.Signature, params: Any, setup: Ma
         elif name not in setup and name not in told.optional:
             near = names.find_nearest(name, schema.names)
             raise InvalidInput(
-                f"parameter {name!r} of the function is no column" + (f"; did you mean {near!r}?" if near else "."),
+                f"parameter {name!r} of the function is not a column" + (f"; did you mean {near!r}?" if near else "."),
                 hint=f"Columns: {', '.join(schema.names)}. Others bind with params=['column'], or setup({name}=...).",
             )
     return binds
 
 
-def _made(kind: Kind, function: Any, output: Any, returns: Any) -> tuple[list[pa.Field], bool]:
+def _output_fields(kind: Kind, function: Any, output: Any, returns: Any) -> tuple[list[pa.Field], bool]:
     """The fields a function makes, and whether it makes one value or a tuple of them."""
     if kind in ("gen", "agg"):
-        returns = _item(returns)
+        returns = _yielded_type(returns)
     if kind == "batch_map":
-        returns = _element(returns)
+        returns = _element_type(returns)
     if isinstance(output, Mapping):
         return [arrow.field_of(check_column(name), kind_) for name, kind_ in output.items()], len(output) == 1
     if isinstance(output, Sequence) and not isinstance(output, str):
@@ -483,14 +485,14 @@ def _field(name: str, annotation: Any) -> pa.Field:
     return arrow.field_of(name, annotation)
 
 
-def _item(returns: Any) -> Any:
+def _yielded_type(returns: Any) -> Any:
     """What a generator yields, from what it says it returns."""
     if typing.get_origin(returns) in _ITEMS and typing.get_args(returns):
         return typing.get_args(returns)[0]
     return signatures.MISSING if returns in _MANY or returns is signatures.MISSING else returns
 
 
-def _element(returns: Any) -> Any:
+def _element_type(returns: Any) -> Any:
     if typing.get_origin(returns) is list:
         return typing.get_args(returns)[0]
     return signatures.MISSING

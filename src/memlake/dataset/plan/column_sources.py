@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from memlake.dataset.expressions.columns import Expression
 from memlake.dataset.plan.nodes import Call, Group, Join, Mutate, Plan, Select, Shaped, Source, Subtract, Union, tops
@@ -16,7 +16,7 @@ def made_of(plan: Plan) -> dict[str, list[list[str]]]:
     """For each column the columns of the sources it comes from."""
     known: dict[int, Known] = {}
     for node in walk(plan):
-        known[id(node)] = _of(node, [known[id(one)] for one in inputs(node)])
+        known[id(node)] = _columns_of(node, [known[id(one)] for one in inputs(node)])
     return {name: [list(pair) for pair in sorted(known[id(plan)].get(name, ()))] for name in plan.schema.names}
 
 
@@ -44,69 +44,39 @@ def source_name(node: Source) -> str:
     return node.origin.name if node.origin.kind in ("dataset", "storage") else node.describe()
 
 
-def _of(node: Plan, below: list[Known]) -> Known:
+def _columns_of(node: Plan, below: list[Known]) -> Known:
     if isinstance(node, Source):
         return below[0] if below else {name: frozenset([(source_name(node), name)]) for name in node.schema.names}
     if isinstance(node, Union):
-        return {name: _joined(one.get(name, _NOTHING) for one in below) for name in node.schema.names}
+        return {name: _union(one.get(name, _NOTHING) for one in below) for name in node.schema.names}
     if isinstance(node, Join):
         left, right = below
         both = {a: right.get(b, _NOTHING) for a, b in node.on} if node.how == "FULL" else {}
-        kept = {name: made | both.get(name, _NOTHING) for name, made in left.items()}
-        return {**kept, **{new: right.get(old, _NOTHING) for old, new in node.renamed.items()}}
-    return _STEPS.get(type(node), _same)(
-        node, below[0] if len(below) == 1 or isinstance(node, Subtract) else _both(below)
-    )
+        mine = {name: made | both.get(name, _NOTHING) for name, made in left.items()}
+        return {**mine, **{new: right.get(old, _NOTHING) for old, new in node.renamed.items()}}
+    if len(below) == 1 or isinstance(node, Subtract):
+        known = below[0]
+    else:
+        known = {name: _union(one.get(name, _NOTHING) for one in below) for one in below for name in one}
+    if isinstance(node, Mutate):
+        return {**known, **_read_by(node.new, known)}
+    if isinstance(node, Select):
+        return _read_by(node.parts, known)
+    if isinstance(node, Group):
+        return _read_by({**node.by, **node.made}, known)
+    if isinstance(node, Call):
+        read = _union(known.get(name, _NOTHING) for name in node.columns)
+        kept = known if node.kind in ("map", "batch_map") else {name: known.get(name, _NOTHING) for name in node.by}
+        return {**kept, **{one.name: read for one in node.made if one.name not in node.by}}
+    if isinstance(node, Shaped):
+        read = _union(known.get(name, _NOTHING) for name in node.reads)
+        return {name: known.get(name, read) for name in node.schema.names}
+    return known
 
 
-def _joined(parts: Iterable[Made]) -> Made:
+def _union(parts: Iterable[Made]) -> Made:
     return _NOTHING.union(*parts)
 
 
-def _both(below: list[Known]) -> Known:
-    return {name: _joined(one.get(name, _NOTHING) for one in below) for one in below for name in one}
-
-
-def _from(expressions: Mapping[str, Expression], below: Known) -> Known:
-    return {name: _joined(below.get(top, _NOTHING) for top in tops(each)) for name, each in expressions.items()}
-
-
-def _same(_: Plan, below: Known) -> Known:
-    return below
-
-
-def _mutate(node: Plan, below: Known) -> Known:
-    assert isinstance(node, Mutate)
-    return {**below, **_from(node.new, below)}
-
-
-def _select(node: Plan, below: Known) -> Known:
-    assert isinstance(node, Select)
-    return _from(node.parts, below)
-
-
-def _group(node: Plan, below: Known) -> Known:
-    assert isinstance(node, Group)
-    return _from({**node.by, **node.made}, below)
-
-
-def _call(node: Plan, below: Known) -> Known:
-    assert isinstance(node, Call)
-    read = _joined(below.get(name, _NOTHING) for name in node.columns)
-    kept = below if node.kind in ("map", "batch_map") else {name: below.get(name, _NOTHING) for name in node.by}
-    return {**kept, **{one.name: read for one in node.made if one.name not in node.by}}
-
-
-def _shaped(node: Plan, below: Known) -> Known:
-    assert isinstance(node, Shaped)
-    read = _joined(below.get(name, _NOTHING) for name in node.reads)
-    return {name: below.get(name, read) for name in node.schema.names}
-
-
-_STEPS: dict[type[Plan], Callable[[Plan, Known], Known]] = {
-    Mutate: _mutate,
-    Select: _select,
-    Group: _group,
-    Call: _call,
-    Shaped: _shaped,
-}
+def _read_by(expressions: Mapping[str, Expression], below: Known) -> Known:
+    return {name: _union(below.get(top, _NOTHING) for top in tops(each)) for name, each in expressions.items()}

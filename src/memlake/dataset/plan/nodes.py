@@ -91,7 +91,7 @@ class Plan:
         """One line for `explain`."""
         return type(self).__name__.lower()
 
-    def passed(self, name: str) -> Iterator[tuple[Plan, str]]:
+    def passed_from(self, name: str) -> Iterator[tuple[Plan, str]]:
         """Where a column of the result is passed on from, as it was: inputs, and its name there."""
         return ((one, name) for one in self.inputs)
 
@@ -160,8 +160,8 @@ class Mutate(Plan):
 
     new: Mapping[str, Expression] = field(default_factory=dict)
 
-    def passed(self, name: str) -> Iterator[tuple[Plan, str]]:
-        return _passed(self, self.new.get(name, Column((name,))))
+    def passed_from(self, name: str) -> Iterator[tuple[Plan, str]]:
+        return _passed_from(self, self.new.get(name, Column((name,))))
 
     @property
     def local(self) -> bool:  # type: ignore[override]
@@ -174,11 +174,11 @@ class Mutate(Plan):
     def sql(self, inputs: Sequence[Sql], columns: Columns, ordered: bool) -> Sql:
         made = {name: e for name, e in self.new.items() if name in columns}
         parts = [
-            named(made[name].sql(placed=not self.local), name) if name in made else identifier(name)
+            alias(made[name].sql(placed=not self.local), name) if name in made else identifier(name)
             for name in self.schema.names
             if name in columns
         ]
-        rows = inputs[0] if self.local else compose("{}{}", numbered(inputs[0]), _by_place(ordered))
+        rows = inputs[0] if self.local else compose("{}{}", with_places(inputs[0]), _by_place(ordered))
         return compose("SELECT {} FROM {}", several(parts), rows)
 
     def minds(self, ordered: bool) -> tuple[bool, ...]:
@@ -201,14 +201,14 @@ class Select(Plan):
 
     local = True
 
-    def passed(self, name: str) -> Iterator[tuple[Plan, str]]:
-        return _passed(self, self.parts[name])
+    def passed_from(self, name: str) -> Iterator[tuple[Plan, str]]:
+        return _passed_from(self, self.parts[name])
 
     def wants(self, columns: Columns) -> tuple[Columns, ...]:
         return (frozenset[str]().union(*(tops(e) for name, e in self.parts.items() if name in columns)),)
 
     def sql(self, inputs: Sequence[Sql], columns: Columns, ordered: bool) -> Sql:
-        made = [named(e.sql(), name) for name, e in self.parts.items() if name in columns]
+        made = [alias(e.sql(), name) for name, e in self.parts.items() if name in columns]
         return compose("SELECT {} FROM {}", several(made), inputs[0])
 
     def is_plain(self) -> bool:
@@ -233,7 +233,7 @@ class Order(Plan):
         if not ordered:
             return compose("SELECT * FROM {}", inputs[0])
         by = join(", ", (e.sql() for e in self.by))  # of equals the first comes first, as Python sorts
-        return compose(f"SELECT * EXCLUDE {PLACE} FROM {{}} ORDER BY {{}}, {PLACE}", numbered(inputs[0]), by)
+        return compose(f"SELECT * EXCLUDE {PLACE} FROM {{}} ORDER BY {{}}, {PLACE}", with_places(inputs[0]), by)
 
     def key(self) -> tuple[Any, ...] | None:
         return ("order", tuple(e.key() for e in self.by)) if all(map(steady, self.by)) else None
@@ -278,7 +278,7 @@ class Distinct(Plan):
         names = identifiers(self.schema.names)
         if not self.on and not ordered:
             return compose("SELECT DISTINCT {} FROM {}", names, inputs[0])
-        rows = numbered(inputs[0])
+        rows = with_places(inputs[0])
         if not self.on:
             places = compose(f"SELECT {{}}, min({PLACE}) AS {PLACE} FROM {{}} GROUP BY ALL", names, rows)
             return compose("SELECT {} FROM ({}){}", names, places, _by_place(ordered))
@@ -301,8 +301,8 @@ class Group(Plan):
     def minds(self, ordered: bool) -> tuple[bool, ...]:
         return (any(map(takes_in_order, self.made.values())),)
 
-    def passed(self, name: str) -> Iterator[tuple[Plan, str]]:
-        return _passed(self, self.by[name] if name in self.by else self.made[name])
+    def passed_from(self, name: str) -> Iterator[tuple[Plan, str]]:
+        return _passed_from(self, self.by[name] if name in self.by else self.made[name])
 
     def wants(self, columns: Columns) -> tuple[Columns, ...]:
         read = frozenset[str]().union(*(tops(e) for e in (*self.by.values(), *self.made.values())))
@@ -310,10 +310,10 @@ class Group(Plan):
 
     def sql(self, inputs: Sequence[Sql], columns: Columns, ordered: bool) -> Sql:
         (in_order,) = self.minds(ordered)
-        parts = [named(e.sql(placed=in_order), name) for name, e in (*self.by.items(), *self.made.items())]
+        parts = [alias(e.sql(placed=in_order), name) for name, e in (*self.by.items(), *self.made.items())]
         keys = join(", ", (number(i + 1) for i in range(len(self.by))))
         group = compose(" GROUP BY {0} ORDER BY {0}" if ordered else " GROUP BY {0}", keys) if self.by else NOTHING
-        rows = numbered(inputs[0]) if in_order else inputs[0]
+        rows = with_places(inputs[0]) if in_order else inputs[0]
         return compose("SELECT {} FROM {}{}", several(parts), rows, group)
 
     def key(self) -> tuple[Any, ...] | None:
@@ -331,7 +331,7 @@ class Join(Plan):
     how: Literal["INNER", "LEFT", "FULL"] = "LEFT"
     renamed: Mapping[str, str] = field(default_factory=dict)
 
-    def passed(self, name: str) -> Iterator[tuple[Plan, str]]:
+    def passed_from(self, name: str) -> Iterator[tuple[Plan, str]]:
         left, right = self.inputs
         return iter([(left, name), *((right, old) for old, new in self.renamed.items() if new == name)])
 
@@ -341,13 +341,13 @@ class Join(Plan):
         return left, frozenset(right)
 
     def sql(self, inputs: Sequence[Sql], columns: Columns, ordered: bool) -> Sql:
-        equal = (compose("{} = {}", dotted("a", left), dotted("b", right)) for left, right in self.on)
+        equal = (compose("{} = {}", side_column("a", left), side_column("b", right)) for left, right in self.on)
         return compose(
             "SELECT {} FROM {} AS a {} JOIN {} AS b ON {}{}",
             several(self._columns(dict(self.on), columns)),
-            numbered(inputs[0]) if ordered else inputs[0],
+            with_places(inputs[0]) if ordered else inputs[0],
             word(self.how),
-            numbered(inputs[1]) if ordered else inputs[1],
+            with_places(inputs[1]) if ordered else inputs[1],
             join(" AND ", equal),
             template(f" ORDER BY a.{PLACE} NULLS LAST, b.{PLACE}") if ordered else NOTHING,
         )
@@ -357,12 +357,12 @@ class Join(Plan):
             if name not in columns:
                 continue
             if self.how == "FULL" and name in keys and keys[name] in self.inputs[1].schema.names:
-                yield named(compose("coalesce({}, {})", path([name], "a"), dotted("b", keys[name])), name)
+                yield alias(compose("coalesce({}, {})", path([name], "a"), side_column("b", keys[name])), name)
             else:
                 yield path([name], "a")
         for old, new in self.renamed.items():
             if new in columns:
-                yield named(path([old], "b"), new)
+                yield alias(path([old], "b"), new)
 
     def key(self) -> tuple[Any, ...]:
         return ("join", self.on, self.how, tuple(self.renamed.items()))
@@ -399,7 +399,7 @@ class Subtract(Plan):
             return compose("SELECT a.* FROM {} AS a ANTI JOIN {} AS b ON {}", inputs[0], inputs[1], same)
         return compose(
             f"SELECT a.* EXCLUDE {PLACE} FROM {{}} AS a ANTI JOIN {{}} AS b ON {{}} ORDER BY a.{PLACE}",
-            numbered(inputs[0]),
+            with_places(inputs[0]),
             inputs[1],
             same,
         )
@@ -481,7 +481,7 @@ class Call(Plan):
 # -- words shared by the steps -----------------------------------------------------------------------
 
 
-def _passed(node: Plan, expression: Expression) -> Iterator[tuple[Plan, str]]:
+def _passed_from(node: Plan, expression: Expression) -> Iterator[tuple[Plan, str]]:
     return ((one, repr(column)) for column in choices(expression) for one in node.inputs)
 
 
@@ -502,11 +502,11 @@ def steady(expression: Expression) -> bool:
     return not any(one.nature == "volatile" for one in walk(expression) if isinstance(one, Form))
 
 
-def named(made: Sql, name: str) -> Sql:
+def alias(made: Sql, name: str) -> Sql:
     return compose("{} AS {}", made, identifier(name))
 
 
-def numbered(relation: Sql) -> Sql:
+def with_places(relation: Sql) -> Sql:
     """A relation whose rows know their place: joins and windows give rows in an order of their own."""
     return compose(f"(SELECT *, row_number() OVER () AS {PLACE} FROM {{}})", relation)
 
@@ -515,12 +515,12 @@ def _by_place(ordered: bool) -> Sql:
     return template(f" ORDER BY {PLACE}") if ordered else NOTHING
 
 
-def dotted(alias: Literal["a", "b"], name: str) -> Sql:
+def side_column(alias: Literal["a", "b"], name: str) -> Sql:
     """A column of one side of a join, or what lies inside it."""
     return path(name.split("."), alias)
 
 
 def alike(pairs: Iterable[tuple[str, str]]) -> Sql:
     """Whether rows of both sides say the same in these columns, nothing being as nothing."""
-    each = (compose("{} IS NOT DISTINCT FROM {}", dotted("a", a), dotted("b", b)) for a, b in pairs)
+    each = (compose("{} IS NOT DISTINCT FROM {}", side_column("a", a), side_column("b", b)) for a, b in pairs)
     return join(" AND ", each)

@@ -45,9 +45,9 @@ def dialect(paths: Sequence[str], delimiter: str | None, *, header: bool) -> dic
         known["new_line"] = r"\r\n"  # DuckDB takes the first sign that may end a line, even in quotes in the header
     if delimiter is None:
         likely = ("\t",) if path.lower().endswith((".tsv", ".tsv.gz")) else _DELIMITERS
-        delimiter = next((one for one in likely if _divides(path, {**known, "delim": one})), likely[0])
+        delimiter = next((one for one in likely if len(_types(path, {**known, "delim": one})) > 1), likely[0])
     for one in paths if mixed else ():  # DuckDB, no longer strict, would drop what stands behind a quote
-        _check(one, delimiter, strict=True)
+        _check_file(one, delimiter, strict=True)
     known["delim"] = delimiter
     return known | ({"allow_quoted_nulls": False} if _quotes_texts(path, known) else {})
 
@@ -61,11 +61,6 @@ def _line_end(text: bytes) -> str:
     ends = np.flatnonzero((signs == ord("\n")) & (np.cumsum(signs == ord('"')) % 2 == 0))  # what is quoted ends no line
     returns = int(np.count_nonzero(signs[ends - 1] == ord("\r")))
     return "mixed" if 0 < returns < len(ends) else "quoted" if returns else "\n"
-
-
-def _divides(path: str, options: Mapping[str, Any]) -> bool:
-    """Whether a delimiter makes columns of a file, as many in each line."""
-    return len(_types(path, options)) > 1
 
 
 def _types(path: str, options: Mapping[str, Any]) -> list[str]:
@@ -88,26 +83,26 @@ def _quotes_texts(path: str, options: Mapping[str, Any]) -> bool:
 def _all_quoted(path: str, delimiter: str) -> bool:
     value = r'"(?:[^"]|"")*"'
     line = re.compile(rf"{value}(?:{re.escape(delimiter)}{value})*\s*")
-    with _opened(path) as lines:
+    with _open_text(path) as lines:
         return all(line.fullmatch(one) for one in itertools.islice(lines, 1, _HEAD))
 
 
 def _blank_lines(path: str) -> int:
     """Lines before the first that says something."""
-    with _opened(path) as lines:
+    with _open_text(path) as lines:
         return sum(1 for _ in itertools.takewhile(lambda line: not line.strip("\r\n\ufeff"), lines))
 
 
 def header(path: str, options: Mapping[str, Any]) -> list[str]:
     """The names in the first line, as they are written."""
-    with _opened(path) as file, _long_values():
+    with _open_text(path) as file, _long_values():
         lines = csv.reader(file, delimiter=options["delim"])
         names = next((row for row in lines if row), []) if options["header"] else []
     return [name.removeprefix("\ufeff") for name in names]
 
 
-def _opened(path: str) -> TextIO:
-    return io.TextIOWrapper(_bytes(path), encoding="utf-8", errors="replace", newline="")
+def _open_text(path: str) -> TextIO:
+    return io.TextIOWrapper(_open_bytes(path), encoding="utf-8", errors="replace", newline="")
 
 
 def heads(paths: Sequence[str]) -> Iterator[tuple[str, bytes]]:
@@ -116,13 +111,13 @@ def heads(paths: Sequence[str]) -> Iterator[tuple[str, bytes]]:
     for path in paths:
         if left <= 0:
             return
-        with _bytes(path) as file:
+        with _open_bytes(path) as file:
             text = file.read(left)
         left -= len(text)
         yield path, text
 
 
-def _bytes(path: str) -> BinaryIO:
+def _open_bytes(path: str) -> BinaryIO:
     if path.lower().endswith(".gz"):
         return gzip.open(path)  # type: ignore[return-value]
     return open(path, "rb")
@@ -135,12 +130,12 @@ def naming_lines(paths: Sequence[str], delimiter: str) -> Iterator[None]:
         yield
     except InvalidInput as error:
         for path in paths if "sniffing" in error.message else ():
-            _check(path, delimiter)
+            _check_file(path, delimiter)
         raise
 
 
-def _check(path: str, delimiter: str, *, strict: bool = False) -> None:
-    with _opened(path) as file, _long_values():
+def _check_file(path: str, delimiter: str, *, strict: bool = False) -> None:
+    with _open_text(path) as file, _long_values():
         lines = csv.reader(file, delimiter=delimiter, strict=strict)
         try:
             _check_values(path, delimiter, lines)
@@ -173,10 +168,10 @@ def _check_values(path: str, delimiter: str, lines: Any) -> None:
             )
 
 
-def told(text: str) -> tuple[str, str]:
+def explain(text: str) -> tuple[str, str]:
     """What DuckDB says of a file, and what to do about it: it knows other options than there are here."""
     file = re.search(r"^  file = (.*)$", text, re.M)
-    if file and "invalid state" in text and (odd := _odd_end(file[1])):
+    if file and "invalid state" in text and (odd := _find_odd_end(file[1])):
         return odd, "Give all lines the same end, like: sed -i 's/\\r$//' FILE"
     if twin := re.search(r'Duplicate name "+(.+?)"+ in struct', text):
         return (
@@ -194,10 +189,10 @@ def told(text: str) -> tuple[str, str]:
     return message, _CLOSE if "sniffing" in said else _MEND if "CSV" in said else ""
 
 
-def _odd_end(path: str) -> str:
+def _find_odd_end(path: str) -> str:
     """The first line that ends otherwise than those before it, far behind what was looked at."""
     first, inside = "", False
-    with _opened(path) as file:
+    with _open_text(path) as file:
         for number, line in enumerate(file, 1):
             inside ^= line.count('"') % 2 == 1
             end = line[len(line.rstrip("\r\n")) :]

@@ -24,7 +24,7 @@ def named_errors() -> Iterator[None]:
     except (duckdb.Error, OSError, pa.ArrowException) as error:  # the latter two from batches under way
         if str(error).startswith(("IO Error", "Out of Memory")):
             raise Unavailable(f"a file could not be read or written: {_brief(error)}") from error
-        message, hint = delimited.told(_brief(error))
+        message, hint = delimited.explain(_brief(error))
         raise InvalidInput(f"the query cannot be run: {message}", hint=hint) from error
 
 

@@ -66,7 +66,7 @@ def _check(there: str | None, name: str) -> None:
         )
 
 
-def nested(table: pa.Table) -> pa.Table:
+def nest(table: pa.Table) -> pa.Table:
     """Rows in memory with their dotted columns nested, and names told apart as the engine tells those of files."""
     check_fields(table.schema)
     # Names of which none is another's but for case: later ones get a number. Twice the same stays, to be
@@ -87,7 +87,7 @@ def nested(table: pa.Table) -> pa.Table:
     found = tree(names)
     if list(found.values()) == table.column_names:
         return table
-    pairs = [_packed(table, name, inside) for name, inside in found.items()]
+    pairs = [_pack_column(table, name, inside) for name, inside in found.items()]
     return pa.Table.from_arrays([array for _, array in pairs], schema=pa.schema([field for field, _ in pairs]))
 
 
@@ -129,21 +129,21 @@ def describe_numbered(old: Sequence[str], new: Sequence[str]) -> str:
     return f"{'; '.join(told[:_TOLD])}{more}." if told else ""
 
 
-def _packed(table: pa.Table, name: str, inside: str | Tree) -> tuple[pa.Field, pa.Array]:
+def _pack_column(table: pa.Table, name: str, inside: str | Tree) -> tuple[pa.Field, pa.Array]:
     if isinstance(inside, str):
         return table.schema.field(inside).with_name(name), table.column(inside).combine_chunks()
-    pairs = [_packed(table, each, below) for each, below in inside.items()]
+    pairs = [_pack_column(table, each, below) for each, below in inside.items()]
     fields = [field for field, _ in pairs]
     return pa.field(name, pa.struct(fields)), pa.StructArray.from_arrays([array for _, array in pairs], fields=fields)
 
 
-def chosen(found: DuckDBPyRelation) -> Sql | None:
+def choose_columns(found: DuckDBPyRelation) -> Sql | None:
     """The same of rows that a query finds: what is selected of them; None where that is all as it is."""
     kinds = dict(zip(found.columns, found.types, strict=True))
     inside = tree(kinds)
     if not any("JSON" in str(kind) for kind in kinds.values()) and list(inside.values()) == list(kinds):
         return None
-    said = {name: _said(identifier(name), kind) for name, kind in kinds.items()}
+    said = {name: _json_as_text(identifier(name), kind) for name, kind in kinds.items()}
     return join(", ", (compose("{} AS {}", _sql(below, said), identifier(name)) for name, below in inside.items()))
 
 
@@ -157,7 +157,7 @@ def _pack(fields: Iterable[tuple[str, Sql]]) -> Sql:
     )
 
 
-def _said(sql: Sql, kind: Any, depth: int = 0) -> Sql:
+def _json_as_text(sql: Sql, kind: Any, depth: int = 0) -> Sql:
     """A value in which JSON of several kinds is text: a text is itself, without quotes, all else its JSON."""
     if "JSON" not in str(kind):
         return sql
@@ -165,15 +165,15 @@ def _said(sql: Sql, kind: Any, depth: int = 0) -> Sql:
         return compose("({} ->> '$')", sql) if str(kind) == "JSON" else sql
     parts = dict(kind.children)
     if kind.id == "struct":
-        inner = ((n, _said(compose("({}).{}", sql, identifier(n)), each, depth)) for n, each in parts.items())
+        inner = ((n, _json_as_text(compose("({}).{}", sql, identifier(n)), each, depth)) for n, each in parts.items())
         return compose("CASE WHEN {} IS NOT NULL THEN {} END", sql, _pack(inner))
     item = compose("x{}", number(depth))
     if kind.id == "map":
-        value = _said(compose("{}.value", item), parts["value"], depth + 1)
+        value = _json_as_text(compose("{}.value", item), parts["value"], depth + 1)
         return compose(
             "map_from_entries(list_transform(map_entries({0}), lambda {1}: struct_pack(k := {1}.key, v := {2})))",
             sql,
             item,
             value,
         )
-    return compose("list_transform({}, lambda {}: {})", sql, item, _said(item, parts["child"], depth + 1))
+    return compose("list_transform({}, lambda {}: {})", sql, item, _json_as_text(item, parts["child"], depth + 1))

@@ -3,33 +3,38 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from duckdb import DuckDBPyRelation
 
 from memlake.dataset import databases, feedback, storages
 from memlake.dataset.context import DatasetContext
 from memlake.dataset.memo import listings
 from memlake.dataset.parts import column_hashes, parquet
-from memlake.dataset.parts.arrow_types import plain, plain_type
+from memlake.dataset.parts.arrow_types import is_told_as, plain, plain_type
 from memlake.dataset.parts.frames import Frame
 from memlake.dataset.parts.version_record import Version
 from memlake.dataset.plan import table_files
 from memlake.dataset.plan.nodes import Origin, Source
-from memlake.dataset.read import delimited, headers, json_bigints, parquet_footers
+from memlake.dataset.read import delimited, headers
 from memlake.dataset.read.duckdb_errors import named_errors
 from memlake.dataset.types import arrow
+from memlake.dataset.types.field_metadata import inner
 from memlake.dataset.types.files import File
 from memlake.errors import InvalidInput, NotFound
 from memlake.identifiers import check_name
 from memlake.rows import duckdb_connections
-from memlake.rows.sql import Sql, compose, hole, template
+from memlake.rows.sql import Sql, compose, hole, join, span, template
+
+_LONG = re.compile(rb'(?<![\d.eE"+])\d{16,}(?![\d.eE"])')
 
 
-def stored(ground: DatasetContext, version: Version) -> Source:
+def from_version(ground: DatasetContext, version: Version) -> Source:
     frame = ground.frame(version)
     origin = Origin(
         "dataset", version.spec, {"name": version.name, "version": version.version, "content": version.content}
@@ -37,19 +42,19 @@ def stored(ground: DatasetContext, version: Version) -> Source:
     return Source(version.schema, (), origin, lambda: frame, None, lambda: version.content)
 
 
-def rows(table: pa.Table, origin: Origin) -> Source:
+def from_table(table: pa.Table, origin: Origin) -> Source:
     """Rows that are in memory."""
-    table = plain(headers.nested(table))
+    table = plain(headers.nest(table))
     frame = Frame(table.schema, tuple(parquet.fragments([table], table.schema)))
     return Source(table.schema, (), origin, lambda: frame, None, frame.content)
 
 
-def listing(ground: Callable[[], DatasetContext], asked: listings.Asked) -> Source:
+def from_listing(ground: Callable[[], DatasetContext], asked: listings.Asked) -> Source:
     known: list[Frame] = []
 
     def frame() -> Frame:
         if not known:
-            known.append(listings.listed(ground(), asked))
+            known.append(listings.list_storage(ground(), asked))
         return known[0]
 
     origin = Origin("storage", ", ".join(asked.uris), {"uris": list(asked.uris), "type": asked.kind})
@@ -60,7 +65,7 @@ def listing(ground: Callable[[], DatasetContext], asked: listings.Asked) -> Sour
 # -- files of rows ---------------------------------------------------------------------------------
 
 
-def outside(kind: table_files.Kind, paths: Sequence[str], options: Mapping[str, Any]) -> Source:
+def from_files(kind: table_files.Kind, paths: Sequence[str], options: Mapping[str, Any]) -> Source:
     """Files of rows, read in place by DuckDB: nothing is copied before it is saved."""
 
     seen = _etags(paths)
@@ -69,19 +74,23 @@ def outside(kind: table_files.Kind, paths: Sequence[str], options: Mapping[str, 
         for path in paths if kind == "parquet" else ():  # of what is given, the engine has numbered the fields
             headers.check_fields(pq.read_schema(path))
         told = _describe_numbered(kind, paths, options, given.columns)
-        if kind == "json" and (exact := json_bigints.kept(paths, options, given)) != options:
-            _check_unnumbered(told)
-            return outside(kind, paths, exact)
+        if kind == "json" and (exact := _keep_long_numbers(paths, options, given)) != options:
+            if told:  # typed columns are found by their own names alone, and a numbered one would be empty
+                raise InvalidInput(
+                    f"{told} It cannot be read so beside fractions and whole numbers beyond 2**53. Nothing was read.",
+                    hint="Rename one of them where they come from.",
+                )
+            return from_files(kind, paths, exact)
         if told:
             feedback.warn(told)
-        chosen = headers.chosen(given)
+        chosen = headers.choose_columns(given)
         empty = given.to_arrow_table()
         found, is_exact = _columns(empty, chosen), table_files.is_exact(given, empty)
     schema = pa.schema([pa.field(one.name, plain_type(one.type)) for one in found])
     if kind == "parquet":
         with named_errors():
-            schema = parquet_footers.told(paths, schema)
-        chosen = chosen or parquet_footers.spans(schema)
+            schema = _read_footers(paths, schema)
+        chosen = chosen or _read_spans(schema)
     wanted = chosen or template("*")
     origin = Origin(
         kind, ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else ""), {"paths": list(paths)}
@@ -103,15 +112,6 @@ def _describe_numbered(
     return headers.describe_numbered(names, columns)
 
 
-def _check_unnumbered(told: str) -> None:
-    """The engine finds columns whose types it is given by their own names alone, and a numbered one would be empty."""
-    if told:
-        raise InvalidInput(
-            f"{told} It cannot be read so beside fractions and whole numbers beyond 2**53. Nothing was read.",
-            hint="Rename one of them where they come from.",
-        )
-
-
 def _columns(rows: pa.Table, chosen: Sql | None) -> pa.Schema:
     """What is selected of rows, of which there are none."""
     if chosen is None:
@@ -123,13 +123,62 @@ def _columns(rows: pa.Table, chosen: Sql | None) -> pa.Schema:
         return con.sql(asked.text, params=asked.values).to_arrow_table().schema
 
 
+def _keep_long_numbers(paths: Sequence[str], options: Mapping[str, Any], found: DuckDBPyRelation) -> dict[str, Any]:
+    """The options of JSON files, with the types of all columns where some have to be read as text.
+
+    The engine makes floats of a column that has fractions, and drops the digits of whole numbers that no float can
+    hold. Such a column is text. Looked for in the first 16 MiB, and only where there are floats at all.
+    """
+    types = {name: str(kind) for name, kind in zip(found.columns, found.types, strict=True)}
+    floats = [name for name, kind in types.items() if kind == "DOUBLE"]
+    if not floats or not any(_LONG.search(text) for _, text in delimited.heads(paths)):
+        return dict(options)
+    texts = dict.fromkeys(
+        (name for name in floats if table_files.has_long_numbers(paths, options.get("format", "auto"), name)), "VARCHAR"
+    )
+    return {**options, "columns": types | texts} if texts else dict(options)
+
+
+def _read_footers(paths: Sequence[str], found: pa.Schema) -> pa.Schema:
+    """The columns the engine found in Parquet files, as all footers describe them where these say more.
+
+    The engine reads the types of Parquet alone, which has none for a span of time, and no word for a dict in a text.
+    Who wrote the file from Arrow left its schema in the footer, with both.
+    """
+    first = pq.read_schema(paths[0])
+    if not any(map(_says_more, first)):  # as usual; then the others are not asked
+        return found
+    schemas = [first, *(pq.read_schema(path) for path in paths[1:])]
+    fields = []
+    for seen in found:
+        same_name = [one.field(seen.name) for one in schemas if one.get_field_index(seen.name) >= 0]
+        if same_name and _says_more(same_name[0]):
+            kind = plain_type(same_name[0].type)
+            agree = all(one.equals(same_name[0], check_metadata=True) for one in same_name)
+            if agree and is_told_as(kind, seen.type):
+                seen = same_name[0].with_type(kind).with_nullable(True)
+        fields.append(seen)
+    return pa.schema(fields)
+
+
+def _says_more(field: pa.Field) -> bool:
+    marked = any(key.startswith(b"memlake.") for key in field.metadata or ())
+    return marked or pa.types.is_duration(field.type) or any(map(_says_more, inner(field.type)))
+
+
+def _read_spans(columns: pa.Schema) -> Sql | None:
+    """All columns with spans of time as the engine's own, which it can compare and add; None where there are none."""
+    made = [span(one) for one in columns if pa.types.is_duration(one.type)]
+    return compose("* REPLACE ({})", join(", ", made)) if made else None
+
+
 def delimited_files(
     paths: Sequence[str], delimiter: str | None, *, header: bool, types: Mapping[str, str] | None
 ) -> Source:
     """Files of values with a delimiter, written as the first of them."""
     options = delimited.dialect(paths, delimiter, header=header)
     with delimited.naming_lines(paths, options["delim"]):
-        return outside("csv", paths, {**options, "types": dict(types) if types else None})
+        return from_files("csv", paths, {**options, "types": dict(types) if types else None})
 
 
 def _stamp(paths: Sequence[str], options: Mapping[str, Any]) -> str:
@@ -145,7 +194,7 @@ def _etags(paths: Sequence[str]) -> dict[str, str]:
         raise table_files.gone(error.filename) from error
 
 
-def expanded(
+def expand_paths(
     ground: Callable[[], DatasetContext],
     given: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     suffixes: tuple[str, ...],
@@ -155,11 +204,11 @@ def expanded(
     for one in [given] if isinstance(given, str | os.PathLike) else given:
         text = os.fspath(one)
         remote = "://" in text and not text.startswith("file:")
-        found += _fetched(ground(), text, suffixes) if remote else _expand(os.path.expanduser(text), suffixes)
+        found += _fetch(ground(), text, suffixes) if remote else _expand(os.path.expanduser(text), suffixes)
     return found
 
 
-def _fetched(ground: DatasetContext, uri: str, suffixes: tuple[str, ...]) -> list[str]:
+def _fetch(ground: DatasetContext, uri: str, suffixes: tuple[str, ...]) -> list[str]:
     """Remote files by etag: what did not change is fetched once."""
     listings.reach(ground)
     storages.use(ground.cache[0], limit=ground.cache[1])
@@ -193,7 +242,7 @@ def _expand(text: str, suffixes: tuple[str, ...]) -> list[str]:
 
 
 def from_values(columns: Mapping[str, Iterable[Any]], output: Mapping[str, Any] | None = None) -> pa.Table:
-    given = {name: _listed(name, values) for name, values in columns.items()}
+    given = {name: _as_list(name, values) for name, values in columns.items()}
     lengths = {name: len(values) for name, values in given.items()}
     if len(set(lengths.values())) > 1:
         raise InvalidInput(f"the columns have different lengths: {', '.join(f'{n} {c}' for n, c in lengths.items())}.")
@@ -209,10 +258,10 @@ def from_values(columns: Mapping[str, Iterable[Any]], output: Mapping[str, Any] 
     return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
 
 
-def _listed(name: str, values: Any) -> list[Any]:
+def _as_list(name: str, values: Any) -> list[Any]:
     if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
         raise InvalidInput(
-            f"{name} is {values!r}, which is no list of values. Nothing was read.", hint=f"Like: {name}=[...]"
+            f"{name} is {values!r}, which is not a list of values. Nothing was read.", hint=f"Like: {name}=[...]"
         )
     return list(values)
 
@@ -228,7 +277,7 @@ def from_records(records: Iterable[Mapping[str, Any]], schema: Mapping[str, Any]
     told = list(records)
     for row, one in enumerate(told):
         _check_record(row, one)
-    told = [_folded(row, one, schema) for row, one in enumerate(told)] if schema else told
+    told = [_fold_nested(row, one, schema) for row, one in enumerate(told)] if schema else told
     for name in schema or () if told else ():
         if not any(name in one for one in told):
             feedback.warn(f"no record has a value for {name!r}, which the schema names: the column is empty.")
@@ -236,7 +285,7 @@ def from_records(records: Iterable[Mapping[str, Any]], schema: Mapping[str, Any]
     return from_values({name: [one.get(name) for one in told] for name in names}, schema)
 
 
-def _folded(row: int, one: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
+def _fold_nested(row: int, one: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
     """`person__name` or `person.name` as the name in a `person`, where the schema has one."""
     made: dict[str, Any] = {}
     for name, value in one.items():
@@ -258,7 +307,11 @@ def _folded(row: int, one: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapp
 def _check_record(row: int, one: Any) -> None:
     odd = [name for name in one if not isinstance(name, str)] if isinstance(one, Mapping) else [one]
     if odd:
-        what = f"has a column named {odd[0]!r}, which is no text" if odd[0] is not one else f"is {one!r}, no dictionary"
+        what = (
+            f"has a column named {odd[0]!r}, which is not text"
+            if odd[0] is not one
+            else f"is {one!r}, not a dictionary"
+        )
         raise InvalidInput(f"record {row} {what}. Nothing was read.", hint='Like: [{"name": "Rex", "age": 3}]')
 
 
@@ -271,20 +324,23 @@ def from_arrow(given: Any) -> pa.Table:
         return given.read_all()
     if hasattr(given, "__arrow_c_stream__"):
         return pa.table(given)
-    raise InvalidInput(f"{type(given).__name__} holds no Arrow rows.", hint="Give a pyarrow.Table.")
+    raise InvalidInput(f"{type(given).__name__} does not hold Arrow rows.", hint="Give a pyarrow.Table.")
 
 
 def from_pandas(frame: Any) -> pa.Table:
     odd = [name for name in getattr(frame, "columns", ()) if not isinstance(name, str)]
     if odd or not hasattr(frame, "columns"):
-        raise InvalidInput(f"columns are named by text; {odd[0]!r} is none." if odd else "this is no pandas DataFrame.")
+        raise InvalidInput(
+            f"the name of a column has to be text; {odd[0]!r} is not." if odd else "this is not a pandas DataFrame."
+        )
     for name in frame.columns:
         check_name(name)
     keys = [name for name in frame.index.names if name is not None]  # an index without a name only counts the rows
     taken = [name for name in keys if name in frame.columns or not isinstance(name, str)]
     if taken:
         raise InvalidInput(
-            f"the index {taken[0]!r} cannot be a column: another has its name, or it is no text. Nothing was read.",
+            f"the index {taken[0]!r} cannot be a column, because another has its name or it is not text. Nothing was "
+            "read.",
             hint="Rename it first: frame.rename_axis('other')",
         )
     frame = frame.reset_index(level=keys) if keys else frame
@@ -314,7 +370,7 @@ def from_hf(dataset: Any, split: str | None, options: Mapping[str, Any]) -> pa.T
         raise InvalidInput(f"this holds several splits: {', '.join(dataset)}.", hint="Choose one: split='train'")
     if hasattr(dataset, "with_format"):
         return pa.table(dataset.with_format("arrow")[:]).replace_schema_metadata(None)
-    raise InvalidInput(f"{type(dataset).__name__} is no Hugging Face dataset.")
+    raise InvalidInput(f"{type(dataset).__name__} is not a Hugging Face dataset.")
 
 
 def from_database(query: str, connection: Any, params: Any) -> pa.Table:

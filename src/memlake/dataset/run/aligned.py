@@ -12,7 +12,7 @@ from memlake.dataset.expressions.columns import Expression
 from memlake.dataset.expressions.functions import as_vector_search
 from memlake.dataset.parts import parquet, vector_columns
 from memlake.dataset.parts.frames import KEEP, Fragment, Frame, Kept
-from memlake.dataset.plan.nodes import Filter, Limit, Mutate, Plan, Select, Union, named, tops
+from memlake.dataset.plan.nodes import Filter, Limit, Mutate, Plan, Select, Union, alias, tops
 from memlake.dataset.run import call_results
 from memlake.rows.sql import compose, several
 
@@ -28,58 +28,54 @@ Array = np.ndarray[Any, Any]
 def step(engine: Engine, plan: Plan, inputs: Sequence[Frame]) -> Frame | None:
     """The frame after a local step, or None when its rows had better be copied."""
     if isinstance(plan, Filter):
-        return _filtered(engine, inputs[0], _conditions(engine, plan, inputs[0]))
+        return _filter(engine, inputs[0], _masks_of_condition(engine, plan, inputs[0]))
     if isinstance(plan, Limit):
-        return _filtered(engine, inputs[0], _places(engine, inputs[0], plan))
+        return _filter(engine, inputs[0], _masks_of_range(engine, inputs[0], plan))
     if isinstance(plan, Mutate):
-        return _widened(engine, plan, inputs[0])
+        return _add_columns(engine, plan, inputs[0])
     if isinstance(plan, Select):
-        return inputs[0].select(_fields(plan.schema, inputs[0])) if plan.is_plain() else None
+        names = [name for name in plan.schema.names if name in inputs[0].schema.names]
+        return inputs[0].select(pa.schema(map(inputs[0].schema.field, names))) if plan.is_plain() else None
     assert isinstance(plan, Union)
     same = all(inputs[0].schema.equals(other.schema) for other in inputs[1:])
     return Frame(inputs[0].schema, tuple(f for one in inputs for f in one.fragments)) if same else None
 
 
-def _fields(schema: pa.Schema, frame: Frame) -> pa.Schema:
-    return pa.schema([frame.schema.field(name) for name in schema.names if name in frame.schema.names])
-
-
 # -- fewer rows ------------------------------------------------------------------------------------
 
 
-def _conditions(engine: Engine, plan: Filter, frame: Frame) -> Iterator[Array]:
+def _masks_of_condition(engine: Engine, plan: Filter, frame: Frame) -> Iterator[Array]:
     """For each fragment which of its rows the condition holds for."""
     body = engine.scan(frame, tops(plan.condition))
     sql = compose("SELECT coalesce({}, false) AS keep FROM {}", plan.condition.sql(), body)
     keep = engine.sql(sql).read_all().column("keep").to_numpy()
     at = 0
     for fragment in frame.fragments:
-        held = keep[at : at + fragment.visible]
+        yield _spread(engine, fragment, keep[at : at + fragment.visible])
         at += fragment.visible
-        if fragment.kept is not None:
-            mask = mask_of(engine, fragment).copy()
-            mask[mask] = held
-            held = mask
-        yield held
 
 
-def _places(engine: Engine, frame: Frame, plan: Limit) -> Iterator[Array]:
+def _masks_of_range(engine: Engine, frame: Frame, plan: Limit) -> Iterator[Array]:
     """For each fragment which of its rows lie in the range, counting only rows that are kept."""
     start, end = plan.start, frame.rows if plan.count is None else plan.start + plan.count
     at = 0
     for fragment in frame.fragments:
         rows = np.arange(at, at + fragment.visible)
-        inside = (rows >= start) & (rows < end)
-        if fragment.kept is not None:
-            every = mask_of(engine, fragment).copy()
-            every[every] = inside
-            inside = every
-        yield inside
+        yield _spread(engine, fragment, (rows >= start) & (rows < end))
         at += fragment.visible
 
 
-def _filtered(engine: Engine, frame: Frame, masks: Iterator[Array]) -> Frame | None:
-    fragments = [narrowed(engine, fragment, mask) for fragment, mask in zip(frame.fragments, masks, strict=True)]
+def _spread(engine: Engine, fragment: Fragment, held: Array) -> Array:
+    """A mask of the kept rows of a fragment as one of all its rows."""
+    if fragment.kept is None:
+        return held
+    mask = mask_of(engine, fragment).copy()
+    mask[mask] = held
+    return mask
+
+
+def _filter(engine: Engine, frame: Frame, masks: Iterator[Array]) -> Frame | None:
+    fragments = [narrow(engine, fragment, mask) for fragment, mask in zip(frame.fragments, masks, strict=True)]
     made = Frame(frame.schema, tuple(one for one in fragments if one is not None))
     total = sum(fragment.rows for fragment in made.fragments)
     copied = made.size * made.rows / max(total, 1)
@@ -88,7 +84,7 @@ def _filtered(engine: Engine, frame: Frame, masks: Iterator[Array]) -> Frame | N
     return made
 
 
-def narrowed(engine: Engine, fragment: Fragment, mask: Array) -> Fragment | None:
+def narrow(engine: Engine, fragment: Fragment, mask: Array) -> Fragment | None:
     """A fragment with only those of its rows kept that are kept already and in the mask; None without any."""
     if fragment.kept is not None:
         mask = mask & mask_of(engine, fragment)
@@ -99,7 +95,7 @@ def narrowed(engine: Engine, fragment: Fragment, mask: Array) -> Fragment | None
     return fragment._replace(kept=Kept(rows, kept)) if rows else None
 
 
-def compacted(engine: Engine, frame: Frame) -> Frame:
+def compact(engine: Engine, frame: Frame) -> Frame:
     """The same rows, with fragments of many families or of few kept rows written anew."""
     return Frame(frame.schema, tuple(_compact(engine, fragment, frame.schema) for fragment in frame.fragments))
 
@@ -119,7 +115,7 @@ def mask_of(engine: Engine, fragment: Fragment) -> Array:
 # -- more columns ----------------------------------------------------------------------------------
 
 
-def _widened(engine: Engine, plan: Mutate, frame: Frame) -> Frame:
+def _add_columns(engine: Engine, plan: Mutate, frame: Frame) -> Frame:
     """Columns are made of the rows that are kept: of others, a filter may have said that it cannot be done."""
     asked = engine.needs(plan)
     new = {name: expression for name, expression in plan.new.items() if name in asked}
@@ -129,16 +125,16 @@ def _widened(engine: Engine, plan: Mutate, frame: Frame) -> Frame:
     rest = {name: one for name, one in new.items() if arrays[name] is None}
     if rest:
         reads = frozenset[str]().union(*(tops(expression) for expression in rest.values()))
-        made = [named(expression.sql(), name) for name, expression in rest.items()]
+        made = [alias(expression.sql(), name) for name, expression in rest.items()]
         found = engine.sql(compose("SELECT {} FROM {}", several(made), engine.scan(frame, reads))).read_all()
         arrays |= {name: found.column(name) for name in rest}
     table = pa.table(arrays)
     fields = pa.schema([engine.resolve_field(plan, plan.schema.field(one.name), one) for one in table.schema])
     names = [name for name in plan.schema.names if name in new or name in frame.schema.names]
-    return with_family(frame, names, fields, _sliced(engine, parquet.fit_schema(table, fields), frame))
+    return with_family(frame, names, fields, _slice_fragments(engine, parquet.fit_schema(table, fields), frame))
 
 
-def searches(plan: Mutate) -> bool:
+def has_search(plan: Mutate) -> bool:
     """Whether a step measures distances of a column to a vector."""
     return any(as_vector_search(expression) is not None for expression in plan.new.values())
 
@@ -159,13 +155,13 @@ def _distances(engine: Engine, expression: Expression, frame: Frame) -> pa.Array
     return pa.array(np.concatenate(found)) if found else None
 
 
-def _sliced(engine: Engine, table: pa.Table, frame: Frame) -> Iterator[pa.Table]:
+def _slice_fragments(engine: Engine, table: pa.Table, frame: Frame) -> Iterator[pa.Table]:
     at = 0
     for fragment in frame.fragments:
         rows = table.slice(at, fragment.visible).combine_chunks()
         at += fragment.visible
         yield (
-            rows if fragment.kept is None else call_results.scattered(rows, mask_of(engine, fragment)).combine_chunks()
+            rows if fragment.kept is None else call_results.scatter(rows, mask_of(engine, fragment)).combine_chunks()
         )
 
 

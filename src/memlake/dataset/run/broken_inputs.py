@@ -23,10 +23,10 @@ class Forgotten(Corrupt):
     """Damage only of what was remembered, which is not relied on any more: a second run does the work again."""
 
 
-def found(parts: Parts, recall: Memo, plan: Plan) -> Corrupt | None:
+def find_damage(parts: Parts, recall: Memo, plan: Plan) -> Corrupt | None:
     """What there is to say of the parts a run stood on: by the dataset that holds them, or as what was remembered."""
-    for spec, frame in _stored(plan):
-        bad = sorted(_bad(parts, {family.oid for family in frame.families() if family.oid}))
+    for spec, frame in _dataset_frames(plan):
+        bad = sorted(_bad_parts(parts, {family.oid for family in frame.families() if family.oid}))
         if bad:
             return Corrupt(
                 f"{spec} cannot be read: {len(bad)} of its parts are missing or damaged, the first is {bad[0]}. "
@@ -35,7 +35,7 @@ def found(parts: Parts, recall: Memo, plan: Plan) -> Corrupt | None:
                 "Restore the part from a backup or another clone, or run what made "
                 "the dataset again with settings(recompute=True): equal rows heal it.",
             )
-    bad = sorted(_bad(parts, recall.relied_on))
+    bad = sorted(_bad_parts(parts, recall.relied_on))
     if not bad:
         return None
     recall.forget(bad)
@@ -46,7 +46,7 @@ def found(parts: Parts, recall: Memo, plan: Plan) -> Corrupt | None:
     )
 
 
-def changed(plan: Plan) -> Conflict | None:
+def find_changed_file(plan: Plan) -> Conflict | None:
     """What there is to say of files whose columns were read when the chain was built, and that are others now."""
     seen = {path: etag for node in plan.walk() if isinstance(node, Source) for path, etag in node.seen.items()}
     for path, etag in seen.items():
@@ -58,13 +58,13 @@ def changed(plan: Plan) -> Conflict | None:
     return None
 
 
-def _stored(plan: Plan) -> Iterator[tuple[str, Frame]]:
+def _dataset_frames(plan: Plan) -> Iterator[tuple[str, Frame]]:
     for node in plan.walk():
         if isinstance(node, Source) and node.origin.kind == "dataset" and node.frame is not None:
             yield node.origin.name, node.frame()
 
 
-def _bad(parts: Parts, oids: Iterable[str]) -> Iterator[str]:
+def _bad_parts(parts: Parts, oids: Iterable[str]) -> Iterator[str]:
     for oid in oids:
         path = parts.objects.part_path(oid)
         try:

@@ -29,17 +29,17 @@ class Answer(NamedTuple):
     failed: Mapping[int, str] = {}
 
 
-def named(table: pa.Table, fields: Sequence[pa.Field]) -> pa.Table:
+def rename(table: pa.Table, fields: Sequence[pa.Field]) -> pa.Table:
     """A table under the names of these fields: the same answers may be remembered under others."""
     schema = pa.schema([old.with_name(new.name) for old, new in zip(table.schema, fields, strict=True)])
     return pa.Table.from_arrays(table.columns, schema=schema)
 
 
-def joined(tables: Sequence[pa.Table]) -> pa.Table:
-    return pa.concat_tables(alike(tables))
+def concat(tables: Sequence[pa.Table]) -> pa.Table:
+    return pa.concat_tables(unify(tables))
 
 
-def alike(tables: Sequence[pa.Table]) -> list[pa.Table]:
+def unify(tables: Sequence[pa.Table]) -> list[pa.Table]:
     """Tables in one schema."""
     first = tables[0].schema
     if all(table.schema.equals(first, check_metadata=True) for table in tables[1:]):
@@ -47,7 +47,7 @@ def alike(tables: Sequence[pa.Table]) -> list[pa.Table]:
     if first.names == [ROWS]:
         lists = [column_hashes.whole(table.column(0)) for table in tables]
         out = []
-        for array, flat in zip(lists, alike([flattened(one) for one in lists]), strict=True):
+        for array, flat in zip(lists, unify([flatten(one) for one in lists]), strict=True):
             rows = pa.StructArray.from_arrays([column_hashes.whole(c) for c in flat.columns], fields=list(flat.schema))
             lengths = np.asarray(array.value_lengths().fill_null(0))
             offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32))
@@ -74,13 +74,13 @@ def _one_type(parts: Sequence[tuple[pa.Field, pa.Array]]) -> tuple[pa.Field, lis
     return made, [arrow.encode(made, column) for column in values]
 
 
-def flattened(lists: pa.ListArray) -> pa.Table:
+def flatten(lists: pa.ListArray) -> pa.Table:
     """The rows of lists, without the lists."""
     made = lists.flatten()
     return pa.Table.from_arrays(made.flatten(), schema=pa.schema(list(made.type)))
 
 
-def scattered(table: pa.Table, mask: Array) -> pa.Table:
+def scatter(table: pa.Table, mask: Array) -> pa.Table:
     """Answers for the kept rows, placed among all rows of their fragment."""
     places = np.cumsum(mask) - 1
     return table.take(pa.array(places, mask=~mask))

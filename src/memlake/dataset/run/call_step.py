@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from memlake.dataset import executors, feedback, params, storages
-from memlake.dataset.memo.fingerprint import Fingerprint, Opaque, fingerprint
+from memlake.dataset import executors, feedback, storages
 from memlake.dataset.memo.results import DEAR, KEY, Known
 from memlake.dataset.parts import column_hashes, parquet
 from memlake.dataset.parts.frames import Fragment, Frame
@@ -22,7 +20,8 @@ from memlake.dataset.run.call_results import Answer
 from memlake.dataset.run.call_work import MANY, ROWS, Done, Failed, Work
 from memlake.dataset.run.engine import Engine, Ran
 from memlake.dataset.run.killer_rows import Suspects
-from memlake.dataset.run.work_items import Array, Item, Pace, Paced, Shard, cut, pulled
+from memlake.dataset.run.plan_keys import RunServices, field_key, function_key, opaque_in
+from memlake.dataset.run.work_items import Array, Item, Pace, Paced, Shard, cut, take_until
 from memlake.dataset.run_settings import Settings
 from memlake.errors import InvalidInput, RowFailed
 from memlake.rows.sql import compose, identifier, several
@@ -30,19 +29,18 @@ from memlake.rows.sql import compose, identifier, several
 _WORTH = 0.05  # seconds: what ran longer is sealed and remembered
 _SOON, _FLUSH = 0.1, 1.0  # seconds of work a kill may cost: a quarter of what was done, within these
 _KEYED = 2e-6  # seconds a row's key costs: no shard gets keys before functions took as long
-_WARNED: set[tuple[str, str]] = set()
 
 
 class Calling:
     """One function step of one run."""
 
-    def __init__(self, engine: Engine, call: Call, told: RunServices) -> None:
-        self.engine, self.call, self.told = engine, call, told
+    def __init__(self, engine: Engine, call: Call, services: RunServices) -> None:
+        self.engine, self.call, self.services = engine, call, services
         self.settings = call.settings or Settings()
         self.frame = engine.frame(call.inputs[0])
-        self.print = told.fingerprint(call)
+        self.print = services.fingerprint(call)
         fields = [self.frame.schema.field(name) for name in call.columns]
-        self.function = column_hashes.of(function_key(call, self.print), [told_field(one) for one in fields])
+        self.function = column_hashes.of(function_key(call, self.print), [field_key(one) for one in fields])
         self.remembers = not opaque_in(call, self.print)
         self.recalls = self.remembers and not self.settings.recompute
         self.pace, self.recalled, self.failures = Pace(), 0, 0
@@ -53,20 +51,27 @@ class Calling:
 
     def run(self) -> Frame:
         begun = time.perf_counter()
-        made = self._recalled()
+        made = [self._recall(fragment) if self.recalls else None for fragment in self.frame.fragments]
         todo = [i for i, one in enumerate(made) if one is None]
         if todo:
-            for index, family in self._computed(todo):
+            for index, family in self._compute(todo):
                 made[index] = family
         self.engine.ran.append(
-            Ran(self.call.name, self.pace.rows, self.recalled, self.failures, time.perf_counter() - begun, self._why())
+            Ran(
+                self.call.name,
+                self.pace.rows,
+                self.recalled,
+                self.failures,
+                time.perf_counter() - begun,
+                self._why_not_recalled(),
+            )
         )
-        return self._assembled([family for family in made if family is not None])
+        return self._assemble([family for family in made if family is not None])
 
-    def _why(self) -> str:
+    def _why_not_recalled(self) -> str:
         opaque = opaque_in(self.call, self.print)
         if opaque:
-            return f"{opaque[0].name} ({opaque[0].kind}) cannot be seen through"
+            return f"memlake cannot fingerprint {opaque[0].name} ({opaque[0].kind})"
         if self.settings.recompute:
             return "recompute=True"
         if not self.pace.rows:
@@ -75,19 +80,14 @@ class Calling:
 
     # -- what is remembered -------------------------------------------------------------------
 
-    def _recalled(self) -> list[Answer | None]:
-        if not self.recalls:
-            return [None] * len(self.frame.fragments)
-        return [self._recall(fragment) for fragment in self.frame.fragments]
-
     def _recall(self, fragment: Fragment) -> Answer | None:
-        found = self.engine.recall.family(self._key(fragment))
+        found = self.engine.recall.family(self._shard_key(fragment))
         if found is None:
             return None
         self.recalled += fragment.visible
         return Answer(*found)
 
-    def _key(self, fragment: Fragment) -> str:
+    def _shard_key(self, fragment: Fragment) -> str:
         """What a shard is an answer to: the function, and what the columns it reads say in the rows that are kept."""
         # One that reads nothing of a row is told apart by all of it: a new row never gets the answer of an old one.
         read = [path.split(".")[0] for path in self.call.binds.values()] or self.frame.schema.names
@@ -98,21 +98,21 @@ class Calling:
 
     # -- what has to run ----------------------------------------------------------------------
 
-    def _computed(self, todo: Sequence[int]) -> Iterator[tuple[int, Answer]]:
-        known = self.engine.recall.known(self.function) if self.recalls and self.call.binds else None
+    def _compute(self, todo: Sequence[int]) -> Iterator[tuple[int, Answer]]:
+        known = self.engine.recall.known_rows(self.function) if self.recalls and self.call.binds else None
         self.pieces = set(known.pieces) if known else set()
         self.suspects, self.work = Suspects(self.engine.recall, self.function), self._work()
         finished: list[Shard] = []
         self.pace.total = sum(self.frame.fragments[i].visible for i in todo)
         watch = self.suspects.watch(here=self.settings.engine == "local")
-        with watch, self.told.progress(self.call.name, self.pace.total) as progress, self._flushing():
+        with watch, self.services.progress(self.call.name, self.pace.total) as progress, self._flush_on_failure():
             for shard, rows, done in self._answers(self._items(todo, known, finished)):
                 self.pace.add(len(rows), done.seconds)
                 shard.left -= len(rows)
                 if done.failed and self.settings.on_error == "raise":
                     first = done.failed[0].row
                     self._remember(shard, rows[:first], Done(done.table.slice(0, first), (), 0))
-                    raise self._error(shard, rows, done.failed[0])
+                    raise self._row_error(shard, rows, done.failed[0])
                 self.failures += len(done.failed)
                 shard.done.append((rows, done))
                 self._remember(shard, rows, done)
@@ -121,28 +121,31 @@ class Calling:
                     finished.append(shard)
                 while finished:
                     one = finished.pop(0)
-                    yield one.index, self._finished(one, known)
+                    yield one.index, self._finish(one, known)
         while finished:
             one = finished.pop(0)
-            yield one.index, self._finished(one, known)
+            yield one.index, self._finish(one, known)
         if self.remembers and not self.failures:
             self.engine.recall.drop_pieces(self.pieces)
 
     def _items(self, todo: Sequence[int], known: Known | None, finished: list[Shard]) -> Iterator[Item]:
         for index in todo:
-            shard = self._shard(index, known)
+            shard = self._read_shard(index, known)
             if not self.pace.rows:
                 self.pace.one_by_one = self.work.is_one_by_one(shard.table)
-            for rows in self._cuts(self._unsuspected(shard)):
-                yield shard, rows
+            left = self._set_suspects_aside(shard)
+            while len(left):
+                size = self.pace.next()
+                yield shard, left[:size]
+                left = left[size:]
             if not len(shard.todo):  # every row was known
                 finished.append(shard)
 
-    def _unsuspected(self, shard: Shard) -> Array:
+    def _set_suspects_aside(self, shard: Shard) -> Array:
         """The rows to run but for those that cost workers in earlier runs: they come last."""
         if not self.suspects:
             return shard.todo
-        suspected = self.suspects.find(self._keys(shard, shard.todo))
+        suspected = self.suspects.find(self._keys_of(shard, shard.todo))
         if suspected.any():
             self.last.append((shard, shard.todo[suspected]))
         return shard.todo[~suspected]
@@ -152,10 +155,10 @@ class Calling:
         lost: list[Item] | None = None
         while lost is None or lost:
             lost = []
-            for shard, rows, done in self._mapped(pulled(items, until=lost), self.settings.parallel or True):
+            for shard, rows, done in self._map(take_until(items, until=lost), self.settings.parallel or True):
                 if isinstance(done, executors.Lost):
                     lost.append((shard, rows))
-                    self.suspects.add(self._keys(shard, rows))
+                    self.suspects.add(self._keys_of(shard, rows))
                 else:
                     yield shard, rows, done
             yield from self._alone(lost)
@@ -164,18 +167,18 @@ class Calling:
     def _alone(self, items: Sequence[Item]) -> Iterator[tuple[Shard, Array, Done]]:
         """Each row, or batch, by itself and never in this process: one that kills its worker there has failed."""
         each = cut(items, self.settings.batch_size if self.call.kind == "batch_map" else 1)
-        for shard, rows, done in self._mapped(iter(each), 1) if each else ():
+        for shard, rows, done in self._map(iter(each), 1) if each else ():
             if isinstance(done, executors.Lost):
-                self.suspects.blame(self._keys(shard, rows))
+                self.suspects.blame(self._keys_of(shard, rows))
                 if self.settings.on_error == "raise":  # those not yet run may go with others the next time
                     self.suspects.settle()
                 yield shard, rows, self.work.lost(len(rows), done.how)
             else:
-                self.suspects.add_answered(self._keys(shard, rows))
+                self.suspects.add_answered(self._keys_of(shard, rows))
                 yield shard, rows, done
         self.suspects.settle()
 
-    def _mapped(self, items: Iterator[Item], parallel: int) -> Iterator[tuple[Shard, Array, Done | executors.Lost]]:
+    def _map(self, items: Iterator[Item], parallel: int) -> Iterator[tuple[Shard, Array, Done | executors.Lost]]:
         under_way: dict[int, Item] = {}
 
         def tables() -> Iterator[pa.Table]:
@@ -201,7 +204,7 @@ class Calling:
             yield *under_way.pop(number), done
 
     @contextlib.contextmanager
-    def _flushing(self) -> Iterator[None]:
+    def _flush_on_failure(self) -> Iterator[None]:
         """Whatever ends the work, what was answered is written down, unless shards hold it."""
         try:
             yield
@@ -216,19 +219,19 @@ class Calling:
         columns = pa.schema([self.frame.schema.field(name) for name in call.columns])
         return Work(
             call.kind, call.function, call.binds, call.wanted, columns, call.made, call.single, self.settings,
-            call.setup, dict(storages.ACCESS), self.told.cache if self.settings.cache else None,
+            call.setup, dict(storages.ACCESS), self.services.cache if self.settings.cache else None,
         )  # fmt: skip
 
-    def _shard(self, index: int, known: Known | None) -> Shard:
+    def _read_shard(self, index: int, known: Known | None) -> Shard:
         fragment = self.frame.fragments[index]
         table = self.engine.fragment_rows(fragment, self.call.columns)
         keys = self._row_keys(table) if known is not None else None
         found = known.find(keys) if known is not None and keys is not None else np.full(table.num_rows, -1)
         todo = np.flatnonzero(found < 0)
         self.recalled += table.num_rows - len(todo)
-        return Shard(index, fragment, self._key(fragment), table, keys, found, todo, left=len(todo))
+        return Shard(index, fragment, self._shard_key(fragment), table, keys, found, todo, left=len(todo))
 
-    def _keys(self, shard: Shard, rows: Array) -> Array:
+    def _keys_of(self, shard: Shard, rows: Array) -> Array:
         if shard.keys is None:
             shard.keys = self._row_keys(shard.table)
         return shard.keys[rows]
@@ -252,13 +255,6 @@ class Calling:
         pairs = np.stack([found.column("a").to_numpy(), found.column("b").to_numpy()], axis=1)
         return np.ascontiguousarray(pairs).view(KEY).reshape(-1)
 
-    def _cuts(self, todo: Array) -> Iterator[Array]:
-        at = 0
-        while at < len(todo):
-            count = self.pace.next()
-            yield todo[at : at + count]
-            at += count
-
     def _remember(self, shard: Shard, rows: Array, done: Done) -> None:
         if not self.remembers or not self.call.binds or self.pace.cost < DEAR or not len(rows):
             return
@@ -277,16 +273,16 @@ class Calling:
         """Write down what was answered since the last time: often at first, so that a run killed soon gets on."""
         pause = min(max((self.flushed - self.begun) / 4, _SOON), _FLUSH)
         if self.waiting and (force or time.monotonic() - self.flushed > pause):
-            dear = [(self._keys(shard, rows), table) for shard, rows, table in self.waiting if self._is_dear(shard)]
+            dear = [(self._keys_of(shard, rows), table) for shard, rows, table in self.waiting if self._is_dear(shard)]
             if dear:
                 keys, table = (
                     np.concatenate([keys for keys, _ in dear]),
-                    call_results.joined([table for _, table in dear]),
+                    call_results.concat([table for _, table in dear]),
                 )
                 self.pieces.add(self.engine.recall.keep_piece(self.function, keys, table))
             self.waiting, self.flushed = [], time.monotonic()
 
-    def _error(self, shard: Shard, rows: Array, failed: Failed) -> RowFailed:
+    def _row_error(self, shard: Shard, rows: Array, failed: Failed) -> RowFailed:
         row = shard.table.slice(int(rows[failed.row]), 1).to_pylist()[0]
         told = ", ".join(f"{name}={_brief(value)}" for name, value in row.items())
         batch = "the batch that begins with " if self.call.kind == "batch_map" else ""
@@ -307,18 +303,18 @@ class Calling:
 
     # -- what came of it ----------------------------------------------------------------------
 
-    def _finished(self, shard: Shard, known: Known | None) -> Answer:
+    def _finish(self, shard: Shard, known: Known | None) -> Answer:
         """The family of a shard whose every row is answered."""
-        table, failed = self._joined(shard, known)
+        table, failed = self._merge_answers(shard, known)
         shard.done = []
         if shard.fragment.kept is not None:
-            table = call_results.scattered(table, aligned.mask_of(self.engine, shard.fragment))
+            table = call_results.scatter(table, aligned.mask_of(self.engine, shard.fragment))
         family = parquet.make_family(table.combine_chunks())
         answer = Answer(family, tuple(table.schema), failed)
         if self.remembers and not failed and (self.pace.cost >= DEAR or self.pace.seconds >= _WORTH):
             answer = answer._replace(family=self.engine.parts.try_seal(family))
             if answer.family.oid is not None:
-                keys = self._keys(shard, np.arange(len(shard.table))) if self._is_dear(shard) else None
+                keys = self._keys_of(shard, np.arange(len(shard.table))) if self._is_dear(shard) else None
                 if keys is not None and shard.fragment.kept is not None:
                     every = np.zeros(shard.fragment.rows, KEY)
                     every[aligned.mask_of(self.engine, shard.fragment)] = keys
@@ -328,7 +324,7 @@ class Calling:
                 )
         return answer
 
-    def _joined(self, shard: Shard, known: Known | None) -> tuple[pa.Table, Mapping[int, str]]:
+    def _merge_answers(self, shard: Shard, known: Known | None) -> tuple[pa.Table, Mapping[int, str]]:
         """Answers old and new, in the order of the rows."""
         tables, places = [], []
         failed = {int(rows[one.row]): one.text for rows, done in shard.done for one in done.failed}
@@ -341,14 +337,16 @@ class Calling:
             for at, table in known.take(shard.found[old]):
                 # What a family of answers holds
                 tables.append(
-                    call_results.named(table, [pa.field(ROWS, pa.null())] if self.call.kind in MANY else self.call.made)
+                    call_results.rename(
+                        table, [pa.field(ROWS, pa.null())] if self.call.kind in MANY else self.call.made
+                    )
                 )
                 places.append(old[at])
-        table = call_results.joined(tables)
+        table = call_results.concat(tables)
         order = np.argsort(np.concatenate(places), kind="stable")
         return (table if (np.diff(order) == 1).all() else table.take(pa.array(order))), failed
 
-    def _assembled(self, made: Sequence[Answer]) -> Frame:
+    def _assemble(self, made: Sequence[Answer]) -> Frame:
         if self.call.kind in MANY:
             # The rows a gen made, taken out of their lists
             tables = []
@@ -356,13 +354,13 @@ class Calling:
                 lists = column_hashes.whole(self._table(answer).column(ROWS))
                 if fragment.kept is not None:
                     lists = lists.filter(pa.array(aligned.mask_of(self.engine, fragment)))
-                tables.append(call_results.flattened(lists))
+                tables.append(call_results.flatten(lists))
             tables = [table for table in tables if table.num_rows]
             if not tables:
                 return Frame(pa.schema(list(self.call.made)), ())
-            tables = call_results.alike(tables)
+            tables = call_results.unify(tables)
             return Frame(tables[0].schema, tuple(parquet.fragments(tables, tables[0].schema)))
-        made = self._alike(made)
+        made = self._unify(made)
         fields = made[0].fields if made else self.call.made
         names = list(dict.fromkeys([*self.frame.schema.names, *(one.name for one in fields)]))
         known = {one.name: one for one in (*self.frame.schema, *fields)}
@@ -379,18 +377,18 @@ class Calling:
         for fragment, answer in zip(frame.fragments, made, strict=True):
             mask = np.ones(fragment.rows, bool)
             mask[_places(self.engine, fragment)[list(answer.failed)]] = False
-            narrowed = aligned.narrowed(self.engine, fragment, mask)
+            narrowed = aligned.narrow(self.engine, fragment, mask)
             fragments += [narrowed] if narrowed is not None else []
         return Frame(frame.schema, tuple(fragments))
 
-    def _alike(self, made: Sequence[Answer]) -> Sequence[Answer]:
+    def _unify(self, made: Sequence[Answer]) -> Sequence[Answer]:
         """Fragments may have shown different types; parts that were written are then read and written again."""
         if all(one.fields == made[0].fields for one in made[1:]):
             return made
         tables = [self._table(answer) for answer in made]
         return [
             answer._replace(family=parquet.make_family(table), fields=tuple(table.schema))
-            for answer, table in zip(made, call_results.alike(tables), strict=True)
+            for answer, table in zip(made, call_results.unify(tables), strict=True)
         ]
 
     def _table(self, answer: Answer) -> pa.Table:
@@ -411,51 +409,6 @@ class Calling:
                 yield pa.table([pa.array(texts, pa.string())], schema=fields)
 
         return aligned.with_family(frame, [*frame.schema.names, name], fields, tables())
-
-
-class RunServices:
-    """What the steps of a run share: fingerprints with the params in force, each made once, and progress."""
-
-    def __init__(self, progress: Any, cache: tuple[Path, int] | None = None) -> None:
-        self.progress, self.cache = progress, cache
-        self._known: dict[int, tuple[Call, Fingerprint]] = {}  # the call is kept, or its id would be given to another
-
-    def fingerprint(self, call: Call) -> Fingerprint:
-        if id(call) not in self._known:
-            self._known[id(call)] = call, printed(call.function)
-            # Once in a process for each thing that cannot be seen through
-            print_ = self._known[id(call)][1]
-            for one in opaque_in(call, print_):
-                if (call.name, one.name) not in _WARNED:
-                    _WARNED.add((call.name, one.name))
-                    feedback.warn(f"{call.name}(): {one.hint}")
-        return self._known[id(call)][1]
-
-
-def printed(function: Callable[..., Any]) -> Fingerprint:
-    """A function with the params it asks for."""
-    return fingerprint(function, given=params.read_given)
-
-
-def function_key(call: Call, print_: Fingerprint) -> str:
-    """A function with all that makes its answers what they are; the names of its columns do not."""
-    reads = [(call.columns.index(first), rest) for first, _, rest in (p.partition(".") for p in call.binds.values())]
-    made = [told_field(one) for one in call.made]
-    names = [one.name for one in call.made] if call.kind in MANY else []  # a gen's are inside its answers
-    setup = [(name, printed(make).key) for name, make in sorted(call.setup.items())]
-    return column_hashes.of(
-        call.kind, print_.key, list(call.binds), reads, repr(dict(call.wanted)), made, names, call.single, setup
-    )
-
-
-def told_field(one: pa.Field) -> tuple[Any, ...]:
-    """What a field says, without its name: its type, and the class of its values."""
-    return column_hashes.plain_type(one.type), sorted((one.metadata or {}).items())
-
-
-def opaque_in(call: Call, print_: Fingerprint) -> tuple[Opaque, ...]:
-    """What cannot be seen through, in the function and in what sets it up."""
-    return (*print_.opaque, *(one for make in call.setup.values() for one in printed(make).opaque))
 
 
 def _places(engine: Engine, fragment: Fragment) -> Array:

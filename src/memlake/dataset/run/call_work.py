@@ -90,7 +90,7 @@ class Work:
             if self.given is None:
                 self.open()
             begun = time.perf_counter()
-            values, failed = self._batches(batch) if self.kind == "batch_map" else self._rows(batch)
+            values, failed = self._run_batches(batch) if self.kind == "batch_map" else self._run_rows(batch)
             return Done(self._table(values), failed, time.perf_counter() - begun)
         except MemoryError as error:
             raise Unavailable(
@@ -124,12 +124,10 @@ class Work:
 
     # -- rows ---------------------------------------------------------------------------------
 
-    def _rows(self, batch: pa.Table) -> tuple[list[Any], tuple[Failed, ...]]:
-        call, rows = self._call(), self._arguments(batch)
-        if self._is_async():
-            return self._async(call, list(rows))
-        if self.settings.threads > 1:
-            return self._threads(call, list(rows))
+    def _run_rows(self, batch: pa.Table) -> tuple[list[Any], tuple[Failed, ...]]:
+        call, rows = self._bind_function(), self._arguments(batch)
+        if self._is_async() or self.settings.threads > 1:
+            return self._run_together(call, list(rows))
         out: list[Any] = []
         failed: list[Failed] = []
         while True:  # again after each row that failed
@@ -153,29 +151,28 @@ class Work:
         own = (error.__traceback__ and error.__traceback__.tb_next) or error.__traceback__
         frames = traceback.extract_tb(own)
         theirs = [frame for frame in frames if not feedback.is_ours(frame.filename)]
-        return Failed(row, text, "".join(traceback.format_list(theirs or frames)), _travelling(error))
+        return Failed(row, text, "".join(traceback.format_list(theirs or frames)), _picklable(error))
 
-    def _async(self, call: Callable[..., Any], rows: list[Any]) -> tuple[list[Any], tuple[Failed, ...]]:
-        async def caught(*row: Any) -> Any:
-            try:
-                return await call(*row), None
-            except Exception as error:  # noqa: BLE001  the user's own function
-                return None, error
+    def _run_together(self, call: Callable[..., Any], rows: list[Any]) -> tuple[list[Any], tuple[Failed, ...]]:
+        """Several rows under way at once, in threads or as coroutines; the results in the order of the rows."""
 
-        return self._placed(executors.run_async(caught, rows, self.settings.concurrency), len(rows))
-
-    def _threads(self, call: Callable[..., Any], rows: list[Any]) -> tuple[list[Any], tuple[Failed, ...]]:
-        def caught(*row: Any) -> Any:
+        def attempt(*row: Any) -> Any:
             try:
                 return call(*row), None
             except Exception as error:  # noqa: BLE001  the user's own function
                 return None, error
 
-        return self._placed(executors.run_threads(caught, rows, self.settings.threads), len(rows))
+        async def attempt_async(*row: Any) -> Any:
+            try:
+                return await call(*row), None
+            except Exception as error:  # noqa: BLE001  the user's own function
+                return None, error
 
-    def _placed(self, results: Iterable[tuple[int, Any]], count: int) -> tuple[list[Any], tuple[Failed, ...]]:
-        """Results in the order of their rows, however they came."""
-        out: list[Any] = [None] * count
+        if self._is_async():
+            results = executors.run_async(attempt_async, rows, self.settings.concurrency)
+        else:
+            results = executors.run_threads(attempt, rows, self.settings.threads)
+        out: list[Any] = [None] * len(rows)
         failed: list[Failed] = []
         for index, (value, error) in results:
             out[index] = value
@@ -183,37 +180,37 @@ class Work:
                 failed.append(self._failure(error, index))
         return out, tuple(sorted(failed, key=lambda one: one.row))
 
-    def _call(self) -> Callable[..., Any]:
+    def _bind_function(self) -> Callable[..., Any]:
         """The function of the bound columns alone, in their order."""
         function = self.function
-        fixed = {name: value for name, value in (self.given or {}).items() if name in self._takes()}
+        fixed = {name: value for name, value in (self.given or {}).items() if name in self._parameters()}
         names = list(self.binds)
-        if fixed or self._by_name():
+        if fixed or self._needs_names():
             plain = function
 
             def function(*row: Any) -> Any:
                 return plain(**dict(zip(names, row, strict=True)), **fixed)
 
-        return self._gathering(function) if self.kind in MANY else function
+        return self._gather_rows(function) if self.kind in MANY else function
 
     def _is_async(self) -> bool:
         called = inspect.unwrap(self.function) if inspect.isroutine(self.function) else self.function
         kinds = (inspect.iscoroutinefunction, inspect.isasyncgenfunction)
         return any(is_one(one) for is_one in kinds for one in (called, getattr(called, "__call__", None)))  # noqa: B004
 
-    def _gathering(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def _gather_rows(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """What a gen yields for a row, or an agg for a group, as a list, whichever way it yields."""
 
-        def listed(made: Any) -> list[Any]:
+        def as_rows(made: Any) -> list[Any]:
             made = made[()] if isinstance(made, np.ndarray) and not made.ndim else made
-            items = made if self._is_many(made) else self._lone(made)
+            items = made if self._is_many(made) else self._single_value(made)
             return [one if self.single else _tuple(one) for one in items]
 
-        async def awaited(*row: Any) -> list[Any]:
+        async def call_async(*row: Any) -> list[Any]:
             made = function(*row)
-            return listed([one async for one in made] if hasattr(made, "__aiter__") else await made)
+            return as_rows([one async for one in made] if hasattr(made, "__aiter__") else await made)
 
-        return awaited if self._is_async() else lambda *row: listed(function(*row))
+        return call_async if self._is_async() else lambda *row: as_rows(function(*row))
 
     def _is_many(self, made: Any) -> bool:
         """Are these rows, and not the values of one?"""
@@ -221,24 +218,24 @@ class Work:
             return all(isinstance(one, tuple | list) for one in made)
         return _is_iterable(made)
 
-    def _lone(self, made: Any) -> Sequence[Any]:
+    def _single_value(self, made: Any) -> Sequence[Any]:
         """A single value: of a group its aggregate, of a row a mistake, unless it is nothing."""
         if self.kind == "agg":
             return [(None,) * len(self.made) if made is None and not self.single else made]
         if made is None:
             return ()
         raise NoRows(
-            f"it returned {reprlib.repr(made)}, {type(made).__name__}, which is no list of rows. Return a list, or "
+            f"it returned {reprlib.repr(made)}, {type(made).__name__}, which is not a list of rows. Return a list, or "
             "yield each row; for one value a row there is map."
         )
 
-    def _takes(self) -> set[str]:
+    def _parameters(self) -> set[str]:
         try:
             return set(inspect.signature(self.function).parameters)
         except (TypeError, ValueError):
             return set()
 
-    def _by_name(self) -> bool:
+    def _needs_names(self) -> bool:
         """True when the function cannot be called by position with just the bound columns."""
         try:
             parameters = list(inspect.signature(self.function).parameters.values())
@@ -251,12 +248,12 @@ class Work:
         if not self.binds:
             return iter([()] * batch.num_rows)
         columns = [
-            self._ahead(arrow.decode(*_column(batch, self.schema, path), self.wanted.get(name)))
+            self._read_ahead(arrow.decode(*_column(batch, self.schema, path), self.wanted.get(name)))
             for name, path in self.binds.items()
         ]
         return zip(*columns, strict=True)
 
-    def _ahead(self, column: list[Any]) -> Iterable[Any]:
+    def _read_ahead(self, column: list[Any]) -> Iterable[Any]:
         """Remote files are read ahead of the function; anything else is as it is."""
         first = next((one for one in column if one is not None), None)
         remote = isinstance(first, File) and not first.source.startswith("file:")
@@ -264,14 +261,14 @@ class Work:
 
     # -- batches ------------------------------------------------------------------------------
 
-    def _batches(self, batch: pa.Table) -> tuple[list[Any], tuple[Failed, ...]]:
+    def _run_batches(self, batch: pa.Table) -> tuple[list[Any], tuple[Failed, ...]]:
         """A batch that fails fails for each of its rows."""
         out: list[Any] = []
         failed: list[Failed] = []
         for start in range(0, batch.num_rows, self.settings.batch_size):
             piece = batch.slice(start, self.settings.batch_size)
             try:
-                out.append(self._one_batch(piece))
+                out.append(self._run_batch(piece))
             except InvalidInput:
                 raise
             except Exception as error:  # noqa: BLE001  the user's own function
@@ -279,18 +276,18 @@ class Work:
                 out.append([[None] * piece.num_rows for _ in self.made])
         return out, tuple(failed)
 
-    def _one_batch(self, piece: pa.Table) -> list[Any]:
+    def _run_batch(self, piece: pa.Table) -> list[Any]:
         arguments = {
-            name: _shaped(*_column(piece, self.schema, path), self.wanted.get(name))
+            name: _as_wanted(*_column(piece, self.schema, path), self.wanted.get(name))
             for name, path in self.binds.items()
         }
-        made = self.function(**arguments, **{k: v for k, v in (self.given or {}).items() if k in self._takes()})
+        made = self.function(**arguments, **{k: v for k, v in (self.given or {}).items() if k in self._parameters()})
         columns = [made] if self.single else list(made)
         if len(columns) != len(self.made):
             raise InvalidInput(f"the function returned {len(columns)} columns for {len(self.made)} names.")
         for one, column in zip(self.made, columns, strict=True):
             if not hasattr(column, "__len__") or len(column) != piece.num_rows:
-                told = f"{len(column)} values" if hasattr(column, "__len__") else f"{column!r}, which is no column,"
+                told = f"{len(column)} values" if hasattr(column, "__len__") else f"{column!r}, which is not a column,"
                 rows = count(piece.num_rows, "row")
                 raise InvalidInput(f"{one.name}: {told} for a batch of {rows}. Nothing was saved.")
         return columns
@@ -300,19 +297,19 @@ class Work:
     def _table(self, values: list[Any]) -> pa.Table:
         if self.kind == "batch_map":
             columns: list[Any] = [[part[i] for part in values] for i in range(len(self.made))]
-            arrays = [_joined(one, parts) for one, parts in zip(self.made, columns, strict=True)]
+            arrays = [_concat_column(one, parts) for one, parts in zip(self.made, columns, strict=True)]
         elif self.kind in MANY:
-            arrays = [self._lists(values)]
+            arrays = [self._encode_lists(values)]
         else:
-            lists = [values] if self.single else _columns(values, len(self.made))
-            arrays = [_encoded(one, column) for one, column in zip(self.made, lists, strict=True)]
+            lists = [values] if self.single else _transpose(values, len(self.made))
+            arrays = [_encode(one, column) for one, column in zip(self.made, lists, strict=True)]
         return pa.Table.from_arrays([array for array, _ in arrays], schema=pa.schema([made for _, made in arrays]))
 
-    def _lists(self, values: list[Any]) -> tuple[pa.Array, pa.Field]:
+    def _encode_lists(self, values: list[Any]) -> tuple[pa.Array, pa.Field]:
         """What a gen yielded: one list of structs a row."""
         flat = [item for items in values for item in items or ()]
-        lists = [flat] if self.single else _columns(flat, len(self.made))
-        arrays = [_encoded(one, column) for one, column in zip(self.made, lists, strict=True)]
+        lists = [flat] if self.single else _transpose(flat, len(self.made))
+        arrays = [_encode(one, column) for one, column in zip(self.made, lists, strict=True)]
         made = pa.StructArray.from_arrays([array for array, _ in arrays], fields=[one for _, one in arrays])
         offsets = [0]
         for items in values:
@@ -321,7 +318,7 @@ class Work:
         return array, pa.field(ROWS, array.type)
 
 
-def _travelling(error: Exception) -> Exception | None:
+def _picklable(error: Exception) -> Exception | None:
     """The exception, when it can be sent to another process."""
     try:
         return pickle.loads(pickle.dumps(error.with_traceback(None)))  # type: ignore[no-any-return]  # our own bytes
@@ -329,7 +326,7 @@ def _travelling(error: Exception) -> Exception | None:
         return None
 
 
-def _encoded(made: pa.Field, values: Sequence[Any]) -> tuple[pa.Array, pa.Field]:
+def _encode(made: pa.Field, values: Sequence[Any]) -> tuple[pa.Array, pa.Field]:
     if is_unknown(made):
         made = arrow.infer_field(made.name, values)
     if pa.types.is_null(made.type):
@@ -337,7 +334,7 @@ def _encoded(made: pa.Field, values: Sequence[Any]) -> tuple[pa.Array, pa.Field]
     return arrow.encode(made, values), made
 
 
-def _joined(made: pa.Field, parts: list[Any]) -> tuple[pa.Array, pa.Field]:
+def _concat_column(made: pa.Field, parts: list[Any]) -> tuple[pa.Array, pa.Field]:
     """One column from what a batch function returned, array by array."""
     if all(isinstance(part, pa.Array | pa.ChunkedArray) for part in parts) and is_unknown(made):
         made = pa.field(made.name, plain_type(parts[0].type))
@@ -345,10 +342,10 @@ def _joined(made: pa.Field, parts: list[Any]) -> tuple[pa.Array, pa.Field]:
         arrays = [p if isinstance(p, pa.Array | pa.ChunkedArray) else arrow.encode(made, p) for p in parts]
         chunks = [c for a in arrays for c in (a.chunks if isinstance(a, pa.ChunkedArray) else [a])]
         return pa.concat_arrays([chunk.cast(made.type) for chunk in chunks]), made
-    return _encoded(made, [value for part in parts for value in part])
+    return _encode(made, [value for part in parts for value in part])
 
 
-def _columns(rows: Sequence[Any], count: int) -> list[list[Any]]:
+def _transpose(rows: Sequence[Any], count: int) -> list[list[Any]]:
     """Tuples turned to columns; a row that failed is null in each."""
     out: list[list[Any]] = [[] for _ in range(count)]
     for row in rows:
@@ -387,7 +384,7 @@ def _column(batch: pa.Table, schema: pa.Schema, path: str) -> tuple[pa.Field, pa
     return made, array
 
 
-def _shaped(made: pa.Field, array: pa.Array, want: Any) -> Any:
+def _as_wanted(made: pa.Field, array: pa.Array, want: Any) -> Any:
     """A column as a batch function asks for it: an Arrow array, a list, or (the default) a NumPy array."""
     if isinstance(want, type) and issubclass(want, pa.Array):
         return array

@@ -35,8 +35,8 @@ from memlake.dataset.plan.nodes import (
     Select,
     Source,
     Union,
-    numbered,
     tops,
+    with_places,
 )
 from memlake.dataset.read.duckdb_errors import named_errors
 from memlake.dataset.run import aligned, notices
@@ -71,7 +71,7 @@ class Engine:
         self._spill, self._parts = folder / "tmp" / f"spill-{os.getpid()}", folder / "parts"
         self.sealing = False  # a save: fragments become parts as they come, so that few are in memory
         self.ran: list[Ran] = []
-        self.shared: Any = None  # among the function steps of this run: calling.RunServices
+        self.shared: Any = None  # among the function steps of this run: plan_keys.RunServices
         self._frames: dict[int, Frame] = {}
         self._needs: dict[int, Columns] = {}
         self._names = itertools.count()
@@ -99,9 +99,9 @@ class Engine:
 
     def close(self) -> None:
         if self._out == 0:
-            notices.none_left(self, self._plans[0])
+            notices.warn_none_left(self, self._plans[0])
         for plan, filled in tuple(self._filled):
-            notices.unmatched(self, plan, filled)
+            notices.warn_unmatched(self, plan, filled)
         if "con" in vars(self):
             self.con.close()
 
@@ -115,9 +115,9 @@ class Engine:
         body = self.relation(plan, frozenset(plan.schema.names))
         found = self.sql(compose("SELECT {} FROM {}", identifiers(plan.schema.names), body))
         schema = self.schema_of(plan, found.schema)
-        return pa.RecordBatchReader.from_batches(schema, self._counted(plan, _fitted(found, schema)))
+        return pa.RecordBatchReader.from_batches(schema, self._count_rows(plan, _fit(found, schema)))
 
-    def _counted(self, plan: Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def _count_rows(self, plan: Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         out, names, filled = 0, {""}, set[str]()
         for batch in batches:
             out += batch.num_rows
@@ -160,14 +160,14 @@ class Engine:
         """What a column of a plan is, given how the engine saw it: functions also told the class of its values."""
         if not is_unknown(planned):
             return planned
-        known, seen = self._shown(plan, planned.name), plain_type(found.type)
+        known, seen = self._find_shown(plan, planned.name), plain_type(found.type)
         if known is not None and not is_unknown(known) and is_told_as(known.type, seen):
             return known.with_name(planned.name)
         if known is not None and is_list(seen) and is_told_as(known.type, seen.value_type):  # gathered
             return pa.field(planned.name, pa.list_(known.with_name("item")))
         return pa.field(planned.name, seen)
 
-    def _shown(self, plan: Plan, path: str) -> pa.Field | None:
+    def _find_shown(self, plan: Plan, path: str) -> pa.Field | None:
         """The field a function showed that a column is passed on from, through whatever steps."""
         first, *rest = path.split(".")
         if id(plan) in self._frames and first in self._frames[id(plan)].schema.names:
@@ -175,8 +175,8 @@ class Engine:
         elif not is_unknown(plan.schema.field(first)):
             found = plan.schema.field(first)
         else:
-            steps = [(one, old) for one, old in plan.passed(first) if old.split(".")[0] in one.schema.names]
-            each = [field for one, old in steps if (field := self._shown(one, old)) is not None]
+            steps = [(one, old) for one, old in plan.passed_from(first) if old.split(".")[0] in one.schema.names]
+            each = [field for one, old in steps if (field := self._find_shown(one, old)) is not None]
             found = each[0] if each and len(set(map(class_of, each))) == 1 else None
         for name in rest:
             inside = found is not None and pa.types.is_struct(found.type) and found.type.get_field_index(name) >= 0
@@ -187,7 +187,7 @@ class Engine:
         statement = asked.render()
         with named_errors():
             found = self.con.sql(statement.text, params=statement.values).to_arrow_reader(_BATCH)
-            return pa.RecordBatchReader.from_batches(found.schema, _named(found))
+            return pa.RecordBatchReader.from_batches(found.schema, _name_errors(found))
 
     # -- relations ----------------------------------------------------------------------------
 
@@ -210,10 +210,10 @@ class Engine:
         if id(plan) in self._frames or isinstance(plan, Call):
             return self.scan(self.frame(plan), columns)
         if isinstance(plan, Source):
-            return self._files(plan) if plan.files else self.scan(self.frame(plan), columns)
-        if isinstance(plan, Mutate) and aligned.searches(plan) and self._has_frame(plan):
+            return self._scan_files(plan) if plan.files else self.scan(self.frame(plan), columns)
+        if isinstance(plan, Mutate) and aligned.has_search(plan) and self._has_frame(plan):
             return self.scan(self.frame(plan), columns)
-        if isinstance(plan, Limit) and (found := self._best(plan, columns)) is not None:
+        if isinstance(plan, Limit) and (found := self._first_rows(plan, columns)) is not None:
             return compose("(SELECT * FROM {})", identifier(self.register(found)))
         wants = plan.wants(columns)
         inputs = [
@@ -222,14 +222,14 @@ class Engine:
         ]
         return compose("({})", plan.sql(inputs, columns, ordered))
 
-    def _files(self, plan: Source) -> Sql:
+    def _scan_files(self, plan: Source) -> Sql:
         assert plan.files is not None
         assert plan.scan is not None
         small = self._small.get(id(plan))
         rows = plan.files.sql() if small is None else identifier(self.register(small))
         return compose("({})", plan.scan.fill(rows))
 
-    def _best(self, plan: Limit, columns: Columns) -> pa.Table | None:
+    def _first_rows(self, plan: Limit, columns: Columns) -> pa.Table | None:
         """The first rows of an order, found by what it sorts by alone; worth it where other columns are wide."""
         order = plan.inputs[0]
         if (
@@ -245,7 +245,7 @@ class Engine:
         reads = frozenset[str]().union(*(tops(one) for one in order.by))
         sql = compose(
             f"SELECT {PLACE} - 1 FROM {{}} ORDER BY {{}}, {PLACE} LIMIT {{}} OFFSET {{}}",
-            numbered(self.scan(frame, reads)),
+            with_places(self.scan(frame, reads)),
             join(", ", (one.sql() for one in order.by)),
             number(plan.count),
             number(plan.start),
@@ -371,9 +371,9 @@ class Engine:
         names = [name for name in plan.schema.names if name in self._needs[id(plan)]] or plan.schema.names[:1]
         found = self.sql(compose("SELECT {} FROM {}", identifiers(names), self.relation(plan, frozenset(names))))
         schema = self.schema_of(plan, found.schema)
-        return Frame(schema, tuple(self._settled(parquet.fragments(self._counted(plan, found), schema))))
+        return Frame(schema, tuple(self._seal_if_large(parquet.fragments(self._count_rows(plan, found), schema))))
 
-    def _settled(self, made: Iterator[Fragment]) -> Iterator[Fragment]:
+    def _seal_if_large(self, made: Iterator[Fragment]) -> Iterator[Fragment]:
         """Fragments as they come; sealed at once when they will be saved or are too many for memory."""
         size = 0
         for fragment in made:
@@ -391,12 +391,12 @@ class Engine:
         return False
 
 
-def _named(found: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+def _name_errors(found: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
     with named_errors():
         yield from found
 
 
-def _fitted(found: pa.RecordBatchReader, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _fit(found: pa.RecordBatchReader, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Batches in a schema; one without rows where there is none, so that the schema is seen."""
     seen = False
     for batch in found:

@@ -20,26 +20,22 @@ if TYPE_CHECKING:
 _EXAMPLES = 3
 
 
-def none_left(engine: Engine, plan: Plan) -> None:
+def warn_none_left(engine: Engine, plan: Plan) -> None:
     """Warn of a filter that left none of the files of a storage: mostly its pattern is wrong, not the storage."""
     for node in plan.walk():
         if isinstance(node, Filter) and not any(isinstance(one, Call) for one in node.walk()):
             source = next((s for s in node.walk() if isinstance(s, Source) and s.origin.kind == "storage"), None)
             if source is not None and engine.count(node.inputs[0]) and not engine.count(node):
-                return _warn(engine, node, source)
-    return None
+                files = engine.read(engine.frame(source), source.schema.names).column(0)
+                paths = pc.struct_field(pa.chunked_array(files.chunks), "path").slice(0, _EXAMPLES).to_pylist()
+                feedback.warn(
+                    f"filter {node.condition!r} leaves none of the {len(files):,} files of {source.origin.name}. "
+                    f"Their paths are like {', '.join(map(repr, paths))}."
+                )
+                return
 
 
-def _warn(engine: Engine, node: Filter, source: Source) -> None:
-    files = engine.read(engine.frame(source), source.schema.names).column(0)
-    paths = pc.struct_field(pa.chunked_array(files.chunks), "path").slice(0, _EXAMPLES).to_pylist()
-    feedback.warn(
-        f"filter {node.condition!r} leaves none of the {len(files):,} files of {source.origin.name}. "
-        f"Their paths are like {', '.join(map(repr, paths))}."
-    )
-
-
-def unmatched(engine: Engine, plan: Plan, filled: Columns) -> None:
+def warn_unmatched(engine: Engine, plan: Plan, filled: Columns) -> None:
     """Warn of a left join in which no row found its like: mostly keys that are written in two ways.
 
     `filled` are the columns of the plan that have a value in some row: one from the right side means a match.
@@ -51,7 +47,7 @@ def unmatched(engine: Engine, plan: Plan, filled: Columns) -> None:
             continue
         if all(map(engine.has_rows, node.inputs)) and not engine.has_rows(replace(node, how="INNER")):
             rows = [engine.count(one) for one in node.inputs]
-            keys = [_key(engine, side, [pair[i] for pair in node.on]) for i, side in enumerate(node.inputs)]
+            keys = [_describe_key(engine, side, [pair[i] for pair in node.on]) for i, side in enumerate(node.inputs)]
             feedback.warn(
                 f"merge found no match: none of {count(rows[0], 'row')} on the left agrees with one of "
                 f"{count(rows[1], 'row')} on the right, so the columns of the right are None. "
@@ -63,11 +59,11 @@ def _is_from(plan: Plan, name: str, join: Join) -> bool:
     """Whether a column is passed on from the right side of a join."""
     if plan is join:
         return name.partition(".")[0] in join.renamed.values()
-    below = ((one, old) for one, old in plan.passed(name) if old.split(".")[0] in one.schema.names)
+    below = ((one, old) for one, old in plan.passed_from(name) if old.split(".")[0] in one.schema.names)
     return any(_is_from(one, old, join) for one, old in below)
 
 
-def _key(engine: Engine, side: Plan, names: Sequence[str]) -> str:
+def _describe_key(engine: Engine, side: Plan, names: Sequence[str]) -> str:
     """What rows are joined by, with two examples of each column."""
     told = []
     for name in names:
@@ -78,7 +74,7 @@ def _key(engine: Engine, side: Plan, names: Sequence[str]) -> str:
     return "; ".join(told)
 
 
-def failures(ran: Sequence[Ran]) -> None:
+def warn_failures(ran: Sequence[Ran]) -> None:
     """Warn of rows that functions failed on, where no line on a terminal says so."""
     told = [f"{one.name}() on {one.failed:,}" for one in ran if one.failed]
     if told:

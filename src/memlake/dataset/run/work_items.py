@@ -38,7 +38,7 @@ class Shard:
 Item = tuple[Shard, Array]  # which rows of a shard
 
 
-def pulled(items: Iterator[Item], *, until: Sequence[Item]) -> Iterator[Item]:
+def take_until(items: Iterator[Item], *, until: Sequence[Item]) -> Iterator[Item]:
     """Items, as long as there is nothing in `until`."""
     while not until and (item := next(items, None)) is not None:
         yield item
