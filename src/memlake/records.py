@@ -201,3 +201,22 @@ class Status(NamedTuple):
             f"Status({where}: {len(self.staged)} staged, {len(self.unstaged)} unstaged, "
             f"{len(self.untracked)} untracked, {len(self.conflicts)} conflicts)"
         )
+
+
+class Merged(NamedTuple):
+    """How a merge, revert, cherry-pick or stash apply ended. `conflicts` not empty means it is waiting for choices.
+
+    `changes` are those of the work lane; `remembered` counts those of the memory lane by room. `moved` names what came
+    under another path than it has there: a dataset's version whose number was taken. `name` is what it came from.
+    `lost` are the paths of a stash that were left out because their content was purged.
+    """
+
+    commit: str | None
+    fast_forward: bool = False
+    up_to_date: bool = False
+    changes: tuple[Change, ...] = ()
+    conflicts: tuple[Conflict, ...] = ()
+    remembered: Mapping[str, int] = MappingProxyType({})
+    moved: Mapping[str, str] = MappingProxyType({})
+    name: str = ""
+    lost: tuple[str, ...] = ()

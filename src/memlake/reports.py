@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from memlake.records import Change, Commit, Conflict
+from memlake.records import Commit
 
 
 class About(NamedTuple):
@@ -16,25 +16,6 @@ class About(NamedTuple):
     creator: str
     schema: tuple[tuple[str, str], ...] = ()
     rows: int | None = None
-
-
-class Merged(NamedTuple):
-    """How a merge, revert, cherry-pick or stash apply ended. `conflicts` not empty means it is waiting for choices.
-
-    `changes` are those of the work lane; `remembered` counts those of the memory lane by room. `moved` names what came
-    under another path than it has there: a dataset's version whose number was taken. `name` is what it came from.
-    `lost` are the paths of a stash that were left out because their content was purged.
-    """
-
-    commit: str | None
-    fast_forward: bool = False
-    up_to_date: bool = False
-    changes: tuple[Change, ...] = ()
-    conflicts: tuple[Conflict, ...] = ()
-    remembered: Mapping[str, int] = MappingProxyType({})
-    moved: Mapping[str, str] = MappingProxyType({})
-    name: str = ""
-    lost: tuple[str, ...] = ()
 
 
 class BlameLine(NamedTuple):
@@ -69,6 +50,10 @@ class FsckReport(NamedTuple):
     @property
     def ok(self) -> bool:
         return not self.problems
+
+    def blame_index(self, why: str) -> "FsckReport":
+        """This report, with a problem of the index beside the others."""
+        return self._replace(problems=(*self.problems, Problem("index", "", "", why)))
 
 
 class GcReport(NamedTuple):

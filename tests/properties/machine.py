@@ -19,7 +19,7 @@ from hypothesis.stateful import (
 )
 
 import memlake as ml
-from memlake.reports import Merged
+from memlake.records import Merged
 from tests.properties.driver import Driver, Moves
 from tests.properties.model import Model, Point, Shelf, Tree, Value, clashes, differences, put, three_way
 

@@ -11,20 +11,23 @@ that one can take its pack back without taking away what the other relies on.
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import os
 import re
 import threading
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import msgpack
-import zstandard
 
 from memlake import nofollow
 from memlake.errors import Corrupt
 from memlake.objects import disk
 from memlake.objects.places import Place
+
+if TYPE_CHECKING:
+    import zstandard
 
 MAGIC, END = b"MLPACK02", b"MLPACKED"
 LIMIT = 64 << 20  # bytes after which a pack is sealed, its footer included; no record is longer
@@ -60,11 +63,24 @@ class Footer(NamedTuple):
 
 
 class _Contexts(threading.local):
-    """A pair for each thread: zstd releases the GIL, and a context that two threads use at once mixes their bytes."""
+    """A pair for each thread: zstd releases the GIL, and a context that two threads use at once mixes their bytes.
 
-    def __init__(self) -> None:
-        self.compressor = zstandard.ZstdCompressor(level=3)
-        self.decompressor = zstandard.ZstdDecompressor()
+    zstandard is loaded when it is first used: `status` and `log` unpack nothing, and it takes milliseconds.
+    """
+
+    @functools.cached_property
+    def library(self) -> Any:
+        import zstandard
+
+        return zstandard
+
+    @functools.cached_property
+    def compressor(self) -> zstandard.ZstdCompressor:
+        return self.library.ZstdCompressor(level=3)  # type: ignore[no-any-return]
+
+    @functools.cached_property
+    def decompressor(self) -> zstandard.ZstdDecompressor:
+        return self.library.ZstdDecompressor()  # type: ignore[no-any-return]
 
 
 _zstd = _Contexts()
@@ -83,33 +99,38 @@ def expand(data: bytes, size: int) -> bytes:
         raise Corrupt(
             f"{len(data):,} compressed bytes claim to hold {size:,}, and memlake packs {RATIO} to one at most."
         )
+    library = _zstd.library
     try:
-        if zstandard.frame_content_size(data) != size:
+        if library.frame_content_size(data) != size:
             raise Corrupt("a compressed record does not have the size its row says.")
         return _zstd.decompressor.decompress(data, max_output_size=size)
-    except zstandard.ZstdError as error:
+    except library.ZstdError as error:
         raise Corrupt(f"a compressed record cannot be unpacked: {error}.") from error
 
 
 def squeeze_against(data: bytes, base: bytes) -> bytes:
     """The data compressed with the base as dictionary: what the two have in common takes next to nothing."""
+    library = _zstd.library
     # From level 3 on zstd looks at all of a dictionary; below it, at its end only.
     sizes = {"source_size": len(data) + len(base), "dict_size": len(base)}
-    params = zstandard.ZstdCompressionParameters.from_level(3, **sizes)
-    dictionary = zstandard.ZstdCompressionDict(base, dict_type=zstandard.DICT_TYPE_RAWCONTENT)
-    return zstandard.ZstdCompressor(dict_data=dictionary, compression_params=params).compress(data)
+    params = library.ZstdCompressionParameters.from_level(3, **sizes)
+    dictionary = library.ZstdCompressionDict(base, dict_type=library.DICT_TYPE_RAWCONTENT)
+    packed: bytes = library.ZstdCompressor(dict_data=dictionary, compression_params=params).compress(data)
+    return packed
 
 
 def expand_against(data: bytes, base: bytes, size: int) -> bytes:
     """What `squeeze_against` compressed, of exactly `size` bytes."""
     if size > LARGEST:
         raise Corrupt(f"a delta claims {size:,} bytes, and memlake makes them of {LARGEST:,} at most.")
-    dictionary = zstandard.ZstdCompressionDict(base, dict_type=zstandard.DICT_TYPE_RAWCONTENT)
+    library = _zstd.library
+    dictionary = library.ZstdCompressionDict(base, dict_type=library.DICT_TYPE_RAWCONTENT)
     try:
-        if zstandard.frame_content_size(data) != size:
+        if library.frame_content_size(data) != size:
             raise Corrupt("a delta does not have the size its row says.")
-        return zstandard.ZstdDecompressor(dict_data=dictionary).decompress(data, max_output_size=size)
-    except zstandard.ZstdError as error:
+        content: bytes = library.ZstdDecompressor(dict_data=dictionary).decompress(data, max_output_size=size)
+        return content
+    except library.ZstdError as error:
         raise Corrupt(f"a delta cannot be unpacked: {error}.") from error
 
 

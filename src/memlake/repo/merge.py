@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from memlake import versions
 from memlake.calls import check_methods
-from memlake.records import Change, Conflict
+from memlake.records import Change, Conflict, Merged
 from memlake.repo.open import AnyPath, SomePaths, each
-from memlake.reports import Merged
 from memlake.versions.kinds import Sides, kind_at
 
 if TYPE_CHECKING:

@@ -22,13 +22,12 @@ from memlake.objects.bucket import open_place
 from memlake.objects.db import advise_rescue
 from memlake.objects.forks import check_process
 from memlake.objects.places import Folder, Place
-from memlake.records import Author, Branch, Change, Commit, Entry, Lane, Move, Staged, Status, Tag
+from memlake.records import Author, Branch, Change, Commit, Entry, Lane, Merged, Move, Staged, Status, Tag
 from memlake.repo.merge import Merge, said_facts
 from memlake.repo.open import AnyPath, Opened, SomePaths, checked_oid, each
 from memlake.repo.settings import has_database
 from memlake.repo.stash import Stashes
 from memlake.repo.stored_objects import StoredObjects
-from memlake.reports import Merged, Problem, Rescued
 from memlake.versions import tables
 from memlake.versions.paths import file_path
 
@@ -46,6 +45,7 @@ if TYPE_CHECKING:
         GcReport,
         Operation,
         PurgeReport,
+        Rescued,
         Usage,
     )
 
@@ -594,7 +594,7 @@ class Repo(Opened):
     def fsck(self, full: bool = False) -> FsckReport:
         report = versions.fsck.check(self._look(), full=full)
         wrong = self._mended_index() if (self.dir / "index").exists() else ""
-        return report._replace(problems=(*report.problems, Problem("index", "", "", wrong))) if wrong else report
+        return report.blame_index(wrong) if wrong else report
 
     def _mended_index(self) -> str:
         """What was wrong with the index of memories, which is mended then; it may have been on being opened."""

@@ -25,9 +25,9 @@ _OURS = re.compile(r"(?:\.memlake(?:~.*)?|memlak~\d|(?P<git>\.git|git~1))[ .]*(?
 _INVISIBLE = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
 # If a path in a list, each written between `/` and a line break, may be unwritable, one of these is in the text. Plain
 # searches take a third of the time of one pattern, which tries every `/`.
-_SUSPECT = (
-    "//", "/\n", "/./", "/.\n", "/../", "/..\n", "/.memlake", "/memlak~", "/git~1", "\0",
-    "/.git/", "/.git\n", "/.git ", "/.git.", "/.git:",
+_SUSPECT = ("//", "/\n", "/memlak~", "/git~1", "\0")
+_SUSPECT_DOTS = (
+    "/./", "/.\n", "/../", "/..\n", "/.memlake", "/.git/", "/.git\n", "/.git ", "/.git.", "/.git:",
 )  # fmt: skip
 _DRIVE = re.compile(r"^[A-Za-z]:")
 _RESERVED = {"con", "prn", "aux", "nul", *(f"com{i}" for i in range(1, 10)), *(f"lpt{i}" for i in range(1, 10))}
@@ -99,7 +99,8 @@ def find_unwritable(paths: Iterable[str]) -> str | None:
     """The first of these paths at which no file may be made here. Searches long lists as one text."""
     paths = list(paths)
     text = "/" + "\n/".join(paths).lower() + "\n"
-    if not any(part in text for part in _SUSPECT) and (text.isascii() or not _INVISIBLE.search(text)):
+    is_suspect = any(part in text for part in _SUSPECT) or ("/." in text and any(dot in text for dot in _SUSPECT_DOTS))
+    if not is_suspect and (text.isascii() or not _INVISIBLE.search(text)):
         return None
     return next((path for path in paths if unwritable(path)), None)
 

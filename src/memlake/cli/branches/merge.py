@@ -13,9 +13,8 @@ from memlake.cli.history.commit import fact_options, made_lines, read_facts
 from memlake.cli.screen import Screen
 from memlake.cli.suggest import exit_with, suggest_revs
 from memlake.errors import InvalidInput, Nothing, Usage, pasted
-from memlake.records import Conflict, short
+from memlake.records import Conflict, Merged, short
 from memlake.repo import Repo
-from memlake.reports import Merged
 from memlake.versions.kinds import kind_at
 from memlake.views import changes, words
 from memlake.views.status import list_conflicts

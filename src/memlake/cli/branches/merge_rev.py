@@ -10,9 +10,8 @@ from memlake.cli.screen import Screen
 from memlake.cli.suggest import exit_with, suggest_revs
 from memlake.errors import Conflict as Conflicting
 from memlake.errors import NotFound, pasted
-from memlake.records import Conflict, short
+from memlake.records import Conflict, Merged, short
 from memlake.repo import Repo
-from memlake.reports import Merged
 from memlake.versions.kinds import kind_at
 from memlake.views import changes, patches, paths, words
 from memlake.views.status import MANY, is_marked, list_conflicts

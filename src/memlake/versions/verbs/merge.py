@@ -17,8 +17,7 @@ from memlake.errors import Conflict as ConflictError
 from memlake.errors import InvalidInput, NotFound, Nothing, pasted
 from memlake.objects.layout import now
 from memlake.objects.leases import Keeping
-from memlake.records import Author, Change, Commit, Conflict, Entry, Lane, count, short
-from memlake.reports import Merged
+from memlake.records import Author, Change, Commit, Conflict, Entry, Lane, Merged, count, short
 from memlake.versions.checkout import journal, rev, update, worktree
 from memlake.versions.checkout.context import Here
 from memlake.versions.checkout.journal import Goal, Plan

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from memlake.errors import NotFound, Nothing, Purged
 from memlake.objects.layout import now
-from memlake.records import Change, Commit, Entry, short
-from memlake.reports import Merged, Stash
+from memlake.records import Change, Commit, Entry, Merged, short
+from memlake.reports import Stash
 from memlake.versions.checkout import journal, rev, status, update, worktree
 from memlake.versions.checkout.context import Here
 from memlake.versions.checkout.ignore import Ignore
