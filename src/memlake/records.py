@@ -100,8 +100,8 @@ class Author(NamedTuple):
 class Commit(NamedTuple):
     """One point of a lane: a whole state (`root`), where it came from, and what it changed.
 
-    `changes` is None when the list is long; then it is the object `changes_oid` and `repo.changes(commit)`
-    reads it. `meta` maps names ("about", "metrics", "params", "uses", "changes") to oids.
+    `changes` is None if the list is long; then it is the object that `meta` names "changes", and
+    `repo.changes(commit)` reads it. `meta` maps names ("about", "metrics", "params", "uses", "changes") to oids.
     """
 
     oid: str

@@ -99,9 +99,9 @@ def _find_pack_problems(objects: Objects) -> Iterator[Finding]:
     yield from ((oid, "missing", "its pack is not in the directory") for oid in tables.list_without_pack(objects.db))
 
 
-def _find_content_problems(objects: Objects, known: set[bytes]) -> Iterator[Finding]:
+def _find_content_problems(objects: Objects, reported: set[bytes]) -> Iterator[Finding]:
     for oid, form, size in tables.scan_outside(objects.db):
-        if oid not in known:
+        if oid not in reported:
             try:
                 if form == PART:
                     _check_part(objects, oid, size)
@@ -109,9 +109,9 @@ def _find_content_problems(objects: Objects, known: set[bytes]) -> Iterator[Find
                     objects.read(oid.hex())
             except Error as error:
                 yield oid, "damaged", error.message
-    yield from _find_copy_problems(objects, known)
+    yield from _find_copy_problems(objects, reported)
     for oid, _ in tables.scan_chunk_lists(objects.db):
-        if oid not in known:
+        if oid not in reported:
             yield from _find_whole_problems(objects, oid)
 
 
@@ -124,10 +124,10 @@ def _check_part(objects: Objects, oid: bytes, size: int) -> None:
         raise Corrupt(f"the bytes of part {oid.hex()[:10]} do not match its hash.")
 
 
-def _find_copy_problems(objects: Objects, known: set[bytes]) -> Iterator[Finding]:
+def _find_copy_problems(objects: Objects, reported: set[bytes]) -> Iterator[Finding]:
     """Copies in packs, from which a repo can be rescued, that are not the same as their rows."""
     for oid, name, start, length, data in tables.scan_copies(objects.db):
-        if oid in known or bytes.fromhex(name) in known:
+        if oid in reported or bytes.fromhex(name) in reported:
             continue
         try:
             is_same = length == len(data) and objects.packs.get(name, start, length) == data
@@ -136,7 +136,7 @@ def _find_copy_problems(objects: Objects, known: set[bytes]) -> Iterator[Finding
         if not is_same:
             yield oid, "damaged", "its copy in a pack is not what its row has"
     for name in tables.list_log_packs(objects.db):
-        for record in () if bytes.fromhex(name) in known else read_footer(objects.packs, name).records:
+        for record in () if bytes.fromhex(name) in reported else read_footer(objects.packs, name).records:
             data = objects.packs.get(name, record.start, record.length)
             try:
                 content = expand(data, record.size) if record.form == PACKED_ZSTD else data

@@ -367,7 +367,7 @@ class Database:
             return 1, 0  # a write of another thread
         try:
             with self._listing:
-                everyone = (known() for known in self._everyone)
+                everyone = (reference() for reference in self._everyone)
                 used = [connection for connection in everyone if connection is not None and not _close_idle(connection)]
                 self._everyone = [weakref.ref(connection) for connection in used]
         finally:
@@ -384,7 +384,7 @@ class Database:
             if self.closed:
                 connection.close(force=True)
                 raise self._refusal()
-            self._everyone = [known for known in self._everyone if known() is not None]
+            self._everyone = [reference for reference in self._everyone if reference() is not None]
             self._everyone.append(weakref.ref(connection))
 
     def _open(self) -> apsw.Connection:

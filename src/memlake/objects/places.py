@@ -102,8 +102,8 @@ class _Open:
 
     def __init__(self, path: str) -> None:
         self.fd = nofollow.open_file(path)
-        found = os.fstat(self.fd)
-        self.identity = (found.st_dev, found.st_ino)
+        status = os.fstat(self.fd)
+        self.identity = (status.st_dev, status.st_ino)
 
     def __del__(self, close: Any = os.close) -> None:
         with contextlib.suppress(AttributeError, OSError):  # AttributeError: os.open failed in __init__
@@ -119,11 +119,11 @@ class _OpenFiles:
         self._lock = threading.Lock()
         self._files: OrderedDict[str, _Open] = OrderedDict()
 
-    def get(self, path: str, found: os.stat_result) -> _Open:
+    def get(self, path: str, status: os.stat_result) -> _Open:
         with self._lock:
             held = self._files.get(path)
             # While we hold it open, its inode number cannot go to another file, so an equal one means the same file.
-            if held is not None and held.identity == (found.st_dev, found.st_ino):
+            if held is not None and held.identity == (status.st_dev, status.st_ino):
                 self._files.move_to_end(path)
                 return held
         opened = _Open(path)
@@ -206,9 +206,9 @@ class Folder:
 
     def _stat(self, path: str | Path, name: str) -> os.stat_result:
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            found = os.lstat(path)
-            if stat.S_ISREG(found.st_mode):
-                return found
+            status = os.lstat(path)
+            if stat.S_ISREG(status.st_mode):
+                return status
         raise NotFound(f"{self.root} has no {name}.")
 
     def _here(self) -> _OpenFiles:
@@ -231,8 +231,8 @@ class Folder:
                 yield from self._walk(name, prefix)
             elif entry.is_file(follow_symlinks=False):  # a link is not ours: we make none
                 with contextlib.suppress(FileNotFoundError):
-                    found = entry.stat(follow_symlinks=False)
-                    yield name, found.st_size, found.st_mtime
+                    status = entry.stat(follow_symlinks=False)
+                    yield name, status.st_size, status.st_mtime
 
 
 def _read(fd: int, name: str, start: int, length: int) -> bytes:

@@ -143,3 +143,11 @@ def test_a_long_text_with_much_edited_is_matched_at_the_lines_that_stand_once() 
     new = [line.replace("step", "new") if line.startswith("step") and line.endswith("7\n") else line for line in old]
     new[6000:6000] = [f"{chr(97 + n % 3)}\n" for n in range(4000)]
     assert changed_lines(old, new) == 2 * 300 + 4000
+
+
+def test_a_head_that_ends_inside_a_character_is_text_and_a_whole_file_that_does_is_not() -> None:
+    cut = "naïve".encode()[:3]
+    assert find_text(cut, is_head=True) == "na"
+    assert find_text(cut) is None
+    assert find_text(b"na\xc3ve", is_head=True) is None, "the character is broken in the middle"
+    assert find_text(b"na\0", is_head=True) is None

@@ -128,10 +128,12 @@ def tell_unwritten(what: str, written: Written) -> None:
 def _say_unwritten(written: Written) -> str:
     causes = [f"{path}: {error.message.removesuffix(' It was not served.')}" for path, error in written.failed.items()]
     number = count(len(causes), "file")
-    return f"could not be finished, because {number} could not be written:{_listed(causes)}\nEverything else is done."
+    return (
+        f"could not be finished, because {number} could not be written:{_list_lines(causes)}\nEverything else is done."
+    )
 
 
-def _listed(lines: Sequence[str]) -> str:
+def _list_lines(lines: Sequence[str]) -> str:
     """Up to ten lines of a message, indented, each after a line break."""
     more = f"\n  and {len(lines) - 10} more" if len(lines) > 10 else ""
     return "".join(f"\n  {line}" for line in lines[:10]) + more
@@ -355,7 +357,7 @@ def _without_stage(rows: Mapping[str, Tracked]) -> dict[str, Tracked]:
 def _require_safe(safety: Mapping[str, Safety], verb: str, local: Local) -> dict[str, Entry | None]:
     if unsafe := [path for path, state in safety.items() if not state.is_safe]:
         raise Conflict(
-            f"{verb} would overwrite uncommitted work in:{_listed(unsafe)}\nNothing was changed.",
+            f"{verb} would overwrite uncommitted work in:{_list_lines(unsafe)}\nNothing was changed.",
             # `commit -a` and a plain stash leave alone what is not tracked.
             hint="Put it aside: memlake stash -u\nOr commit it: memlake add -A && memlake commit -m MESSAGE"
             if set(unsafe) - local.find_tracked(unsafe).keys()
@@ -383,13 +385,13 @@ def _safety(root: str, change: Change, row: Tracked | None, removed: set[str]) -
         return Safety(True)  # nothing will be written there
     if row is not None and row.staged and row.entry != change.new:
         return Safety(False)
-    found = worktree.find_stat(root, path)
-    if row is not None and found is not None:
+    stat = worktree.find_stat(root, path)
+    if row is not None and stat is not None:
         if row.entry is not None and worktree.holds(root, path, row.entry, row.stat, row.racy):
             return Safety(True)
         if row.staged and row.old is not None and worktree.holds(root, path, row.old, None, True):
             return Safety(True, True, row.old)
-    if found is None and (change.new is None or _has_room(root, path, removed)):
+    if stat is None and (change.new is None or _has_room(root, path, removed)):
         # Deleted by hand, or a folder in its place: to remove it loses nothing.
         return Safety(True, row is not None and row.entry is not None)
     if change.new is None or not _has_room(root, path, removed):
@@ -424,7 +426,7 @@ def in_the_way(root: str, changes: Sequence[Change]) -> list[str]:
 def refuse_in_the_way(root: str, changes: Sequence[Change], verb: str) -> None:
     if paths := in_the_way(root, changes):
         raise Conflict(
-            f"{verb} needs the place of files that are not tracked:{_listed(paths)}\nNothing was changed.",
+            f"{verb} needs the place of files that are not tracked:{_list_lines(paths)}\nNothing was changed.",
             hint="Move them away, then run it again.",
         )
 
@@ -456,7 +458,7 @@ def write_files(objects: Objects, root: str, changes: Sequence[Change], ready: C
         erased = objects.find_purged(c.new.oid for c in changes if c.new is not None)
         wanted = sorted((c for c in changes if c.new is not None and c.new.oid not in erased), key=lambda c: c.path)
         if away := [file_path(c.path) for c in changes if c.new is not None and c.new.oid in erased]:
-            warnings.warn(f"not written, because their content was purged:{_listed(away)}", stacklevel=2)
+            warnings.warn(f"not written, because their content was purged:{_list_lines(away)}", stacklevel=2)
         for change in changes:
             if change.new is None or (change.old is not None and change.new.oid in erased):
                 folders.remove(file_path(change.path))

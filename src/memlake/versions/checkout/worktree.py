@@ -42,8 +42,8 @@ def walk(root: str, folder: str, ignore: Ignore) -> Iterator[tuple[str, os.DirEn
     """Files and links below a folder, not ignored, as (path relative to root, entry), in order of names."""
     prefix = f"{folder}/" if folder else ""
     try:
-        with os.scandir(f"{root}/{folder}" if folder else root) as found:
-            entries = sorted(found, key=lambda entry: entry.name)
+        with os.scandir(f"{root}/{folder}" if folder else root) as unsorted:
+            entries = sorted(unsorted, key=lambda entry: entry.name)
     except PermissionError as error:
         raise Unavailable(
             f"folder {folder or '.'!r} cannot be read: permission denied. Nothing was changed.",
@@ -311,12 +311,12 @@ def _start_folder(real_root: str) -> str:
     return here if here == real_root or here.startswith(real_root + os.sep) else real_root
 
 
-def relative(root: Path, given: str | os.PathLike[str]) -> str:
+def relative(root: Path, path: str | os.PathLike[str]) -> str:
     """A path a user typed, relative to the root; "" is the root itself. Refuses what lies outside.
 
     It starts at the current folder, as everywhere, or at the root if the current folder is outside of the repo.
     """
-    text = os.fspath(given)
+    text = os.fspath(path)
     if not text:
         raise InvalidInput(
             "an empty string is not a path. Nothing was changed.", hint="Write . for the folder you are in."

@@ -155,10 +155,10 @@ class History:
             for change in self.changes(step):
                 edits[change.path.encode()] = codec.maybe_bytes(change.new)
         start = bytes.fromhex(below.root) if below else tree.EMPTY
-        root, made = tree.edit(self.nodes.get_many, start, edits)
+        root, nodes = tree.edit(self.nodes.get_many, start, edits)
         if root.hex() != commit.root:
             raise Corrupt(f"the changes of commit {commit.oid} do not lead to its tree.", hint="Run memlake fsck.")
-        return made
+        return nodes
 
     def entries(self, commit: Commit | None, paths: Iterable[str]) -> dict[str, Entry]:
         """What a commit holds at these paths."""
@@ -256,12 +256,12 @@ class History:
             held.clear()
             return tree.edit(self.nodes.get_many, self.root(parent), encoded, held)
 
-        root, made = self._retry_thinned(edit_tree)
+        root, nodes = self._retry_thinned(edit_tree)
         before = {path.decode(): codec.decode_entry(value) for path, value in held.items()}
         changes = tuple(
             Change(path, before.get(path), edits[path]) for path in sorted(edits) if before.get(path) != edits[path]
         )
-        return Planned(parent, edits, changes, root, made)
+        return Planned(parent, edits, changes, root, nodes)
 
     def append(
         self, draft: Draft, parents: tuple[Commit, ...], other: Commit | None, ready: Planned | None = None

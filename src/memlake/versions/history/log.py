@@ -14,7 +14,7 @@ from memlake.versions.history.bases import reachable
 from memlake.versions.history.commits import History
 from memlake.versions.history.renames import Candidates, find_renamed
 from memlake.versions.paths import matches, plain, scope
-from memlake.versions.text.lines import match_lines, read_text, split_lines
+from memlake.versions.text.lines import find_object_text, match_lines, split_lines
 
 _PIECE = 1 << 20
 _LARGEST = 4 << 20  # bytes whose lines blame compares
@@ -142,7 +142,7 @@ Lines = dict[int, list[int]]
 def blame(history: History, start: Commit, path: str, typed: Callable[[str], str] = pasted) -> list[BlameLine]:
     """Which commit wrote each line of a path, also under names it had before. `typed` writes a path for a command."""
     entry = history.entries(start, [path])[path]
-    text = read_text(history.objects.read, entry, _LARGEST)
+    text = find_object_text(history.objects.read, entry, _LARGEST)
     if text is None:
         why = "is not text" if entry.size <= _LARGEST else f"is larger than {_LARGEST >> 20} MiB"
         raise InvalidInput(
@@ -198,7 +198,7 @@ def _take_same(history: History, before: Entry, after: Entry, mine: Lines) -> Li
 def _read_lines(history: History, entry: Entry) -> list[str] | None:
     """The lines of a version; None if it is not text, too large or purged."""
     try:
-        text = read_text(history.objects.read, entry, _LARGEST)
+        text = find_object_text(history.objects.read, entry, _LARGEST)
     except Purged:
         return None
     return None if text is None else split_lines(text)

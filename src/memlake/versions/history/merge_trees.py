@@ -18,7 +18,7 @@ from memlake.versions.history.bases import bases_of_many, merge_bases
 from memlake.versions.history.commits import History
 from memlake.versions.history.renames import Candidates, find_renamed
 from memlake.versions.paths import FILES, folder_clashes
-from memlake.versions.text.lines import LARGEST, read_text
+from memlake.versions.text.lines import LARGEST, find_object_text
 from memlake.versions.text.merge3 import merge_text
 from memlake.versions.trees import codec, tree
 
@@ -140,7 +140,7 @@ def merge_files(making: Making, old: Entry | None, ours: Entry, theirs: Entry) -
     """The merge driver of files: small texts whose edits do not touch are joined line by line."""
     if old is None or max(old.size, ours.size, theirs.size) > LARGEST:
         return None  # before any of them is read
-    texts = [text for entry in (old, ours, theirs) if (text := read_text(making.read, entry)) is not None]
+    texts = [text for entry in (old, ours, theirs) if (text := find_object_text(making.read, entry)) is not None]
     merged = merge_text(*texts) if len(texts) == 3 else None
     if merged is None:
         return None

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 
 from memlake.errors import NotFound, Purged
 from memlake.records import Entry
-from memlake.versions.text.lines import LARGEST, read_text, split_lines
+from memlake.versions.text.lines import LARGEST, find_object_text, split_lines
 
 _COMPARED = 50  # files that are read to see which one is most alike; with more, only the same content counts
 
@@ -61,7 +61,7 @@ def _name(path: str) -> str:
 
 def _count_lines(read: Read, entry: Entry) -> Counter[str]:
     try:
-        return Counter(split_lines(read_text(read, entry) or ""))
+        return Counter(split_lines(find_object_text(read, entry) or ""))
     except (NotFound, Purged):
         return Counter()
 

@@ -41,7 +41,7 @@ def find_text(data: bytes, *, is_head: bool = False) -> str | None:
         return None
 
 
-def read_text(read: Callable[[str], bytes], entry: Entry, most: int = LARGEST) -> str | None:
+def find_object_text(read: Callable[[str], bytes], entry: Entry, most: int = LARGEST) -> str | None:
     """The text of a stored file; None if it has more than `most` bytes (then it is not even read) or is not text."""
     return find_text(read(entry.oid)) if entry.size <= most else None
 

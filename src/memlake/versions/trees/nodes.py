@@ -64,23 +64,23 @@ class Nodes:
     def has(self, oid: bytes) -> bool:
         return oid in self._rebuilt or oid in self._older or bool(self.find_stored([oid]))
 
-    def write(self, made: Mapping[bytes, bytes], *, keep: bool) -> None:
+    def write(self, new_nodes: Mapping[bytes, bytes], *, keep: bool) -> None:
         """Store new nodes. Call inside a write."""
-        made = {oid: data for oid, data in made.items() if oid != tree.EMPTY}
-        stored = self.find_stored(made)
+        new_nodes = {oid: data for oid, data in new_nodes.items() if oid != tree.EMPTY}
+        stored = self.find_stored(new_nodes)
         if keep:
             tables.keep_nodes(self._db, [id for id, _ in stored.values()])
-        rows = [(None, key_of(oid), int(keep), data) for oid, data in made.items() if oid not in stored]
+        rows = [(None, key_of(oid), int(keep), data) for oid, data in new_nodes.items() if oid not in stored]
         tables.add_nodes(self._db, rows)
-        if len(made) <= _FEW:  # one small write follows another: the next begins on these
-            self._cache.update((oid, tree.decode(data)) for oid, data in made.items())
+        if len(new_nodes) <= _FEW:  # one small write follows another: the next begins on these
+            self._cache.update((oid, tree.decode(data)) for oid, data in new_nodes.items())
 
-    def remember(self, made: Mapping[bytes, bytes]) -> None:
+    def remember(self, new_nodes: Mapping[bytes, bytes]) -> None:
         """Keep rebuilt nodes for this process; they are not written."""
         if len(self._rebuilt) > _CACHE:
             # Two generations, because a diff needs both its trees, and the second may be built on nodes of the first.
             self._older, self._rebuilt = self._rebuilt, {tree.EMPTY: tree.decode(tree.EMPTY_DATA)}
-        self._rebuilt.update((oid, tree.decode(data)) for oid, data in made.items())
+        self._rebuilt.update((oid, tree.decode(data)) for oid, data in new_nodes.items())
 
     def forget(self) -> None:
         """Drop what is cached: another process may have thinned the nodes behind it."""

@@ -298,7 +298,7 @@ def build(items: Iterable[tuple[bytes, bytes]]) -> tuple[bytes, dict[bytes, byte
 def _build_up(
     level: int, keys: list[bytes], values: list[bytes], heights: list[int]
 ) -> tuple[bytes, dict[bytes, bytes]]:
-    made: dict[bytes, bytes] = {}
+    new_nodes: dict[bytes, bytes] = {}
     if not keys:
         return EMPTY, {EMPTY: EMPTY_DATA}
     while True:
@@ -307,13 +307,13 @@ def _build_up(
             if heights[at] > level or at == len(keys) - 1:
                 data = encode(level, keys[start : at + 1], values[start : at + 1])
                 oid = oid_of(data)
-                made[oid] = data
+                new_nodes[oid] = data
                 up_keys.append(keys[at])
                 up_values.append(oid)
                 up_heights.append(heights[at])
                 start = at + 1
         if len(up_keys) == 1:
-            return up_values[0], made
+            return up_values[0], new_nodes
         keys, values, heights, level = up_keys, up_values, up_heights, level + 1
 
 
@@ -333,7 +333,7 @@ def edit(
     levels = _descend_all(nodes, root, sorted(edits))
     if before is not None:
         before.update(_find_values(levels[0]))
-    made: dict[bytes, bytes] = {}
+    new_nodes: dict[bytes, bytes] = {}
     level, current, grows = 0, dict(edits), None not in edits.values()
     while True:
         if not current:
@@ -343,19 +343,19 @@ def edit(
         keys = sorted(current)
         # New keys change only the nodes that cover them; a removal may reach into neighbours.
         covering = _deal_keys(levels[level], keys) if grows else list(_descend(nodes, root, keys, level))
-        current = _edit_level(level, covering, current, made, partial(_after, nodes, root, level))
+        current = _edit_level(level, covering, current, new_nodes, partial(_after, nodes, root, level))
         level += 1
     keys, values = _apply(top, current)
     new_root, above = _build_up(level, keys, values, _heights(level, top, keys, current))
-    made.update(above)
-    return _collapse(nodes, new_root, made)
+    new_nodes.update(above)
+    return _collapse(nodes, new_root, new_nodes)
 
 
 def _edit_level(
     level: int,
     covering: Covering,
     edits: dict[bytes, bytes | None],
-    made: dict[bytes, bytes],
+    new_nodes: dict[bytes, bytes],
     after: Callable[[bytes], Node | None],
 ) -> dict[bytes, bytes | None]:
     """Edit one level below the top; returns the edits this means for the level above."""
@@ -384,7 +384,7 @@ def _edit_level(
             fresh += [key for key in wanted if edits[key] is not None]
             up[old_bound] = None
         for key, oid, data in _cut(level, keys, values, {*fresh, old_bound}):
-            made[oid], up[key] = data, oid
+            new_nodes[oid], up[key] = data, oid
     return up
 
 
@@ -439,13 +439,13 @@ def _after(nodes: GetMany, root: bytes, level: int, key: bytes) -> Node | None:
     return node if node.keys and node.keys[-1] > key else None
 
 
-def _collapse(nodes: GetMany, root: bytes, made: dict[bytes, bytes]) -> tuple[bytes, dict[bytes, bytes]]:
+def _collapse(nodes: GetMany, root: bytes, new_nodes: dict[bytes, bytes]) -> tuple[bytes, dict[bytes, bytes]]:
     """A root with a single child is not canonical: the child is the root."""
     while True:
-        node = decode(made[root]) if root in made else nodes([root])[root]
+        node = decode(new_nodes[root]) if root in new_nodes else nodes([root])[root]
         if node.level == 0 or len(node.keys) > 1:
-            return root, made
-        made.pop(root, None)
+            return root, new_nodes
+        new_nodes.pop(root, None)
         root = node.values[0]
 
 
