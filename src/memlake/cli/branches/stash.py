@@ -15,7 +15,7 @@ from memlake.cli.branches.merge_rev import check
 from memlake.cli.screen import Screen
 from memlake.cli.suggest import exit_with
 from memlake.errors import NotFound, Nothing, Usage
-from memlake.records import Merged, short
+from memlake.records import short
 from memlake.repo import Repo
 from memlake.views import changes, patches, words
 
