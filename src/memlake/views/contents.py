@@ -11,6 +11,7 @@ from memlake.views.words import clean, count, cut
 if TYPE_CHECKING:
     from memlake.contents.documents import DocumentDiff
     from memlake.contents.explain import Explanation
+    from memlake.contents.notebooks import NotebookDiff
     from memlake.rows.compare import ColumnChange, RowChange, TableDiff
 
 _WIDE = 110
@@ -122,5 +123,35 @@ def _document_brief(found: DocumentDiff) -> str:
     return f"values: {', '.join(f'{number:,} {word}' for number, word in parts if number)}"
 
 
-_LINES: dict[str, Callable[[Style, Any], Iterator[str]]] = {"TableDiff": table_lines, "DocumentDiff": document_lines}
-_BRIEFS: dict[str, Callable[[Any], str]] = {"TableDiff": _table_brief, "DocumentDiff": _document_brief}
+# -- notebooks ----------------------------------------------------------------------------------
+
+
+def notebook_lines(style: Style, found: NotebookDiff) -> Iterator[str]:
+    """Each cell that differs with its patch; outputs are counted."""
+    yield _notebook_brief(found)
+    words = {"A": "added", "D": "removed", "M": "changed"}
+    for cell in found.cells:
+        yield style.paint(f"cell {cell.number} ({clean(cell.cell_type)}) {words[cell.status]}", "bold")
+        for line in cell.patch:
+            color = {"+": "added", "-": "removed", "@": "hunk"}.get(line[:1])
+            yield style.paint(style.clean(line), color) if color else style.clean(line)
+
+
+def _notebook_brief(found: NotebookDiff) -> str:
+    parts = [(sum(cell.status == status for cell in found.cells), word)
+             for status, word in (("A", "added"), ("D", "removed"), ("M", "changed"))]  # fmt: skip
+    told = [f"{number:,} {word}" for number, word in parts if number]
+    told += [f"{count(found.outputs_changed, 'cell has', 'cells have')} other outputs"] if found.outputs_changed else []
+    return f"{count(found.new_cells, 'cell')}: {', '.join(told) or 'only metadata differs'}"
+
+
+_LINES: dict[str, Callable[[Style, Any], Iterator[str]]] = {
+    "TableDiff": table_lines,
+    "DocumentDiff": document_lines,
+    "NotebookDiff": notebook_lines,
+}
+_BRIEFS: dict[str, Callable[[Any], str]] = {
+    "TableDiff": _table_brief,
+    "DocumentDiff": _document_brief,
+    "NotebookDiff": _notebook_brief,
+}

@@ -1,0 +1,189 @@
+"""Jupyter notebooks by their cells: what changed in the source of each, and outputs summed up.
+
+Two edits are joined cell by cell and, inside a cell, line by line. Outputs follow the source that made them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from memlake.contents.content import Content, Unreadable
+from memlake.contents.documents import is_same, read_document
+from memlake.contents.explain import How
+from memlake.contents.merged import InnerConflict, Merged
+from memlake.versions.text import unified
+from memlake.versions.text.lines import opcodes, split_lines
+from memlake.versions.text.merge3 import merge_text
+
+Cell = Mapping[str, Any]
+Pairs = list[tuple[int | None, int | None]]  # numbers of cells of the old and of the new side
+
+
+class CellChange(NamedTuple):
+    """A cell that was added ("A"), removed ("D") or changed ("M"): its number, its kind, its source as a patch."""
+
+    status: str
+    number: int  # from 1, on the new side; of a removed cell on the old one
+    cell_type: str
+    patch: tuple[str, ...]
+
+
+class NotebookDiff(NamedTuple):
+    """What differs between two notebooks. Outputs are counted, because they change with every run."""
+
+    old_cells: int
+    new_cells: int
+    cells: tuple[CellChange, ...]
+    outputs_changed: int  # cells whose source is the same and whose outputs are not
+    metadata_changed: bool
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.cells or self.outputs_changed or self.metadata_changed)
+
+
+class NotebookSummary(NamedTuple):
+    """What a notebook is: how many cells of each kind, and its language."""
+
+    cells: Mapping[str, int]
+    language: str
+
+
+def summarize(content: Content) -> NotebookSummary:
+    notebook, kinds = _read(content), dict[str, int]()
+    for cell in notebook["cells"]:
+        kinds[_type(cell)] = kinds.get(_type(cell), 0) + 1
+    language = notebook.get("metadata", {}).get("kernelspec", {}).get("language", "")
+    return NotebookSummary(kinds, str(language))
+
+
+def text(content: Content) -> str:
+    """The cells one after the other, each behind a line that names it."""
+    cells = _read(content)["cells"]
+    return "".join(f"# %% [{_type(cell)}] {number}\n{_source(cell)}\n" for number, cell in enumerate(cells, 1))
+
+
+def diff(old: Content, new: Content, _how: How) -> NotebookDiff:
+    before, after = _read(old), _read(new)
+    pairs = _match(before["cells"], after["cells"])
+    cells, outputs = [], 0
+    for was, now in pairs:
+        ours = before["cells"][was] if was is not None else None
+        theirs = after["cells"][now] if now is not None else None
+        if ours is not None and theirs is not None and (_source(ours), _type(ours)) == (_source(theirs), _type(theirs)):
+            outputs += not is_same(_outputs(ours), _outputs(theirs))
+            continue
+        number = now if now is not None else was
+        lines = [split_lines(_source(cell)) if cell is not None else [] for cell in (ours, theirs)]
+        status = "A" if ours is None else "D" if theirs is None else "M"
+        kind = _type(theirs if theirs is not None else ours or {})
+        cells.append(CellChange(status, (number or 0) + 1, kind, tuple(unified.format_hunks(*lines))))
+    rest = [{key: value for key, value in side.items() if key != "cells"} for side in (before, after)]
+    return NotebookDiff(len(before["cells"]), len(after["cells"]), tuple(cells), outputs, not is_same(*rest))
+
+
+def merge(base: Content, ours: Content, theirs: Content, _how: How) -> Merged:
+    """Ours with the cells they added, removed and edited."""
+    sides = [_read(content) for content in (base, ours, theirs)]
+    old, mine, other = (side["cells"] for side in sides)
+    in_mine, in_other = dict(_both(_match(old, mine))), dict(_both(_match(old, other)))
+    back = {now: was for was, now in in_other.items()}
+    added = [cell for number, cell in enumerate(mine) if number not in in_mine.values()]
+    cells, conflicts = [], []
+    for number, cell in enumerate(mine):
+        was = next((place for place, now in in_mine.items() if now == number), None)
+        if was is None:
+            cells.append(cell)
+        elif was not in in_other:  # they removed it
+            if _source(cell) != _source(old[was]):
+                conflicts.append(InnerConflict(f"cell {number + 1}", _source(old[was]), _source(cell), None))
+        else:
+            joined = _join(old[was], cell, other[in_other[was]])
+            if joined is None:
+                texts = (_source(one) for one in (old[was], cell, other[in_other[was]]))
+                conflicts.append(InnerConflict(f"cell {number + 1}", *texts))
+            else:
+                cells.append(joined)
+    for number, cell in enumerate(other):
+        was = back.get(number)
+        if was is None:
+            if not any(_source(cell) == _source(one) and _type(cell) == _type(one) for one in added):
+                cells.insert(_place_after(cells, other[:number]), cell)
+        elif was not in in_mine and _source(cell) != _source(old[was]):
+            conflicts.append(InnerConflict(f"cell {was + 1}", _source(old[was]), None, _source(cell)))
+    if conflicts:
+        return Merged(None, tuple(conflicts))
+    merged = {**sides[1], "cells": cells}
+    text = ours.read().decode("utf-8-sig")
+    line = next((line for line in text.splitlines()[1:] if line[:1].isspace()), " ")
+    indent = line[: len(line) - len(line.lstrip())] or None
+    return Merged((json.dumps(merged, indent=indent, ensure_ascii=False) + text[len(text.rstrip()) :]).encode())
+
+
+def _join(old: Cell, ours: Cell, theirs: Cell) -> Cell | None:
+    """One cell with both edits of its source; the outputs are those of the side that edited it."""
+    if _source(ours) == _source(theirs):
+        return ours
+    if _source(old) == _source(theirs):
+        return ours
+    if _source(old) == _source(ours):
+        return theirs
+    source = merge_text(_source(old), _source(ours), _source(theirs))
+    if source is None:
+        return None
+    joined = {**ours, "source": split_lines(source)}
+    return {**joined, "outputs": [], "execution_count": None} if "outputs" in ours else joined  # nobody ran it so
+
+
+def _place_after(cells: list[Cell], before: list[Cell]) -> int:
+    """Behind the nearest of the cells that stand before it on the other side."""
+    for cell in reversed(before):
+        for place in range(len(cells), 0, -1):
+            if _known_by(cells[place - 1]) == _known_by(cell):
+                return place
+    return 0
+
+
+def _match(old: list[Cell], new: list[Cell]) -> Pairs:
+    """Which cell of one side is which of the other: by id if all have one, else by what is equal, in order."""
+    ids = [[str(cell["id"]) for cell in cells if "id" in cell] for cells in (old, new)]
+    if len(ids[0]) == len(old) == len(set(ids[0])) and len(ids[1]) == len(new) == len(set(ids[1])):
+        places = {name: place for place, name in enumerate(ids[0])}
+        found: Pairs = [(places.pop(name, None), place) for place, name in enumerate(ids[1])]
+        return [*found, *((place, None) for place in places.values())]
+    return [
+        (i1 + place if i1 + place < i2 else None, j1 + place if j1 + place < j2 else None)
+        for _, i1, i2, j1, j2 in opcodes([*map(_known_by, old)], [*map(_known_by, new)])
+        for place in range(max(i2 - i1, j2 - j1))
+    ]
+
+
+def _both(pairs: Pairs) -> list[tuple[int, int]]:
+    return [(was, now) for was, now in pairs if was is not None and now is not None]
+
+
+def _known_by(cell: Cell) -> str:
+    return str(cell["id"]) if "id" in cell else f"{_type(cell)}\n{_source(cell)}"
+
+
+def _read(content: Content) -> dict[str, Any]:
+    notebook = read_document(content)
+    cells = notebook.get("cells") if isinstance(notebook, dict) else None
+    if not isinstance(cells, list) or not all(isinstance(cell, dict) for cell in cells):
+        raise Unreadable(f"{content.path} has no list of cells, as notebooks have since version 4")
+    return dict(notebook)
+
+
+def _source(cell: Cell) -> str:
+    source = cell.get("source", "")
+    return "".join(map(str, source)) if isinstance(source, list) else str(source)
+
+
+def _type(cell: Cell) -> str:
+    return str(cell.get("cell_type", "raw"))
+
+
+def _outputs(cell: Cell) -> Any:
+    return [cell.get("outputs"), cell.get("execution_count")]
