@@ -109,4 +109,4 @@ read_values = _as_function(Datasets.read_values)
 
 def datasets(**how: Any) -> Chain:
     """Every version of every dataset known here, as rows that can be queried."""
-    return here().known(**how)
+    return here().overview(**how)

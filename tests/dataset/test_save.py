@@ -150,7 +150,7 @@ def test_a_name_means_the_newest_a_number_a_range_or_a_place_in_history(ds: Data
     ("spec", "says"),
     [
         ("pets@9", "no version 9"),
-        ("pets@", "names no version"),
+        ("pets@", "does not name a version"),
         ("pest", "mean 'pets'"),
         ("pets@nowhere", "nowhere"),
         ("pets@>=3", "It has: 1.0.0"),

@@ -105,19 +105,19 @@ class Chain:
         return self._with(build.limit(self.plan, None, _natural(count, "offset")))
 
     def order_by(self, *columns: Any, descending: bool | Sequence[bool] = False) -> Chain:
-        """Sort by columns or expressions; C("x").desc() turns one of them round, `descending` all, or each by its own.
+        """Sort by columns or expressions; C("x").desc() reverses one of them, `descending` all, or each by a list.
 
-        What is absent comes last either way, and NaN is greater than any number.
+        Missing values come last either way, and NaN is greater than any number.
         """
         return self._with(build.order(self.plan, columns, descending=descending))
 
     def distinct(self, *columns: Any) -> Chain:
-        """One row for each combination of these columns; of all, when none is named."""
+        """One row for each combination of these columns, or of all columns if none is named."""
         on = tuple(build.column(one, self.plan.schema) for one in columns)
         return self._with(nodes.Distinct(self.plan.schema, (self.plan,), on))
 
     def sample(self, count: int, seed: int | None = None) -> Chain:
-        """So many rows at random; the same ones again with the same seed."""
+        """`count` rows at random; the same seed gives the same rows again."""
         return self.shuffle(seed).limit(count)
 
     def shuffle(self, seed: int | None = None) -> Chain:
@@ -236,7 +236,7 @@ class Chain:
     __or__ = __add__ = union
 
     def subtract(self, other: Chain, on: Any = None, right_on: Any = None) -> Chain:
-        """Rows that have no like in another chain, by the columns `on`, or by all they share."""
+        """Rows that the other chain does not have, compared by the columns `on`, or by all that both have."""
         right = _plan_of(other, "subtract")
         shared = [name for name in self.plan.schema.names if name in right.schema.names]
         keyed = build.add_keys(self.plan, right, shared if on is None else on, right_on, "subtract")
@@ -340,7 +340,7 @@ class Chain:
         show_rows.show(self.limit(limit + 1)._table("show"), limit, flatten=flatten, transpose=transpose)
 
     def persist(self) -> Chain:
-        """Run what is here, once; the chain goes on from the result."""
+        """Run the chain up to here once; the chain that is returned goes on from the result."""
         frame, _ = self._session.frame(self.plan, self._settings)
         origin = Origin("persisted", "", {"plan": self.plan})
         return self._with(Source(frame.schema, (), origin, lambda: frame, None, frame.content))
@@ -442,7 +442,7 @@ class Chain:
     ) -> Chain:
         """Run the chain and keep its rows as the next version of a dataset, in one commit.
 
-        Rows that are the newest version's already are not stored twice: the chain returned says `reused`.
+        If the newest version holds the same rows, they are not stored twice, and the chain returned says `reused`.
         """
         full = names.check_name(name, self._settings.namespace)
         wanted = Wanted(full, version, update_version, description, attrs, tags)
@@ -479,5 +479,5 @@ def _plan_of(other: Any, verb: str) -> Plan:
 
 def _natural(count: Any, verb: str) -> int:
     if not isinstance(count, int) or isinstance(count, bool) or count < 0:
-        raise InvalidInput(f"{verb} takes a whole number of rows, 0 or more; {count!r} is none.")
+        raise InvalidInput(f"{verb} takes a whole number of rows, 0 or more, not {count!r}.")
     return count

@@ -1,4 +1,4 @@
-"""What the verbs of datasets stand on: the history, the branch, the parts and what is recalled."""
+"""What every verb of datasets needs: the history, the branch, the parts and the memo of past work."""
 
 from __future__ import annotations
 
@@ -56,17 +56,17 @@ class DatasetContext:
         return name
 
     def fix_branch(self) -> DatasetContext:
-        """On the branch of now: another process may switch while a verb counts on one and writes."""
+        """The same, fixed to the branch of now: another process may switch while a verb reads and writes."""
         return replace(self, named_branch=self.branch)
 
     def head(self) -> Commit | None:
-        """What is read when no version says otherwise."""
+        """The commit that is read unless a version names another."""
         if self.named_branch is None:
             return self.here.head()
         return refs.commit_of(self.here.history, refs.get(self.here.history.db, self.named_branch)["work"])
 
     def head_of_branch(self) -> Commit | None:
-        """What the next save builds on."""
+        """The commit that the next save builds on."""
         return refs.commit_of(self.here.history, refs.get(self.here.history.db, self.branch)["work"])
 
     def write(
@@ -174,7 +174,7 @@ class DatasetContext:
             try:
                 self.read(entries[number])
             except Purged as error:
-                raise Purged(f"a version of {name!r} that is asked for is gone: {error.message}") from error
+                raise Purged(f"a version of {name!r} that you asked for is gone: {error.message}") from error
         named = self._find_named(numbers) if numbers and as_of is None else None
         if named is not None and (newest := self._find_newest(self.entries(name, named))):
             return newest

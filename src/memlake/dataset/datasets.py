@@ -245,7 +245,7 @@ class Datasets:
     def all(self, *, deleted: bool = False) -> list[Version]:
         return list(self.ground.all(deleted=deleted))
 
-    def known(self, *, deleted: bool = False) -> Chain:
+    def overview(self, *, deleted: bool = False) -> Chain:
         """Every version as a row: name, version, rows, bytes, schema, params, metrics, author, source ..."""
         return self._rows(version_record.to_table(self.all(deleted=deleted)), "datasets")
 
@@ -270,7 +270,7 @@ class Datasets:
             numbers = set(names.match_versions(wanted, [one.semver for one in gone]))
             gone = [one for one in gone if one.semver in numbers]
         if not gone:
-            raise Nothing(f"nothing of {name!r} is deleted.")
+            raise Nothing(f"{name!r} has no deleted versions. Nothing was changed.")
         return [save_rows.edit(self.ground, one, {"deleted": None}, f"restore {one.spec}").spec for one in gone]
 
     def purge(self, spec: str, reason: str, *, with_others: bool = False, leave_derived: bool = False) -> PurgeReport:

@@ -27,7 +27,7 @@ class Others(NamedTuple):
     """What is done with versions that were not named but may hold the same rows."""
 
     erased: bool = False  # those made from the named ones, and parts that any other shares
-    derived_left: bool = False  # those made from the named ones are none of our business
+    derived_left: bool = False  # leave those made from the named ones
 
 
 def drop_copies(folder: Path) -> None:

@@ -45,7 +45,7 @@ def tuples(table: pa.Table) -> Iterator[tuple[Any, ...]]:
 
 
 def plain_rows(table: pa.Table) -> list[dict[str, Any]]:
-    """Rows as what JSON has words for."""
+    """Rows as dictionaries of plain JSON values."""
     rows: list[dict[str, Any]] = json.loads(json.dumps(list(_rows(table)), default=jsonable))
     return rows
 
@@ -275,15 +275,15 @@ def export(
     suffix = target.suffix.removeprefix(".").lower()
     kind = form or (suffix if suffix in FORMATS else "parquet")
     if kind not in FORMATS:
-        raise InvalidInput(f"{kind!r} is no format. Nothing was written.", hint=f"Formats are {', '.join(FORMATS)}.")
+        raise InvalidInput(f"{kind!r} is not a format. Nothing was written.", hint=f"Formats are {', '.join(FORMATS)}.")
     if form is None and suffix.isalpha() and suffix not in FORMATS and not target.is_dir():
         raise InvalidInput(
-            f"{target} is called like a file of a format that is not known here. Nothing was written.",
-            hint=f"Formats are {', '.join(FORMATS)}; a folder may be called so when the format is given too.",
+            f"{target} looks like a file of a format that export does not know. Nothing was written.",
+            hint=f"Formats are {', '.join(FORMATS)}; for a folder of that name, give the format too.",
         )
     if re.match(r"[a-z]\w+:/", str(target)):
         raise InvalidInput(
-            f"{target} is no folder here. Nothing was written.", hint="Export to a folder, then copy it."
+            f"{target} is not a folder on this machine. Nothing was written.", hint="Export to a folder, then copy it."
         )
     pieces = _pieces(version, batches)
     if suffix in FORMATS:

@@ -211,7 +211,7 @@ def _with_parents(version: Version, known: Renamed) -> Version:
 
 
 def show_sides(history: History, met: Conflict) -> Sides | None:
-    """A version in conflict, and what each side says in the fields that both changed; None where there is no such."""
+    """What each side says in the fields that both changed; None if the conflict is not about such fields."""
     ours, theirs = (_read(history, met.path, entry) for entry in (met.ours, met.theirs))
     fields = _differing_fields(ours, theirs) if ours and theirs else []
     mine, other = (

@@ -10,9 +10,9 @@ from memlake.errors import InvalidInput
 
 
 def set(key: str, value: Any) -> None:  # noqa: A001  ml.metrics.set is what users write
-    """Note a value. It is written at once to the versions this process saved, and to those it will save."""
+    """Record a value: at once on the versions this process has saved, and on those it will save."""
     if not str(key).strip():
-        raise InvalidInput(f"a metric has a name; {key!r} is none. Nothing was noted.")
+        raise InvalidInput(f"a metric needs a name, and {key!r} is empty. Nothing was noted.")
     process_facts.tell_metric(str(key), _plain(key, value))
 
 

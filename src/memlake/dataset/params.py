@@ -49,7 +49,7 @@ def param(name: str, /, default: Any = None, type: Callable[[Any], Any] | None =
     if last and last[:3] == (state, id(default), type) and not state[2] and process_facts.has_param(name):
         return last[3]  # asked again, as a function does for each row
     if not str(name).strip():
-        raise InvalidInput(f"a param has a name; {name!r} is none.")
+        raise InvalidInput(f"a param needs a name, and {name!r} is empty.")
     kind = type or (builtins.type(default) if default is not None else None)
     given = find(name) or Given(default, "default")
     value = given.value

@@ -1,4 +1,4 @@
-"""Saving: rows become a version, in one commit, with everything that is known of how they came to be."""
+"""Saving: rows become a version, in one commit, with everything known about how they were made."""
 
 from __future__ import annotations
 
@@ -57,7 +57,9 @@ def save(ground: DatasetContext, wanted: Wanted, frame: Frame, facts: Mapping[st
             return saved
         except (Conflict, Nothing):  # another took the number meanwhile: count again
             time.sleep(_PAUSE * min(attempt, 10))
-    raise Conflict(f"{wanted.name}: others save so fast that no version number stays free. Nothing was saved.")
+    raise Conflict(
+        f"{wanted.name}: other processes save versions so fast that none of {_TRIES} tries got a number. Nothing was saved."
+    )
 
 
 def _choose_content(ground: DatasetContext, wanted: Wanted, frame: Frame) -> str:
@@ -198,7 +200,7 @@ def edit(
             return edited
         except (Conflict, Nothing):
             time.sleep(_PAUSE * min(attempt, 10))
-    raise Conflict(f"{version.spec} is changed by others all the time. Nothing was changed.")
+    raise Conflict(f"{version.spec} is being changed by other processes; {_TRIES} tries failed. Nothing was changed.")
 
 
 def read_current(ground: DatasetContext, version: Version) -> Version:

@@ -241,7 +241,7 @@ def test_lit_and_column_settle_what_a_string_is() -> None:
         (lambda: func.rank().sql(), r"rank\(\) needs the rows"),
         (lambda: func.lower("t").over(func.window()), "has no window"),
         (lambda: func.sum("t").over("g"), "takes a window"),
-        (lambda: func.lower("t", order_by="x"), "takes no order_by"),
+        (lambda: func.lower("t", order_by="x"), "does not take order_by"),
         (lambda: func.case("b"), "pairs of a condition"),
         (func.and_, "at least one condition"),
         (lambda: func.file_ext("a", "b"), "takes 1 argument, not 2"),

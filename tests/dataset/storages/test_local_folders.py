@@ -260,7 +260,7 @@ def test_a_missing_folder_names_the_nearest_one(here: Path) -> None:
     make(here, "pictures/x")
     with pytest.raises(NotFound, match=r"there is no .*/picturs/cats\.\nDid you mean .*/pictures\?"):
         paths("picturs/cats")
-    with pytest.raises(NotFound, match="and has no 'zzz'"):
+    with pytest.raises(NotFound, match="but does not have 'zzz'"):
         paths("pictures/zzz/*.jpg")
 
 

@@ -119,7 +119,7 @@ def _ask_engine(expression: Expression, schema: pa.Schema) -> tuple[str, pa.Data
                 answer = _answer(compose("SELECT {} FROM {}", sql, identifier(_empty_table(fields))).render())
             except duckdb.Error as wrong:
                 types = ", ".join(f"{one.name} is {one.type}" for one in fields)
-                hint = f"{types}. Change a type with .cast(...), and text that is no column with lit(...)."
+                hint = f"{types}. Change a type with .cast(...); write text that is not a column as lit(...)."
                 raise InvalidInput(f"{expression} cannot be computed: {reason(wrong)}", hint=hint) from wrong
             if len(_answers) >= _MOST_ANSWERS:
                 _answers.clear()

@@ -319,7 +319,9 @@ def _call(name: str, given: tuple[Any, ...], *, order_by: Any = ()) -> Call:
     nature = "scalar" if name in VARIADIC else nature_of(name)
     by_columns = [order_by] if isinstance(order_by, str | Expression) else list(order_by)
     if by_columns and nature != "aggregate":  # only an aggregate may depend on the order of rows (collect, first)
-        raise InvalidInput(f"{name}() takes no order_by: it is no aggregate", hint="Use .over(func.window(...)).")
+        raise InvalidInput(
+            f"{name}() does not take order_by, because it is not an aggregate", hint="Use .over(func.window(...))."
+        )
     orders = tuple(map(as_order, by_columns))
     count = len(args) + len(orders)
     by = compose(" ORDER BY {}", join(", ", map(hole, range(len(args), count)))) if orders else NOTHING
@@ -335,7 +337,7 @@ def _check_vector(name: str, one: Expression) -> None:
     numbers = isinstance(vector, list) and vector and all(isinstance(n, int | float) for n in vector)
     if not numbers and not (isinstance(vector, np.ndarray) and vector.ndim == 1 and vector.size):
         raise InvalidInput(
-            f"func.{name}() measures from a list of numbers, and {one!r} is none",
+            f"func.{name}() measures from a list of numbers, and {one!r} is not one",
             hint="Give a column, a list of numbers or an array of one dimension.",
         )
 

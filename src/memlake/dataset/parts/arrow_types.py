@@ -12,7 +12,7 @@ def plain(table: pa.Table) -> pa.Table:
     """A table in the types we keep: no dictionaries, views or large offsets, unique names."""
     seen = [name for name in table.column_names if table.column_names.count(name) > 1]
     if seen:
-        raise InvalidInput(f"column {seen[0]!r} is there twice.")
+        raise InvalidInput(f"there are two columns {seen[0]!r}.")
     schema = pa.schema([one.with_type(plain_type(one.type)) for one in table.schema])
     return parquet.fit_schema(table, schema)
 

@@ -40,7 +40,7 @@ class Parts:
 
     @contextlib.contextmanager
     def hold(self) -> Iterator[None]:
-        """What is sealed inside is no gc's, also before a commit names it. Runs may overlap: the last one lets go."""
+        """Keep gc from what is sealed inside, also before a commit names it. Runs may overlap; the last one lets go."""
         with self._mutex:
             self._runs += 1
         try:

@@ -56,7 +56,7 @@ def split(uri: Uri) -> tuple[str, str]:
 
 
 def is_pattern(uri: Uri) -> bool:
-    """Whether it has a wildcard in it that is no part of a name that is there."""
+    """Whether it has a wildcard; a name that exists is meant itself, whatever characters it has."""
     return bool(locate(uri).pattern)
 
 
@@ -128,7 +128,7 @@ def reach(file: Named) -> Remote:
         return buckets.reach(file, access)
     if scheme in WEB:
         return web.reach(file, access)
-    raise InvalidInput(f"{file.source!r} is no storage that can be read.", hint="Make a File by read_storage.")
+    raise InvalidInput(f"{file.source!r} is not a storage that can be read.", hint="Get Files from read_storage(...).")
 
 
 def prefetch(files: Iterable[F], n: int) -> Iterator[F]:

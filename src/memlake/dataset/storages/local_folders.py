@@ -185,7 +185,7 @@ def _nearest(path: str) -> str:
         close = difflib.get_close_matches(name, os.listdir(path), n=1)
     except OSError:
         close = []
-    return f"Did you mean {os.path.join(path, close[0])}?" if close else f"{path} is there, and has no {name!r}."
+    return f"Did you mean {os.path.join(path, close[0])}?" if close else f"{path} exists, but does not have {name!r}."
 
 
 def local_path(file: Named) -> str:

@@ -31,7 +31,9 @@ def locate(uri: str | os.PathLike[str]) -> Location:
     text = os.fspath(uri)
     scheme, mark, rest = text.partition("://")
     if not text or "\0" in text:
-        raise InvalidInput(f"{text!r} names no storage.", hint="Give a folder, a file or a URL such as s3://bucket/a/.")
+        raise InvalidInput(
+            f"{text!r} does not name a storage.", hint="Give a folder, a file or a URL such as s3://bucket/a/."
+        )
     if not mark:
         return _local(text)
     scheme = _OTHER_NAMES.get(scheme.lower(), scheme.lower())
@@ -41,7 +43,7 @@ def locate(uri: str | os.PathLike[str]) -> Location:
         bucket, _, key = rest.partition("/")
         if not bucket or has_wildcard(bucket) or "@" in bucket:
             shown = repr(text) if "@" not in text else "an address with a user in it"  # and maybe a password
-            raise InvalidInput(f"{shown} names no bucket.", hint=f"Write {scheme}://bucket/folder/.")
+            raise InvalidInput(f"{shown} does not name a bucket.", hint=f"Write {scheme}://bucket/folder/.")
         folder, pattern = divide(key)
         return Location(f"{scheme}://{bucket}", folder, _whole(pattern))
     if scheme in WEB:
@@ -51,7 +53,9 @@ def locate(uri: str | os.PathLike[str]) -> Location:
             raise InvalidInput("a web address is scheme://host/path, without a user or password in it.", hint=hint)
         return Location(f"{scheme}://{host}", rest[len(host) :].removeprefix("/").partition("#")[0])
     known = ", ".join(f"{name}://" for name in ("file", *BUCKETS, *WEB))
-    raise InvalidInput(f"{text!r} is in no storage that can be read.", hint=f"Give a local path or one of {known}.")
+    raise InvalidInput(
+        f"{text!r} is not in a storage that memlake can read.", hint=f"Give a local path or one of {known}."
+    )
 
 
 def local_root(source: str) -> str:

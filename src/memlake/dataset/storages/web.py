@@ -44,7 +44,7 @@ class _Refused(Exception):
 
 
 def list_urls(locations: Sequence[Location], access: Access) -> Iterator[pa.RecordBatch]:
-    """In the order given; one that cannot be had is an error that names it."""
+    """In the order given; a URL that cannot be reached is an error that names it."""
     for start in range(0, len(locations), ROWS):
         some = locations[start : start + ROWS]
         with ThreadPoolExecutor(min(_ASKERS, len(some))) as askers:

@@ -98,7 +98,7 @@ def is_typed_dict(cls: Any) -> bool:
 
 
 def _is_model(cls: type) -> bool:
-    # pydantic is no dependency: its models are known by what they carry.
+    # pydantic is not a dependency, so its models are recognised by what they carry.
     return hasattr(cls, "model_fields") and hasattr(cls, "__pydantic_validator__")
 
 

@@ -61,14 +61,16 @@ def split_spec(text: str) -> tuple[str, str | None]:
     _check_text(text)
     name, at, spec = text.partition("@")
     if at and not spec.strip():
-        raise InvalidInput(f"{text!r} names no version after the @.", hint="Like: pets@1.2.0, pets@main, pets@>=1,<2")
+        raise InvalidInput(
+            f"{text!r} does not name a version after the @.", hint="Like: pets@1.2.0, pets@main, pets@>=1,<2"
+        )
     return name.strip(), spec.strip() or None
 
 
 def parse_version(text: str) -> Semver:
     match = _VERSION.fullmatch(text.removeprefix("v"))
     if match is None:
-        raise InvalidInput(f"{text!r} is no version.", hint="Versions look like 1.2.0.")
+        raise InvalidInput(f"{text!r} is not a version.", hint="Versions look like 1.2.0.")
     return Semver(*(int(part or 0) for part in match.groups()))
 
 
