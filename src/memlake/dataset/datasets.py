@@ -1,11 +1,11 @@
-"""Datasets: what a repo knows of typed rows. Begins chains, runs them, keeps what they make."""
+"""Datasets: what a repo knows of typed rows. Begins chains, and lists, compares, exports and deletes versions."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pyarrow as pa
 
@@ -41,9 +41,6 @@ from memlake.versions.checkout.context import Here
 from memlake.versions.upkeep import purge as purge_objects
 from memlake.versions.verbs.write import Group
 
-T = TypeVar("T")
-_STOPPED = "stopped before it was done. Finished rows of slow functions are remembered: run it again to go on."
-
 
 class Datasets:
     def __init__(self, ground: DatasetContext) -> None:
@@ -64,8 +61,7 @@ class Datasets:
         """
         if branch is not None:
             name, version = f"{names.split_spec(name)[0]}@{branch}", None
-        record = self.ground.find(name, version, as_of)
-        return Chain(self.session, sources.from_version(self.ground, record), record=record)
+        return self.of(self.ground.find(name, version, as_of))
 
     @check_names
     def read_storage(
@@ -160,7 +156,7 @@ class Datasets:
     # -- versions ------------------------------------------------------------------------
 
     def promote(self, number: int, name: str) -> Chain:
-        """Keep the rows that a run of before gave as a dataset, with the provenance it has."""
+        """Keep the rows of an earlier run as a dataset, with the provenance of that run."""
         run = runs.get(self.ground, number)
         wanted = Wanted(names.check_name(name), description=f"of run {run.number} ({run.action})")
         with self.ground.parts.hold():
@@ -175,7 +171,7 @@ class Datasets:
         return self.ground.find(spec)
 
     def of(self, version: Version) -> Chain:
-        """The rows of a version at hand."""
+        """A chain over the rows of this version."""
         return Chain(self.session, sources.from_version(self.ground, version), record=version)
 
     def preview(self, spec: str, rows: int = 10) -> pa.Table:
@@ -283,9 +279,7 @@ class Datasets:
         oid = ground.entries(record.name, ground.head())[record.semver].oid
         oids, loose = erase.plan_erasure(ground.here, [oid], erase.Others(with_others, leave_derived))
         report = purge_objects.purge(ground.here, oids, reason, loose=loose)
-        runs.wait()
-        erase.drop_copies(ground.folder)
-        ground.recall.empty()
+        _forget_derived(ground.folder, ground.recall)
         return report
 
     def move_dataset(self, name: str, to: str) -> list[str]:
@@ -304,12 +298,16 @@ class Store:
         return Datasets(DatasetContext(here, self._folder, self._parts, self.recall, branch, group, self._limit))
 
     def forget(self) -> None:
-        """Drop the rows that runs kept and the answers of functions: all derived, made again when needed."""
-        runs.wait()
-        erase.drop_copies(self._folder)
-        self.recall.empty()
+        _forget_derived(self._folder, self.recall)
 
     def close(self) -> None:
         runs.wait()
         process_facts.let_go(self.recall)
         self.recall.close()
+
+
+def _forget_derived(folder: Path, recall: Memo) -> None:
+    """Drop the rows that runs kept and the answers of functions: all derived, made again when needed."""
+    runs.wait()
+    erase.drop_copies(folder)
+    recall.empty()

@@ -58,7 +58,7 @@ def save(ground: DatasetContext, wanted: Wanted, frame: Frame, facts: Mapping[st
         except (Conflict, Nothing):  # another took the number meanwhile: count again
             time.sleep(_PAUSE * min(attempt, 10))
     raise Conflict(
-        f"{wanted.name}: other processes save versions so fast that none of {_TRIES} tries got a number. Nothing was saved."
+        f"{wanted.name}: other processes save so fast that {_TRIES} tries got no free number. Nothing was saved."
     )
 
 

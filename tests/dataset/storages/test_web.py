@@ -164,5 +164,5 @@ def test_whether_a_url_is_there_can_be_asked(server: Server) -> None:
 
 
 def test_a_source_that_is_none_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="no storage that can be read"):
+    with pytest.raises(InvalidInput, match="not a storage that can be read"):
         storages.open_file(Named("ftp://host", "a"))

@@ -15,7 +15,7 @@ Hasher = Any  # hashlib names no type for it
 def mark(column: pa.Array | pa.ChunkedArray) -> str:
     """Equal for equal values and type, in any process and with any writer."""
     array = whole(column)
-    digest = hashlib.sha256(f"{plain_type(array.type)}:{len(array)}".encode())
+    digest = hashlib.sha256(f"{type_text(array.type)}:{len(array)}".encode())
     _hash_values(digest, array)
     return digest.hexdigest()[:32]
 
@@ -36,16 +36,16 @@ def whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     return column
 
 
-def plain_type(kind: pa.DataType) -> str:
+def type_text(kind: pa.DataType) -> str:
     """A type as text, without the names of list items, which engines choose as they like."""
     if pa.types.is_fixed_size_list(kind):
-        return f"{plain_type(kind.value_type)}[{kind.list_size}]"
+        return f"{type_text(kind.value_type)}[{kind.list_size}]"
     if pa.types.is_list(kind):
-        return f"list<{plain_type(kind.value_type)}>"
+        return f"list<{type_text(kind.value_type)}>"
     if pa.types.is_map(kind):
-        return f"map<{plain_type(kind.key_type)},{plain_type(kind.item_type)}>"
+        return f"map<{type_text(kind.key_type)},{type_text(kind.item_type)}>"
     if pa.types.is_struct(kind):
-        return "struct<" + ",".join(f"{f.name!r}:{plain_type(f.type)}" for f in kind) + ">"
+        return "struct<" + ",".join(f"{f.name!r}:{type_text(f.type)}" for f in kind) + ">"
     return str(kind)
 
 

@@ -91,7 +91,7 @@ class Frame(NamedTuple):
         shape = [
             (
                 field.name,
-                column_hashes.plain_type(field.type),
+                column_hashes.type_text(field.type),
                 ((field.metadata or {}).get(b"memlake.class") or b"").decode(),
             )
             for field in self.schema

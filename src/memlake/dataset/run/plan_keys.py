@@ -54,7 +54,7 @@ def function_key(call: Call, print_: Fingerprint) -> str:
 
 def field_key(one: pa.Field) -> tuple[Any, ...]:
     """What a field says, without its name: its type, and the class of its values."""
-    return column_hashes.plain_type(one.type), sorted((one.metadata or {}).items())
+    return column_hashes.type_text(one.type), sorted((one.metadata or {}).items())
 
 
 def opaque_in(call: Call, print_: Fingerprint) -> tuple[Opaque, ...]:

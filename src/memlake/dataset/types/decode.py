@@ -63,7 +63,11 @@ def _readable(array: pa.Array) -> pa.Array:
 def _decode_present(field: pa.Field, array: pa.Array, want: Any) -> Column:
     """The values of a column without nulls."""
     kind = array.type
-    target, args = _target(field, want)
+    wanted, _ = bare(want)
+    if wanted in ANYTHING or isinstance(wanted, typing.TypeVar):
+        target, args = find(class_of(field)), ()
+    else:
+        target, args = typing.get_origin(wanted) or wanted, typing.get_args(wanted)  # Type[args]
     if pa.types.is_struct(kind):
         target = target if target in (dict, tuple) or is_shape(target) else find(class_of(field))
         return _decode_structs(field, array, target, args)
@@ -73,14 +77,6 @@ def _decode_present(field: pa.Field, array: pa.Array, want: Any) -> Column:
         target = target if target in CONTAINERS else find(class_of(field))
         return _decode_lists(field, array, target, args)
     return _apply_class(field, _decode_plain(field, array), target)
-
-
-def _target(field: pa.Field, want: Any) -> tuple[Any, tuple[Any, ...]]:
-    """The class values become, and what it was given in brackets."""
-    wanted, _ = bare(want)
-    if wanted in ANYTHING or isinstance(wanted, typing.TypeVar):
-        return find(class_of(field)), ()
-    return typing.get_origin(wanted) or wanted, typing.get_args(wanted)
 
 
 # -- plain values

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import types
@@ -23,8 +24,11 @@ class Signature(NamedTuple):
 
 def signature_of(function: Callable[..., Any]) -> Signature:
     """The signature of anything that can be called; a builtin that tells none has no parameters."""
-    taken = _parameters(function)
-    hints = _hints(_find_annotated(function))
+    try:
+        taken = list(inspect.signature(function).parameters.values())
+    except ValueError:  # str, max and some others tell nothing
+        taken = []
+    hints = _resolve_hints(_find_annotated(function))
     named = [one for one in taken if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)]
     return Signature(
         parameters=tuple(one.name for one in named),
@@ -32,13 +36,6 @@ def signature_of(function: Callable[..., Any]) -> Signature:
         returns=function if isinstance(function, type) else hints.get("return", MISSING),
         optional=frozenset(one.name for one in named if one.default is not MISSING),
     )
-
-
-def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
-    try:
-        return list(inspect.signature(function).parameters.values())
-    except ValueError:  # str, max and some others tell nothing
-        return []
 
 
 def _find_annotated(function: Any) -> Any:
@@ -55,32 +52,17 @@ def _find_annotated(function: Any) -> Any:
     return type(function).__call__
 
 
-def _hints(function: Any) -> dict[str, Any]:
+def _resolve_hints(function: Any) -> dict[str, Any]:
     """Annotations resolved one by one: a name only a type checker knows costs that one, not all."""
-    annotations = getattr(function, "__annotations__", {})
-    scope = {**getattr(function, "__globals__", {}), **_closure(function)}
-    hints = {name: _resolve(annotation, scope) for name, annotation in annotations.items()}
-    return {name: hint for name, hint in hints.items() if hint is not MISSING}
-
-
-def _closure(function: Any) -> dict[str, Any]:
+    scope = dict(getattr(function, "__globals__", {}))
     code, cells = getattr(function, "__code__", None), getattr(function, "__closure__", None)
-    if code is None or not cells:
-        return {}
-    return {name: cell.cell_contents for name, cell in zip(code.co_freevars, cells, strict=True) if _is_filled(cell)}
-
-
-def _is_filled(cell: types.CellType) -> bool:
-    """A name of the function around that is given its value later has none yet."""
-    try:
-        return cell.cell_contents is not MISSING
-    except ValueError:
-        return False
-
-
-def _resolve(annotation: Any, scope: dict[str, Any]) -> Any:
-    holder = types.SimpleNamespace(__annotations__={"it": annotation})
-    try:
-        return typing.get_type_hints(holder, scope, include_extras=True)["it"]
-    except (NameError, AttributeError, TypeError, SyntaxError):
-        return MISSING
+    if code is not None and cells:
+        for name, cell in zip(code.co_freevars, cells, strict=True):
+            with contextlib.suppress(ValueError):  # a name of the function around that gets its value later
+                scope[name] = cell.cell_contents
+    hints = {}
+    for name, annotation in getattr(function, "__annotations__", {}).items():
+        holder = types.SimpleNamespace(__annotations__={"it": annotation})
+        with contextlib.suppress(NameError, AttributeError, TypeError, SyntaxError):
+            hints[name] = typing.get_type_hints(holder, scope, include_extras=True)["it"]
+    return hints
