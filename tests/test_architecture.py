@@ -34,7 +34,7 @@ OTHER_META = {
 }
 COMPOSES_SQL = f"{PACKAGE}.rows.sql"
 OWN_SQL = {  # functions that put parts of one statement of their own together
-    "memlake.versions.verbs.undo": {"_last"},
+    "memlake.versions.verbs.undo": {"_find_last"},
     "memlake.versions.upkeep.rebuild": {"_track"},
     "memlake.objects.db": {"_prepare", "_orphans"},
 }

@@ -127,7 +127,7 @@ def dump_of(repo: Repo, oids: dict[str, bytes]) -> dict[str, object]:
     dump["head"] = _value(lambda: (repo.branch_name, repo._local.base, repo._local.state("doing")))
     dump["status"] = _value(repo.status)
     before = "SELECT before FROM operation ORDER BY id"
-    dump["undo"] = _value(lambda: [undo._unpacked(row[0]) for row in local.rows(before)])
+    dump["undo"] = _value(lambda: [undo._unpack_before(row[0]) for row in local.rows(before)])
     for branch in ("main", "side"):
         dump[f"tree {branch}"] = _value(lambda branch=branch: list(repo.ls(branch)))
         dump[f"memories {branch}"] = _value(lambda branch=branch: list(repo.log(branch, lane="memory")))

@@ -30,12 +30,12 @@ class Merge(Merged):
     def choose(self, side: str, *paths: SomePaths) -> tuple[Conflict, ...]:
         """Take "ours", "theirs" or of memories "both" for these paths; returns the conflicts that are left."""
         with self._repo._verb() as here:
-            return versions.merge.choose(here, side, self._repo._wanted_paths(each(paths)))
+            return versions.merge.choose(here, side, self._repo._resolve_tree_paths(each(paths)))
 
     def mark(self, *paths: SomePaths) -> tuple[Change, ...]:
         """Write the markers of conflicts into their files again; their choices are open again."""
         with self._repo._verb() as here:
-            return versions.merge.mark_again(here, self._repo._wanted_paths(each(paths)))
+            return versions.merge.mark_again(here, self._repo._resolve_tree_paths(each(paths)))
 
     def conclude(
         self, message: str | None = None, *, metrics: Mapping[str, Any] | None = None,
@@ -45,7 +45,7 @@ class Merge(Merged):
         given = versions.merge.Given(self._repo)
         said = versions.merge.Conclusion(message, None, said_facts(metrics, params), given)
         with self._repo._verb() as here:
-            return Merge.of(self._repo, versions.merge.proceed(here, said))
+            return Merge.of(self._repo, versions.merge.conclude_pending(here, said))
 
     def abort(self) -> None:
         """Give it up: the files are as they were before it, and what was edited since is kept."""

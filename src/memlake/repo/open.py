@@ -181,7 +181,7 @@ class Opened:
         """For verbs that only read."""
         return Here(self._history, self._local, self._who)
 
-    def _settled(self) -> Here:
+    def _look_at_files(self) -> Here:
         """For verbs that look at the working files: an interrupted checkout is finished first, where it can be."""
         _ = self._local.root  # refused in a bare repo
         if self._local.state("journal") is not None:
@@ -217,7 +217,7 @@ class Opened:
         return next((one.group for one in known if one.folder == folder and one.is_ours()), None)
 
     @contextlib.contextmanager
-    def _drafting(self, group: Group) -> Iterator[None]:
+    def _join_transaction(self, group: Group) -> Iterator[None]:
         before, opened = _OPEN.get(), Transaction(os.path.realpath(self.dir), group)
         opened.token = _OPEN.set((*before, opened))
         try:
@@ -226,14 +226,14 @@ class Opened:
             opened.token = None  # nobody joins it from here on, wherever a copy of the context went
             _OPEN.set(before)
 
-    def _relative(self, *paths: SomePaths) -> list[str]:
+    def _resolve_files(self, *paths: SomePaths) -> list[str]:
         return [versions.worktree.relative(self.root, path) for path in each(paths)]
 
-    def _wanted(self, *paths: SomePaths) -> list[str]:
-        """As `_relative`, where a path may be a pattern."""
-        return [self._pattern(path) or self._relative(path)[0] for path in each(paths)]
+    def _resolve_patterns(self, *paths: SomePaths) -> list[str]:
+        """As `_resolve_files`, where a path may be a pattern."""
+        return [self._pattern(path) or self._resolve_files(path)[0] for path in each(paths)]
 
-    def _wanted_paths(self, paths: Sequence[AnyPath]) -> tuple[str, ...]:
+    def _resolve_tree_paths(self, paths: Sequence[AnyPath]) -> tuple[str, ...]:
         return tuple(self._pattern(path, in_tree=True) or self.path(path) for path in paths)
 
     def _pattern(self, path: AnyPath, *, in_tree: bool = False) -> str | None:

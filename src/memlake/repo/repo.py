@@ -203,7 +203,7 @@ class Repo(Opened):
         force: bool = False,
         progress: Progress | None = None,
     ) -> Staged:
-        given = self._wanted(*paths)
+        given = self._resolve_patterns(*paths)
         if not given and not (all or update):
             raise InvalidInput("nothing was named to add.", hint="Name files or folders, or use: memlake add -A")
         asked = versions.stage.Adding(given or [""], force, update, self._settings.add_warn_secrets, progress)
@@ -216,15 +216,15 @@ class Repo(Opened):
     def rm(self, *paths: SomePaths, cached: bool = False, force: bool = False, dry_run: bool = False) -> Staged:
         how = versions.stage.Removing(cached, force, dry_run)
         with self._verb() as here:
-            return versions.stage.remove(here, self._wanted(*paths), how)
+            return versions.stage.remove(here, self._resolve_patterns(*paths), how)
 
     def mv(self, src: AnyPath, dst: AnyPath, force: bool = False, dry_run: bool = False) -> Staged:
-        source, target = self._relative(src, dst)
+        source, target = self._resolve_files(src, dst)
         with self._verb() as here:
             return versions.stage.move(here, source, target, force=force, dry_run=dry_run)
 
     def status(self, *paths: AnyPath, ignored: bool = False) -> Status:
-        return versions.status.status(self._settled(), self._wanted_paths(paths), ignored=ignored)
+        return versions.status.status(self._look_at_files(), self._resolve_tree_paths(paths), ignored=ignored)
 
     def commit(
         self,
@@ -239,9 +239,9 @@ class Repo(Opened):
         metrics: Mapping[str, Any] | None = None,
         params: Mapping[str, Any] | None = None,
     ) -> Commit:
-        by, only = versions.write.author_of(author), self._relative(*paths)
+        by, only = versions.write.author_of(author), self._resolve_files(*paths)
         saying = versions.commit.Saying(
-            message, by, [*map(self._used, uses)], metrics, params, amend, allow_empty, only
+            message, by, [*map(self._resolve_use, uses)], metrics, params, amend, allow_empty, only
         )
         given = versions.merge.Given(self)
         with self._verb() as here:
@@ -249,7 +249,9 @@ class Repo(Opened):
                 versions.commit.check_known(here, only)
             if not only and not all:
                 return versions.commit.commit(here, saying, given)
-            asked = versions.stage.Adding(self._wanted(*paths) or [""], False, True, self._settings.add_warn_secrets)
+            asked = versions.stage.Adding(
+                self._resolve_patterns(*paths) or [""], False, True, self._settings.add_warn_secrets
+            )
             with versions.undo.staging_first(here) as found:
                 versions.stage.add(self._history.objects, self._local, here.root, self._who(), asked)
                 return versions.commit.commit(here, saying, given._replace(found=found))
@@ -259,7 +261,7 @@ class Repo(Opened):
         overlay: bool = False,
     ) -> tuple[Change, ...]:  # fmt: skip
         """Files, the stage or both as `source` has them; `overlay` keeps tracked files that it does not have."""
-        files, wanted = not staged if worktree is None else worktree, self._wanted(*paths)
+        files, wanted = not staged if worktree is None else worktree, self._resolve_patterns(*paths)
         with self._verb() as here:
             return versions.branch.restore(here, wanted, source, staged=staged, worktree=files, overlay=overlay)
 
@@ -271,7 +273,7 @@ class Repo(Opened):
     def changes(self, commit: Commit, *, paths: Sequence[AnyPath] = ()) -> tuple[Change, ...]:
         """What a commit changed, in all or at some paths or patterns."""
         found = self._history.changes(commit)
-        return versions.diff.only(found, self._wanted_paths(paths)) if paths else found
+        return versions.diff.filter_changes(found, self._resolve_tree_paths(paths)) if paths else found
 
     def meta(self, commit: Commit, name: str) -> Any:
         """Facts beside the content: "metrics", "params", "uses", or "about" (path -> what `add` noted)."""
@@ -301,8 +303,8 @@ class Repo(Opened):
         `author` and `grep` are regular expressions, found anywhere in the author and in the message.
         """
         query = versions.show.LogQuery(
-            rev, lane, self._wanted_paths(paths), limit, skip, since, until, author, grep, first_parent, all, text,
-            follow, reverse,
+            rev, lane, self._resolve_tree_paths(paths), limit, skip, since, until, author, grep, first_parent, all,
+            text, follow, reverse,
         )  # fmt: skip
         return versions.show.log(self._look(), query)
 
@@ -316,8 +318,8 @@ class Repo(Opened):
         lane: str | None = None,
     ) -> tuple[Change, ...]:
         is_between = b is not None or (a is not None and versions.rev.split_range(a) is not None)
-        here = self._look() if is_between else self._settled()
-        return versions.diff.diff(here, a, b, staged=staged, paths=self._wanted_paths(paths), lane=lane)
+        here = self._look() if is_between else self._look_at_files()
+        return versions.diff.diff(here, a, b, staged=staged, paths=self._resolve_tree_paths(paths), lane=lane)
 
     def explain(
         self, change: Change, *, worktree: bool = False, key: Sequence[str] = (), limit: int | None = 10
@@ -358,10 +360,10 @@ class Repo(Opened):
 
     def ls(self, rev: str = "HEAD", prefix: str = "", *, paths: Sequence[AnyPath] = ()) -> versions.show.Listing:
         """(tree path, entry) of all that starts with a prefix, or of what some paths or patterns mean."""
-        here, wanted = self._look(), self._wanted_paths(paths)
+        here, wanted = self._look(), self._resolve_tree_paths(paths)
         if wanted:
-            return versions.show.Listing(lambda: versions.show.listing_of(here, rev, wanted))
-        return versions.show.Listing(lambda: versions.show.listing(here, rev, prefix))
+            return versions.show.Listing(lambda: versions.show.list_paths(here, rev, wanted))
+        return versions.show.Listing(lambda: versions.show.list_state(here, rev, prefix))
 
     def about(self, path: AnyPath, rev: str = "HEAD") -> About:
         return versions.show.about(self._look(), self.path(path), rev)
@@ -487,7 +489,7 @@ class Repo(Opened):
 
         A str is kept as UTF-8; None removes a path.
         """
-        by, records = versions.write.author_of(author) or self._who(), versions.write.encoded(changes)
+        by, records = versions.write.author_of(author) or self._who(), versions.write.encode_texts(changes)
         asked = versions.write.Request(records, message, branch, by, expects)
         return versions.write.write(self._look(), asked, self._group())
 
@@ -504,7 +506,7 @@ class Repo(Opened):
             )
         group = versions.write.Group(message)
         process = os.getpid()
-        with self._drafting(group):
+        with self._join_transaction(group):
             yield self
         check_process(process)
         versions.write.write_group(self._look(), group)
@@ -553,7 +555,7 @@ class Repo(Opened):
                 )
             return self._store
 
-    def _used(self, text: str) -> str:
+    def _resolve_use(self, text: str) -> str:
         """A dataset as its own verbs take it, `pets@1.0.0`, as its path; anything else as it is."""
         name, head = text.partition("@")[0], self._look().head()
         is_file = "/" in name or (self.root / name).is_file() or head is None
@@ -593,10 +595,10 @@ class Repo(Opened):
 
     def fsck(self, full: bool = False) -> FsckReport:
         report = versions.fsck.check(self._look(), full=full)
-        wrong = self._mended_index() if (self.dir / "index").exists() else ""
+        wrong = self._mend_index() if (self.dir / "index").exists() else ""
         return report.blame_index(wrong) if wrong else report
 
-    def _mended_index(self) -> str:
+    def _mend_index(self) -> str:
         """What was wrong with the index of memories, which is mended then; it may have been on being opened."""
         with contextlib.suppress(Error):  # of a history that cannot be read, the report has told already
             opened = self.memories()

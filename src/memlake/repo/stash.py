@@ -30,7 +30,7 @@ class Stashes:
 
     def push(self, message: str = "", include_untracked: bool = False, paths: Sequence[AnyPath] = ()) -> Stash:
         with self._repo._verb() as here:
-            return versions.stash.push(here, message, include_untracked, self._repo._relative(*paths))
+            return versions.stash.push(here, message, include_untracked, self._repo._resolve_files(*paths))
 
     def pop(self, index: int = 0, *, staged: bool = False) -> Merge:
         return self._apply(index, staged=staged, drop=True)

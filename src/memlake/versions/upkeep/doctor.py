@@ -54,27 +54,27 @@ _WAL_LARGE = 64 << 20
 
 def examine(here: Here, folder: Path) -> list[Check]:
     checks: dict[str, Callable[[], Check]] = {
-        "sqlite": _sqlite,
-        "format": lambda: _format(here),
-        "filesystem": lambda: _filesystem(folder),
-        "space": lambda: _space(folder),
-        "clock": lambda: _clock(here),
-        "permissions": lambda: _writable(folder),
-        **{db.path.name: partial(_database, db) for db in here.databases},
-        "index": lambda: _derived(folder),
-        "head": lambda: _head(here),
-        "packs": lambda: _packs(here),
-        "parts": lambda: _parts(here),
-        "locks": lambda: _locks(here),
-        "log": lambda: _logs(here),
-        "checkout": lambda: _journal(here),
-        "leftovers": lambda: _leftovers(folder),
-        "reflinks": lambda: _reflinks(folder),
+        "sqlite": _check_sqlite,
+        "format": lambda: _check_format(here),
+        "filesystem": lambda: _check_filesystem(folder),
+        "space": lambda: _check_space(folder),
+        "clock": lambda: _check_clock(here),
+        "permissions": lambda: _check_writable(folder),
+        **{db.path.name: partial(_check_database, db) for db in here.databases},
+        "index": lambda: _check_derived(folder),
+        "head": lambda: _check_head(here),
+        "packs": lambda: _check_packs(here),
+        "parts": lambda: _check_parts(here),
+        "locks": lambda: _check_locks(here),
+        "log": lambda: _check_logs(here),
+        "checkout": lambda: _check_journal(here),
+        "leftovers": lambda: _check_leftovers(folder),
+        "reflinks": lambda: _check_reflinks(folder),
     }
-    return [_guarded(name, check) for name, check in checks.items()]
+    return [_run_check(name, check) for name, check in checks.items()]
 
 
-def _guarded(name: str, check: Callable[[], Check]) -> Check:
+def _run_check(name: str, check: Callable[[], Check]) -> Check:
     """What a check stumbles over is what it was to find."""
     try:
         return check()
@@ -85,7 +85,7 @@ def _guarded(name: str, check: Callable[[], Check]) -> Check:
 # -- what is stored -----------------------------------------------------------------------------
 
 
-def _database(db: Database) -> Check:
+def _check_database(db: Database) -> Check:
     size = db.path.stat().st_size
     if size > _QUICK:
         db.row("SELECT count(*) FROM sqlite_schema")
@@ -94,7 +94,7 @@ def _database(db: Database) -> Check:
     return Check(db.path.name, not problems, problems[0] if problems else "its pages are sound", db.cure)
 
 
-def _derived(folder: Path) -> Check:
+def _check_derived(folder: Path) -> Check:
     """Of what can be made again: the databases open and their pages are sound."""
     bad = []
     for path, schema in sorted((found, sql) for pattern, sql in _DERIVED.items() for found in folder.glob(pattern)):
@@ -107,7 +107,7 @@ def _derived(folder: Path) -> Check:
     return Check("index", not bad, detail, "It is made again from the history, and nothing is lost: memlake fsck")
 
 
-def _head(here: Here) -> Check:
+def _check_head(here: Here) -> Check:
     problem = find_problem(here.history, here.local)
     if problem is None:
         head = here.head()
@@ -121,19 +121,19 @@ def _head(here: Here) -> Check:
     )
 
 
-def _packs(here: Here) -> Check:
+def _check_packs(here: Here) -> Check:
     objects = here.history.objects
     rows = {name: size for _, name, size, _ in object_tables.list_packs(objects.db)}
-    return _files_there("packs", rows, objects.packs)
+    return _check_files("packs", rows, objects.packs)
 
 
-def _parts(here: Here) -> Check:
+def _check_parts(here: Here) -> Check:
     objects = here.history.objects
     rows = {part_name(oid): size for oid, size in object_tables.scan_parts(objects.db)}
-    return _files_there("parts", rows, objects.parts)
+    return _check_files("parts", rows, objects.parts)
 
 
-def _files_there(name: str, rows: Mapping[str, int], place: Place) -> Check:
+def _check_files(name: str, rows: Mapping[str, int], place: Place) -> Check:
     """Whether every file that repo.db names is there in its size."""
     there = {found: size for found, size, _ in place.list()} if rows else {}
     lost = [file for file, size in rows.items() if there.get(file) != size]
@@ -145,7 +145,7 @@ def _files_there(name: str, rows: Mapping[str, int], place: Place) -> Check:
 # -- the machine and the folder -----------------------------------------------------------------
 
 
-def _sqlite() -> Check:
+def _check_sqlite() -> Check:
     version = tuple(int(part) for part in apsw.sqlite_lib_version().split("."))
     text = f"SQLite {apsw.sqlite_lib_version()} by apsw {apsw.apsw_version()}"
     needed = ".".join(map(str, SAFE_SQLITE))
@@ -157,7 +157,7 @@ def _sqlite() -> Check:
     )
 
 
-def _format(here: Here) -> Check:
+def _check_format(here: Here) -> Check:
     row = object_tables.find_fact(here.history.db, "format")
     found = row[0] if row else None
     return Check(
@@ -168,7 +168,7 @@ def _format(here: Here) -> Check:
     )
 
 
-def _filesystem(folder: Path) -> Check:
+def _check_filesystem(folder: Path) -> Check:
     kind = filesystem(folder)
     return Check(
         "filesystem",
@@ -191,7 +191,7 @@ def filesystem(folder: Path) -> str:
     return kind
 
 
-def _space(folder: Path) -> Check:
+def _check_space(folder: Path) -> Check:
     free, needed = disk.free_bytes(folder), _count_room_for_gc(folder)
     cure = "Free some space: memlake gc --prune, memlake du. A full disk stops writes; it loses nothing."
     if free < needed:
@@ -207,11 +207,11 @@ def _space(folder: Path) -> Check:
 
 def _count_room_for_gc(folder: Path) -> int:
     """Bytes that gc may need while it works: the log of repo.db, a copy of it without free pages, one new pack."""
-    packs = sum(file.stat().st_size for file in _files(folder / "packs"))
+    packs = sum(file.stat().st_size for file in _list_files(folder / "packs"))
     return 3 * (folder / "repo.db").stat().st_size + min(packs, LIMIT) + (1 << 20)
 
 
-def _clock(here: Here) -> Check:
+def _check_clock(here: Here) -> Check:
     ahead = read_number(here.history.db, "clock") - time.time_ns() // 1000
     detail = (
         "the clock agrees with the repo"
@@ -226,7 +226,7 @@ def _clock(here: Here) -> Check:
     )
 
 
-def _writable(folder: Path) -> Check:
+def _check_writable(folder: Path) -> Check:
     wrong = [
         name
         for name in ("", "repo.db", "local.db", "packs", "tmp")
@@ -240,7 +240,7 @@ def _writable(folder: Path) -> Check:
     )
 
 
-def _locks(here: Here) -> Check:
+def _check_locks(here: Here) -> Check:
     held = [db.path.name for db in here.databases if _is_locked(db.path.with_name(db.path.name + ".lock"))]
     return Check(
         "locks",
@@ -264,7 +264,7 @@ def _is_locked(path: Path) -> bool:
     return False
 
 
-def _logs(here: Here) -> Check:
+def _check_logs(here: Here) -> Check:
     sizes = [
         path.stat().st_size for db in here.databases if (path := db.path.with_name(db.path.name + "-wal")).exists()
     ]
@@ -277,7 +277,7 @@ def _logs(here: Here) -> Check:
     )
 
 
-def _journal(here: Here) -> Check:
+def _check_journal(here: Here) -> Check:
     holder, waiting = here.local.holder(), here.local.state("journal") is not None
     if holder is not None:
         return Check("checkout", True, f"{holder} is at work on the working files")
@@ -289,9 +289,9 @@ def _journal(here: Here) -> Check:
     )
 
 
-def _leftovers(folder: Path) -> Check:
+def _check_leftovers(folder: Path) -> Check:
     """Only files that gc removes: another name in tmp is not one of ours."""
-    ours = (file for file in _files(folder / "tmp") if TMP_NAME.fullmatch(file.name))
+    ours = (file for file in _list_files(folder / "tmp") if TMP_NAME.fullmatch(file.name))
     old = [file for file in ours if file.stat().st_mtime < time.time() - 86400]
     return Check(
         "leftovers",
@@ -301,11 +301,11 @@ def _leftovers(folder: Path) -> Check:
     )
 
 
-def _files(folder: Path) -> Iterator[Path]:
+def _list_files(folder: Path) -> Iterator[Path]:
     return folder.iterdir() if folder.exists() else iter(())
 
 
-def _reflinks(folder: Path) -> Check:
+def _check_reflinks(folder: Path) -> Check:
     can = filesystem(folder) in ("btrfs", "xfs", "bcachefs")
     return Check(
         "reflinks",

@@ -88,7 +88,7 @@ class _Findings:
             self._add("missing", f"{key & (1 << 64) - 1:016x}", "", "a tree node that another one needs")
         self.counts["nodes"] = count
 
-    def _kept(self, roots: set[int]) -> None:
+    def _check_kept(self, roots: set[int]) -> None:
         """No node that a commit of files needs may be left to thinning."""
         seen, waiting = set(roots), list(roots)
         while waiting:
@@ -129,7 +129,7 @@ class _Findings:
             if needed and key_of(root_of(data)) not in self._keys:
                 self._add("missing", root_of(data).hex(), "", f"the tree of commit {oid.hex()[:10]}")
         self.counts["commits"] = count
-        self._kept(of_files)
+        self._check_kept(of_files)
         if read_number(self._db, "seq") < max(seqs.values(), default=0):
             self._add("database", "", "meta", "the sequence counter is behind the commits")
 

@@ -64,7 +64,7 @@ class Dead(NamedTuple):
     nodes: list[int]
     freed: dict[str, int]
 
-    def counted(self, report: GcReport) -> GcReport:
+    def add_to(self, report: GcReport) -> GcReport:
         freed = {**report.freed, **self.freed}
         return report._replace(nodes=len(self.nodes), commits=len(self.commits), bytes=sum(freed.values()), freed=freed)
 
@@ -107,7 +107,7 @@ def collect(here: Here, policy: Policy, also: Iterable[str] = ()) -> GcReport:
                 return GcReport(policy.dry_run, 0, 0, 0, 0, 0, 0, 0, 0)
             _mark_what_came_since(history, objects, nodes, moment)
             dead = _delete_history(here, commits, nodes, moment)
-            report = dead.counted(sweep_rows(db, objects, moment.tick, policy.grace_hours))
+            report = dead.add_to(sweep_rows(db, objects, moment.tick, policy.grace_hours))
             if swap is not None:
                 raise _Trial(_try_files(history, report, policy, swap))
     except _Trial as trial:

@@ -30,14 +30,14 @@ def purge(here: Here, named: tuple[str, ...], reason: str, *, loose: Sequence[st
     if not named:
         raise InvalidInput("nothing was named to purge.", hint="Name objects by id; see them with: memlake ls -l")
     oids = set(named)
-    if here.history.objects.find_missing(oids) == oids and not _tombs(here, oids):
+    if here.history.objects.find_missing(oids) == oids and not _has_tombstones(here, oids):
         raise NotFound(
             f"object {named[0]} is not in this repo. Nothing was purged.",
             hint="Check the id with: memlake ls -l",
         )
-    commits = list(_naming(here, oids))
+    commits = list(_find_commits(here, oids))
     paths = sorted({change.path for _, changes in commits for change in changes})
-    told_of = _notes_with_schema(here, commits)
+    told_of = _find_notes_with_schema(here, commits)
     done = purge_bytes(here.history.objects, PurgeRequest([*named, *told_of], reason, here.who, loose))
     here.local.forget_content(oids)
     working = [path for path in paths if path.startswith(FILES) and here.local.find_tracked([path.removeprefix(FILES)])]
@@ -49,11 +49,11 @@ def purge(here: Here, named: tuple[str, ...], reason: str, *, loose: Sequence[st
     return PurgeReport(tuple(sorted(oids)), done.bytes, done.packs, tuple(paths), done.seq, done.notes + told)
 
 
-def _tombs(here: Here, oids: set[str]) -> bool:
+def _has_tombstones(here: Here, oids: set[str]) -> bool:
     return bool(object_tables.list_tombstones_of(here.history.db, map(bytes.fromhex, oids)))
 
 
-def _naming(here: Here, oids: set[str]) -> list[tuple[Commit, list[Change]]]:
+def _find_commits(here: Here, oids: set[str]) -> list[tuple[Commit, list[Change]]]:
     """Commits that brought or removed one of these objects, with those changes."""
     raw = [bytes.fromhex(oid) for oid in oids]
     found = []
@@ -71,7 +71,7 @@ def _naming(here: Here, oids: set[str]) -> list[tuple[Commit, list[Change]]]:
     return found
 
 
-def _notes_with_schema(here: Here, commits: list[tuple[Commit, list[Change]]]) -> list[str]:
+def _find_notes_with_schema(here: Here, commits: list[tuple[Commit, list[Change]]]) -> list[str]:
     """Column names are content too: notes that hold the schema of a purged file go with it."""
     found = set()
     for commit, changes in commits:

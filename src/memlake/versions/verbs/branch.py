@@ -48,16 +48,16 @@ def list_branches(here: Here, chosen: Chosen) -> list[Branch]:
     found = refs.branches(here.history.db, here.local.branch)
     if chosen.contains is not None:
         inner = rev.resolve(here, chosen.contains)
-        found = [b for b in found if (tip := _tip(here, b, inner)) and is_ancestor(here.history, inner, tip)]
+        found = [b for b in found if (tip := _find_tip(here, b, inner)) and is_ancestor(here.history, inner, tip)]
     for name, wanted in ((chosen.merged, True), (chosen.no_merged, False)):
         if name is not None:
             into = rev.resolve(here, name)
-            tips = [(b, tip) for b in found if (tip := _tip(here, b, into))]
+            tips = [(b, tip) for b in found if (tip := _find_tip(here, b, into))]
             found = [b for b, tip in tips if is_ancestor(here.history, tip, into) == wanted]
     return found
 
 
-def _tip(here: Here, branch: Branch, beside: Commit) -> Commit | None:
+def _find_tip(here: Here, branch: Branch, beside: Commit) -> Commit | None:
     """The head of a branch on the lane of another commit."""
     return refs.commit_of(here.history, branch.work if beside.lane == "work" else branch.memory)
 
@@ -188,7 +188,7 @@ def switch(here: Here, name: str, how: Going) -> tuple[Change, ...]:
         how = how._replace(create=False, detach=how.detach or refs.find(here.history.db, name) is None)
     if how.create:
         return _switch_new(here, name, how.at, reset=how.reset)
-    goal, target = _goal(here, name, how.detach)
+    goal, target = _choose_goal(here, name, how.detach)
     with operation(here, "switch", name, files=True) as verb:
         return go(here, verb, target, goal, force=how.force)
 
@@ -207,7 +207,7 @@ def _switch_new(here: Here, name: str, at: str | None, *, reset: bool) -> tuple[
     return changes
 
 
-def _goal(here: Here, name: str, detach: bool) -> tuple[Goal, Commit | None]:
+def _choose_goal(here: Here, name: str, detach: bool) -> tuple[Goal, Commit | None]:
     heads = refs.find(here.history.db, name)
     action = f"{rev.SWITCHED}{name}"
     if heads is not None and not detach:
@@ -237,12 +237,12 @@ def go(here: Here, verb: Verb, target: Commit | None, goal: Goal, *, force: bool
         verb.before.saved |= update.check_safe(here.local, here.root, changes, "switch")
         update.move_to(here, verb, goal, changes)
         return changes
-    rewrite = _forced(here, verb, target)
+    rewrite = _plan_rewrite(here, verb, target)
     update.move_to(here, verb, goal, rewrite, saved=verb.before.saved)
     return changes
 
 
-def _forced(here: Here, verb: Verb, target: Commit | None) -> list[Change]:
+def _plan_rewrite(here: Here, verb: Verb, target: Commit | None) -> list[Change]:
     """Every tracked path that is not what the target has, whatever it holds now, and what stands in its way."""
     changes = update.target_changes(here.history, here.local, target)
     dirty, _ = status.compare(here, untracked=False, purged=True)
@@ -280,13 +280,13 @@ def reset(here: Here, name: str, mode: str) -> tuple[Change, ...]:
     goal = Goal(target.oid, here.local.branch or f"@{target.oid}", f"reset: moving to {name}", here.who)
     with operation(here, f"reset --{mode}", name, files=mode == "hard") as verb:
         if mode == "hard":
-            rewrite, saved = _forced(here, verb, target), verb.before.saved
+            rewrite, saved = _plan_rewrite(here, verb, target), verb.before.saved
             ready = update.check_bytes(here.history.objects, rewrite)
             plan = update.plan_forced(goal, rewrite, saved, journal.new_token())
             _move_branch(here, verb, plan, head, target)
             update.move_to(here, verb, goal, rewrite, saved=saved, ready=ready)
             return tuple(change for change in rewrite if change.old != change.new)
-        rows, changes = _restage(here, target, keep=mode == "soft")
+        rows, changes = _rebase_stage(here, target, keep=mode == "soft")
         plan = Plan(goal, journal.new_token(), rows=rows, files=False)
         _move_branch(here, verb, plan, head, target)
         update.finish(here.local, verb, plan, (), {})
@@ -300,7 +300,7 @@ def _move_branch(here: Here, verb: Verb, plan: Plan, head: Commit | None, target
             refs.move(here.history, branch, "work", head, target, action=action, who=here.who, moved=verb.moved)
 
 
-def _restage(here: Here, target: Commit, *, keep: bool) -> tuple[list[Tracked], tuple[Change, ...]]:
+def _rebase_stage(here: Here, target: Commit, *, keep: bool) -> tuple[list[Tracked], tuple[Change, ...]]:
     """Re-express the stage against another base: soft keeps its content, mixed drops it."""
     moved = {c.path.removeprefix(FILES): c for c in here.history.diff(here.base(), target, FILES)}
     rows = here.local.find_tracked({*moved, *here.local.list_staged()})
@@ -327,13 +327,13 @@ def _restage(here: Here, target: Commit, *, keep: bool) -> tuple[list[Tracked], 
     return new_rows, tuple(changes)
 
 
-def _restaged(
+def _plan_stage(
     here: Here, paths: Sequence[str], name: str, *, overlay: bool = False
 ) -> tuple[list[Tracked], tuple[Change, ...]]:
     """The rows to set so that the stage of some paths is what a commit has, and what that changes."""
     target = rev.resolve(here, name) if here.head() or name != "HEAD" else None
     rows = {path: row for given in paths for path, row in here.local.under(given).items()}
-    held = {p.removeprefix(FILES): e for given in paths for p, e in below(here, target, given)}
+    held = {p.removeprefix(FILES): e for given in paths for p, e in list_files(here, target, given)}
     if not rows and not held:
         raise NotFound(
             f"path {paths[0]!r} matches nothing that is tracked. Nothing was changed.",
@@ -347,7 +347,7 @@ def _restaged(
     )
 
 
-def below(here: Here, commit: Commit | None, path: str) -> list[tuple[str, Entry]]:
+def list_files(here: Here, commit: Commit | None, path: str) -> list[tuple[str, Entry]]:
     """Files of a commit at or below a path, or matched by a pattern."""
     found = here.history.scan(commit, FILES + scope(path))
     return [(p, e) for p, e in found if matches(p.removeprefix(FILES), (path,))]
@@ -360,11 +360,11 @@ def restore(
 
     Tracked files that the commit does not have are removed, as by git's restore; with `overlay` they stay.
     """
-    rows, changes = _restaged(here, paths, source or "HEAD", overlay=overlay) if staged else ([], ())
+    rows, changes = _plan_stage(here, paths, source or "HEAD", overlay=overlay) if staged else ([], ())
     coming: list[Change] = []
     ready: update.Contents = {}
     if worktree:  # everything that may refuse comes before anything is changed
-        coming = _coming(here, _held(here, paths, source, rows, overlay=overlay))
+        coming = _find_incoming(here, _find_contents(here, paths, source, rows, overlay=overlay))
         update.refuse_in_the_way(here.root, coming, "restore")
         ready = update.check_bytes(here.history.objects, coming)
         for oid in here.history.objects.find_purged(change.new.oid for change in coming if change.new is not None):
@@ -374,12 +374,12 @@ def restore(
         before.saved.update(save_dirty(here, verb, tuple(coming)))
         before.left = {file_path(change.path): change.new for change in coming}  # the stage may not know it
         writes = update.with_held_content(coming, before.saved)
-        plan = journal.plan_in_place(here.local, here.who, writes, [*_fresh(here, coming, rows), *rows])
+        plan = journal.plan_in_place(here.local, here.who, writes, [*_find_rows_to_stat(here, coming, rows), *rows])
         update.carry_out(here, verb, plan, ready)
     return tuple({change.path: change for change in (*changes, *coming)}.values())
 
 
-def _coming(here: Here, held: Mapping[str, Entry | None]) -> list[Change]:
+def _find_incoming(here: Here, held: Mapping[str, Entry | None]) -> list[Change]:
     """Files that do not hold yet what they are to hold, by what the stage has of them now."""
     rows = here.local.find_tracked(held)
     dirty, _ = status.compare(here, untracked=False, purged=True)
@@ -388,7 +388,7 @@ def _coming(here: Here, held: Mapping[str, Entry | None]) -> list[Change]:
     return [Change(FILES + path, rows[path].entry if path in rows else None, held[path]) for path in wanted]
 
 
-def _fresh(here: Here, coming: list[Change], restaged: list[Tracked]) -> list[Tracked]:
+def _find_rows_to_stat(here: Here, coming: list[Change], restaged: list[Tracked]) -> list[Tracked]:
     """Rows that need only the stat of the new file: the stage has just this already."""
     there = here.local.find_tracked(change.path.removeprefix(FILES) for change in coming)
     new = {row.path for row in restaged}
@@ -396,7 +396,7 @@ def _fresh(here: Here, coming: list[Change], restaged: list[Tracked]) -> list[Tr
     return [row for path, row in there.items() if path not in new and row.entry == rows[path]]
 
 
-def _held(
+def _find_contents(
     here: Here, paths: Sequence[str], source: str | None, restaged: list[Tracked], *, overlay: bool
 ) -> dict[str, Entry | None]:
     """What files at or below some paths are to hold, None where one goes; every path must match something."""
@@ -408,7 +408,7 @@ def _held(
     else:
         commit = rev.resolve(here, source)
         held = {} if overlay else {path: None for path, row in rows.items() if row.entry is not None}
-        held |= {p.removeprefix(FILES): e for given in paths for p, e in below(here, commit, given)}
+        held |= {p.removeprefix(FILES): e for given in paths for p, e in list_files(here, commit, given)}
     for given in paths:
         if not any(matches(path, (given,)) for path in held):
             raise NotFound(

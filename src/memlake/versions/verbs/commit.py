@@ -19,7 +19,7 @@ from memlake.versions.kinds import ROOMS
 from memlake.versions.operation import Found, Verb
 from memlake.versions.paths import FILES, check, plain, tree_path
 from memlake.versions.verbs.branch import refuse_waiting
-from memlake.versions.verbs.merge import Conclusion, Given, proceed
+from memlake.versions.verbs.merge import Conclusion, Given, conclude_pending
 from memlake.versions.verbs.undo import operation
 
 
@@ -54,10 +54,10 @@ def commit_stage(here: Here, saying: Saying, found: Found | None) -> Commit:
             "Nothing was changed.",
             hint=f"Catch up first: memlake switch {pasted(here.local.branch or '-')}",
         )
-    message = _message(saying, head)
+    message = _choose_message(saying, head)
     if not staged and not saying.amend and not saying.allow_empty:
         raise Nothing("nothing to commit: nothing is staged.", hint="Stage what changed with: memlake add -A")
-    ready = prepare(here.history, here.local.branch, "work", _edits(staged))
+    ready = prepare(here.history, here.local.branch, "work", _edits_of(staged))
     name, subject = "commit --amend" if saying.amend else "commit", message.split("\n", 1)[0]
     with operation(here, name, subject, staged=everything.values(), found=found) as verb:
         before = verb.before
@@ -66,18 +66,18 @@ def commit_stage(here: Here, saying: Saying, found: Found | None) -> Commit:
         before.commit = journal.MADE if whole else None
         with journal.move_history(here, verb, Plan(goal, journal.new_token())) as moved:
             # The facts and the commit that names them in one transaction: gc must not come between.
-            draft = _draft(here, saying, message, staged)
+            draft = _make_draft(here, saying, message, staged)
             _refuse_clash(here, draft.edits)
             commit = (
-                _amend(here, verb, head, draft, allow_empty=saying.allow_empty)
+                _amend_head(here, verb, head, draft, allow_empty=saying.allow_empty)
                 if saying.amend and head
-                else _append(here, verb, draft, staged, ready=ready, allow_empty=saying.allow_empty)
+                else _append_commit(here, verb, draft, staged, ready=ready, allow_empty=saying.allow_empty)
             )
             moved.commit = commit.oid
             if here.local.base == (head.oid if head else None):  # else files of others have yet to be written
                 moved.files = commit.oid
         before.commit = commit.oid if whole else None
-        _settle(here, verb, head, commit, staged)
+        _settle_stage(here, verb, head, commit, staged)
     return commit
 
 
@@ -115,11 +115,11 @@ def commit_waiting(here: Here, saying: Saying, given: Given) -> Commit:
     """`commit` while a merge, revert or cherry-pick waits concludes it, with all that is said beside it."""
     if (pending := here.local.find_pending()) and not pending.commit:
         refuse_waiting(here, "commit")  # it ends in the stage or the files, not in a commit
-    done = proceed(here, Conclusion(saying.message, saying.author, _facts(here, saying), given))
+    done = conclude_pending(here, Conclusion(saying.message, saying.author, _collect_facts(here, saying), given))
     return here.history.get(done.commit or "")
 
 
-def _message(saying: Saying, head: Commit | None) -> str:
+def _choose_message(saying: Saying, head: Commit | None) -> str:
     if saying.message is None and saying.amend and head is not None:
         return head.message
     message = (saying.message or "").strip()
@@ -130,27 +130,27 @@ def _message(saying: Saying, head: Commit | None) -> str:
     return message
 
 
-def _draft(here: Here, saying: Saying, message: str, staged: Mapping[str, Tracked]) -> Draft:
-    edits = _edits(staged)
-    meta = write_facts(here.history.objects, _facts(here, saying))
+def _make_draft(here: Here, saying: Saying, message: str, staged: Mapping[str, Tracked]) -> Draft:
+    edits = _edits_of(staged)
+    meta = write_facts(here.history.objects, _collect_facts(here, saying))
     if noted := [(row.path, row.about) for row in staged.values() if row.about]:
         meta["about"] = here.history.objects.write(file_notes.encode(noted))
     return Draft("work", edits, saying.author or here.author, message, now(), meta)
 
 
-def _edits(staged: Mapping[str, Tracked]) -> dict[str, Entry | None]:
+def _edits_of(staged: Mapping[str, Tracked]) -> dict[str, Entry | None]:
     return {tree_path(row.path): row.entry for row in staged.values()}
 
 
-def _facts(here: Here, saying: Saying) -> dict[str, Any]:
+def _collect_facts(here: Here, saying: Saying) -> dict[str, Any]:
     return {
-        "uses": [_use(here, text) for text in saying.uses],
+        "uses": [_resolve_use(here, text) for text in saying.uses],
         "metrics": dict(saying.metrics or {}),
         "params": dict(saying.params or {}),
     }
 
 
-def _use(here: Here, text: str) -> dict[str, str | None]:
+def _resolve_use(here: Here, text: str) -> dict[str, str | None]:
     """`PATH[@REV]` a file was made from: the path, the commit and the object it was then."""
     path, at, name = text.rpartition("@")
     if not at:
@@ -171,7 +171,7 @@ def _use(here: Here, text: str) -> dict[str, str | None]:
     return {"path": full, "commit": commit.oid, "oid": entry.oid}
 
 
-def _append(
+def _append_commit(
     here: Here, verb: Verb, draft: Draft, staged: Mapping[str, Tracked], *, ready: Planned | None, allow_empty: bool
 ) -> Commit:
     branch, head = here.local.branch, here.head()
@@ -188,7 +188,7 @@ def _append(
     )
 
 
-def _amend(here: Here, verb: Verb, head: Commit, draft: Draft, *, allow_empty: bool) -> Commit:
+def _amend_head(here: Here, verb: Verb, head: Commit, draft: Draft, *, allow_empty: bool) -> Commit:
     parents = tuple(here.history.get(oid) for oid in head.parents)
     full = amend_draft(here.history, head, draft)
     planned = here.history.plan(parents[0], full.edits) if parents else None
@@ -213,7 +213,7 @@ def _amend(here: Here, verb: Verb, head: Commit, draft: Draft, *, allow_empty: b
     )
 
 
-def _settle(here: Here, verb: Verb, head: Commit | None, commit: Commit, staged: Mapping[str, Tracked]) -> None:
+def _settle_stage(here: Here, verb: Verb, head: Commit | None, commit: Commit, staged: Mapping[str, Tracked]) -> None:
     """The stage is history now. Files that others committed since our base come along, unless we have edits in them."""
     others = [c for c in here.history.diff(here.base(), commit, FILES) if c.path.removeprefix(FILES) not in staged]
     rows = _bring_along(here, verb, others) if others else []

@@ -19,23 +19,23 @@ def diff(
     here: Here, a: str | None, b: str | None, *, staged: bool, paths: tuple[str, ...], lane: str | None
 ) -> tuple[Change, ...]:
     if a is not None and b is None and (parts := rev.split_range(a)):
-        a, b = _sides(here, parts)
+        a, b = _resolve_sides(here, parts)
     if a is not None and b is not None:
-        changes = _between(here, a, b, lane)
+        changes = _diff_commits(here, a, b, lane)
     elif staged:
-        changes = here.local.staged_changes() if a is None else _stage_against(here, a)
+        changes = here.local.staged_changes() if a is None else _diff_stage(here, a)
     elif a is not None:
-        changes = _files_against(here, a)
+        changes = _diff_files(here, a)
     else:
         changes = scanning.compare(here, untracked=False)[0]
-    return only(changes, paths) if paths else changes
+    return filter_changes(changes, paths) if paths else changes
 
 
-def only(changes: Sequence[Change], wanted: Sequence[str]) -> tuple[Change, ...]:
+def filter_changes(changes: Sequence[Change], wanted: Sequence[str]) -> tuple[Change, ...]:
     return tuple(change for change in changes if matches(change.path, wanted))
 
 
-def _sides(here: Here, parts: tuple[str, str, str]) -> tuple[str, str]:
+def _resolve_sides(here: Here, parts: tuple[str, str, str]) -> tuple[str, str]:
     a, dots, b = parts
     if dots == "..":
         return a, b
@@ -48,7 +48,7 @@ def _sides(here: Here, parts: tuple[str, str, str]) -> tuple[str, str]:
     return base.oid, b
 
 
-def _between(here: Here, a: str, b: str, lane: str | None) -> tuple[Change, ...]:
+def _diff_commits(here: Here, a: str, b: str, lane: str | None) -> tuple[Change, ...]:
     check_lane(lane or "work")
     lanes: tuple[Lane, ...] = LANES if lane == "all" else (lane or "work",)  # type: ignore[assignment]
     found: list[Change] = []
@@ -65,23 +65,23 @@ def _between(here: Here, a: str, b: str, lane: str | None) -> tuple[Change, ...]
     return tuple(found)
 
 
-def _stage_against(here: Here, a: str) -> tuple[Change, ...]:
+def _diff_stage(here: Here, a: str) -> tuple[Change, ...]:
     commit = rev.resolve(here, a)
     entries: dict[str, Entry | None] = {c.path: c.new for c in here.history.diff(commit, here.base(), FILES)}
     entries.update((FILES + row.path, row.entry) for row in here.local.list_staged().values())
-    return _changes(here, commit, entries)
+    return _compare_entries(here, commit, entries)
 
 
-def _files_against(here: Here, a: str) -> tuple[Change, ...]:
+def _diff_files(here: Here, a: str) -> tuple[Change, ...]:
     commit = rev.resolve(here, a)
-    entries: dict[str, Entry | None] = {c.path: c.new for c in _stage_against(here, a)}
+    entries: dict[str, Entry | None] = {c.path: c.new for c in _diff_stage(here, a)}
     for change in scanning.compare(here, untracked=False)[0]:
         # Status does not read a file whose size has changed; against another commit its content decides.
         unread = change.new is not None and not change.new.oid
         entries[change.path] = worktree.read(here.root, file_path(change.path), None).entry if unread else change.new
-    return _changes(here, commit, entries)
+    return _compare_entries(here, commit, entries)
 
 
-def _changes(here: Here, commit: Commit, entries: dict[str, Entry | None]) -> tuple[Change, ...]:
+def _compare_entries(here: Here, commit: Commit, entries: dict[str, Entry | None]) -> tuple[Change, ...]:
     before = here.history.entries(commit, entries)
     return tuple(Change(p, before.get(p), entries[p]) for p in sorted(entries) if before.get(p) != entries[p])

@@ -77,9 +77,9 @@ def merge_rev(here: Here, name: str, how: How) -> Merged:
     """Join another branch (both its lanes) into the one we are on."""
     refuse_waiting(here, "merge")
     encode_facts(how.facts)  # refused before anything is done
-    theirs = _theirs(here, name)
+    theirs = _find_theirs(here, name)
     # A detached HEAD has no memory lane to move.
-    lanes = {lane: _relation(here, lane, theirs[lane]) for lane in (LANES if here.local.branch else LANES[:1])}
+    lanes = {lane: _compare_lane(here, lane, theirs[lane]) for lane in (LANES if here.local.branch else LANES[:1])}
     if all(state == "same" for state in lanes.values()):
         return Merged(here.local.base, up_to_date=True)
     _refuse_staged(here, "merge")
@@ -118,7 +118,7 @@ def _refuse_unrelated(here: Here, name: str, oid: str | None) -> None:
         )
 
 
-def _theirs(here: Here, name: str) -> refs.Heads:
+def _find_theirs(here: Here, name: str) -> refs.Heads:
     rev.resolve(here, name) if refs.find(here.history.db, name) is None else None
     heads = heads_at(here, name)
     if not any(heads.values()):
@@ -129,7 +129,7 @@ def _theirs(here: Here, name: str) -> refs.Heads:
     return heads
 
 
-def _relation(here: Here, lane: Lane, oid: str | None) -> str:
+def _compare_lane(here: Here, lane: Lane, oid: str | None) -> str:
     """same (nothing to take), ahead (fast-forward) or diverged."""
     theirs, ours = refs.commit_of(here.history, oid), here.head(lane)
     if theirs is None or (ours is not None and is_ancestor(here.history, theirs, ours)):
@@ -163,7 +163,7 @@ class Picking(NamedTuple):
 
 def revert(here: Here, name: str, how: Picking) -> Merged:
     """A new commit that undoes what a commit changed against its parent."""
-    target, parent = _single(here, name, REVERT, how)
+    target, parent = _find_single(here, name, REVERT, how)
     against = f", reversing\nchanges made to {parent}" if len(target.parents) > 1 else ""
     message = f'Revert "{target.subject}"\n\nThis reverts commit {target.oid}{against}.'
     names = Names(_our_name(here), f"parent of {_short_name(target)}", how.with_base)
@@ -174,7 +174,7 @@ def revert(here: Here, name: str, how: Picking) -> Merged:
 
 def cherry_pick(here: Here, name: str, how: Picking) -> Merged:
     """A new commit that does here what a commit did there."""
-    target, parent = _single(here, name, CHERRY_PICK, how)
+    target, parent = _find_single(here, name, CHERRY_PICK, how)
     message = _cite_source(target) if how.cite else target.message
     names = Names(_our_name(here), _short_name(target), how.with_base)
     said = CHERRY_PICK if how.commit else f"{CHERRY_PICK} --no-commit"
@@ -189,7 +189,7 @@ def _cite_source(target: Commit) -> str:
     return f"{target.message.rstrip()}\n{'' if trailers else chr(10)}(cherry picked from commit {target.oid})"
 
 
-def _single(here: Here, name: str, verb: str, how: Picking) -> tuple[Commit, str | None]:
+def _find_single(here: Here, name: str, verb: str, how: Picking) -> tuple[Commit, str | None]:
     """The commit meant, and the parent its changes are counted from."""
     refuse_waiting(here, verb)
     if how.commit:
@@ -200,7 +200,7 @@ def _single(here: Here, name: str, verb: str, how: Picking) -> tuple[Commit, str
             f"{name!r} is a commit of the memory lane; {verb} works on files.",
             hint="See the commits that hold files with: memlake log",
         )
-    parent = _parent(target, verb, how.mainline)
+    parent = _choose_parent(target, verb, how.mainline)
     if not how.commit:
         _refuse_records(verb, name, here.history.diff(refs.commit_of(here.history, parent), target))
     return target, parent
@@ -216,7 +216,7 @@ def _refuse_records(verb: str, name: str, changes: tuple[Change, ...]) -> None:
         )
 
 
-def _parent(target: Commit, verb: str, mainline: int | None) -> str | None:
+def _choose_parent(target: Commit, verb: str, mainline: int | None) -> str | None:
     parents = target.parents
     if len(parents) > 1 and mainline is None:
         listed = "\n".join(f"  -m {number}  against {short(oid)}" for number, oid in enumerate(parents, 1))
@@ -267,7 +267,7 @@ def _attempt(here: Here, pending: Pending, given: Given, chosen: tuple[Conflict,
         open_paths = {conflict.path for conflict in conflicts}
         clean = [path for lane in LANES for path in outcome[lane].edits if path not in open_paths]
         pending = pending._replace(merged=sum(not path.startswith(FILES) for path in clean))
-        _, conflicts = merge_to_stage.put(here, pending, outcome["work"], conflicts, found=given.found)
+        _, conflicts = merge_to_stage.write_merge(here, pending, outcome["work"], conflicts, found=given.found)
         return Merged(None, conflicts=conflicts)
     if not pending.commit:
         return _stage_only(here, pending, outcome["work"])
@@ -284,7 +284,7 @@ def _stage_only(here: Here, pending: Pending, outcome: Outcome) -> Merged:
             f"{pending.verb} of {pending.name} changes nothing here: it is done already.",
             hint="See: memlake diff --cached",
         )
-    changes, _ = merge_to_stage.put(here, pending, outcome)
+    changes, _ = merge_to_stage.write_merge(here, pending, outcome)
     return Merged(None, changes=changes)
 
 
@@ -362,7 +362,7 @@ def _collect_edits(
     }
     for kind in here.history.kinds.values() if pending.verb == MERGE and here.local.branch else ():
         theirs = pending.theirs if kind.lane == "work" else pending.theirs_memory
-        if kind.arriving and edits[kind.lane] and _relation(here, kind.lane, theirs) == "diverged":
+        if kind.arriving and edits[kind.lane] and _compare_lane(here, kind.lane, theirs) == "diverged":
             edits[kind.lane] = kind.arriving(given.owner, edits[kind.lane])
     merged = {one.path: one.chosen for one in here.local.list_waiting() if one.choice == MERGED}
     rows = here.local.find_tracked(map(file_path, merged))
@@ -428,14 +428,14 @@ def _move_lanes(
             )
         for lane in LANES:
             head, other = here.head(lane), theirs[lane]
-            if is_merge and (other is None or _relation(here, lane, other.oid) == "same"):
+            if is_merge and (other is None or _compare_lane(here, lane, other.oid) == "same"):
                 continue
             if lane == "memory" and (not is_merge or branch is None):
                 continue
             fast = (
                 is_merge
                 and pending.ff
-                and _relation(here, lane, other.oid if other else None) == "ahead"
+                and _compare_lane(here, lane, other.oid if other else None) == "ahead"
                 and (lane == "memory" or not _adds_to(here, other, work))
             )
             parents = tuple(commit for commit in (head, other) if commit is not None)
@@ -512,7 +512,7 @@ def _check_side(here: Here, side: str, meant: list[Conflict]) -> None:
         raise InvalidInput(f"a conflict has no side {side!r}.", hint="Choose ours or theirs.")
 
 
-def proceed(here: Here, said: Conclusion) -> Merged:
+def conclude_pending(here: Here, said: Conclusion) -> Merged:
     """Conclude what waits, once every conflict has a choice."""
     pending = _get_pending(here)
     conflicts = here.local.conflicts()
@@ -524,7 +524,7 @@ def proceed(here: Here, said: Conclusion) -> Merged:
             hint=_how_to_choose(here, still_open[0]),
         )
     if not pending.commit:
-        return Merged(None, changes=merge_to_stage.end(here, pending))
+        return Merged(None, changes=merge_to_stage.end_in_stage(here, pending))
     encode_facts(said.facts)
     # What was said when it began and what is said now; of one name, the later value.
     facts: dict[str, Any] = {

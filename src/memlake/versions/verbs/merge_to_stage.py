@@ -39,7 +39,7 @@ def stage_root(here: Here) -> bytes:
     return planned.root
 
 
-def put(
+def write_merge(
     here: Here, pending: Pending, outcome: Outcome, conflicts: Conflicts = (), *, found: Found | None = None
 ) -> tuple[tuple[Change, ...], Conflicts]:
     """Write the files that differ and set the rows that say so; journaled, so that a crash leaves no half of it.
@@ -49,13 +49,16 @@ def put(
     making, is_stash = Making(here.history, outcome.made), pending.is_stash
     rows = here.local.find_tracked(file_path(path) for path in (*outcome.edits, *(one.path for one in conflicts)))
     conflicts = tuple(
-        one if one.choice else one._replace(written=_mark(making, one, rows, pending.names)) for one in conflicts
+        one if one.choice else one._replace(written=_mark_conflict(making, one, rows, pending.names))
+        for one in conflicts
     )
     met = {one.path for one in conflicts}
     edits = {path: entry for path, entry in outcome.edits.items() if path.startswith(FILES) and path not in met}
-    changes = _changes(rows, edits)
-    marked = _changes(rows, {one.path: one.written for one in conflicts if one.written and one.choice is None})
-    agreed = _check(here, pending.verb, (*changes, *marked), conflicts)
+    changes = _find_file_changes(rows, edits)
+    marked = _find_file_changes(
+        rows, {one.path: one.written for one in conflicts if one.written and one.choice is None}
+    )
+    agreed = _check_safe(here, pending.verb, (*changes, *marked), conflicts)
     detail = f"{pending.name} (waiting)" if conflicts else pending.name
     with operation(here, pending.title, detail, files=True, found=found) as verb:
         before = verb.before
@@ -93,16 +96,16 @@ def put(
 def find_changes(here: Here, edits: Edits) -> tuple[Change, ...]:
     """Which files are not tracked yet as they are to become."""
     files = {path: entry for path, entry in edits.items() if path.startswith(FILES)}
-    return _changes(here.local.find_tracked(map(file_path, files)), files)
+    return _find_file_changes(here.local.find_tracked(map(file_path, files)), files)
 
 
-def _changes(rows: Mapping[str, Tracked], edits: Edits) -> tuple[Change, ...]:
+def _find_file_changes(rows: Mapping[str, Tracked], edits: Edits) -> tuple[Change, ...]:
     """What is to become of files, from what is tracked of them now."""
     now = {path: rows[file_path(path)].entry if file_path(path) in rows else None for path in edits}
     return tuple(Change(path, now[path], edits[path]) for path in sorted(edits) if now[path] != edits[path])
 
 
-def _check(here: Here, verb: str, changes: Sequence[Change], conflicts: Conflicts) -> dict[str, Entry | None]:
+def _check_safe(here: Here, verb: str, changes: Sequence[Change], conflicts: Conflicts) -> dict[str, Entry | None]:
     """Nothing waits over uncommitted work in what it touches: it would be taken for somebody's choice later.
 
     Returns what files held that differs from the stage, as checkout.check_safe does.
@@ -116,7 +119,7 @@ def _check(here: Here, verb: str, changes: Sequence[Change], conflicts: Conflict
     return update.check_over_stage(here.local, here.root, checked, verb, left)
 
 
-def _mark(making: Making, met: Conflict, rows: Mapping[str, Tracked], names: Names) -> Entry | None:
+def _mark_conflict(making: Making, met: Conflict, rows: Mapping[str, Tracked], names: Names) -> Entry | None:
     """What goes into the file of a path in conflict; None where it stays as it is.
 
     Of two texts both, with markers. Of one side alone, that one: it is what there is to look at.
@@ -153,7 +156,7 @@ def take_sides(here: Here, chosen: Sequence[Conflict], verb: tuple[str, str]) ->
     placed = {path for path, entry in sides.items() if entry is not None}
     is_stash = (pending := here.local.find_pending()) is not None and pending.is_stash
     # A stash stages new files alone, and what has to go so that the stage can hold them.
-    giving_way = _crossing(sides, placed)
+    giving_way = _find_crossing(sides, placed)
     staged = {p: e for p, e in sides.items() if not is_stash or file_path(p) not in rows or p in giving_way}
     _rewrite(here, verb, (sides, staged), conflicts=tuple(chosen))
 
@@ -164,11 +167,11 @@ def _find_sides(here: Here, chosen: Sequence[Conflict]) -> dict[str, Entry | Non
     Both can be chosen, one after the other. Ours is on the disk then, until it gives way; nothing is concluded before.
     """
     known = {one.path: one for one in (*here.local.conflicts(), *chosen) if one.path.startswith(FILES)}
-    held = {path for path, one in known.items() if one.ours is not None and _side(one) is not None}
+    held = {path for path, one in known.items() if one.ours is not None and _choose_side(one) is not None}
     wanted = {one.path for one in chosen if one.path in known}
-    wanted |= _crossing((path for path, one in known.items() if _is_crossed(one)), wanted)
-    away = _crossing(wanted, held)
-    return {path: None if path in away else _side(known[path]) for path in sorted(wanted)}
+    wanted |= _find_crossing((path for path, one in known.items() if _is_crossed(one)), wanted)
+    away = _find_crossing(wanted, held)
+    return {path: None if path in away else _choose_side(known[path]) for path in sorted(wanted)}
 
 
 def _is_crossed(met: Conflict) -> bool:
@@ -176,12 +179,12 @@ def _is_crossed(met: Conflict) -> bool:
     return met.base is None and met.ours is None and met.choice == "theirs"
 
 
-def _side(met: Conflict) -> Entry | None:
+def _choose_side(met: Conflict) -> Entry | None:
     """What a path holds while it waits: what was chosen, else our side."""
     return {"theirs": met.theirs, "file": met.chosen}.get(met.choice or "", met.ours)
 
 
-def _crossing(paths: Iterable[str], others: Set[str]) -> set[str]:
+def _find_crossing(paths: Iterable[str], others: Set[str]) -> set[str]:
     """Those of the paths that are the folder of another, or have another as their folder."""
     folders = {folder for other in others for folder in parents(other)}
     return {path for path in paths if path in folders or not others.isdisjoint(parents(path))}
@@ -244,7 +247,7 @@ def give_up(here: Here, pending: Pending) -> None:
     _rewrite(here, (f"{pending.verb} --abort", pending.name), (then | by_hand, then), ends=True)
 
 
-def end(here: Here, pending: Pending) -> tuple[Change, ...]:
+def end_in_stage(here: Here, pending: Pending) -> tuple[Change, ...]:
     """Conclude what ends in the stage or the files: all of it is there already. Returns what it changed in all."""
     with operation(here, pending.title, pending.name):
         waiting = [one for one in here.local.list_waiting() if one.path.startswith(FILES)]
@@ -259,15 +262,15 @@ def end(here: Here, pending: Pending) -> tuple[Change, ...]:
 def _index_rows(here: Here, pending: Pending, changes: Sequence[Change]) -> list[Tracked]:
     """What a stash puts into the stage: new files, else nobody would know them; with --index all that was staged."""
     commit = here.history.get(pending.target or "")
-    untracked = set(_fact(here, commit, "untracked") or ())
+    untracked = set(_read_fact(here, commit, "untracked") or ())
     new = {c.path: c.new for c in changes if c.old is None and file_path(c.path) not in untracked}
-    staged = {**new, **dict.fromkeys(_giving_way(changes, new))}
+    staged = {**new, **dict.fromkeys(_find_giving_way(changes, new))}
     if pending.with_stage:
         staged |= _index_edits(here, commit, pending.lost)
     return _staged_rows(here, staged)
 
 
-def _giving_way(changes: Sequence[Change], new: Edits) -> list[str]:
+def _find_giving_way(changes: Sequence[Change], new: Edits) -> list[str]:
     """What goes where a new file needs a folder, or is one: the stage cannot hold both."""
     folders = {folder for path in new for folder in parents(path)}
     gone = (change.path for change in changes if change.new is None)
@@ -276,7 +279,7 @@ def _giving_way(changes: Sequence[Change], new: Edits) -> list[str]:
 
 def read_staged(here: Here, commit: Commit) -> dict[str, Entry | None]:
     """What was staged when a stash was made, by tree path."""
-    return {FILES + path: from_hex(entry) for path, entry in (_fact(here, commit, "staged") or {}).items()}
+    return {FILES + path: from_hex(entry) for path, entry in (_read_fact(here, commit, "staged") or {}).items()}
 
 
 def root_without(here: Here, commit: Commit, paths: Sequence[str]) -> bytes:
@@ -303,5 +306,5 @@ def _index_edits(here: Here, commit: Commit, lost: Sequence[str]) -> dict[str, E
     return dict(outcome.edits)
 
 
-def _fact(here: Here, commit: Commit, name: str) -> Any:
+def _read_fact(here: Here, commit: Commit, name: str) -> Any:
     return json.loads(here.history.objects.read(commit.meta[name])) if name in commit.meta else None

@@ -68,7 +68,7 @@ def tree_path_of(root: Path, text: str) -> str:
 def log(here: Here, query: LogQuery) -> Iterator[Commit]:
     if query.follow and len(query.paths) != 1:
         raise InvalidInput(f"follow takes exactly one path; got {len(query.paths)}.")
-    tips, hidden = _range(here, query)
+    tips, hidden = _find_range(here, query)
     wanted = walking.Filter(
         query.paths,
         parse_time(query.since) if query.since else None,
@@ -87,16 +87,16 @@ def log(here: Here, query: LogQuery) -> Iterator[Commit]:
     return reversed(list(shown)) if query.reverse else shown
 
 
-def _range(here: Here, query: LogQuery) -> tuple[list[Commit], list[Commit]]:
+def _find_range(here: Here, query: LogQuery) -> tuple[list[Commit], list[Commit]]:
     check_lane(query.lane)
     lanes: tuple[Lane, ...] = LANES if query.lane == "all" else (query.lane,)  # type: ignore[assignment]
     tips: list[Commit] = []
     hidden: list[Commit] = []
     if query.all:
-        tips = [c for c in (here.history.get(oid) for oid in _named_heads(here)) if c.lane in lanes]
+        tips = [c for c in (here.history.get(oid) for oid in _list_named_heads(here)) if c.lane in lanes]
     for text in (query.rev,) if isinstance(query.rev, str) else query.rev:
         for lane in lanes:
-            shown, out = _tips(here, text, lane, strict=len(lanes) == 1)
+            shown, out = _find_tips(here, text, lane, strict=len(lanes) == 1)
             tips += shown
             hidden += out
     return list({c.seq: c for c in tips}.values()), hidden
@@ -107,12 +107,12 @@ def check_lane(lane: str) -> None:
         raise InvalidInput(f"there is no lane {lane!r}.", hint="Lanes are work, memory, or all for both.")
 
 
-def _named_heads(here: Here) -> list[str]:
+def _list_named_heads(here: Here) -> list[str]:
     rows = tables.list_all_refs(here.history.db)
     return sorted({oid.hex() for kind, _, *heads, _ in rows if kind != refs.INTERNAL for oid in heads if oid})
 
 
-def _tips(here: Here, text: str, lane: Lane, *, strict: bool) -> tuple[list[Commit], list[Commit]]:
+def _find_tips(here: Here, text: str, lane: Lane, *, strict: bool) -> tuple[list[Commit], list[Commit]]:
     parts = rev.split_range(text)
     if parts is not None:
         a, b = rev.resolve(here, parts[0], lane), rev.resolve(here, parts[2], lane)
@@ -196,7 +196,7 @@ def ever_at(here: Here, prefix: str) -> dict[str, set[str]]:
     return found
 
 
-def listing(here: Here, name: str, prefix: str) -> Iterator[tuple[str, Entry]]:
+def list_state(here: Here, name: str, prefix: str) -> Iterator[tuple[str, Entry]]:
     """Paths of a state, in order: of both lanes, unless the prefix names a room."""
     for lane in LANES:
         commit = rev.find(here, name, lane)
@@ -223,10 +223,10 @@ class Listing:
         return f"Listing({', '.join(first[:10])}{', ...' if len(first) > 10 else ''})"
 
 
-def listing_of(here: Here, name: str, wanted: Sequence[str]) -> Iterator[tuple[str, Entry]]:
+def list_paths(here: Here, name: str, wanted: Sequence[str]) -> Iterator[tuple[str, Entry]]:
     """What a state holds at, below or matched by some tree paths, each once."""
     for number, want in enumerate(wanted):
-        for path, entry in listing(here, name, scope(want)):
+        for path, entry in list_state(here, name, scope(want)):
             if matches(path, (want,)) and not matches(path, wanted[:number]):
                 yield path, entry
 

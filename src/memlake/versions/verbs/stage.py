@@ -55,42 +55,42 @@ class Adding(NamedTuple):
 
 def add(objects: Objects, local: Local, root: str, author: Author, asked: Adding) -> Staged:
     """Stage working files: new, changed and removed ones at or below the given paths."""
-    rows = _rows_for(local, asked.paths)
+    rows = _find_rows(local, asked.paths)
     finder = _Finder(root, asked, rows)
     finder.run()
     found = finder.found
-    replaced = _replaced(local, found.keys() - rows.keys())
+    replaced = _find_replaced(local, found.keys() - rows.keys())
     rows.update(replaced)
     absent = [row for path, row in rows.items() if row.entry is not None and path not in found]
-    purged = _purged(objects, absent)
+    purged = _find_purged(objects, absent)
     gone = [row for row in absent if row not in purged or row.path in replaced or _in_file(row.path, found)]
     changed = [(path, stat) for path, stat in found.items() if _differs(rows.get(path), stat)]
     _refuse_marked(local, root, asked, dict(changed))
     new = [path for path, _ in changed if path not in rows]
     links = [path for path, stat in changed if modes.S_ISLNK(stat.st_mode)]
     names, led = list(file_problems(new)), dict(worktree.link_problems(root, links))
-    out = _left_out(led, asked, {*rows, *(folder for row in absent for folder in parents(row.path))})
+    out = _leave_out(led, asked, {*rows, *(folder for row in absent for folder in parents(row.path))})
     refused = [(path, why) for path, why in led.items() if path not in out]
     hint = f"{REFUSED}\n{worktree.LINK_HINT}" if names and refused else worktree.LINK_HINT if refused else ""
     refuse([*names, *refused], hint=hint)
     changed = [(path, stat) for path, stat in changed if path not in out]
     new = [path for path in new if path not in out]
     _check_names(new, local, {row.path for row in gone})
-    warnings = [*worktree.tell_left_out(out), *_nested(local, root, new)]
+    warnings = [*worktree.tell_left_out(out), *_warn_nested(local, root, new)]
     removals = [row_without(row) for row in gone]
     if not changed:
-        return _stage(local, asked, rows, removals, warnings)
+        return _write_stage(local, asked, rows, removals, warnings)
     with Writer(objects, "add") as writer:
         seen = _read_all(root, writer, changed, asked.progress)
         writer.finish()
-        by, unresolved = str(author), _unresolved(local, asked)
+        by, unresolved = str(author), _find_unresolved(local, asked)
         seen = [(path, one) for path, one in seen if path not in unresolved or one.entry != unresolved[path]]
-        staged = [_row(rows.get(path), path, root, one, by) for path, one in seen]
-        warnings += _secrets(root, seen) if asked.warn_secrets else []
-        return _stage(local, asked, rows, staged + removals, warnings)
+        staged = [_make_row(rows.get(path), path, root, one, by) for path, one in seen]
+        warnings += _warn_secrets(root, seen) if asked.warn_secrets else []
+        return _write_stage(local, asked, rows, staged + removals, warnings)
 
 
-def _left_out(led: Mapping[str, str], asked: Adding, tracked: set[str]) -> dict[str, str]:
+def _leave_out(led: Mapping[str, str], asked: Adding, tracked: set[str]) -> dict[str, str]:
     """Links that cannot be kept and were only met on the way: they hold no data, so the rest goes on without them.
 
     Not one that was named, and not one in the place of something tracked, whose removal would be staged.
@@ -98,7 +98,7 @@ def _left_out(led: Mapping[str, str], asked: Adding, tracked: set[str]) -> dict[
     return {path: why for path, why in led.items() if path not in asked.paths and path not in tracked}
 
 
-def _purged(objects: Objects, absent: list[Tracked]) -> set[Tracked]:
+def _find_purged(objects: Objects, absent: list[Tracked]) -> set[Tracked]:
     """Files that were never here, so nobody removed them: they go by `rm`, or when something takes their place."""
     never = [row for row in absent if row.entry is not None and row.stat is None]
     erased = objects.find_purged(row.entry.oid for row in never if row.entry is not None)
@@ -110,12 +110,12 @@ def _in_file(path: str, found: Mapping[str, os.stat_result]) -> bool:
     return any(folder in found for folder in parents(path))
 
 
-def _secrets(root: str, seen: list[tuple[str, worktree.Seen]]) -> list[str]:
+def _warn_secrets(root: str, seen: list[tuple[str, worktree.Seen]]) -> list[str]:
     typed = partial(worktree.path_as_typed, root)
     return [text for path, one in seen if (text := describe.secret_warning(path, one.head, typed))]
 
 
-def _nested(local: Local, root: str, new: list[str]) -> list[str]:
+def _warn_nested(local: Local, root: str, new: list[str]) -> list[str]:
     """A warning for each folder that is a repo of its own and comes in for the first time."""
     folders = sorted({folder for path in new for folder in parents(path)})
     found = (
@@ -129,7 +129,7 @@ def _nested(local: Local, root: str, new: list[str]) -> list[str]:
     ]
 
 
-def _rows_for(local: Local, paths: Sequence[str]) -> dict[str, Tracked]:
+def _find_rows(local: Local, paths: Sequence[str]) -> dict[str, Tracked]:
     rows: dict[str, Tracked] = {}
     for path in paths:
         rows.update(local.under(path))
@@ -147,7 +147,7 @@ class _Finder:
     def run(self) -> None:
         for path in self._asked.paths:
             if isinstance(path, Glob):
-                self._matching(path)
+                self._find_matching(path)
             else:
                 self._one(path)
         # What is tracked stays tracked, also where an ignore rule came later.
@@ -160,7 +160,7 @@ class _Finder:
             check_file(path)
         full = f"{self._root}/{path}" if path else self._root
         if os.path.isdir(full) and not os.path.islink(full):
-            self._below(path)
+            self._find_below(path)
         elif os.path.lexists(full) and self._asked.tracked_only and not self._any_tracked(path):
             return
         elif os.path.lexists(full):
@@ -170,13 +170,13 @@ class _Finder:
         elif not self._any_tracked(path):
             raise _no_file(path)
 
-    def _matching(self, glob: Glob) -> None:
+    def _find_matching(self, glob: Glob) -> None:
         if os.path.isdir(f"{self._root}/{glob.folder}"):
-            self._below(glob.folder, glob)
+            self._find_below(glob.folder, glob)
         if not any(matches(path, (glob,)) for path in (*self.found, *self._rows)):
             raise _no_file(glob)
 
-    def _below(self, folder: str, wanted: str = "") -> None:
+    def _find_below(self, folder: str, wanted: str = "") -> None:
         scope = NoRules() if self._asked.force else self._ignore
         for part in folder.split("/") if folder else ():
             scope = scope.enter(part)
@@ -220,7 +220,7 @@ def _differs(row: Tracked | None, stat: os.stat_result) -> bool:
     return row is None or row.entry is None or row.racy or row.stat != pack_stat(stat)
 
 
-def _replaced(local: Local, added: Iterable[str]) -> dict[str, Tracked]:
+def _find_replaced(local: Local, added: Iterable[str]) -> dict[str, Tracked]:
     """Tracked files in whose place a folder stands now: adding what is in the folder removes them."""
     return local.find_tracked({folder for path in added for folder in parents(path)})
 
@@ -235,7 +235,7 @@ def _read_all(
 ) -> list[tuple[str, worktree.Seen]]:
     total, done, seen = sum(stat.st_size for _, stat in changed), 0, []
     for path, stat in changed:
-        tell = partial(_tell, progress, done, total, path) if progress else None
+        tell = partial(_report, progress, done, total, path) if progress else None
         if tell:
             tell(0)
         seen.append((path, worktree.read(root, path, writer, known=stat, progress=tell)))
@@ -245,20 +245,20 @@ def _read_all(
     return seen
 
 
-def _tell(progress: Progress, before: int, total: int, path: str, done: int) -> None:
+def _report(progress: Progress, before: int, total: int, path: str, done: int) -> None:
     progress(before + done, total, path)
 
 
-def _row(row: Tracked | None, path: str, root: str, seen: worktree.Seen, author: str) -> Tracked:
+def _make_row(row: Tracked | None, path: str, root: str, seen: worktree.Seen, author: str) -> Tracked:
     old = None if row is None else row.old if row.staged else row.entry
     if seen.entry == old:
         return Tracked(path, old, seen.stat, seen.racy)
     if row is not None and row.entry == seen.entry:
         return row._replace(stat=seen.stat, racy=seen.racy)
-    return Tracked(path, seen.entry, seen.stat, seen.racy, True, old, _about(path, root, seen, author))
+    return Tracked(path, seen.entry, seen.stat, seen.racy, True, old, _note_file(path, root, seen, author))
 
 
-def _about(path: str, root: str, seen: worktree.Seen, author: str) -> str:
+def _note_file(path: str, root: str, seen: worktree.Seen, author: str) -> str:
     """What is noted beside the content; the schema is read from the file, which was just checked to be stable."""
     media = "inode/symlink" if seen.entry.kind == "link" else describe.media_type(path, seen.head)
     if seen.entry.kind == "file" and media in _TABLES:
@@ -266,7 +266,7 @@ def _about(path: str, root: str, seen: worktree.Seen, author: str) -> str:
     return file_notes.make(media, now(), author)
 
 
-def _stage(
+def _write_stage(
     local: Local, asked: Adding, rows: Mapping[str, Tracked], made: list[Tracked], warnings: list[str]
 ) -> Staged:
     # A file named as it is was chosen, too; one only met on the way, unchanged, was not.
@@ -301,7 +301,7 @@ def _refuse_marked(local: Local, root: str, asked: Adding, paths: Iterable[str])
             )
 
 
-def _unresolved(local: Local, asked: Adding) -> dict[str, Entry | None]:
+def _find_unresolved(local: Local, asked: Adding) -> dict[str, Entry | None]:
     """What the files of open conflicts hold when nobody has edited them: meeting one on the way chooses nothing."""
     met = ((one.path[len(FILES) :], one) for one in local.conflicts() if one.choice is None)
     return {path: one.written or one.ours for path, one in met if path not in asked.paths}
@@ -340,7 +340,7 @@ class Removing(NamedTuple):
 def remove(here: Here, paths: Sequence[str], how: Removing) -> Staged:
     """Stop tracking paths, and remove the working files unless `cached`. Unsaved work stops it."""
     rows: dict[str, Tracked] = {}
-    met = _conflict_rows(here)
+    met = _find_conflict_rows(here)
     for path in paths:
         found = {p: row for p, row in here.local.under(path).items() if row.entry is not None}
         found |= {p: row for p, row in met.items() if p not in found and matches(p, (path,))}
@@ -359,7 +359,7 @@ def remove(here: Here, paths: Sequence[str], how: Removing) -> Staged:
         staged = [row_without(row) for row in rows.values()]
         gone: list[Change] = []
         if not how.cached:
-            edited = tuple(Change(FILES + path, None, None) for path in _edited(here, rows))
+            edited = tuple(Change(FILES + path, None, None) for path in _find_edited(here, rows))
             verb.before.saved = save_dirty(here, verb, edited)
             gone = update.with_held_content(removed.changes, verb.before.saved)
         plan = journal.plan_in_place(here.local, here.who, gone, staged)
@@ -368,14 +368,14 @@ def remove(here: Here, paths: Sequence[str], how: Removing) -> Staged:
     return removed
 
 
-def _conflict_rows(here: Here) -> dict[str, Tracked]:
+def _find_conflict_rows(here: Here) -> dict[str, Tracked]:
     """Files that only a waiting merge put there, as if they were staged: removing one is a choice, too."""
     met = {file_path(one.path): one.written for one in here.local.conflicts() if one.choice is None and one.written}
     return {path: Tracked(path, entry, None, True, True) for path, entry in met.items()}
 
 
 def _refuse_unsaved(here: Here, rows: Mapping[str, Tracked], cached: bool) -> None:
-    unsaved, met = [], _conflict_rows(here)
+    unsaved, met = [], _find_conflict_rows(here)
     for path, row in rows.items():
         assert row.entry is not None
         if path in met and worktree.holds(here.root, path, met[path].entry or row.entry, None, True):
@@ -422,7 +422,9 @@ def move(here: Here, source: str, target: str, *, force: bool, dry_run: bool = F
     with operation(here, "mv", f"{source} {target}", files=True) as verb:
         _save_for_undo(here, verb, rows, renamed)
         rename = Rename(source, target, os.lstat(os.path.join(here.root, source)).st_ino)
-        plan = journal.plan_in_place(here.local, here.who, (), _moved_rows(here, rows, renamed))._replace(rename=rename)
+        plan = journal.plan_in_place(here.local, here.who, (), _build_moved_rows(here, rows, renamed))._replace(
+            rename=rename
+        )
         journal.begin(here.local, plan, verb=verb, lasting=True)
         update.rename_once(here.local, here.root, rename)
         update.finish(here.local, verb, plan, (), {})
@@ -433,7 +435,7 @@ def _save_for_undo(here: Here, verb: Verb, rows: Mapping[str, Tracked], renamed:
     """Content that is not in the stage: of files that were edited, and of what they are moved over."""
     there = here.local.find_tracked(renamed.values())
     over = [path for path in renamed.values() if path in there or worktree.find_stat(here.root, path) is not None]
-    edited = _edited(here, rows)
+    edited = _find_edited(here, rows)
     saved = save_dirty(here, verb, tuple(Change(FILES + path, None, None) for path in (*edited, *over)))
     verb.before.saved = saved
     verb.before.left = {
@@ -441,7 +443,7 @@ def _save_for_undo(here: Here, verb: Verb, rows: Mapping[str, Tracked], renamed:
     }
 
 
-def _edited(here: Here, rows: Mapping[str, Tracked]) -> list[str]:
+def _find_edited(here: Here, rows: Mapping[str, Tracked]) -> list[str]:
     """Tracked files whose content is not what the stage has."""
     return [
         path
@@ -467,7 +469,7 @@ def _check_targets(here: Here, renamed: Mapping[str, str], force: bool) -> None:
     check_together(renamed.values(), others)
 
 
-def _moved_rows(here: Here, rows: Mapping[str, Tracked], renamed: Mapping[str, str]) -> list[Tracked]:
+def _build_moved_rows(here: Here, rows: Mapping[str, Tracked], renamed: Mapping[str, str]) -> list[Tracked]:
     there = here.local.find_tracked(renamed.values())
     result = [row_without(row) for row in rows.values()]
     for old, new in renamed.items():

@@ -38,10 +38,10 @@ def push(here: Here, message: str, include_untracked: bool, paths: Sequence[str]
     head = here.base()
     if head is None:
         raise Nothing("there is no commit yet to put work aside from.", hint="Make a first commit.")
-    found = _found(here, include_untracked, paths)
+    found = _collect_work(here, include_untracked, paths)
     text = message or f"WIP on {here.local.branch or short(head.oid)}: {short(head.oid)} {head.subject}"
     with operation(here, "stash", text, files=True) as verb:
-        edits = _work(here, verb, found)
+        edits = _save_work(here, verb, found)
         held = here.history.entries(head, edits)
         back = [Change(path, entry, held.get(path)) for path, entry in sorted(edits.items())]
         update.refuse_in_the_way(here.root, back, "stash")
@@ -50,16 +50,16 @@ def push(here: Here, message: str, include_untracked: bool, paths: Sequence[str]
         rows = [Tracked(change.path.removeprefix(FILES), change.new, None, True) for change in back]
         plan = journal.plan_in_place(here.local, here.who, back, rows)._replace(token=journal.new_token())
         with journal.move_history(here, verb, plan):
-            draft = Draft("work", edits, here.author, text, now(), _facts(here, found))
+            draft = Draft("work", edits, here.author, text, now(), _write_facts(here, found))
             commit = here.history.append(draft, (head,), here.head("memory"))
             heads: refs.Heads = {"work": commit.oid, "memory": None}
-            name, action = f"{_PREFIX}{_next(here):06d}", f"stash: {text}"
+            name, action = f"{_PREFIX}{_next_number(here):06d}", f"stash: {text}"
             refs.create(here.history, name, heads, kind=refs.INTERNAL, action=action, who=here.who, moved=verb.moved)
         update.carry_out(here, verb, plan, ready)
     return Stash(0, commit.oid, text, commit.time)
 
 
-class _Found(NamedTuple):
+class _Work(NamedTuple):
     """What there is to put aside."""
 
     unstaged: tuple[Change, ...]
@@ -67,25 +67,25 @@ class _Found(NamedTuple):
     untracked: tuple[str, ...]
 
 
-def _found(here: Here, include_untracked: bool, paths: Sequence[str]) -> _Found:
+def _collect_work(here: Here, include_untracked: bool, paths: Sequence[str]) -> _Work:
     unstaged, untracked = status.compare(here)
-    extra = tuple(_expand(here, untracked)) if include_untracked else ()
+    extra = tuple(_expand_folders(here, untracked)) if include_untracked else ()
     out = dict(worktree.link_problems(here.root, (path for path in extra if os.path.islink(f"{here.root}/{path}"))))
     for text in worktree.tell_left_out(out):
         warnings.warn(text, stacklevel=2)
     extra = tuple(path for path in extra if path not in out)
     for path in paths:
-        if not here.local.under(path) and not any(_within(one, [path]) for one in extra):
+        if not here.local.under(path) and not any(_is_within(one, [path]) for one in extra):
             raise NotFound(
                 f"path {path!r} matches nothing that is tracked. Nothing was changed.",
                 hint="Add -u to put untracked files aside, too."
                 if untracked
                 else "See what is tracked with: memlake ls",
             )
-    found = _Found(
-        tuple(change for change in unstaged if _within(file_path(change.path), paths)),
-        {path: row for path, row in here.local.list_staged().items() if _within(path, paths)},
-        tuple(path for path in extra if _within(path, paths)),
+    found = _Work(
+        tuple(change for change in unstaged if _is_within(file_path(change.path), paths)),
+        {path: row for path, row in here.local.list_staged().items() if _is_within(path, paths)},
+        tuple(path for path in extra if _is_within(path, paths)),
     )
     if not any(found):
         raise Nothing(
@@ -95,11 +95,11 @@ def _found(here: Here, include_untracked: bool, paths: Sequence[str]) -> _Found:
     return found
 
 
-def _within(path: str, paths: Sequence[str]) -> bool:
+def _is_within(path: str, paths: Sequence[str]) -> bool:
     return not paths or any(not one or path == one or path.startswith(f"{one}/") for one in paths)
 
 
-def _facts(here: Here, found: _Found) -> dict[str, str]:
+def _write_facts(here: Here, found: _Work) -> dict[str, str]:
     """What taking it back needs beside the content: which files were untracked, and what exactly was staged."""
     write, meta = here.history.objects.write, {}
     if found.untracked:
@@ -111,7 +111,7 @@ def _facts(here: Here, found: _Found) -> dict[str, str]:
     return meta
 
 
-def _work(here: Here, verb: Verb, found: _Found) -> dict[str, Entry | None]:
+def _save_work(here: Here, verb: Verb, found: _Work) -> dict[str, Entry | None]:
     edits: dict[str, Entry | None] = {FILES + row.path: row.entry for row in found.staged.values()}
     # A file the stage removed may still lie there, and putting HEAD's back would overwrite it.
     left = [path.removeprefix(FILES) for path, entry in edits.items() if entry is None]
@@ -121,7 +121,7 @@ def _work(here: Here, verb: Verb, found: _Found) -> dict[str, Entry | None]:
     return edits
 
 
-def _expand(here: Here, untracked: tuple[str, ...]) -> list[str]:
+def _expand_folders(here: Here, untracked: tuple[str, ...]) -> list[str]:
     found = []
     for path in untracked:
         if path.endswith("/"):
@@ -134,7 +134,7 @@ def _expand(here: Here, untracked: tuple[str, ...]) -> list[str]:
     return found
 
 
-def _next(here: Here) -> int:
+def _next_number(here: Here) -> int:
     names = rev.list_stashes(here)
     return int(names[0][0].removeprefix(_PREFIX)) + 1 if names else 1
 
@@ -144,7 +144,7 @@ def stashes(here: Here) -> list[Stash]:
     return [Stash(index, commit.oid, commit.message, commit.time) for index, commit in enumerate(commits)]
 
 
-def _get(here: Here, index: int) -> tuple[str, Commit]:
+def _get_stash(here: Here, index: int) -> tuple[str, Commit]:
     names = rev.list_stashes(here)
     if not 0 <= index < len(names):
         raise rev.describe_unknown(here, f"stash@{{{index}}}")
@@ -159,7 +159,7 @@ def apply(here: Here, index: int, *, staged: bool = False, drop: bool = False, w
     """
     said = "stash pop" if drop else "stash apply"
     refuse_waiting(here, said)
-    name, commit = _get(here, index)
+    name, commit = _get_stash(here, index)
     lost = _find_purged(here, commit, staged=staged)
     if lost and all(change.path in lost for change in here.history.changes(commit)):
         raise Purged(
@@ -196,7 +196,7 @@ def _find_purged(here: Here, commit: Commit, *, staged: bool) -> list[str]:
 
 
 def drop(here: Here, index: int) -> Stash:
-    name, commit = _get(here, index)
+    name, commit = _get_stash(here, index)
     with operation(here, "stash drop", commit.subject) as verb, here.history.db.write():
         action = "stash: dropped"
         refs.delete(here.history, name, kind=refs.INTERNAL, action=action, who=here.who, moved=verb.moved)

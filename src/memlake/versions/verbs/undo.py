@@ -56,7 +56,7 @@ def operation(
     # Until it is written down what undo needs, only a lease keeps gc from what leaves the stage or the files. A verb
     # that lets go of nothing needs none; a commit names what was staged in its own transaction.
     with Keeping(here.history.db, name) as lease:
-        verb = Verb(name, detail, _state(here, files, staged, found), lease)
+        verb = Verb(name, detail, _read_state(here, files, staged, found), lease)
         before = verb.before
         if (before.staged or before.conflicts) and not name.startswith(("commit", "branch", "tag")):
             lease.take()
@@ -68,16 +68,16 @@ def operation(
             journal.keep(here.local, verb)
 
 
-def _state(here: Here, files: bool, staged: Iterable[Tracked] | None, found: Found | None) -> Before:
+def _read_state(here: Here, files: bool, staged: Iterable[Tracked] | None, found: Found | None) -> Before:
     local = here.local
-    saved = _staged_since(local, found.staged) if found and files else {}
+    saved = _find_staged_since(local, found.staged) if found and files else {}
     if found is None:
         found = Found(list(local.list_staged().values() if staged is None else staged), local.list_waiting())
     head, doing = local.state("head") or "main", local.state("doing")
     return Before(head, local.base, found.staged, doing, found.conflicts, files, saved)
 
 
-def _staged_since(local: Local, then: list[Tracked]) -> dict[str, Entry | None]:
+def _find_staged_since(local: Local, then: list[Tracked]) -> dict[str, Entry | None]:
     """What files hold that was staged only now: uncommitted content, which undo must leave in them."""
     before, rows = {row.path: row.entry for row in then}, local.list_staged()
     rows |= local.find_tracked(before)
@@ -119,27 +119,27 @@ def staging_first(here: Here) -> Iterator[Found]:
 def note(here: Here, verb: str, detail: str, written: Sequence[tuple[str, str]]) -> None:
     """Keep the records a verb wrote, as (branch, commit): an operation without HEAD, stage and files."""
     before = Before(here.local.state("head") or "main", None, [], None, memory=list(written))
-    journal.write_operation(here.local, (verb, detail or _about(here.history, written), as_json(before)))
+    journal.write_operation(here.local, (verb, detail or _describe_written(here.history, written), as_json(before)))
 
 
 def note_more(here: Here, path: str, written: tuple[str, str]) -> None:
     """Let the last operation that wrote this path know of a commit that belongs to it: both are taken back as one."""
     for id, verb, detail, _, _, data in here.local.list_operations(_LOOKED_AT, undone=False):
-        before = _unpacked(data)
-        own = [one for one in before.memory or () if path in _paths(here.history, one[1])]
+        before = _unpack_before(data)
+        own = [one for one in before.memory or () if path in _list_paths(here.history, one[1])]
         if own:
             # Of those since the first only the last counts: a script may tell thousands of numbers.
-            old = {own[-1]} if len(own) > 1 and len(_paths(here.history, own[-1][1])) == 1 else set()
+            old = {own[-1]} if len(own) > 1 and len(_list_paths(here.history, own[-1][1])) == 1 else set()
             before.memory = [*(one for one in before.memory or () if one not in old), written]
             journal.write_operation(here.local, (verb, detail, as_json(before)), id)
             return
 
 
-def _paths(history: History, oid: str) -> list[str]:
+def _list_paths(history: History, oid: str) -> list[str]:
     return [change.path for change in history.changes(history.get(oid))]
 
 
-def _about(history: History, written: Sequence[tuple[str, str]]) -> str:
+def _describe_written(history: History, written: Sequence[tuple[str, str]]) -> str:
     """What was written, as people name it: never what it says."""
     changes = [change for _, oid in written for change in history.changes(history.get(oid))]
     known = [(one.path, kind_at(one.path).label(one.path)) for one in changes]
@@ -154,7 +154,7 @@ def operations(here: Here, limit: int) -> list[Operation]:
 
 def kept_objects(here: Here) -> Iterator[str]:
     """Oids that undo may still need, for gc."""
-    states = [_unpacked(before) for *_, before in here.local.list_operations()]
+    states = [_unpack_before(before) for *_, before in here.local.list_operations()]
     if (plan := journal.find(here.local)) is not None and plan.operation is not None:
         states.append(from_json(plan.operation[2]))
     for before in states:
@@ -173,10 +173,10 @@ def conflict_objects(conflicts: Iterable[Conflicting]) -> Iterator[str]:
 
 def undo(here: Here, check: Callable[[undo_records.Written], None] = lambda _: None) -> Operation:
     """Take back the last operation that is not taken back yet; `check` may refuse it by the records it wrote."""
-    row = _last(here, "undone = 0 AND verb NOT IN ('undo', 'redo', 'lost')")
+    row = _find_last(here, "undone = 0 AND verb NOT IN ('undo', 'redo', 'lost')")
     if row is None:
         raise _nothing_to_undo(here)
-    check(_unpacked(row[5]).memory or ())
+    check(_unpack_before(row[5]).memory or ())
     return _take_back(here, row, _UNDO, {row[0]: True})
 
 
@@ -202,17 +202,17 @@ def redo(here: Here, check: Callable[[undo_records.Written], None] = lambda _: N
 
     `check` may refuse it, as of `undo`.
     """
-    row = _last(here, "verb != 'redo' AND NOT (verb = 'undo' AND undone)")
+    row = _find_last(here, "verb != 'redo' AND NOT (verb = 'undo' AND undone)")
     if row is None or row[1] != _UNDO:
         raise Nothing(
             "there is nothing to redo: no undo is left to take back, or something was done since.",
             hint="See what was done with: memlake ops",
         )
-    check(_unpacked(row[5]).memory or ())
+    check(_unpack_before(row[5]).memory or ())
     return _take_back(here, row, "redo", {row[0]: True, int(row[2].split()[0].lstrip("#")): False})
 
 
-def _last(here: Here, condition: str) -> tuple[Any, ...] | None:
+def _find_last(here: Here, condition: str) -> tuple[Any, ...] | None:
     return here.local.db.row(
         f"SELECT id, verb, detail, time, undone, before FROM operation WHERE {condition} ORDER BY id DESC LIMIT 1"
     )
@@ -220,7 +220,7 @@ def _last(here: Here, condition: str) -> tuple[Any, ...] | None:
 
 def _take_back(here: Here, row: tuple[Any, ...], verb: str, undone: Mapping[int, bool]) -> Operation:
     id, done, detail, time, _, data = row
-    before = _unpacked(data)
+    before = _unpack_before(data)
     if before.memory is not None:
         _take_back_memory(here, before.memory, (verb, f"#{id} {done} {detail}".strip()), undone)
         return Operation(id, done, detail, time, True)
@@ -243,12 +243,12 @@ def _take_back_memory(
 
 def _restore(here: Here, verb: Verb, before: Before, undone: Mapping[int, bool]) -> None:
     target = here.history.get(before.base) if before.base else None
-    staged = {row.path: row for row in _staged_then(here, before)}
-    wanted = _wanted(here, target, staged)
+    staged = {row.path: row for row in _read_stage_then(here, before)}
+    wanted = _find_wanted(here, target, staged)
     writes: list[Change] = []
     ready: update.Contents = {}
     if before.touches_files:
-        writes = _file_changes(here, wanted, before)
+        writes = _find_file_changes(here, wanted, before)
         if before.doing is None and here.local.state("doing") is not None:
             # What began to wait is given up: what was edited to resolve it is no reason to refuse, and redo has it.
             update.refuse_in_the_way(here.root, writes, "undo")
@@ -262,14 +262,14 @@ def _restore(here: Here, verb: Verb, before: Before, undone: Mapping[int, bool])
         verb.before.saved = saved
         verb.before.left = {path: before.saved[path] for path in saved if path in before.saved}
     goal = Goal(before.base, before.head, "undo", here.who)
-    rows = list(_rows(here, wanted, staged))
+    rows = list(_build_rows(here, wanted, staged))
     plan = Plan(goal, journal.new_token(), writes, rows, before.touches_files, before.doing, before.conflicts, undone)
     with journal.move_history(here, verb, plan):
-        _refs_back(here, verb, before)
+        _move_refs_back(here, verb, before)
     update.carry_out(here, verb, plan, ready)
 
 
-def _staged_then(here: Here, before: Before) -> list[Tracked]:
+def _read_stage_then(here: Here, before: Before) -> list[Tracked]:
     if before.commit is None:
         return before.staged
     changes = here.history.changes(here.history.get(before.commit))
@@ -278,7 +278,7 @@ def _staged_then(here: Here, before: Before) -> list[Tracked]:
     ]
 
 
-def _wanted(here: Here, target: Commit | None, staged: Mapping[str, Tracked]) -> dict[str, Entry | None]:
+def _find_wanted(here: Here, target: Commit | None, staged: Mapping[str, Tracked]) -> dict[str, Entry | None]:
     """Path -> entry the stage must show, for every path where it may differ from now."""
     changes = here.history.diff(here.base(), target, FILES)
     wanted = {change.path.removeprefix(FILES): change.new for change in changes}
@@ -288,7 +288,7 @@ def _wanted(here: Here, target: Commit | None, staged: Mapping[str, Tracked]) ->
     return wanted
 
 
-def _file_changes(here: Here, wanted: Mapping[str, Entry | None], before: Before) -> list[Change]:
+def _find_file_changes(here: Here, wanted: Mapping[str, Entry | None], before: Before) -> list[Change]:
     rows = here.local.find_tracked({*wanted, *before.saved})
     changes = []
     for path in sorted({*wanted, *before.saved}):
@@ -299,7 +299,7 @@ def _file_changes(here: Here, wanted: Mapping[str, Entry | None], before: Before
     return changes
 
 
-def _rows(here: Here, wanted: Mapping[str, Entry | None], staged: Mapping[str, Tracked]) -> Iterator[Tracked]:
+def _build_rows(here: Here, wanted: Mapping[str, Entry | None], staged: Mapping[str, Tracked]) -> Iterator[Tracked]:
     now_rows = here.local.find_tracked(wanted)
     for path, entry in wanted.items():
         current = now_rows.get(path)
@@ -312,7 +312,7 @@ def _rows(here: Here, wanted: Mapping[str, Entry | None], staged: Mapping[str, T
             yield Tracked(path, entry, stat, racy, True, then.old, then.about)
 
 
-def _refs_back(here: Here, verb: Verb, before: Before) -> None:
+def _move_refs_back(here: Here, verb: Verb, before: Before) -> None:
     """Undo the ref moves of a verb, last first. Compare-and-set: what moved since is not trampled on."""
     history, who = here.history, here.who
     for kind, name, lane_code, old, new in reversed(before.refs):
@@ -325,7 +325,9 @@ def _refs_back(here: Here, verb: Verb, before: Before) -> None:
             heads = heads_then
         current = refs.commit_of(history, heads[lane])
         if current != new_commit and not (lane == "memory" and _same_tree(current, new_commit)):
-            raise Conflict(f"{name!r} moved since; undo would lose that. Nothing was changed.", hint=_see(name, lane))
+            raise Conflict(
+                f"{name!r} moved since; undo would lose that. Nothing was changed.", hint=_advise_see(name, lane)
+            )
         refs.move(history, name, lane, current, old_commit, kind=kind, action="undo", who=who, moved=verb.moved)
     _drop_emptied(here, verb, before)
     refs.set_tag_notes(history.db, {name: before.notes[name] for _, name, *_ in before.refs if name in before.notes})
@@ -337,7 +339,7 @@ def _same_tree(current: Commit | None, then: Commit | None) -> bool:
     return roots[0] == roots[1]
 
 
-def _see(name: str, lane: str) -> str:
+def _advise_see(name: str, lane: str) -> str:
     if lane == "work":
         return f"See: memlake reflog {pasted(name)}"
     return f"Memories were written there since: memlake memory log --branch {pasted(name)}"
@@ -355,7 +357,7 @@ def _drop_emptied(here: Here, verb: Verb, before: Before) -> None:
 # -- as it is kept ------------------------------------------------------------------------------------
 
 
-def _unpacked(data: bytes) -> Before:
+def _unpack_before(data: bytes) -> Before:
     try:
         return unpack_state(data)
     except (

@@ -49,12 +49,12 @@ def write(here: Here, request: Request, group: Group | None) -> Commit:
         )
     if group is not None:
         group.requests.append(request)
-        return _pending(request, lanes.pop())
-    with _stored_first(here, [request]) as ready:
+        return _announce_commit(request, lanes.pop())
+    with _store_large_first(here, [request]) as ready:
         return _write(here, request, lanes.pop(), ready[0])
 
 
-def encoded(changes: Mapping[str, bytes | str | Entry | None]) -> dict[str, bytes | Entry | None]:
+def encode_texts(changes: Mapping[str, bytes | str | Entry | None]) -> dict[str, bytes | Entry | None]:
     """Text as the bytes that are kept."""
     try:
         return {path: content.encode() if isinstance(content, str) else content for path, content in changes.items()}
@@ -62,7 +62,7 @@ def encoded(changes: Mapping[str, bytes | str | Entry | None]) -> dict[str, byte
         raise InvalidInput(f"a text cannot be kept as UTF-8: {error}. Nothing was changed.") from error
 
 
-def _pending(request: Request, lane: Lane) -> Commit:
+def _announce_commit(request: Request, lane: Lane) -> Commit:
     return Commit("", lane, "", (), None, request.author, layout.now(), request.message, None)
 
 
@@ -70,19 +70,19 @@ def write_group(here: Here, group: Group) -> None:
     """All writes of a transaction: one commit a lane and branch, all of them or none."""
     merged: dict[tuple[str, Lane], Request] = {}
     for request in group.requests:
-        branch = request.branch or _branch(here)
+        branch = request.branch or _get_branch(here)
         lane = kind_at(next(iter(request.changes))).lane
         old = merged.get((branch, lane), Request({}, group.message, branch, request.author))
         changes = {**old.changes, **request.changes}
         expects = {**(old.expects or {}), **(request.expects or {})} or None
         merged[branch, lane] = Request(changes, group.message, branch, request.author, expects)
-    with _stored_first(here, merged.values()) as ready, here.history.db.write():
+    with _store_large_first(here, merged.values()) as ready, here.history.db.write():
         for ((_, lane), request), planned in zip(merged.items(), ready, strict=True):
             _write(here, request, lane, planned)
 
 
 @contextlib.contextmanager
-def _stored_first(here: Here, requests: Iterable[Request]) -> Iterator[list[Planned | None]]:
+def _store_large_first(here: Here, requests: Iterable[Request]) -> Iterator[list[Planned | None]]:
     """Large files are stored, and large trees planned, before the lock is taken. Yields the plan of each request.
 
     Records of other kinds may have to be erased one day: they are never packed or chunked, whatever their size.
@@ -97,19 +97,19 @@ def _stored_first(here: Here, requests: Iterable[Request]) -> Iterator[list[Plan
     with Writer(here.history.objects, "write") if contents else contextlib.nullcontext() as writer:
         if writer is not None:
             for content in contents:
-                _add(writer, content)
+                _add_content(writer, content)
             writer.finish()
-        yield [_plan_first(here, request) for request in requests]
+        yield [_plan_entries(here, request) for request in requests]
 
 
-def _plan_first(here: Here, request: Request) -> Planned | None:
+def _plan_entries(here: Here, request: Request) -> Planned | None:
     given = {path: entry for path, entry in request.changes.items() if not isinstance(entry, bytes)}
     if len(given) < len(request.changes):
         return None
-    return prepare(here.history, request.branch or _branch(here), kind_at(next(iter(given))).lane, given)
+    return prepare(here.history, request.branch or _get_branch(here), kind_at(next(iter(given))).lane, given)
 
 
-def _add(writer: Writer, content: bytes) -> None:
+def _add_content(writer: Writer, content: bytes) -> None:
     if is_large(len(content)):
         writer.add_stream(io.BytesIO(content), len(content))
     else:
@@ -117,10 +117,10 @@ def _add(writer: Writer, content: bytes) -> None:
 
 
 def _write(here: Here, request: Request, lane: Lane, ready: Planned | None) -> Commit:
-    branch = request.branch or _branch(here)
+    branch = request.branch or _get_branch(here)
     with here.history.db.write():
         here.history.objects.adopt(c.oid for c in request.changes.values() if isinstance(c, Entry))
-        edits = {path: _entry(here, path, content) for path, content in request.changes.items()}
+        edits = {path: _store_entry(here, path, content) for path, content in request.changes.items()}
         if lane == "work":
             _check_beside(here, edits, branch)
         draft = Draft(lane, edits, request.author, request.message, layout.now(), {})
@@ -146,7 +146,7 @@ def _check_beside(here: Here, edits: Mapping[str, Entry | None], branch: str) ->
         check_together(new, map(file_path, kept))
 
 
-def _branch(here: Here) -> str:
+def _get_branch(here: Here) -> str:
     branch = here.local.branch
     if branch is None:
         raise InvalidInput(
@@ -156,7 +156,7 @@ def _branch(here: Here) -> str:
     return branch
 
 
-def _entry(here: Here, path: str, content: bytes | Entry | None) -> Entry | None:
+def _store_entry(here: Here, path: str, content: bytes | Entry | None) -> Entry | None:
     if content is None or isinstance(content, Entry):
         return content
     kind = kind_at(path).name
