@@ -62,9 +62,7 @@ def get_repo(start: AnyPath | None = None, explicit: AnyPath | None = None) -> P
 
 
 def find_repo(start: AnyPath | None = None, explicit: AnyPath | None = None) -> Path | None:
-    """The root of a repo: `explicit`, else MEMLAKE_REPO, else `start` (here) or the nearest above.
-
-    It is the folder that holds `.memlake`, or a bare repo.
+    """The root of a repo, bare or not: `explicit`, else MEMLAKE_REPO, else `start` (here) or the nearest above.
 
     The search ends at home and never takes the root of the file system, because a repo that somebody left there is
     nobody's. A repo that is named must exist; without a name, None means that there is none.
@@ -122,25 +120,18 @@ def check_owner(root: Path) -> Path:
     if owners <= ours:
         return root
     safe = read_settings(None).safe_directory
-    if _is_safe(os.path.realpath(root), safe):
-        return root
+    real = os.path.realpath(root)
+    for entry in map(os.path.expanduser, filter(None, safe.split(os.pathsep))):  # a folder, all below one (/*), or any
+        below = entry.endswith("/*") and real.startswith(os.path.realpath(entry[:-2]) + os.sep)
+        if entry == "*" or below or real == os.path.realpath(entry):
+            return root
     owner = min(owners - ours)
     raise Denied(
         f"{folder} belongs to another user (uid {owner}; you are uid {own}), who could have prepared it to harm you. "
         "It was not opened.",
         hint=f"If you trust them: memlake config --user safe.directory "
-        f"{pasted(os.pathsep.join(filter(None, (safe, os.path.realpath(root)))))}",
+        f"{pasted(os.pathsep.join(filter(None, (safe, real))))}",
     )
-
-
-def _is_safe(root: str, safe: str) -> bool:
-    """Whether `safe.directory` names a folder: itself, `*` for any, or one above it that ends with `/*`."""
-    for entry in map(os.path.expanduser, filter(None, safe.split(os.pathsep))):
-        if entry == "*" or (entry.endswith("/*") and root.startswith(os.path.realpath(entry[:-2]) + os.sep)):
-            return True
-        if root == os.path.realpath(entry):
-            return True
-    return False
 
 
 def personal_folder() -> Path:
@@ -324,18 +315,16 @@ def get_value(folder: Path | None, key: str, repo_id: RepoId | None = None) -> s
 
 
 def set_value(
-    folder: Path | None,
-    key: str,
-    value: str | float | bool | None,
-    where: Where = "repo",
+    folder: Path | None, key: str, value: str | float | bool | None, where: Where = "repo",
     repo_id: RepoId | None = None,
-) -> bool:
+) -> bool:  # fmt: skip
     """Write one setting to the repo's file or the user's; None removes it. Comments in the file are kept.
 
     What the user writes there, the user trusts, unless the file asks already for what nobody trusted. False when one
     to remove was not there.
     """
-    if value is not None or not _has_key(user_file() if where == "user" else folder and folder / FILE, key):
+    file = user_file() if where == "user" else folder and folder / FILE
+    if value is not None or file is None or key not in _flatten(_parse(_read(file), file)):
         _check_key(key)  # one that a file has can be taken out, whatever it is
     checked = None if value is None else _check_value(key, value, "you gave")
     if key == "core.packs" and checked:
@@ -501,10 +490,6 @@ def _file_values(path: Path, text: str) -> dict[str, Any]:
         warnings.warn(f'{path} has an unknown setting "{key}", which memlake ignores. {_advise_key(key)}', stacklevel=2)
     values = {key: _check_value(key, value, f"{path} has") for key, value in flat.items() if key in _FIELDS}
     return values if path == user_file() else {key: values[key] for key in values if key not in _USERS_ALONE}
-
-
-def _has_key(path: Path | None, key: str) -> bool:
-    return path is not None and key in _flatten(_parse(_read(path), path))
 
 
 def _read(path: Path) -> str:

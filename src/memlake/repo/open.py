@@ -85,7 +85,9 @@ class Opened:
         db.lease_seconds = self._settings.core_lease_seconds
         place = self._open_packs(db, ignored.get("core.packs"))
         self._history = History(db, Objects(db, place, Folder(folder / "parts"), folder / "tmp"), KINDS)
-        self._local = self._open_local(folder) if self.root != folder else self._stand_for_local()
+        is_bare = self.root == folder
+        bare = versions.bare.NoCheckout(self._history, self._settings.init_branch) if is_bare else None
+        self._local = bare or self._open_local(folder)
         self._spare = contextlib.ExitStack()  # what stands in for files that a full disk has no room for
         self._identity: Author | None = None
         self._closed = False
@@ -105,9 +107,6 @@ class Opened:
     def _open_local(self, folder: Path) -> Local:
         schema = (_SCHEMAS / "versions/checkout/local.sql",)  # read only when the database has to be made
         return Local(Database(folder / "local.db", schema=schema, durable=False), str(self.root))
-
-    def _stand_for_local(self) -> Local:
-        return versions.bare.NoCheckout(self._history, self._settings.init_branch)
 
     def _find_head(self) -> Local:
         """This checkout, with a HEAD that names what exists. A lost local.db that has no room is made in memory."""

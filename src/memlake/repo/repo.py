@@ -523,15 +523,12 @@ class Repo(Opened):
             if self._shared is None:
                 self._shared = memories.resources.Shared(self.dir, self._history, self._local, self._settings)
             shared = self._shared
+        org = None if self._settings.memory_org == "*" else self._settings.memory_org  # None: all of them are seen
         ground = memories.context.MemoryContext(
             self._look(), shared.index, name, self._settings, self._group, shared.vector_of, shared.read_counts,
-            org=self._org(), project=(project := self._project()), package=projects.find_package(project or self.root),
+            org=org, project=(project := self._project()), package=projects.find_package(project or self.root),
         )  # fmt: skip
         return memories.memories.Memories(ground, shared)
-
-    def _org(self) -> str | None:
-        """The organisation that is seen here; None for all of them."""
-        return None if self._settings.memory_org == "*" else self._settings.memory_org
 
     def _project(self) -> str | None:
         """The project we are in, where memories record theirs: only the personal repo holds those of many."""

@@ -50,6 +50,14 @@ class Found(NamedTuple):
     conflicts: tuple[Conflict, ...]
 
 
+class Kept(NamedTuple):
+    """A verb as undo finds it: its name, what it was about, the state before it."""
+
+    verb: str
+    detail: str
+    before: Before
+
+
 @dataclass
 class Verb:
     """One verb from its first change to its last; `id` is that of its operation, once it is written down.

@@ -22,7 +22,15 @@ from memlake.objects.layout import now
 from memlake.records import Change, Conflict
 from memlake.versions.checkout.context import Here, Stamp, read_stamp
 from memlake.versions.checkout.local import MADE_AGAIN, Local, Tracked, as_written
-from memlake.versions.operation import Verb, as_json, conflicts_as_json, conflicts_from_json, pack_state
+from memlake.versions.operation import (
+    Kept,
+    Verb,
+    as_json,
+    conflicts_as_json,
+    conflicts_from_json,
+    from_json,
+    pack_state,
+)
 from memlake.versions.paths import unwritable
 from memlake.versions.trees.codec import as_hex, from_hex
 
@@ -36,8 +44,7 @@ class Goal(NamedTuple):
     who: str
 
 
-Kept = tuple[str, str, dict[str, Any]]  # verb, detail, the state before it
-MADE = "made"  # stands in such a state for the commit the verb makes
+MADE = "made"  # stands in the state before a verb for the commit the verb makes
 
 
 class Rename(NamedTuple):
@@ -143,18 +150,17 @@ def keep_found(local: Local, plan: Plan, left: Stamp) -> None:
     """Keep the verb of a plan that was found again, with what its transaction made."""
     if plan.operation is None:
         return
-    verb, detail, state = plan.operation
+    before = plan.operation.before
     if plan.token:
-        state["refs"] = left.refs
-    if state["commit"] == MADE:
-        state["commit"] = left.commit if plan.token else plan.goal.commit
-    write_operation(local, (verb, detail, state))
+        before.refs = [tuple(move) for move in left.refs]
+    if before.commit == MADE:
+        before.commit = left.commit if plan.token else plan.goal.commit
+    write_operation(local, plan.operation)
 
 
 def write_operation(local: Local, kept: Kept, id: int | None = None) -> int:
     """Write an operation down."""
-    verb, detail, state = kept
-    return local.write_operation((verb, detail, pack_state(state)), id)
+    return local.write_operation((kept.verb, kept.detail, pack_state(as_json(kept.before))), id)
 
 
 # -- as JSON ------------------------------------------------------------------------------------
@@ -203,7 +209,11 @@ def _decode(text: str) -> Plan:
         data["doing"],
         conflicts_from_json(data["conflicts"]),
         dict(data["undone"]),
-        tuple(data["operation"]) if data["operation"] else None,
+        _decode_operation(*data["operation"]) if data["operation"] else None,
         Rename(*data["rename"]) if data["rename"] else None,
         data["moved"],
     )
+
+
+def _decode_operation(verb: str, detail: str, before: dict[str, Any]) -> Kept:
+    return Kept(verb, detail, from_json(before))

@@ -187,8 +187,8 @@ def resume(history: History, local: Local, root: str) -> list[str]:
         if plan.files:
             written, edited = _write_what_is_left(history, root, _list_writes(local, plan, changes))
         if written.failed and plan.operation:
-            name, detail, state = plan.operation
-            plan = plan._replace(operation=(name, f"{detail} {_UNFINISHED}".strip(), state))
+            detail = f"{plan.operation.detail} {_UNFINISHED}".strip()
+            plan = plan._replace(operation=plan.operation._replace(detail=detail))
         with local.db.write():
             finish(local, None, plan._replace(goal=plan.goal._replace(commit=commit)), changes, written.stats)
             journal.keep_found(local, plan, left)

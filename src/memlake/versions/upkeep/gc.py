@@ -86,7 +86,7 @@ def collect(here: Here, policy: Policy, also: Iterable[str] = ()) -> GcReport:
         if not policy.dry_run:
             policy = _mind_jump(history, policy)
             tables.expire_moves(db, policy.expired_before)
-        moment = _moment(history)
+        moment = Moment(tick(db), *tables.list_newest_ids(db))
         known = _list_packs(history)
         spare_from = min(now() - int(policy.grace_hours * _HOUR), leases.oldest(db), moment.tick)
     # The stage is read before history: what a commit takes from the stage meanwhile is then seen on either side.
@@ -183,10 +183,6 @@ def _append(chain: dict[bytes, None], *oids: bytes) -> None:
     for oid in oids:
         chain.pop(oid, None)  # what comes back is the newest again
         chain[oid] = None
-
-
-def _moment(history: History) -> Moment:
-    return Moment(tick(history.db), *tables.list_newest_ids(history.db))
 
 
 def _local_roots(here: Here) -> tuple[set[str], set[str]]:

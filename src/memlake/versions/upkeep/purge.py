@@ -30,7 +30,8 @@ def purge(here: Here, named: tuple[str, ...], reason: str, *, loose: Sequence[st
     if not named:
         raise InvalidInput("nothing was named to purge.", hint="Name objects by id; see them with: memlake ls -l")
     oids = set(named)
-    if here.history.objects.find_missing(oids) == oids and not _has_tombstones(here, oids):
+    purged = object_tables.list_tombstones_of(here.history.db, map(bytes.fromhex, oids))
+    if here.history.objects.find_missing(oids) == oids and not purged:
         raise NotFound(
             f"object {named[0]} is not in this repo. Nothing was purged.",
             hint="Check the id with: memlake ls -l",
@@ -47,10 +48,6 @@ def purge(here: Here, named: tuple[str, ...], reason: str, *, loose: Sequence[st
         else ()
     )
     return PurgeReport(tuple(sorted(oids)), done.bytes, done.packs, tuple(paths), done.seq, done.notes + told)
-
-
-def _has_tombstones(here: Here, oids: set[str]) -> bool:
-    return bool(object_tables.list_tombstones_of(here.history.db, map(bytes.fromhex, oids)))
 
 
 def _find_commits(here: Here, oids: set[str]) -> list[tuple[Commit, list[Change]]]:

@@ -250,16 +250,13 @@ def _plan_rewrite(here: Here, verb: Verb, target: Commit | None) -> list[Change]
     paths = {c.path for c in changes} | lost
     entries = here.history.entries(target, paths)
     rows = here.local.find_tracked(path.removeprefix(FILES) for path in paths)
-    rewrite = [Change(path, _now(rows.get(path.removeprefix(FILES))), entries.get(path)) for path in paths]
+    tracked = {FILES + row.path: row.entry for row in rows.values()}
+    rewrite = [Change(path, tracked.get(path), entries.get(path)) for path in paths]
     blocking = [Change(FILES + path, None, None) for path in update.in_the_way(here.root, rewrite)]
     # A file the target brings may stand there untracked already: it is work too.
     brought = [c for c in rewrite if c.path in lost or c.old is None]
     verb.before.saved.update(save_dirty(here, verb, (*brought, *blocking)))
     return sorted(rewrite + blocking, key=lambda change: change.path)
-
-
-def _now(row: Tracked | None) -> Entry | None:
-    return row.entry if row else None
 
 
 def reset(here: Here, name: str, mode: str) -> tuple[Change, ...]:

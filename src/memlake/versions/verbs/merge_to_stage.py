@@ -169,14 +169,11 @@ def _find_sides(here: Here, chosen: Sequence[Conflict]) -> dict[str, Entry | Non
     known = {one.path: one for one in (*here.local.conflicts(), *chosen) if one.path.startswith(FILES)}
     held = {path for path, one in known.items() if one.ours is not None and _choose_side(one) is not None}
     wanted = {one.path for one in chosen if one.path in known}
-    wanted |= _find_crossing((path for path, one in known.items() if _is_crossed(one)), wanted)
+    # Those chosen of theirs in the place of a file or folder of ours.
+    crossed = (p for p, one in known.items() if one.base is None and one.ours is None and one.choice == "theirs")
+    wanted |= _find_crossing(crossed, wanted)
     away = _find_crossing(wanted, held)
     return {path: None if path in away else _choose_side(known[path]) for path in sorted(wanted)}
-
-
-def _is_crossed(met: Conflict) -> bool:
-    """Whether it was chosen of theirs in the place of a file or folder of ours."""
-    return met.base is None and met.ours is None and met.choice == "theirs"
 
 
 def _choose_side(met: Conflict) -> Entry | None:

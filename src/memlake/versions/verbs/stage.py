@@ -55,27 +55,42 @@ class Adding(NamedTuple):
 
 def add(objects: Objects, local: Local, root: str, author: Author, asked: Adding) -> Staged:
     """Stage working files: new, changed and removed ones at or below the given paths."""
-    rows = _find_rows(local, asked.paths)
+    rows = {path: row for given in asked.paths for path, row in local.under(given).items()}
     finder = _Finder(root, asked, rows)
     finder.run()
     found = finder.found
-    replaced = _find_replaced(local, found.keys() - rows.keys())
+    # Tracked files in whose place a folder stands now: adding what is in the folder removes them.
+    replaced = local.find_tracked({folder for path in found.keys() - rows.keys() for folder in parents(path)})
     rows.update(replaced)
     absent = [row for path, row in rows.items() if row.entry is not None and path not in found]
     purged = _find_purged(objects, absent)
-    gone = [row for row in absent if row not in purged or row.path in replaced or _in_file(row.path, found)]
-    changed = [(path, stat) for path, stat in found.items() if _differs(rows.get(path), stat)]
+    gone = [
+        row
+        for row in absent
+        # The last: a file stands now where the path has a folder.
+        if row not in purged or row.path in replaced or any(folder in found for folder in parents(row.path))
+    ]
+    changed = [
+        (path, stat)
+        for path, stat in found.items()
+        if (row := rows.get(path)) is None or row.entry is None or row.racy or row.stat != pack_stat(stat)
+    ]
     _refuse_marked(local, root, asked, dict(changed))
     new = [path for path, _ in changed if path not in rows]
     links = [path for path, stat in changed if modes.S_ISLNK(stat.st_mode)]
     names, led = list(file_problems(new)), dict(worktree.link_problems(root, links))
-    out = _leave_out(led, asked, {*rows, *(folder for row in absent for folder in parents(row.path))})
+    # Links that cannot be kept and were only met on the way hold no data, so the rest goes on without them. Not one
+    # that was named, and not one in the place of something tracked, whose removal would be staged.
+    tracked = {*rows, *(folder for row in absent for folder in parents(row.path))}
+    out = {path: why for path, why in led.items() if path not in asked.paths and path not in tracked}
     refused = [(path, why) for path, why in led.items() if path not in out]
     hint = f"{REFUSED}\n{worktree.LINK_HINT}" if names and refused else worktree.LINK_HINT if refused else ""
     refuse([*names, *refused], hint=hint)
     changed = [(path, stat) for path, stat in changed if path not in out]
     new = [path for path in new if path not in out]
-    _check_names(new, local, {row.path for row in gone})
+    if new:
+        removed = {row.path for row in gone}
+        check_together(new, (path for path in local.paths() if path not in removed))
     warnings = [*worktree.tell_left_out(out), *_warn_nested(local, root, new)]
     removals = [row_without(row) for row in gone]
     if not changed:
@@ -90,24 +105,11 @@ def add(objects: Objects, local: Local, root: str, author: Author, asked: Adding
         return _write_stage(local, asked, rows, staged + removals, warnings)
 
 
-def _leave_out(led: Mapping[str, str], asked: Adding, tracked: set[str]) -> dict[str, str]:
-    """Links that cannot be kept and were only met on the way: they hold no data, so the rest goes on without them.
-
-    Not one that was named, and not one in the place of something tracked, whose removal would be staged.
-    """
-    return {path: why for path, why in led.items() if path not in asked.paths and path not in tracked}
-
-
 def _find_purged(objects: Objects, absent: list[Tracked]) -> set[Tracked]:
     """Files that were never here, so nobody removed them: they go by `rm`, or when something takes their place."""
     never = [row for row in absent if row.entry is not None and row.stat is None]
     erased = objects.find_purged(row.entry.oid for row in never if row.entry is not None)
     return {row for row in never if row.entry is not None and row.entry.oid in erased}
-
-
-def _in_file(path: str, found: Mapping[str, os.stat_result]) -> bool:
-    """Whether a file stands now where a path has a folder."""
-    return any(folder in found for folder in parents(path))
 
 
 def _warn_secrets(root: str, seen: list[tuple[str, worktree.Seen]]) -> list[str]:
@@ -127,13 +129,6 @@ def _warn_nested(local: Local, root: str, new: list[str]) -> list[str]:
         for folder, name in dict(found).items()
         if not local.under(folder)
     ]
-
-
-def _find_rows(local: Local, paths: Sequence[str]) -> dict[str, Tracked]:
-    rows: dict[str, Tracked] = {}
-    for path in paths:
-        rows.update(local.under(path))
-    return rows
 
 
 class _Finder:
@@ -216,37 +211,20 @@ def _refuse_special(path: str, found: os.stat_result) -> None:
         raise InvalidInput(f"{path!r} is neither a file nor a link and cannot be kept. Nothing was staged.")
 
 
-def _differs(row: Tracked | None, stat: os.stat_result) -> bool:
-    return row is None or row.entry is None or row.racy or row.stat != pack_stat(stat)
-
-
-def _find_replaced(local: Local, added: Iterable[str]) -> dict[str, Tracked]:
-    """Tracked files in whose place a folder stands now: adding what is in the folder removes them."""
-    return local.find_tracked({folder for path in added for folder in parents(path)})
-
-
-def _check_names(added: list[str], local: Local, gone: set[str]) -> None:
-    if added:
-        check_together(added, (path for path in local.paths() if path not in gone))
-
-
 def _read_all(
     root: str, writer: Writer, changed: list[tuple[str, os.stat_result]], progress: Progress | None
 ) -> list[tuple[str, worktree.Seen]]:
     total, done, seen = sum(stat.st_size for _, stat in changed), 0, []
     for path, stat in changed:
-        tell = partial(_report, progress, done, total, path) if progress else None
-        if tell:
-            tell(0)
+        tell = None
+        if progress:
+            progress(done, total, path)
+            tell = partial(lambda before, path, size: progress(before + size, total, path), done, path)
         seen.append((path, worktree.read(root, path, writer, known=stat, progress=tell)))
         done += stat.st_size
     if progress:
         progress(total, total, "")
     return seen
-
-
-def _report(progress: Progress, before: int, total: int, path: str, done: int) -> None:
-    progress(before + done, total, path)
 
 
 def _make_row(row: Tracked | None, path: str, root: str, seen: worktree.Seen, author: str) -> Tracked:

@@ -19,7 +19,7 @@ from memlake.objects import tables as object_tables
 from memlake.objects.layout import now
 from memlake.objects.leases import Keeping
 from memlake.objects.writer import Writer
-from memlake.records import Change, Commit, Entry, Staged, when
+from memlake.records import Change, Commit, Entry, Lane, Staged, when
 from memlake.records import Conflict as Conflicting
 from memlake.reports import Operation
 from memlake.versions.checkout import journal, update, worktree
@@ -27,14 +27,15 @@ from memlake.versions.checkout.context import Here
 from memlake.versions.checkout.journal import Goal, Plan
 from memlake.versions.checkout.local import Local, Tracked
 from memlake.versions.history import refs
-from memlake.versions.history.commits import History
+from memlake.versions.history.append import record
+from memlake.versions.history.commits import Draft, History
 from memlake.versions.kinds import kind_at
-from memlake.versions.operation import Before, Found, Verb, as_json, from_json, unpack_state
+from memlake.versions.operation import Before, Found, Kept, Verb, unpack_state
 from memlake.versions.paths import FILES
 from memlake.versions.trees import tree
 from memlake.versions.trees.codec import LANES
-from memlake.versions.verbs import undo_records
 
+Written = Sequence[tuple[str, str]]  # records that a verb wrote: (branch, commit) in the order they were made
 _UNDO = "undo"
 _LOOKED_AT = 20  # operations among which one is looked for that a later commit belongs to
 
@@ -119,7 +120,7 @@ def staging_first(here: Here) -> Iterator[Found]:
 def note(here: Here, verb: str, detail: str, written: Sequence[tuple[str, str]]) -> None:
     """Keep the records a verb wrote, as (branch, commit): an operation without HEAD, stage and files."""
     before = Before(here.local.state("head") or "main", None, [], None, memory=list(written))
-    journal.write_operation(here.local, (verb, detail or _describe_written(here.history, written), as_json(before)))
+    journal.write_operation(here.local, Kept(verb, detail or _describe_written(here.history, written), before))
 
 
 def note_more(here: Here, path: str, written: tuple[str, str]) -> None:
@@ -131,7 +132,7 @@ def note_more(here: Here, path: str, written: tuple[str, str]) -> None:
             # Of those since the first only the last counts: a script may tell thousands of numbers.
             old = {own[-1]} if len(own) > 1 and len(_list_paths(here.history, own[-1][1])) == 1 else set()
             before.memory = [*(one for one in before.memory or () if one not in old), written]
-            journal.write_operation(here.local, (verb, detail, as_json(before)), id)
+            journal.write_operation(here.local, Kept(verb, detail, before), id)
             return
 
 
@@ -156,7 +157,7 @@ def kept_objects(here: Here) -> Iterator[str]:
     """Oids that undo may still need, for gc."""
     states = [_unpack_before(before) for *_, before in here.local.list_operations()]
     if (plan := journal.find(here.local)) is not None and plan.operation is not None:
-        states.append(from_json(plan.operation[2]))
+        states.append(plan.operation.before)
     for before in states:
         staged = (row.entry for row in before.staged)
         yield from conflict_objects(before.conflicts)
@@ -171,7 +172,7 @@ def conflict_objects(conflicts: Iterable[Conflicting]) -> Iterator[str]:
         yield from (e.oid for e in (one.base, one.ours, one.theirs, one.chosen, one.written) if e is not None)
 
 
-def undo(here: Here, check: Callable[[undo_records.Written], None] = lambda _: None) -> Operation:
+def undo(here: Here, check: Callable[[Written], None] = lambda _: None) -> Operation:
     """Take back the last operation that is not taken back yet; `check` may refuse it by the records it wrote."""
     row = _find_last(here, "undone = 0 AND verb NOT IN ('undo', 'redo', 'lost')")
     if row is None:
@@ -197,7 +198,7 @@ def undo_interrupted(here: Here) -> Operation | None:
     return None if plan is None else Operation(0, "what was interrupted", plan.goal.action, now(), True)
 
 
-def redo(here: Here, check: Callable[[undo_records.Written], None] = lambda _: None) -> Operation:
+def redo(here: Here, check: Callable[[Written], None] = lambda _: None) -> Operation:
     """Take back the last undo that is not taken back yet, if nothing was done since but undo and redo.
 
     `check` may refuse it, as of `undo`.
@@ -229,13 +230,58 @@ def _take_back(here: Here, row: tuple[Any, ...], verb: str, undone: Mapping[int,
     return Operation(id, done, detail, time, True)
 
 
-def _take_back_memory(
-    here: Here, written: undo_records.Written, kept: tuple[str, str], undone: Mapping[int, bool]
-) -> None:
-    made = undo_records.reverse(here, written, " ".join(kept))
+def _take_back_memory(here: Here, written: Written, kept: tuple[str, str], undone: Mapping[int, bool]) -> None:
+    made = _reverse_records(here, written, " ".join(kept))
     with here.local.db.write():
         here.local.db.run_many("UPDATE operation SET undone = ? WHERE id = ?", [(on, id) for id, on in undone.items()])
         note(here, *kept, made)
+
+
+# -- taking back records ------------------------------------------------------------------------
+#
+# By a commit, so that what others wrote since stays. Agents write memories all the time, so a lane's head is rarely
+# what a verb left. Only what the verb itself changed is compared: each path must still hold what the verb put there.
+
+
+def _reverse_records(here: Here, written: Written, message: str) -> list[tuple[str, str]]:
+    """Undo commits by new ones, one a branch and lane, all or none; returns those."""
+    made = []
+    lanes = {oid: here.history.get(oid).lane for _, oid in written}
+    with here.history.db.write():
+        for branch, lane in dict.fromkeys((name, lanes[oid]) for name, oid in written):
+            oids = [oid for name, oid in written if name == branch and lanes[oid] == lane]
+            edits = _find_open_edits(here.history, branch, oids, lane)
+            if edits:
+                draft = Draft(lane, edits, here.author, message, now(), {})
+                made.append((branch, record(here.history, draft, branch=branch).oid))
+    return made
+
+
+def _find_open_edits(history: History, branch: str, oids: Sequence[str], lane: Lane) -> dict[str, Entry | None]:
+    """What is to be written for it; what is so already is left out, after an undo that died half way."""
+    then: dict[str, Entry | None] = {}
+    left: dict[str, Entry | None] = {}
+    for oid in oids:
+        for change in history.changes(history.get(oid)):
+            then.setdefault(change.path, change.old)
+            left[change.path] = change.new
+    head = refs.commit_of(history, refs.get(history.db, branch)[lane])
+    held = history.entries(head, then)
+    edits = {path: entry for path, entry in then.items() if held.get(path) != entry}
+    _refuse_changed([path for path in edits if held.get(path) != left[path]], branch)
+    return edits
+
+
+def _refuse_changed(paths: Sequence[str], branch: str) -> None:
+    if not paths:
+        return
+    known = [(kind_at(path).label(path), kind_at(path)) for path in paths if kind_at(path).to_restore]
+    label, kind = known[0] if known else ("", kind_at(paths[0]))
+    what = f"{kind.nouns[0]} {label} was" if len(known) == 1 else f"{len(paths)} of what it wrote were"
+    raise Conflict(
+        f"{what} changed again on {branch!r} since; undo would lose that. Nothing was changed.",
+        hint=kind.to_restore(label) if known and kind.to_restore else f"See: memlake log {pasted(branch)}",
+    )
 
 
 # -- putting a state back -----------------------------------------------------------------------
@@ -324,19 +370,15 @@ def _move_refs_back(here: Here, verb: Verb, before: Before) -> None:
             refs.create(history, name, heads_then, kind=kind, action="undo", who=who, moved=verb.moved)
             heads = heads_then
         current = refs.commit_of(history, heads[lane])
-        if current != new_commit and not (lane == "memory" and _same_tree(current, new_commit)):
+        # Commits since may come to nothing, as memories that were written and taken back do.
+        roots = {commit.root if commit else tree.EMPTY.hex() for commit in (current, new_commit)}
+        if current != new_commit and not (lane == "memory" and len(roots) == 1):
             raise Conflict(
                 f"{name!r} moved since; undo would lose that. Nothing was changed.", hint=_advise_see(name, lane)
             )
         refs.move(history, name, lane, current, old_commit, kind=kind, action="undo", who=who, moved=verb.moved)
     _drop_emptied(here, verb, before)
     refs.set_tag_notes(history.db, {name: before.notes[name] for _, name, *_ in before.refs if name in before.notes})
-
-
-def _same_tree(current: Commit | None, then: Commit | None) -> bool:
-    """Whether commits since come to nothing, as memories that were written and taken back do."""
-    roots = [commit.root if commit else tree.EMPTY.hex() for commit in (current, then)]
-    return roots[0] == roots[1]
 
 
 def _advise_see(name: str, lane: str) -> str:

@@ -49,7 +49,7 @@ def write(here: Here, request: Request, group: Group | None) -> Commit:
         )
     if group is not None:
         group.requests.append(request)
-        return _announce_commit(request, lanes.pop())
+        return Commit("", lanes.pop(), "", (), None, request.author, layout.now(), request.message, None)
     with _store_large_first(here, [request]) as ready:
         return _write(here, request, lanes.pop(), ready[0])
 
@@ -60,10 +60,6 @@ def encode_texts(changes: Mapping[str, bytes | str | Entry | None]) -> dict[str,
         return {path: content.encode() if isinstance(content, str) else content for path, content in changes.items()}
     except UnicodeEncodeError as error:
         raise InvalidInput(f"a text cannot be kept as UTF-8: {error}. Nothing was changed.") from error
-
-
-def _announce_commit(request: Request, lane: Lane) -> Commit:
-    return Commit("", lane, "", (), None, request.author, layout.now(), request.message, None)
 
 
 def write_group(here: Here, group: Group) -> None:
@@ -97,7 +93,10 @@ def _store_large_first(here: Here, requests: Iterable[Request]) -> Iterator[list
     with Writer(here.history.objects, "write") if contents else contextlib.nullcontext() as writer:
         if writer is not None:
             for content in contents:
-                _add_content(writer, content)
+                if is_large(len(content)):
+                    writer.add_stream(io.BytesIO(content), len(content))
+                else:
+                    writer.add(content)
             writer.finish()
         yield [_plan_entries(here, request) for request in requests]
 
@@ -109,18 +108,15 @@ def _plan_entries(here: Here, request: Request) -> Planned | None:
     return prepare(here.history, request.branch or _get_branch(here), kind_at(next(iter(given))).lane, given)
 
 
-def _add_content(writer: Writer, content: bytes) -> None:
-    if is_large(len(content)):
-        writer.add_stream(io.BytesIO(content), len(content))
-    else:
-        writer.add(content)
-
-
 def _write(here: Here, request: Request, lane: Lane, ready: Planned | None) -> Commit:
     branch = request.branch or _get_branch(here)
     with here.history.db.write():
         here.history.objects.adopt(c.oid for c in request.changes.values() if isinstance(c, Entry))
-        edits = {path: _store_entry(here, path, content) for path, content in request.changes.items()}
+        store = here.history.objects.write
+        edits = {
+            path: Entry(store(content), kind_at(path).name, len(content)) if isinstance(content, bytes) else content
+            for path, content in request.changes.items()
+        }
         if lane == "work":
             _check_beside(here, edits, branch)
         draft = Draft(lane, edits, request.author, request.message, layout.now(), {})
@@ -154,13 +150,6 @@ def _get_branch(here: Here) -> str:
             hint=f"Name one with branch=..., or switch to one: {refs.advise_switch(here.history.db)}",
         )
     return branch
-
-
-def _store_entry(here: Here, path: str, content: bytes | Entry | None) -> Entry | None:
-    if content is None or isinstance(content, Entry):
-        return content
-    kind = kind_at(path).name
-    return Entry(here.history.objects.write(content), kind, len(content))
 
 
 def author_of(given: Author | str | None) -> Author | None:
