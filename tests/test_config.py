@@ -560,7 +560,7 @@ def test_a_link_to_a_folder_of_ours_counts_by_who_made_it(
 
 
 def test_safe_directory_is_not_set_for_a_repo(folder: Path) -> None:
-    with pytest.raises(InvalidInput, match="your own settings only") as refused:
+    with pytest.raises(InvalidInput, match="only counts in your own settings") as refused:
         config.set_value(folder, "safe.directory", "*")
     assert refused.value.hint == "Run: memlake config --user safe.directory '*'"
     assert not (folder / "config.toml").exists()

@@ -153,12 +153,12 @@ class _Setting(NamedTuple):
     choices: tuple[str, ...] = ()
 
 
-def _data_setting(default: Any, says: str, *, least: float | None = None, choices: tuple[str, ...] = ()) -> Any:
+def _data(default: Any, says: str, *, least: float | None = None, choices: tuple[str, ...] = ()) -> Any:
     """One that changes nothing beyond the repo, so that a repo's own file may give it."""
     return _Setting(default, says, least=least, choices=choices)
 
 
-def _acting_setting(says: str, acts: str, *, default: str = "", harmless: tuple[str, ...] = ()) -> Any:
+def _acting(says: str, acts: str, *, default: str = "", harmless: tuple[str, ...] = ()) -> Any:
     """One that names a program, an address or a place."""
     return _Setting(default, says, acts, ("", *harmless))
 
@@ -169,65 +169,59 @@ class Settings:
     No dataclass, since each command makes one: dataclasses, and inspect with it, would be a sixth of start-up.
     """
 
-    user_name: str = _data_setting("", "the name in your commits, unless MEMLAKE_AUTHOR_NAME is set")
-    user_email: str = _data_setting("", "the address in your commits, unless MEMLAKE_AUTHOR_EMAIL is set")
-    init_branch: str = _data_setting("main", "the first branch of a new repo")
-    safe_directory: str = _acting_setting(
+    user_name: str = _data("", "the name in your commits, unless MEMLAKE_AUTHOR_NAME is set")
+    user_email: str = _data("", "the address in your commits, unless MEMLAKE_AUTHOR_EMAIL is set")
+    init_branch: str = _data("main", "the first branch of a new repo")
+    safe_directory: str = _acting(
         "repos of other users that you want to open: folders separated by `:`, FOLDER/* for all below, * for any",
         "opens repos of other users",
     )
-    core_lease_seconds: int = _data_setting(3600, "how long gc waits for a writer that no longer reports", least=1)
-    core_packs: str = _acting_setting(
+    core_lease_seconds: int = _data(3600, "how long gc waits for a writer that no longer reports", least=1)
+    core_packs: str = _acting(
         "where packs are stored: empty for the repo itself, a folder, or a bucket as s3://...",
         "writes, reads and deletes packs there",
     )
-    core_pager: str = _acting_setting(
-        "the program that shows long output; `cat` for none", "runs this program to show output", harmless=("cat",)
+    core_pager: str = _acting(
+        "what shows long output; `cat` for none", "runs this program to show output", harmless=("cat",)
     )
-    core_editor: str = _acting_setting(
-        "the program in which you write commit messages", "runs this program to write a message"
+    core_editor: str = _acting("the program in which you write commit messages", "runs this program to write a message")
+    add_warn_secrets: bool = _data(True, "whether `add` warns of key files and .env files")
+    merge_conflict: str = _data(
+        "merge", "how to mark conflicts; diff3 adds the common base", choices=("merge", "diff3")
     )
-    add_warn_secrets: bool = _data_setting(True, "whether `add` warns of key files and .env files")
-    merge_conflict: str = _data_setting(
-        "merge", "how conflicts are marked in files: both sides, or also their common base", choices=("merge", "diff3")
-    )
-    gc_grace_hours: float = _data_setting(24.0, "how long gc keeps objects that nothing needs any more", least=0)
-    gc_reflog_expire: str = _data_setting("never", "the age in days after which reflog lines may go, or `never`")
-    embedding_provider: str = _acting_setting(
+    gc_grace_hours: float = _data(24.0, "how long gc keeps objects that nothing needs any more", least=0)
+    gc_reflog_expire: str = _data("never", "the age in days after which reflog lines may go, or `never`")
+    embedding_provider: str = _acting(
         "what embeds memories: local, openai, cohere, ollama, none ...",
         "sends memories and questions to this service with your key, or loads this library",
         default="local",
         harmless=("local", "test", "none"),
     )
-    embedding_model: str = _acting_setting(
+    embedding_model: str = _acting(
         "the model, if the provider offers several; empty for its default",
         "asks the service for this model, or loads it from the folder or hub it names",
     )
-    embedding_url: str = _acting_setting(
-        "the address of the provider; empty for its usual one",
-        "sends memories, questions and the key of the service there",
+    embedding_url: str = _acting(
+        "the address of the provider; empty for its usual one", "sends memories, questions and the service's key there"
     )
-    embedding_batch_size: int = _data_setting(32, "how many texts are embedded together", least=1)
-    embedding_flush_seconds: float = _data_setting(1.0, "how long a text waits to be embedded with others", least=0)
-    embedding_timeout: float = _data_setting(30.0, "how many seconds a provider has to answer", least=0.1)
-    memory_enabled: bool = _data_setting(True, "whether agents may store and search memories here")
-    memory_org: str = _data_setting(
-        "local", "the organisation whose memories are seen and stored here; * sees all of them"
-    )
-    memory_secrets: str = _data_setting(
+    embedding_batch_size: int = _data(32, "how many texts are embedded together", least=1)
+    embedding_flush_seconds: float = _data(1.0, "how long a text waits to be embedded with others", least=0)
+    embedding_timeout: float = _data(30.0, "how many seconds a provider has to answer", least=0.1)
+    memory_enabled: bool = _data(True, "whether agents may store and search memories here")
+    memory_org: str = _data("local", "the organisation whose memories are seen and stored here; * sees all of them")
+    memory_secrets: str = _data(
         "warn", "what to do with secrets in memories", choices=("warn", "block", "redact", "off")
     )
-    hook_categories: str = _data_setting(
-        "preferences,conventions,learnings",
-        "the categories that a coding agent's session starts with; * for all",
+    hook_categories: str = _data(
+        "preferences,conventions,learnings", "the categories that a coding agent's session starts with; * for all"
     )
-    search_max_results: int = _data_setting(100, "the most hits that one search returns", least=1)
-    search_importance: float = _data_setting(0.1, "how much importance may raise a hit's rank, as a share", least=0)
-    search_recency: float = _data_setting(0.05, "how much recency may raise a hit's rank, as a share", least=0)
-    search_access: float = _data_setting(0.0, "how much frequent reading may raise a hit's rank, as a share", least=0)
-    access_flush_seconds: float = _data_setting(60.0, "how often the counts of reads are saved", least=0)
-    storage_cache_gb: float = _data_setting(10.0, "how much of remote files is cached; least used go first", least=0)
-    color_ui: str = _data_setting("auto", "when output is coloured", choices=("auto", "always", "never"))
+    search_max_results: int = _data(100, "the most hits that one search returns", least=1)
+    search_importance: float = _data(0.1, "how much importance may raise a hit's rank, as a share", least=0)
+    search_recency: float = _data(0.05, "how much recency may raise a hit's rank, as a share", least=0)
+    search_access: float = _data(0.0, "how much frequent reading may raise a hit's rank, as a share", least=0)
+    access_flush_seconds: float = _data(60.0, "how often the counts of reads are saved", least=0)
+    storage_cache_gb: float = _data(10.0, "how much of remote files is cached; least used go first", least=0)
+    color_ui: str = _data("auto", "when output is coloured", choices=("auto", "always", "never"))
 
     def __init__(self, **values: Any) -> None:
         if unknown := values.keys() - _DEFAULTS.keys():
@@ -620,22 +614,19 @@ def _rewrite(path: Path, key: str, value: object) -> bool:
     else:
         table[name] = value
     # A linked file of the user's stays a link; the repo's was read just now, and is none.
-    _replace(Path(os.path.realpath(path)) if path == user_file() else path, tomlkit.dumps(document))
-    return True
-
-
-def _replace(path: Path, text: str) -> None:
+    path = Path(os.path.realpath(path)) if path == user_file() else path
     new = path.with_name(f"{path.name}.{os.urandom(8).hex()}.new")
     try:
         nofollow.make_folder(path.parent)
         with open(nofollow.open_file(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "w", encoding="utf-8") as file:
-            file.write(text)
+            file.write(tomlkit.dumps(document))
             file.flush()
             os.fsync(file.fileno())
         os.replace(new, path)
     except OSError as error:
         new.unlink(missing_ok=True)
         raise Unavailable(f"{path} could not be written: {error.strerror}. It was not changed.") from error
+    return True
 
 
 # -- who is writing
@@ -655,9 +646,7 @@ def read_identity(folder: Path | None) -> Author:
 
 
 def check_author(author: Author) -> Author:
-    one_line(author.name, "the author's name")
-    one_line(author.email, "the author's email")
-    return author
+    return Author(one_line(author.name, "the author's name"), one_line(author.email, "the author's email"))
 
 
 def one_line(text: str, what: str) -> str:

@@ -271,6 +271,7 @@ BRANCHES = [
     Situation("beyond the first", ONE, "show HEAD~7", "See: memlake log --oneline", shows="one"),
     Situation("no second parent", ONE, "show HEAD^2", "See: memlake log --graph --oneline", shows="one"),
     Situation("beyond the reflog", ONE, "show main@{9}", "See them with: memlake reflog {}", shows="one"),
+    Situation("not a stash", f"{ONE}; a=2; stash", "stash show x", "Write stash@{0} or 0. See them with: memlake stash list", shows="stash@{0}"),
     Situation("no stash", f"{ONE}; a=2; stash", "stash show 7", "See them with: memlake stash list", shows="stash@{0}"),
     Situation("no commit yet, add", "a=1", "show", 'Make the first one with: memlake add . && memlake commit -m "first"', "memlake add .", then="commit -m x; show"),
     Situation("no commit yet", "a=1; add .", "log", 'Make the first one with: memlake add . && memlake commit -m "first"', 'memlake commit -m "first"', again=True),

@@ -222,7 +222,7 @@ def test_a_setting_under_a_quoted_key_is_unknown_and_keeps_no_backup_from_being_
         quoted = '"core.pager" = "evil"\n'
         for text, kept in ((quoted, {}), (quoted + '[core]\npager = "y"\n', {"core.pager": "y"})):
             file.write_text(text)
-            with pytest.warns(UserWarning, match="unknown setting \"'core.pager'\", which is ignored"):
+            with pytest.warns(UserWarning, match="unknown setting \"'core.pager'\", which memlake ignores"):
                 assert config.read_in_force(repo.dir).ignored == kept
             assert config.without_acting(repo.dir)[1] == kept
         file.write_text(quoted)

@@ -37,8 +37,9 @@ _OID = re.compile(r"[0-9a-f]{64}")
 def purge(
     repo: Repo, screen: Screen, /, *, given: tuple[str, ...], reason: str, all_versions: bool, **how: bool
 ) -> None:
-    """Erase content for good. Its bytes are removed from every file of the repo; a tombstone stays, and history still
-    verifies. This cannot be undone. The working file is not touched.
+    """Erase content for good: its bytes are removed from every file of the repo, and a tombstone stays.
+
+    This cannot be undone. History still verifies afterwards. The working file is not touched.
 
     For a version of a dataset, all its rows and the cached results of work on them are erased. If other versions were
     made from it or share its rows, an option must say what happens to them.
