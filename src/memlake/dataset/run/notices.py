@@ -76,6 +76,6 @@ def _describe_key(engine: Engine, side: Plan, names: Sequence[str]) -> str:
 
 def warn_failures(ran: Sequence[Ran]) -> None:
     """Warn of rows that functions failed on, where no line on a terminal says so."""
-    told = [f"{one.name}() on {one.failed:,}" for one in ran if one.failed]
-    if told:
-        feedback.warn(f"rows failed and on_error= let the work go on: {', '.join(told)}.")
+    failures = [f"{one.name}() failed on {count(one.failed, 'row')}" for one in ran if one.failed]
+    if failures:
+        feedback.warn(f"{', '.join(failures)}. The run went on because on_error= says so.")
