@@ -242,7 +242,7 @@ def test_a_child_closes_the_repo_although_a_thread_of_its_parent_was_folding(
         begun.set()
         return go_on.wait(LONG)
 
-    monkeypatch.setattr(segments, "is_due", lambda _: True)
+    monkeypatch.setattr(segments, "is_fold_due", lambda _: True)
     monkeypatch.setattr(segments, "fold", fold_slowly)
     index.fold_soon()
     assert begun.wait(LONG)
