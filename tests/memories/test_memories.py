@@ -797,7 +797,7 @@ def test_a_repo_is_closed_without_waiting_for_an_embedder_that_hangs(
         came_back.set()
         return np.ones((len(texts), 64), np.float32)
 
-    monkeypatch.setattr("memlake.memories.embedders.hashed.Hashed.embed", embed)
+    monkeypatch.setattr("memlake.memories.embedders.providers.Hashed.embed", embed)
     repo = opened(tmp_path / "repo", "test")
     repo.memories().store(Draft("Lena mends clocks"))
     assert hangs.wait(200)

@@ -14,7 +14,7 @@ import pytest
 
 import memlake as ml
 from memlake.memories.embedders import check_embedder
-from memlake.memories.embedders.hashed import Hashed
+from memlake.memories.embedders.providers import Hashed
 from memlake.memories.memories import Draft, Memories
 from memlake.memories.search import Hits, Query
 from memlake.repo import Repo

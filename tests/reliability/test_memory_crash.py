@@ -19,7 +19,7 @@ import pytest
 import memlake as ml
 from memlake.index import segments
 from memlake.memories import store
-from memlake.memories.embedders.hashed import Hashed
+from memlake.memories.embedders.providers import Hashed
 from memlake.memories.memories import Draft, Memories
 from memlake.memories.record import indexed_text
 from memlake.memories.search import Query

@@ -1,4 +1,7 @@
-"""Whether the index says what the history says: for fsck, because a bit that flipped may hide a memory quietly."""
+"""Whether the index says what the history says: for fsck, because a flipped bit may hide a memory.
+
+A module of its own, because it loads numpy and all of the index, and `index_sync` serves hooks without them.
+"""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class MemoryContext:
     vector_of: Callable[[str], tuple[str, Any] | None] = lambda _: None  # the model and vector of a query
     read_counts: Callable[[Sequence[bytes]], Mapping[bytes, int]] = lambda _: {}
     written: list[tuple[str, str]] | None = None  # (branch, commit) of each write, where somebody wants to know
-    agent: str = ""  # who works here and signs what is written, where it is no person
+    agent: str = ""  # who works here and signs what is written, if it is not a person
     org: str | None = None  # whose memories and state are seen; None for everybody's
     project: str | None = None  # where a repo holds memories of many projects: the one we are in, "" for none
     notes: tuple[str, ...] = ()  # what this one call is to say beside its result
@@ -64,7 +64,7 @@ class MemoryContext:
         return self.sees(memory.org_id) and (projects is None or memory.project in projects)
 
     def sign_checkout(self) -> Here:
-        """The checkout in the hands of whoever works here."""
+        """The checkout, whose commits are then signed by whoever works here."""
         return self.here._replace(identity=lambda: self.author)
 
     def write(

@@ -60,16 +60,19 @@ class Memories:
         self.ground, self.shared = ground, shared
 
     def recording_to(self, written: list[tuple[str, str]]) -> Memories:
-        """The same, noting (branch, commit) of each write in a list, for `Repo.note_written`."""
+        """A view that adds (branch, commit) of each write to a list, for `Repo.note_written`."""
         return Memories(dataclasses.replace(self.ground, written=written), self.shared)
 
     def as_agent(self, agent_id: str, org_id: str | None = None) -> Memories:
-        """The same in the hands of an agent, which signs what it does and sees its organisation's ("*": all)."""
+        """A view of these memories that acts as `agent_id`: it signs commits, and sees what its organisation may see.
+
+        `org_id` "*" sees every organisation.
+        """
         org = self.ground.org if org_id is None else None if org_id == EVERYONE else org_id
         return Memories(dataclasses.replace(self.ground, agent=agent_id, org=org), self.shared)
 
     def of_no_project(self) -> Memories:
-        """The same, for what holds everywhere: in a repo of many projects, what is stored belongs to none of them."""
+        """A view for what holds everywhere: in a repo of many projects, what it stores belongs to none of them."""
         return Memories(dataclasses.replace(self.ground, project="", package=""), self.shared)
 
     # -- writing ------------------------------------------------------------------------------
@@ -81,13 +84,14 @@ class Memories:
     def store_many(self, drafts: Sequence[Draft]) -> list[Outcome]:
         """Store memories as they are, all in one commit."""
         self._check_enabled()
-        made = [prepare(draft, self.ground) for draft in drafts]
-        if made:
-            first = made[0].memory.memory_id
-            what = f"store memory {first}" if len(made) == 1 else f"store {len(made)} memories"
-            memory_store.write_memories(self.ground, [one.memory for one in made], what, by=made[0].memory.agent_id)
+        prepared = [prepare(draft, self.ground) for draft in drafts]
+        if prepared:
+            memories = [new.memory for new in prepared]
+            is_one = len(memories) == 1
+            message = f"store memory {memories[0].memory_id}" if is_one else f"store {len(memories)} memories"
+            memory_store.write_memories(self.ground, memories, message, by=memories[0].agent_id)
             self.shared.wake()
-        return [record.describe_added(one.memory)._replace(warnings=one.warnings) for one in made]
+        return [record.describe_added(new.memory)._replace(warnings=new.warnings) for new in prepared]
 
     def remember(
         self, draft: Draft, on_conflict: str = "decide", *, dry_run: bool = False, judge: Judge | None = None
@@ -129,9 +133,9 @@ class Memories:
 
     def delete(self, memory_id: str) -> Memory:
         """Remove a memory from the branch. `restore` brings it back."""
-        found = self.get(memory_id)
-        memory_store.delete(self.ground, found)
-        return found
+        memory = self.get(memory_id)
+        memory_store.delete(self.ground, memory)
+        return memory
 
     def forget_written(self, choice: Choice, *, dry_run: bool = False) -> list[Forgotten]:
         """Take back what a session, an agent or a time wrote, in one commit: what it had overwritten stands again."""
@@ -298,9 +302,9 @@ class Memories:
 
     def _embeds(self) -> bool:
         """Whether there is an embedder, at work on what waits; opening another model makes every row wait."""
-        found = self.shared.embedder() is not None
+        has_embedder = self.shared.embedder() is not None
         self.shared.wake()
-        return found
+        return has_embedder
 
     def _check_enabled(self) -> None:
         if not self.ground.settings.memory_enabled:

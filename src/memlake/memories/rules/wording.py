@@ -1,4 +1,7 @@
-"""Whether a memory is worth writing as it is worded: one clear fact, not a heading and not a heap."""
+"""Whether a memory is worth writing as it is worded: one clear fact, not a heading and not a heap.
+
+A module of its own, because every store asks it and must not load the rules that compare two memories.
+"""
 
 from __future__ import annotations
 
