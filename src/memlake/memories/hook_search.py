@@ -90,9 +90,8 @@ class Narrow:
         if any(self._says(commit, memory) for commit in self._recent()):
             return False
         path = memory_path(history, memory.agent_id, memory.memory_id)
-        request = Request(
-            {path: record.encode(memory)}, f"store memory {memory.memory_id}", self.branch, _author(memory)
-        )
+        message, author = f"store memory {memory.memory_id}", Author(memory.agent_id or "hook")
+        request = Request({path: record.encode(memory)}, message, self.branch, author)
         write.write(self._here, request, None)
         return True
 
@@ -175,7 +174,3 @@ class Narrow:
                 if (said.session_id, said.content) == (memory.session_id, memory.content):
                     return True
         return False
-
-
-def _author(memory: Memory) -> Author:
-    return Author(memory.agent_id or "hook")

@@ -113,7 +113,7 @@ def _advance(history: History, index: Index, head: Commit, known: Docs) -> None:
     steps = _list_steps(history, last, head)
     if steps is None:  # far behind, or the branch was moved elsewhere: compare the trees
         changes = _order_changes(history, history.diff(last, head, ROOM), head, last)
-        _apply(history, index, _seq_now(history), changes)
+        _apply(history, index, tables.find_newest(history.db), changes)
         index.db.run("DELETE FROM step WHERE generation >= ?", (head.generation,))
         steps = [head]
     else:
@@ -159,10 +159,6 @@ def _order_changes(history: History, changes: Sequence[Change], head: Commit, la
             break
         current = history.get(current.parents[0])
     return sorted(changes, key=lambda change: ages.get(change.path, 0))
-
-
-def _seq_now(history: History) -> int:
-    return tables.find_newest(history.db)
 
 
 def _apply(history: History, index: Index, seq: int, changes: Iterable[Change], known: Docs | None = None) -> None:

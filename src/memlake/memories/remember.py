@@ -57,7 +57,8 @@ def remember(
 
     def decide_once() -> Outcome:
         head = ground.head()
-        verdict = _judge_new(ground, new, judge) if way != "add" else Verdict(_plain_add(), None)
+        asked = Decision("add", rule="asked", why="it was to be added as it is")
+        verdict = Verdict(asked, None) if way == "add" else _judge_new(ground, new, judge)
         news = Since(head, judge is not None) if way != "add" else None
         return describe_outcome(new, verdict, way) if dry_run else _carry_out(ground, new, verdict, way, news)
 
@@ -71,10 +72,6 @@ def remember(
         result = decide_once()
     store.update_index(ground)
     return result
-
-
-def _plain_add() -> Decision:
-    return Decision("add", rule="asked", why="it was to be added as it is")
 
 
 def _judge_new(ground: MemoryContext, new: Memory, judge: Judge | None) -> Verdict:

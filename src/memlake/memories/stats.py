@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from pathlib import Path
 from typing import NamedTuple
 
 from memlake.errors import NotFound, Purged
@@ -49,7 +48,7 @@ def stats(ground: MemoryContext, model: str, projects: Sequence[str] | None = No
         _sort_counts(categories),
         model if model == "none" else embed.read_model(ground.index) or model,
         pending,
-        _size(ground.index.folder),
+        sum(file.stat().st_size for file in ground.index.folder.rglob("*") if file.is_file()),
     )
 
 
@@ -70,10 +69,6 @@ def _one_by_one(ground: MemoryContext, oids: list[str]) -> Iterator[Memory]:
             yield record.decode(ground.here.history.objects.read(oid))
         except (Purged, NotFound):
             continue
-
-
-def _size(folder: Path) -> int:
-    return sum(part.stat().st_size for part in folder.rglob("*") if part.is_file())
 
 
 def _sort_counts(counts: Counter[str]) -> dict[str, int]:

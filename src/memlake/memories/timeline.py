@@ -248,12 +248,8 @@ def list_differences(
     new = search.find_commit_as_of(ground, b) if b else ground.head()
     for change in ground.here.history.diff(old, new, index_sync.ROOM):
         if all(_is_seen(ground, bytes.fromhex(entry.oid), whose) for entry in (change.old, change.new) if entry):
-            yield _difference(ground, change)
-
-
-def _difference(ground: MemoryContext, change: Change) -> Difference:
-    sides = [_read_content(ground, entry.oid) if entry else None for entry in (change.old, change.new)]
-    return Difference(change.path.rsplit("/", 1)[1], change.status, sides[0], sides[1])
+            sides = [_read_content(ground, entry.oid) if entry else None for entry in (change.old, change.new)]
+            yield Difference(change.path.rsplit("/", 1)[1], change.status, sides[0], sides[1])
 
 
 def _read_content(ground: MemoryContext, oid: str) -> str:
