@@ -125,10 +125,9 @@ def check_owner(root: Path) -> Path:
         below = entry.endswith("/*") and real.startswith(os.path.realpath(entry[:-2]) + os.sep)
         if entry == "*" or below or real == os.path.realpath(entry):
             return root
-    owner = min(owners - ours)
     raise Denied(
-        f"{folder} belongs to another user (uid {owner}; you are uid {own}), who could have prepared it to harm you. "
-        "It was not opened.",
+        f"{folder} belongs to another user (uid {min(owners - ours)}; you are uid {own}), who could have prepared "
+        "it to harm you. It was not opened.",
         hint=f"If you trust them: memlake config --user safe.directory "
         f"{pasted(os.pathsep.join(filter(None, (safe, real))))}",
     )
@@ -777,11 +776,8 @@ def no_telemetry() -> None:
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 
-# -- what processes we start are given
-
-
 def environment() -> dict[str, str]:
-    """All variables of this process."""
+    """All variables of this process, for one that we start."""
     return dict(os.environ)
 
 
