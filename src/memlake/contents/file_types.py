@@ -41,6 +41,7 @@ def _type(name: str, module: str, suffixes: str, *magic: bytes) -> FileType:
 
 FILE_TYPES = (
     _type("table", "tables", "csv tsv tab jsonl ndjson parquet pq", b"PAR1"),
+    _type("checkpoint", "checkpoints", "safetensors pt pth ckpt bin npz npy gguf keras h5 hdf5", b"GGUF", b"\x93NUMPY"),
     _type("notebook", "notebooks", "ipynb"),
     _type("document", "documents", "json geojson yaml yml toml"),
 )

@@ -9,6 +9,7 @@ from memlake.views.style import Style
 from memlake.views.words import clean, count, cut
 
 if TYPE_CHECKING:
+    from memlake.contents.checkpoints import CheckpointDiff, TensorChange
     from memlake.contents.documents import DocumentDiff
     from memlake.contents.explain import Explanation
     from memlake.contents.notebooks import NotebookDiff
@@ -145,13 +146,57 @@ def _notebook_brief(found: NotebookDiff) -> str:
     return f"{count(found.new_cells, 'cell')}: {', '.join(told) or 'only metadata differs'}"
 
 
+# -- checkpoints --------------------------------------------------------------------------------
+
+
+def checkpoint_lines(style: Style, found: CheckpointDiff) -> Iterator[str]:
+    """Totals, then layers, then the tensors that moved most."""
+    yield _checkpoint_brief(found)
+    for mark, color, names in (("+", "added", found.added), ("-", "removed", found.removed)):
+        yield from (style.paint(f"  {mark} {clean(name)}", color) for name in names[:20])
+        if len(names) > 20:
+            yield style.paint(f"  ... and {len(names) - 20:,} more", "dim")
+    for total in found.layers if len(found.layers) > 1 else ():
+        moved = f", moved by {_share(total.relative)}" if total.relative is not None else ""
+        yield f"  {clean(total.prefix)}: {total.changed:,} of {count(total.tensors, 'tensor')} changed{moved}"
+    for change in found.changed:
+        yield f"  ~ {clean(change.name)}: {_tensor_text(change)}"
+    if found.changed_count > len(found.changed):
+        yield style.paint(f"  ... and {found.changed_count - len(found.changed):,} more", "dim")
+    for key, (old, new) in found.metadata.items():
+        yield f"  metadata {clean(key)}: {value_text(old)} -> {value_text(new)}"
+
+
+def _tensor_text(change: TensorChange) -> str:
+    if change.old_shape != change.new_shape or change.old_type != change.new_type:
+        sides = ((change.old_type, change.old_shape), (change.new_type, change.new_shape))
+        return " -> ".join(f"{kind} {'x'.join(map(str, shape)) or 'scalar'}" for kind, shape in sides)
+    if change.relative is None or change.changed is None:
+        return "its bits differ"
+    rank = f"; a change of rank {change.rank}, as LoRA makes" if change.rank else ""
+    return f"moved by {_share(change.relative)}, {_share(change.changed)} of its values differ{rank}"
+
+
+def _share(number: float) -> str:
+    return f"{number:.0%}" if number >= 0.1 else f"{number:.2%}" if number >= 0.0001 else f"{number:.1e}"
+
+
+def _checkpoint_brief(found: CheckpointDiff) -> str:
+    parts = [(len(found.added), "added"), (len(found.removed), "removed"), (found.changed_count, "changed")]
+    told = [f"{number:,} {word}" for number, word in parts if number]
+    same = f"{count(found.identical, 'tensor is', 'tensors are')} identical bit by bit"
+    return f"{', '.join(told)}; {same}" if told else same
+
+
 _LINES: dict[str, Callable[[Style, Any], Iterator[str]]] = {
     "TableDiff": table_lines,
     "DocumentDiff": document_lines,
     "NotebookDiff": notebook_lines,
+    "CheckpointDiff": checkpoint_lines,
 }
 _BRIEFS: dict[str, Callable[[Any], str]] = {
     "TableDiff": _table_brief,
     "DocumentDiff": _document_brief,
     "NotebookDiff": _notebook_brief,
+    "CheckpointDiff": _checkpoint_brief,
 }

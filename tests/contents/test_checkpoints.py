@@ -1,0 +1,200 @@
+"""Checkpoints: every format is read without running anything, and what changed is measured tensor by tensor."""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+import struct
+import zipfile
+from typing import Any
+
+import numpy as np
+import pytest
+
+from memlake.contents import checkpoints
+from memlake.contents.content import Content, Unreadable
+from memlake.contents.explain import How
+from memlake.contents.tensors import open_archive
+
+RANDOM = np.random.default_rng(0)
+
+
+def make_content(data: bytes, name: str = "model.safetensors") -> Content:
+    return Content(f"files/{name}", len(data), lambda: io.BytesIO(data))
+
+
+def safetensors(tensors: dict[str, Any], metadata: dict[str, str] | None = None) -> bytes:
+    header: dict[str, Any] = {"__metadata__": metadata} if metadata else {}
+    body = b""
+    names = {"<f4": "F32", "<f2": "F16", "<i8": "I64"}
+    for name, array in tensors.items():
+        data = np.ascontiguousarray(array).tobytes()
+        header[name] = {
+            "dtype": names[array.dtype.str],
+            "shape": list(array.shape),
+            "data_offsets": [len(body), len(body) + len(data)],
+        }
+        body += data
+    text = json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + body
+
+
+def op_global(module: str, name: str) -> bytes:
+    return b"c" + module.encode() + b"\n" + name.encode() + b"\n"
+
+
+def torch_archive(tensors: dict[str, Any], *, extra: bytes = b"") -> bytes:
+    """A checkpoint as torch.save writes it, its pickle assembled by hand."""
+    out = io.BytesIO()
+    text = b"\x80\x02}q\x00("
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:
+        for number, (name, array) in enumerate(tensors.items()):
+            archive.writestr(f"archive/data/{number}", np.ascontiguousarray(array).tobytes())
+            integers = b"".join(b"J" + struct.pack("<i", size) for size in array.shape)
+            strides = b"".join(
+                b"J" + struct.pack("<i", stride // array.itemsize) for stride in np.ascontiguousarray(array).strides
+            )
+            text += unicode(name) + op_global("torch._utils", "_rebuild_tensor_v2") + b"("
+            text += b"(" + unicode("storage") + op_global("torch", "FloatStorage") + unicode(str(number))
+            text += unicode("cpu") + b"K\x01" + b"tQ" + b"K\x00" + b"(" + integers + b"t(" + strides + b"t\x89"
+            text += op_global("collections", "OrderedDict") + b")R" + b"tR"
+        archive.writestr("archive/data.pkl", text + b"u" + extra + b".")
+    return out.getvalue()
+
+
+def unicode(text: str) -> bytes:
+    return b"X" + struct.pack("<I", len(text)) + text.encode()
+
+
+def npz(tensors: dict[str, Any], *, compressed: bool = False) -> bytes:
+    out = io.BytesIO()
+    (np.savez_compressed if compressed else np.savez)(out, **tensors)
+    return out.getvalue()
+
+
+WEIGHTS = {
+    "layers.0.w": RANDOM.standard_normal((64, 48)).astype("<f4"),
+    "layers.1.w": RANDOM.standard_normal((64, 48)).astype("<f4"),
+    "head.b": np.arange(10, dtype="<f4"),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("m.safetensors", safetensors(WEIGHTS)),
+        ("m.pt", torch_archive(WEIGHTS)),
+        ("m.npz", npz(WEIGHTS)),
+        ("m2.npz", npz(WEIGHTS, compressed=True)),
+    ],
+)
+def test_every_format_gives_the_same_tensors(name: str, data: bytes) -> None:
+    found = open_archive(make_content(data, name)).tensors
+    assert {key: tensor.shape for key, tensor in found.items()} == {key: a.shape for key, a in WEIGHTS.items()}
+    for key, tensor in found.items():
+        assert np.array_equal(np.concatenate(list(tensor.blocks())), WEIGHTS[key].reshape(-1))
+    other = checkpoints.diff(make_content(safetensors(WEIGHTS)), make_content(data, name), How())
+    assert (other.identical, other.changed_count, other.added, other.removed) == (3, 0, (), ())
+
+
+def test_what_changed_is_measured() -> None:
+    edited = dict(WEIGHTS)
+    del edited["head.b"]
+    edited["head.c"] = WEIGHTS["head.b"]
+    edited["layers.0.w"] = WEIGHTS["layers.0.w"].copy()
+    edited["layers.0.w"][0, 0] += 1
+    edited["layers.1.w"] = WEIGHTS["layers.1.w"].astype("<f2")
+    found = checkpoints.diff(make_content(safetensors(WEIGHTS)), make_content(safetensors(edited)), How())
+    assert (found.added, found.removed, found.identical) == (("head.c",), ("head.b",), 0)
+    retyped, moved = found.changed
+    assert (retyped.name, retyped.old_type, retyped.new_type, retyped.relative) == ("layers.1.w", "F32", "F16", None)
+    assert (moved.changed, moved.rank) == (pytest.approx(1 / (64 * 48)), 1)
+    assert moved.largest == pytest.approx(1, abs=1e-6)
+    assert moved.relative == pytest.approx(1 / np.linalg.norm(WEIGHTS["layers.0.w"].astype("f8")), rel=1e-6)
+    assert [total.prefix for total in found.layers] == ["layers.0", "layers.1"]
+
+
+def test_a_change_of_low_rank_is_said_and_of_full_rank_is_not() -> None:
+    low = RANDOM.standard_normal((64, 4)) @ RANDOM.standard_normal((4, 48)) * 0.01
+    full = RANDOM.standard_normal((64, 48)) * 0.01
+    for change, rank in ((low, 4), (full, None)):
+        edited = {**WEIGHTS, "layers.0.w": (WEIGHTS["layers.0.w"] + change).astype("<f4")}
+        (moved,) = checkpoints.diff(
+            make_content(safetensors(WEIGHTS)), make_content(safetensors(edited)), How()
+        ).changed
+        assert moved.rank == rank
+
+
+def test_a_checkpoint_that_was_loaded_and_saved_again_is_bit_by_bit_the_same() -> None:
+    weights = {"w": np.array([0.1, np.nan, -0.0, np.inf], "<f4")}
+    found = checkpoints.diff(make_content(safetensors(weights)), make_content(safetensors(weights, {"a": "b"})), How())
+    assert (found.identical, found.changed_count, found.metadata) == (1, 0, {"a": (None, "b")})
+
+
+OBJECTS = b"{'descr': '|O', 'fortran_order': False, 'shape': (1,), }"
+
+
+class Evil:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return print, ("ran",)
+
+
+def lie(header: dict[str, Any]) -> bytes:
+    text = json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + b"\0" * 8
+
+
+def zip_with(name: str, data: bytes, *, squeeze: bool = False) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED if squeeze else zipfile.ZIP_STORED) as archive:
+        archive.writestr(name, data)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "said"),
+    [
+        ("m.pt", zip_with("archive/data.pkl", pickle.dumps(Evil(), 2)), "'__builtin__.print'"),
+        ("m.pt", zip_with("archive/data.pkl", pickle.dumps(Evil())), "'builtins.print'"),
+        ("m.pt", torch_archive(WEIGHTS, extra=op_global("os", "system")), "'os.system'"),
+        ("m.pt", zip_with("archive/data.pkl", b"\x80\x02(((((("), "cannot be read as tensors"),
+        ("m.pt", zip_with("other", b"x"), "a zip archive without tensors"),
+        ("m.safetensors", struct.pack("<Q", 1 << 60) + b"{", "claims"),
+        ("m.safetensors", lie({"w": {"dtype": "F32", "shape": [99], "data_offsets": [0, 8]}}), "does not take 8 bytes"),
+        ("m.safetensors", lie({"w": {"dtype": "F32", "shape": [2], "data_offsets": [8, 16]}}), "outside the file"),
+        ("m.safetensors", b"", "not a file of tensors|cannot be read"),
+        ("m.gguf", b"GGUF" + struct.pack("<IQQ", 3, 1 << 60, 0), "claims"),
+        (
+            "m.npy",
+            b"\x93NUMPY\x01\x00v\x00" + b"{'descr': '|O', 'fortran_order': False, 'shape': (1,), }".ljust(118),
+            "objects",
+        ),
+    ],
+)
+def test_a_hostile_file_runs_nothing_and_is_said_to_be_unreadable(
+    name: str, data: bytes, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(Unreadable, match=said):
+        checkpoints.summarize(make_content(data, name))
+    assert capsys.readouterr().out == ""
+
+
+def test_a_zip_bomb_is_refused_before_it_is_unpacked() -> None:
+    data = bytearray(zip_with("w.npy", b"\0" * 100_000, squeeze=True))
+    place = data.rindex(b"PK\x01\x02")
+    data[place + 24 : place + 28] = struct.pack("<I", 1 << 31)
+    with pytest.raises(Unreadable, match="claims to unpack to"):
+        open_archive(make_content(bytes(data), "m.npz"))
+
+
+def test_gguf_tells_its_tensors_and_facts() -> None:
+    def text(value: str) -> bytes:
+        return struct.pack("<Q", len(value)) + value.encode()
+
+    data = b"GGUF" + struct.pack("<IQQ", 3, 1, 1) + text("general.name") + struct.pack("<I", 8) + text("tiny")
+    data += text("w") + struct.pack("<IQQIQ", 2, 3, 2, 0, 0)
+    data += b"\0" * (-len(data) % 32) + np.arange(6, dtype="<f4").tobytes()
+    archive = open_archive(make_content(data, "m.gguf"))
+    assert (archive.metadata, archive.tensors["w"].shape) == ({"general.name": "tiny"}, (2, 3))
+    assert np.concatenate(list(archive.tensors["w"].blocks())).tolist() == [0, 1, 2, 3, 4, 5]
