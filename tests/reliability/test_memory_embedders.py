@@ -242,6 +242,6 @@ def test_a_model_of_the_same_name_and_another_length_is_another_model(root: Path
 def test_without_checking_what_an_embedder_says_wrong_vectors_are_kept(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tests.reliability.memory_ground.checked", lambda embedder: embedder)
+    monkeypatch.setattr("tests.reliability.memory_ground.check_embedder", lambda embedder: embedder)
     with pytest.raises(AssertionError):
         test_words_are_found_while_the_embedder_is_broken_and_vectors_follow_when_it_is_not("of wrong dimensions", root)
