@@ -20,7 +20,7 @@ import memlake as ml
 from memlake.mcp import schemas
 from memlake.mcp import server as mcp_server
 from memlake.mcp.server import answer
-from memlake.mcp.tools import PROFILES, TOOLS, listed
+from memlake.mcp.tools import PROFILES, TOOLS, list_tools
 from memlake.mcp.workspace import Desk, Who
 from memlake.memories.search import Query
 
@@ -87,17 +87,17 @@ def test_the_default_profile_offers_both_families_in_few_bytes(folder: Path) -> 
 
 
 def test_the_full_profile_adds_history_and_branches() -> None:
-    assert set(listed("full")) - set(listed("default")) == {
+    assert set(list_tools("full")) - set(list_tools("default")) == {
         "memory_history", "memory_diff", "memory_purge", "memory_log",
         "branch_create", "branch_list", "branch_merge", "branch_discard",
     }  # fmt: skip
     with pytest.raises(ml.InvalidInput, match="profile"):
-        listed("everything")
+        list_tools("everything")
 
 
 @pytest.mark.parametrize("profile", PROFILES)
 def test_no_text_names_a_tool_that_is_not_listed(profile: str) -> None:
-    known, everything = listed(profile), {tool.name for tool in TOOLS}
+    known, everything = list_tools(profile), {tool.name for tool in TOOLS}
     shown = [mcp_server.describe_tool(tool) for tool in known.values()]
     texts = [mcp_server.INSTRUCTIONS, *(tool.description or "" for tool in shown)]
     texts += [str(field.get("description", "")) for tool in shown for field in tool.input_schema["properties"].values()]
@@ -107,9 +107,9 @@ def test_no_text_names_a_tool_that_is_not_listed(profile: str) -> None:
 
 
 def test_only_the_full_profile_can_erase_for_good() -> None:
-    for tool in listed("default").values():
+    for tool in list_tools("default").values():
         assert "purge" not in tool.name and "purge" not in schemas.input_schema(tool.run)["properties"]
-    assert "memory_restore" in listed("default")
+    assert "memory_restore" in list_tools("default")
 
 
 def test_answers_are_lean_and_say_whose_memories_were_searched(folder: Path) -> None:
@@ -518,7 +518,7 @@ def test_a_state_nested_too_deeply_is_refused_in_words(folder: Path) -> None:
     for _ in range(2000):
         deep = [deep]
     desk = Desk(str(folder))
-    told = answer(listed("full")["set_agent_state"], desk, Who("bot", None), {"key": "k", "value": deep})
+    told = answer(list_tools("full")["set_agent_state"], desk, Who("bot", None), {"key": "k", "value": deep})
     desk.close()
     assert told.is_error
     assert "nested more than 100 levels deep" in told.content[0].text  # type: ignore[union-attr]
