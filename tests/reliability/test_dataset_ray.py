@@ -9,7 +9,7 @@ import sys
 import pytest
 
 import memlake as ml
-from tests.dataset.executors.test_ray import cluster, wait_until_gone
+from tests.dataset.executors.test_ray_cluster import cluster, wait_until_gone
 from tests.reliability.ground import assert_sound, fast_folder, init
 
 # Health checks of half a second: by default Ray takes half a minute to believe that a node is gone.
@@ -52,7 +52,7 @@ cluster.shutdown()
 """
 
 
-@pytest.mark.torture  # CI loses a node of a cluster in tests/dataset/executors/test_ray.py, and runs a chain there
+@pytest.mark.torture  # CI loses a node of a cluster in test_ray_cluster.py, and runs a chain there
 def test_a_chain_on_ray_is_whole_although_a_node_was_lost() -> None:
     with fast_folder() as folder, cluster() as (mark, environment):
         init(folder / "repo").close()

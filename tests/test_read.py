@@ -102,7 +102,7 @@ def test_a_chain_that_is_only_written_down_makes_no_repo(personal: Path) -> None
 
 
 def test_asking_for_what_nobody_saved_makes_no_repo(personal: Path) -> None:
-    with pytest.raises(ml.NotFound, match="no repo here or above, nor a personal one yet"):
+    with pytest.raises(ml.NotFound, match="no repo here or above and no personal one"):
         ml.read_dataset("pets")
     assert list(ml.datasets().schema)[:2] == ["name", "version"]
     assert not personal.exists()
