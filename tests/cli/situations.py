@@ -73,6 +73,11 @@ def _without_code(root: Path) -> None:
         put(repo.datasets(), "pets", provenance={})
 
 
+def _commit_bare(folder: Path) -> None:
+    with ml.open(folder) as repo:
+        repo.write({"files/a": "1"}, "one")
+
+
 def _move_packs(root: Path) -> None:
     shutil.move(root / ".memlake/packs", root / "disk")
     with ml.open(root) as repo:
@@ -309,6 +314,11 @@ KEEPING = [
 ]
 
 SETTINGS = [
+    Situation("a repo in a bare repo", ("init --bare b", lambda root: _commit_bare(root / "b")), "init b", "Use it as it is: memlake -C {} log", repo=False, shows="one"),
+    Situation("a repo in a bare repo, elsewhere", "init --bare b", "init b", "Or name another folder: memlake init FOLDER", fill={"FOLDER": "other"}, repo=False),
+    Situation("a bare repo in a repo", "", "init --bare .", "Name a new folder: memlake init --bare FOLDER", fill={"FOLDER": "other"}),
+    Situation("a bare repo among files", "x/a=1", "init --bare x", "Name a new folder: memlake init --bare FOLDER", fill={"FOLDER": "other"}, repo=False),
+    Situation("status of a bare repo", ("init --bare b", lambda root: _commit_bare(root / "b")), "-C b status", "Name a rev to read from it: memlake -C {} show HEAD", repo=False, shows="one"),
     Situation("no repo", "", "status", "Make one with `memlake init`, or name one with `memlake -C FOLDER ...` or MEMLAKE_REPO.{}", again=True, repo=False),
     Situation("hooks without a repo", "", "hook install --client claude --scope project", "There is no repo here, so memories go to your personal one, {}. `memlake init` makes one here.", works=True, then="status", repo=False),
     Situation("no repo to set in", "", "config user.name 'Ada L'", "For your own settings: memlake config --user {}", then="config --user --unset user.name", repo=False),
