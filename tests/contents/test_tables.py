@@ -119,3 +119,50 @@ def test_a_type_is_found_by_suffix_then_by_the_first_bytes(tmp_path: Path) -> No
         None,
     ]
     assert find_type("files/no_suffix", parquet).name == "table"  # type: ignore[union-attr]
+
+
+def write_parquet(file: Path, **columns: pa.Array) -> Content:
+    pq.write_table(pa.table({"id": pa.array([1, 2]), **columns}), file)
+    return open_file(file.name, file)
+
+
+def test_a_column_with_a_dot_beside_a_struct_is_compared(tmp_path: Path) -> None:
+    pairs = pa.array([{"x": 1}, {"x": 2}])
+    old = write_parquet(tmp_path / "old.parquet", a=pairs, **{"a.b": pa.array([1, 2])})
+    new = write_parquet(tmp_path / "new.parquet", a=pairs, **{"a.b": pa.array([1, 3])})
+    assert tables.diff(old, new, How(("id",))).cells == {"a.b": 1}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (pa.array([1, 2], pa.timestamp("us")), pa.array([1, 2], pa.timestamp("ns"))),
+        (
+            pa.array(["1.25", "2.50"]).cast(pa.decimal128(10, 2)),
+            pa.array(["0.125", "0.250"]).cast(pa.decimal128(10, 3)),
+        ),
+    ],
+)
+def test_the_same_bytes_of_another_type_are_other_values(tmp_path: Path, old: pa.Array, new: pa.Array) -> None:
+    sides = (write_parquet(tmp_path / "o.parquet", v=old), write_parquet(tmp_path / "n.parquet", v=new))
+    assert tables.diff(*sides, How(("id",))).cells == {"v": 2}
+
+
+def test_a_field_of_several_types_leaves_the_others_as_they_are(tmp_path: Path) -> None:
+    found = diff(
+        tmp_path, '{"id":1,"s":"x","v":1}\n', '{"id":1,"s":"x","v":1}\n{"id":2,"s":"\u2028","v":"one"}\n', "jsonl"
+    )
+    assert (found.added, found.changed, [change.name for change in found.columns]) == (1, 0, ["v"])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "changed"),
+    [
+        ("\n\nid,v\n1,2\n", "\n\nid,v\n1,3\n", 1),
+        ("a,a,a.2\n1,2,3\n", "a,a,a.2\n1,2,4\n", 1),
+        ("id,v\n1,caf\u00e9\n".encode("latin-1"), "id,v\n1,cafe\n", 1),
+    ],
+)
+def test_odd_csv_is_read_as_it_is_meant(tmp_path: Path, old: str | bytes, new: str, changed: int) -> None:
+    found = diff(tmp_path, old, new)
+    assert (found.changed or found.added, found.removed in (0, 1)) == (changed, True)

@@ -55,7 +55,7 @@ def open_table(content: Content) -> Iterator[Side]:
     """A file as a table whose columns are read when they are needed."""
     try:
         yield _OPENERS[_find_format(content)](content)
-    except (pa.ArrowException, csv.Error, UnicodeError, ValueError) as error:
+    except (pa.ArrowException, csv.Error, UnicodeError, ValueError, RecursionError) as error:
         raise Unreadable(f"{content.path} cannot be read as a table: {_first_line(error)}") from error
 
 
@@ -75,13 +75,16 @@ def _first_line(error: Exception) -> str:
 
 @dataclass(frozen=True, eq=False)
 class _Chunk:
-    """The bytes of a column in one row group. Equal to another one if the bytes are, which are read if need be."""
+    """The bytes of a column in one row group. Equal to one of the same type if the bytes are, read if need be."""
 
+    type: pa.DataType  # the same bytes are other values in another type
     content: Content
     spans: tuple[tuple[int, int], ...]  # (start, length) of each of its leaves
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, _Chunk) or [span[1] for span in self.spans] != [span[1] for span in other.spans]:
+        if not isinstance(other, _Chunk) or not self.type.equals(other.type):
+            return False
+        if [span[1] for span in self.spans] != [span[1] for span in other.spans]:
             return False
         return all(
             self.content.has_same_range(mine[0], other.content, theirs[0], mine[1])
@@ -100,10 +103,16 @@ def _open_parquet(content: Content) -> Side:
     def make_piece(number: int) -> Piece:
         group = file.metadata.row_group(number)
 
-        def identify(name: str) -> _Chunk:
+        def identify(name: str) -> _Chunk | None:
             columns = [group.column(place) for place in leaves[name]]
+            if not columns:
+                return None
             starts = [min(filter(None, (one.dictionary_page_offset, one.data_page_offset))) for one in columns]
-            return _Chunk(content, tuple(zip(starts, (one.total_compressed_size for one in columns), strict=True)))
+            return _Chunk(
+                schema.field(name).type,
+                content,
+                tuple(zip(starts, (one.total_compressed_size for one in columns), strict=True)),
+            )
 
         def read(names: Sequence[str]) -> pa.Table:
             return file.read_row_group(number, columns=list(names), use_threads=False)
@@ -118,8 +127,9 @@ def _list_leaves(file: pq.ParquetFile) -> dict[str, list[int]]:
     leaves: dict[str, list[int]] = {name: [] for name in file.schema_arrow.names}
     for place in range(len(file.schema)):
         path = file.schema.column(place).path
-        name = next((name for name in leaves if path == name or path.startswith(f"{name}.")), path)
-        leaves.setdefault(name, []).append(place)
+        names = [name for name in leaves if path == name or path.startswith(f"{name}.")]
+        if names:  # the longest: a column may be called `a.b` beside a struct `a`
+            leaves[max(names, key=len)].append(place)
     return leaves
 
 
@@ -129,7 +139,7 @@ def _list_leaves(file: pq.ParquetFile) -> dict[str, list[int]]:
 def _open_csv(content: Content) -> Side:
     encoding, head = _find_encoding(content)
     delimiter = "\t" if content.suffix in ("tsv", "tab") else _find_delimiter(head)
-    first = next(csv.reader(io.StringIO(head, newline=""), delimiter=delimiter), [])
+    first = next((row for row in csv.reader(io.StringIO(head, newline=""), delimiter=delimiter) if row), [])
     names = _unique_names([name.removeprefix("\ufeff") for name in first])
     data = content.read() if encoding == "utf-8" else content.read().decode(encoding).encode()
     if not names:
@@ -156,13 +166,13 @@ def _find_encoding(content: Content) -> tuple[str, str]:
     try:
         return "utf-8", head.decode("utf-8")
     except UnicodeDecodeError as error:
-        if error.start >= len(head) - 3:  # cut inside a character
+        if error.start >= len(head) - 3 and len(head) == _HEAD:  # cut inside a character
             return "utf-8", head[: error.start].decode("utf-8")
         return "latin-1", head.decode("latin-1")
 
 
 def _find_delimiter(head: str) -> str:
-    """The sign that divides the first rows into the same number of values, which is more than one."""
+    """The delimiter that splits the first rows into the same number of values, which is more than one."""
     for sign in _DELIMITERS:
         rows = list(islice(csv.reader(io.StringIO(head, newline=""), delimiter=sign), 20))
         whole = rows[:-1] if len(head) >= _HEAD // 4 and len(rows) > 1 else rows  # the last may be cut
@@ -174,11 +184,13 @@ def _find_delimiter(head: str) -> str:
 
 def _unique_names(names: Sequence[str]) -> list[str]:
     """Names as they are, but numbered where one occurs again."""
-    known: dict[str, int] = {}
-    unique = []
+    unique: list[str] = []
     for name in names:
-        known[name] = known.get(name, 0) + 1
-        unique.append(name if known[name] == 1 else f"{name}.{known[name]}")
+        number, free = 1, name
+        while free in unique:
+            number += 1
+            free = f"{name}.{number}"
+        unique.append(free)
     return unique
 
 
@@ -188,25 +200,35 @@ def _unique_names(names: Sequence[str]) -> list[str]:
 def _open_jsonl(content: Content) -> Side:
     if not content.size:
         return Side(pa.schema([]), ())
+    data = content.read()
     try:
         options = pa_json.ReadOptions(block_size=min(max(content.size, _BLOCK), _LONGEST))
-        return _whole(pa_json.read_json(pa.BufferReader(content.read()), options))
+        return _whole(pa_json.read_json(pa.BufferReader(data), options))
     except pa.ArrowInvalid:
-        return _whole(_read_mixed(content))
+        return _whole(_read_mixed(data))
 
 
-def _read_mixed(content: Content) -> pa.Table:
-    """Lines whose fields hold values of several types: each value as its JSON."""
+def _read_mixed(data: bytes) -> pa.Table:
+    """Lines of which some fields hold values of several types: those as their JSON, the others as they are."""
     rows = []
-    for number, line in enumerate(content.read().decode("utf-8").splitlines(), 1):
+    for number, line in enumerate(data.decode("utf-8").split("\n"), 1):
         if not line.strip():
             continue
         row = json.loads(line)
         if not isinstance(row, dict):
             raise ValueError(f"line {number} is not an object")
-        rows.append({name: json.dumps(value, sort_keys=True, ensure_ascii=False) for name, value in row.items()})
-    names = dict.fromkeys(name for row in rows for name in row)
-    return pa.table({name: pa.array([row.get(name) for row in rows], pa.string()) for name in names})
+        rows.append(row)
+    columns = {}
+    for name in dict.fromkeys(name for row in rows for name in row):
+        values = [row.get(name) for row in rows]
+        try:
+            columns[name] = pa.array(values)
+        except (pa.ArrowInvalid, pa.ArrowTypeError):
+            texts = [
+                None if value is None else json.dumps(value, sort_keys=True, ensure_ascii=False) for value in values
+            ]
+            columns[name] = pa.array(texts, pa.string())
+    return pa.table(columns)
 
 
 def _whole(table: pa.Table) -> Side:

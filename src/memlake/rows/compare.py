@@ -95,7 +95,7 @@ class TableDiff(NamedTuple):
 
 
 def compare(old: Side, new: Side, key: Key | None = None, *, limit: int | None = 10) -> TableDiff:
-    """What differs between two tables. A key that is not given is looked for; `limit` bounds the rows that are told."""
+    """What differs between two tables. A key that is not given is looked for; `limit` bounds the rows of each kind."""
     with duckdb_connections.open_scratch() as con:
         return _Comparison(con, old, new).run(key, limit)
 
@@ -154,7 +154,8 @@ class _Comparison:
         came = [name for name in new.names if name not in old.names]
         gone = [name for name in old.names if name not in new.names]
         for pair in list(self._find_renamed(gone, came, matches)) if keys else ():
-            changes.append(ColumnChange(pair.new, str(old.field(pair.old).type), str(pair.type), pair.old))
+            types = str(old.field(pair.old).type), str(new.field(pair.new).type)
+            changes.append(ColumnChange(pair.new, *types, pair.old))
             pairs.append(pair)
             gone.remove(pair.old)
             came.remove(pair.new)
@@ -188,8 +189,10 @@ class _Comparison:
         names = [pair.new for pair in pairs]
         for name in wanted.columns:
             if name not in names:
+                both = all(name in side.schema.names for side in self.sides)
+                why = "whose values have no type in common" if both else "which is not a column of both sides"
                 raise InvalidInput(
-                    f"rows cannot be matched by {name!r}, which is not a column of both sides. Nothing was compared.",
+                    f"rows cannot be matched by {name!r}, {why}. Nothing was compared.",
                     hint=f"Columns of both are {', '.join(names[:20])}." if names else "They have no column in common.",
                 )
         return wanted
@@ -213,7 +216,7 @@ class _Comparison:
             for now in [name for name in left if self.sides[1].schema.field(name).type.equals(kind)]:
                 pair = _Pair(was, now, _plain_type(kind))
                 values = self.sides[1].read(pair, 0, self.sides[1].rows)
-                if len(values) > 1 and values.slice(1).equals(values.slice(0, len(values) - 1)):
+                if values.slice(1).equals(values.slice(0, max(len(values) - 1, 0))):
                     continue  # one value everywhere proves nothing
                 if len(self._find_changed(pair, matches).new) <= (1 - _ALIKE) * total:
                     left.remove(now)
@@ -230,15 +233,15 @@ class _Comparison:
         if not keys:
             removed, added = self._match_whole(pairs, *left)
             return _Matches(runs, removed=removed, added=added)
-        twice = self._find_duplicates(keys)
-        if any(map(len, twice)):
+        repeated = self._find_duplicates(keys)
+        if any(map(len, repeated)):
             self.notes.append(
-                f"the key is not unique in {len(twice[0]):,} rows of the old side and {len(twice[1]):,} of the new, "
-                "so these rows were compared as a multiset"
+                f"the key is not unique in {len(repeated[0]):,} rows of the old side and {len(repeated[1]):,} of the "
+                "new, so these rows were compared as a multiset"
             )
             runs = ()
-            left = np.setdiff1d(np.arange(rows[0]), twice[0]), np.setdiff1d(np.arange(rows[1]), twice[1])
-        found, (removed, added) = self._join(keys, *left), self._match_whole(pairs, *twice)
+            left = np.setdiff1d(np.arange(rows[0]), repeated[0]), np.setdiff1d(np.arange(rows[1]), repeated[1])
+        found, (removed, added) = self._join(keys, *left), self._match_whole(pairs, *repeated)
         return found._replace(
             runs=runs,
             removed=np.sort(np.concatenate([found.removed, removed])),
@@ -264,12 +267,11 @@ class _Comparison:
                 if old.rows != new.rows or token is None or token != new.identify(pair.new):
                     break
                 ahead += old.rows
-            starts, start = (ahead, ahead), min(ahead, most)
-            if start == most:
+            if ahead >= most:
                 return most
-            old, new = (side.read(pair, at, most) for side, at in zip(self.sides, starts, strict=True))
+            old, new = (side.read(pair, ahead, most) for side in self.sides)
             differing = self._find_unequal(old, new)
-            return int(start + differing[0]) if len(differing) else most
+            return int(ahead + differing[0]) if len(differing) else most
         old, new = (side.read(pair, count - most, count) for side, count in zip(self.sides, rows, strict=True))
         differing = self._find_unequal(old, new)
         return int(most - 1 - differing[-1]) if len(differing) else most
@@ -506,7 +508,7 @@ def _overlap(old: pa.ChunkedArray, new: pa.ChunkedArray) -> bool:
 
 
 def _plain_type(kind: pa.DataType) -> pa.DataType:
-    """A type without its wrapping: what dictionaries and extensions hold, and one type of text and of bytes."""
+    """A type without its wrapping: what dictionaries and extensions hold, and texts that are not views."""
     if isinstance(kind, pa.BaseExtensionType):
         return _plain_type(kind.storage_type)
     if pa.types.is_dictionary(kind):
@@ -525,6 +527,8 @@ def _find_common_type(old: pa.DataType, new: pa.DataType) -> pa.DataType | None:
         return new if pa.types.is_null(old) else old
     if all(texts):
         return pa.large_string()
+    if all(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) for kind in (old, new)):
+        return pa.large_binary()
     if any(texts):
         other = new if texts[0] else old
         return None if pa.types.is_nested(other) or pa.types.is_binary(other) else pa.large_string()
@@ -536,4 +540,5 @@ def _find_common_type(old: pa.DataType, new: pa.DataType) -> pa.DataType | None:
         return pa.decimal128(38, max(kind.scale if pa.types.is_decimal(kind) else 0 for kind in (old, new)))
     moments = [pa.types.is_timestamp(kind) or pa.types.is_date(kind) for kind in (old, new)]
     zones = {kind.tz for kind in (old, new) if pa.types.is_timestamp(kind)}
-    return pa.timestamp("us", zones.pop()) if all(moments) and len(zones) == 1 else None
+    unit = "ns" if any(pa.types.is_timestamp(kind) and kind.unit == "ns" for kind in (old, new)) else "us"
+    return pa.timestamp(unit, zones.pop()) if all(moments) and len(zones) == 1 else None
