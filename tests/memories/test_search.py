@@ -116,3 +116,9 @@ def test_a_later_page_reads_no_page_before_it(memories: Memories, monkeypatch: p
     monkeypatch.setattr(record, "decode", count)
     assert [hit["memory_id"] for hit in memories.search(Query(text, limit=5, offset=20))] == every[20:25]
     assert len(read) == 5
+
+
+@pytest.mark.parametrize("history", [5, "x", [{"value": ["y"]}], [1]], ids=str)
+def test_whatever_stands_in_metadata_called_history_a_memory_can_be_shown(memories: Memories, history: object) -> None:
+    key = memories.store(Draft("tea", metadata={"history": history})).memory_id
+    assert memories.fields(memories.get(key))["content"] == "tea"

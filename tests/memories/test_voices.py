@@ -86,7 +86,8 @@ def test_a_time_to_live_that_no_calendar_has_makes_no_branch(memories: Memories,
 @pytest.mark.parametrize(
     "given",
     [
-        {"min_importance": "x"}, {"min_importance": True}, {"agent_id": 5}, {"agent_id": [1]}, {"metadata": "a"},
+        {"min_importance": "x"}, {"min_importance": True}, {"min_importance": 5}, {"agent_id": 5}, {"agent_id": [1]},
+        {"metadata": "a"},
         {"metadata": {"a": {1}}}, {"category": 5}, {"memory_type": ["fact"]}, {"session_id": 5}, {"as_of": 5},
     ],
     ids=str,

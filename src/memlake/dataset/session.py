@@ -83,7 +83,9 @@ class Session:
         table, engine = self._retry_on_damage(plan, settings, lambda engine: (engine.table(plan), engine))
         if action:
             limit = plan if action == "show" and isinstance(plan, Limit) else None
-            result = runs.of_table(table, limit.count if limit else None)  # one row more says that there are others
+            result = runs.of_table(
+                table, limit.count if limit else None
+            )  # the limit is one above what is shown, to see if there are more
             self._note_run(limit.inputs[0] if limit else plan, engine, action, begun, result)
         return table
 
@@ -109,7 +111,7 @@ class Session:
                     yield batch
                 result.is_whole = True
             finally:
-                if result.is_whole or result.rows:  # else it failed at once
+                if action and (result.is_whole or result.rows):  # else it failed at once
                     self._note_run(plan, engine, action, begun, result)
 
     def _note_run(self, plan: Plan, engine: Engine, action: str, begun: float, result: runs.Result) -> None:

@@ -285,7 +285,7 @@ def _check_narrowing(query: Query) -> None:
                 hint="Give the value itself, or filter the hits that come back.",
             )
     least = query.min_importance
-    if least is not None and (isinstance(least, bool) or not isinstance(least, int | float)):
+    if least is not None and (isinstance(least, bool) or not isinstance(least, int | float) or not 0 <= least <= 1):
         raise InvalidInput(f"min_importance is a number from 0 to 1, not {least!r}. Nothing was searched.")
 
 
@@ -444,8 +444,9 @@ def count_waiting(ground: MemoryContext) -> int:
 
 def list_past_values(ground: MemoryContext, memory: Memory) -> list[dict[str, Any]]:
     """Earlier contents of a memory in the shape agents know: value and the time it was replaced."""
-    listed = [past for past in memory.metadata.get("history", ()) if isinstance(past, dict)]
-    said = {past.get("value") for past in listed}
+    noted = memory.metadata.get("history")  # what another program kept; anybody may have written anything there
+    listed = [past for past in noted if isinstance(past, dict)] if isinstance(noted, list | tuple) else []
+    said = [past.get("value") for past in listed]
     for past in memory.history:
         try:
             value = record.decode(ground.here.history.objects.read(past.oid)).content

@@ -119,7 +119,8 @@ def _refuse_unrelated(here: Here, name: str, oid: str | None) -> None:
 
 
 def _find_theirs(here: Here, name: str) -> refs.Heads:
-    rev.resolve(here, name) if refs.find(here.history.db, name) is None else None
+    if refs.find(here.history.db, name) is None:
+        rev.resolve(here, name)  # raises if there is no such rev
     heads = heads_at(here, name)
     if not any(heads.values()):
         raise NotFound(
@@ -140,7 +141,9 @@ def _compare_lane(here: Here, lane: Lane, oid: str | None) -> str:
 
 
 def _kind_and_name(here: Here, name: str) -> str:
-    return f"branch '{name}'" if refs.find(here.history.db, name) else f"commit '{name}'"
+    kinds = (("branch", refs.BRANCH), ("tag", refs.TAG))
+    kind = next((word for word, kind in kinds if refs.find(here.history.db, name, kind)), "commit")
+    return f"{kind} '{name}'"
 
 
 def _our_name(here: Here) -> str:
@@ -264,8 +267,8 @@ def _attempt(here: Here, pending: Pending, given: Given, chosen: tuple[Conflict,
         for conflict in outcome[lane].conflicts
     )
     if any(conflict.choice is None for conflict in conflicts):
-        open_paths = {conflict.path for conflict in conflicts}
-        clean = [path for lane in LANES for path in outcome[lane].edits if path not in open_paths]
+        conflict_paths = {conflict.path for conflict in conflicts}
+        clean = [path for lane in LANES for path in outcome[lane].edits if path not in conflict_paths]
         pending = pending._replace(merged=sum(not path.startswith(FILES) for path in clean))
         _, conflicts = merge_to_stage.write_merge(here, pending, outcome["work"], conflicts, found=given.found)
         return Merged(None, conflicts=conflicts)
