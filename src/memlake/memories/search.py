@@ -285,7 +285,8 @@ def _check_narrowing(query: Query) -> None:
                 hint="Give the value itself, or filter the hits that come back.",
             )
     least = query.min_importance
-    if least is not None and (isinstance(least, bool) or not isinstance(least, int | float) or not 0 <= least <= 1):
+    is_number = isinstance(least, int | float) and not isinstance(least, bool)
+    if least is not None and not (is_number and 0 <= least <= 1):
         raise InvalidInput(f"min_importance is a number from 0 to 1, not {least!r}. Nothing was searched.")
 
 
