@@ -54,7 +54,7 @@ OID = re.compile(r"(?<![\w-])[0-9a-f]{10}(?![\w-])")
 FIXED = (
     (re.compile(r"\b\d{4}-\d\d-\d\d\b"), "2026-01-31"),
     (re.compile(r"\b\d+ seconds? ago"), "1 second ago"),
-    (re.compile(r"(?<!\S)/\S+/pets\b"), "/home/ada/pets"),
+    (re.compile(r"(?<![\w.])/\S+/pets\b"), "/home/ada/pets"),
 )
 WIDTH, STEP, ROW, LEFT, TOP = 100, 8.0, 19, 20, 52  # columns; pixels of a column and a line; where text begins
 COLOURS = {"back": "#12161c", "bar": "#1f2630", "text": "#b6c2cf", "command": "#ffffff", "prompt": "#5bd1a5"}

@@ -12,6 +12,7 @@ import pytest
 
 import memlake as ml
 from memlake.calls import check_types
+from memlake.records import Change
 
 METHODS = {
     name: member
@@ -35,6 +36,7 @@ def good(parameter: inspect.Parameter, repo: ml.Repo) -> Any:
     """A value the parameter takes."""
     text = str(parameter.annotation)
     samples = {"Commit": repo.commit_at("HEAD"), "Mapping": {}, "Sequence": (), "bool": False, "int": 0, "Lane": "work"}
+    samples["Change"] = Change("files/a", None, None)
     return next((value for name, value in samples.items() if text.startswith(name)), "a")
 
 

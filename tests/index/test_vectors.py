@@ -32,7 +32,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def _known_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vector_file, "any_number", lambda: 0)
+    monkeypatch.setattr(vector_file, "make_number", lambda: 0)
 
 
 @pytest.fixture

@@ -68,7 +68,7 @@ def test_a_folder_that_is_not_there_is_no_repo_and_none_is_made(
             ml.Agent(typo)
     assert list(tmp_path.iterdir()) == []
     ml.Agent(str(tmp_path)).close()
-    assert f"{tmp_path} was no repo yet" in capsys.readouterr().err
+    assert f"{tmp_path} was not a repo yet" in capsys.readouterr().err
     ml.Agent(str(tmp_path)).close()
     assert capsys.readouterr().err == ""
 

@@ -25,7 +25,7 @@ def test_memories_agree_with_a_dict_whatever_is_done() -> None:
 
 
 def test_the_machine_finds_an_index_that_forgets_to_end_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rows, "_end", lambda *_: None)
+    monkeypatch.setattr(rows, "_end_row", lambda *_: None)
     with pytest.raises(AssertionError):
         run_state_machine_as_test(
             MemoryMachine,

@@ -138,11 +138,16 @@ GUARDS: dict[str, tuple[Callable[[RepoMachine], None], ModuleType, str, Callable
     "the stage among what gc keeps": (collect_between_add_and_commit, gc, "_local_roots", lambda *_: (set(), set())),
     "a merge base": (merge_what_one_side_changed, merge_trees, "merge_bases", lambda *_: []),
     "saving what is thrown away": (throw_work_away_and_undo, branch, "save_dirty", lambda *_: {}),
-    "what gives way in the stage": (pop_a_file_over_a_folder, merge_to_stage, "_giving_way", lambda *_: []),
-    "a look before a stash waits": (pop_where_work_stands, merge_to_stage, "_check", lambda *_: {}),
-    "a look before a merge waits": (merge_where_work_stands, merge_to_stage, "_check", lambda *_: {}),
-    "a look at a file that is the same": (revert_where_the_same_file_stands, merge_to_stage, "_check", lambda *_: {}),
-    "a note of what was deleted": (pop_where_a_file_was_deleted, merge_to_stage, "_check", lambda *_: {}),
+    "what gives way in the stage": (pop_a_file_over_a_folder, merge_to_stage, "_find_giving_way", lambda *_: []),
+    "a look before a stash waits": (pop_where_work_stands, merge_to_stage, "_check_safe", lambda *_: {}),
+    "a look before a merge waits": (merge_where_work_stands, merge_to_stage, "_check_safe", lambda *_: {}),
+    "a look at a file that is the same": (
+        revert_where_the_same_file_stands,
+        merge_to_stage,
+        "_check_safe",
+        lambda *_: {},
+    ),
+    "a note of what was deleted": (pop_where_a_file_was_deleted, merge_to_stage, "_check_safe", lambda *_: {}),
     "an add that is no operation": (undo_after_an_add_of_nothing, undo, "has_staged", lambda *_: True),
 }
 

@@ -15,7 +15,7 @@ import msgpack
 import pytest
 
 import memlake as ml
-from memlake.index import segments, vector_file
+from memlake.index import generations, vector_file
 from memlake.memories.memories import Draft
 from tests.reliability.ground import forged
 from tests.reliability.test_hostile_links import run
@@ -61,12 +61,12 @@ def rewrite_head(repo: Path, change: Callable[[dict[str, Any]], None]) -> None:
     """A segment with another head, and the sums that fit it."""
     file = next(generation(repo).glob("*.seg"))
     data = file.read_bytes()
-    at = len(segments._MAGIC) + 18
-    length = int(data[len(segments._MAGIC) :][:8], 16)
+    at = len(generations.SEGMENT_MAGIC) + 18
+    length = int(data[len(generations.SEGMENT_MAGIC) :][:8], 16)
     head, body = json.loads(data[at : at + length]), data[-(-(at + length) // 64) * 64 :]
     change(head)
     text = json.dumps(head).encode()
-    start = segments._MAGIC + b"%08x %08x\n" % (len(text), zlib.crc32(text)) + text
+    start = generations.SEGMENT_MAGIC + b"%08x %08x\n" % (len(text), zlib.crc32(text)) + text
     file.write_bytes(start + b" " * (-len(start) % 64) + body)
 
 
@@ -75,7 +75,7 @@ def rewrite_vectors(repo: Path, **fields: object) -> None:
     content = (folder / vector_file._NAME).read_bytes()
     _, serial, _, _ = vector_file._STAMP.unpack_from(content)
     body = msgpack.packb({**msgpack.unpackb(content[vector_file._STAMP.size :]), **fields})
-    stamp = vector_file._STAMP.pack(vector_file._MAGIC, serial, len(body), vector_file._check(serial, body))
+    stamp = vector_file._STAMP.pack(vector_file._MAGIC, serial, len(body), vector_file._checksum(serial, body))
     (folder / vector_file._NAME).write_bytes(stamp + body)
     for kind in ("rows", "vectors", "bits"):
         (folder / f"{kind}.x").mkdir(exist_ok=True)

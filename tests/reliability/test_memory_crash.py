@@ -81,7 +81,7 @@ def quiet(repo: Repo) -> Memories:
 def _behind(memories: Memories) -> None:
     """History ahead of the index, as a process that died between the two leaves it."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(store, "settle", lambda *_: None)
+        patch.setattr(store, "update_index", lambda *_: None)
         memories.delete(_named(memories, "note0"))
         store_numbered(memories, range(500, 512))
 

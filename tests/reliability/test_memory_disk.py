@@ -269,7 +269,7 @@ def test_without_letting_the_index_follow_later_a_stored_memory_is_said_not_to_b
 ) -> None:
     from memlake.memories import store
 
-    monkeypatch.setattr(store, "settle", lambda ground, known=None: store._follow(ground, known or {}))
+    monkeypatch.setattr(store, "update_index", lambda ground, known=None: store._follow(ground, known or {}))
     monkeypatch.setattr("tests.reliability.test_memory_disk.FAILS", 1000)
     with pytest.raises(AssertionError, match="would double it"):
         fail_everywhere(template, "store")

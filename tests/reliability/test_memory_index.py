@@ -246,7 +246,7 @@ def test_without_holding_hits_against_the_history_a_flipped_byte_shows_a_deleted
 
     gone = text_of(COUNT // 3 * 2)
     with monkeypatch.context() as patch:
-        patch.setattr(search, "_strays", lambda *_: set())
+        patch.setattr(search, "_find_strays", lambda *_: set())
         assert gone in undelete()
     assert gone not in undelete()
 

@@ -257,7 +257,7 @@ def test_a_follower_that_read_the_head_early_does_not_take_the_index_back(
     """Between its reading the head and its turn to write, another process stores and brings the index further."""
     with ml.open(root) as first, ml.open(root) as second:
         with monkeypatch.context() as patch:
-            patch.setattr(store, "settle", lambda *_: None)
+            patch.setattr(store, "update_index", lambda *_: None)
             first.memories().store(Draft("early"))
         read, late = index_sync._find_head, []
 

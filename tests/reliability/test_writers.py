@@ -192,7 +192,7 @@ def test_a_branch_at_a_thinned_commit_is_whole_for_other_processes(tmp_path: Pat
 
 _NO_CHECK = """
 from memlake.versions.history import append as record
-record._check = lambda *_: None
+record._check_expected = lambda *_: None
 """
 
 
