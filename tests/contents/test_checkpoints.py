@@ -132,6 +132,12 @@ def test_a_checkpoint_that_was_loaded_and_saved_again_is_bit_by_bit_the_same() -
     assert (found.identical, found.changed_count, found.metadata) == (1, 0, {"a": (None, "b")})
 
 
+# A dict of dicts, each of which holds the one before it twice: sixty of them name 2 ** 60 values.
+BOMB = b"\x80\x02}q\x00"
+for _n in range(60):
+    _held = b"h" + bytes([_n])
+    BOMB += b"}(X\x01\x00\x00\x00a" + _held + b"X\x01\x00\x00\x00b" + _held + b"uq" + bytes([_n + 1])
+BOMB += b"."
 OBJECTS = b"{'descr': '|O', 'fortran_order': False, 'shape': (1,), }"
 
 
@@ -163,6 +169,10 @@ def zip_with(name: str, data: bytes, *, squeeze: bool = False) -> bytes:
         ("m.safetensors", struct.pack("<Q", 1 << 60) + b"{", "claims"),
         ("m.safetensors", lie({"w": {"dtype": "F32", "shape": [99], "data_offsets": [0, 8]}}), "does not take 8 bytes"),
         ("m.safetensors", lie({"w": {"dtype": "F32", "shape": [2], "data_offsets": [8, 16]}}), "outside the file"),
+        ("m.pt", zip_with("archive/data.pkl", BOMB), "cannot be read as tensors|names more"),
+        ("m.pt", zip_with("archive/data.pkl", b"K\x01K\x02K\x03s."), "cannot be read as tensors"),
+        ("m.pt", zip_with("archive/data.pkl", b"\x80\x02}q\x00X\x01\x00\x00\x00ah\x00s."), "cannot be read as tensors"),
+        ("m.safetensors", struct.pack("<Q", 2) + b"[]", "cannot be read as tensors"),
         ("m.safetensors", b"", "not a file of tensors|cannot be read"),
         ("m.gguf", b"GGUF" + struct.pack("<IQQ", 3, 1 << 60, 0), "claims"),
         (
@@ -198,3 +208,19 @@ def test_gguf_tells_its_tensors_and_facts() -> None:
     archive = open_archive(make_content(data, "m.gguf"))
     assert (archive.metadata, archive.tensors["w"].shape) == ({"general.name": "tiny"}, (2, 3))
     assert np.concatenate(list(archive.tensors["w"].blocks())).tolist() == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_checkpoint_with_lists_and_numbers_beside_its_tensors_is_read() -> None:
+    data = zip_with("archive/data.pkl", pickle.dumps({"params": [0, 1, 2], "lr": 0.1, "names": ("a", "b")}, 2))
+    archive = open_archive(make_content(data, "m.pt"))
+    assert (archive.tensors, archive.metadata["lr"], archive.metadata["params"]) == ({}, 0.1, "a list")
+
+
+def test_an_array_of_truth_values_is_compared() -> None:
+    sides = []
+    for values in ([True, False], [True, True]):
+        out = io.BytesIO()
+        np.save(out, np.array(values))
+        sides.append(make_content(out.getvalue(), "m.npy"))
+    (change,) = checkpoints.diff(*sides, How()).changed
+    assert change.changed == 0.5

@@ -81,23 +81,39 @@ def test_what_cannot_be_read_is_said_in_words(suffix: str, text: str, said: str)
 def test_yaml_that_names_more_values_than_memory_holds_is_refused() -> None:
     lines = ["a0: &a0 [x,x,x,x,x,x,x,x,x,x]"]
     lines += [f"a{n}: &a{n} [{','.join(f'*a{n - 1}' for _ in range(10))}]" for n in range(1, 9)]
-    with pytest.raises(Unreadable, match="more than 5,000,000 values"):
+    with pytest.raises(Unreadable, match="more than 1,000,000 values"):
         documents.summarize(make("\n".join(lines), "yaml"))
 
 
-def test_edits_of_different_values_are_both_kept_in_our_style() -> None:
-    base = '{\n    "a": 1,\n    "b": {"c": 2}\n}\n'
-    ours = '{\n    "b": {"c": 3},\n    "a": 1\n}\n'
+def test_edits_of_different_values_are_both_kept_in_our_order_and_layout() -> None:
+    base, ours = (
+        '{\n    "a": 1,\n    "b": {\n        "c": 2\n    }\n}\n',
+        '{\n    "b": {\n        "c": 3\n    },\n    "a": 1\n}\n',
+    )
     merged = documents.merge(make(base), make(ours), make(base.replace('"a": 1', '"a": 9')), How())
-    assert merged.data == b'{\n    "b": {\n        "c": 3\n    },\n    "a": 9\n}\n'
+    assert merged.data == ours.replace('"a": 1', '"a": 9').encode()
 
 
-def test_comments_of_ours_stay_in_yaml_and_toml() -> None:
-    for suffix, form in (("yaml", "a: {}  # why\nb: {}\n"), ("toml", "a = {}  # why\nb = {}\n")):
-        sides = (form.format(*values) for values in ((1, 1), (2, 1), (1, 2)))
-        merged = documents.merge(*(make(side, suffix) for side in sides), How())
-        assert merged.data is not None
-        assert merged.data.decode() == form.format(2, 2)
+@pytest.mark.parametrize(
+    ("suffix", "form"),
+    [
+        ("yaml", "a: {} # why\nb: {}\n"),
+        ("toml", "a = {} # why\nb = {}\n"),
+        ("json", '{{"a": {}, "f": 0.10000000000000000001, "b": {}}}'),
+        ("json", '{{"a": {}, "k": 1, "k": 2, "b": {}}}'),
+        ("json", '{{\r\n  "a": {},\r\n  "b": {}\r\n}}\r\n'),
+        ("json", '{{"a": {},   "b": {}}}'),
+    ],
+)
+def test_what_would_lose_more_than_a_value_is_left_to_the_merge_of_lines(suffix: str, form: str) -> None:
+    sides = (make(form.format(*values), suffix) for values in ((1, 1), (2, 1), (1, 2)))
+    with pytest.raises(Unreadable, match="merged by lines"):
+        documents.merge(*sides, How())
+
+
+def test_a_changed_comment_is_noted() -> None:
+    found = documents.diff(make("a: 1 # keep\nb: 1\n", "yaml"), make("a: 1\nb: 2\n", "yaml"), How())
+    assert found.notes == ("comments differ, too: --text shows them",)
 
 
 def test_the_same_value_changed_twice_is_a_conflict_of_that_value() -> None:

@@ -54,6 +54,11 @@ def test_edits_of_different_cells_and_of_different_lines_are_joined() -> None:
     assert json.loads(merged.data or b"")["cells"][0]["outputs"] == []  # nobody ran what was joined
 
 
+def test_outputs_of_a_run_that_only_they_made_are_theirs() -> None:
+    merged = notebooks.merge(make("a", outputs="old"), make("a", outputs="old"), make("a", outputs="new"), How())
+    assert json.loads(merged.data or b"")["cells"][0]["outputs"] == ["new"]
+
+
 def test_the_same_line_edited_twice_is_a_conflict_of_that_cell() -> None:
     found = notebooks.merge(make("a", "b"), make("a", "c"), make("a", "d"), How())
     assert found.data is None

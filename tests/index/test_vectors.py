@@ -530,7 +530,7 @@ def _path_of(fd: int) -> str:
 @pytest.mark.usefixtures("small")
 def test_erasing_before_the_header_says_so_leaves_garbage(monkeypatch: pytest.MonkeyPatch) -> None:
     def at_once(self: Flat, rows: list[int]) -> None:
-        view = self._writable()
+        view = self._prepare_to_write()
         slots = view.find(np.array(rows))
         marked = replace(view.header, gone=slots.tobytes(), erasing=slots.tobytes())
         vector_file.publish(self.folder, vector_file.erase(self.folder, marked))
@@ -604,7 +604,7 @@ def test_forgetting_removes_the_bytes(folder: Path) -> None:
     assert not any(view.bits[row // 64, :, row % 64].any() for row in bits) and all(had.any() for had in bits.values())
     left = [row for row in range(200) if row not in (3, 70, 199)]
     assert content(folder) == stored(left)
-    assert (index.count, index.erased) == (197, 3)
+    assert (index.count, index.erased_count) == (197, 3)
     assert index.has([2, 3, 199]).tolist() == [True, False, False]
     assert np.isnan(index.scores(np.ones(D), [3, 70])).all()
     for allow in (None, np.array([3, 4, 70]), lambda rows: rows < 100):
@@ -655,7 +655,7 @@ def test_compacting_leaves_one_set_of_files_and_no_erased_slots(folder: Path) ->
     index.forget(np.arange(0, 500, 7))
     index.compact(lambda rows: rows % 2 == 0)
     assert content(folder) == stored([row for row in range(0, 500, 2) if row % 7])
-    assert index.erased == 0 and len(os.listdir(folder)) == 4
+    assert index.erased_count == 0 and len(os.listdir(folder)) == 4
     index.append([1, 600], noise([1, 600]))
     assert index.has([1, 600]).all()
     index.compact(lambda rows: rows < 0)

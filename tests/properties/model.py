@@ -138,15 +138,16 @@ def three_way(
 
 
 def _clashes(ours: Mapping[str, Value], theirs: Mapping[str, Value], merged: Tree) -> set[str]:
-    """Paths only theirs brought that cannot stand beside ours; they are left out until someone chooses."""
+    """Paths only theirs brought that cannot stand beside ours, with ours: theirs are left out until someone chooses."""
     bad = {
         path
         for path in merged
         if path not in ours and any(clash(path, other) for other in merged if other in ours and other != path)
     }
+    met = {other for path in bad for other in merged if other in ours and clash(path, other)}
     for path in bad:
         del merged[path]
-    return bad
+    return bad | met
 
 
 def clash(one: str, two: str) -> bool:

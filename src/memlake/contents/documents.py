@@ -1,13 +1,14 @@
-"""JSON, YAML and TOML by their structure: which values differ, and two edits of one document joined value by value.
+"""JSON, YAML and TOML by their structure: which values differ, and two edits of one JSON file joined value by value.
 
-What is written is ours with a few values set, so order, comments and style stay as they were.
+A file is only written anew if nothing but its values can get lost: if all three sides are JSON as we would write it
+ourselves. Comments, odd numbers and layouts of one's own stay with the merge of lines.
 """
 
 from __future__ import annotations
 
 import copy
-import io
 import json
+import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -19,8 +20,9 @@ from memlake.versions.text.lines import opcodes
 
 Path = tuple[str | int, ...]
 _LARGEST = 256 << 20  # bytes of a document, which is read whole
-_VALUES = 5_000_000  # a few lines of YAML can name more than any memory holds
+_VALUES = 1_000_000  # a few lines of YAML can name more than any memory holds
 _NAMES = ("id", "key", "name", "uuid")  # fields by which the items of a list are known
+_COMMENT = re.compile(r"(?:^|\s)#.*$", re.MULTILINE)  # and what looks like one inside a text: it only makes a note
 _ABSENT: Any = type("Absent", (), {"__repr__": lambda _: "absent"})()
 
 
@@ -41,6 +43,7 @@ class DocumentDiff(NamedTuple):
     removed: int
     changed: int
     values: tuple[ValueChange, ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def is_empty(self) -> bool:
@@ -71,16 +74,22 @@ def diff(old: Content, new: Content, how: How) -> DocumentDiff:
         if how.limit is None or counts[status] <= how.limit:
             values = (None if one is _ABSENT else one for one in (before, after))
             told.append(ValueChange(status, path_text(path), *values))
-    return DocumentDiff(_find_format(new), counts["A"], counts["D"], counts["M"], tuple(told))
+    sides = [_COMMENT.findall(content.read().decode("utf-8", "replace")) for content in (old, new)]
+    has_comments = _find_format(new) != "json" and sides[0] != sides[1]
+    notes = ("comments differ, too: --text shows them",) if has_comments else ()
+    return DocumentDiff(_find_format(new), counts["A"], counts["D"], counts["M"], tuple(told), notes)
 
 
 def merge(base: Content, ours: Content, theirs: Content, _how: How) -> Merged:
     """Ours with what they changed; a value that both changed differently is a conflict of that value."""
+    for content in (base, ours, theirs):
+        if _find_format(content) != "json" or write_json(content.read(), []) != content.read():
+            raise Unreadable(f"{content.path} is not written as JSON would be written anew, so it is merged by lines")
     joining = _Joining()
     joining.join((), *map(read_document, (base, ours, theirs)))
     if joining.conflicts:
         return Merged(None, tuple(joining.conflicts))
-    return Merged(_WRITERS[_find_format(ours)](ours.read(), joining.edits) if joining.edits else ours.read())
+    return Merged(write_json(ours.read(), joining.edits))
 
 
 def path_text(path: Path) -> str:
@@ -125,9 +134,9 @@ def read_document(content: Content) -> Any:
 
 def _read_yaml(data: bytes) -> Any:
     """All documents of the file; of one, that one. Tags that name types of a program are refused."""
-    from ruamel.yaml import YAML  # slow to load
+    import yaml  # slow to load
 
-    documents = list(YAML(typ="safe", pure=True).load_all(data))
+    documents = list(yaml.load_all(data, getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
     return documents[0] if len(documents) == 1 else documents
 
 
@@ -307,43 +316,15 @@ def _set(document: Any, path: Path, item: Any) -> None:
 # -- writing ------------------------------------------------------------------------------------
 
 
-def _write_json(data: bytes, edits: Sequence[tuple[Path, Any]]) -> bytes:
+def write_json(data: bytes, edits: Sequence[tuple[Path, Any]]) -> bytes:
+    """A JSON file with some values set, in the layout it has; without edits as it would be written anew."""
     text = data.decode("utf-8-sig")
-    value = _set_values(json.loads(text), edits)
+    try:
+        value = _set_values(json.loads(text), edits)
+    except (ValueError, RecursionError) as error:
+        raise Unreadable(f"it cannot be read as JSON: {error}") from error
     line = next((line for line in text.splitlines()[1:] if line[:1].isspace()), "")
     indent = line[: len(line) - len(line.lstrip())] or None
     separators = None if indent or '": ' in text or ", " in text else (",", ":")
-    merged = json.dumps(value, indent=indent, separators=separators, ensure_ascii=text.isascii())
-    return (merged + text[len(text.rstrip()) :]).encode()
-
-
-def _write_toml(data: bytes, edits: Sequence[tuple[Path, Any]]) -> bytes:
-    import tomlkit  # keeps comments and order
-
-    document = tomlkit.parse(data.decode("utf-8-sig"))
-    for path, item in edits:
-        _set(document, path, item)
-    return tomlkit.dumps(document).encode()
-
-
-def _write_yaml(data: bytes, edits: Sequence[tuple[Path, Any]]) -> bytes:
-    from ruamel.yaml import YAML
-
-    yaml = YAML(typ="rt")  # keeps comments, order and quotes
-    yaml.preserve_quotes = True
-    document = yaml.load(data)
-    for path, item in edits:
-        if not path:
-            document = item
-        else:
-            _set(document, path, item)
-    out = io.BytesIO()
-    yaml.dump(document, out)
-    return out.getvalue()
-
-
-_WRITERS: dict[str, Callable[[bytes, Sequence[tuple[Path, Any]]], bytes]] = {
-    "json": _write_json,
-    "toml": _write_toml,
-    "yaml": _write_yaml,
-}
+    written = json.dumps(value, indent=indent, separators=separators, ensure_ascii=text.isascii())
+    return (written + text[len(text.rstrip()) :]).encode()

@@ -34,7 +34,7 @@ def explain(old: Content, new: Content, how: How) -> Explanation | None:
     """None if memlake knows nothing about the insides of such a file."""
     kind = find_type(new.path, new) if new.size else find_type(new.path)
     diff = kind.find("diff") if kind else None
-    if kind is None or diff is None:
+    if kind is None or diff is None or find_type(old.path, old if old.size else None) != kind:
         return None
     try:
         return Explanation(kind.name, diff(old, new, how))

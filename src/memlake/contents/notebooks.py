@@ -5,12 +5,11 @@ Two edits are joined cell by cell and, inside a cell, line by line. Outputs foll
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from memlake.contents.content import Content, Unreadable
-from memlake.contents.documents import is_same, read_document
+from memlake.contents.documents import is_same, read_document, write_json
 from memlake.contents.explain import How
 from memlake.contents.merged import InnerConflict, Merged
 from memlake.versions.text import unified
@@ -85,7 +84,10 @@ def diff(old: Content, new: Content, _how: How) -> NotebookDiff:
 
 
 def merge(base: Content, ours: Content, theirs: Content, _how: How) -> Merged:
-    """Ours with the cells they added, removed and edited."""
+    """Ours with the cells they added, removed and edited, if nothing but cells can get lost."""
+    for content in (base, ours, theirs):
+        if write_json(content.read(), []) != content.read():
+            raise Unreadable(f"{content.path} is not written as notebooks are, so it is merged by lines")
     sides = [_read(content) for content in (base, ours, theirs)]
     old, mine, other = (side["cells"] for side in sides)
     in_mine, in_other = dict(_both(_match(old, mine))), dict(_both(_match(old, other)))
@@ -115,17 +117,13 @@ def merge(base: Content, ours: Content, theirs: Content, _how: How) -> Merged:
             conflicts.append(InnerConflict(f"cell {was + 1}", _source(old[was]), None, _source(cell)))
     if conflicts:
         return Merged(None, tuple(conflicts))
-    merged = {**sides[1], "cells": cells}
-    text = ours.read().decode("utf-8-sig")
-    line = next((line for line in text.splitlines()[1:] if line[:1].isspace()), " ")
-    indent = line[: len(line) - len(line.lstrip())] or None
-    return Merged((json.dumps(merged, indent=indent, ensure_ascii=False) + text[len(text.rstrip()) :]).encode())
+    return Merged(write_json(ours.read(), [(("cells",), cells)]))
 
 
 def _join(old: Cell, ours: Cell, theirs: Cell) -> Cell | None:
     """One cell with both edits of its source; the outputs are those of the side that edited it."""
-    if _source(ours) == _source(theirs):
-        return ours
+    if _source(ours) == _source(theirs):  # outputs of a run that only they made are theirs
+        return theirs if is_same(old.get("outputs"), ours.get("outputs")) else ours
     if _source(old) == _source(theirs):
         return ours
     if _source(old) == _source(ours):

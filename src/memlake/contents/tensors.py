@@ -44,6 +44,12 @@ _QUANTS = {2: (32, 18), 3: (32, 20), 6: (32, 22), 7: (32, 24), 8: (32, 34), 9: (
            12: (256, 144), 13: (256, 176), 14: (256, 210), 15: (256, 292)}  # fmt: skip
 
 
+# What readers of a file that is not what it claims run into.
+_WRONG = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, SyntaxError, EOFError,
+          OSError, struct.error, zipfile.BadZipFile)  # fmt: skip
+_ITEMS = 100_000  # of a checkpoint; a pickle of a few hundred bytes can name more than any memory holds
+
+
 class Tensor(NamedTuple):
     """One tensor: its type and shape, and its bytes as they lie in the file or are unpacked."""
 
@@ -107,7 +113,7 @@ def open_archive(content: Content) -> Archive:
             return _open_safetensors(content)
     except Unreadable:
         raise
-    except (ValueError, KeyError, TypeError, IndexError, struct.error, EOFError, zipfile.BadZipFile, OSError) as error:
+    except _WRONG as error:
         said = " ".join(str(error).split())[:200]
         raise Unreadable(f"{content.path} cannot be read as tensors: {said or type(error).__name__}") from error
     raise Unreadable(f"{content.path} is not a file of tensors that memlake knows")
@@ -155,10 +161,10 @@ def _npy(size: int, read: Callable[[int, int], bytes], start: int | None) -> Ten
     dtype, shape, at = np.dtype(facts["descr"]), tuple(map(int, facts["shape"])), stream.tell()
     if dtype.hasobject:
         raise ValueError("it holds Python objects, which memlake never loads")
-    name = next((name for name, (_, kind) in _TYPES.items() if kind == dtype.str), "")
+    name = "BOOL" if dtype.kind == "b" else next((name for name, (_, kind) in _TYPES.items() if kind == dtype.str), "")
     if not name:
-        raise ValueError(f"its type {dtype} is not a number")
-    _check("BOOL" if dtype.kind == "b" else name, shape, size - at, "array")
+        raise ValueError(f"its values are of type {dtype.str}, which memlake does not compare")
+    _check(name, shape, size - at, "array")
     strides = None
     if facts["fortran_order"] and len(shape) > 1:
         strides = tuple(math.prod(shape[:place]) for place in range(len(shape)))
@@ -240,9 +246,9 @@ def _open_torch(content: Content, archive: zipfile.ZipFile, pickle: str) -> Arch
         raise ValueError(f"its list of tensors takes {info.file_size:,} bytes")
     value = _Machine(content.path).run(archive.read(info))
     folder, tensors, rest = pickle.removesuffix("data.pkl"), {}, {}
-    for name, item in _flatten("", value):
+    for name, item in _flatten(value):
         if not isinstance(item, _View):
-            rest[name] = item if isinstance(item, str | int | float | bool | None) else str(item)
+            rest[name] = item if isinstance(item, str | int | float | bool | None) else f"a {type(item).__name__}"
             continue
         member = archive.getinfo(f"{folder}data/{item.storage.key}")
         width = int(_TYPES[item.storage.dtype][0])
@@ -265,19 +271,20 @@ def _shift(read: Callable[[int, int], bytes], start: int) -> Callable[[int, int]
     return lambda at, count: read(start + at, count)
 
 
-def _flatten(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, dict):
-        for key, item in value.items():
-            yield from _flatten(f"{name}.{key}" if name else str(key), item)
-    elif (
-        isinstance(value, list | tuple)
-        and not isinstance(value, _View)
-        and any(isinstance(v, _View | dict) for v in value)
-    ):
-        for place, item in enumerate(value):
-            yield from _flatten(f"{name}.{place}" if name else str(place), item)
-    else:
-        yield name or "value", value
+def _flatten(value: Any) -> Iterator[tuple[str, Any]]:
+    """The values inside a value, each with the path to it; bounded by what is looked at, not by what is found."""
+    left: list[tuple[str, Any]] = [("", value)]
+    for _ in range(_ITEMS):
+        if not left:
+            return
+        name, item = left.pop()
+        is_list = isinstance(item, list | tuple) and not isinstance(item, _View)
+        if isinstance(item, dict) or (is_list and any(isinstance(one, _View | dict) for one in item)):
+            inner = item.items() if isinstance(item, dict) else enumerate(item)
+            left += [(f"{name}.{key}" if name else str(key), one) for key, one in reversed(list(inner))]
+        else:
+            yield name or "value", item
+    raise ValueError(f"it names more than {_ITEMS:,} values")
 
 
 class _Machine:
@@ -325,6 +332,9 @@ class _Machine:
     def set_items(self, items: list[Any]) -> None:
         self.stack[-1].update(zip(items[::2], items[1::2], strict=True))
 
+    def extend(self, items: list[Any]) -> None:
+        self.stack[-1].extend(items)
+
     def find_storage(self) -> None:
         kind, storage, key = self.stack.pop()[:3]
         if kind != "storage":
@@ -354,8 +364,8 @@ _STEPS: dict[str, Callable[[_Machine, Any], Any]] = {
     "LIST": lambda machine, _: machine.stack.append(machine.pop_marked()),
     "SETITEM": lambda machine, _: machine.set_items(machine.pop(2)),
     "SETITEMS": lambda machine, _: machine.set_items(machine.pop_marked()),
-    "APPEND": lambda machine, _: machine.stack[-2].append(machine.stack.pop()),
-    "APPENDS": lambda machine, _: machine.stack[-1].extend(machine.pop_marked()),
+    "APPEND": lambda machine, _: machine.extend(machine.pop(1)),
+    "APPENDS": lambda machine, _: machine.extend(machine.pop_marked()),
     "BINPERSID": lambda machine, _: machine.find_storage(),
     "REDUCE": lambda machine, _: machine.reduce(),
     "BUILD": lambda machine, _: machine.pop(1),  # attributes of a dict of weights, of which none is a tensor

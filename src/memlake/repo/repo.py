@@ -331,11 +331,12 @@ class Repo(Opened):
         old, new = change.old, change.new
         if old is None or new is None or not old.kind == new.kind == "file":
             return None
-        before = contents.content.open_stored(self._history.objects, change.path, old)
+        name = file_path(change.path)
+        before = contents.content.open_stored(self._history.objects, name, old)
         after = (
-            contents.content.open_file(change.path, self.root / file_path(change.path))
-            if worktree
-            else contents.content.open_stored(self._history.objects, change.path, new)
+            contents.content.open_file(name, self.root / name)
+            if worktree or not new.oid  # of a working file that differs by its size nobody has read more
+            else contents.content.open_stored(self._history.objects, name, new)
         )
         with before, after:
             return contents.explain.explain(before, after, contents.explain.How(tuple(key), limit=limit))

@@ -135,7 +135,8 @@ class _Comparison:
 
     def run(self, wanted: Key | None, limit: int | None) -> TableDiff:
         old, new = (side.schema for side in self.sides)
-        shared = [name for name in new.names if name in old.names]
+        names = {*old.names}, {*new.names}
+        shared = [name for name in new.names if name in names[0]]
         pairs, changes = [], []
         for name in shared:
             before, after = old.field(name).type, new.field(name).type
@@ -151,8 +152,10 @@ class _Comparison:
         key = self._find_key(pairs) if wanted is None else self._check_key(wanted, pairs)
         keys = [pair for pair in pairs if pair.new in key.columns]
         matches = self._match(keys, pairs)
-        came = [name for name in new.names if name not in old.names]
-        gone = [name for name in old.names if name not in new.names]
+        if len(matches.old) and np.any(np.diff(matches.old) < 0):
+            self.notes.append("rows that both sides have stand in another order")
+        came = [name for name in new.names if name not in names[0]]
+        gone = [name for name in old.names if name not in names[1]]
         for pair in list(self._find_renamed(gone, came, matches)) if keys else ():
             types = str(old.field(pair.old).type), str(new.field(pair.new).type)
             changes.append(ColumnChange(pair.new, *types, pair.old))
@@ -444,6 +447,7 @@ class _Reader:
     def __init__(self, side: Side, number: int) -> None:
         self.schema, self.pieces, self.rows, self._number = side.schema, side.pieces, side.rows, number
         self._kept: dict[tuple[int, str], pa.ChunkedArray] = {}
+        self._kept_bytes = 0
 
     def read(self, pair: _Pair, start: int, stop: int) -> pa.ChunkedArray:
         """Rows of a column, in the type in which it is compared. Reads the pieces they are in, and no others."""
@@ -467,9 +471,9 @@ class _Reader:
     def _piece(self, number: int, name: str) -> pa.ChunkedArray:
         if (number, name) not in self._kept:
             column = self.pieces[number].read([name]).column(0)
-            kept = sum(one.nbytes for one in self._kept.values())
-            while self._kept and kept + column.nbytes > _KEPT:
-                kept -= self._kept.pop(next(iter(self._kept))).nbytes
+            self._kept_bytes += column.nbytes
+            while self._kept and self._kept_bytes > _KEPT:
+                self._kept_bytes -= self._kept.pop(next(iter(self._kept))).nbytes
             self._kept[number, name] = column
         return self._kept[number, name]
 

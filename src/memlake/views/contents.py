@@ -36,8 +36,10 @@ def table_lines(style: Style, found: TableDiff) -> Iterator[str]:
     """Columns first, then how many rows differ, then the first of them."""
     for change in found.columns:
         yield _column_line(style, change)
-    matched = f" (matched by {', '.join(map(clean, found.key.columns))}{_ORIGINS[found.key.origin]})"
-    yield f"{_brief_rows(found)}{matched if found.key.columns else ' (compared as whole rows, in any order)'}"
+    matched = " (compared as whole rows, in any order)"
+    if found.key.columns:
+        matched = f" (matched by {', '.join(map(_name, found.key.columns))}{_ORIGINS[found.key.origin]})"
+    yield f"{_brief_rows(found)}{matched}"
     if found.cells:
         cells = ", ".join(f"{clean(name)} {number:,}" for name, number in found.cells.items())
         yield f"changed cells: {cells}"
@@ -54,7 +56,7 @@ def _brief_rows(found: TableDiff) -> str:
     old, new = found.old_rows, found.new_rows
     rows = count(new, "row") if old == new else f"{old:,} -> {count(new, 'row')}"
     if not (found.added or found.removed or found.changed):
-        return f"{rows}: none differs"
+        return f"{rows}: none differs{' in the columns of both sides' if found.columns or found.notes else ''}"
     parts = [(found.added, "added"), (found.removed, "removed"), (found.changed, "changed")]
     return f"{rows}: {', '.join(f'{number:,} {word}' for number, word in parts if number)}"
 
@@ -78,7 +80,11 @@ def _row_line(style: Style, row: RowChange) -> str:
 
 
 def _fields(row: Mapping[str, Any]) -> str:
-    return "  ".join(f"{clean(name)}={value_text(value)}" for name, value in row.items())
+    return "  ".join(f"{_name(name)}={value_text(value)}" for name, value in row.items())
+
+
+def _name(name: str) -> str:
+    return clean(name) or "''"
 
 
 def value_text(value: Any) -> str:
@@ -111,6 +117,7 @@ def document_lines(style: Style, found: DocumentDiff) -> Iterator[str]:
     left = found.added + found.removed + found.changed - len(found.values)
     if left:
         yield style.paint(f"  ... and {left:,} more", "dim")
+    yield from (f"note: {note}" for note in found.notes)
 
 
 def _json_text(value: Any) -> str:

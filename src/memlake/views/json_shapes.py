@@ -81,7 +81,11 @@ def plain(value: Any) -> Any:
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
         return [plain(item) for item in value]
-    return value
+    if isinstance(value, float) and value - value != 0:  # JSON has no word for them
+        return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"  # noqa: PLR0124
+    if isinstance(value, bytes | bytearray):
+        return value.hex()
+    return value if isinstance(value, str | int | float | None) else str(value)  # a date, a decimal, a UUID
 
 
 def _record(record: Any) -> dict[str, Any]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from memlake.errors import Purged
+from memlake.contents.explain import Explanation
+from memlake.errors import InvalidInput, Purged
 from memlake.records import Change, Conflict, Entry, short
 from memlake.repo import Repo
 from memlake.versions.kinds import kind_at
@@ -18,9 +18,6 @@ from memlake.views import contents, paths, words
 from memlake.views.changes import Row, name_status, noun
 from memlake.views.status import conflict_kind, side_lines
 from memlake.views.style import Style
-
-if TYPE_CHECKING:
-    from memlake.contents.explain import Explanation
 
 Read = Callable[[str, Entry], bytes]
 _COLORS = {"+": "added", "-": "removed", "@": "hunk"}
@@ -106,9 +103,12 @@ def open_view(repo: Repo, style: Style, *, worktree: bool = False, looking: Look
         if not looking.inside:
             return None
         change = Change(row.path, row.old, row.new)
-        with contextlib.suppress(Purged):
+        try:
             return repo.explain(change, worktree=worktree, key=looking.key, limit=looking.limit)
-        return None
+        except Purged:
+            return None
+        except InvalidInput as error:  # a key that this table does not have; the next one may
+            return Explanation("table", None, error.message)
 
     return View(style, reader(repo, worktree=False), reader(repo, worktree=worktree), repo.objects.is_purged, explain)
 

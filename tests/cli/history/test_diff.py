@@ -39,7 +39,9 @@ def test_a_table_is_told_by_columns_rows_and_cells(pets: Path, run: Run) -> None
 
 def test_the_key_that_is_given_is_used(pets: Path, run: Run) -> None:
     assert "(matched by name)" in run("diff", "--key", "name").out
-    assert "rows cannot be matched by 'nome'" in run("diff", "--key", "nome", code=128).err
+    said = run("diff", "--key", "nome").lines
+    assert said[2].startswith("note: rows cannot be matched by 'nome', which is not a column of both sides")
+    assert "+4,hen,1,2" in said
 
 
 def test_json_holds_the_record_of_the_diff(pets: Path, run: Run) -> None:
@@ -60,7 +62,7 @@ def test_a_table_that_is_only_written_differently_is_said_to_be_the_same(pets: P
 def test_what_is_not_a_table_is_compared_by_lines_and_that_is_said(pets: Path, run: Run) -> None:
     pets.write_text("id,name\n1,2,3\n")
     lines = run("diff").lines
-    assert lines[2].startswith("note: files/pets.csv cannot be read as a table: CSV parse error")
+    assert lines[2].startswith("note: pets.csv cannot be read as a table: CSV parse error")
     assert "+1,2,3" in lines
 
 
@@ -76,3 +78,27 @@ def test_stored_parquet_is_compared_between_commits(repo: Path, run: Run) -> Non
         "  ... and 4,999 more",
     ]
     assert run("show", "--stat").lines[-2] == " t.parquet | 5,000 rows: 5,000 changed"
+
+
+def test_a_table_without_a_key_is_compared_as_whole_rows(pets: Path, run: Run) -> None:
+    pets.write_text("id,name,price\n1,cat,3\n1,cat,3\n")
+    assert run("diff").lines[2:] == [
+        "3 -> 2 rows: 1 added, 2 removed (compared as whole rows, in any order)",
+        "  + id=1 name=cat price=3",
+        "  - id=2 name=dog price=4",
+        "  - id=3 name=cow price=5",
+    ]
+    pets.write_text("")
+    assert run("diff").lines[2:4] == ["column - id: string", "column - name: string"]
+
+
+def test_json_has_words_for_every_value(repo: Path, run: Run) -> None:
+    for number in (1.0, float("nan")):
+        table = pa.table({"id": [1], "v": [number], "day": pa.array([1], pa.date32()), "raw": [b"\x00"]})
+        pq.write_table(
+            table.append_column("when", pa.array([int(number == 1)], pa.timestamp("us"))), repo / "t.parquet"
+        )
+        run("add", "t.parquet")
+        run("commit", "-m", "one")
+    (change,) = run("diff", "HEAD~1", "HEAD", "--json").json["changes"]
+    assert change["inside"]["record"]["rows"][0]["cells"]["v"] == [1.0, "NaN"]
