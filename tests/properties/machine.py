@@ -282,6 +282,7 @@ class RepoMachine(Driver):
             self.refuses(verb, ml.Conflict)
             return self.abandon()
         expected = self.moved(moves)
+        expected.work.update({path: work[path] for path in asked if path in work})  # what is chosen is on the disk
 
         def both() -> None:
             verb()
@@ -363,6 +364,7 @@ class RepoMachine(Driver):
             self.refuses(lambda: self.settle(run(target), side, asked), ml.Nothing, ml.Conflict)
             return self.abandon()
         expected = self.moved(moves)
+        expected.work.update({path: tree[path] for path in asked if path in tree})
 
         def done() -> None:
             self.settle(run(target), side, asked)
