@@ -542,3 +542,12 @@ def test_a_function_that_reads_nothing_is_called_when_another_column_changes(ds:
         return str(chain.select("said").save("said").to_values("said")[0])
 
     assert told(1) != told(2)
+
+
+def test_while_another_thread_sets_a_damaged_file_aside_nothing_is_remembered_and_nothing_fails(ds: Datasets) -> None:
+    recall = ds.ground.recall
+    recall._db.close()  # as between the two steps of the other thread
+    assert recall.accesses() == {}
+    recall.close()
+    with pytest.raises(ml.InvalidInput, match="was closed"):
+        recall.accesses()

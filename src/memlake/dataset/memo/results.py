@@ -21,7 +21,7 @@ from memlake.dataset import feedback
 from memlake.dataset.parts import frames
 from memlake.dataset.parts.frames import Family, Frame
 from memlake.dataset.parts.parquet import Parts
-from memlake.errors import Corrupt, NotFound, Purged, Unavailable
+from memlake.errors import Corrupt, InvalidInput, NotFound, Purged, Unavailable
 from memlake.objects import disk, leases
 from memlake.objects.db import Database, Row, array
 from memlake.objects.layout import now
@@ -69,6 +69,7 @@ class Memo:
         self._parts = parts
         self.relied_on: set[str] = set()  # parts that were handed out without looking into them
         self._silent: dict[str, float] = {}  # until when what failed is not tried again
+        self._is_closed = False
 
     # -- plans --------------------------------------------------------------------------------
 
@@ -273,6 +274,7 @@ class Memo:
         self.relied_on.clear()
 
     def close(self) -> None:
+        self._is_closed = True
         self._db.close()
 
     # -- what is remembered may be lost at any time, and then work is only done again ---------
@@ -300,6 +302,9 @@ class Memo:
             self._silent[how] = time.monotonic() + _SILENT
         except Corrupt as error:
             self._begin_anew(error)
+        except InvalidInput:  # closed: by who closed the repo, or by another thread that sets a damaged file aside
+            if self._is_closed:
+                raise
         return None
 
     def _begin_anew(self, error: Corrupt) -> None:
