@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
-import shutil
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from memlake.errors import Error
-from memlake.objects import disk
 from memlake.objects.store import Objects
 from memlake.records import Entry
 
@@ -53,15 +50,6 @@ class Content:
     def open(self) -> io.RawIOBase:
         """A stream of its own, whose reads are counted."""
         return _Counted(self)
-
-    @contextlib.contextmanager
-    def as_file(self) -> Iterator[Path]:
-        """A file with these bytes, for libraries that read nothing else; it is gone afterwards."""
-        with disk.spare_folder() as folder:
-            file = folder / f"content.{self.suffix}"
-            with file.open("wb") as out:
-                shutil.copyfileobj(self.open(), out, 1 << 20)
-            yield file
 
     def describe_range(self, start: int, length: int) -> tuple[object, ...] | None:
         """What a range consists of by its chunks. Two ranges with equal descriptions hold equal bytes."""
