@@ -113,7 +113,7 @@ def with_vectors(agent: Agent) -> None:
     """Let the agent's searches carry a vector without a model: one at random for each question."""
     memories = agent.memories
     found = itertools.cycle(directions(64, 7))
-    ground = dataclasses.replace(memories.ground, vector_of=lambda _: (MODEL, next(found)))
+    ground = dataclasses.replace(memories.context, vector_of=lambda _: (MODEL, next(found)))
     agent.memories = Memories(ground, memories.shared)
 
 

@@ -45,7 +45,7 @@ LOOKS_LIKE_SQL = re.compile(
     r"|ALTER TABLE|UNION ALL|GROUP BY|ORDER BY|LEFT JOIN|PRAGMA|ATTACH)\b"
 )
 # What all threads and verbs share. A verb hands on what it found; it does not leave it here for another to find.
-SHARED_CLASSES = {"History", "Local", "Opened", "Repo", "Here", "Shared", "Store"}
+SHARED_CLASSES = {"History", "Local", "Opened", "Repo", "Checkout", "Shared", "Store"}
 SHARED_NAMES = {"history", "local", "here", "repo", "shared"}
 MAY_ASSIGN = {"__init__", "open", "close"}
 OPENED_LATER = {  # parts that are opened by whoever needs them first, and are the same for all

@@ -68,11 +68,11 @@ class Agent:
 
     @property
     def org_id(self) -> str:
-        return self.memories.ground.org or "local"
+        return self.memories.context.org or "local"
 
     @property
     def branch(self) -> str:
-        return self.memories.ground.branch
+        return self.memories.context.branch
 
     # -- memories -----------------------------------------------------------------------------
 

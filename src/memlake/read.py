@@ -55,14 +55,14 @@ def _is_made() -> bool:
 
 
 class _Unmade(Datasets):
-    """The datasets of a personal repo that does not exist yet. Whatever needs its ground makes it."""
+    """The datasets of a personal repo that does not exist yet. Whatever needs its context makes it."""
 
     def __init__(self) -> None:
         pass
 
     @functools.cached_property
-    def ground(self) -> DatasetContext:  # type: ignore[override]
-        return _personal().ground
+    def context(self) -> DatasetContext:  # type: ignore[override]
+        return _personal().context
 
     def all(self, *, deleted: bool = False) -> list[Version]:
         return super().all(deleted=deleted) if _is_made() else []

@@ -107,7 +107,7 @@ def test_a_version_in_conflict_is_chosen_by_the_name_that_merge_and_status_show(
         opened.branch("x")
         for branch in ("main", "x"):
             datasets = opened.datasets(branch)
-            save.edit(datasets.ground, datasets.get("pets"), {"description": branch})
+            save.edit(datasets.context, datasets.get("pets"), {"description": branch})
     assert "`memlake merge --ours pets@1.0.0`" in run("merge", "x", code=None).err
     assert "both modified:   dataset pets@1.0.0" in run("status").out
     run("merge", "--theirs", "pets@1.0.0")

@@ -11,6 +11,6 @@ from memlake.dataset.datasets import Datasets
 def put(datasets: Datasets, spec: str, **fields: Any) -> None:
     """Put these in place of what the record of a version says."""
     one = datasets.get(spec)
-    ground = datasets.ground
+    ground = datasets.context
     entry = ground.entries(one.name, ground.head_of_branch())[one.semver]
     save.write(ground, one._replace(**fields), f"edit {one.spec}: {', '.join(fields)}", old=entry)

@@ -140,7 +140,7 @@ def merged(state: State, n: int) -> State:
     if "extra" in state.names:
         return state
     extra = {n % 5: "p", (n + 1) % 5: None, (n + 2) % 5: "q"}
-    right = Datasets(state.chain._session.ground).read_values(i=[*extra, None], extra=[*extra.values(), "never"])
+    right = Datasets(state.chain._session.context).read_values(i=[*extra, None], extra=[*extra.values(), "never"])
     rows = [{**row, "extra": extra.get(row["i"])} for row in state.rows]
     return State(state.chain.merge(right, on="i"), rows)
 
@@ -152,7 +152,7 @@ def both(state: State, _: int) -> State:
 
 def less(state: State, n: int) -> State:
     gone = [n % 4, None]
-    right = Datasets(state.chain._session.ground).read_values(i=gone)
+    right = Datasets(state.chain._session.context).read_values(i=gone)
     return State(state.chain.subtract(right, on="i"), [row for row in state.rows if row["i"] not in gone])
 
 

@@ -64,7 +64,7 @@ def test_fsck_names_the_version_of_a_damaged_part(repo: Repo) -> None:
     datasets.read_values(x=[4, 5, 6]).save("pets")
     datasets.read_dataset("pets").mutate(y=memlake.C("x") * 2).save("more")
     assert kept is not None and repo.fsck(full=True).ok
-    (part,) = [family.oid for family in datasets.ground.frame(datasets.ground.find("pets")).families()]
+    (part,) = [family.oid for family in datasets.context.frame(datasets.context.find("pets")).families()]
     file = repo.dir / "parts" / str(part)[:2] / str(part)
     file.chmod(0o644)
     data = bytearray(file.read_bytes())

@@ -24,7 +24,7 @@ def save(repo: Repo, branch: str, rows: list[int], name: str = "pets", **how: An
 
 def edit(repo: Repo, branch: str, spec: str, **changes: Any) -> None:
     datasets = repo.datasets(branch)
-    save_rows.edit(datasets.ground, datasets.get(spec), changes)
+    save_rows.edit(datasets.context, datasets.get(spec), changes)
 
 
 def rows(repo: Repo, branch: str = "main", name: str = "pets") -> dict[str, list[int]]:

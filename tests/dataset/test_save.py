@@ -262,7 +262,7 @@ def test_derived_datasets_store_only_what_is_new(ds: Datasets) -> None:
     assert whole is not None
     assert kept is not None
     assert more is not None
-    one, two, three = (ds.ground.frame(version).fragments[0] for version in (whole, kept, more))
+    one, two, three = (ds.context.frame(version).fragments[0] for version in (whole, kept, more))
     assert two.families == one.families
     assert two.kept is not None
     assert three.families[:-1] == one.families
@@ -274,7 +274,7 @@ def test_equal_rows_in_other_fragments_are_no_new_version(repo: Repo) -> None:
     noise = [random.Random(i).randbytes(20).hex() for i in range(20_000)]  # too much to be copied by a filter
     first = ds.read_values(x=list(range(20_000)), s=noise).save("whole")
     kept = ds.read_dataset("whole").filter(C("x") < 15_000).save("some")
-    assert any(fragment.kept for fragment in ds.ground.frame(ds.ground.find("some")).fragments)
+    assert any(fragment.kept for fragment in ds.context.frame(ds.context.find("some")).fragments)
     copied = ds.read_arrow(kept.to_arrow()).save("some")
     assert (copied.reused, copied.version) == (True, "1.0.0")
     other = ds.read_arrow(kept.to_arrow().slice(1)).union(ds.read_arrow(first.to_arrow().slice(19_999))).save("some")
@@ -306,7 +306,7 @@ def test_undo_of_a_save_takes_its_metrics_and_params_along(ds: Datasets, repo: R
 def test_undo_of_a_save_refuses_where_another_edited_it(ds: Datasets, repo: Repo) -> None:
     saved(ds, 1)
     with ml.open(repo.root) as other:
-        save.edit(other.datasets().ground, ds.get("pets"), {"description": "theirs"}, undoable=True)
+        save.edit(other.datasets().context, ds.get("pets"), {"description": "theirs"}, undoable=True)
         other._local.db.run("DELETE FROM operation WHERE verb = 'edit'")  # as if from another checkout
     with pytest.raises(Conflict, match="changed again"):
         repo.undo()

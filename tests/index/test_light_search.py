@@ -35,13 +35,13 @@ def memories(repo: ml.Repo) -> Memories:
         texts = [" ".join(draw.choices(WORDS, k=6)) for _ in range(count)]
         made = found.store_many([Draft(text, category=draw.choice(["a", "b"])) for text in texts])
         if count == 2500:
-            found.ground.index.fold()
+            found.context.index.fold()
         for n, memory in enumerate(draw.sample(made, 40)):
             if n % 2:
                 found.delete(memory.memory_id)
             else:
                 found.update(memory.memory_id, Draft("reform export"), changed=["content"])
-    assert len(list(found.ground.index.generation.glob("*.seg"))) == 1
+    assert len(list(found.context.index.generation.glob("*.seg"))) == 1
     return found
 
 
@@ -86,7 +86,7 @@ def test_the_rarest_words_are_read_first_and_no_more_than_there_is_time_for(
     repo: ml.Repo, memories: Memories, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     memories.store(Draft("xylophone produce"))
-    memories.ground.index.fold()
+    memories.context.index.fold()
     monkeypatch.setattr(light_search, "_READ", 1000)  # produce and contract are in several hundred each
     assert [one.content for one in open_narrow(repo).search("xylophone produce", 5)] == ["xylophone produce"]
     assert open_narrow(repo).search("produce contract export", 5)
@@ -114,7 +114,7 @@ def test_an_older_project_is_not_crowded_out_by_newer_ones(
     others = [f"Project {n} indents with tabs with tabs" for n in range(50)]
     memories.store_many([Draft(text, category="preferences", project="/elsewhere") for text in others])
     if is_folded:
-        memories.ground.index.fold()
+        memories.context.index.fold()
     narrow = open_narrow(repo)
     narrow.project = "/here"
     both = ["Everybody indents with care", "This project indents with tabs"]

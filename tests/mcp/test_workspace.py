@@ -28,7 +28,7 @@ def test_a_search_that_finds_nothing_asks_the_embedder_once(tmp_path: Path, fail
                 raise Unavailable("the service is away.")
             return memories.shared.vector_of(text)
 
-        watched = Memories(dataclasses.replace(memories.ground, vector_of=vector_of), memories.shared)
+        watched = Memories(dataclasses.replace(memories.context, vector_of=vector_of), memories.shared)
         hits = search_for(watched, Query("who plays the cello", agent_id=list_own("bob")), None, "agent_id")
         assert hits == [] and any("Memories of other agents match (ada)" in note for note in hits.notes)
         assert asked == ["who plays the cello"]

@@ -42,11 +42,11 @@ def test_what_somebody_wrote_over_a_session_since_stays(memories: Memories) -> N
 
 def test_a_dry_run_lists_and_changes_nothing(memories: Memories) -> None:
     memories.store(Draft("The sky is blue", session_id="bad"))
-    head = memories.ground.head()
+    head = memories.context.head()
     assert [one.memory.content for one in memories.forget_written(Choice(session_id="bad"), dry_run=True)] == [
         "The sky is blue"
     ]
-    assert memories.ground.head() == head
+    assert memories.context.head() == head
 
 
 def test_an_agent_is_taken_back_also_where_it_changed_what_is_nobodys(memories: Memories) -> None:

@@ -728,9 +728,9 @@ def test_a_memory_lane_that_was_moved_back_is_followed(repo: ml.Repo, memories: 
     memories.store(Draft("tea one"))
     memories.store(Draft("tea two"))
     assert len(contents(memories, "tea")) == 2
-    history = memories.ground.here.history
+    history = memories.context.here.history
     with history.db.write():
-        head = memories.ground.head()
+        head = memories.context.head()
         assert head is not None
         refs.move(history, "main", "memory", head, history.get(head.parents[0]), action="reset", who="me")
     assert contents(memories, "tea") == ["tea one"]
@@ -918,10 +918,10 @@ def test_a_time_finds_the_last_commit_before_it(memories: Memories) -> None:
     times = []
     for number in range(9):
         memories.store(Draft(f"tea {number}"))
-        times.append(memories.ground.head().time)  # type: ignore[union-attr]
+        times.append(memories.context.head().time)  # type: ignore[union-attr]
         time.sleep(0.002)
     memories.search(Query("tea"))
-    ground = memories.ground
+    ground = memories.context
     for number, when in enumerate(times):
         found = index_sync.find_commit_before(ground.here.history, ground.index, ground.head(), when)
         assert found is not None
@@ -983,7 +983,7 @@ def test_what_only_a_branch_had_for_a_while_comes_back_also_when_the_index_was_m
         repo.memories("main").create_branch("one")
         branch = repo.memories("one")
         stored = branch.store(Draft("tea for a while")).memory_id
-        at = branch.ground.head().oid  # type: ignore[union-attr]
+        at = branch.context.head().oid  # type: ignore[union-attr]
         branch.delete(stored)
         if discarded:
             repo.memories("main").discard_branch("one")

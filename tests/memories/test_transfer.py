@@ -76,7 +76,7 @@ def full(memories: Memories) -> Memory:
     )  # fmt: skip
     assert len(memories.import_many([Item(made)]).new) == 1
     for number in ("2222", "3333"):
-        made = store.replace(memories.ground, made, made._replace(content=f"用户电话: {number}"), "change it")
+        made = store.replace(memories.context, made, made._replace(content=f"用户电话: {number}"), "change it")
     return made
 
 
@@ -111,7 +111,7 @@ def test_gc_during_an_import_leaves_what_was_said_before(repo: ml.Repo, other: m
             return super().import_many(items)
 
     load_items(
-        Interrupted(other.memories().ground, other.memories().shared),
+        Interrupted(other.memories().context, other.memories().shared),
         read_memories(io.StringIO(export(repo.memories()))),
     )
     assert len(next(list_items(other.memories())).past) == 2
@@ -123,14 +123,14 @@ def test_importing_again_what_has_a_history_writes_no_object(repo: ml.Repo, othe
     there = other.memories()
 
     def count() -> int:
-        row = there.ground.here.history.db.row("SELECT count(*) FROM object")
+        row = there.context.here.history.db.row("SELECT count(*) FROM object")
         return int(row[0]) if row else 0
 
     load_items(there, read_memories(io.StringIO(text)))
     before = count()
     assert load_items(there, read_memories(io.StringIO(text))) == Report(known=1)
     assert count() == before
-    assert there.ground.here.history.db.row("SELECT count(*) FROM lease") == (0,)
+    assert there.context.here.history.db.row("SELECT count(*) FROM lease") == (0,)
 
 
 def test_an_export_is_found_by_search_and_by_filters(repo: ml.Repo, other: ml.Repo) -> None:
@@ -144,11 +144,11 @@ def test_importing_twice_stores_nothing_new_and_keeps_what_was_changed_here(repo
     memories = repo.memories()
     source = lines(tmp_path / "a.jsonl", {"id": ONE, "content": "a"}, {"id": 7, "text": "b"}, {"memory": "c"})
     assert load_items(memories, read_memories(source)) == Report(stored=3)
-    head = memories.ground.head()
-    store.replace(memories.ground, memories.get(ONE), memories.get(ONE)._replace(content="a2"), "here")
+    head = memories.context.head()
+    store.replace(memories.context, memories.get(ONE), memories.get(ONE)._replace(content="a2"), "here")
     assert load_items(memories, read_memories(source)) == Report(known=3)
     assert memories.get(ONE).content == "a2"
-    after = memories.ground.head()
+    after = memories.context.head()
     assert head and after and after.parents == (head.oid,), "importing again makes no commit"
 
 
@@ -172,7 +172,7 @@ def test_a_large_import_is_one_commit_for_256_memories(repo: ml.Repo) -> None:
     memories = repo.memories()
     given = [Item(Memory(new_id(), f"fact {n}", created_at=n, updated_at=n)) for n in range(600)]
     assert load_items(memories, given) == Report(stored=600)
-    head = memories.ground.head()
+    head = memories.context.head()
     assert head is not None and head.generation == 3
 
 
@@ -202,7 +202,7 @@ def test_only_what_can_be_written_is_written() -> None:
 @pytest.mark.parametrize("how", ["warn", "redact", "block", "off"])
 def test_secrets_are_treated_as_the_setting_says(tmp_path: Path, how: str) -> None:
     repo = ml.init(tmp_path / "repo")
-    ground = repo.memories().ground
+    ground = repo.memories().context
     asked = replace(ground, settings=Settings(memory_secrets=how))
     memories = Memories(asked, repo.memories().shared)
     key = "npm_" + "aB3dE5gH7j" * 3 + "kL9mN1"

@@ -32,7 +32,7 @@ def test_what_is_done_to_a_memory_is_signed_by_who_did_it_not_by_whose_it_is(mem
 
 
 def test_a_person_signs_with_their_own_name(memories: Memories) -> None:
-    person = memories.ground.here.author.name
+    person = memories.context.here.author.name
     stored = memories.store(Draft("The sky is blue", "alice")).memory_id  # said for alice
     memories.update(stored, Draft("The sky is green"), changed=["content"])
     memories.delete(stored)

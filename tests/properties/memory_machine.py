@@ -60,7 +60,7 @@ class MemoryMachine(RuleBasedStateMachine):
 
     def note(self) -> None:
         """Remember this moment of the branch."""
-        head = self.memories.ground.head()
+        head = self.memories.context.head()
         if head is not None:
             self.past.append((self.at, head.oid, dict(self.tree)))
 

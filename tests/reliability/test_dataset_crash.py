@@ -44,7 +44,7 @@ def template() -> Iterator[Path]:
 
 
 def _metric(data: Datasets, value: float) -> None:
-    save.merge_into(data.ground, data.ground.find("numbers"), "metrics", {"loss": value})
+    save.merge_into(data.context, data.context.find("numbers"), "metrics", {"loss": value})
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ VERBS: dict[str, Verb] = {
     "save of a map and a filter": Verb(lambda d: numbers(d, 3000).map(y=slow).filter(ml.C("y") > 6020).save("some")),
     "save of a gen": Verb(lambda d: numbers(d, 4000).gen(z=lambda x: [x, x + 1]).save("generated")),
     "save of a listing": Verb(
-        lambda d: d.read_storage(d.ground.folder.parent.with_name("files"), type="text").save("listed")
+        lambda d: d.read_storage(d.context.folder.parent.with_name("files"), type="text").save("listed")
     ),
     "edit": Verb(lambda d: _metric(d, 0.5)),
     "delete": Verb(lambda d: d.delete_dataset("numbers@1.0.0"), (NotFound,)),

@@ -107,7 +107,7 @@ def test_what_is_remembered_may_vanish_while_it_is_used(root: Path) -> None:
 def flip_everywhere(root: Path) -> int:
     """Flip single bits of datasets.db; returns in how many cases it was damage that SQLite saw."""
     with ml.open(root) as repo:
-        assert repo.datasets().ground.recall.parts()
+        assert repo.datasets().context.recall.parts()
     wanted, sound, seen = again(root), remembered(root).read_bytes(), 0
     chance = random.Random(7)
     used = [at for at in range(len(sound)) if sound[at]]  # free space tells nothing
@@ -162,7 +162,7 @@ def test_a_database_that_another_holds_stops_no_work(root: Path, monkeypatch: py
 
 
 def part_of(repo: Repo, spec: str) -> Path:
-    ground = repo.datasets().ground
+    ground = repo.datasets().context
     return Path(ground.parts.path(next(iter(ground.frame(ground.find(spec)).families()))))
 
 
@@ -268,7 +268,7 @@ def test_without_the_sums_of_pages_a_flipped_bit_is_read(root: Path, monkeypatch
 
 def test_a_manifest_that_is_gone_is_said(root: Path) -> None:
     with ml.open(root) as repo:
-        found = repo.datasets().ground.find("numbers")
+        found = repo.datasets().context.find("numbers")
         with repo._history.db.write():
             repo._history.db.run("DELETE FROM object WHERE oid = ?", (bytes.fromhex(found.manifest),))
         with pytest.raises((NotFound, Corrupt), match=r"numbers@1\.0\.1"):

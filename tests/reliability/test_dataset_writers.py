@@ -35,9 +35,9 @@ repo.close()
 """
 _METRIC = """
 from memlake.dataset import save as saving
-version = data.ground.find("numbers")
+version = data.context.find("numbers")
 for number in range(count):
-    saving.merge_into(data.ground, version, "metrics", {f"m{me}_{number}": number})
+    saving.merge_into(data.context, version, "metrics", {f"m{me}_{number}": number})
 repo.close()
 """
 _SLOW_SAVE = """
@@ -106,7 +106,7 @@ def test_no_metric_is_lost_when_many_edit_one_version() -> None:
         run(folder / "repo", *[_METRIC] * WRITERS)
         with ml.open(folder / "repo") as repo:
             wanted = {f"m{w}_{n}": n for w in range(WRITERS) for n in range(SAVES)}
-            assert repo.datasets().ground.find("numbers").metrics == wanted
+            assert repo.datasets().context.find("numbers").metrics == wanted
 
 
 _SWITCH = """
@@ -161,7 +161,7 @@ def test_each_save_is_on_the_branch_that_was_checked_out_then() -> None:
             for name, writer in (("one", 0), ("two", 1)):
                 found: list[tuple[int, int]] = []
                 for branch in ("main", "side"):
-                    there = repo.datasets(branch).ground.all()
+                    there = repo.datasets(branch).context.all()
                     for version in (v for v in there if v.name == name):
                         rows = repo.datasets(branch).read_dataset(version.spec).to_records()
                         found.append((rows[0]["writer"], rows[0]["number"]))

@@ -68,7 +68,7 @@ def whole_draft(text: str) -> Draft:
 
 def as_stored(memories: Memories, draft: Draft, found: Memory) -> Memory:
     """The memory a draft means, with the id and times it was given."""
-    meant = prepare(draft, memories.ground).memory
+    meant = prepare(draft, memories.context).memory
     return meant._replace(memory_id=found.memory_id, created_at=found.created_at, updated_at=found.updated_at)
 
 

@@ -289,4 +289,4 @@ def test_a_memory_changed_since_it_was_read_is_not_written_over(root: Path) -> N
         old = memories.get(memories.store(Draft("User phone: 1")).memory_id)
         memories.update(old.memory_id, Draft("User phone: 2"), changed=["content"])
         with pytest.raises(Conflict):
-            store.replace(memories.ground, old, old._replace(content="User phone: 3"), "late")
+            store.replace(memories.context, old, old._replace(content="User phone: 3"), "late")

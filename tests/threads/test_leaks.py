@@ -148,7 +148,7 @@ def test_an_index_that_others_make_again_is_let_go_of(repo: ml.Repo) -> None:
 def test_a_reader_of_an_index_that_was_left_reads_on(repo: ml.Repo) -> None:
     repo.memories().store_many([Draft("a"), Draft("b")])
     repo.memories().search(Query("sky"))
-    index = repo.memories().ground.index
+    index = repo.memories().context.index
     old = index.db.each("SELECT id FROM row ORDER BY id")
     assert next(old) == (1,)
     with generations.take_turn(index.folder, wait=True):

@@ -76,7 +76,7 @@ def test_what_a_closed_repo_had_taken_is_free_at_once(root: Path) -> None:
     ran = subprocess.run([sys.executable, "-c", _HEAD + "repo.close()", str(root)], timeout=280, check=False)
     assert ran.returncode == 0
     with ml.open(root) as repo:
-        db = repo.memories().ground.index.db
+        db = repo.memories().context.index.db
         waits, held = rows.count_pending(db), db.row("SELECT count(*) FROM pending WHERE claimed > ?", (layout.now(),))
         assert waits and held == (0,)
 

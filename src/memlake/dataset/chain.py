@@ -312,7 +312,7 @@ class Chain:
 
     def lineage(self, **how: Any) -> Any:
         """Where these rows come from and what was made of them: lineage(up=, down=, depth=, column=)."""
-        return graph.of_chain(self._session.ground, self, graph.Asked(**how))
+        return graph.of_chain(self._session.context, self, graph.Asked(**how))
 
     # -- answers ------------------------------------------------------------------------------
 
@@ -447,7 +447,7 @@ class Chain:
         full = names.check_name(name, self._settings.namespace)
         wanted = Wanted(full, version, update_version, description, attrs, tags)
         saved, ran = self._session.save(self.plan, wanted, self._settings)
-        chain = Chain(self._session, sources.from_version(self._session.ground, saved.version), record=saved.version)
+        chain = Chain(self._session, sources.from_version(self._session.context, saved.version), record=saved.version)
         chain.reused, chain.ran = not saved.new, ran
         return chain
 

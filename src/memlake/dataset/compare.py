@@ -69,7 +69,7 @@ def differences(
     session: Session, old: Version, new: Version, *, on: Sequence[str] | None = None, samples: int = 5
 ) -> Differences:
     sides = _Sides(
-        session, sources.from_version(session.ground, new), sources.from_version(session.ground, old), samples
+        session, sources.from_version(session.context, new), sources.from_version(session.context, old), samples
     )
     keys = tuple(on or ())
     if on is None:  # rows of files are known by the path of the first column of files that both have

@@ -20,7 +20,7 @@ from memlake.errors import Corrupt, InvalidInput, NotFound, Purged, Unavailable
 from memlake.objects import tables as object_tables
 from memlake.records import Author, Commit, Entry
 from memlake.versions.checkout import rev
-from memlake.versions.checkout.context import Here
+from memlake.versions.checkout.context import Checkout
 from memlake.versions.history import refs
 from memlake.versions.verbs import undo
 from memlake.versions.verbs import write as write_records
@@ -32,7 +32,7 @@ Changes = Mapping[str, bytes | Entry | None]
 
 @dataclass(frozen=True, slots=True)
 class DatasetContext:
-    here: Here
+    here: Checkout
     folder: Path  # .memlake
     parts: Parts
     recall: Memo

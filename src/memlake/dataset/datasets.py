@@ -37,18 +37,18 @@ from memlake.objects.layout import now
 from memlake.objects.store import Objects
 from memlake.records import count
 from memlake.reports import PurgeReport
-from memlake.versions.checkout.context import Here
+from memlake.versions.checkout.context import Checkout
 from memlake.versions.upkeep import purge as purge_objects
 from memlake.versions.verbs.write import Group
 
 
 class Datasets:
-    def __init__(self, ground: DatasetContext) -> None:
-        self.ground = ground
+    def __init__(self, context: DatasetContext) -> None:
+        self.context = context
 
     @property
     def session(self) -> Session:
-        return Session(lambda: self.ground)
+        return Session(lambda: self.context)
 
     # -- beginning ----------------------------------------------------------------------------
 
@@ -61,7 +61,7 @@ class Datasets:
         """
         if branch is not None:
             name, version = f"{names.split_spec(name)[0]}@{branch}", None
-        return self.of(self.ground.find(name, version, as_of))
+        return self.of(self.context.find(name, version, as_of))
 
     @check_names
     def read_storage(
@@ -82,7 +82,7 @@ class Datasets:
         access = storages.Access(anon, dict(client_config or {}))
         uris = [uri] if isinstance(uri, str | os.PathLike) else list(uri)
         asked = listings.Asked(listings.absolute_uris(uris), type, column, recursive, access, update)
-        return Chain(self.session, sources.from_listing(lambda: self.ground, asked))
+        return Chain(self.session, sources.from_listing(lambda: self.context, asked))
 
     def read_values(self, output: Any = None, **columns: Any) -> Chain:
         """Rows from lists, one a column: read_values(x=[1, 2], name=["a", "b"])."""
@@ -118,7 +118,7 @@ class Datasets:
         return Chain(
             self.session,
             sources.from_files(
-                "parquet", sources.expand_paths(lambda: self.ground, path, (".parquet", ".pq")), options
+                "parquet", sources.expand_paths(lambda: self.context, path, (".parquet", ".pq")), options
             ),
         )
 
@@ -127,7 +127,7 @@ class Datasets:
         self, path: Any, *, delimiter: str | None = None, header: bool = True, types: Mapping[str, str] | None = None
     ) -> Chain:
         """Rows of CSV files. The first line names the columns; a line with more or fewer values is an error."""
-        paths = sources.expand_paths(lambda: self.ground, path, (".csv", ".tsv", ".csv.gz"))
+        paths = sources.expand_paths(lambda: self.context, path, (".csv", ".tsv", ".csv.gz"))
         return Chain(self.session, sources.delimited_files(paths, delimiter, header=header, types=types))
 
     @check_names
@@ -138,7 +138,7 @@ class Datasets:
         itself, of all else its JSON. So is one of fractions and of whole numbers beyond 2**53, which no float can hold.
         """
         options = {"format": {"json": "array", "jsonl": "newline_delimited"}.get(format, format)}
-        paths = sources.expand_paths(lambda: self.ground, path, (".json", ".jsonl", ".ndjson"))
+        paths = sources.expand_paths(lambda: self.context, path, (".json", ".jsonl", ".ndjson"))
         return Chain(self.session, sources.from_files("json", paths, options))
 
     @check_names
@@ -157,26 +157,26 @@ class Datasets:
 
     def promote(self, number: int, name: str) -> Chain:
         """Keep the rows of an earlier run as a dataset, with the provenance of that run."""
-        run = runs.get(self.ground, number)
+        run = runs.get(self.context, number)
         wanted = Wanted(names.check_name(name), description=f"of run {run.number} ({run.action})")
-        with self.ground.parts.hold():
-            frame = self.ground.parts.seal(runs.frame(self.ground, run))
+        with self.context.parts.hold():
+            frame = self.context.parts.seal(runs.frame(self.context, run))
             facts = provenance.fields(dict(run.provenance))
-            saved = save_rows.save(self.ground, wanted, frame, facts)
-        process_facts.note(self.ground, saved, wanted, facts)
+            saved = save_rows.save(self.context, wanted, frame, facts)
+        process_facts.note(self.context, saved, wanted, facts)
         return self.read_dataset(saved.version.spec)
 
     def get(self, spec: str) -> Version:
         """The version a spec means: `pets`, `pets@1.2.0`, `pets@>=1,<2`, `pets@branch`."""
-        return self.ground.find(spec)
+        return self.context.find(spec)
 
     def of(self, version: Version) -> Chain:
         """A chain over the rows of this version."""
-        return Chain(self.session, sources.from_version(self.ground, version), record=version)
+        return Chain(self.session, sources.from_version(self.context, version), record=version)
 
     def preview(self, spec: str, rows: int = 10) -> pa.Table:
         """The first rows."""
-        return self.session.table(build.limit(sources.from_version(self.ground, self.get(spec)), rows))
+        return self.session.table(build.limit(sources.from_version(self.context, self.get(spec)), rows))
 
     def differences(self, old: str, new: str, *, on: Sequence[str] | None = None, samples: int = 5) -> Differences:
         """What differs between two versions: columns, rows (by the columns `on`), metrics, params."""
@@ -187,7 +187,7 @@ class Datasets:
         record = self.get(spec)
         return export_rows.export(
             record,
-            self.session.batches(sources.from_version(self.ground, record)),
+            self.session.batches(sources.from_version(self.context, record)),
             Path(target),
             form=format,
             force=force,
@@ -205,19 +205,19 @@ class Datasets:
         """Where rows came from, to storages, files and code, and what was made of them; or only of one column."""
         asked = graph.Asked(up, down, depth, column)
         if isinstance(of, Chain):
-            return graph.of_chain(self.ground, of, asked)
-        return graph.of_version(self.ground, self.get(of), asked)
+            return graph.of_chain(self.context, of, asked)
+        return graph.of_version(self.context, self.get(of), asked)
 
     # -- what is kept -------------------------------------------------------------------------
 
     def versions(self, name: str, *, deleted: bool = False) -> list[Version]:
         """Every version of a dataset, oldest first."""
         full = names.check_name(name)
-        entries = self.ground.entries(full, self.ground.head())
-        kept = (self.ground.read_kept(entries[number]) for number in sorted(entries))
+        entries = self.context.entries(full, self.context.head())
+        kept = (self.context.read_kept(entries[number]) for number in sorted(entries))
         versions = [one for one in kept if one is not None]
         if not versions:
-            self.ground.find(full)  # says what is there instead
+            self.context.find(full)  # says what is there instead
         return [one for one in versions if deleted or not one.deleted]
 
     def compare(self, name: str) -> list[dict[str, Any]]:
@@ -233,13 +233,13 @@ class Datasets:
 
     def runs(self) -> list[Run]:
         """Chains that ended in an answer instead of a save, newest first."""
-        return list(runs.list_runs(self.ground))
+        return list(runs.list_runs(self.context))
 
     def run_of(self, number: int) -> Run:
-        return runs.get(self.ground, number)
+        return runs.get(self.context, number)
 
     def all(self, *, deleted: bool = False) -> list[Version]:
-        return list(self.ground.all(deleted=deleted))
+        return list(self.context.all(deleted=deleted))
 
     def overview(self, *, deleted: bool = False) -> Chain:
         """Every version as a row: name, version, rows, bytes, schema, params, metrics, author, source ..."""
@@ -253,9 +253,9 @@ class Datasets:
                 f"{dataset!r} has {len(self.versions(dataset))} versions. Nothing was deleted.",
                 hint=f"Name one, {dataset}@1.0.0, or say all_versions=True.",
             )
-        chosen = self.versions(dataset) if all_versions else [self.ground.find(name, version)]
-        mark = {"time": now(), "by": str(self.ground.here.author)}
-        return [save_rows.edit(self.ground, one, {"deleted": mark}, f"delete {one.spec}").spec for one in chosen]
+        chosen = self.versions(dataset) if all_versions else [self.context.find(name, version)]
+        mark = {"time": now(), "by": str(self.context.here.author)}
+        return [save_rows.edit(self.context, one, {"deleted": mark}, f"delete {one.spec}").spec for one in chosen]
 
     def restore_dataset(self, name: str, version: str | int | None = None) -> list[str]:
         """Bring deleted versions back."""
@@ -267,7 +267,7 @@ class Datasets:
             gone = [one for one in gone if one.semver in numbers]
         if not gone:
             raise Nothing(f"{name!r} has no deleted versions. Nothing was changed.")
-        return [save_rows.edit(self.ground, one, {"deleted": None}, f"restore {one.spec}").spec for one in gone]
+        return [save_rows.edit(self.context, one, {"deleted": None}, f"restore {one.spec}").spec for one in gone]
 
     def purge(self, spec: str, reason: str, *, with_others: bool = False, leave_derived: bool = False) -> PurgeReport:
         """Erase a version for good: its record in all its edits, its rows, what is remembered of work over them.
@@ -275,16 +275,16 @@ class Datasets:
         `with_others` erases versions that were made from it too, and its rows where others hold the same parts.
         `leave_derived` leaves versions that were made from it and share no part with it. Cannot be undone.
         """
-        ground, record = self.ground, self.get(spec)
-        oid = ground.entries(record.name, ground.head())[record.semver].oid
-        oids, loose = erase.plan_erasure(ground.here, [oid], erase.Others(with_others, leave_derived))
-        report = purge_objects.purge(ground.here, oids, reason, loose=loose)
-        _forget_derived(ground.folder, ground.recall)
+        context, record = self.context, self.get(spec)
+        oid = context.entries(record.name, context.head())[record.semver].oid
+        oids, loose = erase.plan_erasure(context.here, [oid], erase.Others(with_others, leave_derived))
+        report = purge_objects.purge(context.here, oids, reason, loose=loose)
+        _forget_derived(context.folder, context.recall)
         return report
 
     def move_dataset(self, name: str, to: str) -> list[str]:
         """Rename a dataset with all its versions, in one commit."""
-        return save_rows.move(self.ground, names.check_name(name), names.check_name(to))
+        return save_rows.move(self.context, names.check_name(name), names.check_name(to))
 
 
 class Store:
@@ -294,7 +294,7 @@ class Store:
         self._folder, self._parts, self._limit = folder, Parts(objects), cache_limit
         self.recall = Memo(folder / RECALL, self._parts)
 
-    def datasets(self, here: Here, branch: str | None, group: Callable[[], Group | None]) -> Datasets:
+    def datasets(self, here: Checkout, branch: str | None, group: Callable[[], Group | None]) -> Datasets:
         return Datasets(DatasetContext(here, self._folder, self._parts, self.recall, branch, group, self._limit))
 
     def forget(self) -> None:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from memlake.dataset.kind import label
 from memlake.dataset.types.names import ROOM
 from memlake.errors import Conflict
-from memlake.versions.checkout.context import Here
+from memlake.versions.checkout.context import Checkout
 from memlake.versions.history import refs
 from memlake.versions.verbs import show
 
@@ -43,7 +43,7 @@ class Erasure(NamedTuple):
     loose: tuple[str, ...]
 
 
-def plan_erasure(here: Here, named: Iterable[str], others: Others) -> Erasure:
+def plan_erasure(here: Checkout, named: Iterable[str], others: Others) -> Erasure:
     """What is to be erased with these objects: of a record all its edits, its manifest and the parts of its rows.
 
     Of versions made from it the records get tombstones. Their rows may be the same once the purged ones are cleaned (a
@@ -77,7 +77,7 @@ def plan_erasure(here: Here, named: Iterable[str], others: Others) -> Erasure:
     return Erasure(tuple(sorted(wanted | ((own | made_of_it) - gone))), tuple(sorted(loose - gone)))
 
 
-def _list_records(here: Here, paths: set[str], ever: Ever, links: Links) -> set[str]:
+def _list_records(here: Checkout, paths: set[str], ever: Ever, links: Links) -> set[str]:
     """Every record that these paths had, and those of the same rows that were renamed to or from them."""
     records = {oid for path in paths for oid in ever[path]}
     manifests = {link for oid in records for link in links.get(oid, ())}
@@ -85,7 +85,7 @@ def _list_records(here: Here, paths: set[str], ever: Ever, links: Links) -> set[
     return records | {oid for oids in ever.values() for oid in oids - kept if manifests & set(links.get(oid, ()))}
 
 
-def _find_derived(here: Here, ever: Ever, paths: set[str]) -> set[str]:
+def _find_derived(here: Checkout, ever: Ever, paths: set[str]) -> set[str]:
     """Paths of versions made from these, from versions made from these, and so on, in any commit.
 
     A small selection is a copy, so that rows live on where no part is shared. Rows are known by their content,
@@ -110,7 +110,7 @@ def _find_derived(here: Here, ever: Ever, paths: set[str]) -> set[str]:
         derived |= more
 
 
-def _read_record(here: Here, oid: str) -> dict[str, Any]:
+def _read_record(here: Checkout, oid: str) -> dict[str, Any]:
     """A record as it was written; empty if the object is not a record."""
     try:
         record = json.loads(here.history.objects.read(oid))
@@ -119,7 +119,7 @@ def _read_record(here: Here, oid: str) -> dict[str, Any]:
     return record if isinstance(record, dict) else {}
 
 
-def _list_living(here: Here, besides: set[str]) -> list[tuple[str, str]]:
+def _list_living(here: Checkout, besides: set[str]) -> list[tuple[str, str]]:
     """(path, oid) of every other version at the head of a branch; one marked as deleted can be restored."""
     db = here.history.db
     heads = [refs.commit_of(here.history, refs.get(db, branch.name)["work"]) for branch in refs.branches(db, None)]

@@ -42,18 +42,18 @@ class Saved(NamedTuple):
     new: bool  # False: the newest version says the same already
 
 
-def save(ground: DatasetContext, wanted: Wanted, frame: Frame, facts: Mapping[str, Any]) -> Saved:
+def save(context: DatasetContext, wanted: Wanted, frame: Frame, facts: Mapping[str, Any]) -> Saved:
     """Commit a frame as the next version of a dataset. What the newest version holds already is not stored again."""
-    ground = ground.fix_branch()
-    sealed = ground.parts.seal(frame)
+    context = context.fix_branch()
+    sealed = context.parts.seal(frame)
     check_wanted(wanted)
-    content = _choose_content(ground, wanted, sealed)
+    content = _choose_content(context, wanted, sealed)
     for attempt in range(_TRIES):
         try:
-            with ground.here.history.db.write():  # counted, named and committed in one
-                saved, commit = _save_once(ground, wanted, sealed, content, facts)
+            with context.here.history.db.write():  # counted, named and committed in one
+                saved, commit = _save_once(context, wanted, sealed, content, facts)
             if commit is not None:
-                ground.note(commit.message, commit)
+                context.note(commit.message, commit)
             return saved
         except (Conflict, Nothing):  # another took the number meanwhile: count again
             time.sleep(_PAUSE * min(attempt, 10))
@@ -62,15 +62,15 @@ def save(ground: DatasetContext, wanted: Wanted, frame: Frame, facts: Mapping[st
     )
 
 
-def _choose_content(ground: DatasetContext, wanted: Wanted, frame: Frame) -> str:
+def _choose_content(context: DatasetContext, wanted: Wanted, frame: Frame) -> str:
     """What rows are known by: as the newest version is, when it holds the same rows in other fragments."""
     content = frame.content()
-    entries = ground.entries(wanted.name, ground.head_of_branch())
-    newest = ground.read_kept(entries[max(entries)]) if entries else None
+    entries = context.entries(wanted.name, context.head_of_branch())
+    newest = context.read_kept(entries[max(entries)]) if entries else None
     if newest is None or newest.content == content or newest.rows != frame.rows or frame.size > _COMPARED:
         return content
     alike = newest.schema.equals(frame.schema, check_metadata=True)
-    return newest.content if alike and ground.parts.equal(ground.frame(newest), frame) else content
+    return newest.content if alike and context.parts.equal(context.frame(newest), frame) else content
 
 
 def check_wanted(wanted: Wanted) -> None:
@@ -84,17 +84,17 @@ def check_wanted(wanted: Wanted) -> None:
 
 
 def _save_once(
-    ground: DatasetContext, wanted: Wanted, frame: Frame, content: str, facts: Mapping[str, Any]
+    context: DatasetContext, wanted: Wanted, frame: Frame, content: str, facts: Mapping[str, Any]
 ) -> tuple[Saved, Commit | None]:
     """What was saved, and the commit that did it, which undo is to know."""
-    entries = ground.entries(wanted.name, ground.head_of_branch())
-    newest = ground.read_kept(entries[max(entries)]) if entries else None
-    same = _find_same(ground, wanted, entries, content)
+    entries = context.entries(wanted.name, context.head_of_branch())
+    newest = context.read_kept(entries[max(entries)]) if entries else None
+    same = _find_same(context, wanted, entries, content)
     same = None if same is not None and is_other_config(same.params, facts.get("params", {})) else same
     if same is not None:
-        return Saved(_edit_metadata(ground, same, wanted, facts), False), None
+        return Saved(_edit_metadata(context, same, wanted, facts), False), None
     number = _next_number(wanted, list(entries))
-    objects = ground.here.history.objects
+    objects = context.here.history.objects
     links = sorted({family.oid for family in frame.families() if family.oid})
     if objects.find_missing(links):
         raise Collected(
@@ -115,16 +115,18 @@ def _save_once(
         tuple(wanted.tags or ()),
         **facts,
     )
-    commit = write(ground, version, f"save {version.spec}: {count(version.rows, 'row')}", old=None, undoable=False)
+    commit = write(context, version, f"save {version.spec}: {count(version.rows, 'row')}", old=None, undoable=False)
     return Saved(version, True), commit
 
 
-def _find_same(ground: DatasetContext, wanted: Wanted, entries: Mapping[Semver, Entry], content: str) -> Version | None:
+def _find_same(
+    context: DatasetContext, wanted: Wanted, entries: Mapping[Semver, Entry], content: str
+) -> Version | None:
     """The version that is asked for and holds these rows already. Who asks for a bump wants another."""
     number = names.parse_version(wanted.version) if wanted.version is not None else max(entries, default=None)
     if number is None or number not in entries or (wanted.update_version is not None and wanted.version is None):
         return None
-    version = ground.read_kept(entries[number])
+    version = context.read_kept(entries[number])
     return version if version is not None and version.content == content and not version.deleted else None
 
 
@@ -146,16 +148,16 @@ def _next_number(wanted: Wanted, there: list[Semver]) -> Semver:
 
 
 def write(
-    ground: DatasetContext, version: Version, message: str, *, old: Entry | None, undoable: bool = True
+    context: DatasetContext, version: Version, message: str, *, old: Entry | None, undoable: bool = True
 ) -> Commit:
     """One commit of one record; Conflict when the path no longer holds `old`."""
     data = version_record.encode(version)
-    oid = ground.here.history.objects.write(data, links=[version.manifest])
+    oid = context.here.history.objects.write(data, links=[version.manifest])
     entry = Entry(oid, "dataset", len(data))
-    return ground.write({version.path: entry}, message, expects={version.path: old}, undoable=undoable)
+    return context.write({version.path: entry}, message, expects={version.path: old}, undoable=undoable)
 
 
-def _edit_metadata(ground: DatasetContext, newest: Version, wanted: Wanted, facts: Mapping[str, Any]) -> Version:
+def _edit_metadata(context: DatasetContext, newest: Version, wanted: Wanted, facts: Mapping[str, Any]) -> Version:
     """Metadata always applies, also where the rows are the ones that are there."""
     # Of how rows were made again, only the params are news
     details = facts.get("provenance", {}).get("params")
@@ -167,22 +169,22 @@ def _edit_metadata(ground: DatasetContext, newest: Version, wanted: Wanted, fact
         "metrics": facts.get("metrics") or None,
         "provenance": {"params": details} if details else None,
     }
-    return edit(ground, newest, {key: value for key, value in changes.items() if value is not None})
+    return edit(context, newest, {key: value for key, value in changes.items() if value is not None})
 
 
 _MERGED = {"params", "metrics"}  # named values, each with an editor of its own: what is not named in a change stays
 
 
 def edit(
-    ground: DatasetContext, version: Version, changes: Mapping[str, Any], message: str = "", *, undoable: bool = True
+    context: DatasetContext, version: Version, changes: Mapping[str, Any], message: str = "", *, undoable: bool = True
 ) -> Version:
     """Change what a record says of its rows. Others may edit it at the same time: theirs stays."""
-    ground = ground.fix_branch()
+    context = context.fix_branch()
     for attempt in range(_TRIES):
-        entry = ground.entries_now(version.name).get(version.semver)
+        entry = context.entries_now(version.name).get(version.semver)
         if entry is None:
             return version
-        current = ground.read(entry)
+        current = context.read(entry)
         fields = dict(changes)
         for key in _MERGED & changes.keys():
             fields[key] = {**getattr(current, key), **changes[key]}
@@ -194,23 +196,23 @@ def edit(
             return current
         try:
             summary = message or f"edit {edited.spec}: {', '.join(changes)}"
-            commit = write(ground, edited, summary, old=entry, undoable=undoable)
+            commit = write(context, edited, summary, old=entry, undoable=undoable)
             if not undoable:
-                ground.note_more(edited.path, commit)
+                context.note_more(edited.path, commit)
             return edited
         except (Conflict, Nothing):
             time.sleep(_PAUSE * min(attempt, 10))
     raise Conflict(f"{version.spec} is being changed by other processes; {_TRIES} tries failed. Nothing was changed.")
 
 
-def read_current(ground: DatasetContext, version: Version) -> Version:
+def read_current(context: DatasetContext, version: Version) -> Version:
     """A version as its branch has it now."""
-    entry = ground.entries_now(version.name).get(version.semver)
-    return version if entry is None else ground.read(entry)
+    entry = context.entries_now(version.name).get(version.semver)
+    return version if entry is None else context.read(entry)
 
 
 def merge_into(
-    ground: DatasetContext,
+    context: DatasetContext,
     version: Version,
     field: str,
     values: Mapping[str, Any],
@@ -218,30 +220,30 @@ def merge_into(
 ) -> Version:
     """Add params or metrics to what a record has; `details` of params go to its provenance."""
     changes = {field: values, **({"provenance": {"params": details}} if details else {})}
-    return edit(ground, version, changes, f"{field} of {version.spec}", undoable=False)
+    return edit(context, version, changes, f"{field} of {version.spec}", undoable=False)
 
 
-def move(ground: DatasetContext, name: str, to: str) -> list[str]:
+def move(context: DatasetContext, name: str, to: str) -> list[str]:
     """All versions of a dataset under another name, in one commit."""
-    ground = ground.fix_branch()
-    history = ground.here.history
+    context = context.fix_branch()
+    history = context.here.history
     with history.db.write():
-        head = ground.head_of_branch()
-        entries = ground.entries(name, head)
+        head = context.head_of_branch()
+        entries = context.entries(name, head)
         if not entries:
-            ground.find(name)
-        if ground.entries(to, head):
+            context.find(name)
+        if context.entries(to, head):
             raise AlreadyExists(f"there is a dataset {to!r} already. Nothing was changed.")
         changes: dict[str, bytes | Entry | None] = {}
         moved: list[Semver] = []
         for number, entry in entries.items():
             changes[version_record.path_of(name, str(number))] = None
-            version = ground.read_kept(entry)
+            version = context.read_kept(entry)
             if version is None:  # purged: what is not there cannot go along
                 continue
             moved.append(number)
             renamed = version._replace(name=to)
             data = version_record.encode(renamed)
             changes[renamed.path] = Entry(history.objects.write(data, links=[renamed.manifest]), "dataset", len(data))
-        ground.write(changes, f"move dataset {name} to {to}")
+        context.write(changes, f"move dataset {name} to {to}")
     return [f"{to}@{number}" for number in sorted(moved)]

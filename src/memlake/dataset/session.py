@@ -33,22 +33,22 @@ class Session:
         self._open_context = open_context
 
     @property
-    def ground(self) -> DatasetContext:
+    def context(self) -> DatasetContext:
         """Asked for when something runs: a chain that is only written down makes no repo."""
         return self._open_context()
 
     @contextlib.contextmanager
     def run(self, plan: Plan, settings: Settings = _USUAL) -> Iterator[Engine]:
         """An engine for one plan."""
-        ground = self.ground
-        listings.reach(ground)
-        services = plan_keys.RunServices(Progress(settings.progress), ground.cache)
+        context = self.context
+        listings.reach(context)
+        services = plan_keys.RunServices(Progress(settings.progress), context.cache)
         engine = Engine(
-            ground.parts, ground.recall, ground.folder, lambda on, call: call_step.Calling(on, call, services).run()
+            context.parts, context.recall, context.folder, lambda on, call: call_step.Calling(on, call, services).run()
         )
         engine.shared = services
         try:
-            with ground.parts.hold():
+            with context.parts.hold():
                 yield engine
         except KeyboardInterrupt:  # the frames of the engine say nothing to who stopped it
             raise KeyboardInterrupt(_STOPPED) from None
@@ -62,7 +62,7 @@ class Session:
         if isinstance(error, Purged | RowFailed):
             return error
         changed = broken_inputs.find_changed_file(plan) if isinstance(error, InvalidInput) else None
-        cause = changed or broken_inputs.find_damage(self.ground.parts, self.ground.recall, plan)
+        cause = changed or broken_inputs.find_damage(self.context.parts, self.context.recall, plan)
         if cause is not None:
             cause.__cause__ = error
         return cause or error
@@ -116,10 +116,10 @@ class Session:
 
     def _note_run(self, plan: Plan, engine: Engine, action: str, begun: float, result: runs.Result) -> None:
         with contextlib.suppress(Exception):  # whatever may be wrong with a note, the answer is there
-            runs.record(self.ground, action, self._gather_facts(plan, engine, begun), result)
+            runs.record(self.context, action, self._gather_facts(plan, engine, begun), result)
 
     def _gather_facts(self, plan: Plan, engine: Engine, begun: float, ran: Sequence[Ran] = ()) -> dict[str, Any]:
-        facts = provenance.gather(plan, engine.shared, self.ground.here.author, time.time() - begun)
+        facts = provenance.gather(plan, engine.shared, self.context.here.author, time.time() - begun)
         return {**facts, "ran": [one._asdict() for one in ran or engine.ran]}
 
     def count(self, plan: Plan, settings: Settings = _USUAL) -> int:
@@ -133,17 +133,17 @@ class Session:
         def seal(engine: Engine) -> tuple[Frame, Engine]:
             engine.need(plan)
             engine.sealing = True
-            ground = self.ground
+            context = self.context
             key = plan_keys.plan_key(plan, engine.shared)
-            frame = ground.recall.frame(key) if key and not settings.recompute else None
+            frame = context.recall.frame(key) if key and not settings.recompute else None
             if frame is None:
                 before = plan_keys.files_read(plan)
-                frame = ground.parts.seal(aligned.compact(engine, engine.frame(plan).settle_types()))
+                frame = context.parts.seal(aligned.compact(engine, engine.frame(plan).settle_types()))
                 for (file, old), (_, new) in zip(before, plan_keys.files_read(plan), strict=True):
                     if old != new:
                         raise Conflict(f"{file} changed while it was read. Nothing was saved.", hint="Run it again.")
                 if key and not any(ran.failed for ran in engine.ran):
-                    ground.recall.keep_frame(key, frame)
+                    context.recall.keep_frame(key, frame)
             return frame, engine
 
         return self._retry_on_damage(plan, settings, seal)
@@ -158,12 +158,12 @@ class Session:
 
     def _save_once(self, plan: Plan, wanted: Wanted, settings: Settings) -> tuple[Saved, tuple[Ran, ...]]:
         begun = time.time()
-        with self.ground.parts.hold():
+        with self.context.parts.hold():
             frame, engine = self.frame(plan, settings)
             ran = provenance.steps(plan, engine, frame.rows)
             facts = provenance.fields(provenance.add_git_state(self._gather_facts(plan, engine, begun, ran)))
-            saved = save_rows.save(self.ground, wanted, frame, facts)
-        process_facts.note(self.ground, saved, wanted, facts)
+            saved = save_rows.save(self.context, wanted, frame, facts)
+        process_facts.note(self.context, saved, wanted, facts)
         engine.shared.progress.say(_describe_save(saved, ran))
         if not engine.shared.progress.is_shown:
             notices.warn_failures(ran)

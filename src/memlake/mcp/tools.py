@@ -117,8 +117,8 @@ def _delete(memories: Memories, memory_id: str) -> Result:
 
 
 def _gone(memories: Memories) -> Result:
-    memories.on(memories.ground.branch)  # a branch that is gone is an error of its own
-    note = f"It was not on branch {memories.ground.branch!r}. Nothing was changed."
+    memories.on(memories.context.branch)  # a branch that is gone is an error of its own
+    note = f"It was not on branch {memories.context.branch!r}. Nothing was changed."
     return {"status": "already gone", "note": note}
 
 

@@ -69,11 +69,11 @@ def shape_hits(hits: Hits, max_tokens: int | None, name: str) -> dict[str, Any]:
 
 def search_for(memories: Memories, query: Query, asked: str | None, parameter: str) -> Hits:
     """Hits for an agent. If only memories of others match, a note says so, and how to ask for them."""
-    ground = dataclasses.replace(memories.ground, vector_of=functools.cache(memories.ground.vector_of))
-    hits = Memories(ground, memories.shared).search(query)
+    context = dataclasses.replace(memories.context, vector_of=functools.cache(memories.context.vector_of))
+    hits = Memories(context, memories.shared).search(query)
     if not hits and asked is None:
         mode = "keyword" if hits.mode == "keyword" else query.mode  # a model that failed is not asked again
-        others = search.search(ground, query._replace(agent_id=EVERYONE, mode=mode))
+        others = search.search(context, query._replace(agent_id=EVERYONE, mode=mode))
         names = sorted({hit["agent_id"] for hit in others})
         if names:
             who = ", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")

@@ -15,7 +15,7 @@ from memlake.memories import record
 from memlake.objects import layout
 from memlake.records import short
 from memlake.versions import tables
-from memlake.versions.checkout.context import Here
+from memlake.versions.checkout.context import Checkout
 from memlake.versions.history import refs
 
 _ENDED = "expired at "
@@ -45,18 +45,18 @@ def _compute_end(seconds: object, now: int) -> int:
     return now + int(seconds * 1e6)  # type: ignore[operator]
 
 
-def sweep(here: Here) -> None:
+def sweep(here: Checkout) -> None:
     """Discard every branch whose time is over."""
     for name, _, _, note in tables.list_refs(here.history.db, refs.BRANCH):
         if note is not None and is_over(here, name, note):
             end(here, name, note)
 
 
-def is_over(here: Here, name: str, note: bytes | None) -> bool:
+def is_over(here: Checkout, name: str, note: bytes | None) -> bool:
     return 0 < read_note(note).get("expires_at", 0) <= layout.now() and here.local.branch != name
 
 
-def end(here: Here, name: str, note: bytes | None) -> None:
+def end(here: Checkout, name: str, note: bytes | None) -> None:
     """Discard a branch whose time is over; its reflog says so."""
     when = datetime.fromtimestamp(read_note(note)["expires_at"] // 1_000_000, timezone.utc)
     with here.history.db.write():
@@ -64,7 +64,7 @@ def end(here: Here, name: str, note: bytes | None) -> None:
             refs.delete(here.history, name, action=f"{_ENDED}{when:%Y-%m-%dT%H:%M:%SZ}", who=here.who)
 
 
-def check(here: Here, name: str) -> None:
+def check(here: Checkout, name: str) -> None:
     """NotFound that says when, for a branch whose time is over. Knows nothing of one that never was."""
     history = here.history
     row = tables.find_ref(history.db, refs.BRANCH, name)

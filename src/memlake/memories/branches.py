@@ -44,13 +44,13 @@ class MergedBranch(NamedTuple):
 
 
 def create_branch(
-    ground: MemoryContext, name: str, *, ttl_seconds: float | None = None, description: str = ""
+    context: MemoryContext, name: str, *, ttl_seconds: float | None = None, description: str = ""
 ) -> MemoryBranch:
     """A new branch at where this one is."""
-    note, history = branch_expiry.make_note(ttl_seconds, description), ground.here.history
+    note, history = branch_expiry.make_note(ttl_seconds, description), context.here.history
     with history.db.write():
-        heads = refs.get(history.db, ground.branch)
-        refs.create(history, name, heads, action=f"branch from {ground.branch}", who=ground.author.name, note=note)
+        heads = refs.get(history.db, context.branch)
+        refs.create(history, name, heads, action=f"branch from {context.branch}", who=context.author.name, note=note)
     return MemoryBranch(name, heads["memory"], **branch_expiry.read_note(note))
 
 
@@ -61,25 +61,25 @@ def check_name(name: str) -> str:
     return name
 
 
-def list_branches(ground: MemoryContext) -> list[MemoryBranch]:
+def list_branches(context: MemoryContext) -> list[MemoryBranch]:
     """All branches; those whose time is over are discarded first."""
-    branch_expiry.sweep(ground.here)
-    rows = tables.list_refs(ground.here.history.db, refs.BRANCH)
+    branch_expiry.sweep(context.here)
+    rows = tables.list_refs(context.here.history.db, refs.BRANCH)
     return [
         MemoryBranch(name, head.hex() if head else None, **branch_expiry.read_note(note))
         for name, _, head, note in rows
     ]
 
 
-def discard_branch(ground: MemoryContext, name: str) -> None:
+def discard_branch(context: MemoryContext, name: str) -> None:
     """Remove a branch. What it held stays reachable by its reflog."""
-    if name == ground.branch:
+    if name == context.branch:
         raise InvalidInput(f"branch {name!r} is the one in use. Nothing was changed.", hint="Use another first.")
-    with ground.here.history.db.write():
-        refs.delete(ground.here.history, check_name(name), action="discarded", who=ground.author.name)
+    with context.here.history.db.write():
+        refs.delete(context.here.history, check_name(name), action="discarded", who=context.author.name)
 
 
-def merge_branch(ground: MemoryContext, name: str, strategy: str = "branch_wins") -> MergedBranch:
+def merge_branch(context: MemoryContext, name: str, strategy: str = "branch_wins") -> MergedBranch:
     """Bring the memories and state of a branch into this one, in one commit.
 
     Where both changed the same memory, `branch_wins` takes the branch's, `main_wins` keeps ours (the other's text
@@ -87,38 +87,38 @@ def merge_branch(ground: MemoryContext, name: str, strategy: str = "branch_wins"
     """
     if strategy not in STRATEGIES:
         raise InvalidInput(f"strategy is one of {', '.join(STRATEGIES)}, not {strategy!r}. Nothing was merged.")
-    history = ground.here.history
-    branch_expiry.check(ground.here, check_name(name))
-    noted = _find_doubts(ground, name)
+    history = context.here.history
+    branch_expiry.check(context.here, check_name(name))
+    noted = _find_doubts(context, name)
     with history.db.write():
-        ours, theirs = ground.head(), refs.commit_of(history, refs.get(history.db, name)["memory"])
+        ours, theirs = context.head(), refs.commit_of(history, refs.get(history.db, name)["memory"])
         if theirs is None or (ours is not None and is_ancestor(history, theirs, ours)):
             return MergedBranch(None, 0)
         outcome = trees.merge_commits(history, ours, theirs)
         met = tuple(conflict.path.rsplit("/", 1)[1] for conflict in outcome.conflicts)
         if met and strategy == "ask":
-            raise _describe_conflicts(ground, name, outcome.conflicts)
+            raise _describe_conflicts(context, name, outcome.conflicts)
         choice = "theirs" if strategy == "branch_wins" else "ours"
         chosen = tuple(conflict._replace(choice=choice) for conflict in outcome.conflicts)
-        edits = {**remember.apply_notes(ground, outcome.edits, noted), **trees.apply_choices(history, chosen)}
-        made = _append_merge(ground, name, (ours, theirs), edits)
-    store.update_index(ground)
+        edits = {**remember.apply_notes(context, outcome.edits, noted), **trees.apply_choices(history, chosen)}
+        made = _append_merge(context, name, (ours, theirs), edits)
+    store.update_index(context)
     return MergedBranch(made.oid, len(edits), met)
 
 
-def _find_doubts(ground: MemoryContext, name: str) -> dict[str, tuple[str, Memory]]:
+def _find_doubts(context: MemoryContext, name: str) -> dict[str, tuple[str, Memory]]:
     """What would come and is in doubt; looked for before the merge holds the lock, since it may ask a model."""
-    history, ours = ground.here.history, ground.head()
+    history, ours = context.here.history, context.head()
     theirs = refs.commit_of(history, refs.get(history.db, name)["memory"])
     if ours is None or theirs is None or is_ancestor(history, theirs, ours) or is_ancestor(history, ours, theirs):
         return {}  # what came after ours was held against it when it was remembered
-    return remember.find_doubts(ground, trees.merge_commits(history, ours, theirs).edits)
+    return remember.find_doubts(context, trees.merge_commits(history, ours, theirs).edits)
 
 
-def _describe_conflicts(ground: MemoryContext, name: str, met: Sequence[Met]) -> Conflict:
+def _describe_conflicts(context: MemoryContext, name: str, met: Sequence[Met]) -> Conflict:
     told = "\n".join(
         f"{both.name}: ours {_text(both.ours)}; theirs {_text(both.theirs)}"
-        for both in (conflicts.describe_sides(ground.here.history, one) for one in met[:5])
+        for both in (conflicts.describe_sides(context.here.history, one) for one in met[:5])
         if both is not None
     )
     return Conflict(
@@ -132,11 +132,11 @@ def _text(said: str | None) -> str:
 
 
 def _append_merge(
-    ground: MemoryContext, name: str, sides: tuple[Commit | None, Commit], edits: dict[str, Entry | None]
+    context: MemoryContext, name: str, sides: tuple[Commit | None, Commit], edits: dict[str, Entry | None]
 ) -> Commit:
-    history, (ours, theirs) = ground.here.history, sides
-    draft = Draft("memory", edits, ground.author, f"merge branch {name}", layout.now(), {})
-    work = refs.commit_of(history, refs.get(history.db, ground.branch)["work"])
+    history, (ours, theirs) = context.here.history, sides
+    draft = Draft("memory", edits, context.author, f"merge branch {name}", layout.now(), {})
+    work = refs.commit_of(history, refs.get(history.db, context.branch)["work"])
     made = theirs if ours is None else history.append(draft, (ours, theirs), work)
-    refs.move(history, ground.branch, "memory", ours, made, action=f"merge {name}", who=ground.author.name)
+    refs.move(history, context.branch, "memory", ours, made, action=f"merge {name}", who=context.author.name)
     return made

@@ -18,39 +18,39 @@ from memlake.records import Change, Commit
 _EVERYTHING = 1 << 40
 
 
-def mend(ground: MemoryContext) -> str:
+def mend(context: MemoryContext) -> str:
     """What was wrong with the index, which is made again then; "" for nothing."""
-    seen, known = ground.index.edition, ground.index.take_notice()  # the caller says it
+    seen, known = context.index.edition, context.index.take_notice()  # the caller says it
     if known == DAMAGED:  # found on being opened
         return known
     try:
-        head = index_sync.follow(ground.here.history, ground.index, ground.branch)
-        _check_files(ground)
+        head = index_sync.follow(context.here.history, context.index, context.branch)
+        _check_files(context)
         if head is not None:
-            _check_shown(ground, head)
-        _check_fresh(ground)
+            _check_shown(context, head)
+        _check_fresh(context)
     except Damaged as error:
-        ground.index.renew(seen)
-        ground.index.take_notice()
-        index_sync.follow(ground.here.history, ground.index, ground.branch)
+        context.index.renew(seen)
+        context.index.take_notice()
+        index_sync.follow(context.here.history, context.index, context.branch)
         return f"{error.message} It was made again from the history."
     return ""
 
 
-def _check_files(ground: MemoryContext) -> None:
-    db, folder = ground.index.db, ground.index.generation
+def _check_files(context: MemoryContext) -> None:
+    db, folder = context.index.db, context.index.generation
     if db.row("PRAGMA quick_check(1)") != ("ok",):
         raise Damaged("index.db is damaged.")
     for (name,) in db.rows("SELECT name FROM segment"):
         segments.read_segment(generations.segment_file(folder, name), whole=True)
 
 
-def _check_shown(ground: MemoryContext, head: Commit) -> None:
+def _check_shown(context: MemoryContext, head: Commit) -> None:
     """The rows that the trunk shows at a commit are the memories of its tree."""
-    history = ground.here.history
-    trunk = index_sync.find_trunk(history, ground.index, ground.branch)
+    history = context.here.history
+    trunk = index_sync.find_trunk(history, context.index, context.branch)
     asked = IndexQuery("", shown=Shown(seq=head.seq), most=_EVERYTHING)
-    shown = {(one.key, one.oid.hex()) for one in ground.index.list_rows(asked)}
+    shown = {(one.key, one.oid.hex()) for one in context.index.list_rows(asked)}
     kept = {path: entry for path, entry in history.scan(head, index_sync.ROOM) if index_sync.is_memory(path)}
     there = {(record.Memory(path.rsplit("/", 1)[1], "").key, entry.oid): path for path, entry in kept.items()}
     if extra := shown - there.keys():
@@ -60,9 +60,9 @@ def _check_shown(ground: MemoryContext, head: Commit) -> None:
         raise Damaged(f"the index hid {len(lost)} memories of branch {trunk!r}.")
 
 
-def _check_fresh(ground: MemoryContext) -> None:
+def _check_fresh(context: MemoryContext) -> None:
     """The words of rows that no segment holds yet are those of their records."""
-    db, history = ground.index.db, ground.here.history
+    db, history = context.index.db, context.here.history
     sql = "SELECT oid, terms FROM fresh JOIN row ON row.id = fresh.row WHERE fresh.row > ?"
     found = {oid.hex(): packed for oid, packed in db.rows(sql, (segments.find_last_folded(db),))}
     for oid, data in history.objects.read_many(found.keys() - set(history.objects.find_missing(list(found)))):

@@ -91,50 +91,50 @@ def _with_past(won: Memory, lost: Memory, oid: str) -> Memory:
 # -- while it waits ---------------------------------------------------------------------------
 
 
-def list_waiting(ground: MemoryContext) -> list[Conflict]:
+def list_waiting(context: MemoryContext) -> list[Conflict]:
     """Memories of this branch on which a merge in this checkout waits for a choice."""
-    return [one for one in _list_conflicts(ground) if one.choice is None]
+    return [one for one in _list_conflicts(context) if one.choice is None]
 
 
-def list_waiting_states(ground: MemoryContext) -> list[Sides]:
+def list_waiting_states(context: MemoryContext) -> list[Sides]:
     """State values on which it waits."""
-    local = ground.here.local
-    met = local.conflicts() if local.branch == ground.branch else ()
+    local = context.here.local
+    met = local.conflicts() if local.branch == context.branch else ()
     told = [
-        describe_sides(ground.here.history, one)
+        describe_sides(context.here.history, one)
         for one in met
         if one.choice is None and one.path.startswith(STATE.folder)
     ]
     return [one for one in told if one is not None]
 
 
-def find(ground: MemoryContext, memory_id: str) -> Conflict | None:
+def find(context: MemoryContext, memory_id: str) -> Conflict | None:
     """The conflict of a memory in what waits, also where a choice was made already: it may be made anew."""
-    return next((one for one in _list_conflicts(ground) if one.path.endswith(f"/{memory_id}")), None)
+    return next((one for one in _list_conflicts(context) if one.path.endswith(f"/{memory_id}")), None)
 
 
-def _list_conflicts(ground: MemoryContext) -> list[Conflict]:
-    local = ground.here.local
-    found = local.conflicts() if local.branch == ground.branch else ()
+def _list_conflicts(context: MemoryContext) -> list[Conflict]:
+    local = context.here.local
+    found = local.conflicts() if local.branch == context.branch else ()
     return [one for one in found if one.path.startswith(MEMORY.folder)]
 
 
-def describe_merge(ground: MemoryContext) -> str:
-    pending = ground.here.local.find_pending()
+def describe_merge(context: MemoryContext) -> str:
+    pending = context.here.local.find_pending()
     return f"{pending.verb} of {pending.name}" if pending else "merge"
 
 
-def choose(ground: MemoryContext, met: Conflict, keep: str) -> Memory | None:
+def choose(context: MemoryContext, met: Conflict, keep: str) -> Memory | None:
     """Settle one that waits: ours (old), theirs (new) or both. The merge itself is finished by `merge --continue`."""
-    ours, theirs = read_sides(ground.here.history, met)
+    ours, theirs = read_sides(context.here.history, met)
     side = SIDES[keep]
     if side == "both" and (ours is None or theirs is None):
         raise Conflicting(
-            f"one side of the {describe_merge(ground)} forgot memory {met.path.rsplit('/', 1)[1]}: there are no two to "
-            "keep. Nothing was changed.",
+            f"one side of the {describe_merge(context)} forgot memory {met.path.rsplit('/', 1)[1]}, so there are "
+            "no two to keep. Nothing was changed.",
             hint="Keep ours or theirs.",
         )
-    here = ground.here
+    here = context.here
     with here.local.verb():
         if here.local.state("journal") is not None:
             update.resume(here.history, here.local, here.root)

@@ -18,7 +18,7 @@ from memlake.memories import branch_expiry, record
 from memlake.memories.record import Memory
 from memlake.objects import disk
 from memlake.records import Author, Commit, Entry
-from memlake.versions.checkout.context import Here
+from memlake.versions.checkout.context import Checkout
 from memlake.versions.history import refs
 from memlake.versions.verbs import write as write_records
 from memlake.versions.verbs.write import Group, Request
@@ -32,7 +32,7 @@ def agent_author(name: str) -> Author:
 
 @dataclass(frozen=True, slots=True)
 class MemoryContext:
-    here: Here
+    here: Checkout
     index: Index
     branch: str
     settings: Settings
@@ -63,7 +63,7 @@ class MemoryContext:
         """Whether somebody who asks for these projects (None: all of them) may see a memory here."""
         return self.sees(memory.org_id) and (projects is None or memory.project in projects)
 
-    def sign_checkout(self) -> Here:
+    def sign_checkout(self) -> Checkout:
         """The checkout, whose commits are then signed by whoever works here."""
         return self.here._replace(identity=lambda: self.author)
 
@@ -104,18 +104,18 @@ def heals(work: Work[Given, Result]) -> Work[Given, Result]:
     """Work that reads the index, done again on a new one where that turns out to be damaged, deleted or replaced."""
 
     @functools.wraps(work)
-    def run(ground: MemoryContext, /, *args: Given.args, **named: Given.kwargs) -> Result:
-        ground.index.refresh()
-        seen = ground.index.edition
+    def run(context: MemoryContext, /, *args: Given.args, **named: Given.kwargs) -> Result:
+        context.index.refresh()
+        seen = context.index.edition
         try:
-            return work(ground, *args, **named)
+            return work(context, *args, **named)
         except Error as error:
-            ground.index.refresh()
+            context.index.refresh()
             if isinstance(error, Damaged):
-                ground.index.renew(seen)
-            if ground.index.edition == seen:
+                context.index.renew(seen)
+            if context.index.edition == seen:
                 raise
-        return work(ground, *args, **named)
+        return work(context, *args, **named)
 
     return run
 
@@ -128,14 +128,14 @@ def reads(work: Work[Given, Result]) -> Work[Given, Result]:
     healed = heals(work)
 
     @functools.wraps(work)
-    def run(ground: MemoryContext, /, *args: Given.args, **named: Given.kwargs) -> Result:
+    def run(context: MemoryContext, /, *args: Given.args, **named: Given.kwargs) -> Result:
         try:
-            return healed(ground, *args, **named)
+            return healed(context, *args, **named)
         except Unavailable as full:
             try:
                 with spare_index() as index:
                     notes = (describe_spare(full),)
-                    return work(replace(ground, index=index, notes=notes), *args, **named)
+                    return work(replace(context, index=index, notes=notes), *args, **named)
             except (Unavailable, OSError):
                 raise full from None
 

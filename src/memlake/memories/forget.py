@@ -58,22 +58,22 @@ class _Written(NamedTuple):
         return session in (None, memory.session_id) and by_agent and (since is None or commit is not None)
 
 
-def forget(ground: MemoryContext, choice: Choice, *, dry_run: bool = False) -> list[Forgotten]:
+def forget(context: MemoryContext, choice: Choice, *, dry_run: bool = False) -> list[Forgotten]:
     """Take back what was written, in one commit; with `dry_run` only say what would go."""
     if choice == Choice():
         raise InvalidInput("say whose writing to take back: a session, an agent or a time. Nothing was forgotten.")
-    commits, paths = _find_commits(ground, choice)
+    commits, paths = _find_commits(context, choice)
     written, found = _Written(choice, commits), dict[str, tuple[Entry, Forgotten]]()
-    for path, entry in _list_candidates(ground, choice, paths):
-        memory = record.decode(ground.here.history.objects.read(entry.oid))
-        if ground.sees(memory.org_id) and written.means(memory, entry.oid):
-            found[path] = (entry, Forgotten(memory, _find_before(ground, memory, written)))
+    for path, entry in _list_candidates(context, choice, paths):
+        memory = record.decode(context.here.history.objects.read(entry.oid))
+        if context.sees(memory.org_id) and written.means(memory, entry.oid):
+            found[path] = (entry, Forgotten(memory, _find_before(context, memory, written)))
     if found and not dry_run:
-        _write(ground, found)
+        _write(context, found)
     return [one for _, one in found.values()]
 
 
-def _find_commits(ground: MemoryContext, choice: Choice) -> tuple[dict[str, Commit], set[str]]:
+def _find_commits(context: MemoryContext, choice: Choice) -> tuple[dict[str, Commit], set[str]]:
     """The commits by the objects they were the first to write, back to the time that is given, and the paths they
     changed. What a merge brought in belongs to the commits it was merged from.
     """
@@ -81,10 +81,10 @@ def _find_commits(ground: MemoryContext, choice: Choice) -> tuple[dict[str, Comm
     if choice.agent_id is None and choice.since is None:
         return commits, paths
     brought = list[tuple[str, str]]()
-    for commit in _walk_commits(ground, search.parse_moment(choice.since) or 0):
-        found = [c for c in ground.here.history.changes(commit) if c.new is not None and index_sync.is_memory(c.path)]
+    for commit in _walk_commits(context, search.parse_moment(choice.since) or 0):
+        found = [c for c in context.here.history.changes(commit) if c.new is not None and index_sync.is_memory(c.path)]
         paths.update(change.path for change in found)
-        same = _find_brought(ground, commit, found) if len(commit.parents) > 1 else {}
+        same = _find_brought(context, commit, found) if len(commit.parents) > 1 else {}
         commits.update((c.new.oid, commit) for c in found if c.new is not None and c.new.oid not in same)
         brought += same.items()
     for oid, before in reversed(brought):  # oldest first: what a merge brought may have been merged before
@@ -93,9 +93,9 @@ def _find_commits(ground: MemoryContext, choice: Choice) -> tuple[dict[str, Comm
     return commits, paths
 
 
-def _walk_commits(ground: MemoryContext, first: int) -> Iterator[Commit]:
+def _walk_commits(context: MemoryContext, first: int) -> Iterator[Commit]:
     """The commits of the branch since a time, those of merged branches too, each before its parents."""
-    history, head = ground.here.history, ground.head()
+    history, head = context.here.history, context.head()
     waiting, seen = [(-head.seq, head.oid)] if head else [], set[str]()
     while waiting:
         commit = history.get(heapq.heappop(waiting)[1])
@@ -107,44 +107,44 @@ def _walk_commits(ground: MemoryContext, first: int) -> Iterator[Commit]:
             heapq.heappush(waiting, (-history.seq(parent), parent))
 
 
-def _find_brought(ground: MemoryContext, merge: Commit, changes: Sequence[Change]) -> dict[str, str]:
+def _find_brought(context: MemoryContext, merge: Commit, changes: Sequence[Change]) -> dict[str, str]:
     """The objects of a merge that say what one of its sides said, and that side's object.
 
     They need not be the same object: a merge notes doubts on what it brings, and adds the text that lost to a history.
     """
-    history, brought = ground.here.history, dict[str, str]()
+    history, brought = context.here.history, dict[str, str]()
     others = [history.entries(history.get(oid), [change.path for change in changes]) for oid in merge.parents[1:]]
     for change in changes:
         sides = [entry.oid for entry in (change.old, *(held.get(change.path) for held in others)) if entry]
         new = change.new.oid if change.new else ""
-        said = _read_content(ground, new) if new not in sides else None
-        same = [oid for oid in sides if oid == new or (said is not None and _read_content(ground, oid) == said)]
+        said = _read_content(context, new) if new not in sides else None
+        same = [oid for oid in sides if oid == new or (said is not None and _read_content(context, oid) == said)]
         brought |= {new: same[-1]} if same else {}  # the last is what came; the first is what was here
     return brought
 
 
-def _read_content(ground: MemoryContext, oid: str) -> str | None:
+def _read_content(context: MemoryContext, oid: str) -> str | None:
     try:
-        return record.decode(ground.here.history.objects.read(oid)).content
+        return record.decode(context.here.history.objects.read(oid)).content
     except (Purged, NotFound):
         return None
 
 
-def _list_candidates(ground: MemoryContext, choice: Choice, paths: set[str]) -> Iterator[tuple[str, Entry]]:
+def _list_candidates(context: MemoryContext, choice: Choice, paths: set[str]) -> Iterator[tuple[str, Entry]]:
     """Memories of the branch that may be meant, at the paths where they lie."""
-    history = ground.here.history
+    history = context.here.history
     if choice.session_id is not None or choice.agent_id is not None:
         query = Query(limit=_ALL, session_id=choice.session_id, agent_id=choice.agent_id or search.EVERYONE)
-        listed = search.list_memories(ground, query, now=0)
+        listed = search.list_memories(context, query, now=0)
         paths = paths | {memory_path(history, memory.agent_id, memory.memory_id) for memory in listed}
-    yield from sorted(history.entries(ground.head(), paths).items())
+    yield from sorted(history.entries(context.head(), paths).items())
 
 
-def _find_before(ground: MemoryContext, memory: Memory, written: _Written) -> Memory | None:
+def _find_before(context: MemoryContext, memory: Memory, written: _Written) -> Memory | None:
     """The last value that is not meant."""
     for past in reversed(memory.history):
         try:
-            value = record.decode(ground.here.history.objects.read(past.oid))
+            value = record.decode(context.here.history.objects.read(past.oid))
         except (Purged, NotFound):
             continue
         if not written.means(value, past.oid):
@@ -152,8 +152,8 @@ def _find_before(ground: MemoryContext, memory: Memory, written: _Written) -> Me
     return None
 
 
-def _write(ground: MemoryContext, found: Mapping[str, tuple[Entry, Forgotten]]) -> None:
-    history, now = ground.here.history, layout.now()
+def _write(context: MemoryContext, found: Mapping[str, tuple[Entry, Forgotten]]) -> None:
+    history, now = context.here.history, layout.now()
     restored = sum(one.restored is not None for _, one in found.values())
     with history.db.write():
         changes: dict[str, bytes | Entry | None] = {}
@@ -162,66 +162,66 @@ def _write(ground: MemoryContext, found: Mapping[str, tuple[Entry, Forgotten]]) 
             again = one.restored and one.restored._replace(updated_at=now, history=past)
             changes[path] = again and store.write_entry(history, again)
         message = f"forget {len(found) - restored} memories, restore {restored}"
-        ground.write(changes, message, ground.author, expects={path: entry for path, (entry, _) in found.items()})
-    store.update_index(ground)
+        context.write(changes, message, context.author, expects={path: entry for path, (entry, _) in found.items()})
+    store.update_index(context)
 
 
 # -- for good --------------------------------------------------------------------------------
 
 
-def purge(ground: MemoryContext, access: Access, memory_id: str, *, reason: str) -> PurgeReport:
+def purge(context: MemoryContext, access: Access, memory_id: str, *, reason: str) -> PurgeReport:
     """Delete a memory from the branch and erase all its versions, wherever history or the index keeps them."""
     key = record.Memory(record.check_id(memory_id), "").key
-    oids = _find_objects(ground, key)
-    if not oids or not all(ground.sees(memory.org_id) for memory in _read_versions(ground, oids)):
-        known = timeline.list_versions(ground, memory_id)  # says so where it was never stored
+    oids = _find_objects(context, key)
+    if not oids or not all(context.sees(memory.org_id) for memory in _read_versions(context, oids)):
+        known = timeline.list_versions(context, memory_id)  # says so where it was never stored
         if gone := tuple(version.oid for version in known if version.ended == "purged"):
             purge_objects.purge(
-                ground.sign_checkout(), gone, reason
+                context.sign_checkout(), gone, reason
             )  # finishes one that died before it deleted the files
         raise NotFound(f"memory {memory_id} was purged already: {known[-1].reason}.")
-    versions = list(_read_versions(ground, oids))
-    copies = _find_copies(ground, versions)
-    present = store.find(ground, memory_id)
+    versions = list(_read_versions(context, oids))
+    copies = _find_copies(context, versions)
+    present = store.find(context, memory_id)
     if present is not None:
-        store.delete(ground, present)
-    report = purge_objects.purge(ground.sign_checkout(), tuple(sorted(oids)), reason)
-    follow(ground)
+        store.delete(context, present)
+    report = purge_objects.purge(context.sign_checkout(), tuple(sorted(oids)), reason)
+    follow(context)
     access.forget([key])
     note = f"The same text stands in {', '.join(copies)}; that was not erased."
     return report._replace(notes=(*report.notes, note)) if copies else report
 
 
-def _find_copies(ground: MemoryContext, versions: list[Memory]) -> list[str]:
+def _find_copies(context: MemoryContext, versions: list[Memory]) -> list[str]:
     """Other memories of the branch, of any agent, that say word for word what one of these versions says."""
     texts, ids = {memory.content for memory in versions}, {memory.memory_id for memory in versions}
     asked = (Query(text[:2000], limit=20, mode="keyword") for text in sorted(texts)[:20])
-    hits = [hit for query in asked for hit in search.search(ground, query) if hit["content"] in texts]
+    hits = [hit for query in asked for hit in search.search(context, query) if hit["content"] in texts]
     return sorted({hit["memory_id"] for hit in hits} - ids)
 
 
 @heals
-def follow(ground: MemoryContext) -> None:
+def follow(context: MemoryContext) -> None:
     """Erase what was purged from the index and from the kept vectors."""
-    index_sync.follow(ground.here.history, ground.index, ground.branch)
+    index_sync.follow(context.here.history, context.index, context.branch)
 
 
 @heals
-def _find_objects(ground: MemoryContext, key: bytes) -> set[str]:
+def _find_objects(context: MemoryContext, key: bytes) -> set[str]:
     """The objects of a memory, with the earlier values its records link to."""
-    index_sync.follow(ground.here.history, ground.index, ground.branch)
-    oids = {oid.hex() for (oid,) in ground.index.db.rows("SELECT oid FROM row WHERE key = ?", (key,))}
-    for memory in _read_versions(ground, set(oids)):
+    index_sync.follow(context.here.history, context.index, context.branch)
+    oids = {oid.hex() for (oid,) in context.index.db.rows("SELECT oid FROM row WHERE key = ?", (key,))}
+    for memory in _read_versions(context, set(oids)):
         oids |= {past.oid for past in memory.history}
         # Branches that were never searched have no rows here: the history knows what was ever at the path.
-        path = memory_path(ground.here.history, memory.agent_id, memory.memory_id)
-        oids |= set(show.versions_of(ground.here, path))
+        path = memory_path(context.here.history, memory.agent_id, memory.memory_id)
+        oids |= set(show.versions_of(context.here, path))
     return oids
 
 
-def _read_versions(ground: MemoryContext, oids: Iterable[str]) -> Iterable[Memory]:
+def _read_versions(context: MemoryContext, oids: Iterable[str]) -> Iterable[Memory]:
     for oid in oids:
         try:
-            yield record.decode(ground.here.history.objects.read(oid))
+            yield record.decode(context.here.history.objects.read(oid))
         except (Purged, NotFound):
             continue

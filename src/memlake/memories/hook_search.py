@@ -21,7 +21,7 @@ from memlake.memories.kind import memory_path
 from memlake.memories.record import Memory
 from memlake.objects import layout
 from memlake.records import Author, Commit
-from memlake.versions.checkout.context import Here
+from memlake.versions.checkout.context import Checkout
 from memlake.versions.history import refs
 from memlake.versions.verbs import write
 from memlake.versions.verbs.write import Request
@@ -52,7 +52,7 @@ class Narrow:
     """The memories of a branch, for a moment."""
 
     def __init__(
-        self, here: Here, folder: Path, settings: Settings, branch: str, *, project: str | None = None
+        self, here: Checkout, folder: Path, settings: Settings, branch: str, *, project: str | None = None
     ) -> None:
         self._here, self.settings, self.branch, self.project = here, settings, branch, project
         self._org = settings.memory_org

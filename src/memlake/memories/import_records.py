@@ -53,16 +53,16 @@ class Planned(NamedTuple):
         return [*self.new, *(item for item, _ in (*self.newer, *self.differing))]
 
 
-def plan(ground: MemoryContext, items: Sequence[Item]) -> Planned:
+def plan(context: MemoryContext, items: Sequence[Item]) -> Planned:
     """Sort items, each of another id, by what is here. What is known, or once was under this id, is left out."""
-    known = dict(_find_ours(ground, [item.memory for item in items]))
+    known = dict(_find_ours(context, [item.memory for item in items]))
     planned = Planned([], [], [])
-    for item in (_with_org(item, ground.org or "local") for item in items):
+    for item in (_with_org(item, context.org or "local") for item in items):
         ours = known.get(item.memory.memory_id)
         if ours is None:
             planned.new.append(item)
         elif item.memory.content != ours.memory.content:
-            _compare(ground, item, ours, planned)
+            _compare(context, item, ours, planned)
     return planned
 
 
@@ -76,9 +76,9 @@ def _of_org(memory: Memory, org: str) -> Memory:
     return memory if memory.org_id else memory._replace(org_id=org)
 
 
-def _compare(ground: MemoryContext, item: Item, ours: Ours, planned: Planned) -> None:
+def _compare(context: MemoryContext, item: Item, ours: Ours, planned: Planned) -> None:
     theirs, mine = item.memory, ours.memory
-    said_here, said_there = [*_read_earlier(ground, mine), mine.content], [one.memory.content for one in item.past]
+    said_here, said_there = [*_read_earlier(context, mine), mine.content], [one.memory.content for one in item.past]
     goes_on = [*said_there, theirs.content][: len(said_here)] == said_here
     is_newer = item.is_dated and not item.past and not mine.history and theirs.updated_at > mine.updated_at
     # We went on from their text, perhaps back to an earlier one. Theirs is newer only where it goes on from ours.
@@ -86,16 +86,16 @@ def _compare(ground: MemoryContext, item: Item, ours: Ours, planned: Planned) ->
         return
     if goes_on or mine.content in said_there or is_newer:
         planned.newer.append((item, ours))
-    elif not _was_kept(ground, item):
+    elif not _was_kept(context, item):
         planned.differing.append((item, ours))
 
 
-def _find_ours(ground: MemoryContext, memories: Sequence[Memory]) -> Iterator[tuple[str, Ours]]:
+def _find_ours(context: MemoryContext, memories: Sequence[Memory]) -> Iterator[tuple[str, Ours]]:
     """What the branch has under these ids: by their paths all at once, then of other agents, which the index knows."""
-    history = ground.here.history
+    history = context.here.history
     paths = {memory_path(history, m.agent_id, m.memory_id): m for m in memories}
-    there = history.entries(ground.head(), paths)
-    elsewhere = dict(_find_of_other_agents(ground, [m for path, m in paths.items() if path not in there]))
+    there = history.entries(context.head(), paths)
+    elsewhere = dict(_find_of_other_agents(context, [m for path, m in paths.items() if path not in there]))
     for path, memory in paths.items():
         entry, at = there.get(path), path
         if entry is None:
@@ -103,32 +103,32 @@ def _find_ours(ground: MemoryContext, memories: Sequence[Memory]) -> Iterator[tu
                 continue
             ours = record.decode(history.objects.read(elsewhere[memory.key]))
             at = memory_path(history, ours.agent_id, ours.memory_id)
-            entry = history.entries(ground.head(), [at])[at]
+            entry = history.entries(context.head(), [at])[at]
         yield memory.memory_id, Ours(record.decode(history.objects.read(entry.oid)), at, entry)
 
 
-def _find_of_other_agents(ground: MemoryContext, memories: Iterable[Memory]) -> Iterator[tuple[bytes, str]]:
+def _find_of_other_agents(context: MemoryContext, memories: Iterable[Memory]) -> Iterator[tuple[bytes, str]]:
     """Keys the branch shows under another path, and their objects."""
-    shown = index_sync.find_shown(ground.here.history, ground.index, ground.branch)
+    shown = index_sync.find_shown(context.here.history, context.index, context.branch)
     sql = "SELECT DISTINCT key FROM row WHERE key IN carray(?1)"
-    for (key,) in ground.index.db.rows_in(sql, [memory.key for memory in memories]):
-        oid = ground.index.find(key, shown)
+    for (key,) in context.index.db.rows_in(sql, [memory.key for memory in memories]):
+        oid = context.index.find(key, shown)
         if oid is not None:
             yield bytes(key), oid.hex()
 
 
-def _read_earlier(ground: MemoryContext, memory: Memory) -> Iterator[str]:
+def _read_earlier(context: MemoryContext, memory: Memory) -> Iterator[str]:
     for past in memory.history:
         try:
-            yield record.decode(ground.here.history.objects.read(past.oid)).content
+            yield record.decode(context.here.history.objects.read(past.oid)).content
         except Purged:
             continue
 
 
-def _was_kept(ground: MemoryContext, item: Item) -> bool:
+def _was_kept(context: MemoryContext, item: Item) -> bool:
     """Whether this text stands, or once stood, beside ours: what a person settled does not come back."""
     key = uuid.UUID(_make_id_beside(item)).bytes
-    return ground.index.db.row("SELECT 1 FROM row WHERE key = ? LIMIT 1", (key,)) is not None
+    return context.index.db.row("SELECT 1 FROM row WHERE key = ? LIMIT 1", (key,)) is not None
 
 
 def _make_id_beside(item: Item) -> str:
@@ -137,39 +137,39 @@ def _make_id_beside(item: Item) -> str:
     return str(uuid.uuid5(uuid.UUID(item.memory.memory_id), named))
 
 
-def carry_out(ground: MemoryContext, planned: Planned, count: int) -> None:
+def carry_out(context: MemoryContext, planned: Planned, count: int) -> None:
     """Write all of it in one commit. Raises Conflict when one of ours was changed, or came, since it was planned."""
     if not planned.all:
         return
-    history = ground.here.history
+    history = context.here.history
     with history.db.write():  # one transaction for all that was said before
-        memories = [_link_past(ground, item, ()) for item in planned.new]
-        memories += [_update_ours(ground, item, ours) for item, ours in planned.newer]
-        memories += [_doubtful(ground, item, ours) for item, ours in planned.differing]
+        memories = [_link_past(context, item, ()) for item in planned.new]
+        memories += [_update_ours(context, item, ours) for item, ours in planned.newer]
+        memories += [_doubtful(context, item, ours) for item, ours in planned.differing]
     expects: dict[str, Entry | None] = {ours.path: ours.entry for _, ours in planned.newer}
     expects |= {memory_path(history, item.memory.agent_id, item.memory.memory_id): None for item in planned.new}
-    store.write_memories(ground, memories, f"import {count} memories", expects=expects or None)
+    store.write_memories(context, memories, f"import {count} memories", expects=expects or None)
 
 
-def _update_ours(ground: MemoryContext, item: Item, ours: Ours) -> Memory:
+def _update_ours(context: MemoryContext, item: Item, ours: Ours) -> Memory:
     """Ours with their text, and the texts between: everything that was said since ours."""
     mine, contents = ours.memory, [one.memory.content for one in item.past]
     since = item.past[contents.index(mine.content) + 1 :] if mine.content in contents else ()
     until = since[0].memory.updated_at if since else item.memory.updated_at
     history = (*mine.history, Past(ours.entry.oid, until))
     theirs = item.memory._replace(agent_id=mine.agent_id, created_at=mine.created_at, project=mine.project)
-    return _link_past(ground, Item(theirs, tuple(since)), history)
+    return _link_past(context, Item(theirs, tuple(since)), history)
 
 
-def _doubtful(ground: MemoryContext, item: Item, ours: Ours) -> Memory:
-    made = _link_past(ground, item, ())
+def _doubtful(context: MemoryContext, item: Item, ours: Ours) -> Memory:
+    made = _link_past(context, item, ())
     return made._replace(memory_id=_make_id_beside(item), related=(ours.memory.memory_id,), review=IMPORTED)
 
 
-def _link_past(ground: MemoryContext, item: Item, history: tuple[Past, ...]) -> Memory:
+def _link_past(context: MemoryContext, item: Item, history: tuple[Past, ...]) -> Memory:
     """A record that links to what it said before, each of which is written ahead of it."""
     for earlier in item.past:
         data = record.encode(earlier.memory._replace(history=history))
-        oid = ground.here.history.objects.write(data, links=[past.oid for past in history])
+        oid = context.here.history.objects.write(data, links=[past.oid for past in history])
         history = (*history, Past(oid, earlier.until))
     return item.memory._replace(history=history)

@@ -31,7 +31,7 @@ def _settle(history: History, met: Conflict) -> Edits:
 
 def _note_doubts(owner: Any, edits: Edits) -> dict[str, Entry | None]:
     """`owner` is the Repo: to look for what contradicts, its index is needed."""
-    return memories.remember.note_doubts(owner.memories().ground, edits)
+    return memories.remember.note_doubts(owner.memories().context, edits)
 
 
 def _advise_settle(memory_id: str) -> str:

@@ -56,24 +56,24 @@ class Draft(NamedTuple):
 
 
 class Memories:
-    def __init__(self, ground: MemoryContext, shared: Shared) -> None:
-        self.ground, self.shared = ground, shared
+    def __init__(self, context: MemoryContext, shared: Shared) -> None:
+        self.context, self.shared = context, shared
 
     def recording_to(self, written: list[tuple[str, str]]) -> Memories:
         """A view that adds (branch, commit) of each write to a list, for `Repo.note_written`."""
-        return Memories(dataclasses.replace(self.ground, written=written), self.shared)
+        return Memories(dataclasses.replace(self.context, written=written), self.shared)
 
     def as_agent(self, agent_id: str, org_id: str | None = None) -> Memories:
         """A view of these memories that acts as `agent_id`: it signs commits, and sees what its organisation may see.
 
         `org_id` "*" sees every organisation.
         """
-        org = self.ground.org if org_id is None else None if org_id == EVERYONE else org_id
-        return Memories(dataclasses.replace(self.ground, agent=agent_id, org=org), self.shared)
+        org = self.context.org if org_id is None else None if org_id == EVERYONE else org_id
+        return Memories(dataclasses.replace(self.context, agent=agent_id, org=org), self.shared)
 
     def of_no_project(self) -> Memories:
         """A view for what holds everywhere: in a repo of many projects, what it stores belongs to none of them."""
-        return Memories(dataclasses.replace(self.ground, project="", package=""), self.shared)
+        return Memories(dataclasses.replace(self.context, project="", package=""), self.shared)
 
     # -- writing ------------------------------------------------------------------------------
 
@@ -84,12 +84,12 @@ class Memories:
     def store_many(self, drafts: Sequence[Draft]) -> list[Outcome]:
         """Store memories as they are, all in one commit."""
         self._check_enabled()
-        prepared = [prepare(draft, self.ground) for draft in drafts]
+        prepared = [prepare(draft, self.context) for draft in drafts]
         if prepared:
             memories = [new.memory for new in prepared]
             is_one = len(memories) == 1
             message = f"store memory {memories[0].memory_id}" if is_one else f"store {len(memories)} memories"
-            memory_store.write_memories(self.ground, memories, message, by=memories[0].agent_id)
+            memory_store.write_memories(self.context, memories, message, by=memories[0].agent_id)
             self.shared.wake()
         return [record.describe_added(new.memory)._replace(warnings=new.warnings) for new in prepared]
 
@@ -98,8 +98,8 @@ class Memories:
     ) -> Outcome:
         """Store a memory, or let it skip, replace, correct or join one that is there; says which, and why."""
         self._check_enabled()
-        new = prepare(draft, self.ground)
-        done = later.remember.remember(self.ground, new.memory, way=on_conflict, dry_run=dry_run, judge=judge)
+        new = prepare(draft, self.context)
+        done = later.remember.remember(self.context, new.memory, way=on_conflict, dry_run=dry_run, judge=judge)
         self.shared.wake()
         return done._replace(warnings=(*new.warnings, *done.warnings))
 
@@ -107,9 +107,9 @@ class Memories:
         """Store ready-made memories, each of another id, in one commit: new ones, newer texts, and texts in doubt."""
         self._check_enabled()
         for attempt in range(_TRIES):
-            planned = later.import_records.plan(self.ground, items)
+            planned = later.import_records.plan(self.context, items)
             try:
-                later.import_records.carry_out(self.ground, planned, len(planned.all))
+                later.import_records.carry_out(self.context, planned, len(planned.all))
                 break
             except Conflict:  # somebody changed one of ours meanwhile: look again
                 if attempt == _TRIES - 1:
@@ -121,50 +121,50 @@ class Memories:
     def update(self, memory_id: str, draft: Draft, *, changed: Collection[str]) -> Updated:
         """Change some fields of a memory (named in `changed`); its earlier content stays in its history."""
         self._check_enabled()
-        old, new = self.get(memory_id), _check_draft(draft, self.ground)
+        old, new = self.get(memory_id), _check_draft(draft, self.context)
         if "folder" in old.metadata:  # the package it was said in, wherever it is changed from
             new = new._replace(metadata={"folder": old.metadata["folder"], **new.metadata})
         given = Memory("", "")._replace(**{name: getattr(new, name) for name in changed})  # what stays is not looked at
-        clean, warnings = later.redact.guard_memory(given, self.ground.settings.memory_secrets)
+        clean, warnings = later.redact.guard_memory(given, self.context.settings.memory_secrets)
         fields = {name: getattr(clean, name) for name in changed}
-        made = memory_store.replace(self.ground, old, old._replace(**fields), f"update memory {memory_id}")
+        made = memory_store.replace(self.context, old, old._replace(**fields), f"update memory {memory_id}")
         self.shared.wake()
         return record.make_updated(made, warnings)
 
     def delete(self, memory_id: str) -> Memory:
         """Remove a memory from the branch. `restore` brings it back."""
         memory = self.get(memory_id)
-        memory_store.delete(self.ground, memory)
+        memory_store.delete(self.context, memory)
         return memory
 
     def forget_written(self, choice: Choice, *, dry_run: bool = False) -> list[Forgotten]:
         """Take back what a session, an agent or a time wrote, in one commit: what it had overwritten stands again."""
-        gone = later.forget.forget(self.ground, choice, dry_run=dry_run)
+        gone = later.forget.forget(self.context, choice, dry_run=dry_run)
         self.shared.wake()
         return gone
 
     def purge(self, memory_id: str, reason: str) -> PurgeReport:
         """Erase every version of a memory for good."""
-        report = later.forget.purge(self.ground, self.shared.access, memory_id, reason=reason)
+        report = later.forget.purge(self.context, self.shared.access, memory_id, reason=reason)
         self._forget_written()
         return report
 
     def follow(self) -> None:
         """Bring the index up to the history, and erase from it what was purged."""
-        later.forget.follow(self.ground)
+        later.forget.follow(self.context)
 
     def purge_state(self, agent_id: str, key: str, reason: str) -> PurgeReport:
         """Erase every value a key ever had for good."""
-        report = later.state.purge_state(self.ground, agent_id, key, reason)
+        report = later.state.purge_state(self.context, agent_id, key, reason)
         self._forget_written()
         return report
 
     def _forget_written(self) -> None:
-        if self.ground.written is not None:
-            self.ground.written.clear()  # what is erased cannot be brought back by undo
+        if self.context.written is not None:
+            self.context.written.clear()  # what is erased cannot be brought back by undo
 
     def restore(self, memory_id: str, at: str | None = None) -> Memory:
-        made = later.timeline.restore(self.ground, memory_id, at)
+        made = later.timeline.restore(self.context, memory_id, at)
         self.shared.wake()
         return made
 
@@ -172,110 +172,110 @@ class Memories:
 
     def search(self, query: Query) -> Hits:
         self._check_enabled()
-        hits = memory_search.search(self.ground, query)
+        hits = memory_search.search(self.context, query)
         self.shared.access.note(uuid.UUID(hit["memory_id"]).bytes for hit in hits)
         self.shared.wake()
         return hits
 
     def get(self, memory_id: str) -> Memory:
-        return memory_store.get(self.ground, record.check_id(memory_id))
+        return memory_store.get(self.context, record.check_id(memory_id))
 
     def full_id(self, part: str) -> str:
         """The id of the memory, here or gone, whose id ends or begins so."""
-        return memory_store.find_full_id(self.ground, part)
+        return memory_store.find_full_id(self.context, part)
 
     def list_memories(self, query: Query) -> list[Memory]:
-        return memory_search.list_memories(self.ground, query)
+        return memory_search.list_memories(self.context, query)
 
     def history(self, memory_id: str) -> list[Version]:
-        return later.timeline.list_versions(self.ground, memory_id)
+        return later.timeline.list_versions(self.context, memory_id)
 
     def blame(self, memory_id: str) -> list[Origin]:
         """Which commit each field of a memory has its present value from."""
-        return later.timeline.blame(self.ground, record.check_id(memory_id))
+        return later.timeline.blame(self.context, record.check_id(memory_id))
 
     def diff(self, a: str, b: str | None = None, *, project: str | None = None) -> list[Difference]:
-        return list(later.timeline.list_differences(self.ground, a, b, project=project))
+        return list(later.timeline.list_differences(self.context, a, b, project=project))
 
     def log(self, limit: int = 20, *, project: str | None = None) -> list[Commit]:
         if limit < 1:
             raise InvalidInput(f"limit is a whole number of at least 1, not {limit!r}. Nothing was read.")
         return list(
-            later.timeline.list_commits(self.ground, limit, memory_search.choose_projects(self.ground, project))
+            later.timeline.list_commits(self.context, limit, memory_search.choose_projects(self.context, project))
         )
 
     def fields(self, memory: Memory) -> dict[str, Any]:
         """A memory as a mapping, with what only the index and the counters know."""
-        return memory_search.full_fields(self.ground, memory, self.shared.access, self.has_vector(memory.memory_id))
+        return memory_search.full_fields(self.context, memory, self.shared.access, self.has_vector(memory.memory_id))
 
     def has_vector(self, memory_id: str) -> bool:
         """Whether the memory's embedding is there."""
-        return memory_search.has_vector(self.ground, memory_id, embed.read_model(self.shared.index))
+        return memory_search.has_vector(self.context, memory_id, embed.read_model(self.shared.index))
 
     # -- keeping in order ---------------------------------------------------------------------
 
     def conflicts(self, agent_id: str | Sequence[str] = EVERYONE, *, project: str | None = None) -> list[Doubt]:
-        return list(later.review.list_doubts(self.ground, agent_id, project=project))
+        return list(later.review.list_doubts(self.context, agent_id, project=project))
 
     def list_decided(self, agent_id: str = EVERYONE, limit: int = 20, *, project: str | None = None) -> list[Decided]:
         """What new memories changed by themselves, newest first; `restore` takes one back."""
-        return later.review.list_decided(self.ground, agent_id, limit, project=project)
+        return later.review.list_decided(self.context, agent_id, limit, project=project)
 
     def resolve(self, memory_id: str, keep: str) -> Memory | None:
-        return later.review.resolve(self.ground, memory_id, keep)
+        return later.review.resolve(self.context, memory_id, keep)
 
     def list_unmerged(self) -> list[Met]:
         """What a merge in this checkout waits for: memories without a choice."""
-        return later.conflicts.list_waiting(self.ground)
+        return later.conflicts.list_waiting(self.context)
 
     def stale(self, rule: Rule) -> list[Age]:
-        return later.review.list_stale(self.ground, self.shared.access, rule)
+        return later.review.list_stale(self.context, self.shared.access, rule)
 
     def evict(self, rule: Rule, *, dry_run: bool = False) -> list[Age]:
-        return later.review.evict(self.ground, self.shared.access, rule, dry_run=dry_run)
+        return later.review.evict(self.context, self.shared.access, rule, dry_run=dry_run)
 
     def stats(self, project: str | None = None) -> Stats:
         """The memories of the branch in figures; of one project ("*": all), as `Rule` takes it."""
         model = self.shared.provider_spec if self.shared.embedder() is not None else "none"
         stale = len(self.stale(later.review.Rule(project=project)))
-        found = later.stats.stats(self.ground, model, memory_search.choose_projects(self.ground, project))
+        found = later.stats.stats(self.context, model, memory_search.choose_projects(self.context, project))
         return found._replace(in_doubt=len(self.conflicts(project=project)), stale=stale)
 
     # -- branches -----------------------------------------------------------------------------
 
     def on(self, branch: str) -> Memories:
         """The memories of another branch."""
-        branch_expiry.check(self.ground.here, later.branches.check_name(branch))
-        refs.get(self.ground.here.history.db, branch)
-        return Memories(dataclasses.replace(self.ground, branch=branch), self.shared)
+        branch_expiry.check(self.context.here, later.branches.check_name(branch))
+        refs.get(self.context.here.history.db, branch)
+        return Memories(dataclasses.replace(self.context, branch=branch), self.shared)
 
     def create_branch(self, name: str, *, ttl_seconds: float | None = None, description: str = "") -> MemoryBranch:
-        return later.branches.create_branch(self.ground, name, ttl_seconds=ttl_seconds, description=description)
+        return later.branches.create_branch(self.context, name, ttl_seconds=ttl_seconds, description=description)
 
     def branches(self) -> list[MemoryBranch]:
-        return later.branches.list_branches(self.ground)
+        return later.branches.list_branches(self.context)
 
     def merge_branch(self, name: str, strategy: str = "branch_wins") -> MergedBranch:
-        merged = later.branches.merge_branch(self.ground, name, strategy)
+        merged = later.branches.merge_branch(self.context, name, strategy)
         self.shared.wake()
         return merged
 
     def discard_branch(self, name: str) -> None:
-        later.branches.discard_branch(self.ground, name)
+        later.branches.discard_branch(self.context, name)
 
     # -- state --------------------------------------------------------------------------------
 
     def set_state(self, agent_id: str, key: str, value: Any) -> SetState:
-        return later.state.set_state(self.ground, agent_id, key, value)
+        return later.state.set_state(self.context, agent_id, key, value)
 
     def find_state(self, agent_id: str, key: str) -> State | None:
-        return later.state.find_state(self.ground, agent_id, key)
+        return later.state.find_state(self.context, agent_id, key)
 
     def states(self, agent_id: str | None = None) -> list[State]:
-        return list(later.state.list_states(self.ground, agent_id))
+        return list(later.state.list_states(self.context, agent_id))
 
     def remove_state(self, agent_id: str, key: str) -> bool:
-        return later.state.remove_state(self.ground, agent_id, key)
+        return later.state.remove_state(self.context, agent_id, key)
 
     # -- vectors ------------------------------------------------------------------------------
 
@@ -285,7 +285,7 @@ class Memories:
 
     def catch_up(self, most: int = 32) -> None:
         """Before a search: give the few that wait their vectors, where no service is asked. More are left to others."""
-        if self.shared.embeds_here() and 0 < memory_search.count_waiting(self.ground) <= most:
+        if self.shared.embeds_here() and 0 < memory_search.count_waiting(self.context) <= most:
             self.embed_pending(most)
 
     def count_waiting(self) -> int:
@@ -307,7 +307,7 @@ class Memories:
         return has_embedder
 
     def _check_enabled(self) -> None:
-        if not self.ground.settings.memory_enabled:
+        if not self.context.settings.memory_enabled:
             raise Denied(
                 "memories are switched off in this repo.",
                 hint="Switch them on with: memlake config memory.enabled true",
@@ -321,17 +321,17 @@ class Prepared(NamedTuple):
     warnings: tuple[str, ...]
 
 
-def prepare(draft: Draft, ground: MemoryContext) -> Prepared:
+def prepare(draft: Draft, context: MemoryContext) -> Prepared:
     """A memory from a draft, checked; secrets in it warned of, left out or refused, as the setting says."""
-    new = _check_draft(draft, ground)
-    if ground.package:
-        new = new._replace(metadata={"folder": ground.package, **new.metadata})
-    made, warnings = later.redact.guard_memory(new, ground.settings.memory_secrets)
+    new = _check_draft(draft, context)
+    if context.package:
+        new = new._replace(metadata={"folder": context.package, **new.metadata})
+    made, warnings = later.redact.guard_memory(new, context.settings.memory_secrets)
     unclear = later.rules.warn_vague(made.content)
     return Prepared(made, (*warnings, unclear) if unclear else warnings)
 
 
-def _check_draft(draft: Draft, ground: MemoryContext) -> Memory:
+def _check_draft(draft: Draft, context: MemoryContext) -> Memory:
     now = layout.now()
     created = memory_search.parse_moment(draft.created_at)
     created = now if created is None else created
@@ -340,7 +340,7 @@ def _check_draft(draft: Draft, ground: MemoryContext) -> Memory:
         record.check_content(draft.content),
         record.check_agent(draft.agent_id),
         record.check_text(draft.session_id, "session_id"),
-        record.check_text(ground.org or "local" if draft.org_id is None else draft.org_id, "org_id"),
+        record.check_text(context.org or "local" if draft.org_id is None else draft.org_id, "org_id"),
         record.check_text(draft.memory_type, "memory_type") or "fact",
         record.check_text(draft.category, "category"),
         record.check_tags(draft.tags),
@@ -350,5 +350,5 @@ def _check_draft(draft: Draft, ground: MemoryContext) -> Memory:
         created,
         created,
         record.check_end(draft.expires_at, now),
-        project=record.check_text(ground.project if draft.project is None else draft.project, "project", longest=4096),
+        project=record.check_text(context.project if draft.project is None else draft.project, "project", longest=4096),
     )

@@ -47,20 +47,20 @@ class Since(NamedTuple):
 
 
 def remember(
-    ground: MemoryContext, new: Memory, *, way: str = "decide", dry_run: bool = False, judge: Judge | None = None
+    context: MemoryContext, new: Memory, *, way: str = "decide", dry_run: bool = False, judge: Judge | None = None
 ) -> Outcome:
     """Store a memory, or let it change one that is there."""
     if way not in WAYS:
         raise InvalidInput(f"on_conflict is one of {', '.join(WAYS)}, not {way!r}. Nothing was stored.")
     # One vector of the text, however often it is decided: the last time nobody else can write, and no service is asked.
-    ground = dataclasses.replace(ground, vector_of=functools.cache(ground.vector_of))
+    context = dataclasses.replace(context, vector_of=functools.cache(context.vector_of))
 
     def decide_once() -> Outcome:
-        head = ground.head()
+        head = context.head()
         asked = Decision("add", rule="asked", why="it was to be added as it is")
-        verdict = Verdict(asked, None) if way == "add" else _judge_new(ground, new, judge)
+        verdict = Verdict(asked, None) if way == "add" else _judge_new(context, new, judge)
         news = Since(head, judge is not None) if way != "add" else None
-        return describe_outcome(new, verdict, way) if dry_run else _carry_out(ground, new, verdict, way, news)
+        return describe_outcome(new, verdict, way) if dry_run else _carry_out(context, new, verdict, way, news)
 
     for _ in range(_TRIES):
         with contextlib.suppress(Conflict):
@@ -68,18 +68,18 @@ def remember(
     if judge is not None:  # it may take long, or write by another process: nobody can be made to wait for it
         return decide_once()
     # Chance favours whoever decides faster, so on a busy machine one process could lose for ever.
-    with ground.here.history.db.write():
+    with context.here.history.db.write():
         result = decide_once()
-    store.update_index(ground)
+    store.update_index(context)
     return result
 
 
-def _judge_new(ground: MemoryContext, new: Memory, judge: Judge | None) -> Verdict:
+def _judge_new(context: MemoryContext, new: Memory, judge: Judge | None) -> Verdict:
     """The strongest decision over the nearest old memories; of equals the nearest one's.
 
     What another agent keeps is never changed: where it says otherwise, or the same, both are kept and a person is told.
     """
-    met = [_judge_pair(store.find(ground, hit["memory_id"]), new, hit, judge) for hit in _find_near(ground, new)]
+    met = [_judge_pair(store.find(context, hit["memory_id"]), new, hit, judge) for hit in _find_near(context, new)]
     mine = [verdict for verdict in met if verdict.old is None or _may_change(new, verdict.old)]
     best = min(mine, key=lambda v: _STRENGTH.index(v.decision), default=Verdict(_none_near(), None))
     said = {str(v.decision): v for v in reversed(met) if v.old is not None and not _may_change(new, v.old)}
@@ -90,22 +90,22 @@ def _judge_new(ground: MemoryContext, new: Memory, judge: Judge | None) -> Verdi
     return _keep_apart(said["skip"]) if "skip" in said and not best.decision.is_unsure else best
 
 
-def find_doubt(ground: MemoryContext, new: Memory) -> Verdict | None:
+def find_doubt(context: MemoryContext, new: Memory) -> Verdict | None:
     """The verdict on a memory from elsewhere that contradicts or repeats one that is here, or may."""
-    verdict = _judge_new(ground, new, None)
+    verdict = _judge_new(context, new, None)
     unsure = verdict.decision.is_unsure or verdict.decision.rule in (AGENT_CONFLICT, AGENT_SAME)
     return verdict if unsure or verdict.decision in ("skip", "replace", "conflict") else None
 
 
-def _find_near(ground: MemoryContext, new: Memory) -> list[search.Hit]:
+def _find_near(context: MemoryContext, new: Memory) -> list[search.Hit]:
     """The nearest of everybody, and enough of those the writer may change, all of one organisation and project."""
-    project = None if ground.project is None else new.project
+    project = None if context.project is None else new.project
     query = Query(new.content[:2000], limit=_NEAR, org_id=new.org_id, project=project)
-    found = search.search(ground, query)
+    found = search.search(context, query)
     if any(hit["agent_id"] not in search.list_own(new.agent_id) for hit in found):
-        found += search.search(ground, query._replace(agent_id=search.list_own(new.agent_id)))
+        found += search.search(context, query._replace(agent_id=search.list_own(new.agent_id)))
     if named := name_rivals(new.content):  # what is used now and what it replaces may share no word
-        found += search.search(ground, query._replace(text=named, mode="keyword"))
+        found += search.search(context, query._replace(text=named, mode="keyword"))
     return list({hit["memory_id"]: hit for hit in reversed(found)}.values())[::-1]
 
 
@@ -130,8 +130,8 @@ def _none_near() -> Decision:
 def _judge_pair(old: Memory | None, new: Memory, hit: search.Hit, judge: Judge | None) -> Verdict:
     if old is None:
         return Verdict(_none_near(), None)
-    context = Context(hit["why"].get("vectors"), _describe_filing(old), _describe_filing(new))
-    decision = decide(old.content, new.content, context)
+    filing = Context(hit["why"].get("vectors"), _describe_filing(old), _describe_filing(new))
+    decision = decide(old.content, new.content, filing)
     if judge is not None and decision.is_unsure:
         said = judge(old.content, new.content)
         if said is not None:
@@ -182,45 +182,45 @@ def _why(decision: Decision, against: Memory | None) -> str:
     return decision.why if against is None else f"{decision.why} {describe_other_agent(AGENT_CONFLICT, against)}"
 
 
-def _carry_out(ground: MemoryContext, new: Memory, verdict: Verdict, way: str, since: Since | None) -> Outcome:
+def _carry_out(context: MemoryContext, new: Memory, verdict: Verdict, way: str, since: Since | None) -> Outcome:
     result, old, against = describe_outcome(new, verdict, way), verdict.old, verdict.against
     message = _write_message(result)
     if old is not None and result.decision == "skip":
         folded = _fold_fields(old, new)
         if folded != old:
-            store.replace(ground, old, folded, message, by=new.agent_id)
+            store.replace(context, old, folded, message, by=new.agent_id)
     elif old is not None and result.memory_id == old.memory_id:
         made = _join_memories(old, new, result)
         if against is not None:
             made = made._replace(related=(against.memory_id,), review=AGENT_CONFLICT)
-        store.replace(ground, old, made, message, by=new.agent_id)
+        store.replace(context, old, made, message, by=new.agent_id)
     else:
         related = (result.other_id,) if result.other_id else ()
         kept = new._replace(related=related, review=result.rule if result.review else "")
-        guard = functools.partial(_check_news, ground, new, since) if since is not None else None
-        store.write_memories(ground, [kept], message, by=new.agent_id, guard=guard)
+        guard = functools.partial(_check_news, context, new, since) if since is not None else None
+        store.write_memories(context, [kept], message, by=new.agent_id, guard=guard)
     return result
 
 
-def _check_news(ground: MemoryContext, new: Memory, since: Since) -> None:
+def _check_news(context: MemoryContext, new: Memory, since: Since) -> None:
     """Hold a memory that is to stand beside the others against what was written while that was decided.
 
     A search may also have missed a memory because another process was just changing it: that one is among them.
     """
-    history, now = ground.here.history, ground.head()
+    history, now = context.here.history, context.head()
     changes = history.diff(since.head, now, index_sync.ROOM) if now != since.head else ()
     for change in changes:
         if change.new is None or not index_sync.is_memory(change.path):
             continue
         with contextlib.suppress(Purged, Corrupt):
             old = record.decode(history.objects.read(change.new.oid))
-            if ground.may_meet(old, new) and _may_change(new, old):
+            if context.may_meet(old, new) and _may_change(new, old):
                 _check_one(old, new, since)
 
 
 def _check_one(old: Memory, new: Memory, since: Since) -> None:
-    context = Context(old=_describe_filing(old), new=_describe_filing(new))
-    decision = decide(old.content, new.content, context)
+    filing = Context(old=_describe_filing(old), new=_describe_filing(new))
+    decision = decide(old.content, new.content, filing)
     if decision in _CHANGES or (since.judged and decision.is_unsure):
         raise Conflict(f"memory {old.memory_id} was written meanwhile. Nothing was stored.", hint="Decide again.")
 
@@ -292,32 +292,32 @@ def _list_lost(new: Memory, folded: Memory) -> Iterator[str]:
 # -- what a merge brings, held against what is here -------------------------------------------
 
 
-def find_doubts(ground: MemoryContext, edits: Mapping[str, Entry | None]) -> dict[str, tuple[str, Memory]]:
+def find_doubts(context: MemoryContext, edits: Mapping[str, Entry | None]) -> dict[str, tuple[str, Memory]]:
     """Those of a merge that say otherwise, or the same, as one that is here: path -> (object, the memory, noted)."""
     came = [(path, entry) for path, entry in edits.items() if entry is not None and path.startswith(MEMORY.folder)]
     found: dict[str, tuple[str, Memory]] = {}
-    for path, entry in [one for one in came if ground.entry(one[0]) is None][:_MOST_MERGED]:
+    for path, entry in [one for one in came if context.entry(one[0]) is None][:_MOST_MERGED]:
         with contextlib.suppress(Corrupt, Purged, NotFound):  # no memory, or none any more
-            noted = _note_doubt(ground, record.decode(ground.here.history.objects.read(entry.oid)))
+            noted = _note_doubt(context, record.decode(context.here.history.objects.read(entry.oid)))
             found |= {path: (entry.oid, noted)} if noted else {}
     return found
 
 
-def _note_doubt(ground: MemoryContext, new: Memory) -> Memory | None:
-    met = None if new.review else find_doubt(ground, new)
+def _note_doubt(context: MemoryContext, new: Memory) -> Memory | None:
+    met = None if new.review else find_doubt(context, new)
     return new._replace(review=met.decision.rule, related=(met.old.memory_id,)) if met and met.old else None
 
 
 def apply_notes(
-    ground: MemoryContext, edits: Mapping[str, Entry | None], noted: Mapping[str, tuple[str, Memory]]
+    context: MemoryContext, edits: Mapping[str, Entry | None], noted: Mapping[str, tuple[str, Memory]]
 ) -> dict[str, Entry | None]:
     """The edits of a merge with the doubts noted; what changed since they were looked for stays as it is."""
     same = {path: memory for path, (oid, memory) in noted.items() if (entry := edits.get(path)) and entry.oid == oid}
-    return {**edits, **{path: store.write_entry(ground.here.history, memory) for path, memory in same.items()}}
+    return {**edits, **{path: store.write_entry(context.here.history, memory) for path, memory in same.items()}}
 
 
-def note_doubts(ground: MemoryContext, edits: Mapping[str, Entry | None]) -> dict[str, Entry | None]:
+def note_doubts(context: MemoryContext, edits: Mapping[str, Entry | None]) -> dict[str, Entry | None]:
     """The edits of a merge with what is in doubt noted."""
-    found = find_doubts(ground, edits)
-    with ground.here.history.db.write():
-        return apply_notes(ground, edits, found)
+    found = find_doubts(context, edits)
+    with context.here.history.db.write():
+        return apply_notes(context, edits, found)

@@ -74,23 +74,23 @@ class Rule(NamedTuple):
 
 
 def list_doubts(
-    ground: MemoryContext, agent_id: str | Sequence[str] = EVERYONE, *, project: str | None = None
+    context: MemoryContext, agent_id: str | Sequence[str] = EVERYONE, *, project: str | None = None
 ) -> Iterator[Doubt]:
     """What a merge waits for, then what `decide` could not decide: both sides. Of one project, as `Rule` takes it."""
-    whose = search.choose_projects(ground, project)
-    for met in conflicts.list_waiting(ground):
-        if conflicts.describe_sides(ground.here.history, met) is None:  # no memory, whatever its path
+    whose = search.choose_projects(context, project)
+    for met in conflicts.list_waiting(context):
+        if conflicts.describe_sides(context.here.history, met) is None:  # no memory, whatever its path
             continue
-        ours, theirs = conflicts.read_sides(ground.here.history, met)
+        ours, theirs = conflicts.read_sides(context.here.history, met)
         owner = theirs or ours
-        shown = any(ground.shows(side, whose) for side in (ours, theirs) if side is not None)
+        shown = any(context.shows(side, whose) for side in (ours, theirs) if side is not None)
         if shown and owner is not None and search.is_asked_for(owner.agent_id, agent_id):
-            yield Doubt(theirs, ours, conflicts.describe_merge(ground), merging=True)
-    for told in conflicts.list_waiting_states(ground):
+            yield Doubt(theirs, ours, conflicts.describe_merge(context), merging=True)
+    for told in conflicts.list_waiting_states(context):
         if search.is_asked_for(told.agent_id, agent_id):
-            yield _describe_state(ground, told)
-    for new in search.list_memories(ground, Query(limit=_ALL, agent_id=agent_id, review=True, project=whose)):
-        other = store.find(ground, new.related[0]) if new.related else None
+            yield _describe_state(context, told)
+    for new in search.list_memories(context, Query(limit=_ALL, agent_id=agent_id, review=True, project=whose)):
+        other = store.find(context, new.related[0]) if new.related else None
         if other is None and new.related:  # forgotten or purged since: nothing speaks against the new one any more
             continue
         yield Doubt(
@@ -101,14 +101,14 @@ def list_doubts(
         )
 
 
-def _describe_state(ground: MemoryContext, told: Sides) -> Doubt:
+def _describe_state(context: MemoryContext, told: Sides) -> Doubt:
     """A state value of a merge that waits, each side as a memory would say it, under its key."""
     theirs, ours = (
         None if text is None else Memory(told.key, f"{told.key} = {text}", told.agent_id, memory_type="state")
         for text in (told.theirs, told.ours)
     )
     why = f"State of {told.agent_id or 'nobody'}: choose with `memlake merge --ours {pasted(told.key)}` or `--theirs`."
-    return Doubt(theirs, ours, conflicts.describe_merge(ground), why, merging=True)
+    return Doubt(theirs, ours, conflicts.describe_merge(context), why, merging=True)
 
 
 def _is_between_agents(new: Memory, old: Memory) -> bool:
@@ -116,35 +116,37 @@ def _is_between_agents(new: Memory, old: Memory) -> bool:
 
 
 def list_decided(
-    ground: MemoryContext, agent_id: str = EVERYONE, limit: int = 20, *, project: str | None = None
+    context: MemoryContext, agent_id: str = EVERYONE, limit: int = 20, *, project: str | None = None
 ) -> list[Decided]:
     """The newest changes that `decide` made to memories, newest first, among the last commits of the branch."""
-    whose = search.choose_projects(ground, project)
-    found = (_parse_decision(ground, commit, agent_id, whose) for commit in timeline.list_commits(ground, LOOKED_BACK))
+    whose = search.choose_projects(context, project)
+    found = (
+        _parse_decision(context, commit, agent_id, whose) for commit in timeline.list_commits(context, LOOKED_BACK)
+    )
     return list(itertools.islice((one for one in found if one is not None), limit))
 
 
 def _parse_decision(
-    ground: MemoryContext, commit: Commit, agent_id: str, whose: Sequence[str] | None
+    context: MemoryContext, commit: Commit, agent_id: str, whose: Sequence[str] | None
 ) -> Decided | None:
     said = _DECISION.fullmatch(commit.message)
-    changes = ground.here.history.changes(commit) if said else ()
+    changes = context.here.history.changes(commit) if said else ()
     if said is None or len(changes) != 1 or changes[0].old is None or changes[0].new is None:
         return None
     before = changes[0].old.oid
     try:
         why = json.loads(said["why"])
-        old, new = (record.decode(ground.here.history.objects.read(oid)) for oid in (before, changes[0].new.oid))
+        old, new = (record.decode(context.here.history.objects.read(oid)) for oid in (before, changes[0].new.oid))
         found = Decided(
             new.memory_id, said["did"], why["rule"], why.get("unsure", False), new.content, old.content, before,
             commit.time, commit.author.name,
         )  # fmt: skip
     except (Purged, NotFound, Corrupt, ValueError, KeyError):  # gone, or anybody's commit with such a message
         return None
-    return found if search.is_asked_for(new.agent_id, agent_id) and ground.shows(new, whose) else None
+    return found if search.is_asked_for(new.agent_id, agent_id) and context.shows(new, whose) else None
 
 
-def resolve(ground: MemoryContext, memory_id: str, keep: str) -> Memory | None:
+def resolve(context: MemoryContext, memory_id: str, keep: str) -> Memory | None:
     """Settle a doubt: the new one stands (the old value becomes its history), the old one, or both.
 
     Of two agents neither loses its memory: both say what stands. Of a merge that waits, theirs is the new one and
@@ -153,46 +155,46 @@ def resolve(ground: MemoryContext, memory_id: str, keep: str) -> Memory | None:
     keep = {"theirs": "new", "ours": "old"}.get(keep, keep)
     if keep not in KEEP:
         raise InvalidInput(f"keep is one of {', '.join(KEEP)}, not {keep!r}. Nothing was changed.")
-    met = conflicts.find(ground, memory_id)
-    return _settle(ground, memory_id, keep) if met is None else conflicts.choose(ground, met, keep)
+    met = conflicts.find(context, memory_id)
+    return _settle(context, memory_id, keep) if met is None else conflicts.choose(context, met, keep)
 
 
-def _settle(ground: MemoryContext, memory_id: str, keep: str) -> Memory:
-    new = store.get(ground, memory_id)
+def _settle(context: MemoryContext, memory_id: str, keep: str) -> Memory:
+    new = store.get(context, memory_id)
     if not new.review:
         raise Nothing(
             f"memory {memory_id} is in no conflict. Nothing was changed.",
             hint="See what is in conflict with: memlake memory conflicts",
         )
-    old = store.find(ground, new.related[0]) if new.related else None
+    old = store.find(context, new.related[0]) if new.related else None
     settled = new._replace(review="")
     if keep == "both" or old is None:
-        return store.replace(ground, new, settled, f"resolve memory {memory_id}: keep both")
+        return store.replace(context, new, settled, f"resolve memory {memory_id}: keep both")
     if _is_between_agents(new, old):
-        return _settle_two(ground, new, old, keep)
+        return _settle_two(context, new, old, keep)
     if keep == "old":
-        store.delete(ground, new)
+        store.delete(context, new)
         return old
-    made = store.replace(ground, old, settled._replace(related=()), f"resolve memory {old.memory_id}: keep the new")
-    store.delete(ground, new)
+    made = store.replace(context, old, settled._replace(related=()), f"resolve memory {old.memory_id}: keep the new")
+    store.delete(context, new)
     return made
 
 
-def _settle_two(ground: MemoryContext, new: Memory, old: Memory, keep: str) -> Memory:
+def _settle_two(context: MemoryContext, new: Memory, old: Memory, keep: str) -> Memory:
     message = f"resolve memory {new.memory_id}: keep the {keep}"
     if keep == "old":
-        return store.replace(ground, new, new._replace(content=old.content, review=""), message)
-    store.replace(ground, old, old._replace(content=new.content), message)
-    return store.replace(ground, new, new._replace(review=""), message)
+        return store.replace(context, new, new._replace(content=old.content, review=""), message)
+    store.replace(context, old, old._replace(content=new.content), message)
+    return store.replace(context, new, new._replace(review=""), message)
 
 
-def list_stale(ground: MemoryContext, access: Access, rule: Rule = Rule()) -> list[Age]:  # noqa: B008  a record, never changed
+def list_stale(context: MemoryContext, access: Access, rule: Rule = Rule()) -> list[Age]:  # noqa: B008  a record, never changed
     """Memories that are old, not important and not read, the least useful first."""
     _check_rule(rule)
     now = layout.now()
     before = now - int(rule.days * DAY)
-    whose = search.choose_projects(ground, rule.project)
-    hits = search.list_memories(ground, Query(limit=rule.limit, agent_id=rule.agent_id, until=before, project=whose))
+    whose = search.choose_projects(context, rule.project)
+    hits = search.list_memories(context, Query(limit=rule.limit, agent_id=rule.agent_id, until=before, project=whose))
     found = [memory for memory in hits if memory.importance <= rule.max_importance and memory.updated_at < before]
     reads = access.read([memory.key for memory in found])
     aged = [_measure_age(memory, reads, now) for memory in found]
@@ -216,17 +218,17 @@ def _measure_age(memory: Memory, reads: Mapping[bytes, tuple[int, int]], now: in
     return Age(memory, (now - memory.updated_at) / DAY, count, last or None)
 
 
-def evict(ground: MemoryContext, access: Access, rule: Rule, *, dry_run: bool) -> list[Age]:
+def evict(context: MemoryContext, access: Access, rule: Rule, *, dry_run: bool) -> list[Age]:
     """Forget what is stale, and what has expired. It can be restored."""
-    found = [*list_stale(ground, access, rule), *list_expired(ground, rule)]
+    found = [*list_stale(context, access, rule), *list_expired(context, rule)]
     if not dry_run:
         for age in found:
-            store.delete(ground, age.memory)
+            store.delete(context, age.memory)
     return found
 
 
-def list_expired(ground: MemoryContext, rule: Rule) -> list[Age]:
+def list_expired(context: MemoryContext, rule: Rule) -> list[Age]:
     """Memories past the end they were given; searches leave them out already. Of a rule, whose they are counts."""
-    now, whose = layout.now(), search.choose_projects(ground, rule.project)
-    gone = search.list_memories(ground, Query(limit=_ALL, agent_id=rule.agent_id, project=whose), now=0)
+    now, whose = layout.now(), search.choose_projects(context, rule.project)
+    gone = search.list_memories(context, Query(limit=_ALL, agent_id=rule.agent_id, project=whose), now=0)
     return [_measure_age(m, {}, now) for m in gone if m.expires_at and m.expires_at <= now]

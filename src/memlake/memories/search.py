@@ -102,12 +102,12 @@ class Hits(list[Hit]):
     notes: tuple[str, ...] = ()
 
 
-def search(ground: MemoryContext, query: Query) -> Hits:
+def search(context: MemoryContext, query: Query) -> Hits:
     """The best memories for a query; without words, the newest that pass the filters."""
     _check(query)
-    is_unasked = query.project is None and ground.project is not None
-    hits = _search_checked(ground, query._replace(project=list_projects_here(ground)) if is_unasked else query)
-    most = ground.settings.search_max_results
+    is_unasked = query.project is None and context.project is not None
+    hits = _search_checked(context, query._replace(project=list_projects_here(context)) if is_unasked else query)
+    most = context.settings.search_max_results
     if query.limit > most == len(hits):
         hits.notes += (
             f"A search gives at most {most} hits (setting search.max_results); {query.limit} were asked for.",
@@ -117,7 +117,7 @@ def search(ground: MemoryContext, query: Query) -> Hits:
         hits = _with_notes(near, hits.mode, hits.notes)
     if is_unasked and not hits:
         hits.notes += (_ONE_PROJECT,)
-    if notice := ground.index.take_notice():
+    if notice := context.index.take_notice():
         hits.notes += (notice,)
     return hits
 
@@ -135,75 +135,77 @@ def _nearest(scores: Sequence[Scored]) -> float:
     return max(round(score.likeness, 4) for score in scores)
 
 
-def list_projects_here(ground: MemoryContext) -> tuple[str, ...] | None:
+def list_projects_here(context: MemoryContext) -> tuple[str, ...] | None:
     """The projects whose memories are shown to somebody who asks for none: this one and none; None for all of them."""
-    return None if ground.project is None else tuple(dict.fromkeys((ground.project, "")))
+    return None if context.project is None else tuple(dict.fromkeys((context.project, "")))
 
 
-def choose_projects(ground: MemoryContext, asked: str | None) -> tuple[str, ...] | None:
+def choose_projects(context: MemoryContext, asked: str | None) -> tuple[str, ...] | None:
     """The projects that are meant: the one asked for, all of them for "*", else those shown here."""
-    return list_projects_here(ground) if asked is None else None if asked == EVERYONE else (asked,)
+    return list_projects_here(context) if asked is None else None if asked == EVERYONE else (asked,)
 
 
 @reads
-def _search_checked(ground: MemoryContext, query: Query) -> Hits:
+def _search_checked(context: MemoryContext, query: Query) -> Hits:
     """Hits, each held against the history: an index that is wrong may miss something, but shows nothing wrong."""
     for _ in range(3):
-        head = ground.head()
-        hits = _search(ground, query)
-        hits.notes += ground.notes
-        strays = _find_strays(ground, query, hits, head)
+        head = context.head()
+        hits = _search(context, query)
+        hits.notes += context.notes
+        strays = _find_strays(context, query, hits, head)
         if strays:  # perhaps the index has followed a commit that came meanwhile
-            now = ground.head()
+            now = context.head()
             if now == head:
-                raise Damaged(f"the index shows {len(strays)} memories that are not on branch {ground.branch!r}.")
-            strays = _find_strays(ground, query, hits, now)
+                raise Damaged(f"the index shows {len(strays)} memories that are not on branch {context.branch!r}.")
+            strays = _find_strays(context, query, hits, now)
         if not strays:
             return hits
     return _with_notes(Hits(hit for hit in hits if hit["memory_id"] not in strays), hits.mode, hits.notes)
 
 
-def _find_strays(ground: MemoryContext, query: Query, hits: Hits, head: Commit | None) -> set[str]:
+def _find_strays(context: MemoryContext, query: Query, hits: Hits, head: Commit | None) -> set[str]:
     """Hits that are not what the branch holds at a commit. The past is not held against its trees: some are thinned."""
     if query.as_of or query.sees == "main":
         return set()
-    history = ground.here.history
+    history = context.here.history
     paths = {memory_path(history, hit["agent_id"], hit["memory_id"]): hit for hit in hits}
     held = history.entries(head, paths)
     return {hit["memory_id"] for path, hit in paths.items() if path not in held or held[path].oid != hit.oid}
 
 
-def _search(ground: MemoryContext, query: Query) -> Hits:
+def _search(context: MemoryContext, query: Query) -> Hits:
     if not query.text.strip():
         return _with_notes(
-            Hits(_build_hits(ground, ground.index.list_rows(_build_asked(ground, query))[query.offset :])), "list", ()
+            Hits(_build_hits(context, context.index.list_rows(_build_asked(context, query))[query.offset :])),
+            "list",
+            (),
         )
-    asked = _build_asked(ground, query)
-    vector, model, notes = _query_vector(ground, query)
+    asked = _build_asked(context, query)
+    vector, model, notes = _query_vector(context, query)
     asked = asked._replace(vector=vector, model=model, by_words=query.mode != "semantic" or vector is None)
-    found = ground.index.search(asked)
-    used = query.mode if vector is not None and ground.index.has_vectors(model, len(vector)) else "keyword"
+    found = context.index.search(asked)
+    used = query.mode if vector is not None and context.index.has_vectors(model, len(vector)) else "keyword"
     if not asked.by_words and used == "keyword":  # there is a model, but no vector yet: words find what there is
-        found = ground.index.search(asked._replace(by_words=True))
+        found = context.index.search(asked._replace(by_words=True))
     if query.mode == "semantic" and used != "semantic" and not notes:
-        notes = (f"Searched by words only: {_no_meaning(ground, vector is not None)}.",)
-    notes, scores = notes or _without_vector(ground, model), [one.scored for one in found]
+        notes = (f"Searched by words only: {_no_meaning(context, vector is not None)}.",)
+    notes, scores = notes or _without_vector(context, model), [one.scored for one in found]
     if scores and not _fits(scores):
         notes += (f"Nothing is near to it; the nearest has a score of {_nearest(scores):.2f}.",)
         found = []
-    return _with_notes(Hits(_build_hits(ground, found[query.offset :])), used, notes)  # the pages before are not read
+    return _with_notes(Hits(_build_hits(context, found[query.offset :])), used, notes)  # the pages before are not read
 
 
-def _without_vector(ground: MemoryContext, model: str) -> tuple[str, ...]:
+def _without_vector(context: MemoryContext, model: str) -> tuple[str, ...]:
     """What a search by meaning may have missed; while the vectors of an older model serve, it missed nothing."""
-    count = embed.count_waiting(ground.index) if model and model == embed.read_model(ground.index) else 0
+    count = embed.count_waiting(context.index) if model and model == embed.read_model(context.index) else 0
     some = "1 memory waits for its vector" if count == 1 else f"{count} memories wait for their vectors"
     return (f"{some}: found by words alone until then.",) if count else ()
 
 
-def _no_meaning(ground: MemoryContext, has_vector: bool) -> str:
+def _no_meaning(context: MemoryContext, has_vector: bool) -> str:
     """Why nothing can be found by meaning, although nothing failed."""
-    if ground.settings.embedding_provider == "none":
+    if context.settings.embedding_provider == "none":
         return "there is no model (embedding.provider is none)"
     return "no memory has its vector yet" if has_vector else "the model cannot read this query"
 
@@ -213,12 +215,12 @@ def _with_notes(hits: Hits, mode: str, notes: tuple[str, ...]) -> Hits:
     return hits
 
 
-def _query_vector(ground: MemoryContext, query: Query) -> tuple[Any, str, tuple[str, ...]]:
+def _query_vector(context: MemoryContext, query: Query) -> tuple[Any, str, tuple[str, ...]]:
     """The vector of a query, its model, and what is to be said when there is none although it was wanted."""
     if query.mode == "keyword":
         return None, "", ()
     try:
-        found = ground.vector_of(query.text[:ASKED])
+        found = context.vector_of(query.text[:ASKED])
     except Damaged:
         raise
     except Error as error:  # a wrong key or setting must not keep words from being found either
@@ -226,26 +228,26 @@ def _query_vector(ground: MemoryContext, query: Query) -> tuple[Any, str, tuple[
     return (None, "", ()) if found is None else (found[1], found[0], ())
 
 
-def _build_asked(ground: MemoryContext, query: Query, now: int | None = None) -> IndexQuery:
-    org = ground.org if query.org_id is None else query.org_id
-    settings, limits = ground.settings, build_filter(query._replace(org_id=None if org == EVERYONE else org))
+def _build_asked(context: MemoryContext, query: Query, now: int | None = None) -> IndexQuery:
+    org = context.org if query.org_id is None else query.org_id
+    settings, limits = context.settings, build_filter(query._replace(org_id=None if org == EVERYONE else org))
     return IndexQuery(
         query.text,
         limits if now is None else limits._replace(now=now),
-        find_shown(ground, query),
+        find_shown(context, query),
         boosts=Boosts(settings.search_importance, settings.search_recency, settings.search_access),
-        access=ground.read_counts,
+        access=context.read_counts,
         most=min(query.limit, settings.search_max_results) + query.offset,
     )
 
 
 @reads
-def list_memories(ground: MemoryContext, query: Query, now: int | None = None) -> list[Memory]:
+def list_memories(context: MemoryContext, query: Query, now: int | None = None) -> list[Memory]:
     """All memories that pass a filter, newest first, however many. `now` 0 counts expired ones in."""
-    branch_expiry.check(ground.here, ground.branch)
-    asked = _build_asked(ground, query, now)._replace(most=query.limit + query.offset)
-    found = ground.index.list_rows(asked)[query.offset :]
-    contents = dict(ground.here.history.objects.read_many({one.oid.hex() for one in found})) if found else {}
+    branch_expiry.check(context.here, context.branch)
+    asked = _build_asked(context, query, now)._replace(most=query.limit + query.offset)
+    found = context.index.list_rows(asked)[query.offset :]
+    contents = dict(context.here.history.objects.read_many({one.oid.hex() for one in found})) if found else {}
     return [record.decode(contents[one.oid.hex()]) for one in found if one.oid.hex() in contents]
 
 
@@ -326,21 +328,21 @@ def parse_moment(given: str | int | None) -> int | None:
     return found
 
 
-def find_shown(ground: MemoryContext, query: Query) -> Shown:
-    history, index = ground.here.history, ground.index
+def find_shown(context: MemoryContext, query: Query) -> Shown:
+    history, index = context.here.history, context.index
     if query.sees == "main":
-        ground = dataclasses.replace(ground, branch=index_sync.find_trunk(history, index, ground.branch))
-    at = find_commit_as_of(ground, query.as_of) if query.as_of else None
-    found = _NOTHING if query.as_of and at is None else index_sync.find_shown(history, index, ground.branch, at)
+        context = dataclasses.replace(context, branch=index_sync.find_trunk(history, index, context.branch))
+    at = find_commit_as_of(context, query.as_of) if query.as_of else None
+    found = _NOTHING if query.as_of and at is None else index_sync.find_shown(history, index, context.branch, at)
     return found._replace(only_added=query.sees == "branch-only")
 
 
-def find_commit_as_of(ground: MemoryContext, text: str) -> Commit | None:
+def find_commit_as_of(context: MemoryContext, text: str) -> Commit | None:
     """The memory-lane commit a rev or a time means; None for a time when nothing was remembered yet."""
     if text != record.whole(text):
         raise NotFound(f"{text!r} is neither a revision nor a time.")
     try:
-        return rev.resolve(ground.here, text, "memory")
+        return rev.resolve(context.here, text, "memory")
     except (NotFound, InvalidInput) as unknown:
         try:
             when = parse_time(text)
@@ -350,15 +352,15 @@ def find_commit_as_of(ground: MemoryContext, text: str) -> Commit | None:
             raise type(unknown)(
                 f"{unknown.message.rstrip('.')}, and no time either.", hint=f"{unknown.hint}\n{wrong.hint}".strip()
             ) from None
-    return index_sync.find_commit_before(ground.here.history, ground.index, ground.head(), when)
+    return index_sync.find_commit_before(context.here.history, context.index, context.head(), when)
 
 
-def _build_hits(ground: MemoryContext, found: Sequence[Found]) -> Iterable[Hit]:
-    known = _contents(ground, {one.oid.hex() for one in found})
+def _build_hits(context: MemoryContext, found: Sequence[Found]) -> Iterable[Hit]:
+    known = _contents(context, {one.oid.hex() for one in found})
     for one in found:
         oid = one.oid.hex()
         try:
-            memory = record.decode(known[oid] if oid in known else ground.here.history.objects.read(oid))
+            memory = record.decode(known[oid] if oid in known else context.here.history.objects.read(oid))
         except Purged:
             continue
         except NotFound as error:
@@ -366,14 +368,14 @@ def _build_hits(ground: MemoryContext, found: Sequence[Found]) -> Iterable[Hit]:
         shaped = build_hit(memory, one)
         shaped.oid = one.oid.hex()
         if memory.history:
-            shaped["metadata"] = {**shaped["metadata"], "history": list_past_values(ground, memory)}
+            shaped["metadata"] = {**shaped["metadata"], "history": list_past_values(context, memory)}
         yield shaped
 
 
-def _contents(ground: MemoryContext, oids: set[str]) -> dict[str, bytes]:
+def _contents(context: MemoryContext, oids: set[str]) -> dict[str, bytes]:
     """All of them with one query; none when one is gone, so that each is asked for by itself."""
     try:
-        return dict(ground.here.history.objects.read_many(oids))
+        return dict(context.here.history.objects.read_many(oids))
     except (Purged, NotFound):
         return {}
 
@@ -419,38 +421,38 @@ def fields(memory: Memory) -> dict[str, Any]:
     }
 
 
-def full_fields(ground: MemoryContext, memory: Memory, access: Access, has_embedding: bool) -> dict[str, Any]:
+def full_fields(context: MemoryContext, memory: Memory, access: Access, has_embedding: bool) -> dict[str, Any]:
     """With what only the index and the counters know, and the earlier values in the shape agents know."""
     count, last = access.read([memory.key]).get(memory.key, (0, 0))
     known = fields(memory)
-    past = list_past_values(ground, memory)
+    past = list_past_values(context, memory)
     known["metadata"] = {**known["metadata"], "history": past} if past else known["metadata"]
     known |= {"has_embedding": has_embedding, "access_count": count, "last_accessed": iso(last) if last else None}
     return known | {"related": list(memory.related), "review": memory.review}
 
 
 @heals
-def has_vector(ground: MemoryContext, memory_id: str, model: str) -> bool:
-    index_sync.follow(ground.here.history, ground.index, ground.branch)
+def has_vector(context: MemoryContext, memory_id: str, model: str) -> bool:
+    index_sync.follow(context.here.history, context.index, context.branch)
     key = record.Memory(record.check_id(memory_id), "").key
-    return ground.index.has_vector(key, model)
+    return context.index.has_vector(key, model)
 
 
 @heals
-def count_waiting(ground: MemoryContext) -> int:
+def count_waiting(context: MemoryContext) -> int:
     """How many memories have no vector yet, those counted in that the index had not seen."""
-    index_sync.follow(ground.here.history, ground.index, ground.branch)
-    return embed.count_waiting(ground.index)
+    index_sync.follow(context.here.history, context.index, context.branch)
+    return embed.count_waiting(context.index)
 
 
-def list_past_values(ground: MemoryContext, memory: Memory) -> list[dict[str, Any]]:
+def list_past_values(context: MemoryContext, memory: Memory) -> list[dict[str, Any]]:
     """Earlier contents of a memory in the shape agents know: value and the time it was replaced."""
     noted = memory.metadata.get("history")  # what another program kept; anybody may have written anything there
     listed = [past for past in noted if isinstance(past, dict)] if isinstance(noted, list | tuple) else []
     said = [past.get("value") for past in listed]
     for past in memory.history:
         try:
-            value = record.decode(ground.here.history.objects.read(past.oid)).content
+            value = record.decode(context.here.history.objects.read(past.oid)).content
         except (Purged, NotFound):
             continue
         if value not in said:

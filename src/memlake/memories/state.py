@@ -24,62 +24,62 @@ class SetState(State):
     warnings: tuple[str, ...] = ()
 
 
-def set_state(ground: MemoryContext, agent_id: str, key: str, value: Any) -> SetState:
+def set_state(context: MemoryContext, agent_id: str, key: str, value: Any) -> SetState:
     """Keep a value; secrets in it are warned of, left out or refused, as in memories."""
     who, name = record.check_text(agent_id, "agent_id"), _check_key(key)
     plain = record.check_json(value, "a state value")
-    kept, warnings = later.redact.guard_value(plain, ground.settings.memory_secrets, what="the value", name=name)
-    state = SetState(who, name, kept, layout.now(), _org(ground))
-    path = _path(ground, state.agent_id, state.key)
-    ground.write({path: record.encode_state(state)}, "set state", choose_author(state.agent_id, ground))
+    kept, warnings = later.redact.guard_value(plain, context.settings.memory_secrets, what="the value", name=name)
+    state = SetState(who, name, kept, layout.now(), _org(context))
+    path = _path(context, state.agent_id, state.key)
+    context.write({path: record.encode_state(state)}, "set state", choose_author(state.agent_id, context))
     state.warnings = warnings
     return state
 
 
-def find_state(ground: MemoryContext, agent_id: str, key: str) -> State | None:
-    entry = ground.entry(_path(ground, agent_id, key))
-    return None if entry is None else record.decode_state(ground.here.history.objects.read(entry.oid))
+def find_state(context: MemoryContext, agent_id: str, key: str) -> State | None:
+    entry = context.entry(_path(context, agent_id, key))
+    return None if entry is None else record.decode_state(context.here.history.objects.read(entry.oid))
 
 
-def list_states(ground: MemoryContext, agent_id: str | None = None) -> Iterator[State]:
+def list_states(context: MemoryContext, agent_id: str | None = None) -> Iterator[State]:
     """All values of one agent, or of everybody."""
-    history = ground.here.history
-    room = STATE.folder if agent_id is None else state_room(history, _owner(ground, agent_id))
-    for _, entry in history.scan(ground.head(), room):
+    history = context.here.history
+    room = STATE.folder if agent_id is None else state_room(history, _owner(context, agent_id))
+    for _, entry in history.scan(context.head(), room):
         found = record.decode_state(history.objects.read(entry.oid))
-        if ground.sees(found.org_id):
+        if context.sees(found.org_id):
             yield found
 
 
-def remove_state(ground: MemoryContext, agent_id: str, key: str) -> bool:
+def remove_state(context: MemoryContext, agent_id: str, key: str) -> bool:
     """Forget a value; False when there was none."""
-    path = _path(ground, agent_id, key)
-    if ground.entry(path) is None:
+    path = _path(context, agent_id, key)
+    if context.entry(path) is None:
         return False
-    ground.write({path: None}, "remove state", choose_author(agent_id, ground))
+    context.write({path: None}, "remove state", choose_author(agent_id, context))
     return True
 
 
-def purge_state(ground: MemoryContext, agent_id: str, key: str, reason: str) -> PurgeReport:
+def purge_state(context: MemoryContext, agent_id: str, key: str, reason: str) -> PurgeReport:
     """Forget a value and erase all that ever stood under its key, on every branch."""
-    oids = show.versions_of(ground.here, _path(ground, agent_id, key))
+    oids = show.versions_of(context.here, _path(context, agent_id, key))
     if not oids:
         raise NotFound(f"nothing was ever kept under {key!r}, or it was purged already. Nothing was changed.")
-    remove_state(ground, agent_id, key)
-    return purge.purge(ground.sign_checkout(), tuple(sorted(oids)), reason)
+    remove_state(context, agent_id, key)
+    return purge.purge(context.sign_checkout(), tuple(sorted(oids)), reason)
 
 
-def _org(ground: MemoryContext) -> str:
-    return "local" if ground.org is None else ground.org
+def _org(context: MemoryContext) -> str:
+    return "local" if context.org is None else context.org
 
 
-def _owner(ground: MemoryContext, agent_id: str) -> str:
+def _owner(context: MemoryContext, agent_id: str) -> str:
     """Whose a value is: agents of one name in two organisations are two."""
-    return agent_id if _org(ground) == "local" else f"{_org(ground)}\0{agent_id}"
+    return agent_id if _org(context) == "local" else f"{_org(context)}\0{agent_id}"
 
 
-def _path(ground: MemoryContext, agent_id: str, key: str) -> str:
-    return state_path(ground.here.history, _owner(ground, agent_id), _check_key(key))
+def _path(context: MemoryContext, agent_id: str, key: str) -> str:
+    return state_path(context.here.history, _owner(context, agent_id), _check_key(key))
 
 
 def _check_key(key: object) -> str:

@@ -30,43 +30,43 @@ class Stats(NamedTuple):
     stale: int = 0
 
 
-def stats(ground: MemoryContext, model: str, projects: Sequence[str] | None = None) -> Stats:
+def stats(context: MemoryContext, model: str, projects: Sequence[str] | None = None) -> Stats:
     """The memories of some projects, or of all; the index is counted whole."""
     agents, types, categories = Counter[str](), Counter[str](), Counter[str]()
-    for memory in read_memories(ground):
-        if not ground.shows(memory, projects):
+    for memory in read_memories(context):
+        if not context.shows(memory, projects):
             continue
         agents[memory.agent_id] += 1
         types[memory.memory_type] += 1
         categories[memory.category] += 1
-    index_sync.follow(ground.here.history, ground.index, ground.branch)
-    pending = rows.count_pending(ground.index.db) if model != "none" else 0
+    index_sync.follow(context.here.history, context.index, context.branch)
+    pending = rows.count_pending(context.index.db) if model != "none" else 0
     return Stats(
         agents.total(),
         _sort_counts(agents),
         _sort_counts(types),
         _sort_counts(categories),
-        model if model == "none" else embed.read_model(ground.index) or model,
+        model if model == "none" else embed.read_model(context.index) or model,
         pending,
-        sum(file.stat().st_size for file in ground.index.folder.rglob("*") if file.is_file()),
+        sum(file.stat().st_size for file in context.index.folder.rglob("*") if file.is_file()),
     )
 
 
-def read_memories(ground: MemoryContext) -> Iterator[Memory]:
+def read_memories(context: MemoryContext) -> Iterator[Memory]:
     """Every memory of the branch, in the order of the tree; those that were purged are left out."""
-    history = ground.here.history
-    entries = (entry for _, entry in history.scan(ground.head(), index_sync.ROOM))
+    history = context.here.history
+    entries = (entry for _, entry in history.scan(context.head(), index_sync.ROOM))
     while batch := [entry.oid for entry in islice(entries, _BATCH)]:
         try:
             yield from (record.decode(data) for _, data in history.objects.read_many(set(batch)))
         except (Purged, NotFound):
-            yield from _one_by_one(ground, batch)
+            yield from _one_by_one(context, batch)
 
 
-def _one_by_one(ground: MemoryContext, oids: list[str]) -> Iterator[Memory]:
+def _one_by_one(context: MemoryContext, oids: list[str]) -> Iterator[Memory]:
     for oid in oids:
         try:
-            yield record.decode(ground.here.history.objects.read(oid))
+            yield record.decode(context.here.history.objects.read(oid))
         except (Purged, NotFound):
             continue
 

@@ -23,13 +23,13 @@ from memlake.versions.history.commits import History
 _PART = re.compile(r"[0-9a-f]{6,32}")
 
 
-def choose_author(agent_id: str, ground: MemoryContext) -> Author:
+def choose_author(agent_id: str, context: MemoryContext) -> Author:
     """Who a commit is by: the agent that works here, else the one that is spoken for, else the person."""
-    return ground.author if ground.agent or not agent_id else agent_author(agent_id)
+    return context.author if context.agent or not agent_id else agent_author(agent_id)
 
 
 def write_memories(
-    ground: MemoryContext,
+    context: MemoryContext,
     memories: Sequence[Memory],
     message: str,
     *,
@@ -42,7 +42,7 @@ def write_memories(
     The commit is by the agent that works here, else by the one named in `by`, else by the person. `guard` is called
     where nobody else can write; what it raises leaves everything as it was.
     """
-    history = ground.here.history
+    history = context.here.history
     encoded = [(memory, record.encode(memory)) for memory in memories]
     with history.db.write():
         if guard is not None:
@@ -51,24 +51,24 @@ def write_memories(
         for memory, data in encoded:
             path = memory_path(history, memory.agent_id, memory.memory_id)
             changes[path] = write_entry(history, memory, data=data) if memory.history else data
-        ground.write(changes, message, choose_author(by, ground), expects=expects)
+        context.write(changes, message, choose_author(by, context), expects=expects)
     oids = [(memory, hashlib.sha256(data).hexdigest()) for memory, data in encoded]
-    update_index(ground, {bytes.fromhex(oid): record.doc(memory, oid) for memory, oid in oids})
+    update_index(context, {bytes.fromhex(oid): record.doc(memory, oid) for memory, oid in oids})
 
 
-def update_index(ground: MemoryContext, known: Docs | None = None) -> None:
+def update_index(context: MemoryContext, known: Docs | None = None) -> None:
     """Let the index follow what was written, unless that waits in a transaction. `known` need not be read again.
 
     What was written is there whatever becomes of the index: a full disk delays it to the next search.
     """
-    if ground.group() is None and not ground.here.history.db.is_writing:
+    if context.group() is None and not context.here.history.db.is_writing:
         with contextlib.suppress(Unavailable, Corrupt):
-            _follow(ground, known or {})
+            _follow(context, known or {})
 
 
 @heals
-def _follow(ground: MemoryContext, known: Docs) -> None:
-    index_sync.follow(ground.here.history, ground.index, ground.branch, known)
+def _follow(context: MemoryContext, known: Docs) -> None:
+    index_sync.follow(context.here.history, context.index, context.branch, known)
 
 
 def write_entry(history: History, memory: Memory, *, data: bytes | None = None) -> Entry:
@@ -78,64 +78,64 @@ def write_entry(history: History, memory: Memory, *, data: bytes | None = None) 
     return Entry(history.objects.write(data, links=links), "memory", len(data))
 
 
-def get(ground: MemoryContext, memory_id: str) -> Memory:
+def get(context: MemoryContext, memory_id: str) -> Memory:
     """A memory of the branch by its id."""
-    found = find(ground, memory_id)
+    found = find(context, memory_id)
     if found is None:
         raise NotFound(
-            f"there is no memory {memory_id} on branch {ground.branch!r}.",
+            f"there is no memory {memory_id} on branch {context.branch!r}.",
             hint=f"If it was deleted, see what it was with: memlake memory history {memory_id}",
         )
     return found
 
 
-def find(ground: MemoryContext, memory_id: str) -> Memory | None:
-    oid = find_oid(ground, memory_id)
-    found = None if oid is None else record.decode(ground.here.history.objects.read(oid))
-    return found if found is not None and ground.sees(found.org_id) else None
+def find(context: MemoryContext, memory_id: str) -> Memory | None:
+    oid = find_oid(context, memory_id)
+    found = None if oid is None else record.decode(context.here.history.objects.read(oid))
+    return found if found is not None and context.sees(found.org_id) else None
 
 
 @reads
-def find_oid(ground: MemoryContext, memory_id: str) -> str | None:
-    branch_expiry.check(ground.here, ground.branch)
-    shown = index_sync.find_shown(ground.here.history, ground.index, ground.branch)
-    oid = ground.index.find(record.Memory(record.check_id(memory_id), "").key, shown)
+def find_oid(context: MemoryContext, memory_id: str) -> str | None:
+    branch_expiry.check(context.here, context.branch)
+    shown = index_sync.find_shown(context.here.history, context.index, context.branch)
+    oid = context.index.find(record.Memory(record.check_id(memory_id), "").key, shown)
     return oid.hex() if oid is not None else None
 
 
-def replace(ground: MemoryContext, old: Memory, new: Memory, message: str, *, by: str = "") -> Memory:
+def replace(context: MemoryContext, old: Memory, new: Memory, message: str, *, by: str = "") -> Memory:
     """A new version of a memory. The content it had stays readable as its history.
 
     Nothing is written, and Conflict raised, when somebody changed the memory since `old` was read.
     """
-    path = memory_path(ground.here.history, old.agent_id, old.memory_id)
-    entry = ground.entry(path)
-    if entry is None or record.decode(ground.here.history.objects.read(entry.oid)) != old:
+    path = memory_path(context.here.history, old.agent_id, old.memory_id)
+    entry = context.entry(path)
+    if entry is None or record.decode(context.here.history.objects.read(entry.oid)) != old:
         raise Conflict(f"memory {old.memory_id} was changed meanwhile. Nothing was stored.", hint="Decide again.")
     now = layout.now()
     history = old.history if new.content == old.content else (*old.history, Past(entry.oid, now))
     made = new._replace(
         memory_id=old.memory_id, agent_id=old.agent_id, created_at=old.created_at, updated_at=now, history=history
     )
-    write_memories(ground, [made], message, by=by, expects={path: entry})
+    write_memories(context, [made], message, by=by, expects={path: entry})
     return made
 
 
-def delete(ground: MemoryContext, memory: Memory) -> None:
+def delete(context: MemoryContext, memory: Memory) -> None:
     """Remove a memory from the branch. Its history stays; `restore` brings it back."""
-    path = memory_path(ground.here.history, memory.agent_id, memory.memory_id)
-    ground.write({path: None}, f"forget memory {memory.memory_id}", ground.author)
-    update_index(ground)
+    path = memory_path(context.here.history, memory.agent_id, memory.memory_id)
+    context.write({path: None}, f"forget memory {memory.memory_id}", context.author)
+    update_index(context)
 
 
-def find_full_id(ground: MemoryContext, text: str) -> str:
+def find_full_id(context: MemoryContext, text: str) -> str:
     """The id that text is the end or the beginning of: of a memory the branch shows, else of one it or another had."""
     digits = text.strip().lower().replace("-", "")
     if len(digits) == 32 or not _PART.fullmatch(digits):
         return _whole_id(text)
-    shown = index_sync.find_shown(ground.here.history, ground.index, ground.branch)
-    keys = list(dict.fromkeys((*_list_keys_ending(ground, digits), *_list_keys_beginning(ground, digits))))
-    present = [key for key in keys if ground.index.find(key, shown) is not None]
+    shown = index_sync.find_shown(context.here.history, context.index, context.branch)
+    keys = list(dict.fromkeys((*_list_keys_ending(context, digits), *_list_keys_beginning(context, digits))))
+    present = [key for key in keys if context.index.find(key, shown) is not None]
     found = [record.check_id(key.hex()) for key in present or keys]
     if not found:
         raise NotFound(
@@ -158,14 +158,14 @@ def _whole_id(text: str) -> str:
         raise
 
 
-def _list_keys_ending(ground: MemoryContext, digits: str) -> Iterator[bytes]:
+def _list_keys_ending(context: MemoryContext, digits: str) -> Iterator[bytes]:
     """Whole bytes are compared by the database, half a one here."""
     last = bytes.fromhex(digits[len(digits) % 2 :])
     sql = "SELECT DISTINCT key FROM row WHERE substr(key, ?) = ? LIMIT 1000"
-    return (bytes(key) for (key,) in ground.index.db.rows(sql, (-len(last), last)) if key.hex().endswith(digits))
+    return (bytes(key) for (key,) in context.index.db.rows(sql, (-len(last), last)) if key.hex().endswith(digits))
 
 
-def _list_keys_beginning(ground: MemoryContext, digits: str) -> Iterator[bytes]:
+def _list_keys_beginning(context: MemoryContext, digits: str) -> Iterator[bytes]:
     low, high = bytes.fromhex(digits.ljust(32, "0")), bytes.fromhex(digits.ljust(32, "f"))
     sql = "SELECT DISTINCT key FROM row WHERE key BETWEEN ? AND ? LIMIT 1000"
-    return (bytes(key) for (key,) in ground.index.db.rows(sql, (low, high)))
+    return (bytes(key) for (key,) in context.index.db.rows(sql, (low, high)))

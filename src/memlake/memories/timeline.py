@@ -63,18 +63,18 @@ class Difference(NamedTuple):
 
 
 @reads
-def list_versions(ground: MemoryContext, memory_id: str) -> list[Version]:
+def list_versions(context: MemoryContext, memory_id: str) -> list[Version]:
     """All values of a memory that this repo knows, oldest first."""
-    index_sync.follow(ground.here.history, ground.index, ground.branch)
+    index_sync.follow(context.here.history, context.index, context.branch)
     key = record.Memory(record.check_id(memory_id), "").key
-    known = ground.index.db.rows("SELECT oid, from_seq, to_seq FROM row WHERE key = ? ORDER BY id", (key,))
+    known = context.index.db.rows("SELECT oid, from_seq, to_seq FROM row WHERE key = ? ORDER BY id", (key,))
     starts = {start for _, start, _ in known}
     found = [
-        _version(ground, memory_id, row, is_last=row[2] not in starts) for row in known if _is_seen(ground, row[0])
+        _version(context, memory_id, row, is_last=row[2] not in starts) for row in known if _is_seen(context, row[0])
     ]
     if found and any(start == NEVER for _, start, _ in known):
-        found = _with_branches(ground, found)
-    found = found or ([] if known else list(_read_from_history(ground, record.check_id(memory_id))))
+        found = _with_branches(context, found)
+    found = found or ([] if known else list(_read_from_history(context, record.check_id(memory_id))))
     if not found:
         raise NotFound(
             f"memory {memory_id} was never stored here, or was purged.", hint="Search for it to learn its id."
@@ -112,12 +112,12 @@ def shorten(memory: Memory) -> str:
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
 
 
-def blame(ground: MemoryContext, memory_id: str) -> list[Origin]:
+def blame(context: MemoryContext, memory_id: str) -> list[Origin]:
     """Which commit each field of a memory has its present value from; fields that say nothing are left out."""
-    present, oid = store.get(ground, memory_id), store.find_oid(ground, memory_id)
-    known = [version for version in list_versions(ground, memory_id) if version.content is not None]
+    present, oid = store.get(context, memory_id), store.find_oid(context, memory_id)
+    known = [version for version in list_versions(context, memory_id) if version.content is not None]
     last = max((at for at, version in enumerate(known) if version.oid == oid), default=len(known) - 1)
-    read = ground.here.history.objects.read
+    read = context.here.history.objects.read
     past = [(version, record.decode(read(version.oid))) for version in reversed(known[: last + 1])]
     told = [name for name in BLAMED if getattr(present, name)]
     return [_origin(name, getattr(present, name), past) for name in told]
@@ -129,18 +129,18 @@ def _origin(name: str, value: Any, past: list[tuple[Version, Memory]]) -> Origin
     return Origin(name, value, first.commit, first.time, first.author, first.message)
 
 
-def _is_seen(ground: MemoryContext, oid: bytes, projects: Sequence[str] | None = None) -> bool:
+def _is_seen(context: MemoryContext, oid: bytes, projects: Sequence[str] | None = None) -> bool:
     """Whether a value may be seen here, of the projects asked for; of what was purged nothing is left to hide."""
-    if ground.org is None and projects is None:
+    if context.org is None and projects is None:
         return True
     try:
-        return ground.shows(record.decode(ground.here.history.objects.read(oid.hex())), projects)
+        return context.shows(record.decode(context.here.history.objects.read(oid.hex())), projects)
     except Purged:
         return True
 
 
-def _version(ground: MemoryContext, memory_id: str, row: tuple[bytes, int, int], *, is_last: bool) -> Version:
-    history, (oid, start, end) = ground.here.history, row
+def _version(context: MemoryContext, memory_id: str, row: tuple[bytes, int, int], *, is_last: bool) -> Version:
+    history, (oid, start, end) = context.here.history, row
     made = history.at(start) if start < NEVER else None
     over = history.at(end) if end < NEVER else None
     try:
@@ -153,26 +153,26 @@ def _version(ground: MemoryContext, memory_id: str, row: tuple[bytes, int, int],
         memory_id, content, oid.hex(), made.oid if made else None, time, name, made.subject if made else "", None
     )
     if content is None:
-        return next(_find_erased(ground, version), version)
+        return next(_find_erased(context, version), version)
     if over is None:
         return version
     how = "forgotten" if is_last else "replaced"
     return version._replace(until=over.time, ended=how, ended_by=over.author.name, reason=over.subject)
 
 
-def _read_from_history(ground: MemoryContext, memory_id: str) -> Iterator[Version]:
+def _read_from_history(context: MemoryContext, memory_id: str) -> Iterator[Version]:
     """The values of a memory that the index has nothing of: it was purged, or only a branch had it for a while."""
-    for commit, change in _changes_of(ground, memory_id):
-        if change.new is not None and _is_seen(ground, bytes.fromhex(change.new.oid)):
+    for commit, change in _changes_of(context, memory_id):
+        if change.new is not None and _is_seen(context, bytes.fromhex(change.new.oid)):
             said = (change.new.oid, commit.oid, commit.time, commit.author.name, commit.subject)
-            erased = next(_find_erased(ground, Version(memory_id, None, *said, None)), None)
-            yield erased or Version(memory_id, _read_content(ground, change.new.oid), *said, None)
+            erased = next(_find_erased(context, Version(memory_id, None, *said, None)), None)
+            yield erased or Version(memory_id, _read_content(context, change.new.oid), *said, None)
 
 
-def _with_branches(ground: MemoryContext, found: list[Version]) -> list[Version]:
+def _with_branches(context: MemoryContext, found: list[Version]) -> list[Version]:
     """Values that only other branches show, with who wrote them there and when: their rows name no commit."""
     first: dict[str, Commit] = {}
-    for commit, change in _changes_of(ground, found[0].memory_id):
+    for commit, change in _changes_of(context, found[0].memory_id):
         if change.new is not None:
             first.setdefault(change.new.oid, commit)
     return [_written(version, first.get(version.oid)) for version in found]
@@ -184,9 +184,9 @@ def _written(version: Version, commit: Commit | None) -> Version:
     return version._replace(commit=commit.oid, time=commit.time, author=commit.author.name, message=commit.subject)
 
 
-def _changes_of(ground: MemoryContext, memory_id: str) -> Iterator[tuple[Commit, Change]]:
+def _changes_of(context: MemoryContext, memory_id: str) -> Iterator[tuple[Commit, Change]]:
     """Every change of a memory on any branch, oldest first. Reads all commits."""
-    history = ground.here.history
+    history = context.here.history
     for seq, data in tables.scan_commits(history.db):
         # Looked for in the raw bytes first. Long lists of changes lie elsewhere.
         if memory_id.encode() in data or b"changes" in data:
@@ -194,32 +194,32 @@ def _changes_of(ground: MemoryContext, memory_id: str) -> Iterator[tuple[Commit,
             yield from ((commit, c) for c in history.changes(commit) if c.path.endswith(f"/{memory_id}"))
 
 
-def _find_erased(ground: MemoryContext, version: Version) -> Iterator[Version]:
+def _find_erased(context: MemoryContext, version: Version) -> Iterator[Version]:
     """A value with what its tombstone says, if it has one."""
-    if tombstone := object_tables.find_tombstone(ground.here.history.db, bytes.fromhex(version.oid)):
+    if tombstone := object_tables.find_tombstone(context.here.history.db, bytes.fromhex(version.oid)):
         time, reason, who = tombstone
         yield version._replace(until=time, ended="purged", ended_by=who, reason=reason)
 
 
-def restore(ground: MemoryContext, memory_id: str, at: str | None = None) -> Memory:
+def restore(context: MemoryContext, memory_id: str, at: str | None = None) -> Memory:
     """Bring back a memory that was deleted, or the value it had at a rev, a time, or as an object id."""
-    wanted = _value_at(ground, record.check_id(memory_id), at)
-    current = store.find(ground, memory_id)
+    wanted = _value_at(context, record.check_id(memory_id), at)
+    current = store.find(context, memory_id)
     if current is None:
         made = wanted._replace(updated_at=layout.now())
-        store.write_memories(ground, [made], f"restore memory {memory_id}")
+        store.write_memories(context, [made], f"restore memory {memory_id}")
         return made
     if current.content == wanted.content and current.metadata == wanted.metadata:
         raise Nothing(f"memory {memory_id} is as it was then. Nothing was changed.")
-    return store.replace(ground, current, wanted, f"restore memory {memory_id}")
+    return store.replace(context, current, wanted, f"restore memory {memory_id}")
 
 
-def _value_at(ground: MemoryContext, memory_id: str, at: str | None) -> Memory:
-    read = ground.here.history.objects.read
-    known = list_versions(ground, memory_id)
+def _value_at(context: MemoryContext, memory_id: str, at: str | None) -> Memory:
+    read = context.here.history.objects.read
+    known = list_versions(context, memory_id)
     if at is None:
         # The last value that said something else than the present one, or the last one of a memory that is gone.
-        present = store.find(ground, memory_id)
+        present = store.find(context, memory_id)
         older = [v for v in known if v.content is not None and (present is None or v.content != present.content)]
         if known[-1].ended == "purged":
             raise Purged(f"memory {memory_id} was purged: {known[-1].reason}. It cannot be brought back.")
@@ -229,8 +229,8 @@ def _value_at(ground: MemoryContext, memory_id: str, at: str | None) -> Memory:
     named = [v for v in known if len(at) >= 6 and v.oid.startswith(at)]
     if named:
         return record.decode(read(named[-1].oid))
-    shown = search.find_shown(ground, search.Query(as_of=at))
-    oid = ground.index.find(record.Memory(memory_id, "").key, shown)
+    shown = search.find_shown(context, search.Query(as_of=at))
+    oid = context.index.find(record.Memory(memory_id, "").key, shown)
     if oid is None:
         raise NotFound(
             f"memory {memory_id} was not there at {at!r}.",
@@ -240,42 +240,42 @@ def _value_at(ground: MemoryContext, memory_id: str, at: str | None) -> Memory:
 
 
 def list_differences(
-    ground: MemoryContext, a: str, b: str | None = None, *, project: str | None = None
+    context: MemoryContext, a: str, b: str | None = None, *, project: str | None = None
 ) -> Iterator[Difference]:
     """Memories that differ between two moments (revs or times); without `b`, between `a` and now."""
-    whose = search.choose_projects(ground, project)
-    old = search.find_commit_as_of(ground, a)
-    new = search.find_commit_as_of(ground, b) if b else ground.head()
-    for change in ground.here.history.diff(old, new, index_sync.ROOM):
-        if all(_is_seen(ground, bytes.fromhex(entry.oid), whose) for entry in (change.old, change.new) if entry):
-            sides = [_read_content(ground, entry.oid) if entry else None for entry in (change.old, change.new)]
+    whose = search.choose_projects(context, project)
+    old = search.find_commit_as_of(context, a)
+    new = search.find_commit_as_of(context, b) if b else context.head()
+    for change in context.here.history.diff(old, new, index_sync.ROOM):
+        if all(_is_seen(context, bytes.fromhex(entry.oid), whose) for entry in (change.old, change.new) if entry):
+            sides = [_read_content(context, entry.oid) if entry else None for entry in (change.old, change.new)]
             yield Difference(change.path.rsplit("/", 1)[1], change.status, sides[0], sides[1])
 
 
-def _read_content(ground: MemoryContext, oid: str) -> str:
+def _read_content(context: MemoryContext, oid: str) -> str:
     try:
-        return record.decode(ground.here.history.objects.read(oid)).content
+        return record.decode(context.here.history.objects.read(oid)).content
     except Purged:
         return "(purged)"
 
 
-def list_commits(ground: MemoryContext, limit: int = 20, projects: Sequence[str] | None = None) -> Iterator[Commit]:
+def list_commits(context: MemoryContext, limit: int = 20, projects: Sequence[str] | None = None) -> Iterator[Commit]:
     """The newest commits of the memory lane, newest first, each read when it is asked for; None is all projects.
 
     Of some projects: those that wrote one of their memories, or no memory at all.
     """
-    current = ground.head()
+    current = context.head()
     while current is not None and limit > 0:
-        if projects is None or _concerns(ground, current, projects):
+        if projects is None or _concerns(context, current, projects):
             yield current
             limit -= 1
-        current = ground.here.history.get(current.parents[0]) if current.parents and limit else None
+        current = context.here.history.get(current.parents[0]) if current.parents and limit else None
 
 
-def _concerns(ground: MemoryContext, commit: Commit, projects: Sequence[str]) -> bool:
+def _concerns(context: MemoryContext, commit: Commit, projects: Sequence[str]) -> bool:
     is_others = False
-    for memory in list_written(ground.here.history, [commit.oid]):
-        if ground.shows(memory, projects):
+    for memory in list_written(context.here.history, [commit.oid]):
+        if context.shows(memory, projects):
             return True
         is_others = True
     return not is_others

@@ -69,7 +69,7 @@ def load_items(memories: Memories, items: Iterable[Item]) -> Report:
     source = iter(items)
     while True:
         secrets: dict[str, list[str]] = {}
-        batch = list(islice(_guard_items(source, memories.ground.settings.memory_secrets, secrets), BATCH))
+        batch = list(islice(_guard_items(source, memories.context.settings.memory_secrets, secrets), BATCH))
         if not batch:
             break
         for part in _split_by_id(batch):
@@ -140,7 +140,7 @@ def _store_part(memories: Memories, part: Sequence[Item]) -> Planned:
     """Write one commit. Earlier texts are written ahead of it, under a lease, so that gc leaves them alone."""
     with contextlib.ExitStack() as stack:
         if any(item.past for item in part):
-            stack.callback(Lease(memories.ground.here.history.db, "import").close)
+            stack.callback(Lease(memories.context.here.history.db, "import").close)
         return memories.import_many(part)
 
 
@@ -149,11 +149,11 @@ def list_items(memories: Memories, projects: Sequence[str] | None = None) -> Ite
 
     `projects` narrows it to some projects. What was purged is left out.
     """
-    history = memories.ground.here.history
-    for _, entry in history.scan(memories.ground.head(), ROOM):
+    history = memories.context.here.history
+    for _, entry in history.scan(memories.context.head(), ROOM):
         with contextlib.suppress(Purged):
             memory = record.decode(history.objects.read(entry.oid))
-            if not memories.ground.shows(memory, projects):
+            if not memories.context.shows(memory, projects):
                 continue
             earlier = []
             for past in memory.history:

@@ -24,7 +24,7 @@ from memlake.objects.places import Folder, Place, Refused
 from memlake.objects.store import Objects
 from memlake.records import Author
 from memlake.repo.settings import Config, has_database, open_packs
-from memlake.versions.checkout.context import Here, find_problem, write_head
+from memlake.versions.checkout.context import Checkout, find_problem, write_head
 from memlake.versions.checkout.local import Local
 from memlake.versions.history.commits import History
 
@@ -120,7 +120,7 @@ class Opened:
         return local if problem is None else self._stand_again(local)
 
     def _stand_again(self, local: Local) -> Local:
-        here = Here(self._history, local, self._who)
+        here = Checkout(self._history, local, self._who)
         return versions.rebuild.stand_again(here, self._settings.init_branch)
 
     def _stand_in(self) -> Local:
@@ -176,11 +176,11 @@ class Opened:
     def branch_name(self) -> str | None:
         return self._local.branch
 
-    def _look(self) -> Here:
+    def _look(self) -> Checkout:
         """For verbs that only read."""
-        return Here(self._history, self._local, self._who)
+        return Checkout(self._history, self._local, self._who)
 
-    def _look_at_files(self) -> Here:
+    def _look_at_files(self) -> Checkout:
         """For verbs that look at the working files: an interrupted checkout is finished first, where it can be."""
         _ = self._local.root  # refused in a bare repo
         if self._local.state("journal") is not None:
@@ -191,7 +191,7 @@ class Opened:
         return self._look()
 
     @contextlib.contextmanager
-    def _verb(self, patience: float | None = None, *, files: bool = True) -> Iterator[Here]:
+    def _verb(self, patience: float | None = None, *, files: bool = True) -> Iterator[Checkout]:
         """For verbs that change the stage or the files, or without `files` only refs: in one checkout they take turns.
 
         A bare repo has those without `files` alone.

@@ -525,11 +525,11 @@ class Repo(Opened):
                 self._shared = memories.resources.Shared(self.dir, self._history, self._local, self._settings)
             shared = self._shared
         org = None if self._settings.memory_org == "*" else self._settings.memory_org  # None: all of them are seen
-        ground = memories.context.MemoryContext(
+        context = memories.context.MemoryContext(
             self._look(), shared.index, name, self._settings, self._group, shared.vector_of, shared.read_counts,
             org=org, project=(project := self._project()), package=projects.find_package(project or self.root),
         )  # fmt: skip
-        return memories.memories.Memories(ground, shared)
+        return memories.memories.Memories(context, shared)
 
     def _project(self) -> str | None:
         """The project we are in, where memories record theirs: only the personal repo holds those of many."""
@@ -600,7 +600,7 @@ class Repo(Opened):
         """What was wrong with the index of memories, which is mended then; it may have been on being opened."""
         with contextlib.suppress(Error):  # of a history that cannot be read, the report has told already
             opened = self.memories()
-            return memories.check_index.mend(opened.ground)
+            return memories.check_index.mend(opened.context)
         return ""
 
     def undo(self, *, project: str | None = None, files: bool = True) -> Operation:

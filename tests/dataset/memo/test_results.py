@@ -165,7 +165,7 @@ def test_only_storages_that_were_reached_in_a_way_of_their_own_are_looked_up(
     (tmp_path / "a" / "1.txt").write_text("x")
     for config in ({}, {"region": "us-east-1"}):
         ds.read_storage(str(tmp_path / "a"), recursive=not config, client_config=config).count()
-    recall, read = ds.ground.recall, list[tuple[Any, ...]]()
+    recall, read = ds.context.recall, list[tuple[Any, ...]]()
     rows = recall._rows
     monkeypatch.setattr(recall, "_rows", lambda sql: (read.extend(rows("EXPLAIN QUERY PLAN " + sql)), rows(sql))[1])
     assert [access["client_config"] for access in recall.accesses().values()] == [{"region": "us-east-1"}]
@@ -439,7 +439,7 @@ from memlake.read import here
 
 def apart(number):
     # the datasets here, with a memory of their own
-    ground = here().ground
+    ground = here().context
     return Datasets(dataclasses.replace(ground, recall=Memo(ground.folder / f"{number}.db", ground.parts)))
 
 def run(number, text):
@@ -504,15 +504,15 @@ def test_a_storage_is_not_reached_at_an_address_that_a_stranger_left_in_the_repo
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "1.txt").write_text("x")
     ds.read_storage(str(tmp_path / "a"), client_config={"endpoint_url": "https://mine"}).count()
-    with ds.ground.recall._db.write():
-        ds.ground.recall._db.run("UPDATE listing SET access = replace(access, 'mine', 'stranger')")
+    with ds.context.recall._db.write():
+        ds.context.recall._db.run("UPDATE listing SET access = replace(access, 'mine', 'stranger')")
     storages.ACCESS.clear()
-    listings.reach(ds.ground)
+    listings.reach(ds.context)
     assert storages.ACCESS == {}
 
-    with ds.ground.recall._db.write():
-        ds.ground.recall._db.run("UPDATE listing SET access = replace(access, 'stranger', 'mine')")
-    listings.reach(ds.ground)
+    with ds.context.recall._db.write():
+        ds.context.recall._db.run("UPDATE listing SET access = replace(access, 'stranger', 'mine')")
+    listings.reach(ds.context)
     assert [one.client_config for one in storages.ACCESS.values()] == [{"endpoint_url": "https://mine"}]
 
 
@@ -545,7 +545,7 @@ def test_a_function_that_reads_nothing_is_called_when_another_column_changes(ds:
 
 
 def test_while_another_thread_sets_a_damaged_file_aside_nothing_is_remembered_and_nothing_fails(ds: Datasets) -> None:
-    recall = ds.ground.recall
+    recall = ds.context.recall
     recall._db.close()  # as between the two steps of the other thread
     assert recall.accesses() == {}
     recall.close()

@@ -37,7 +37,7 @@ def files(here: Path) -> dict[str, Path]:
 
 def engines(ds: Datasets) -> list[frozenset[str]]:
     """What the engines of this repo may read beside its parts."""
-    return [key[3] for key in duckdb_connections._engines if key[2] == str(ds.ground.folder / "parts")]
+    return [key[3] for key in duckdb_connections._engines if key[2] == str(ds.context.folder / "parts")]
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])

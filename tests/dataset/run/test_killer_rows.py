@@ -52,7 +52,7 @@ def calls() -> Counter[int]:
 
 
 def suspected(ds: Datasets) -> int:
-    return len(ds.ground.recall._db.rows("SELECT * FROM suspect"))
+    return len(ds.context.recall._db.rows("SELECT * FROM suspect"))
 
 
 def test_a_row_that_kills_its_worker_is_named_and_does_not_kill_the_next_run(ds: Datasets, python: Python) -> None:
@@ -113,7 +113,7 @@ def test_a_row_that_kills_the_program_is_named_by_the_next_run_which_lives(
     assert f"failed on row {guilty}, with x={guilty}:\nits worker process ended with exit code 3" in second.stderr
     third = python("script.py", "skip", check=False)
     assert (third.returncode, third.stdout) == (0, "29\n")
-    assert ds.ground.recall._db.rows("SELECT * FROM begun") == [] and suspected(ds) == 1
+    assert ds.context.recall._db.rows("SELECT * FROM begun") == [] and suspected(ds) == 1
 
 
 def test_a_program_is_ended_once_although_the_next_run_did_not_get_to_the_row(ds: Datasets, python: Python) -> None:
@@ -183,7 +183,7 @@ def test_a_program_that_was_terminated_costs_one_run_in_a_worker(ds: Datasets, p
 
 
 def test_a_function_is_marked_while_this_process_runs_it(ds: Datasets) -> None:
-    recall = ds.ground.recall
+    recall = ds.context.recall
     seen: list[int] = []
 
     def look(x: int) -> int:
@@ -199,7 +199,7 @@ def test_a_function_is_marked_while_this_process_runs_it(ds: Datasets) -> None:
 
 
 def test_a_process_that_still_runs_is_no_reason_to_run_in_workers(ds: Datasets) -> None:
-    recall = ds.ground.recall
+    recall = ds.context.recall
     recall.leave_note("ab" * 16)
     assert not Suspects(recall, "ab" * 16)
     with recall._db.write():
@@ -209,7 +209,7 @@ def test_a_process_that_still_runs_is_no_reason_to_run_in_workers(ds: Datasets) 
 
 def test_a_function_that_cannot_be_sent_is_run_here_although_a_process_ended_in_it(ds: Datasets) -> None:
     """Somebody may have killed that process; whoever asked for no workers need not write functions for them."""
-    lock, recall, homes = threading.Lock(), ds.ground.recall, set[int]()
+    lock, recall, homes = threading.Lock(), ds.context.recall, set[int]()
 
     def locked(x: int) -> int:
         with lock:
@@ -327,19 +327,19 @@ def test_a_setup_that_kills_is_blamed_on_no_row(ds: Datasets, apart: None) -> No
 def test_rows_are_suspected_from_the_death_of_their_worker_on_until_all_is_settled(ds: Datasets) -> None:
     """A process that ends while it looks for the row leaves all of them to the next as suspects."""
     keys = np.array([b"a" * 16, b"b" * 15 + b"\0", b"\0" * 16, b"d" * 16], KEY)
-    one = Suspects(ds.ground.recall, "ab" * 16)
+    one = Suspects(ds.context.recall, "ab" * 16)
     assert not one
     one.add(keys[:3])
-    two = Suspects(ds.ground.recall, "ab" * 16)
+    two = Suspects(ds.context.recall, "ab" * 16)
     assert one and two and two.find(keys).tolist() == [True, True, True, False]
-    assert not Suspects(ds.ground.recall, "cd" * 16)
+    assert not Suspects(ds.context.recall, "cd" * 16)
     one.blame(keys[1:2])
     one.settle()
-    assert Suspects(ds.ground.recall, "ab" * 16).find(keys).tolist() == [False, True, False, False]
+    assert Suspects(ds.context.recall, "ab" * 16).find(keys).tolist() == [False, True, False, False]
 
 
 def test_a_memory_made_before_there_were_suspects_gets_room_for_them(ds: Datasets) -> None:
-    recall, key = ds.ground.recall, np.array([b"a" * 16], KEY)
+    recall, key = ds.context.recall, np.array([b"a" * 16], KEY)
     with recall._db.write():
         recall._db.run("DROP TABLE suspect", ())
     assert not Suspects(recall, "ab" * 16)

@@ -52,7 +52,7 @@ def list_memories(
     memories: Memories, screen: Screen, /, *, agents: tuple[str, ...], quiet: bool, project: str | None, **filters: Any
 ) -> None:
     """List memories, newest first."""
-    whose = parts.search.choose_projects(memories.ground, project)
+    whose = parts.search.choose_projects(memories.context, project)
     listed = memories.list_memories(parts.search.Query(agent_id=agents or "*", project=whose, **filters))
     shapes = [parts.search.fields(one) for one in listed]
     if quiet and not screen.as_json:
@@ -138,7 +138,7 @@ def stats(memories: Memories, screen: Screen, /, *, project: str | None) -> None
     if screen.as_json:
         screen.json({"stats": counts})
         return
-    screen.line(f"{words.count(counts.memories, 'memory', 'memories')} on {clean(memories.ground.branch)}")
+    screen.line(f"{words.count(counts.memories, 'memory', 'memories')} on {clean(memories.context.branch)}")
     for title, part in (("agent", counts.agents), ("type", counts.types), ("category", counts.categories)):
         screen.lines(
             f"  {title:<9} {clean(name).replace(chr(10), ' ') or '(none)':<24} {count:>9,}"

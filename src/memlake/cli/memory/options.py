@@ -46,14 +46,14 @@ def open_memories(given: dict[str, Any]) -> Iterator[tuple[Memories, Screen]]:
 
 def repo_of(memories: Memories) -> str:
     """The folder of the repo that memories are in."""
-    return str(config.repo_root(memories.ground.here.history.db.path.parent))
+    return str(config.repo_root(memories.context.here.history.db.path.parent))
 
 
 def tell_repo(memories: Memories, screen: Screen) -> None:
     """Name the repo if the current folder is not inside it, because it may not be the one that is meant."""
     root, here = repo_of(memories), os.getcwd()
     if os.path.commonpath((root, here)) != root:
-        whose, project = "the repo", memories.ground.project
+        whose, project = "the repo", memories.context.project
         if root == str(config.personal_folder()):
             whose = "your personal repo"
         screen.note(f"(in {whose} {words.clean(root)}{f', for project {words.clean(project)}' if project else ''})")
@@ -61,7 +61,7 @@ def tell_repo(memories: Memories, screen: Screen) -> None:
 
 def tell_bounds(memories: Memories, screen: Screen, project: str | None, *, done: str) -> None:
     """Say what a verb leaves out in a repo of many projects, unless the user named one."""
-    if project is None and memories.ground.project is not None and not screen.as_json:
+    if project is None and memories.context.project is not None and not screen.as_json:
         screen.note(f"Memories of other projects are not {done}; --project '*' includes them.")
 
 

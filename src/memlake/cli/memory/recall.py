@@ -85,7 +85,10 @@ def recall(memories: Memories, screen: Screen, /, *, query: str, agents: tuple[s
             _show(screen, kept, first=wanted.offset + 1, explain=explain, scored=explain or wanted.min_score > 0)
         tell_repo(memories, screen)
     _tell(
-        screen, hits, len(kept), plan=f"{hits.mode} on {memories.ground.branch}, {took * 1e3:.0f} ms" if explain else ""
+        screen,
+        hits,
+        len(kept),
+        plan=f"{hits.mode} on {memories.context.branch}, {took * 1e3:.0f} ms" if explain else "",
     )
     helper = threading.Thread(target=_embed_some, args=(memories,), daemon=True)
     helper.start()

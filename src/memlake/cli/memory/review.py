@@ -244,10 +244,10 @@ def embed(memories: Memories, screen: Screen, /) -> None:
     """Compute the vectors that memories still lack. Hooks store memories without one, so that they stay fast."""
     if memories.shared.provider_spec == "none":
         raise Nothing("there is no model, because embedding.provider is none. Memories are found by their words alone.")
-    waited, made = parts.search.count_waiting(memories.ground), 0
+    waited, made = parts.search.count_waiting(memories.context), 0
     while made < waited and (some := memories.embed_pending()):
         made += some
-    left = parts.search.count_waiting(memories.ground)
+    left = parts.search.count_waiting(memories.context)
     screen.line(
         f"Made {words.count(made, 'vector')}; {left:,} are still to do."
         if left

@@ -35,7 +35,7 @@ def export_memories(memories: Memories, screen: Screen, /, *, file: str, force: 
 
     Forgotten memories and state are not included. An import adds memories and never deletes any.
     """
-    items = parts.transfer.list_items(memories, parts.search.choose_projects(memories.ground, project))
+    items = parts.transfer.list_items(memories, parts.search.choose_projects(memories.context, project))
     if file == "-":
         sys.stdout.flush()
         count = parts.transfer.write_items(items, sys.stdout.buffer)

@@ -71,30 +71,30 @@ class Asked(NamedTuple):
     column: str | None = None
 
 
-def of_version(ground: DatasetContext, version: Version, asked: Asked) -> Lineage:
+def of_version(context: DatasetContext, version: Version, asked: Asked) -> Lineage:
     if asked.column is not None and asked.column.partition(".")[0] not in version.schema.names:
         raise NotFound(
             f"{version.spec} has no column {asked.column!r}.", hint=f"It has: {', '.join(version.schema.names)}."
         )
-    return _Graph(ground).around(_dataset_id(version.name, version.version), asked)
+    return _Graph(context).around(_dataset_id(version.name, version.version), asked)
 
 
-def of_chain(ground: DatasetContext, chain: Chain, asked: Asked) -> Lineage:
+def of_chain(context: DatasetContext, chain: Chain, asked: Asked) -> Lineage:
     """Of a chain that was not saved: what its plan reads, and where that came from."""
     if chain.record is not None and isinstance(chain.plan, Source):
-        return of_version(ground, chain.record, asked)
-    graph = _Graph(ground)
+        return of_version(context, chain.record, asked)
+    graph = _Graph(context)
     graph.add_chain(chain.plan)
     return graph.around(CHAIN, asked)
 
 
 class _Graph:
-    def __init__(self, ground: DatasetContext) -> None:
-        self._ground, self._head = ground, ground.head()
+    def __init__(self, context: DatasetContext) -> None:
+        self._context, self._head = context, context.head()
         self.nodes: dict[str, Node] = {}
         self.edges: dict[tuple[str, str], Edge] = {}
         self._files: dict[tuple[str, str], Any] = {}  # how many a storage had when a version was made of it
-        versions = list(ground.all(deleted=True))
+        versions = list(context.all(deleted=True))
         self._by_name = {(one.name, one.version): one for one in versions}
         self._by_content: dict[str, list[Version]] = {}
         for one in versions:
@@ -167,11 +167,11 @@ class _Graph:
 
     def _file(self, path: str) -> str:
         """A file that was read; one of this repo is the file its commits tell of."""
-        root = os.path.realpath(repo_root(self._ground.folder))
+        root = os.path.realpath(repo_root(self._context.folder))
         full = os.path.realpath(path)
         if full.startswith(f"{root}{os.sep}") and self._head is not None:
             name = FILES + os.path.relpath(full, root).replace(os.sep, "/")
-            entry = self._ground.here.history.entries(self._head, [name]).get(name)
+            entry = self._context.here.history.entries(self._head, [name]).get(name)
             if entry is not None:
                 return self._tracked_id(name, entry.oid)
         return self._node(f"file:{path}", "file", path)
@@ -193,7 +193,7 @@ class _Graph:
 
     def _add_uses(self) -> None:
         """Files that commits declared to be made from others, or from datasets."""
-        history = self._ground.here.history
+        history = self._context.here.history
         commits = [commit for commit in log.walk(history, [self._head]) if "uses" in commit.meta] if self._head else []
         for commit in reversed(commits):  # a file is named by the commit that made it, before others use it
             changes = history.changes(commit)
@@ -203,7 +203,7 @@ class _Graph:
                 if len(made) > _MANY
                 else [self._tracked_id(path, oid, commit) for path, oid in made]
             )
-            for use in show.fact(self._ground.here, "uses", commit.meta["uses"]) or ():
+            for use in show.fact(self._context.here, "uses", commit.meta["uses"]) or ():
                 for target in targets:
                     self._edge(self._use_id(use), target)
 
@@ -218,7 +218,7 @@ class _Graph:
     def _content(self, oid: str) -> str | None:
         """The rows that a record named: a merge may have given its number to others."""
         with contextlib.suppress(NotFound, Purged, Corrupt):
-            return version_record.decode(self._ground.here.history.objects.read(oid)).content if oid else None
+            return version_record.decode(self._context.here.history.objects.read(oid)).content if oid else None
         return None
 
     def add_chain(self, plan: Plan) -> None:

@@ -27,7 +27,7 @@ from memlake.objects.forks import Mutex
 
 
 class Noted(NamedTuple):
-    ground: DatasetContext
+    context: DatasetContext
     version: Version
     process: int  # a forked child has these too, but not the connections to write through
     wanted: Wanted
@@ -44,12 +44,12 @@ _OFFERED: dict[str, list[str]] = {}  # file -> names of the params in it
 _LOCK = Mutex()
 
 
-def note(ground: DatasetContext, saved: Saved, wanted: Wanted, told: Mapping[str, Any]) -> None:
+def note(context: DatasetContext, saved: Saved, wanted: Wanted, told: Mapping[str, Any]) -> None:
     """Remember a version that was saved, or found to be the same already."""
     version = saved.version
     _report({"saved": version.spec, "rows": version.rows, "new": saved.new})
     with _LOCK:
-        on = replace(ground, named_branch=ground.branch)  # a switch elsewhere does not redirect what is told later
+        on = replace(context, named_branch=context.branch)  # a switch elsewhere does not redirect what is told later
         key = _key(on, version)
         is_ours = saved.new or (key in _SAVED and _SAVED[key].told is None)
         _SAVED[key] = Noted(on, version, os.getpid(), wanted, None if is_ours else told)
@@ -59,14 +59,14 @@ def let_go(recall: Memo) -> None:
     """A repo was closed, by its own recall: nothing can be told to what it saved, and what it held in memory goes."""
     with _LOCK:
         for key, noted in list(_SAVED.items()):
-            if noted.ground.recall is recall:
+            if noted.context.recall is recall:
                 del _SAVED[key]
                 if len(_CLOSED) < _NAMED:
                     _CLOSED[noted.version.spec] = None
 
 
-def _key(ground: DatasetContext, version: Version) -> tuple[str, str, str]:
-    return str(ground.folder), ground.branch, version.spec
+def _key(context: DatasetContext, version: Version) -> tuple[str, str, str]:
+    return str(context.folder), context.branch, version.spec
 
 
 def params() -> dict[str, dict[str, Any]]:
@@ -145,12 +145,12 @@ def _tell(field: str, values: Mapping[str, Any], details: Mapping[str, Any] | No
                     "params": {name: one["value"] for name, one in params.items()},
                     "metrics": dict(_METRICS),
                 }
-                saved = save.save(noted.ground, noted.wanted, noted.ground.frame(noted.version), told)
-                del _SAVED[_key(noted.ground, noted.version)]
+                saved = save.save(noted.context, noted.wanted, noted.context.frame(noted.version), told)
+                del _SAVED[_key(noted.context, noted.version)]
                 _report({"left": noted.version.spec})
-                note(noted.ground, saved, noted.wanted, told)
+                note(noted.context, saved, noted.wanted, told)
             else:
-                save.merge_into(noted.ground, noted.version, field, values, details)
+                save.merge_into(noted.context, noted.version, field, values, details)
         except Error as error:  # the script goes on: it is what is measured that matters to it
             warnings.warn(f"{field} could not be written to {noted.version.spec}: {error}", stacklevel=5)
 
@@ -158,7 +158,7 @@ def _tell(field: str, values: Mapping[str, Any], details: Mapping[str, Any] | No
 def _is_of_other_params(noted: Noted, values: Mapping[str, Any]) -> bool:
     """Whether an older run made this version with other values than these."""
     return noted.told is not None and save.is_other_config(
-        save.read_current(noted.ground, noted.version).params, values
+        save.read_current(noted.context, noted.version).params, values
     )
 
 

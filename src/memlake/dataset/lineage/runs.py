@@ -77,9 +77,9 @@ def of_table(table: pa.Table, most: int | None) -> Result:
 # -- recording -------------------------------------------------------------------------------------
 
 
-def record(ground: DatasetContext, action: str, told: dict[str, Any], result: Result) -> None:
+def record(context: DatasetContext, action: str, told: dict[str, Any], result: Result) -> None:
     """Note a run. A thread does what takes time; it is waited for when the repo is closed or Python ends."""
-    note = _writer(os.getpid()).submit(_record, ground, action, told, result)
+    note = _writer(os.getpid()).submit(_record, context, action, told, result)
     _AT_WORK.add(note)
     note.add_done_callback(_AT_WORK.discard)
 
@@ -94,23 +94,23 @@ def wait() -> None:
     futures.wait(list(_AT_WORK))
 
 
-def _record(ground: DatasetContext, action: str, told: dict[str, Any], result: Result) -> None:
+def _record(context: DatasetContext, action: str, told: dict[str, Any], result: Result) -> None:
     try:
         body = {
             "action": action, "rows": result.rows if result.is_whole else None, "seconds": told["seconds"],
             "kept": result.why_not(), "provenance": provenance.add_git_state(told, program.git_lately),
         }  # fmt: skip
-        number = ground.recall.keep_run(body, None, NEWEST)
+        number = context.recall.keep_run(body, None, NEWEST)
         if not body["kept"] and number:
-            _write(_folder(ground), number, result)
+            _write(_folder(context), number, result)
         if number % _SELDOM == 0 or result.bytes > _ROOM >> 10:
-            _make_room(_folder(ground))
+            _make_room(_folder(context))
     except Exception:  # noqa: BLE001  an answer was given; that no note of it could be made is no reason to fail
         pass
 
 
-def _folder(ground: DatasetContext) -> Path:
-    return ground.folder / "runs"
+def _folder(context: DatasetContext) -> Path:
+    return context.folder / "runs"
 
 
 def _write(folder: Path, number: int, result: Result) -> None:
@@ -138,30 +138,30 @@ def _make_room(folder: Path) -> None:
 # -- reading ---------------------------------------------------------------------------------------
 
 
-def list_runs(ground: DatasetContext) -> Iterator[Run]:
+def list_runs(context: DatasetContext) -> Iterator[Run]:
     """The runs that are remembered, newest first."""
     wait()
-    for number, made, told, _ in ground.recall.runs():
-        is_there = (_folder(ground) / f"{number}.arrow").exists()
+    for number, made, told, _ in context.recall.runs():
+        is_there = (_folder(context) / f"{number}.arrow").exists()
         kept = told["kept"] or ("" if is_there else "newer results needed their place")
         yield Run(number, made, told["action"], told["rows"], told["seconds"], kept, told["provenance"])
 
 
-def get(ground: DatasetContext, number: int) -> Run:
-    for run in list_runs(ground):
+def get(context: DatasetContext, number: int) -> Run:
+    for run in list_runs(context):
         if run.number == number:
             return run
     raise NotFound(f"there is no run {number}.", hint="See those that are remembered with: memlake runs")
 
 
-def frame(ground: DatasetContext, run: Run) -> Frame:
+def frame(context: DatasetContext, run: Run) -> Frame:
     """The rows a run gave."""
     if run.kept:
         raise InvalidInput(
             f"run {run.number} cannot become a dataset: {run.kept}. Nothing was saved.",
             hint=f"Run it again, ended by .save(NAME); its program: memlake runs show {run.number}",
         )
-    path = _folder(ground) / f"{run.number}.arrow"
+    path = _folder(context) / f"{run.number}.arrow"
     try:
         with pa.memory_map(str(path)) as file:
             table = pa.ipc.open_file(file).read_all()

@@ -61,10 +61,10 @@ def absolute_uris(uris: Sequence[Any]) -> tuple[str, ...]:
     return tuple(str(uri) if "://" in str(uri) else os.path.abspath(os.path.expanduser(uri)) for uri in uris)
 
 
-def list_storage(ground: DatasetContext, asked: Asked) -> Frame:
+def list_storage(context: DatasetContext, asked: Asked) -> Frame:
     for uri in asked.uris if asked.access != storages.Access() else ():
         storages.ACCESS[storages.split(uri)[0]] = asked.access
-    last = ground.recall.listing(asked.name)
+    last = context.recall.listing(asked.name)
     if last is not None and not asked.update:
         told = f"using the listing of {_ago(now() - last[1])} ago: {last[0].rows:,} files. update=True lists again."
         feedback.warn(told)
@@ -72,29 +72,29 @@ def list_storage(ground: DatasetContext, asked: Asked) -> Frame:
     begun = time.perf_counter()
     one = field(asked)
     found = _list_files(asked, one)
-    frame = _extend(ground, last[0], found, one) if last is not None else None
+    frame = _extend(context, last[0], found, one) if last is not None else None
     if frame is None:
         schema = pa.schema([one])
         frame = Frame(schema, tuple(parquet.fragments([found], schema)))
     try:
-        sealed = ground.parts.seal(frame)
+        sealed = context.parts.seal(frame)
     except Unavailable:  # a full or read-only disk: it is listed again the next time
         return frame
     access = storages.describe(asked.access) if asked.access != storages.Access() else {}
-    ground.recall.keep_listing(asked.name, sealed, time.perf_counter() - begun, access)
+    context.recall.keep_listing(asked.name, sealed, time.perf_counter() - begun, access)
     if access.get("client_config"):
         with contextlib.suppress(Unavailable):  # a home that is read-only: the next process has to be told again
-            config.note_address(ground.folder, _repo_id(ground), _address(asked.name, access))
+            config.note_address(context.folder, _repo_id(context), _address(asked.name, access))
     return sealed
 
 
-def reach(ground: DatasetContext) -> None:
+def reach(context: DatasetContext) -> None:
     """Storages that this user listed in another process are reached as they were then, secrets apart.
 
     The repo may come from a stranger, and an address in it would be sent the user's requests and files.
     """
-    for name, told in ground.recall.accesses().items():
-        if told.get("client_config") and not config.is_own_address(_repo_id(ground), _address(name, told)):
+    for name, told in context.recall.accesses().items():
+        if told.get("client_config") and not config.is_own_address(_repo_id(context), _address(name, told)):
             continue
         access = storages.Access(**told)
         if access.anon and config.outside("AWS_ACCESS_KEY_ID"):  # who has keys now is no longer nobody
@@ -103,8 +103,8 @@ def reach(ground: DatasetContext) -> None:
             storages.ACCESS.setdefault(storages.split(uri)[0], access)
 
 
-def _repo_id(ground: DatasetContext) -> str:
-    return read_id(ground.parts.objects.db)
+def _repo_id(context: DatasetContext) -> str:
+    return read_id(context.parts.objects.db)
 
 
 def _address(name: str, access: dict[str, Any]) -> str:
@@ -135,7 +135,7 @@ def _list_files(asked: Asked, field: pa.Field) -> pa.Table:
     )
 
 
-def _extend(ground: DatasetContext, old: Frame, new: pa.Table, field: pa.Field) -> Frame | None:
+def _extend(context: DatasetContext, old: Frame, new: pa.Table, field: pa.Field) -> Frame | None:
     """The old fragments without what is gone, and what is new behind them; None when that would be a patchwork."""
     if len(old.fragments) > _MANY + new.num_rows // 200_000:
         return None
@@ -144,9 +144,9 @@ def _extend(ground: DatasetContext, old: Frame, new: pa.Table, field: pa.Field) 
     known: set[Any] = set()
     here = set(fresh)
     for fragment in old.fragments:
-        table = ground.parts.table(fragment.families[0], [field.name])
+        table = context.parts.table(fragment.families[0], [field.name])
         keys = _identity(table.column(0))
-        kept = np.ones(len(keys), bool) if fragment.kept is None else _mask(ground, fragment)
+        kept = np.ones(len(keys), bool) if fragment.kept is None else _mask(context, fragment)
         kept = kept & np.fromiter((key in here for key in keys), bool, len(keys))
         known.update(key for key, keep in zip(keys, kept, strict=True) if keep)
         if kept.all():
@@ -162,9 +162,9 @@ def _extend(ground: DatasetContext, old: Frame, new: pa.Table, field: pa.Field) 
     return Frame(schema, tuple(fragments))
 
 
-def _mask(ground: DatasetContext, fragment: Fragment) -> np.ndarray[Any, Any]:
+def _mask(context: DatasetContext, fragment: Fragment) -> np.ndarray[Any, Any]:
     assert fragment.kept is not None
-    return np.asarray(ground.parts.table(fragment.kept.family, [KEEP]).column(KEEP).to_numpy())
+    return np.asarray(context.parts.table(fragment.kept.family, [KEEP]).column(KEEP).to_numpy())
 
 
 def _identity(column: pa.ChunkedArray) -> list[Any]:

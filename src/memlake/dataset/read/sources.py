@@ -34,8 +34,8 @@ from memlake.rows.sql import Sql, compose, hole, join, span, template
 _LONG = re.compile(rb'(?<![\d.eE"+])\d{16,}(?![\d.eE"])')
 
 
-def from_version(ground: DatasetContext, version: Version) -> Source:
-    frame = ground.frame(version)
+def from_version(context: DatasetContext, version: Version) -> Source:
+    frame = context.frame(version)
     origin = Origin(
         "dataset", version.spec, {"name": version.name, "version": version.version, "content": version.content}
     )
@@ -49,12 +49,12 @@ def from_table(table: pa.Table, origin: Origin) -> Source:
     return Source(table.schema, (), origin, lambda: frame, None, frame.content)
 
 
-def from_listing(ground: Callable[[], DatasetContext], asked: listings.Asked) -> Source:
+def from_listing(context: Callable[[], DatasetContext], asked: listings.Asked) -> Source:
     known: list[Frame] = []
 
     def frame() -> Frame:
         if not known:
-            known.append(listings.list_storage(ground(), asked))
+            known.append(listings.list_storage(context(), asked))
         return known[0]
 
     origin = Origin("storage", ", ".join(asked.uris), {"uris": list(asked.uris), "type": asked.kind})
@@ -195,7 +195,7 @@ def _etags(paths: Sequence[str]) -> dict[str, str]:
 
 
 def expand_paths(
-    ground: Callable[[], DatasetContext],
+    context: Callable[[], DatasetContext],
     given: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     suffixes: tuple[str, ...],
 ) -> list[str]:
@@ -204,14 +204,14 @@ def expand_paths(
     for one in [given] if isinstance(given, str | os.PathLike) else given:
         text = os.fspath(one)
         remote = "://" in text and not text.startswith("file:")
-        found += _fetch(ground(), text, suffixes) if remote else _expand(os.path.expanduser(text), suffixes)
+        found += _fetch(context(), text, suffixes) if remote else _expand(os.path.expanduser(text), suffixes)
     return found
 
 
-def _fetch(ground: DatasetContext, uri: str, suffixes: tuple[str, ...]) -> list[str]:
+def _fetch(context: DatasetContext, uri: str, suffixes: tuple[str, ...]) -> list[str]:
     """Remote files by etag: what did not change is fetched once."""
-    listings.reach(ground)
-    storages.use(ground.cache[0], limit=ground.cache[1])
+    listings.reach(context)
+    storages.use(context.cache[0], limit=context.cache[1])
     named = [File(**row) for batch in storages.list_files(uri) for row in batch.to_pylist()]
     wanted = [one for one in named if len(named) == 1 or one.path.lower().endswith(suffixes)]
     if not wanted:

@@ -16,7 +16,7 @@ from memlake.versions.history import refs
 from memlake.versions.history.commits import History
 
 
-class Here(NamedTuple):
+class Checkout(NamedTuple):
     """A checkout: what every verb is given."""
 
     history: History

@@ -20,7 +20,7 @@ from memlake.errors import Corrupt
 from memlake.objects import tables as object_tables
 from memlake.objects.layout import now
 from memlake.records import Change, Conflict
-from memlake.versions.checkout.context import Here, Stamp, read_stamp
+from memlake.versions.checkout.context import Checkout, Stamp, read_stamp
 from memlake.versions.checkout.local import MADE_AGAIN, Local, Tracked, as_written
 from memlake.versions.operation import (
     Kept,
@@ -97,7 +97,7 @@ def settle_plan(plan: Plan, commit: str | None) -> Plan:
     return plan._replace(token="", goal=plan.goal._replace(commit=commit), moved=plan.moved or bool(plan.token))
 
 
-def fasten(here: Here, verb: Verb) -> None:
+def fasten(here: Checkout, verb: Verb) -> None:
     """Make the current plan survive a power cut, for a verb that finds out late that it writes files."""
     plan = find(here.local)
     if plan is not None:
@@ -117,7 +117,7 @@ def find(local: Local) -> Plan | None:
 
 
 @contextlib.contextmanager
-def move_history(here: Here, verb: Verb, plan: Plan) -> Iterator[Moved]:
+def move_history(here: Checkout, verb: Verb, plan: Plan) -> Iterator[Moved]:
     """The one transaction in which a verb moves history. An error inside also drops the plan."""
     with here.local.db.write():
         begin(here.local, plan, verb=verb)

@@ -11,7 +11,7 @@ from itertools import islice, pairwise
 from memlake.errors import InvalidInput, NotFound, pasted
 from memlake.records import Commit, Lane, Move, count, when
 from memlake.versions import tables
-from memlake.versions.checkout.context import Here
+from memlake.versions.checkout.context import Checkout
 from memlake.versions.history import refs
 from memlake.versions.history.times import parse_time
 
@@ -21,7 +21,7 @@ SWITCHED, RENAMED = "switch: moving to ", "branch: renamed "  # how the log of H
 RANGE = re.compile(r"(?P<a>.*?)(?P<dots>\.{2,3})(?P<b>.*)$")
 
 
-def resolve(here: Here, text: str, lane: Lane = "work") -> Commit:
+def resolve(here: Checkout, text: str, lane: Lane = "work") -> Commit:
     """The commit that a rev names on a lane; the error for an unknown one suggests similar names."""
     if not text:
         raise InvalidInput("an empty string is not a rev.", hint="Write HEAD for the commit you are on.")
@@ -31,7 +31,7 @@ def resolve(here: Here, text: str, lane: Lane = "work") -> Commit:
     return commit
 
 
-def find(here: Here, text: str, lane: Lane = "work") -> Commit | None:
+def find(here: Checkout, text: str, lane: Lane = "work") -> Commit | None:
     """The commit that a rev names on a lane; None if there is none."""
     start = _STEP.search(text)
     name, steps = (text[: start.start()], text[start.start() :]) if start else (text, "")
@@ -60,7 +60,7 @@ def split_range(text: str) -> tuple[str, str, str] | None:
     return None if match is None else (match["a"] or "HEAD", match["dots"], match["b"] or "HEAD")
 
 
-def _step(here: Here, text: str, commit: Commit, sign: str, number: str) -> Commit:
+def _step(here: Checkout, text: str, commit: Commit, sign: str, number: str) -> Commit:
     steps = int(number) if number else 1
     if sign == "^":
         if steps == 0:
@@ -81,7 +81,7 @@ def _step(here: Here, text: str, commit: Commit, sign: str, number: str) -> Comm
     return commit
 
 
-def _find_named(here: Here, name: str, lane: Lane) -> Commit | None:
+def _find_named(here: Checkout, name: str, lane: Lane) -> Commit | None:
     history = here.history
     if name in ("HEAD", "@", ""):
         return here.head(lane)
@@ -106,7 +106,7 @@ def _find_named(here: Here, name: str, lane: Lane) -> Commit | None:
     return history.get(oids[0]) if oids else None
 
 
-def _at(here: Here, name: str, lane: Lane, steps: str) -> tuple[Commit | None, str]:
+def _at(here: Checkout, name: str, lane: Lane, steps: str) -> tuple[Commit | None, str]:
     """`name@{...}`: a number counts moves back, a time means where it was then, -n is an earlier branch."""
     match = _STEP.match(steps)
     assert match is not None
@@ -122,7 +122,7 @@ def _at(here: Here, name: str, lane: Lane, steps: str) -> tuple[Commit | None, s
     return refs.commit_of(here.history, oid), rest
 
 
-def known_branch(here: Here, name: str) -> str:
+def known_branch(here: Checkout, name: str) -> str:
     if refs.find(here.history.db, name) is None and next(refs.reflog(here.history, name), None) is None:
         raise describe_unknown(here, name)
     return name
@@ -156,13 +156,13 @@ def _then(moves: Iterator[Move], time: int, shown: str) -> str | None:
     return oldest.old or oldest.new
 
 
-def head_log(here: Here) -> Iterator[Move]:
+def head_log(here: Checkout) -> Iterator[Move]:
     """Moves of HEAD, newest first."""
     for index, (old, new, _, time, action, who) in enumerate(here.local.head_moves()):
         yield Move("HEAD", "work", index, old, new, time, action, who)
 
 
-def previous_branch(here: Here, back: int = 1) -> str:
+def previous_branch(here: Checkout, back: int = 1) -> str:
     """The branch (or commit) that HEAD was on `back` switches ago. A rename does not count; a switch to itself does."""
     moves = ((branch, new, action) for _, new, branch, _, action, _ in here.local.head_moves())
     for (branch, _, action), (before, commit, _) in pairwise(moves):
@@ -174,18 +174,18 @@ def previous_branch(here: Here, back: int = 1) -> str:
     raise NotFound("there is no earlier branch to go back to.", hint="See the branches with: memlake branch")
 
 
-def _find_stash(here: Here, index: int) -> Commit | None:
+def _find_stash(here: Checkout, index: int) -> Commit | None:
     stashes = list_stashes(here)
     return here.history.get(stashes[index][1]) if index < len(stashes) else None
 
 
-def list_stashes(here: Here) -> list[tuple[str, str]]:
+def list_stashes(here: Checkout) -> list[tuple[str, str]]:
     """The name and the commit of each stash, newest first."""
     rows = tables.list_refs(here.history.db, refs.INTERNAL)
     return [(name, work.hex()) for name, work, *_ in reversed(rows) if name.startswith("stash/")]
 
 
-def describe_unknown(here: Here, text: str) -> NotFound:
+def describe_unknown(here: Checkout, text: str) -> NotFound:
     """The error for a rev that names nothing."""
     if re.fullmatch(r"stash(@\{\d+\})?", text):
         number = len(list_stashes(here))

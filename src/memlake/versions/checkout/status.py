@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from memlake.errors import Unavailable
 from memlake.records import Change, Entry, Status
 from memlake.versions.checkout import worktree
-from memlake.versions.checkout.context import Here
+from memlake.versions.checkout.context import Checkout
 from memlake.versions.checkout.ignore import ALWAYS, Ignore
 from memlake.versions.checkout.local import Local, pack_stat
 from memlake.versions.history.bases import reachable
@@ -20,7 +20,7 @@ from memlake.versions.paths import FILES, matches, parents
 Difference = tuple[tuple[Change, ...], tuple[str, ...]]
 
 
-def compare(here: Here, *, untracked: bool = True, purged: bool = False) -> Difference:
+def compare(here: Checkout, *, untracked: bool = True, purged: bool = False) -> Difference:
     """(changes of working files against the stage, untracked paths; a whole untracked folder as `folder/`).
 
     A file whose content was purged could not be written here, so its absence is not a change, unless it was here before
@@ -35,7 +35,7 @@ def compare(here: Here, *, untracked: bool = True, purged: bool = False) -> Diff
     return tuple(c for c in changes if c.path not in away), new
 
 
-def _find_purged_away(here: Here, changes: Iterable[Change]) -> set[str]:
+def _find_purged_away(here: Checkout, changes: Iterable[Change]) -> set[str]:
     """Tree paths of files that were never here, because their content was purged before they could be written."""
     absent = {c.path.removeprefix(FILES): c.old.oid for c in changes if c.old is not None and c.new is None}
     erased = here.history.objects.find_purged(absent.values())
@@ -139,7 +139,7 @@ class _Ignored:
 # -- status -------------------------------------------------------------------------------------
 
 
-def status(here: Here, paths: Sequence[str] = (), *, ignored: bool = False) -> Status:
+def status(here: Checkout, paths: Sequence[str] = (), *, ignored: bool = False) -> Status:
     """How things stand, in all or at some tree paths."""
     changes, untracked = compare(here, purged=True)
     away = _find_purged_away(here, changes)

@@ -22,7 +22,7 @@ from memlake.objects.store import Objects
 from memlake.objects.writer import is_large
 from memlake.records import Change, Commit, Entry, count
 from memlake.versions.checkout import journal, worktree
-from memlake.versions.checkout.context import Here, read_stamp
+from memlake.versions.checkout.context import Checkout, read_stamp
 from memlake.versions.checkout.folders import Folders
 from memlake.versions.checkout.journal import Goal, Plan, Rename
 from memlake.versions.checkout.local import Local, Tracked, is_racy, pack_stat
@@ -49,7 +49,7 @@ class Written(NamedTuple):
 
 
 def move_to(
-    here: Here,
+    here: Checkout,
     verb: Verb,
     goal: Goal,
     changes: Sequence[Change],
@@ -72,13 +72,19 @@ def move_to(
     _carry_out(here, verb, plan, changes, writes=changes if writes is None else writes, ready=ready)
 
 
-def carry_out(here: Here, verb: Verb, plan: Plan, ready: Contents | None = None) -> None:
+def carry_out(here: Checkout, verb: Verb, plan: Plan, ready: Contents | None = None) -> None:
     """Write the files and then the rows of a plan that names them all and stays on its commit."""
     _carry_out(here, verb, journal.settle_plan(plan, plan.goal.commit), (), writes=plan.writes, ready=ready)
 
 
 def _carry_out(
-    here: Here, verb: Verb, plan: Plan, changes: Sequence[Change], *, writes: Sequence[Change], ready: Contents | None
+    here: Checkout,
+    verb: Verb,
+    plan: Plan,
+    changes: Sequence[Change],
+    *,
+    writes: Sequence[Change],
+    ready: Contents | None,
 ) -> None:
     journal.begin(here.local, plan, verb=verb, lasting=bool(changes or writes))
     with goes_on_later():

@@ -14,7 +14,7 @@ from memlake.errors import AlreadyExists, NotFound, Unavailable, pasted
 from memlake.objects import disk
 from memlake.objects.db import Database
 from memlake.objects.leases import Lease
-from memlake.versions.checkout.context import Here
+from memlake.versions.checkout.context import Checkout
 
 if TYPE_CHECKING:
     import tarfile
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _SPARE = 4 << 20  # bytes for logs of the databases, which may not be folded in yet
 
 
-def backup(here: Here, folder: Path, file: Path) -> int:
+def backup(here: Checkout, folder: Path, file: Path) -> int:
     """Write `file`; returns its size. Unpack it with tar in an empty folder and the repo is there."""
     if os.path.lexists(file):
         raise AlreadyExists(
@@ -69,13 +69,13 @@ def _without_gc(db: Database) -> Iterator[None]:
             lease.close()
 
 
-def _choose_scratch(here: Here, folder: Path, file: Path) -> Path:
+def _choose_scratch(here: Checkout, folder: Path, file: Path) -> Path:
     """Where the databases are copied to first: beside the backup if the disk of the repo has no room for them."""
     size = sum(db.path.stat().st_size for db in here.databases)
     return folder / "tmp" if disk.free_bytes(folder) > 2 * size + _SPARE else file.parent
 
 
-def _write(here: Here, folder: Path, partial: Path, scratch: Path) -> None:
+def _write(here: Checkout, folder: Path, partial: Path, scratch: Path) -> None:
     import tarfile
 
     # The databases first: every pack and part they name exists by then and is kept by the lease.

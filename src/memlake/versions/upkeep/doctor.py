@@ -24,7 +24,7 @@ from memlake.objects.store import part_name
 from memlake.objects.strays import TMP_NAME
 from memlake.records import count, short
 from memlake.reports import Check
-from memlake.versions.checkout.context import Here, find_problem
+from memlake.versions.checkout.context import Checkout, find_problem
 
 _NETWORK = {
     "nfs",
@@ -52,7 +52,7 @@ _SOURCE = Path(__file__).parents[2]
 _WAL_LARGE = 64 << 20
 
 
-def examine(here: Here, folder: Path) -> list[Check]:
+def examine(here: Checkout, folder: Path) -> list[Check]:
     checks: dict[str, Callable[[], Check]] = {
         "sqlite": _check_sqlite,
         "format": lambda: _check_format(here),
@@ -107,7 +107,7 @@ def _check_derived(folder: Path) -> Check:
     return Check("index", not bad, detail, "It is made again from the history, and nothing is lost: memlake fsck")
 
 
-def _check_head(here: Here) -> Check:
+def _check_head(here: Checkout) -> Check:
     problem = find_problem(here.history, here.local)
     if problem is None:
         head = here.head()
@@ -121,13 +121,13 @@ def _check_head(here: Here) -> Check:
     )
 
 
-def _check_packs(here: Here) -> Check:
+def _check_packs(here: Checkout) -> Check:
     objects = here.history.objects
     rows = {name: size for _, name, size, _ in object_tables.list_packs(objects.db)}
     return _check_files("packs", rows, objects.packs)
 
 
-def _check_parts(here: Here) -> Check:
+def _check_parts(here: Checkout) -> Check:
     objects = here.history.objects
     rows = {part_name(oid): size for oid, size in object_tables.scan_parts(objects.db)}
     return _check_files("parts", rows, objects.parts)
@@ -157,7 +157,7 @@ def _check_sqlite() -> Check:
     )
 
 
-def _check_format(here: Here) -> Check:
+def _check_format(here: Checkout) -> Check:
     row = object_tables.find_fact(here.history.db, "format")
     found = row[0] if row else None
     return Check(
@@ -211,7 +211,7 @@ def _count_room_for_gc(folder: Path) -> int:
     return 3 * (folder / "repo.db").stat().st_size + min(packs, LIMIT) + (1 << 20)
 
 
-def _check_clock(here: Here) -> Check:
+def _check_clock(here: Checkout) -> Check:
     ahead = read_number(here.history.db, "clock") - time.time_ns() // 1000
     detail = (
         "the clock agrees with the repo"
@@ -240,7 +240,7 @@ def _check_writable(folder: Path) -> Check:
     )
 
 
-def _check_locks(here: Here) -> Check:
+def _check_locks(here: Checkout) -> Check:
     held = [db.path.name for db in here.databases if _is_locked(db.path.with_name(db.path.name + ".lock"))]
     return Check(
         "locks",
@@ -264,7 +264,7 @@ def _is_locked(path: Path) -> bool:
     return False
 
 
-def _check_logs(here: Here) -> Check:
+def _check_logs(here: Checkout) -> Check:
     sizes = [
         path.stat().st_size for db in here.databases if (path := db.path.with_name(db.path.name + "-wal")).exists()
     ]
@@ -277,7 +277,7 @@ def _check_logs(here: Here) -> Check:
     )
 
 
-def _check_journal(here: Here) -> Check:
+def _check_journal(here: Checkout) -> Check:
     holder, waiting = here.local.holder(), here.local.state("journal") is not None
     if holder is not None:
         return Check("checkout", True, f"{holder} is at work on the working files")

@@ -19,7 +19,7 @@ from memlake.objects.purge import PurgeRecord, decode_purge
 from memlake.records import Entry
 from memlake.reports import FsckReport, Problem
 from memlake.versions import tables
-from memlake.versions.checkout.context import Here
+from memlake.versions.checkout.context import Checkout
 from memlake.versions.checkout.local import KEPT
 from memlake.versions.history import refs
 from memlake.versions.history.commits import keeps_tree
@@ -35,7 +35,7 @@ _BATCH = 4000
 _UNREADABLE = (TypeError, ValueError, KeyError, IndexError, AttributeError, OverflowError, struct.error)
 
 
-def check(here: Here, *, full: bool) -> FsckReport:
+def check(here: Checkout, *, full: bool) -> FsckReport:
     found = _Findings(here, full)
     with here.history.db.snapshot():
         found.run()
@@ -43,7 +43,7 @@ def check(here: Here, *, full: bool) -> FsckReport:
 
 
 class _Findings:
-    def __init__(self, here: Here, full: bool) -> None:
+    def __init__(self, here: Checkout, full: bool) -> None:
         self._here, self._history, self._db, self._full = here, here.history, here.history.db, full
         self.problems: list[Problem] = []
         self.purged: set[str] = set()

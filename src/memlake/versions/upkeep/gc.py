@@ -24,7 +24,7 @@ from memlake.objects.sweep import Marks, compact, count_files, list_joinable, sw
 from memlake.reports import GcReport
 from memlake.versions import tables
 from memlake.versions.checkout import journal
-from memlake.versions.checkout.context import Here
+from memlake.versions.checkout.context import Checkout
 from memlake.versions.history import thin
 from memlake.versions.history.commits import History, keeps_tree
 from memlake.versions.paths import FILES
@@ -77,7 +77,7 @@ class _Trial(Exception):
         self.report = report
 
 
-def collect(here: Here, policy: Policy, also: Iterable[str] = ()) -> GcReport:
+def collect(here: Checkout, policy: Policy, also: Iterable[str] = ()) -> GcReport:
     """Remove what no root reaches. `also` are objects that something beside the history relies on."""
     history, db = here.history, here.history.db
     history.objects.packs.claim()
@@ -185,7 +185,7 @@ def _append(chain: dict[bytes, None], *oids: bytes) -> None:
         chain[oid] = None
 
 
-def _local_roots(here: Here) -> tuple[set[str], set[str]]:
+def _local_roots(here: Checkout) -> tuple[set[str], set[str]]:
     local = here.local
     objects = {entry.oid for row in local.list_staged().values() for entry in (row.entry, row.old) if entry is not None}
     objects |= set(conflict_objects(local.list_waiting()))
@@ -326,7 +326,7 @@ def _dead_rows(history: History, commits: bytearray, nodes: bytearray, moment: M
     return Dead(list(dead_commits), list(dead_nodes), freed)
 
 
-def _moved_onto_garbage(here: Here, commits: bytearray, moment: Moment) -> bool:
+def _moved_onto_garbage(here: Checkout, commits: bytearray, moment: Moment) -> bool:
     """Whether something named a commit meanwhile that nothing named when we marked: then all waits for the next run."""
     db = here.history.db
     local = [bytes.fromhex(oid) for oid in _local_roots(here)[1]]
@@ -336,7 +336,7 @@ def _moved_onto_garbage(here: Here, commits: bytearray, moment: Moment) -> bool:
     return any(seq <= moment.seq and not commits[seq] for seq in named)
 
 
-def _delete_history(here: Here, commits: bytearray, nodes: bytearray, moment: Moment) -> Dead:
+def _delete_history(here: Checkout, commits: bytearray, nodes: bytearray, moment: Moment) -> Dead:
     """Unreachable commits and unneeded nodes."""
     db = here.history.db
     dead = _dead_rows(here.history, commits, nodes, moment)

@@ -11,13 +11,13 @@ from memlake.objects.purge import purge as purge_bytes
 from memlake.records import Change, Commit
 from memlake.reports import PurgeReport
 from memlake.versions import tables
-from memlake.versions.checkout.context import Here
+from memlake.versions.checkout.context import Checkout
 from memlake.versions.history import file_notes
 from memlake.versions.paths import FILES
 from memlake.versions.trees import codec
 
 
-def purge(here: Here, named: tuple[str, ...], reason: str, *, loose: Sequence[str] | None = None) -> PurgeReport:
+def purge(here: Checkout, named: tuple[str, ...], reason: str, *, loose: Sequence[str] | None = None) -> PurgeReport:
     """Erase objects from the repo for good. History keeps their hashes and still verifies.
 
     `loose`: others that may be made again, so that they get no tombstone, and all parts that nothing links to.
@@ -50,7 +50,7 @@ def purge(here: Here, named: tuple[str, ...], reason: str, *, loose: Sequence[st
     return PurgeReport(tuple(sorted(oids)), done.bytes, done.packs, tuple(paths), done.seq, done.notes + told)
 
 
-def _find_commits(here: Here, oids: set[str]) -> list[tuple[Commit, list[Change]]]:
+def _find_commits(here: Checkout, oids: set[str]) -> list[tuple[Commit, list[Change]]]:
     """Commits that brought or removed one of these objects, with those changes."""
     raw = [bytes.fromhex(oid) for oid in oids]
     found = []
@@ -68,7 +68,7 @@ def _find_commits(here: Here, oids: set[str]) -> list[tuple[Commit, list[Change]
     return found
 
 
-def _find_notes_with_schema(here: Here, commits: list[tuple[Commit, list[Change]]]) -> list[str]:
+def _find_notes_with_schema(here: Checkout, commits: list[tuple[Commit, list[Change]]]) -> list[str]:
     """Column names are content too: notes that hold the schema of a purged file go with it."""
     found = set()
     for commit, changes in commits:

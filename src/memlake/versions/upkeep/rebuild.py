@@ -13,7 +13,7 @@ from memlake.objects import tables as object_tables
 from memlake.objects.locks import LONG
 from memlake.records import short
 from memlake.versions.checkout import journal, update
-from memlake.versions.checkout.context import Here, find_problem, is_behind, read_head, read_stamp
+from memlake.versions.checkout.context import Checkout, find_problem, is_behind, read_head, read_stamp
 from memlake.versions.checkout.local import Local, Tracked
 from memlake.versions.history import refs
 from memlake.versions.history.commits import History
@@ -43,7 +43,7 @@ def _is_unbegun(history: History) -> bool:
     return not refs.branches(history.db, None) and read_head(history.db) is None
 
 
-def stand_first(here: Here, branch: str) -> None:
+def stand_first(here: Checkout, branch: str) -> None:
     """Stand where HEAD was last, in a checkout made just now beside a history that was there: nothing is to be said."""
     history, local = here.history, here.local
     head = _choose_head(history, None, branch, kept=False)
@@ -54,7 +54,7 @@ def stand_first(here: Here, branch: str) -> None:
         local.log_head(None, commit, None if head.startswith("@") else head, "rescue", "")
 
 
-def stand_again(here: Here, branch: str) -> Local:
+def stand_again(here: Checkout, branch: str) -> Local:
     """Make HEAD name what exists, and say what was assumed. Where nothing can be written it is assumed all the same.
 
     Returns the checkout as it is to be used from now on: with that assumption, until HEAD can be written.
@@ -72,7 +72,7 @@ def stand_again(here: Here, branch: str) -> Local:
     return local
 
 
-def _stand(here: Here, problem: str, branch: str) -> None:
+def _stand(here: Checkout, problem: str, branch: str) -> None:
     history, local, base = here.history, here.local, here.local.base
     behind = not local.is_new and is_behind(history, local)
     with local.db.write():
@@ -91,7 +91,7 @@ def _stand(here: Here, problem: str, branch: str) -> None:
     warnings.warn(_say(problem, head, commit, lost), stacklevel=6)
 
 
-def _catch_up(here: Here) -> None:
+def _catch_up(here: Checkout) -> None:
     """Take in what a power cut took from local.db: a plan's end, and commits since. What they committed is not staged.
 
     A verb that came later has left its token, so a plan that still stands was carried out; and a verb that writes files

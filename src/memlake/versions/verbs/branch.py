@@ -10,7 +10,7 @@ from memlake.objects import tables as object_tables
 from memlake.objects.layout import now
 from memlake.records import Branch, Change, Commit, Entry, Tag
 from memlake.versions.checkout import journal, rev, status, update
-from memlake.versions.checkout.context import Here
+from memlake.versions.checkout.context import Checkout
 from memlake.versions.checkout.journal import Goal, Plan
 from memlake.versions.checkout.local import Tracked
 from memlake.versions.history import refs
@@ -24,7 +24,7 @@ from memlake.versions.verbs.undo import operation, save_dirty
 MODES = ("soft", "mixed", "hard")
 
 
-def heads_at(here: Here, at: str) -> refs.Heads:
+def heads_at(here: Checkout, at: str) -> refs.Heads:
     """Both lanes a rev names: a branch or tag names two commits, any other rev one and its note of the other."""
     name = here.local.branch if at in ("HEAD", "@") else at
     for kind in (refs.BRANCH, refs.TAG):
@@ -44,7 +44,7 @@ class Chosen(NamedTuple):
     no_merged: str | None = None
 
 
-def list_branches(here: Here, chosen: Chosen) -> list[Branch]:
+def list_branches(here: Checkout, chosen: Chosen) -> list[Branch]:
     found = refs.branches(here.history.db, here.local.branch)
     if chosen.contains is not None:
         inner = rev.resolve(here, chosen.contains)
@@ -57,12 +57,12 @@ def list_branches(here: Here, chosen: Chosen) -> list[Branch]:
     return found
 
 
-def _find_tip(here: Here, branch: Branch, beside: Commit) -> Commit | None:
+def _find_tip(here: Checkout, branch: Branch, beside: Commit) -> Commit | None:
     """The head of a branch on the lane of another commit."""
     return refs.commit_of(here.history, branch.work if beside.lane == "work" else branch.memory)
 
 
-def create_branch(here: Here, name: str, at: str, *, force: bool, note: bytes | None = None) -> Branch:
+def create_branch(here: Checkout, name: str, at: str, *, force: bool, note: bytes | None = None) -> Branch:
     """Make a branch, with what is noted of it; with `force`, move one that exists."""
     heads = heads_at(here, at)
     if force and name == here.local.checked_out:
@@ -84,7 +84,7 @@ def create_branch(here: Here, name: str, at: str, *, force: bool, note: bytes | 
     return Branch(name, heads["work"], heads["memory"])
 
 
-def _put_branch(here: Here, verb: Verb, name: str, heads: refs.Heads, at: str, *, force: bool) -> None:
+def _put_branch(here: Checkout, verb: Verb, name: str, heads: refs.Heads, at: str, *, force: bool) -> None:
     """Call inside a write."""
     old = refs.find(here.history.db, name) if force else None
     if old is None:
@@ -98,7 +98,7 @@ def _put_branch(here: Here, verb: Verb, name: str, heads: refs.Heads, at: str, *
             refs.move(here.history, name, lane, was, now_, action=action, who=here.who, moved=verb.moved)
 
 
-def delete_branch(here: Here, name: str, force: bool) -> Branch:
+def delete_branch(here: Checkout, name: str, force: bool) -> Branch:
     heads = refs.get(here.history.db, name)
     if name == here.local.checked_out:
         other = next((found.name for found in refs.branches(here.history.db, None) if found.name != name), None)
@@ -117,7 +117,7 @@ def delete_branch(here: Here, name: str, force: bool) -> Branch:
     return Branch(name, heads["work"], heads["memory"])
 
 
-def _is_merged(here: Here, heads: refs.Heads) -> bool:
+def _is_merged(here: Checkout, heads: refs.Heads) -> bool:
     for lane in LANES:
         tip, head = refs.commit_of(here.history, heads[lane]), here.head(lane)
         if tip is not None and (head is None or not is_ancestor(here.history, tip, head)):
@@ -125,7 +125,7 @@ def _is_merged(here: Here, heads: refs.Heads) -> bool:
     return True
 
 
-def rename_branch(here: Here, old: str, new: str, force: bool) -> Branch:
+def rename_branch(here: Checkout, old: str, new: str, force: bool) -> Branch:
     heads = refs.get(here.history.db, old)
     current, who = here.local.branch, here.who
     if old == new:
@@ -144,7 +144,7 @@ def rename_branch(here: Here, old: str, new: str, force: bool) -> Branch:
     return Branch(new, heads["work"], heads["memory"], old == current)
 
 
-def create_tag(here: Here, name: str, at: str, message: str, force: bool) -> Tag:
+def create_tag(here: Checkout, name: str, at: str, message: str, force: bool) -> Tag:
     heads = heads_at(here, at)
     if not any(heads.values()):
         raise rev.describe_unknown(here, at)
@@ -157,7 +157,7 @@ def create_tag(here: Here, name: str, at: str, message: str, force: bool) -> Tag
     return Tag(name, heads["work"], heads["memory"], message, here.author, time)
 
 
-def delete_tag(here: Here, name: str) -> Tag:
+def delete_tag(here: Checkout, name: str) -> Tag:
     tag = next((tag for tag in refs.tags(here.history.db) if tag.name == name), None)
     if tag is None:
         refs.get(here.history.db, name, refs.TAG)
@@ -180,7 +180,7 @@ class Going(NamedTuple):
     reset: bool = False
 
 
-def switch(here: Here, name: str, how: Going) -> tuple[Change, ...]:
+def switch(here: Checkout, name: str, how: Going) -> tuple[Change, ...]:
     """Stand on a branch (or, detached, on a commit). Uncommitted work comes along or stops it."""
     refuse_waiting(here, "switch")
     if name == "-":
@@ -193,7 +193,7 @@ def switch(here: Here, name: str, how: Going) -> tuple[Change, ...]:
         return go(here, verb, target, goal, force=how.force)
 
 
-def _switch_new(here: Here, name: str, at: str | None, *, reset: bool) -> tuple[Change, ...]:
+def _switch_new(here: Checkout, name: str, at: str | None, *, reset: bool) -> tuple[Change, ...]:
     heads = heads_at(here, at or "HEAD")
     target = refs.commit_of(here.history, heads["work"])
     with operation(here, "switch -c", name, files=True) as verb:
@@ -207,7 +207,7 @@ def _switch_new(here: Here, name: str, at: str | None, *, reset: bool) -> tuple[
     return changes
 
 
-def _choose_goal(here: Here, name: str, detach: bool) -> tuple[Goal, Commit | None]:
+def _choose_goal(here: Checkout, name: str, detach: bool) -> tuple[Goal, Commit | None]:
     heads = refs.find(here.history.db, name)
     action = f"{rev.SWITCHED}{name}"
     if heads is not None and not detach:
@@ -230,7 +230,7 @@ def _choose_goal(here: Here, name: str, detach: bool) -> tuple[Goal, Commit | No
     return Goal(commit.oid, f"@{commit.oid}", action, here.who), commit
 
 
-def go(here: Here, verb: Verb, target: Commit | None, goal: Goal, *, force: bool) -> tuple[Change, ...]:
+def go(here: Checkout, verb: Verb, target: Commit | None, goal: Goal, *, force: bool) -> tuple[Change, ...]:
     """Move the working files to a commit. Uncommitted work stops it, or is saved for undo and dropped."""
     changes = update.target_changes(here.history, here.local, target)
     if not force:
@@ -242,7 +242,7 @@ def go(here: Here, verb: Verb, target: Commit | None, goal: Goal, *, force: bool
     return changes
 
 
-def _plan_rewrite(here: Here, verb: Verb, target: Commit | None) -> list[Change]:
+def _plan_rewrite(here: Checkout, verb: Verb, target: Commit | None) -> list[Change]:
     """Every tracked path that is not what the target has, whatever it holds now, and what stands in its way."""
     changes = update.target_changes(here.history, here.local, target)
     dirty, _ = status.compare(here, untracked=False, purged=True)
@@ -259,7 +259,7 @@ def _plan_rewrite(here: Here, verb: Verb, target: Commit | None) -> list[Change]
     return sorted(rewrite + blocking, key=lambda change: change.path)
 
 
-def reset(here: Here, name: str, mode: str) -> tuple[Change, ...]:
+def reset(here: Checkout, name: str, mode: str) -> tuple[Change, ...]:
     """Move the branch to a commit; `mixed` also resets the stage, `hard` also the files. Nothing leaves history."""
     if mode not in MODES:
         raise InvalidInput(f"reset has no mode {mode!r}.", hint="Use soft, mixed or hard.")
@@ -290,14 +290,14 @@ def reset(here: Here, name: str, mode: str) -> tuple[Change, ...]:
         return changes
 
 
-def _move_branch(here: Here, verb: Verb, plan: Plan, head: Commit | None, target: Commit) -> None:
+def _move_branch(here: Checkout, verb: Verb, plan: Plan, head: Commit | None, target: Commit) -> None:
     branch, action = here.local.branch, plan.goal.action
     with journal.move_history(here, verb, plan):
         if branch is not None and head != target:
             refs.move(here.history, branch, "work", head, target, action=action, who=here.who, moved=verb.moved)
 
 
-def _rebase_stage(here: Here, target: Commit, *, keep: bool) -> tuple[list[Tracked], tuple[Change, ...]]:
+def _rebase_stage(here: Checkout, target: Commit, *, keep: bool) -> tuple[list[Tracked], tuple[Change, ...]]:
     """Re-express the stage against another base: soft keeps its content, mixed drops it."""
     moved = {c.path.removeprefix(FILES): c for c in here.history.diff(here.base(), target, FILES)}
     rows = here.local.find_tracked({*moved, *here.local.list_staged()})
@@ -325,7 +325,7 @@ def _rebase_stage(here: Here, target: Commit, *, keep: bool) -> tuple[list[Track
 
 
 def _plan_stage(
-    here: Here, paths: Sequence[str], name: str, *, overlay: bool = False
+    here: Checkout, paths: Sequence[str], name: str, *, overlay: bool = False
 ) -> tuple[list[Tracked], tuple[Change, ...]]:
     """The rows to set so that the stage of some paths is what a commit has, and what that changes."""
     target = rev.resolve(here, name) if here.head() or name != "HEAD" else None
@@ -344,14 +344,14 @@ def _plan_stage(
     )
 
 
-def list_files(here: Here, commit: Commit | None, path: str) -> list[tuple[str, Entry]]:
+def list_files(here: Checkout, commit: Commit | None, path: str) -> list[tuple[str, Entry]]:
     """Files of a commit at or below a path, or matched by a pattern."""
     found = here.history.scan(commit, FILES + scope(path))
     return [(p, e) for p, e in found if matches(p.removeprefix(FILES), (path,))]
 
 
 def restore(
-    here: Here, paths: Sequence[str], source: str | None, *, staged: bool, worktree: bool, overlay: bool = False
+    here: Checkout, paths: Sequence[str], source: str | None, *, staged: bool, worktree: bool, overlay: bool = False
 ) -> tuple[Change, ...]:
     """Bring back files of the stage (or of a commit), the stage from HEAD (or a commit), or both.
 
@@ -376,7 +376,7 @@ def restore(
     return tuple({change.path: change for change in (*changes, *coming)}.values())
 
 
-def _find_incoming(here: Here, held: Mapping[str, Entry | None]) -> list[Change]:
+def _find_incoming(here: Checkout, held: Mapping[str, Entry | None]) -> list[Change]:
     """Files that do not hold yet what they are to hold, by what the stage has of them now."""
     rows = here.local.find_tracked(held)
     dirty, _ = status.compare(here, untracked=False, purged=True)
@@ -385,7 +385,7 @@ def _find_incoming(here: Here, held: Mapping[str, Entry | None]) -> list[Change]
     return [Change(FILES + path, rows[path].entry if path in rows else None, held[path]) for path in wanted]
 
 
-def _find_rows_to_stat(here: Here, coming: list[Change], restaged: list[Tracked]) -> list[Tracked]:
+def _find_rows_to_stat(here: Checkout, coming: list[Change], restaged: list[Tracked]) -> list[Tracked]:
     """Rows that need only the stat of the new file: the stage has just this already."""
     there = here.local.find_tracked(change.path.removeprefix(FILES) for change in coming)
     new = {row.path for row in restaged}
@@ -394,7 +394,7 @@ def _find_rows_to_stat(here: Here, coming: list[Change], restaged: list[Tracked]
 
 
 def _find_contents(
-    here: Here, paths: Sequence[str], source: str | None, restaged: list[Tracked], *, overlay: bool
+    here: Checkout, paths: Sequence[str], source: str | None, restaged: list[Tracked], *, overlay: bool
 ) -> dict[str, Entry | None]:
     """What files at or below some paths are to hold, None where one goes; every path must match something."""
     rows = {path: row for given in paths for path, row in here.local.under(given).items()}
@@ -415,7 +415,7 @@ def _find_contents(
     return held
 
 
-def refuse_waiting(here: Here, verb: str) -> None:
+def refuse_waiting(here: Checkout, verb: str) -> None:
     if pending := here.local.find_pending():
         raise Conflict(
             f"a {pending.verb} is waiting for choices; {verb} would lose track of it. Nothing was changed.",

@@ -9,7 +9,7 @@ from memlake.errors import Conflict, InvalidInput, NotFound, Nothing, pasted
 from memlake.objects.layout import now
 from memlake.records import Author, Change, Commit, Entry
 from memlake.versions.checkout import journal, rev, update, worktree
-from memlake.versions.checkout.context import Here
+from memlake.versions.checkout.context import Checkout
 from memlake.versions.checkout.journal import Goal, Plan
 from memlake.versions.checkout.local import Tracked
 from memlake.versions.history import file_notes, refs
@@ -36,13 +36,13 @@ class Saying(NamedTuple):
     only: Sequence[str] = ()  # paths; what else is staged stays staged
 
 
-def commit(here: Here, saying: Saying, given: Given) -> Commit:
+def commit(here: Checkout, saying: Saying, given: Given) -> Commit:
     """Commit the stage, or conclude what waits. `given` is from the verb that staged first, and for a merge."""
     waits = here.local.state("doing") is not None and not saying.amend
     return commit_waiting(here, saying, given) if waits else commit_stage(here, saying, given.found)
 
 
-def commit_stage(here: Here, saying: Saying, found: Found | None) -> Commit:
+def commit_stage(here: Checkout, saying: Saying, found: Found | None) -> Commit:
     refuse_waiting(here, "commit")
     head, everything = here.head(), here.local.list_staged()
     staged = {path: row for path, row in everything.items() if _is_meant(path, saying.only)}
@@ -81,7 +81,7 @@ def commit_stage(here: Here, saying: Saying, found: Found | None) -> Commit:
     return commit
 
 
-def _refuse_clash(here: Here, edits: Mapping[str, Entry | None]) -> None:
+def _refuse_clash(here: Checkout, edits: Mapping[str, Entry | None]) -> None:
     """A tree with a file and a folder of one name cannot be checked out. `add` sees to it; this is where it counts."""
     if clash := here.history.find_clash(here.head(), edits):
         file, inner = map(plain, clash)
@@ -96,7 +96,7 @@ def _is_meant(path: str, only: Sequence[str]) -> bool:
     return not only or any(given in ("", path) or path.startswith(given + "/") for given in only)
 
 
-def check_known(here: Here, paths: Sequence[str]) -> None:
+def check_known(here: Checkout, paths: Sequence[str]) -> None:
     """A commit of some paths alone: each is tracked, and no merge waits, which is committed whole."""
     if here.local.state("doing") is not None:
         raise InvalidInput("a merge is waiting, and is committed whole. Nothing was committed.", hint="Name no paths.")
@@ -111,7 +111,7 @@ def check_known(here: Here, paths: Sequence[str]) -> None:
             )
 
 
-def commit_waiting(here: Here, saying: Saying, given: Given) -> Commit:
+def commit_waiting(here: Checkout, saying: Saying, given: Given) -> Commit:
     """`commit` while a merge, revert or cherry-pick waits concludes it, with all that is said beside it."""
     if (pending := here.local.find_pending()) and not pending.commit:
         refuse_waiting(here, "commit")  # it ends in the stage or the files, not in a commit
@@ -130,7 +130,7 @@ def _choose_message(saying: Saying, head: Commit | None) -> str:
     return message
 
 
-def _make_draft(here: Here, saying: Saying, message: str, staged: Mapping[str, Tracked]) -> Draft:
+def _make_draft(here: Checkout, saying: Saying, message: str, staged: Mapping[str, Tracked]) -> Draft:
     edits = _edits_of(staged)
     meta = write_facts(here.history.objects, _collect_facts(here, saying))
     if noted := [(row.path, row.about) for row in staged.values() if row.about]:
@@ -142,7 +142,7 @@ def _edits_of(staged: Mapping[str, Tracked]) -> dict[str, Entry | None]:
     return {tree_path(row.path): row.entry for row in staged.values()}
 
 
-def _collect_facts(here: Here, saying: Saying) -> dict[str, Any]:
+def _collect_facts(here: Checkout, saying: Saying) -> dict[str, Any]:
     return {
         "uses": [_resolve_use(here, text) for text in saying.uses],
         "metrics": dict(saying.metrics or {}),
@@ -150,7 +150,7 @@ def _collect_facts(here: Here, saying: Saying) -> dict[str, Any]:
     }
 
 
-def _resolve_use(here: Here, text: str) -> dict[str, str | None]:
+def _resolve_use(here: Checkout, text: str) -> dict[str, str | None]:
     """`PATH[@REV]` a file was made from: the path, the commit and the object it was then."""
     path, at, name = text.rpartition("@")
     if not at:
@@ -172,7 +172,7 @@ def _resolve_use(here: Here, text: str) -> dict[str, str | None]:
 
 
 def _append_commit(
-    here: Here, verb: Verb, draft: Draft, staged: Mapping[str, Tracked], *, ready: Planned | None, allow_empty: bool
+    here: Checkout, verb: Verb, draft: Draft, staged: Mapping[str, Tracked], *, ready: Planned | None, allow_empty: bool
 ) -> Commit:
     branch, head = here.local.branch, here.head()
     if branch is None:
@@ -188,7 +188,7 @@ def _append_commit(
     )
 
 
-def _amend_head(here: Here, verb: Verb, head: Commit, draft: Draft, *, allow_empty: bool) -> Commit:
+def _amend_head(here: Checkout, verb: Verb, head: Commit, draft: Draft, *, allow_empty: bool) -> Commit:
     parents = tuple(here.history.get(oid) for oid in head.parents)
     full = amend_draft(here.history, head, draft)
     planned = here.history.plan(parents[0], full.edits) if parents else None
@@ -213,7 +213,9 @@ def _amend_head(here: Here, verb: Verb, head: Commit, draft: Draft, *, allow_emp
     )
 
 
-def _settle_stage(here: Here, verb: Verb, head: Commit | None, commit: Commit, staged: Mapping[str, Tracked]) -> None:
+def _settle_stage(
+    here: Checkout, verb: Verb, head: Commit | None, commit: Commit, staged: Mapping[str, Tracked]
+) -> None:
     """The stage is history now. Files that others committed since our base come along, unless we have edits in them."""
     others = [c for c in here.history.diff(here.base(), commit, FILES) if c.path.removeprefix(FILES) not in staged]
     rows = _bring_along(here, verb, others) if others else []
@@ -228,7 +230,7 @@ def _settle_stage(here: Here, verb: Verb, head: Commit | None, commit: Commit, s
         journal.keep(here.local, verb)
 
 
-def _bring_along(here: Here, verb: Verb, others: list[Change]) -> list[Tracked]:
+def _bring_along(here: Checkout, verb: Verb, others: list[Change]) -> list[Tracked]:
     """Write other people's files where that loses nothing; where we have edits they stay, and status shows them."""
     unsafe = set(update.unsafe_paths(here.local, here.root, others))
     safe = [change for change in others if change.path.removeprefix(FILES) not in unsafe]

@@ -8,7 +8,7 @@ from memlake.errors import InvalidInput, NotFound, pasted
 from memlake.records import Change, Commit, Entry, Lane
 from memlake.versions.checkout import rev, worktree
 from memlake.versions.checkout import status as scanning
-from memlake.versions.checkout.context import Here
+from memlake.versions.checkout.context import Checkout
 from memlake.versions.history.bases import merge_bases
 from memlake.versions.paths import FILES, file_path, matches
 from memlake.versions.trees.codec import LANES
@@ -16,7 +16,7 @@ from memlake.versions.verbs.show import check_lane
 
 
 def diff(
-    here: Here, a: str | None, b: str | None, *, staged: bool, paths: tuple[str, ...], lane: str | None
+    here: Checkout, a: str | None, b: str | None, *, staged: bool, paths: tuple[str, ...], lane: str | None
 ) -> tuple[Change, ...]:
     if a is not None and b is None and (parts := rev.split_range(a)):
         a, b = _resolve_sides(here, parts)
@@ -35,7 +35,7 @@ def filter_changes(changes: Sequence[Change], wanted: Sequence[str]) -> tuple[Ch
     return tuple(change for change in changes if matches(change.path, wanted))
 
 
-def _resolve_sides(here: Here, parts: tuple[str, str, str]) -> tuple[str, str]:
+def _resolve_sides(here: Checkout, parts: tuple[str, str, str]) -> tuple[str, str]:
     a, dots, b = parts
     if dots == "..":
         return a, b
@@ -48,7 +48,7 @@ def _resolve_sides(here: Here, parts: tuple[str, str, str]) -> tuple[str, str]:
     return base.oid, b
 
 
-def _diff_commits(here: Here, a: str, b: str, lane: str | None) -> tuple[Change, ...]:
+def _diff_commits(here: Checkout, a: str, b: str, lane: str | None) -> tuple[Change, ...]:
     check_lane(lane or "work")
     lanes: tuple[Lane, ...] = LANES if lane == "all" else (lane or "work",)  # type: ignore[assignment]
     found: list[Change] = []
@@ -65,14 +65,14 @@ def _diff_commits(here: Here, a: str, b: str, lane: str | None) -> tuple[Change,
     return tuple(found)
 
 
-def _diff_stage(here: Here, a: str) -> tuple[Change, ...]:
+def _diff_stage(here: Checkout, a: str) -> tuple[Change, ...]:
     commit = rev.resolve(here, a)
     entries: dict[str, Entry | None] = {c.path: c.new for c in here.history.diff(commit, here.base(), FILES)}
     entries.update((FILES + row.path, row.entry) for row in here.local.list_staged().values())
     return _compare_entries(here, commit, entries)
 
 
-def _diff_files(here: Here, a: str) -> tuple[Change, ...]:
+def _diff_files(here: Checkout, a: str) -> tuple[Change, ...]:
     commit = rev.resolve(here, a)
     entries: dict[str, Entry | None] = {c.path: c.new for c in _diff_stage(here, a)}
     for change in scanning.compare(here, untracked=False)[0]:
@@ -82,6 +82,6 @@ def _diff_files(here: Here, a: str) -> tuple[Change, ...]:
     return _compare_entries(here, commit, entries)
 
 
-def _compare_entries(here: Here, commit: Commit, entries: dict[str, Entry | None]) -> tuple[Change, ...]:
+def _compare_entries(here: Checkout, commit: Commit, entries: dict[str, Entry | None]) -> tuple[Change, ...]:
     before = here.history.entries(commit, entries)
     return tuple(Change(p, before.get(p), entries[p]) for p in sorted(entries) if before.get(p) != entries[p])

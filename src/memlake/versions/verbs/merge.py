@@ -19,7 +19,7 @@ from memlake.objects.layout import now
 from memlake.objects.leases import Keeping
 from memlake.records import Author, Change, Commit, Conflict, Entry, Lane, Merged, count, short
 from memlake.versions.checkout import journal, rev, update, worktree
-from memlake.versions.checkout.context import Here
+from memlake.versions.checkout.context import Checkout
 from memlake.versions.checkout.journal import Goal, Plan
 from memlake.versions.checkout.local import MERGED
 from memlake.versions.checkout.pending import CHERRY_PICK, MERGE, REVERT, Pending
@@ -73,7 +73,7 @@ class Conclusion(NamedTuple):
     given: Given = Given()
 
 
-def merge_rev(here: Here, name: str, how: How) -> Merged:
+def merge_rev(here: Checkout, name: str, how: How) -> Merged:
     """Join another branch (both its lanes) into the one we are on."""
     refuse_waiting(here, "merge")
     encode_facts(how.facts)  # refused before anything is done
@@ -108,7 +108,7 @@ def merge_rev(here: Here, name: str, how: How) -> Merged:
     return try_merge(here, pending, how.given)
 
 
-def _refuse_unrelated(here: Here, name: str, oid: str | None) -> None:
+def _refuse_unrelated(here: Checkout, name: str, oid: str | None) -> None:
     """Two beginnings of files have nothing to compare. Memories may begin anew on each branch."""
     ours, theirs = here.head(), refs.commit_of(here.history, oid)
     if ours is not None and theirs is not None and not merge_bases(here.history, ours, theirs):
@@ -118,7 +118,7 @@ def _refuse_unrelated(here: Here, name: str, oid: str | None) -> None:
         )
 
 
-def _find_theirs(here: Here, name: str) -> refs.Heads:
+def _find_theirs(here: Checkout, name: str) -> refs.Heads:
     if refs.find(here.history.db, name) is None:
         rev.resolve(here, name)  # raises if there is no such rev
     heads = heads_at(here, name)
@@ -130,7 +130,7 @@ def _find_theirs(here: Here, name: str) -> refs.Heads:
     return heads
 
 
-def _compare_lane(here: Here, lane: Lane, oid: str | None) -> str:
+def _compare_lane(here: Checkout, lane: Lane, oid: str | None) -> str:
     """same (nothing to take), ahead (fast-forward) or diverged."""
     theirs, ours = refs.commit_of(here.history, oid), here.head(lane)
     if theirs is None or (ours is not None and is_ancestor(here.history, theirs, ours)):
@@ -140,13 +140,13 @@ def _compare_lane(here: Here, lane: Lane, oid: str | None) -> str:
     return "diverged"
 
 
-def _kind_and_name(here: Here, name: str) -> str:
+def _kind_and_name(here: Checkout, name: str) -> str:
     kinds = (("branch", refs.BRANCH), ("tag", refs.TAG))
     kind = next((word for word, kind in kinds if refs.find(here.history.db, name, kind)), "commit")
     return f"{kind} '{name}'"
 
 
-def _our_name(here: Here) -> str:
+def _our_name(here: Checkout) -> str:
     return here.local.branch or "HEAD"
 
 
@@ -164,7 +164,7 @@ class Picking(NamedTuple):
     with_base: bool = False
 
 
-def revert(here: Here, name: str, how: Picking) -> Merged:
+def revert(here: Checkout, name: str, how: Picking) -> Merged:
     """A new commit that undoes what a commit changed against its parent."""
     target, parent = _find_single(here, name, REVERT, how)
     against = f", reversing\nchanges made to {parent}" if len(target.parents) > 1 else ""
@@ -175,7 +175,7 @@ def revert(here: Here, name: str, how: Picking) -> Merged:
     return try_merge(here, pending, Given())
 
 
-def cherry_pick(here: Here, name: str, how: Picking) -> Merged:
+def cherry_pick(here: Checkout, name: str, how: Picking) -> Merged:
     """A new commit that does here what a commit did there."""
     target, parent = _find_single(here, name, CHERRY_PICK, how)
     message = _cite_source(target) if how.cite else target.message
@@ -192,7 +192,7 @@ def _cite_source(target: Commit) -> str:
     return f"{target.message.rstrip()}\n{'' if trailers else chr(10)}(cherry picked from commit {target.oid})"
 
 
-def _find_single(here: Here, name: str, verb: str, how: Picking) -> tuple[Commit, str | None]:
+def _find_single(here: Checkout, name: str, verb: str, how: Picking) -> tuple[Commit, str | None]:
     """The commit meant, and the parent its changes are counted from."""
     refuse_waiting(here, verb)
     if how.commit:
@@ -235,7 +235,7 @@ def _choose_parent(target: Commit, verb: str, mainline: int | None) -> str | Non
     return parents[(mainline or 1) - 1] if parents else None
 
 
-def _refuse_staged(here: Here, verb: str) -> None:
+def _refuse_staged(here: Checkout, verb: str) -> None:
     staged = here.local.list_staged()
     if staged:
         raise ConflictError(
@@ -247,7 +247,7 @@ def _refuse_staged(here: Here, verb: str) -> None:
 # -- one attempt, from the beginning or after choices ---------------------------------------------
 
 
-def try_merge(here: Here, pending: Pending, given: Given, chosen: tuple[Conflict, ...] = ()) -> Merged:
+def try_merge(here: Checkout, pending: Pending, given: Given, chosen: tuple[Conflict, ...] = ()) -> Merged:
     """Bring what is pending, again where the branch moved meanwhile; with conflicts that have no choice, it waits."""
     with Keeping(here.history.db, pending.verb) as keeping:
         keeping.take()  # joined texts are stored before they are named
@@ -257,7 +257,7 @@ def try_merge(here: Here, pending: Pending, given: Given, chosen: tuple[Conflict
         return _attempt(here, pending, given, chosen)
 
 
-def _attempt(here: Here, pending: Pending, given: Given, chosen: tuple[Conflict, ...]) -> Merged:
+def _attempt(here: Checkout, pending: Pending, given: Given, chosen: tuple[Conflict, ...]) -> Merged:
     ours: Heads = {lane: here.head(lane) for lane in LANES}
     outcome = _merge_lanes(here, pending)
     choices = {(conflict.path, conflict.ours, conflict.theirs): conflict for conflict in chosen}
@@ -279,7 +279,7 @@ def _attempt(here: Here, pending: Pending, given: Given, chosen: tuple[Conflict,
     return done._replace(moved=outcome["work"].moved, name=_kind_and_name(here, pending.name).replace("'", ""))
 
 
-def _stage_only(here: Here, pending: Pending, outcome: Outcome) -> Merged:
+def _stage_only(here: Checkout, pending: Pending, outcome: Outcome) -> Merged:
     _refuse_clash(here, pending.verb, here.base(), {**_read_stage(here), **outcome.edits})
     changes = merge_to_stage.find_changes(here, outcome.edits)
     if not changes and not pending.is_stash:
@@ -291,11 +291,11 @@ def _stage_only(here: Here, pending: Pending, outcome: Outcome) -> Merged:
     return Merged(None, changes=changes)
 
 
-def _read_stage(here: Here) -> dict[str, Entry | None]:
+def _read_stage(here: Checkout) -> dict[str, Entry | None]:
     return {FILES + row.path: row.entry for row in here.local.list_staged().values()}
 
 
-def _merge_lanes(here: Here, pending: Pending) -> dict[Lane, Outcome]:
+def _merge_lanes(here: Checkout, pending: Pending) -> dict[Lane, Outcome]:
     history, nothing = here.history, Outcome({}, ())
     if pending.verb == MERGE:
         theirs = _heads_of(here, pending)
@@ -312,7 +312,7 @@ def _merge_lanes(here: Here, pending: Pending) -> dict[Lane, Outcome]:
     return {"work": merge_trees.join_kinds(history, outcome, ours, theirs_root), "memory": nothing}
 
 
-def _heads_of(here: Here, pending: Pending) -> Heads:
+def _heads_of(here: Checkout, pending: Pending) -> Heads:
     """What a merge brings, one commit a lane."""
     commits = (refs.commit_of(here.history, oid) for oid in (pending.theirs, pending.theirs_memory))
     return dict(zip(LANES, commits, strict=True))
@@ -326,7 +326,7 @@ class _Ready(NamedTuple):
     edits: Edits
 
 
-def _conclude(here: Here, pending: Pending, ready: _Ready, given: Given) -> Merged:
+def _conclude(here: Checkout, pending: Pending, ready: _Ready, given: Given) -> Merged:
     verb, head, edits = pending.verb, here.head(), ready.edits
     _refuse_clash(here, verb, head, edits["work"])
     planned = here.history.plan(head, edits["work"])
@@ -356,7 +356,7 @@ def _conclude(here: Here, pending: Pending, ready: _Ready, given: Given) -> Merg
 
 
 def _collect_edits(
-    here: Here, pending: Pending, given: Given, outcome: dict[Lane, Outcome], decided: dict[str, Entry | None]
+    here: Checkout, pending: Pending, given: Given, outcome: dict[Lane, Outcome], decided: dict[str, Entry | None]
 ) -> Edits:
     """What to write on each lane: what was merged, what was chosen, and of files what is staged."""
     edits: Edits = {
@@ -377,7 +377,7 @@ def _collect_edits(
     return edits
 
 
-def _end_empty(here: Here, pending: Pending) -> Nothing:
+def _end_empty(here: Checkout, pending: Pending) -> Nothing:
     """The error for a pick that would be an empty commit; one that waited is ended by it."""
     verb, name = pending.verb, pending.name
     if here.local.state("doing") is None:
@@ -391,13 +391,13 @@ def _end_empty(here: Here, pending: Pending) -> Nothing:
     )
 
 
-def _files_to_write(here: Here, head: Commit | None, changes: tuple[Change, ...]) -> tuple[Change, ...]:
+def _files_to_write(here: Checkout, head: Commit | None, changes: tuple[Change, ...]) -> tuple[Change, ...]:
     """Files that do not hold yet what the new commit has; also what came to the branch since they were checked out."""
     new = {c.path: c.new for c in (*here.history.diff(here.base(), head, FILES), *changes) if c.path.startswith(FILES)}
     return merge_to_stage.find_changes(here, new)
 
 
-def _refuse_edited(here: Here, verb: str, writes: tuple[Change, ...]) -> None:
+def _refuse_edited(here: Checkout, verb: str, writes: tuple[Change, ...]) -> None:
     """Work done while it waited: it cannot be stashed or committed apart now, but taken or dropped."""
     if here.local.state("doing") and (edited := update.unsafe_paths(here.local, here.root, writes, over_stage=True)):
         listed, name = "\n".join(f"  {path}" for path in edited[:10]), worktree.path_as_typed(here.root, edited[0])
@@ -407,7 +407,7 @@ def _refuse_edited(here: Here, verb: str, writes: tuple[Change, ...]) -> None:
         )
 
 
-def _refuse_clash(here: Here, verb: str, on: Commit | None, edits: Mapping[str, Entry | None]) -> None:
+def _refuse_clash(here: Checkout, verb: str, on: Commit | None, edits: Mapping[str, Entry | None]) -> None:
     if clash := here.history.find_clash(on, edits):
         one, other = map(plain, clash)
         raise ConflictError(
@@ -417,7 +417,7 @@ def _refuse_clash(here: Here, verb: str, on: Commit | None, edits: Mapping[str, 
 
 
 def _move_lanes(
-    here: Here, under_way: Verb, pending: Pending, work: Planned, ready: _Ready
+    here: Checkout, under_way: Verb, pending: Pending, work: Planned, ready: _Ready
 ) -> tuple[Commit | None, bool]:
     """Both lanes in one transaction; a lane whose other side is simply ahead is fast-forwarded."""
     branch, fast_all, is_merge = here.local.branch, True, pending.verb == MERGE
@@ -452,12 +452,12 @@ def _move_lanes(
     return result, fast_all
 
 
-def _adds_to(here: Here, theirs: Commit | None, planned: Planned) -> bool:
+def _adds_to(here: Checkout, theirs: Commit | None, planned: Planned) -> bool:
     """Whether somebody staged more than what they have while it waited: that is in no commit of theirs."""
     return bool(here.local.list_waiting()) and planned.root != here.history.root(theirs)
 
 
-def _meets_memory(here: Here, ready: _Ready) -> bool:
+def _meets_memory(here: Checkout, ready: _Ready) -> bool:
     """Whether a memory written since is one that the merge writes too, or stands in its way.
 
     Others do not count: agents write all the time, and a merge that they stopped would never end.
@@ -468,7 +468,7 @@ def _meets_memory(here: Here, ready: _Ready) -> bool:
     return any(change.path in memory for change in history.diff(then, head)) or bool(history.find_clash(head, memory))
 
 
-def _commit(here: Here, pending: Pending, lane: Lane, parents: tuple[Commit, ...], planned: Planned) -> Commit:
+def _commit(here: Checkout, pending: Pending, lane: Lane, parents: tuple[Commit, ...], planned: Planned) -> Commit:
     meta = write_facts(here.history.objects, pending.facts) if lane == "work" else {}
     draft = Draft(lane, planned.edits, pending.author or here.author, pending.message, now(), meta)
     return here.history.append(draft, parents, here.head("memory" if lane == "work" else "work"), planned)
@@ -477,7 +477,7 @@ def _commit(here: Here, pending: Pending, lane: Lane, parents: tuple[Commit, ...
 # -- choosing -------------------------------------------------------------------------------------
 
 
-def choose(here: Here, side: str, paths: tuple[str, ...]) -> tuple[Conflict, ...]:
+def choose(here: Checkout, side: str, paths: tuple[str, ...]) -> tuple[Conflict, ...]:
     """Settle conflicts with one side; returns what is still open."""
     _get_pending(here)
     conflicts = here.local.conflicts()
@@ -495,7 +495,7 @@ def choose(here: Here, side: str, paths: tuple[str, ...]) -> tuple[Conflict, ...
     return tuple(conflict for conflict in here.local.conflicts() if conflict.choice is None)
 
 
-def mark_again(here: Here, paths: tuple[str, ...]) -> tuple[Change, ...]:
+def mark_again(here: Checkout, paths: tuple[str, ...]) -> tuple[Change, ...]:
     """Put what the merge wrote into files of conflicts back into them; their choices are open again."""
     _get_pending(here)
     meant = [one for one in here.local.conflicts() if one.written is not None and matches(one.path, paths)]
@@ -508,14 +508,14 @@ def mark_again(here: Here, paths: tuple[str, ...]) -> tuple[Change, ...]:
     return merge_to_stage.write_again(here, meant)
 
 
-def _check_side(here: Here, side: str, meant: list[Conflict]) -> None:
+def _check_side(here: Checkout, side: str, meant: list[Conflict]) -> None:
     """Both can be kept only of a kind that somebody knows how to keep twice."""
     kinds = {entry.kind for one in meant for entry in (one.ours, one.theirs) if entry is not None}
     if side not in ("ours", "theirs") and not (side == "both" and all(here.history.kinds[k].settle for k in kinds)):
         raise InvalidInput(f"a conflict has no side {side!r}.", hint="Choose ours or theirs.")
 
 
-def conclude_pending(here: Here, said: Conclusion) -> Merged:
+def conclude_pending(here: Checkout, said: Conclusion) -> Merged:
     """Conclude what waits, once every conflict has a choice."""
     pending = _get_pending(here)
     conflicts = here.local.conflicts()
@@ -541,19 +541,19 @@ def conclude_pending(here: Here, said: Conclusion) -> Merged:
     return try_merge(here, pending, said.given, conflicts)
 
 
-def _how_to_choose(here: Here, path: str) -> str:
+def _how_to_choose(here: Checkout, path: str) -> str:
     is_file = path.startswith(FILES)
     name = worktree.path_as_typed(here.root, plain(path)) if is_file else pasted(path)
     by_hand = f"Edit it, then: memlake add {name}\nOr take one side whole" if is_file else "Take one side"
     return f"{by_hand}: memlake merge --ours {name}, or --theirs {name}"
 
 
-def abort(here: Here) -> None:
+def abort(here: Checkout) -> None:
     """Give up what waits: the stage and the files are as they were before it."""
     merge_to_stage.give_up(here, _get_pending(here))
 
 
-def _get_pending(here: Here) -> Pending:
+def _get_pending(here: Checkout) -> Pending:
     pending = here.local.find_pending()
     if pending is None:
         raise Nothing("no merge, revert, cherry-pick or stash is waiting.", hint="See where you are: memlake status")

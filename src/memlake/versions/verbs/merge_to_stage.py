@@ -14,7 +14,7 @@ from typing import Any
 from memlake.errors import Conflict as ConflictError
 from memlake.records import Change, Commit, Conflict, Entry
 from memlake.versions.checkout import journal, update, worktree
-from memlake.versions.checkout.context import Here
+from memlake.versions.checkout.context import Checkout
 from memlake.versions.checkout.local import MERGED, Tracked
 from memlake.versions.checkout.pending import Pending, encode
 from memlake.versions.history import merge_trees, refs
@@ -31,7 +31,7 @@ Edits = Mapping[str, Entry | None]
 Conflicts = tuple[Conflict, ...]
 
 
-def stage_root(here: Here) -> bytes:
+def stage_root(here: Checkout) -> bytes:
     """The tree the stage shows."""
     edits = {FILES + row.path: row.entry for row in here.local.list_staged().values()}
     planned = here.history.plan(here.base(), edits)
@@ -40,7 +40,7 @@ def stage_root(here: Here) -> bytes:
 
 
 def write_merge(
-    here: Here, pending: Pending, outcome: Outcome, conflicts: Conflicts = (), *, found: Found | None = None
+    here: Checkout, pending: Pending, outcome: Outcome, conflicts: Conflicts = (), *, found: Found | None = None
 ) -> tuple[tuple[Change, ...], Conflicts]:
     """Write the files that differ and set the rows that say so; journaled, so that a crash leaves no half of it.
 
@@ -93,7 +93,7 @@ def write_merge(
     return changes, conflicts
 
 
-def find_changes(here: Here, edits: Edits) -> tuple[Change, ...]:
+def find_changes(here: Checkout, edits: Edits) -> tuple[Change, ...]:
     """Which files are not tracked yet as they are to become."""
     files = {path: entry for path, entry in edits.items() if path.startswith(FILES)}
     return _find_file_changes(here.local.find_tracked(map(file_path, files)), files)
@@ -105,7 +105,7 @@ def _find_file_changes(rows: Mapping[str, Tracked], edits: Edits) -> tuple[Chang
     return tuple(Change(path, now[path], edits[path]) for path in sorted(edits) if now[path] != edits[path])
 
 
-def _check_safe(here: Here, verb: str, changes: Sequence[Change], conflicts: Conflicts) -> dict[str, Entry | None]:
+def _check_safe(here: Checkout, verb: str, changes: Sequence[Change], conflicts: Conflicts) -> dict[str, Entry | None]:
     """Nothing waits over uncommitted work in what it touches: it would be taken for somebody's choice later.
 
     Returns what files held that differs from the stage, as checkout.check_safe does.
@@ -141,7 +141,7 @@ def _mark_conflict(making: Making, met: Conflict, rows: Mapping[str, Tracked], n
     return Entry(making.add(data), "file", len(data), met.ours.mode)
 
 
-def _staged_rows(here: Here, edits: Edits) -> list[Tracked]:
+def _staged_rows(here: Checkout, edits: Edits) -> list[Tracked]:
     rows = here.local.find_tracked(map(file_path, edits))
     return [stage.put_entry(rows.get(file_path(path)), file_path(path), entry) for path, entry in edits.items()]
 
@@ -149,7 +149,7 @@ def _staged_rows(here: Here, edits: Edits) -> list[Tracked]:
 # -- while it waits -------------------------------------------------------------------------------
 
 
-def take_sides(here: Here, chosen: Sequence[Conflict], verb: tuple[str, str]) -> None:
+def take_sides(here: Checkout, chosen: Sequence[Conflict], verb: tuple[str, str]) -> None:
     """Put the chosen side of each conflict into its file and the stage; what the file held is kept for undo."""
     sides = _find_sides(here, chosen)
     rows = here.local.find_tracked(map(file_path, sides))
@@ -161,7 +161,7 @@ def take_sides(here: Here, chosen: Sequence[Conflict], verb: tuple[str, str]) ->
     _rewrite(here, verb, (sides, staged), conflicts=tuple(chosen))
 
 
-def _find_sides(here: Here, chosen: Sequence[Conflict]) -> dict[str, Entry | None]:
+def _find_sides(here: Checkout, chosen: Sequence[Conflict]) -> dict[str, Entry | None]:
     """What becomes of the files: the chosen sides, and of a file against a folder what has its place free by that.
 
     Both can be chosen, one after the other. Ours is on the disk then, until it gives way; nothing is concluded before.
@@ -187,7 +187,7 @@ def _find_crossing(paths: Iterable[str], others: Set[str]) -> set[str]:
     return {path for path in paths if path in folders or not others.isdisjoint(parents(path))}
 
 
-def write_again(here: Here, conflicts: Sequence[Conflict]) -> tuple[Change, ...]:
+def write_again(here: Checkout, conflicts: Sequence[Conflict]) -> tuple[Change, ...]:
     """Put the markers back into files, and the stage of them to what it was when they were written."""
     held = here.local.find_tracked(file_path(one.path) for one in conflicts)
     before = {path: row.old if row.staged else row.entry for path, row in held.items()}
@@ -198,7 +198,7 @@ def write_again(here: Here, conflicts: Sequence[Conflict]) -> tuple[Change, ...]
 
 
 def _rewrite(
-    here: Here, said: tuple[str, str], to: tuple[Edits, Edits], *, conflicts: Conflicts = (), ends: bool = False
+    here: Checkout, said: tuple[str, str], to: tuple[Edits, Edits], *, conflicts: Conflicts = (), ends: bool = False
 ) -> tuple[Change, ...]:
     """Make files and stage what they are to be while something waits; what the files held is kept for undo."""
     files, staged = to
@@ -221,13 +221,13 @@ def _rewrite(
     return changes
 
 
-def _holds(here: Here, path: str, entry: Entry | None) -> bool:
+def _holds(here: Checkout, path: str, entry: Entry | None) -> bool:
     if entry is None:
         return worktree.find_stat(here.root, path) is None
     return worktree.holds(here.root, path, entry, None, True)
 
 
-def give_up(here: Here, pending: Pending) -> None:
+def give_up(here: Checkout, pending: Pending) -> None:
     """Put the stage and the files back to what they were before; edits made since are kept for undo."""
     now = here.local.find_tracked(file_path(one.path) for one in here.local.list_waiting())
     then: dict[str, Entry | None] = {}
@@ -244,7 +244,7 @@ def give_up(here: Here, pending: Pending) -> None:
     _rewrite(here, (f"{pending.verb} --abort", pending.name), (then | by_hand, then), ends=True)
 
 
-def end_in_stage(here: Here, pending: Pending) -> tuple[Change, ...]:
+def end_in_stage(here: Checkout, pending: Pending) -> tuple[Change, ...]:
     """Conclude what ends in the stage or the files: all of it is there already. Returns what it changed in all."""
     with operation(here, pending.title, pending.name):
         waiting = [one for one in here.local.list_waiting() if one.path.startswith(FILES)]
@@ -256,7 +256,7 @@ def end_in_stage(here: Here, pending: Pending) -> tuple[Change, ...]:
 # -- what a stash stages --------------------------------------------------------------------------
 
 
-def _index_rows(here: Here, pending: Pending, changes: Sequence[Change]) -> list[Tracked]:
+def _index_rows(here: Checkout, pending: Pending, changes: Sequence[Change]) -> list[Tracked]:
     """What a stash puts into the stage: new files, else nobody would know them; with --index all that was staged."""
     commit = here.history.get(pending.target or "")
     untracked = set(_read_fact(here, commit, "untracked") or ())
@@ -274,12 +274,12 @@ def _find_giving_way(changes: Sequence[Change], new: Edits) -> list[str]:
     return [path for path in gone if path in folders or not new.keys().isdisjoint(parents(path))]
 
 
-def read_staged(here: Here, commit: Commit) -> dict[str, Entry | None]:
+def read_staged(here: Checkout, commit: Commit) -> dict[str, Entry | None]:
     """What was staged when a stash was made, by tree path."""
     return {FILES + path: from_hex(entry) for path, entry in (_read_fact(here, commit, "staged") or {}).items()}
 
 
-def root_without(here: Here, commit: Commit, paths: Sequence[str]) -> bytes:
+def root_without(here: Checkout, commit: Commit, paths: Sequence[str]) -> bytes:
     """The tree of a stash with some paths as they were before it: those it cannot give back."""
     before = here.history.entries(here.history.get(commit.parents[0]), paths)
     planned = here.history.plan(commit, {path: before.get(path) for path in paths})
@@ -287,7 +287,7 @@ def root_without(here: Here, commit: Commit, paths: Sequence[str]) -> bytes:
     return planned.root
 
 
-def _index_edits(here: Here, commit: Commit, lost: Sequence[str]) -> dict[str, Entry | None]:
+def _index_edits(here: Checkout, commit: Commit, lost: Sequence[str]) -> dict[str, Entry | None]:
     """What was staged then, on what the stage has now."""
     parent = here.history.get(commit.parents[0])
     then = {path: entry for path, entry in read_staged(here, commit).items() if path not in lost}
@@ -303,5 +303,5 @@ def _index_edits(here: Here, commit: Commit, lost: Sequence[str]) -> dict[str, E
     return dict(outcome.edits)
 
 
-def _read_fact(here: Here, commit: Commit, name: str) -> Any:
+def _read_fact(here: Checkout, commit: Commit, name: str) -> Any:
     return json.loads(here.history.objects.read(commit.meta[name])) if name in commit.meta else None

@@ -15,7 +15,7 @@ from memlake.records import Commit, Conflict, Entry, Lane
 from memlake.reports import About
 from memlake.versions import tables
 from memlake.versions.checkout import describe, rev, worktree
-from memlake.versions.checkout.context import Here
+from memlake.versions.checkout.context import Checkout
 from memlake.versions.history import file_notes, refs
 from memlake.versions.history import log as walking
 from memlake.versions.history.bases import merge_bases
@@ -65,7 +65,7 @@ def tree_path_of(root: Path, text: str) -> str:
 # -- log ------------------------------------------------------------------------------------------
 
 
-def log(here: Here, query: LogQuery) -> Iterator[Commit]:
+def log(here: Checkout, query: LogQuery) -> Iterator[Commit]:
     if query.follow and len(query.paths) != 1:
         raise InvalidInput(f"follow takes exactly one path; got {len(query.paths)}.")
     tips, hidden = _find_range(here, query)
@@ -87,7 +87,7 @@ def log(here: Here, query: LogQuery) -> Iterator[Commit]:
     return reversed(list(shown)) if query.reverse else shown
 
 
-def _find_range(here: Here, query: LogQuery) -> tuple[list[Commit], list[Commit]]:
+def _find_range(here: Checkout, query: LogQuery) -> tuple[list[Commit], list[Commit]]:
     check_lane(query.lane)
     lanes: tuple[Lane, ...] = LANES if query.lane == "all" else (query.lane,)  # type: ignore[assignment]
     tips: list[Commit] = []
@@ -107,12 +107,12 @@ def check_lane(lane: str) -> None:
         raise InvalidInput(f"there is no lane {lane!r}.", hint="Lanes are work, memory, or all for both.")
 
 
-def _list_named_heads(here: Here) -> list[str]:
+def _list_named_heads(here: Checkout) -> list[str]:
     rows = tables.list_all_refs(here.history.db)
     return sorted({oid.hex() for kind, _, *heads, _ in rows if kind != refs.INTERNAL for oid in heads if oid})
 
 
-def _find_tips(here: Here, text: str, lane: Lane, *, strict: bool) -> tuple[list[Commit], list[Commit]]:
+def _find_tips(here: Checkout, text: str, lane: Lane, *, strict: bool) -> tuple[list[Commit], list[Commit]]:
     parts = rev.split_range(text)
     if parts is not None:
         a, b = rev.resolve(here, parts[0], lane), rev.resolve(here, parts[2], lane)
@@ -128,11 +128,11 @@ def _find_tips(here: Here, text: str, lane: Lane, *, strict: bool) -> tuple[list
 # -- one path -------------------------------------------------------------------------------------
 
 
-def commit_for(here: Here, path: str, name: str) -> Commit:
+def commit_for(here: Checkout, path: str, name: str) -> Commit:
     return rev.resolve(here, name, kind_at(path).lane)
 
 
-def entry_at(here: Here, path: str, name: str) -> Entry:
+def entry_at(here: Checkout, path: str, name: str) -> Entry:
     if name == ":":  # the stage, as git writes it in `:path`
         row = here.local.find_tracked([path.removeprefix(FILES)]).get(path.removeprefix(FILES))
         found = row.entry if row is not None else None
@@ -150,14 +150,14 @@ def entry_at(here: Here, path: str, name: str) -> Entry:
     return found
 
 
-def conflict_at(here: Here, path: str) -> Conflict:
+def conflict_at(here: Checkout, path: str) -> Conflict:
     found = next((conflict for conflict in here.local.conflicts() if conflict.path == path), None)
     if found is None:
         raise NotFound(f"{path.removeprefix(FILES)!r} is not in conflict.", hint="See what is: memlake status")
     return found
 
 
-def conflict_text(here: Here, path: str) -> str | None:
+def conflict_text(here: Checkout, path: str) -> str | None:
     """Both sides of a conflict in one text, between markers; None where a side is missing or no text."""
     conflict = conflict_at(here, path)
     if conflict.ours is None or conflict.theirs is None or conflict.written is None:
@@ -172,7 +172,7 @@ def working_bytes(root: Path, given: str) -> bytes:
         raise NotFound(f"file {given!r} does not exist.") from None
 
 
-def versions_of(here: Here, path: str) -> list[str]:
+def versions_of(here: Checkout, path: str) -> list[str]:
     found: dict[str, None] = {}
     row = here.local.find_tracked([path.removeprefix(FILES)]).get(path.removeprefix(FILES))
     entries = [row.entry, row.old] if row is not None else []
@@ -186,7 +186,7 @@ def versions_of(here: Here, path: str) -> list[str]:
     return [oid for oid in found if not here.history.objects.find_missing([oid])]
 
 
-def ever_at(here: Here, prefix: str) -> dict[str, set[str]]:
+def ever_at(here: Checkout, prefix: str) -> dict[str, set[str]]:
     """Every object that each path of a room ever was, in any commit, reachable or not."""
     found: dict[str, set[str]] = {}
     for seq, data in tables.scan_commits(here.history.db):
@@ -196,7 +196,7 @@ def ever_at(here: Here, prefix: str) -> dict[str, set[str]]:
     return found
 
 
-def list_state(here: Here, name: str, prefix: str) -> Iterator[tuple[str, Entry]]:
+def list_state(here: Checkout, name: str, prefix: str) -> Iterator[tuple[str, Entry]]:
     """Paths of a state, in order: of both lanes, unless the prefix names a room."""
     for lane in LANES:
         commit = rev.find(here, name, lane)
@@ -223,7 +223,7 @@ class Listing:
         return f"Listing({', '.join(first[:10])}{', ...' if len(first) > 10 else ''})"
 
 
-def list_paths(here: Here, name: str, wanted: Sequence[str]) -> Iterator[tuple[str, Entry]]:
+def list_paths(here: Checkout, name: str, wanted: Sequence[str]) -> Iterator[tuple[str, Entry]]:
     """What a state holds at, below or matched by some tree paths, each once."""
     for number, want in enumerate(wanted):
         for path, entry in list_state(here, name, scope(want)):
@@ -231,13 +231,13 @@ def list_paths(here: Here, name: str, wanted: Sequence[str]) -> Iterator[tuple[s
                 yield path, entry
 
 
-def fact(here: Here, name: str, oid: str) -> Any:
+def fact(here: Checkout, name: str, oid: str) -> Any:
     """A fact a commit names, decoded."""
     data = here.history.objects.read(oid)
     return dict(file_notes.decode(data)) if name == "about" else json.loads(data)
 
 
-def about(here: Here, path: str, name: str) -> About:
+def about(here: Checkout, path: str, name: str) -> About:
     """What was noted when this content of a path was added; what came by another way has its media type alone."""
     entry = entry_at(here, path, name)
     noted = _staged_note(here, path, entry) if name == ":" else dict(abouts(here, name, {path: entry})).get(path)
@@ -248,12 +248,12 @@ def about(here: Here, path: str, name: str) -> About:
     return About(media, entry.size, 0, "")
 
 
-def _staged_note(here: Here, path: str, entry: Entry) -> About | None:
+def _staged_note(here: Checkout, path: str, entry: Entry) -> About | None:
     row = here.local.find_tracked([path.removeprefix(FILES)]).get(path.removeprefix(FILES))
     return file_notes.parse(row.about, entry.size) if row is not None and row.about else None
 
 
-def abouts(here: Here, name: str, wanted: Mapping[str, Entry]) -> Iterator[tuple[str, About]]:
+def abouts(here: Checkout, name: str, wanted: Mapping[str, Entry]) -> Iterator[tuple[str, About]]:
     """What was noted of many files, in one walk over history that ends when all are found."""
     missing = dict(wanted)
     for commit in walking.walk(here.history, [rev.resolve(here, name)]):

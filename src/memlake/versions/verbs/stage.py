@@ -18,7 +18,7 @@ from memlake.objects.store import Objects
 from memlake.objects.writer import Writer
 from memlake.records import Author, Change, Conflict, Entry, Staged
 from memlake.versions.checkout import describe, journal, update, worktree
-from memlake.versions.checkout.context import Here
+from memlake.versions.checkout.context import Checkout
 from memlake.versions.checkout.ignore import ALWAYS, Ignore, NoRules
 from memlake.versions.checkout.journal import Rename
 from memlake.versions.checkout.local import Local, Tracked, pack_stat
@@ -315,7 +315,7 @@ class Removing(NamedTuple):
     dry_run: bool = False
 
 
-def remove(here: Here, paths: Sequence[str], how: Removing) -> Staged:
+def remove(here: Checkout, paths: Sequence[str], how: Removing) -> Staged:
     """Stop tracking paths, and remove the working files unless `cached`. Unsaved work stops it."""
     rows: dict[str, Tracked] = {}
     met = _find_conflict_rows(here)
@@ -346,13 +346,13 @@ def remove(here: Here, paths: Sequence[str], how: Removing) -> Staged:
     return removed
 
 
-def _find_conflict_rows(here: Here) -> dict[str, Tracked]:
+def _find_conflict_rows(here: Checkout) -> dict[str, Tracked]:
     """Files that only a waiting merge put there, as if they were staged: removing one is a choice, too."""
     met = {file_path(one.path): one.written for one in here.local.conflicts() if one.choice is None and one.written}
     return {path: Tracked(path, entry, None, True, True) for path, entry in met.items()}
 
 
-def _refuse_unsaved(here: Here, rows: Mapping[str, Tracked], cached: bool) -> None:
+def _refuse_unsaved(here: Checkout, rows: Mapping[str, Tracked], cached: bool) -> None:
     unsaved, met = [], _find_conflict_rows(here)
     for path, row in rows.items():
         assert row.entry is not None
@@ -371,7 +371,7 @@ def _refuse_unsaved(here: Here, rows: Mapping[str, Tracked], cached: bool) -> No
         )
 
 
-def move(here: Here, source: str, target: str, *, force: bool, dry_run: bool = False) -> Staged:
+def move(here: Checkout, source: str, target: str, *, force: bool, dry_run: bool = False) -> Staged:
     """Rename a tracked file or folder, on disk and in the stage."""
     rows = {path: row for path, row in here.local.under(source).items() if row.entry is not None}
     if not source or not rows:
@@ -409,7 +409,7 @@ def move(here: Here, source: str, target: str, *, force: bool, dry_run: bool = F
     return moved
 
 
-def _save_for_undo(here: Here, verb: Verb, rows: Mapping[str, Tracked], renamed: Mapping[str, str]) -> None:
+def _save_for_undo(here: Checkout, verb: Verb, rows: Mapping[str, Tracked], renamed: Mapping[str, str]) -> None:
     """Content that is not in the stage: of files that were edited, and of what they are moved over."""
     there = here.local.find_tracked(renamed.values())
     over = [path for path in renamed.values() if path in there or worktree.find_stat(here.root, path) is not None]
@@ -421,7 +421,7 @@ def _save_for_undo(here: Here, verb: Verb, rows: Mapping[str, Tracked], renamed:
     }
 
 
-def _find_edited(here: Here, rows: Mapping[str, Tracked]) -> list[str]:
+def _find_edited(here: Checkout, rows: Mapping[str, Tracked]) -> list[str]:
     """Tracked files whose content is not what the stage has."""
     return [
         path
@@ -430,7 +430,7 @@ def _find_edited(here: Here, rows: Mapping[str, Tracked]) -> list[str]:
     ]
 
 
-def _check_targets(here: Here, renamed: Mapping[str, str], force: bool) -> None:
+def _check_targets(here: Checkout, renamed: Mapping[str, str], force: bool) -> None:
     for path in renamed.values():
         check_file(path)
         if os.path.lexists(os.path.join(here.root, path)) and not force:
@@ -447,7 +447,7 @@ def _check_targets(here: Here, renamed: Mapping[str, str], force: bool) -> None:
     check_together(renamed.values(), others)
 
 
-def _build_moved_rows(here: Here, rows: Mapping[str, Tracked], renamed: Mapping[str, str]) -> list[Tracked]:
+def _build_moved_rows(here: Checkout, rows: Mapping[str, Tracked], renamed: Mapping[str, str]) -> list[Tracked]:
     there = here.local.find_tracked(renamed.values())
     result = [row_without(row) for row in rows.values()]
     for old, new in renamed.items():

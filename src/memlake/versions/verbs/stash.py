@@ -13,7 +13,7 @@ from memlake.objects.layout import now
 from memlake.records import Change, Commit, Entry, Merged, short
 from memlake.reports import Stash
 from memlake.versions.checkout import journal, rev, status, update, worktree
-from memlake.versions.checkout.context import Here
+from memlake.versions.checkout.context import Checkout
 from memlake.versions.checkout.ignore import Ignore
 from memlake.versions.checkout.local import Tracked
 from memlake.versions.checkout.pending import STASH, Pending
@@ -31,7 +31,7 @@ from memlake.versions.verbs.undo import operation, save_dirty
 _PREFIX = "stash/"
 
 
-def push(here: Here, message: str, include_untracked: bool, paths: Sequence[str] = ()) -> Stash:
+def push(here: Checkout, message: str, include_untracked: bool, paths: Sequence[str] = ()) -> Stash:
     """Keep uncommitted changes (of some paths) in a stash and put the files back to HEAD."""
     refuse_waiting(here, "stash")
     # The work was done on top of base; the branch may have moved since.
@@ -67,7 +67,7 @@ class _Work(NamedTuple):
     untracked: tuple[str, ...]
 
 
-def _collect_work(here: Here, include_untracked: bool, paths: Sequence[str]) -> _Work:
+def _collect_work(here: Checkout, include_untracked: bool, paths: Sequence[str]) -> _Work:
     unstaged, untracked = status.compare(here)
     extra = tuple(_expand_folders(here, untracked)) if include_untracked else ()
     out = dict(worktree.link_problems(here.root, (path for path in extra if os.path.islink(f"{here.root}/{path}"))))
@@ -99,7 +99,7 @@ def _is_within(path: str, paths: Sequence[str]) -> bool:
     return not paths or any(not one or path == one or path.startswith(f"{one}/") for one in paths)
 
 
-def _write_facts(here: Here, found: _Work) -> dict[str, str]:
+def _write_facts(here: Checkout, found: _Work) -> dict[str, str]:
     """What taking it back needs beside the content: which files were untracked, and what exactly was staged."""
     write, meta = here.history.objects.write, {}
     if found.untracked:
@@ -111,7 +111,7 @@ def _write_facts(here: Here, found: _Work) -> dict[str, str]:
     return meta
 
 
-def _save_work(here: Here, verb: Verb, found: _Work) -> dict[str, Entry | None]:
+def _save_work(here: Checkout, verb: Verb, found: _Work) -> dict[str, Entry | None]:
     edits: dict[str, Entry | None] = {FILES + row.path: row.entry for row in found.staged.values()}
     # A file the stage removed may still lie there, and putting HEAD's back would overwrite it.
     left = [path.removeprefix(FILES) for path, entry in edits.items() if entry is None]
@@ -121,7 +121,7 @@ def _save_work(here: Here, verb: Verb, found: _Work) -> dict[str, Entry | None]:
     return edits
 
 
-def _expand_folders(here: Here, untracked: tuple[str, ...]) -> list[str]:
+def _expand_folders(here: Checkout, untracked: tuple[str, ...]) -> list[str]:
     found = []
     for path in untracked:
         if path.endswith("/"):
@@ -134,24 +134,24 @@ def _expand_folders(here: Here, untracked: tuple[str, ...]) -> list[str]:
     return found
 
 
-def _next_number(here: Here) -> int:
+def _next_number(here: Checkout) -> int:
     names = rev.list_stashes(here)
     return int(names[0][0].removeprefix(_PREFIX)) + 1 if names else 1
 
 
-def stashes(here: Here) -> list[Stash]:
+def stashes(here: Checkout) -> list[Stash]:
     commits = [here.history.get(oid) for _, oid in rev.list_stashes(here)]
     return [Stash(index, commit.oid, commit.message, commit.time) for index, commit in enumerate(commits)]
 
 
-def _get_stash(here: Here, index: int) -> tuple[str, Commit]:
+def _get_stash(here: Checkout, index: int) -> tuple[str, Commit]:
     names = rev.list_stashes(here)
     if not 0 <= index < len(names):
         raise rev.describe_unknown(here, f"stash@{{{index}}}")
     return names[index][0], here.history.get(names[index][1])
 
 
-def apply(here: Here, index: int, *, staged: bool = False, drop: bool = False, with_base: bool = False) -> Merged:
+def apply(here: Checkout, index: int, *, staged: bool = False, drop: bool = False, with_base: bool = False) -> Merged:
     """Join a stash's changes with the files as they are; uncommitted work in its paths stops it.
 
     Conflicts wait as those of a merge do, and the stash is kept. `staged` also sets the stage to what it was.
@@ -186,7 +186,7 @@ def apply(here: Here, index: int, *, staged: bool = False, drop: bool = False, w
     return merged._replace(lost=tuple(lost))
 
 
-def _find_purged(here: Here, commit: Commit, *, staged: bool) -> list[str]:
+def _find_purged(here: Checkout, commit: Commit, *, staged: bool) -> list[str]:
     """Tree paths of a stash that cannot be taken back; with `staged` also where only what was staged was purged."""
     entries = [(change.path, change.new) for change in here.history.changes(commit)]
     if staged:
@@ -195,7 +195,7 @@ def _find_purged(here: Here, commit: Commit, *, staged: bool) -> list[str]:
     return sorted({path for path, entry in entries if entry is not None and entry.oid in erased})
 
 
-def drop(here: Here, index: int) -> Stash:
+def drop(here: Checkout, index: int) -> Stash:
     name, commit = _get_stash(here, index)
     with operation(here, "stash drop", commit.subject) as verb, here.history.db.write():
         action = "stash: dropped"
@@ -203,7 +203,7 @@ def drop(here: Here, index: int) -> Stash:
     return Stash(index, commit.oid, commit.message, commit.time)
 
 
-def clear(here: Here) -> list[Stash]:
+def clear(here: Checkout) -> list[Stash]:
     """Forget every stash."""
     gone = stashes(here)
     if gone:

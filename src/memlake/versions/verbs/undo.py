@@ -23,7 +23,7 @@ from memlake.records import Change, Commit, Entry, Lane, Staged, when
 from memlake.records import Conflict as Conflicting
 from memlake.reports import Operation
 from memlake.versions.checkout import journal, update, worktree
-from memlake.versions.checkout.context import Here
+from memlake.versions.checkout.context import Checkout
 from memlake.versions.checkout.journal import Goal, Plan
 from memlake.versions.checkout.local import Local, Tracked
 from memlake.versions.history import refs
@@ -42,7 +42,7 @@ _LOOKED_AT = 20  # operations among which one is looked for that a later commit 
 
 @contextlib.contextmanager
 def operation(
-    here: Here,
+    here: Checkout,
     name: str,
     detail: str = "",
     *,
@@ -69,7 +69,7 @@ def operation(
             journal.keep(here.local, verb)
 
 
-def _read_state(here: Here, files: bool, staged: Iterable[Tracked] | None, found: Found | None) -> Before:
+def _read_state(here: Checkout, files: bool, staged: Iterable[Tracked] | None, found: Found | None) -> Before:
     local = here.local
     saved = _find_staged_since(local, found.staged) if found and files else {}
     if found is None:
@@ -86,7 +86,7 @@ def _find_staged_since(local: Local, then: list[Tracked]) -> dict[str, Entry | N
     return {path: entry for path, entry in entries.items() if path not in before or before[path] != entry}
 
 
-def has_staged(here: Here, verb: Verb, staged: Staged) -> bool:
+def has_staged(here: Checkout, verb: Verb, staged: Staged) -> bool:
     """Whether an `add` has changed the stage, or resolved a conflict."""
     before = verb.before
     found = {Change(FILES + row.path, row.old, row.entry) for row in before.staged}
@@ -99,7 +99,7 @@ def has_staged(here: Here, verb: Verb, staged: Staged) -> bool:
 
 
 @contextlib.contextmanager
-def staging_first(here: Here) -> Iterator[Found]:
+def staging_first(here: Checkout) -> Iterator[Found]:
     """For a verb that stages and then goes on: one operation, and where it fails the stage is what it was."""
     local, base = here.local, here.local.base
     with Keeping(here.history.db, "stage") as keeping:
@@ -117,13 +117,13 @@ def staging_first(here: Here) -> Iterator[Found]:
             raise
 
 
-def note(here: Here, verb: str, detail: str, written: Sequence[tuple[str, str]]) -> None:
+def note(here: Checkout, verb: str, detail: str, written: Sequence[tuple[str, str]]) -> None:
     """Keep the records a verb wrote, as (branch, commit): an operation without HEAD, stage and files."""
     before = Before(here.local.state("head") or "main", None, [], None, memory=list(written))
     journal.write_operation(here.local, Kept(verb, detail or _describe_written(here.history, written), before))
 
 
-def note_more(here: Here, path: str, written: tuple[str, str]) -> None:
+def note_more(here: Checkout, path: str, written: tuple[str, str]) -> None:
     """Let the last operation that wrote this path know of a commit that belongs to it: both are taken back as one."""
     for id, verb, detail, _, _, data in here.local.list_operations(_LOOKED_AT, undone=False):
         before = _unpack_before(data)
@@ -148,12 +148,12 @@ def _describe_written(history: History, written: Sequence[tuple[str, str]]) -> s
     return f"{labels[0]} and {len(labels) - 1} more" if len(labels) > 1 else "".join(labels)
 
 
-def operations(here: Here, limit: int) -> list[Operation]:
+def operations(here: Checkout, limit: int) -> list[Operation]:
     rows = here.local.list_operations(limit)
     return [Operation(id, verb, detail, time, bool(undone)) for id, verb, detail, time, undone, _ in rows]
 
 
-def kept_objects(here: Here) -> Iterator[str]:
+def kept_objects(here: Checkout) -> Iterator[str]:
     """Oids that undo may still need, for gc."""
     states = [_unpack_before(before) for *_, before in here.local.list_operations()]
     if (plan := journal.find(here.local)) is not None and plan.operation is not None:
@@ -172,7 +172,7 @@ def conflict_objects(conflicts: Iterable[Conflicting]) -> Iterator[str]:
         yield from (e.oid for e in (one.base, one.ours, one.theirs, one.chosen, one.written) if e is not None)
 
 
-def undo(here: Here, check: Callable[[Written], None] = lambda _: None) -> Operation:
+def undo(here: Checkout, check: Callable[[Written], None] = lambda _: None) -> Operation:
     """Take back the last operation that is not taken back yet; `check` may refuse it by the records it wrote."""
     row = _find_last(here, "undone = 0 AND verb NOT IN ('undo', 'redo', 'lost')")
     if row is None:
@@ -181,7 +181,7 @@ def undo(here: Here, check: Callable[[Written], None] = lambda _: None) -> Opera
     return _take_back(here, row, _UNDO, {row[0]: True})
 
 
-def _nothing_to_undo(here: Here) -> Nothing:
+def _nothing_to_undo(here: Checkout) -> Nothing:
     row = object_tables.find_last_tombstone(here.history.db)
     if row is None or operations(here, 1):
         return Nothing("there is nothing to undo.", hint="See what was done with: memlake ops")
@@ -192,13 +192,13 @@ def _nothing_to_undo(here: Here) -> Nothing:
     )
 
 
-def undo_interrupted(here: Here) -> Operation | None:
+def undo_interrupted(here: Checkout) -> Operation | None:
     """Take back a verb that was interrupted and has not been finished; None when none waits."""
     plan = update.take_back(here.history, here.local, here.root)
     return None if plan is None else Operation(0, "what was interrupted", plan.goal.action, now(), True)
 
 
-def redo(here: Here, check: Callable[[Written], None] = lambda _: None) -> Operation:
+def redo(here: Checkout, check: Callable[[Written], None] = lambda _: None) -> Operation:
     """Take back the last undo that is not taken back yet, if nothing was done since but undo and redo.
 
     `check` may refuse it, as of `undo`.
@@ -213,13 +213,13 @@ def redo(here: Here, check: Callable[[Written], None] = lambda _: None) -> Opera
     return _take_back(here, row, "redo", {row[0]: True, int(row[2].split()[0].lstrip("#")): False})
 
 
-def _find_last(here: Here, condition: str) -> tuple[Any, ...] | None:
+def _find_last(here: Checkout, condition: str) -> tuple[Any, ...] | None:
     return here.local.db.row(
         f"SELECT id, verb, detail, time, undone, before FROM operation WHERE {condition} ORDER BY id DESC LIMIT 1"
     )
 
 
-def _take_back(here: Here, row: tuple[Any, ...], verb: str, undone: Mapping[int, bool]) -> Operation:
+def _take_back(here: Checkout, row: tuple[Any, ...], verb: str, undone: Mapping[int, bool]) -> Operation:
     id, done, detail, time, _, data = row
     before = _unpack_before(data)
     if before.memory is not None:
@@ -230,7 +230,7 @@ def _take_back(here: Here, row: tuple[Any, ...], verb: str, undone: Mapping[int,
     return Operation(id, done, detail, time, True)
 
 
-def _take_back_memory(here: Here, written: Written, kept: tuple[str, str], undone: Mapping[int, bool]) -> None:
+def _take_back_memory(here: Checkout, written: Written, kept: tuple[str, str], undone: Mapping[int, bool]) -> None:
     made = _reverse_records(here, written, " ".join(kept))
     with here.local.db.write():
         here.local.db.run_many("UPDATE operation SET undone = ? WHERE id = ?", [(on, id) for id, on in undone.items()])
@@ -243,7 +243,7 @@ def _take_back_memory(here: Here, written: Written, kept: tuple[str, str], undon
 # what a verb left. Only what the verb itself changed is compared: each path must still hold what the verb put there.
 
 
-def _reverse_records(here: Here, written: Written, message: str) -> list[tuple[str, str]]:
+def _reverse_records(here: Checkout, written: Written, message: str) -> list[tuple[str, str]]:
     """Undo commits by new ones, one a branch and lane, all or none; returns those."""
     made = []
     lanes = {oid: here.history.get(oid).lane for _, oid in written}
@@ -287,7 +287,7 @@ def _refuse_changed(paths: Sequence[str], branch: str) -> None:
 # -- putting a state back -----------------------------------------------------------------------
 
 
-def _restore(here: Here, verb: Verb, before: Before, undone: Mapping[int, bool]) -> None:
+def _restore(here: Checkout, verb: Verb, before: Before, undone: Mapping[int, bool]) -> None:
     target = here.history.get(before.base) if before.base else None
     staged = {row.path: row for row in _read_stage_then(here, before)}
     wanted = _find_wanted(here, target, staged)
@@ -315,7 +315,7 @@ def _restore(here: Here, verb: Verb, before: Before, undone: Mapping[int, bool])
     update.carry_out(here, verb, plan, ready)
 
 
-def _read_stage_then(here: Here, before: Before) -> list[Tracked]:
+def _read_stage_then(here: Checkout, before: Before) -> list[Tracked]:
     if before.commit is None:
         return before.staged
     changes = here.history.changes(here.history.get(before.commit))
@@ -324,7 +324,7 @@ def _read_stage_then(here: Here, before: Before) -> list[Tracked]:
     ]
 
 
-def _find_wanted(here: Here, target: Commit | None, staged: Mapping[str, Tracked]) -> dict[str, Entry | None]:
+def _find_wanted(here: Checkout, target: Commit | None, staged: Mapping[str, Tracked]) -> dict[str, Entry | None]:
     """Path -> entry the stage must show, for every path where it may differ from now."""
     changes = here.history.diff(here.base(), target, FILES)
     wanted = {change.path.removeprefix(FILES): change.new for change in changes}
@@ -334,7 +334,7 @@ def _find_wanted(here: Here, target: Commit | None, staged: Mapping[str, Tracked
     return wanted
 
 
-def _find_file_changes(here: Here, wanted: Mapping[str, Entry | None], before: Before) -> list[Change]:
+def _find_file_changes(here: Checkout, wanted: Mapping[str, Entry | None], before: Before) -> list[Change]:
     rows = here.local.find_tracked({*wanted, *before.saved})
     changes = []
     for path in sorted({*wanted, *before.saved}):
@@ -345,7 +345,7 @@ def _find_file_changes(here: Here, wanted: Mapping[str, Entry | None], before: B
     return changes
 
 
-def _build_rows(here: Here, wanted: Mapping[str, Entry | None], staged: Mapping[str, Tracked]) -> Iterator[Tracked]:
+def _build_rows(here: Checkout, wanted: Mapping[str, Entry | None], staged: Mapping[str, Tracked]) -> Iterator[Tracked]:
     now_rows = here.local.find_tracked(wanted)
     for path, entry in wanted.items():
         current = now_rows.get(path)
@@ -358,7 +358,7 @@ def _build_rows(here: Here, wanted: Mapping[str, Entry | None], staged: Mapping[
             yield Tracked(path, entry, stat, racy, True, then.old, then.about)
 
 
-def _move_refs_back(here: Here, verb: Verb, before: Before) -> None:
+def _move_refs_back(here: Checkout, verb: Verb, before: Before) -> None:
     """Undo the ref moves of a verb, last first. Compare-and-set: what moved since is not trampled on."""
     history, who = here.history, here.who
     for kind, name, lane_code, old, new in reversed(before.refs):
@@ -387,7 +387,7 @@ def _advise_see(name: str, lane: str) -> str:
     return f"Memories were written there since: memlake memory log --branch {pasted(name)}"
 
 
-def _drop_emptied(here: Here, verb: Verb, before: Before) -> None:
+def _drop_emptied(here: Checkout, verb: Verb, before: Before) -> None:
     """A ref the verb created names nothing now: remove it."""
     created = {(kind, name) for kind, name, _, old, _ in before.refs if old is None}
     for kind, name in created:
@@ -416,7 +416,7 @@ def _unpack_before(data: bytes) -> Before:
         ) from error
 
 
-def save_dirty(here: Here, verb: Verb, changes: tuple[Change, ...]) -> dict[str, Entry | None]:
+def save_dirty(here: Checkout, verb: Verb, changes: tuple[Change, ...]) -> dict[str, Entry | None]:
     """Store uncommitted content that a verb is about to throw away, so that undo can bring it back."""
     paths = [change.path.removeprefix(FILES) for change in changes]
     saved: dict[str, Entry | None] = {path: None for path in paths if worktree.find_stat(here.root, path) is None}
@@ -429,7 +429,7 @@ def save_dirty(here: Here, verb: Verb, changes: tuple[Change, ...]) -> dict[str,
     return saved
 
 
-def _is_purged(here: Here, path: str) -> bool:
+def _is_purged(here: Checkout, path: str) -> bool:
     """Whether a working file still holds what was purged: it may not be stored again, so undo cannot bring it back."""
     objects = here.history.objects
     if not object_tables.has_tombstones(objects.db):

@@ -7,11 +7,11 @@ from pathlib import Path
 from memlake.objects import tables as object_tables
 from memlake.reports import Usage
 from memlake.versions import tables
-from memlake.versions.checkout.context import Here
+from memlake.versions.checkout.context import Checkout
 from memlake.versions.trees.codec import LANES
 
 
-def measure(here: Here, folder: Path) -> Usage:
+def measure(here: Checkout, folder: Path) -> Usage:
     rooms = {name: _bytes_in(folder / name) for name in ("repo.db", "local.db", "packs", "parts", "tmp")}
     for name in ("repo.db", "local.db"):
         rooms[name] += _bytes_in(folder / f"{name}-wal")

@@ -13,7 +13,7 @@ from memlake.errors import InvalidInput
 from memlake.objects import layout
 from memlake.objects.writer import Writer, is_large
 from memlake.records import Author, Commit, Entry, Lane
-from memlake.versions.checkout.context import Here
+from memlake.versions.checkout.context import Checkout
 from memlake.versions.history import refs
 from memlake.versions.history.append import prepare, record
 from memlake.versions.history.commits import Draft, Planned
@@ -39,7 +39,7 @@ class Group:
     requests: list[Request] = field(default_factory=list)
 
 
-def write(here: Here, request: Request, group: Group | None) -> Commit:
+def write(here: Checkout, request: Request, group: Group | None) -> Commit:
     """One commit of one lane. Inside a transaction it only joins the group."""
     lanes = {kind_at(check(path)).lane for path in request.changes}
     if len(lanes) != 1:
@@ -62,7 +62,7 @@ def encode_texts(changes: Mapping[str, bytes | str | Entry | None]) -> dict[str,
         raise InvalidInput(f"a text cannot be kept as UTF-8: {error}. Nothing was changed.") from error
 
 
-def write_group(here: Here, group: Group) -> None:
+def write_group(here: Checkout, group: Group) -> None:
     """All writes of a transaction: one commit a lane and branch, all of them or none."""
     merged: dict[tuple[str, Lane], Request] = {}
     for request in group.requests:
@@ -78,7 +78,7 @@ def write_group(here: Here, group: Group) -> None:
 
 
 @contextlib.contextmanager
-def _store_large_first(here: Here, requests: Iterable[Request]) -> Iterator[list[Planned | None]]:
+def _store_large_first(here: Checkout, requests: Iterable[Request]) -> Iterator[list[Planned | None]]:
     """Large files are stored, and large trees planned, before the lock is taken. Yields the plan of each request.
 
     Records of other kinds may have to be erased one day: they are never packed or chunked, whatever their size.
@@ -101,14 +101,14 @@ def _store_large_first(here: Here, requests: Iterable[Request]) -> Iterator[list
         yield [_plan_entries(here, request) for request in requests]
 
 
-def _plan_entries(here: Here, request: Request) -> Planned | None:
+def _plan_entries(here: Checkout, request: Request) -> Planned | None:
     given = {path: entry for path, entry in request.changes.items() if not isinstance(entry, bytes)}
     if len(given) < len(request.changes):
         return None
     return prepare(here.history, request.branch or _get_branch(here), kind_at(next(iter(given))).lane, given)
 
 
-def _write(here: Here, request: Request, lane: Lane, ready: Planned | None) -> Commit:
+def _write(here: Checkout, request: Request, lane: Lane, ready: Planned | None) -> Commit:
     branch = request.branch or _get_branch(here)
     with here.history.db.write():
         here.history.objects.adopt(c.oid for c in request.changes.values() if isinstance(c, Entry))
@@ -125,7 +125,7 @@ def _write(here: Here, request: Request, lane: Lane, ready: Planned | None) -> C
         return record(here.history, draft, branch=branch, expects=expects, ready=ready)
 
 
-def _check_beside(here: Here, edits: Mapping[str, Entry | None], branch: str) -> None:
+def _check_beside(here: Checkout, edits: Mapping[str, Entry | None], branch: str) -> None:
     """Refuse what cannot be checked out together with what the branch keeps, as `add` does."""
     head = refs.commit_of(here.history, refs.get(here.history.db, branch)["work"])
     clash = here.history.find_clash(head, edits)
@@ -142,7 +142,7 @@ def _check_beside(here: Here, edits: Mapping[str, Entry | None], branch: str) ->
         check_together(new, map(file_path, kept))
 
 
-def _get_branch(here: Here) -> str:
+def _get_branch(here: Checkout) -> str:
     branch = here.local.branch
     if branch is None:
         raise InvalidInput(
