@@ -434,7 +434,7 @@ def _open_hdf5(content: Content, data: bytes) -> Archive:
     try:
         import h5py  # an extra of its own
     except ImportError:
-        raise Unreadable(f"{content.path} is HDF5; to look inside: pip install h5py") from None
+        raise Unreadable(f"{content.path} is HDF5; to look inside: pip install 'memlake[hdf5]'") from None
     found: dict[str, Tensor] = {}
 
     def visit(name: str, item: Any) -> None:
