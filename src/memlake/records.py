@@ -7,7 +7,7 @@ A time is whole microseconds since 1970 UTC.
 from collections.abc import Mapping
 from datetime import datetime, timezone
 from types import MappingProxyType
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 Lane = Literal["work", "memory"]
 
@@ -87,6 +87,38 @@ class Conflict(NamedTuple):
         if self.ours is None:
             return "DU" if self.theirs else "DD"
         return "UU" if self.theirs else "UD"
+
+
+class InnerConflict(NamedTuple):
+    """A place inside a file that both sides changed differently; None stands for what a side does not have.
+
+    `place` names it and is unique in its file: `model.lr`, `cell 3`, `id=17 price`. `where` says by which names and
+    values people may pick it: `{"id": 17, "column": "price"}`, `{"cell": 3}`.
+    """
+
+    place: str
+    base: Any
+    ours: Any
+    theirs: Any
+    where: Mapping[str, Any] = MappingProxyType({})
+
+
+class MergeHow(NamedTuple):
+    """How to settle places inside a file that both sides changed: one by one, or all that are left by a strategy.
+
+    A side is "ours", "theirs", "union" (both, where that has a meaning), "latest", or of vectors "mean". Which side is
+    the latest is said by whoever knows commits.
+    """
+
+    key: tuple[str, ...] = ()  # the columns that tell rows apart; none: they are looked for
+    choices: Mapping[str, str] = MappingProxyType({})  # place -> side
+    strategy: str = ""  # for all places without a choice
+    latest: str = ""  # the side that "latest" means, "ours" or "theirs"; none: nobody can say
+
+    def find_side(self, place: str) -> str:
+        """What is chosen for a place: "ours", "theirs", "union", "mean", or "" while it is open."""
+        side = self.choices.get(place) or self.strategy
+        return self.latest if side == "latest" else side
 
 
 class Author(NamedTuple):

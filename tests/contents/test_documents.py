@@ -14,7 +14,9 @@ from memlake.contents import documents
 from memlake.contents.content import Content, Unreadable
 from memlake.contents.documents import ValueChange
 from memlake.contents.explain import How
-from memlake.contents.merged import InnerConflict, Merged
+from memlake.contents.merged import InnerConflict, Merged, MergeHow
+
+OPEN = MergeHow()
 
 
 def make(text: str, suffix: str = "json") -> Content:
@@ -28,8 +30,8 @@ def changes(old: str, new: str, suffix: str = "json") -> list[tuple[str, str]]:
     return [(value.status, value.path) for value in found.values]
 
 
-def merge(base: Any, ours: Any, theirs: Any) -> Merged:
-    return documents.merge(*(make(json.dumps(side)) for side in (base, ours, theirs)), How())
+def merge(base: Any, ours: Any, theirs: Any, how: MergeHow = OPEN) -> Merged:
+    return documents.merge(*(make(json.dumps(side)) for side in (base, ours, theirs)), how)
 
 
 def test_values_that_differ_are_named_by_their_path() -> None:
@@ -90,7 +92,7 @@ def test_edits_of_different_values_are_both_kept_in_our_order_and_layout() -> No
         '{\n    "a": 1,\n    "b": {\n        "c": 2\n    }\n}\n',
         '{\n    "b": {\n        "c": 3\n    },\n    "a": 1\n}\n',
     )
-    merged = documents.merge(make(base), make(ours), make(base.replace('"a": 1', '"a": 9')), How())
+    merged = documents.merge(make(base), make(ours), make(base.replace('"a": 1', '"a": 9')), MergeHow())
     assert merged.data == ours.replace('"a": 1', '"a": 9').encode()
 
 
@@ -108,7 +110,7 @@ def test_edits_of_different_values_are_both_kept_in_our_order_and_layout() -> No
 def test_what_would_lose_more_than_a_value_is_left_to_the_merge_of_lines(suffix: str, form: str) -> None:
     sides = (make(form.format(*values), suffix) for values in ((1, 1), (2, 1), (1, 2)))
     with pytest.raises(Unreadable, match="merged by lines"):
-        documents.merge(*sides, How())
+        documents.merge(*sides, MergeHow())
 
 
 def test_a_changed_comment_is_noted() -> None:
@@ -118,7 +120,38 @@ def test_a_changed_comment_is_noted() -> None:
 
 def test_the_same_value_changed_twice_is_a_conflict_of_that_value() -> None:
     found = merge({"a": 1, "b": [1, 2]}, {"a": 2, "b": [1, 2, 3]}, {"a": 3, "b": [0, 1, 2]})
-    assert found == Merged(None, (InnerConflict("a", 1, 2, 3),))
+    assert found == Merged(b'{"a": 2, "b": [0, 1, 2, 3]}', (InnerConflict("a", 1, 2, 3, {"path": "a"}),))
+
+
+def test_a_place_is_settled_by_its_choice_and_all_others_by_the_strategy() -> None:
+    sides = ({"a": 1, "b": 1, "c": [1]}, {"a": 2, "b": 2, "c": [2]}, {"a": 3, "b": 3, "c": [3]})
+    assert [one.place for one in merge(*sides).conflicts] == ["a", "b", "c"]
+    one = merge(*sides, MergeHow(choices={"a": "theirs"}))
+    assert (one.data, len(one.conflicts)) == (b'{"a": 3, "b": 2, "c": [2]}', 2)
+    assert merge(*sides, MergeHow(choices={"a": "ours"}, strategy="theirs")) == Merged(b'{"a": 2, "b": 3, "c": [3]}')
+    assert merge(*sides, MergeHow(strategy="latest", latest="theirs")) == Merged(json.dumps(sides[2]).encode())
+    assert len(merge(*sides, MergeHow(strategy="latest")).conflicts) == 3  # nobody can say which is the latest
+    both = merge(*sides, MergeHow(strategy="union"))
+    assert (both.data, [one.place for one in both.conflicts]) == (b'{"a": 2, "b": 2, "c": [2, 3]}', ["a", "b"])
+
+
+def test_a_value_of_a_named_item_is_a_place_of_its_own() -> None:
+    sides = [[{"id": 17, "v": [v]}, {"id": "17", "v": [v]}] for v in (1, 2, 3)]
+    found = merge(*sides)
+    assert [one.place for one in found.conflicts] == ["[id=17].v", '[id="17"].v']
+    assert found.conflicts[0].where == {"id": 17, "path": "[id=17].v"}
+    chosen = merge(*sides, MergeHow(choices={'[id="17"].v': "theirs", "[id=17].v": "ours"}))
+    assert chosen == Merged(json.dumps([sides[1][0], sides[2][1]]).encode())
+
+
+def test_an_item_that_one_removed_and_the_other_edited_is_there_only_if_the_edit_is_chosen() -> None:
+    kept = {"id": 2}
+    sides = ([{"id": 1, "v": 1}, kept], [kept], [{"id": 1, "v": 2}, kept])
+    assert merge(*sides).conflicts == (
+        InnerConflict("[id=1]", {"id": 1, "v": 1}, None, {"id": 1, "v": 2}, {"id": 1, "path": "[id=1]"}),
+    )
+    assert json.loads(merge(*sides, MergeHow(strategy="ours")).data or b"") == [kept]
+    assert json.loads(merge(*sides, MergeHow(strategy="theirs")).data or b"") == [kept, {"id": 1, "v": 2}]
 
 
 def test_both_sides_append_to_a_list_and_all_items_are_there() -> None:

@@ -11,11 +11,12 @@ import json
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from memlake.contents.content import Content, Unreadable
 from memlake.contents.explain import How
-from memlake.contents.merged import InnerConflict, Merged
+from memlake.contents.merged import InnerConflict, Merged, MergeHow
 from memlake.versions.text.lines import opcodes
 
 Path = tuple[str | int, ...]
@@ -80,16 +81,14 @@ def diff(old: Content, new: Content, how: How) -> DocumentDiff:
     return DocumentDiff(_find_format(new), counts["A"], counts["D"], counts["M"], tuple(told), notes)
 
 
-def merge(base: Content, ours: Content, theirs: Content, _how: How) -> Merged:
+def merge(base: Content, ours: Content, theirs: Content, how: MergeHow) -> Merged:
     """Ours with what they changed; a value that both changed differently is a conflict of that value."""
     for content in (base, ours, theirs):
         if _find_format(content) != "json" or write_json(content.read(), []) != content.read():
             raise Unreadable(f"{content.path} is not written as JSON would be written anew, so it is merged by lines")
-    joining = _Joining()
+    joining = _Joining(how)
     joining.join((), *map(read_document, (base, ours, theirs)))
-    if joining.conflicts:
-        return Merged(None, tuple(joining.conflicts))
-    return Merged(write_json(ours.read(), joining.edits))
+    return Merged(write_json(ours.read(), joining.edits), tuple(joining.conflicts))
 
 
 def path_text(path: Path) -> str:
@@ -223,9 +222,10 @@ def _text(value: Any) -> str:
 
 
 class _Joining:
-    """What to set in ours, and what nobody can decide but a person."""
+    """What to set in ours, and what nobody can decide but a person. `inside` is the place of what is joined."""
 
-    def __init__(self) -> None:
+    def __init__(self, how: MergeHow, inside: str = "", where: Mapping[str, Any] = MappingProxyType({})) -> None:
+        self.how, self.inside, self.where = how, inside, where
         self.edits: list[tuple[Path, Any]] = []
         self.conflicts: list[InnerConflict] = []
 
@@ -240,7 +240,7 @@ class _Joining:
         elif all(isinstance(side, list) for side in (base, ours, theirs)):
             self._join_lists(path, base, ours, theirs)
         else:
-            self._refuse(path, base, ours, theirs)
+            self._settle(path, base, ours, theirs)
 
     def _join_lists(self, path: Path, base: list[Any], ours: list[Any], theirs: list[Any]) -> None:
         """Lists whose items have names item by item; other lists where the two edits do not touch each other."""
@@ -248,26 +248,49 @@ class _Joining:
         if name is None:
             merged = _merge_plain(base, ours, theirs)
             if merged is None:
-                self._refuse(path, base, ours, theirs)
+                self._settle(path, base, ours, theirs)
             else:
                 self.edits.append((path, merged))
             return
         sides = [{_text(item[name]): item for item in items} for items in (base, ours, theirs)]
         result = []
         for text in dict.fromkeys((*sides[1], *sides[2])):
-            found, inner = [side.get(text, _ABSENT) for side in sides], _Joining()
+            found = [side.get(text, _ABSENT) for side in sides]
+            place = self._place(path)
+            inner = _Joining(self.how, f"{'' if place == '.' else place}[{name}={text}]", {name: json.loads(text)})
             inner.join((), *found)
-            self.conflicts += [
-                conflict._replace(place=f"{path_text((*path, text.strip(chr(34))))}{_below(conflict.place)}")
-                for conflict in inner.conflicts
-            ]
+            self.conflicts += inner.conflicts
             item = _set_values(found[1], inner.edits)
             result += [item] if item is not _ABSENT else []
         self.edits.append((path, result))
 
-    def _refuse(self, path: Path, *sides: Any) -> None:
-        base, ours, theirs = (None if side is _ABSENT else side for side in sides)
-        self.conflicts.append(InnerConflict(path_text(path), base, ours, theirs))
+    def _settle(self, path: Path, *sides: Any) -> None:
+        """By what was chosen for the place; ours stays while it is open."""
+        place, (base, ours, theirs) = self._place(path), sides
+        side = self.how.find_side(place)
+        both = _unite(base, ours, theirs) if side == "union" else None
+        if side == "theirs":
+            self.edits.append((path, theirs))
+        elif both is not None:
+            self.edits.append((path, both))
+        elif side != "ours":
+            base, ours, theirs = (None if value is _ABSENT else value for value in sides)
+            self.conflicts.append(InnerConflict(place, base, ours, theirs, {**self.where, "path": place}))
+
+    def _place(self, path: Path) -> str:
+        text = path_text(path)
+        return text if not self.inside else f"{self.inside}{_below(text)}"
+
+
+def _unite(base: Any, ours: Any, theirs: Any) -> Any:
+    """Both of two lists or of two objects without a key in common; None where that has no meaning."""
+    if isinstance(ours, Mapping) and isinstance(theirs, Mapping):
+        clash = any(not is_same(ours[key], theirs[key]) for key in ours.keys() & theirs.keys())
+        return None if clash else {**ours, **theirs}
+    if not (isinstance(ours, list) and isinstance(theirs, list)):
+        return None
+    known = {_text(item) for item in (*ours, *(base if isinstance(base, list) else ()))}
+    return [*ours, *(item for item in theirs if _text(item) not in known)]
 
 
 def _below(place: str) -> str:

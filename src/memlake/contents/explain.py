@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memlake.contents.content import Content, Unreadable, open_stored
 from memlake.contents.file_types import find_type
-from memlake.contents.merged import Merged
+from memlake.contents.merged import Merged, MergeHow
 from memlake.records import Entry
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def explain(old: Content, new: Content, how: How) -> Explanation | None:
         return Explanation(kind.name, None, error.message)
 
 
-def merge_inside(making: Making, path: str, *sides: Entry) -> Merged | None:
+def merge_inside(making: Making, path: str, sides: Sequence[Entry], how: MergeHow) -> Merged | None:
     """Two edits of a file (base, ours, theirs) joined by its type; None if the type has no merge, or cannot read it."""
     kind = find_type(path)
     merge = kind.find("merge") if kind else None
@@ -55,7 +56,7 @@ def merge_inside(making: Making, path: str, *sides: Entry) -> Merged | None:
         for side in sides
     ]
     try:
-        found: Merged = merge(*contents, How())
+        found: Merged = merge(*contents, how)
     except Unreadable:
         return None
     finally:

@@ -4,7 +4,7 @@ A type is one module and one line of FILE_TYPES. The module has some of these fu
 
     summarize(content) -> a record                  what a person would like to know of it
     diff(old, new, how) -> a record                 what differs; `--json` shows the record as it is
-    merge(base, ours, theirs, how) -> Merged        the joined bytes, and what nobody can decide but a person
+    merge(base, ours, theirs, how: MergeHow) -> Merged   the joined bytes, and what only a person can decide
     text(content) -> str                            as lines, for a plain diff and blame
 
 A file that is not what its name says raises Unreadable, and is shown and merged as bytes.

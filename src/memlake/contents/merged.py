@@ -1,21 +1,16 @@
-"""What a merge inside a file gives. Pure records."""
+"""What a merge inside a file is given, and what it gives. Pure records."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from memlake.records import InnerConflict, MergeHow
 
-class InnerConflict(NamedTuple):
-    """A place inside a file that both sides changed differently; None stands for what a side does not have."""
-
-    place: str
-    base: Any
-    ours: Any
-    theirs: Any
+__all__ = ["InnerConflict", "MergeHow", "Merged"]
 
 
 class Merged(NamedTuple):
-    """The joined bytes; or none, and the places that wait for a choice."""
+    """The joined bytes, with ours at the places that wait for a choice; none only if nothing can be joined at all."""
 
     data: bytes | None
     conflicts: tuple[InnerConflict, ...] = ()

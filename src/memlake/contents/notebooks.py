@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from memlake.contents.content import Content, Unreadable
 from memlake.contents.documents import is_same, read_document, write_json
 from memlake.contents.explain import How
-from memlake.contents.merged import InnerConflict, Merged
+from memlake.contents.merged import InnerConflict, Merged, MergeHow
 from memlake.versions.text import unified
 from memlake.versions.text.lines import opcodes, split_lines
 from memlake.versions.text.merge3 import merge_text
@@ -83,7 +83,7 @@ def diff(old: Content, new: Content, _how: How) -> NotebookDiff:
     return NotebookDiff(len(before["cells"]), len(after["cells"]), tuple(cells), outputs, not is_same(*rest))
 
 
-def merge(base: Content, ours: Content, theirs: Content, _how: How) -> Merged:
+def merge(base: Content, ours: Content, theirs: Content, how: MergeHow) -> Merged:
     """Ours with the cells they added, removed and edited, if nothing but cells can get lost."""
     for content in (base, ours, theirs):
         if write_json(content.read(), []) != content.read():
@@ -91,36 +91,60 @@ def merge(base: Content, ours: Content, theirs: Content, _how: How) -> Merged:
     sides = [_read(content) for content in (base, ours, theirs)]
     old, mine, other = (side["cells"] for side in sides)
     in_mine, in_other = dict(_both(_match(old, mine))), dict(_both(_match(old, other)))
-    back = {now: was for was, now in in_other.items()}
-    added = [cell for number, cell in enumerate(mine) if number not in in_mine.values()]
-    cells, conflicts = [], []
+    back_mine, back_other = ({now: was for was, now in found.items()} for found in (in_mine, in_other))
+    added = [cell for number, cell in enumerate(mine) if number not in back_mine]
+    cells, conflicts = list[Cell](), list[InnerConflict]()
     for number, cell in enumerate(mine):
-        was = next((place for place, now in in_mine.items() if now == number), None)
+        was = back_mine.get(number)
         if was is None:
             cells.append(cell)
-        elif was not in in_other:  # they removed it
-            if _source(cell) != _source(old[was]):
-                conflicts.append(InnerConflict(f"cell {number + 1}", _source(old[was]), _source(cell), None))
-        else:
-            joined = _join(old[was], cell, other[in_other[was]])
-            if joined is None:
-                texts = (_source(one) for one in (old[was], cell, other[in_other[was]]))
-                conflicts.append(InnerConflict(f"cell {number + 1}", *texts))
-            else:
-                cells.append(joined)
+            continue
+        found = other[in_other[was]] if was in in_other else None
+        joined, open_sides = _join(f"cell {number + 1}", (old[was], cell, found), how)
+        cells += joined
+        conflicts += [_conflict(f"cell {number + 1}", number + 1, *open_sides)] if open_sides else []
     for number, cell in enumerate(other):
-        was = back.get(number)
+        was = back_other.get(number)
         if was is None:
-            if not any(_source(cell) == _source(one) and _type(cell) == _type(one) for one in added):
-                cells.insert(_place_after(cells, other[:number]), cell)
-        elif was not in in_mine and _source(cell) != _source(old[was]):
-            conflicts.append(InnerConflict(f"cell {was + 1}", _source(old[was]), None, _source(cell)))
-    if conflicts:
-        return Merged(None, tuple(conflicts))
-    return Merged(write_json(ours.read(), [(("cells",), cells)]))
+            if any(_source(cell) == _source(one) and _type(cell) == _type(one) for one in added):
+                continue
+            joined, open_sides = [cell], None
+        elif was not in in_mine:
+            joined, open_sides = _join(f"removed cell {was + 1}", (old[was], None, cell), how)
+            conflicts += [_conflict(f"removed cell {was + 1}", was + 1, *open_sides)] if open_sides else []
+        else:
+            continue
+        place = _place_after(cells, other[:number])
+        cells[place:place] = joined
+    return Merged(write_json(ours.read(), [(("cells",), cells)]), tuple(conflicts))
 
 
-def _join(old: Cell, ours: Cell, theirs: Cell) -> Cell | None:
+Sides = tuple[Cell, Cell | None, Cell | None]  # base, ours, theirs; None: removed
+
+
+def _conflict(place: str, number: int, *sides: Cell | None) -> InnerConflict:
+    base, ours, theirs = (None if cell is None else _source(cell) for cell in sides)
+    return InnerConflict(place, base, ours, theirs, {"cell": number})
+
+
+def _join(place: str, sides: Sides, how: MergeHow) -> tuple[list[Cell], Sides | None]:
+    """What becomes of a cell of the base, and its sides if only a person can say; then ours stays."""
+    old, ours, theirs = sides
+    if ours is None or theirs is None:
+        left = theirs if ours is None else ours
+        if left is None or _source(left) == _source(old):  # removed by one, not edited by the other
+            return [], None
+    elif (joined := _join_cells(old, ours, theirs)) is not None:
+        return [joined], None
+    side = how.find_side(place)
+    kept = {"theirs": [theirs], "union": [ours, theirs]}.get(side, [ours])
+    if side == "union" and ours is not None and theirs is not None:
+        kept = [ours, {**theirs, **({"id": f"{theirs['id']}-theirs"[-64:]} if "id" in theirs else {})}]
+    is_open = side not in ("ours", "theirs", "union")
+    return [cell for cell in kept if cell is not None], sides if is_open else None
+
+
+def _join_cells(old: Cell, ours: Cell, theirs: Cell) -> Cell | None:
     """One cell with both edits of its source; the outputs are those of the side that edited it."""
     if _source(ours) == _source(theirs):  # outputs of a run that only they made are theirs
         return theirs if is_same(old.get("outputs"), ours.get("outputs")) else ours
