@@ -85,8 +85,8 @@ class Opened:
         db.lease_seconds = self._settings.core_lease_seconds
         place = self._open_packs(db, ignored.get("core.packs"))
         self._history = History(db, Objects(db, place, Folder(folder / "parts"), folder / "tmp"), KINDS)
-        is_bare = self.root == folder
-        bare = versions.bare.NoCheckout(self._history, self._settings.init_branch) if is_bare else None
+        self._is_bare = self.root == folder
+        bare = versions.bare.NoCheckout(self._history, self._settings.init_branch) if self._is_bare else None
         self._local = bare or self._open_local(folder)
         self._spare = contextlib.ExitStack()  # what stands in for files that a full disk has no room for
         self._identity: Author | None = None

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         Rescued,
         Usage,
     )
+    from memlake.versions.checkout.attributes import Attributes
 
 Progress = Callable[[int, int, str], None]
 DIR = ".memlake"
@@ -321,12 +322,30 @@ class Repo(Opened):
         here = self._look() if is_between else self._look_at_files()
         return versions.diff.diff(here, a, b, staged=staged, paths=self._resolve_tree_paths(paths), lane=lane)
 
+    def attributes(self, rev: str | None = None) -> Attributes:
+        """What `.memlakeattributes` says of files: in the working folder, or as a commit has it.
+
+        `attributes.find(path)` is like {"key": "id,lang", "merge": "union"}. A bare repo is asked at its HEAD.
+        """
+        if rev is None and not self._is_bare:
+            return versions.attributes.read_working_attributes(self.root)
+        here = self._look()
+        commit = here.head() if rev is None else versions.rev.resolve(here, rev)
+        return versions.attributes.read_attributes(self._history, self._history.root(commit))
+
     def explain(
-        self, change: Change, *, worktree: bool = False, key: Sequence[str] = (), limit: int | None = 10
+        self,
+        change: Change,
+        *,
+        worktree: bool = False,
+        key: Sequence[str] = (),
+        limit: int | None = 10,
+        attributes: versions.attributes.Attributes | None = None,
     ) -> Explanation | None:
         """What differs inside a file that changed; None if it came, went, or is of a type without insides.
 
-        `worktree`: its new side is the working file. `key`: the columns that tell the rows of a table apart.
+        `worktree`: its new side is the working file. `key`: the columns that tell the rows of a table apart; without it
+        those that `attributes` declares (by default, those of the working folder), else a unique column.
         """
         old, new = change.old, change.new
         if old is None or new is None or not old.kind == new.kind == "file":
@@ -338,8 +357,14 @@ class Repo(Opened):
             if worktree or not new.oid  # of a working file that differs by its size nobody has read more
             else contents.content.open_stored(self._history.objects, name, new)
         )
+        attributes = attributes or self.attributes()
+        if attributes.find(name).get("diff") == "text":
+            return None
+        how = contents.explain.How(tuple(key), limit=limit)
+        if not key:
+            how = how._replace(key=attributes.find_key(name), key_origin="declared")
         with before, after:
-            return contents.explain.explain(before, after, contents.explain.How(tuple(key), limit=limit))
+            return contents.explain.explain(before, after, how)
 
     def entry(self, path: AnyPath, rev: str = "HEAD") -> Entry:
         """What a path holds in a commit; ":" is the stage."""

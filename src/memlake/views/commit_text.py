@@ -131,7 +131,9 @@ def _detail_lines(repo: Repo, style: Style, commit: Commit, look: Look) -> Itera
     rows = changes.rows(repo.changes(commit, paths=look.only))
     if rows and not look.oneline:
         yield ""
-    yield from patches.detail(patches.open_view(repo, style), rows, look.detail)
+    yield from patches.detail(
+        patches.open_view(repo, style, looking=patches.Looking(rev=commit.oid)), rows, look.detail
+    )
 
 
 # -- a format of one's own

@@ -93,18 +93,21 @@ class Looking(NamedTuple):
     inside: bool = True
     key: tuple[str, ...] = ()
     limit: int | None = 10
+    rev: str | None = None  # the commit whose .memlakeattributes apply; None: those of the working folder
 
 
 _INSIDE = Looking()
 
 
 def open_view(repo: Repo, style: Style, *, worktree: bool = False, looking: Looking = _INSIDE) -> View:
+    attributes = repo.attributes(looking.rev)  # reads nothing before a path is asked for
+
     def explain(row: Row) -> Explanation | None:
         if not looking.inside:
             return None
         change = Change(row.path, row.old, row.new)
         try:
-            return repo.explain(change, worktree=worktree, key=looking.key, limit=looking.limit)
+            return repo.explain(change, worktree=worktree, key=looking.key, limit=looking.limit, attributes=attributes)
         except Purged:
             return None
         except InvalidInput as error:  # a key that this table does not have; the next one may

@@ -53,9 +53,12 @@ def diff(repo: Repo, screen: Screen, /, *, given: tuple[str, ...], **how: Any) -
     unmerged: list[Conflict] = []
     if _is_file(given[:1]) and len(given) == 2 and after_dashes() is None:
         rows, worktree = _compare_files(repo, *given), not _is_file(given[1:])
+        newer = None if worktree or given[1].startswith(":") else file_at(repo, given[1])[1]
     else:
-        rows, unmerged, worktree = _compare(repo, given, how)
-    looking = patches.Looking(not how["as_text"], how["key"], how["rows"])
+        revs, given_paths = split(repo, given)
+        rows, unmerged, worktree = _compare(repo, revs, given_paths, how)
+        newer = revs[-1].rpartition("..")[2] or "HEAD" if len(revs) == 2 or ".." in "".join(revs) else None
+    looking = patches.Looking(not how["as_text"], how["key"], how["rows"], newer)
     view = patches.open_view(repo, screen, worktree=worktree, looking=looking)
     if screen.as_json:
         shapes = [{**row.shape(), "inside": json_shapes.plain(view.explain(row))} for row in rows]
@@ -68,9 +71,10 @@ def diff(repo: Repo, screen: Screen, /, *, given: tuple[str, ...], **how: Any) -
     return int(bool((rows or unmerged) and (how["exit_code"] or how["quiet"])))
 
 
-def _compare(repo: Repo, given: tuple[str, ...], how: dict[str, Any]) -> tuple[list[changes.Row], list[Conflict], bool]:
+def _compare(
+    repo: Repo, revs: Sequence[str], given_paths: Sequence[str], how: dict[str, Any]
+) -> tuple[list[changes.Row], list[Conflict], bool]:
     """What differs, which conflicts are not resolved, and whether the new side is the working files."""
-    revs, given_paths = split(repo, given)
     if len(revs) > 2 or (len(revs) == 2 and any(".." in rev for rev in revs)):
         raise Usage("diff takes at most two revisions, or one range A..B.")
     a, b = (*revs, None, None)[:2]

@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from memlake.errors import Unavailable
@@ -237,7 +238,30 @@ def translate_glob(glob: str, *, crossing: bool = False) -> str | None:
         else:
             piece, at = re.escape(char), at + 1
         out.append(piece)
-    return "".join(out)
+    return "".join(_commit_stars(out, ".*" if crossing else "[^/]*"))
+
+
+def _commit_stars(pieces: list[str], star: str) -> Iterator[str]:
+    """The same regex, but a star that another one follows takes the first place that fits, for good.
+
+    The later star can take whatever lies between, so no match is lost. Without this the stars of a hostile pattern
+    would be tried in every combination.
+    """
+    after: list[str] | None = None  # what follows the last star
+    for piece in pieces:
+        if piece == star:
+            if after is not None:
+                yield f"(?>{star}?{''.join(after)})"
+            after = []
+        elif star != ".*" and piece in ("/", "(?:.*/)?", ".+"):  # the next star is of another part of the path
+            yield from (*([star, *after] if after is not None else ()), piece)
+            after = None
+        elif after is None:
+            yield piece
+        else:
+            after.append(piece)
+    if after is not None:
+        yield from (star, *after)
 
 
 def _stars(glob: str, at: int) -> tuple[str, int]:
