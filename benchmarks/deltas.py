@@ -46,9 +46,9 @@ def measure_ours(root: Path, versions: list[bytes]) -> dict[str, float]:
             repo.add(root / "data.json")
             repo.commit(str(number))
         stored = time.process_time() - begin
-        repo.checkpoint()
+        repo.upkeep.checkpoint()
         before, begin = count_bytes(repo.dir), time.process_time()
-        repo.gc(prune=True)
+        repo.upkeep.gc(prune=True)
         collected = time.process_time() - begin
         oldest = list(repo.log())[-1].oid
         begin = time.process_time()
@@ -88,7 +88,7 @@ def measure_speed(root: Path, versions: list[bytes]) -> None:
         repo.memories().store_many([Draft(make_text(number)) for number in range(MEMORIES)])
     shutil.copytree(root / "plain", root / "deltas")
     with ml.open(root / "deltas") as repo:
-        print(f"deltas made by gc: {repo.gc(prune=True).deltas}")
+        print(f"deltas made by gc: {repo.upkeep.gc(prune=True).deltas}")
     repos = {name: ml.open(root / name) for name in ("plain", "deltas")}
     spent: dict[tuple[str, str], list[float]] = {}
     for turn in range(ROUNDS):

@@ -137,7 +137,7 @@ def grow(repo: str, count: int) -> dict[str, Any]:
 def gc(repo: str) -> dict[str, Any]:
     with ml.open(repo) as lake:
         started = time.process_time()
-        report = lake.gc(prune=True)
+        report = lake.upkeep.gc(prune=True)
         cpu = time.process_time() - started
     return {"cpu": cpu, "peak": peak_memory(), "report": report._asdict()}
 
@@ -145,7 +145,7 @@ def gc(repo: str) -> dict[str, Any]:
 def fsck(repo: str) -> dict[str, Any]:
     with ml.open(repo) as lake:
         started = time.process_time()
-        report = lake.fsck()
+        report = lake.upkeep.fsck()
         cpu = time.process_time() - started
     return {"cpu": cpu, "peak": peak_memory(), "ok": report.ok, "checked": dict(report.checked)}
 

@@ -272,8 +272,8 @@ def put(path: str, text: str) -> None:
 def stored() -> int:
     """Bytes in .memlake, the write-ahead logs folded in."""
     with ml.open() as repo:
-        repo.checkpoint()
-        return repo.du().total
+        repo.upkeep.checkpoint()
+        return repo.upkeep.du().total
 
 
 def found(text: str) -> int:

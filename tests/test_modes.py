@@ -40,8 +40,8 @@ def write_everything(repo: ml.Repo, work: Path) -> None:
         (repo.root / "big").write_bytes(os.urandom(300_000))
         repo.add(repo.root / "big")
         repo.commit("big")
-        repo.gc()
-        repo.backup(work / "copy.tar")
+        repo.upkeep.gc()
+        repo.upkeep.backup(work / "copy.tar")
     events.log("prompt", "a problem")
 
 

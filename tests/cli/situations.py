@@ -86,7 +86,7 @@ def _move_packs(root: Path) -> None:
 
 def _hand_over(root: Path) -> None:
     with ml.open(root) as repo:
-        repo.backup(root / "repo.tar")
+        repo.upkeep.backup(root / "repo.tar")
     with tarfile.open(root / "repo.tar") as tar:
         tar.extractall(root / "d", filter="data")
 

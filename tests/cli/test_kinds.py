@@ -80,7 +80,7 @@ def test_a_new_kind_is_stored_logged_listed_and_shown_by_its_record(run: Run, co
     assert "recipes/soup changed: 3 parts" in patch and "\n+salt\n" in patch
     assert run("cat", "recipes/soup").out == "water\nsalt\nsalt\n"
     with ml.open(cook) as repo:
-        assert {entry.kind for _, entry in repo.ls(prefix="recipes/")} == {"recipe"} and repo.fsck().ok
+        assert {entry.kind for _, entry in repo.ls(prefix="recipes/")} == {"recipe"} and repo.upkeep.fsck().ok
 
 
 def test_a_new_kind_is_merged_by_its_driver_which_is_given_the_path(run: Run, cook: Path) -> None:

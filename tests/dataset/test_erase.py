@@ -44,7 +44,7 @@ def test_a_purged_part_leaves_no_copy_of_its_rows(repo: Repo) -> None:
     assert made.to_list("same") == [(SECRET,)] * 3
     assert said(repo.dir), "else there is nothing to erase"
     repo.purge(*parts_of(repo, "words"), reason="asked for")
-    repo.checkpoint()
+    repo.upkeep.checkpoint()
     assert said(repo.dir) == []
     with pytest.raises(Purged):
         repo.datasets().read_dataset("words").to_list()
@@ -72,7 +72,7 @@ def test_work_goes_on_after_a_purge(repo: Repo) -> None:
 
 def purged(repo: Repo, spec: str, **how: bool) -> None:
     repo.datasets().purge(spec, "leak", **how)
-    repo.checkpoint()
+    repo.upkeep.checkpoint()
 
 
 def test_a_purged_version_takes_its_rows_and_every_edit_of_its_record(repo: Repo) -> None:
@@ -83,7 +83,7 @@ def test_a_purged_version_takes_its_rows_and_every_edit_of_its_record(repo: Repo
     assert made.version is not None
     purged(repo, "sac@1.0.0")
     assert said(repo.dir) == [] and not [file for file in (repo.dir / "parts").rglob("*") if file.is_file()]
-    assert repo.fsck(full=True).problems == ()
+    assert repo.upkeep.fsck(full=True).problems == ()
 
 
 def test_after_a_purge_all_else_is_listed_saved_and_read(repo: Repo) -> None:
@@ -119,7 +119,7 @@ def test_a_record_named_by_its_object_takes_its_rows_too(repo: Repo) -> None:
     repo.datasets().read_values(text=[SECRET]).save("sec")
     ((_, entry),) = repo.ls("HEAD", "datasets/sec/1.0.0")
     repo.purge(entry.oid, reason="leak")
-    repo.checkpoint()
+    repo.upkeep.checkpoint()
     assert said(repo.dir) == []
 
 
@@ -152,7 +152,7 @@ def test_a_purge_with_others_erases_what_was_made_from_it(repo: Repo) -> None:
     ds.read_values(x=[1]).save("other")
     purged(repo, "a", with_others=True)
     assert [one.spec for one in ds.all()] == ["other@1.0.0"]
-    assert said(repo.dir, NOISE[0]) == [] and repo.fsck(full=True).problems == ()
+    assert said(repo.dir, NOISE[0]) == [] and repo.upkeep.fsck(full=True).problems == ()
 
 
 def test_a_purge_leaves_what_was_made_from_it_when_told_to(repo: Repo) -> None:
@@ -251,4 +251,4 @@ def test_what_was_made_from_purged_rows_can_be_made_from_cleaned_ones(repo: Repo
     before = made(SECRET)
     purged(repo, "a", with_others=True)
     assert [one.spec for one in ds.all()] == ["like-c@1.0.0"] and ds.read_dataset("like-c").to_values("n") == [72]
-    assert made("clean") == before and repo.fsck(full=True).problems == ()
+    assert made("clean") == before and repo.upkeep.fsck(full=True).problems == ()

@@ -40,7 +40,7 @@ def test_gc_keeps_the_parts_that_are_only_recalled(repo: Repo) -> None:
 
     first, before = answer(), calls()
     assert before >= 20 and parts(repo), "the work was done, and left parts no version names"
-    repo.gc(prune=True)
+    repo.upkeep.gc(prune=True)
     assert answer() == first and calls() == before, "answered from memory after gc"
 
 
@@ -49,12 +49,12 @@ def test_gc_lets_go_of_parts_that_nothing_recalls(repo: Repo) -> None:
     repo.close()
     (repo.dir / "datasets.db").unlink()
     with memlake.open(repo.root) as again:
-        again.gc(prune=True)
+        again.upkeep.gc(prune=True)
         assert parts(again) == []
 
 
 def test_gc_of_a_repo_without_datasets_makes_no_datasets_db(repo: Repo) -> None:
-    repo.gc(prune=True)
+    repo.upkeep.gc(prune=True)
     assert not (repo.dir / "datasets.db").exists()
 
 
@@ -63,12 +63,12 @@ def test_fsck_names_the_version_of_a_damaged_part(repo: Repo) -> None:
     kept = datasets.read_values(x=[1, 2, 3]).save("whole").record
     datasets.read_values(x=[4, 5, 6]).save("pets")
     datasets.read_dataset("pets").mutate(y=memlake.C("x") * 2).save("more")
-    assert kept is not None and repo.fsck(full=True).ok
+    assert kept is not None and repo.upkeep.fsck(full=True).ok
     (part,) = [family.oid for family in datasets.context.frame(datasets.context.find("pets")).families()]
     file = repo.dir / "parts" / str(part)[:2] / str(part)
     file.chmod(0o644)
     data = bytearray(file.read_bytes())
     data[len(data) // 2] ^= 1
     file.write_bytes(data)
-    named = {problem.path for problem in repo.fsck(full=True).problems}
+    named = {problem.path for problem in repo.upkeep.fsck(full=True).problems}
     assert named == {"datasets/pets/1.0.0", "datasets/more/1.0.0"}

@@ -49,7 +49,11 @@ def test_a_number_both_sides_gave_is_ours_and_theirs_counts_on(fork: Repo) -> No
     merged = fork.merge("x")
     assert rows(fork) == {"1.0.0": [0], "1.1.0": [1], "1.2.0": [2]} and not merged.conflicts
     assert merged.moved == {"datasets/pets/1.1.0": "datasets/pets/1.2.0"} and merged.name == "branch x"
-    assert fork.datasets().get("pets@1.2.0").spec == "pets@1.2.0" and fork.status().clean and fork.fsck(full=True).ok
+    assert (
+        fork.datasets().get("pets@1.2.0").spec == "pets@1.2.0"
+        and fork.status().clean
+        and fork.upkeep.fsck(full=True).ok
+    )
 
 
 def test_later_versions_of_their_side_stay_later_and_keep_their_steps(fork: Repo) -> None:
@@ -169,7 +173,7 @@ def test_a_field_both_changed_is_chosen_and_the_others_are_merged_all_the_same(
     told = fork.pending_merge.sides(met)
     assert told is not None and told.name.endswith("(description)")
     assert (told.ours, told.theirs) == ('{"description": "one"}', '{"description": "two"}')
-    assert fork.gc(prune=True).objects == 0
+    assert fork.upkeep.gc(prune=True).objects == 0
     fork.pending_merge.choose(side, met.path)
     fork.pending_merge.conclude()
     found = fork.datasets().get("pets")
@@ -355,5 +359,5 @@ def test_no_version_of_either_side_is_ever_lost_or_doubled(fork: Repo, seed: int
 
 def test_an_entry_written_by_a_merge_keeps_its_rows_from_gc(met: Repo) -> None:
     met.delete_branch("x", force=True)
-    met.gc(prune=True)
+    met.upkeep.gc(prune=True)
     assert rows(met)["1.0.2"] == [2] and isinstance(met.entry("datasets/pets/1.0.2"), Entry)

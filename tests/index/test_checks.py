@@ -63,12 +63,12 @@ def test_a_flipped_bit_of_a_large_segment_is_found_and_mended_by_fsck(
 ) -> None:
     monkeypatch.setattr(segments, "SMALL", 0)
     with ml.open(root) as repo:
-        assert repo.fsck().ok
+        assert repo.upkeep.fsck().ok
     flip(segment(root), segment(root).stat().st_size // 2)
     with ml.open(root) as repo:
-        (problem,) = repo.fsck().problems
+        (problem,) = repo.upkeep.fsck().problems
         assert problem.kind == "index" and "made again" in problem.detail
-        assert repo.fsck().ok
+        assert repo.upkeep.fsck().ok
     assert found(root, "word1234") == (["fact 1234 about word1234"], ())
 
 
@@ -115,14 +115,14 @@ def test_fsck_finds_rows_that_are_not_what_the_history_says(root: Path, harm: Ca
     with ml.open(root) as repo:
         harm(repo.memories())
     with ml.open(root) as repo:
-        (problem,) = repo.fsck().problems
-        assert problem.kind == "index" and repo.fsck().ok
+        (problem,) = repo.upkeep.fsck().problems
+        assert problem.kind == "index" and repo.upkeep.fsck().ok
 
 
 def test_fsck_is_content_with_fields_in_any_order(tmp_path: Path) -> None:
     with opened(tmp_path) as repo:
         repo.memories().store(Draft("tea", metadata={"b": 1, "a": 2}, tags=["y", "x"]))
-        assert repo.fsck().ok
+        assert repo.upkeep.fsck().ok
 
 
 # -- vectors.db -----------------------------------------------------------------------------------

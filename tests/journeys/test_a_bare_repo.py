@@ -33,7 +33,7 @@ def test_a_lake_that_nobody_checks_out(tmp_path: Path) -> None:
         repo.branch("main", "nightly", force=True)
         assert repo.datasets().read_dataset("scores").count() == 3
         repo.delete_branch("nightly")
-        repo.gc(prune=True)
-        assert repo.fsck(full=True).ok
-        repo.backup(tmp_path / "lake.tar")
+        repo.upkeep.gc(prune=True)
+        assert repo.upkeep.fsck(full=True).ok
+        repo.upkeep.backup(tmp_path / "lake.tar")
     assert not list(lake.glob("local.db*"))

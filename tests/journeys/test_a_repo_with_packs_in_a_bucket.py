@@ -63,10 +63,10 @@ def test_files_are_added_read_collected_and_purged_in_a_bucket(tmp_path: Path, b
 
         old = dict(repo.ls(first.oid))["files/big.bin"].oid
         repo.purge(old, reason="test")
-        repo.gc(prune=True)
+        repo.upkeep.gc(prune=True)
         with pytest.raises(ml.Purged):
             repo.read("big.bin", first.oid)
-        assert repo.fsck(full=True).ok
+        assert repo.upkeep.fsck(full=True).ok
 
 
 def test_a_bucket_that_is_gone_is_said_and_nothing_is_staged(tmp_path: Path, bucket: str) -> None:

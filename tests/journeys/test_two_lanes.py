@@ -94,7 +94,7 @@ def test_what_the_person_takes_back_takes_nothing_from_the_agent(story: Story, v
     assert story.remembered() == story.thoughts
     story.agent_remembers()
     assert story.remembered() == story.thoughts and subjects(story.repo) == log
-    assert story.repo.fsck().ok
+    assert story.repo.upkeep.fsck().ok
 
 
 def test_what_the_agent_forgets_takes_nothing_from_the_person(story: Story) -> None:
@@ -127,7 +127,7 @@ def test_thousands_of_memories_cost_the_person_nothing_and_stay_readable(story: 
     before = story.memory_head()
     story.agent_remembers(600)  # past two thinnings
     assert subjects(story.repo) == ["work 3", "work 2", "work 1"]
-    story.repo.gc(prune=True)
+    story.repo.upkeep.gc(prune=True)
     assert story.remembered() == story.thoughts
     assert len(list(story.repo.ls(before or ""))) == 12
-    assert story.repo.fsck().ok
+    assert story.repo.upkeep.fsck().ok

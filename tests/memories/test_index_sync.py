@@ -80,9 +80,9 @@ def assert_erased(root: Path, vector: bytes) -> None:
     with ml.open(root) as repo:
         assert [hit["content"] for hit in words(repo.memories(), "password")] == []
         assert [hit["content"] for hit in words(repo.memories(), "stays")] == ["something else stays"]
-        repo.checkpoint()
+        repo.upkeep.checkpoint()
         assert _places(repo.dir, vector) == set()
-        assert repo.fsck().ok
+        assert repo.upkeep.fsck().ok
 
 
 def words(memories: Memories, text: str) -> list[dict[str, Any]]:
@@ -111,7 +111,7 @@ def test_what_a_purge_elsewhere_erased_is_erased_here(
         memory_id, vector = plant(repo, folded=folded)
         if spoil is not None:
             spoil(repo.memories())
-            repo.checkpoint()
+            repo.upkeep.checkpoint()
     set_aside(root, tmp_path / "aside")
     with ml.open(root) as repo:
         repo.memories().purge(memory_id, WHY)
@@ -218,7 +218,7 @@ def test_a_memory_purged_while_it_is_embedded_leaves_no_vector(root: Path, other
         memories.store(Draft("and something more"))
         assert memories.embed_pending() == 1 and len(words(memories, "something")) == others + 1
         assert memories.shared.index.notice == "", "the index did not have to be made again"
-        repo.checkpoint()
+        repo.upkeep.checkpoint()
         assert stored == [] and _places(repo.dir, vector) == set()
 
 
@@ -229,7 +229,7 @@ def test_what_a_fold_or_a_renewal_that_died_left_behind_goes_with_a_purge(root: 
         shutil.copytree(index.generation, index.folder / "0")
         (index.generation / "1-3-00000000.seg").write_bytes(MARKER.encode())
         repo.memories().purge(memory_id, WHY)
-        repo.checkpoint()
+        repo.upkeep.checkpoint()
         assert _places(repo.dir, vector) == set()
 
 

@@ -522,7 +522,7 @@ def test_a_purged_memory_is_in_no_byte_of_the_repo(tmp_path: Path) -> None:
         memories.purge(stored.memory_id, reason="asked for")
         assert contents(memories, "xyzzyplugh", mode="keyword") == []
         assert contents(memories, "stays", mode="keyword") == ["something else stays"]
-        assert repo.fsck(full=True).ok
+        assert repo.upkeep.fsck(full=True).ok
     left = [f for f in (tmp_path / "repo").rglob("*") if f.is_file() and b"xyzzyplugh" in f.read_bytes()]
     assert left == []
 

@@ -95,11 +95,11 @@ def test_an_export_brings_everything_back(repo: ml.Repo, other: ml.Repo) -> None
 def test_what_a_memory_said_before_comes_back_as_records_that_gc_keeps(repo: ml.Repo, other: ml.Repo) -> None:
     made = full(repo.memories())
     load_items(other.memories(), read_memories(io.StringIO(export(repo.memories()))))
-    other.gc(prune=True)
+    other.upkeep.gc(prune=True)
     (item,) = list_items(other.memories())
     assert [one.memory.content for one in item.past] == ["用户电话: 1111", "用户电话: 2222"]
     assert item.past[0].memory.updated_at == made.created_at
-    assert not other.fsck().problems
+    assert not other.upkeep.fsck().problems
 
 
 def test_gc_during_an_import_leaves_what_was_said_before(repo: ml.Repo, other: ml.Repo) -> None:
@@ -107,7 +107,7 @@ def test_gc_during_an_import_leaves_what_was_said_before(repo: ml.Repo, other: m
 
     class Interrupted(Memories):
         def import_many(self, items: Sequence[Item]) -> Planned:
-            other.gc(prune=True)
+            other.upkeep.gc(prune=True)
             return super().import_many(items)
 
     load_items(

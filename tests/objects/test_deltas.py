@@ -39,7 +39,7 @@ def edit(repo: Repo, times: int, count: int = 300, seed: int = 1, gc: bool = Fal
         repo.add(repo.root / "data.json")
         repo.commit(f"edit {number}")
         if gc:
-            repo.gc(prune=True)
+            repo.upkeep.gc(prune=True)
     return versions
 
 
@@ -59,20 +59,20 @@ def depth(repo: Repo) -> int:
 def test_older_versions_become_deltas_and_read_as_before(repo: Repo) -> None:
     versions = edit(repo, 40)
     before = sum(file.stat().st_size for file in (repo.dir / "packs").iterdir())
-    assert repo.gc(prune=True).deltas == 39
+    assert repo.upkeep.gc(prune=True).deltas == 39
     after = sum(file.stat().st_size for file in (repo.dir / "packs").iterdir())
     assert forms(repo).count(DELTA) == 39 and after < before / 10
     assert depth(repo) <= 8, "as the digits of 39 and those below it, in base four, add up"
     assert read_all(repo) == versions
-    assert repo.fsck(full=True).ok
-    assert repo.gc(prune=True).deltas == 0, "what is done is not done again"
+    assert repo.upkeep.fsck(full=True).ok
+    assert repo.upkeep.gc(prune=True).deltas == 0, "what is done is not done again"
 
 
 def test_a_gc_after_every_commit_never_goes_deeper_than_the_limit(repo: Repo) -> None:
     versions = edit(repo, DEPTH + 6, gc=True)
     assert 10 < depth(repo) <= DEPTH
     assert read_all(repo) == versions
-    assert repo.fsck(full=True).ok
+    assert repo.upkeep.fsck(full=True).ok
 
 
 BEGIN = """import sqlite3, sys
@@ -92,10 +92,10 @@ def test_a_dry_run_lets_others_write_while_it_tries_deltas(repo: Repo, monkeypat
         return squeeze(data, base)
 
     monkeypatch.setattr(packs, "squeeze_against", squeeze_while_another_writes)
-    told = repo.gc(dry_run=True, prune=True)
+    told = repo.upkeep.gc(dry_run=True, prune=True)
     assert told.deltas == len(tried) == 4
     monkeypatch.undo()
-    assert repo.gc(prune=True) == told._replace(dry_run=False)
+    assert repo.upkeep.gc(prune=True) == told._replace(dry_run=False)
 
 
 def test_planning_a_delta_does_not_go_through_all_that_are_planned(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,7 +114,7 @@ def test_planning_a_delta_does_not_go_through_all_that_are_planned(repo: Repo, m
 
     edit(repo, 20)
     monkeypatch.setattr(deltas._Work, "__init__", watched)
-    assert repo.gc(prune=True).deltas == 19
+    assert repo.upkeep.gc(prune=True).deltas == 19
     assert bases.scans == 1, "when all of them take their places"
 
 
@@ -125,9 +125,9 @@ def test_what_resembles_nothing_and_what_comes_back_is_left_readable(repo: Repo)
         (repo.root / "data.json").write_bytes(content)
         repo.add(repo.root / "data.json")
         repo.commit(f"{number}")
-        repo.gc(prune=True)
+        repo.upkeep.gc(prune=True)
     assert read_all(repo) == contents
-    assert repo.fsck(full=True).ok
+    assert repo.upkeep.fsck(full=True).ok
 
 
 def test_chunks_of_a_large_file_rest_on_those_that_took_their_place(repo: Repo) -> None:
@@ -140,15 +140,15 @@ def test_chunks_of_a_large_file_rest_on_those_that_took_their_place(repo: Repo) 
         (repo.root / "data.json").write_bytes(content)
         repo.add(repo.root / "data.json")
         repo.commit(f"edit {number}")
-    assert repo.gc(prune=True).deltas >= 4
+    assert repo.upkeep.gc(prune=True).deltas >= 4
     assert read_all(repo) == versions
-    assert repo.fsck(full=True).ok
+    assert repo.upkeep.fsck(full=True).ok
 
 
 def test_a_base_that_nothing_names_any_more_stays_as_long_as_a_delta_rests_on_it(repo: Repo) -> None:
     versions = edit(repo, 3)
     repo.branch("old", "HEAD~1")
-    repo.gc(prune=True)
+    repo.upkeep.gc(prune=True)
     newest = bytes.fromhex(repo.entry("data.json").oid)
     repo.switch("old")
     repo.delete_branch("main", force=True)
@@ -158,15 +158,15 @@ def test_a_base_that_nothing_names_any_more_stays_as_long_as_a_delta_rests_on_it
     with repo._local.db.write():
         for table in ("operation", "headlog"):
             repo._local.db.run(f"DELETE FROM {table}")
-    repo.gc(prune=True)
-    repo.gc(prune=True)
+    repo.upkeep.gc(prune=True)
+    repo.upkeep.gc(prune=True)
     assert read_all(repo) == versions[:2]
     assert db.row("SELECT 1 FROM object WHERE oid = ?", (newest,)), "two deltas rest on it"
 
 
 def test_a_purge_of_a_base_stores_what_rested_on_it_whole(repo: Repo) -> None:
     versions = edit(repo, 12)
-    repo.gc(prune=True)
+    repo.upkeep.gc(prune=True)
     commits = list(reversed(list(repo.log())))
     marker = versions[-1].split(b'{"edited": 11, ')[1][:24]
     repo.purge(repo.entry("data.json", commits[-1].oid).oid, reason="a key")
@@ -174,7 +174,7 @@ def test_a_purge_of_a_base_stores_what_rested_on_it_whole(repo: Repo) -> None:
     with pytest.raises(ml.Purged):
         repo.read("data.json", commits[-1].oid)
     assert not any(marker in file.read_bytes() for file in (repo.dir / "packs").iterdir())
-    assert repo.fsck(full=True).ok
+    assert repo.upkeep.fsck(full=True).ok
 
 
 def test_packs_that_hold_an_old_whole_record_and_the_delta_of_it_are_joined_right(repo: Repo) -> None:
@@ -183,17 +183,17 @@ def test_packs_that_hold_an_old_whole_record_and_the_delta_of_it_are_joined_righ
         (repo.root / f"noise{number}").write_bytes(random.Random(number).randbytes(30_000))
         repo.add(repo.root / f"noise{number}")
     repo.commit("noise")
-    repo.gc(prune=True)
+    repo.upkeep.gc(prune=True)
     edited = edit(repo, 3, seed=2)
-    repo.gc(prune=True)
+    repo.upkeep.gc(prune=True)
     assert {*versions, *edited} <= {repo.read("data.json", c.oid) for c in repo.log()}
-    assert repo.fsck(full=True).ok
+    assert repo.upkeep.fsck(full=True).ok
 
 
 @pytest.mark.parametrize("damage", ["UPDATE object SET data = zeroblob(32) WHERE form = 6", "circle"])
 def test_a_delta_whose_base_is_wrong_is_found_and_not_served(repo: Repo, damage: str) -> None:
     edit(repo, 3)
-    repo.gc(prune=True)
+    repo.upkeep.gc(prune=True)
     db = repo._history.db
     with db.write():
         if damage == "circle":
@@ -203,7 +203,7 @@ def test_a_delta_whose_base_is_wrong_is_found_and_not_served(repo: Repo, damage:
     oldest = list(repo.log())[-1]
     with pytest.raises((Corrupt, ml.NotFound)):
         repo.read("data.json", oldest.oid)
-    assert not repo.fsck(full=True).ok
+    assert not repo.upkeep.fsck(full=True).ok
 
 
 def test_a_delta_that_claims_more_than_any_may_is_refused_before_it_is_unpacked() -> None:
@@ -218,7 +218,7 @@ def test_a_hundred_small_edits_cost_no_more_than_one_and_a_half_times_what_git_n
     count = 2400  # about 240 KB
     with ml.init(tmp_path / "repo") as repo:
         versions = edit(repo, 100, count)
-        repo.gc(prune=True)
+        repo.upkeep.gc(prune=True)
         ours = sum(file.stat().st_size for file in (repo.dir / "packs").iterdir())
         databases = [(repo.dir / name).stat().st_size for name in ("repo.db", "local.db")]
         assert sum(databases) < 230_000, "what undo, HEAD's log and 100 commits need, without free pages"
@@ -255,7 +255,7 @@ def test_a_purge_copies_few_bytes_of_a_pack_at_once(tmp_path: Path, monkeypatch:
     repo.purge(dict(repo.ls())["files/f0"].oid, reason="a test")
     assert max(asked) <= 250_000 and sum(size > 100_000 for size in asked) > 10
     monkeypatch.undo()
-    assert repo.fsck(full=True).ok and repo.read("f7") == random.Random(7).randbytes(100_000)
+    assert repo.upkeep.fsck(full=True).ok and repo.read("f7") == random.Random(7).randbytes(100_000)
 
 
 def test_a_full_check_reads_a_part_in_pieces(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:

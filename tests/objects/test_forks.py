@@ -70,7 +70,7 @@ def remember(repo: ml.Repo, name: str) -> str:
 
 def messages(root: Path) -> list[str]:
     with ml.open(root) as opened:
-        assert not opened.fsck().problems
+        assert not opened.upkeep.fsck().problems
         return sorted(commit.message for commit in opened.log(lane="memory"))
 
 

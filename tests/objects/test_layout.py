@@ -21,7 +21,7 @@ def root(tmp_path: Path) -> Path:
         (root / "a.txt").write_text("1\n")
         repo.add(all=True)
         repo.commit("one")
-        repo.gc()
+        repo.upkeep.gc()
     return root
 
 
@@ -38,7 +38,7 @@ def do_all(root: Path) -> None:
         (root / "b.txt").write_text("2\n")
         repo.add(all=True)
         repo.commit("two")
-        repo.gc()
+        repo.upkeep.gc()
 
 
 @pytest.mark.parametrize(

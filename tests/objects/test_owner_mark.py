@@ -68,15 +68,15 @@ def test_a_second_repo_is_refused_and_the_first_keeps_every_byte(tmp_path: Path,
         (b.root / "mine.bin").write_bytes(random.Random(2).randbytes(SIZE))
         for verb in (
             lambda: b.add(b.root / "mine.bin"),
-            lambda: b.gc(prune=True),
-            b.gc,
+            lambda: b.upkeep.gc(prune=True),
+            b.upkeep.gc,
             lambda: b.config.set("core.packs", place),
         ):
             with pytest.raises(Denied, match=f"another repo, {a.id}"):
                 verb()
         assert a.read("big.bin") == data
-        a.gc(prune=True)
-        assert a.fsck(full=True).ok
+        a.upkeep.gc(prune=True)
+        assert a.upkeep.fsck(full=True).ok
 
 
 def test_a_folder_that_holds_other_things_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
@@ -87,7 +87,11 @@ def test_a_folder_that_holds_other_things_is_refused_and_left_as_it_is(tmp_path:
         os.utime(disk / name, (1, 1))
     with repo_in(tmp_path / "repo", str(disk)) as repo:
         (repo.root / "big").write_bytes(random.Random(3).randbytes(SIZE))
-        for verb in (lambda: repo.add(repo.root / "big"), lambda: repo.gc(prune=True), lambda: repo.gc(dry_run=True)):
+        for verb in (
+            lambda: repo.add(repo.root / "big"),
+            lambda: repo.upkeep.gc(prune=True),
+            lambda: repo.upkeep.gc(dry_run=True),
+        ):
             with pytest.raises(Denied, match="is not empty"):
                 verb()
     assert sorted(path.name for path in disk.rglob("*")) == ["a.jpg", "old.txt", "photos", "thesis.docx"]
@@ -107,12 +111,12 @@ def test_gc_and_purge_leave_what_others_put_into_a_place_of_ours_later(tmp_path:
         sealed = writer.seal()
         shutil.copy(sealed.path, disk / sealed.name)
         before = {path.name for path in disk.rglob("*")}
-        assert repo.gc(dry_run=True, prune=True).names == ()
-        repo.gc(prune=True)
+        assert repo.upkeep.gc(dry_run=True, prune=True).names == ()
+        repo.upkeep.gc(prune=True)
         assert before <= {path.name for path in disk.rglob("*")}  # what gc adds are packs of its own
         repo.purge(repo.entry("two.bin").oid, reason="test")
         assert {"notes.txt", foreign, "a.jpg", sealed.name} <= {path.name for path in disk.rglob("*")}
-        assert repo.fsck(full=True).ok
+        assert repo.upkeep.fsck(full=True).ok
 
 
 def test_a_copy_of_the_repo_reads_its_packs_but_removes_none_of_them(tmp_path: Path, place: str) -> None:
@@ -123,13 +127,17 @@ def test_a_copy_of_the_repo_reads_its_packs_but_removes_none_of_them(tmp_path: P
     with ml.open(tmp_path / "copy") as copy:
         assert copy.read("two.bin") == other
         copy.rm(copy.root / "two.bin")
-        for verb in (lambda: copy.gc(prune=True), lambda: copy.purge(oid, reason="test"), lambda: put(copy, "new", 8)):
+        for verb in (
+            lambda: copy.upkeep.gc(prune=True),
+            lambda: copy.purge(oid, reason="test"),
+            lambda: put(copy, "new", 8),
+        ):
             with pytest.raises(Denied, match=r"belongs to the copy of this repo in .*/a/\.memlake"):
                 verb()
     with ml.open(tmp_path / "a") as a:
         assert (a.read("one.bin"), a.read("two.bin")) == (kept, other)
-        a.gc(prune=True)
-        assert a.fsck(full=True).ok
+        a.upkeep.gc(prune=True)
+        assert a.upkeep.fsck(full=True).ok
 
 
 def test_a_copy_takes_the_place_over_when_its_user_says_so(tmp_path: Path, place: str) -> None:
@@ -143,7 +151,7 @@ def test_a_copy_takes_the_place_over_when_its_user_says_so(tmp_path: Path, place
         copy.config.set("core.packs", place)
         put(copy, "newer", 11)
     with ml.open(tmp_path / "a") as a, pytest.raises(Denied, match="copy of this repo"):
-        a.gc(prune=True)
+        a.upkeep.gc(prune=True)
 
 
 def test_a_repo_that_was_moved_keeps_its_place(tmp_path: Path) -> None:
@@ -152,7 +160,7 @@ def test_a_repo_that_was_moved_keeps_its_place(tmp_path: Path) -> None:
     os.rename(tmp_path / "a", tmp_path / "b")
     with ml.open(tmp_path / "b") as b:
         put(b, "two.bin", 13)
-        b.gc(prune=True)
+        b.upkeep.gc(prune=True)
         assert b.read("one.bin") == data
     assert decode_mark((tmp_path / "disk" / MARK).read_bytes()).path == str(tmp_path / "b/.memlake")
 

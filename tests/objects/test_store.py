@@ -284,7 +284,7 @@ def test_a_reader_whose_pack_was_joined_into_another_looks_again(objects: Object
     assert reader.read(oids[0]) == content[0]
     repo = ml.open(tmp_path)
     repo.write({f"datasets/x/{n}": Entry(oid, "dataset", 50_000) for n, oid in enumerate(oids)}, "keep")
-    assert repo.gc(prune=True).packs == 12
+    assert repo.upkeep.gc(prune=True).packs == 12
     assert dict(reader.read_many(oids)) == dict(zip(oids, content, strict=True))
 
 

@@ -42,10 +42,10 @@ def orphan_pack(repo: Repo) -> str:
 def test_a_dry_run_names_exactly_the_files_that_a_run_removes(repo: Repo) -> None:
     plant(repo, *OURS, *FOREIGN)
     ours = {*OURS, orphan_pack(repo)}
-    told = repo.gc(dry_run=True, prune=True)
+    told = repo.upkeep.gc(dry_run=True, prune=True)
     assert set(told.names) == ours and told.files == len(ours)
     assert all((repo.dir / name).exists() for name in ours)
-    done = repo.gc(prune=True)
+    done = repo.upkeep.gc(prune=True)
     assert done == told._replace(dry_run=False)
     assert not any((repo.dir / name).exists() for name in ours)
     assert all((repo.dir / name).read_bytes() == b"12345" for name in FOREIGN)
@@ -59,23 +59,23 @@ def test_a_dry_run_counts_rows_packs_and_files_as_the_run_after_it_does(repo: Re
     part.write_bytes(b"a part that nothing names")
     repo._history.objects.write_part(part)
     repo.commit("one")
-    told = repo.gc(dry_run=True, prune=True)
+    told = repo.upkeep.gc(dry_run=True, prune=True)
     assert (told.objects, told.packs, told.files, told.bytes) == (1, 12, 1, len(b"a part that nothing names"))
-    assert repo.gc(prune=True) == told._replace(dry_run=False)
-    assert repo.fsck(full=True).ok
+    assert repo.upkeep.gc(prune=True) == told._replace(dry_run=False)
+    assert repo.upkeep.fsck(full=True).ok
 
 
 def test_the_age_of_a_stray_counts_from_when_gc_first_saw_it(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     plant(repo, OURS[0])
-    assert repo.gc().files == 0  # seen now, by our own clock: what the file system says of its age is not asked
-    assert repo.gc().files == 0
+    assert repo.upkeep.gc().files == 0  # seen now, by our own clock: what the file system says of its age is not asked
+    assert repo.upkeep.gc().files == 0
     monkeypatch.setattr(strays, "_HOUR", -1)  # a day later
-    assert repo.gc().names == (OURS[0],)
+    assert repo.upkeep.gc().names == (OURS[0],)
 
 
 def test_a_stray_seen_before_a_lease_began_goes_and_one_seen_after_stays(repo: Repo) -> None:
     plant(repo, OURS[0])
-    repo.gc()
+    repo.upkeep.gc()
     lease = Lease(repo._history.db, "test")
     plant(repo, OURS[1])
     with repo._history.db.write():
@@ -94,7 +94,7 @@ def test_gc_and_purge_follow_no_link(repo: Repo, tmp_path: Path, room: str) -> N
         (victim / name).write_bytes(b"mine")
     (repo.dir / room).rmdir()
     (repo.dir / room).symlink_to(victim)
-    for verb in (lambda: repo.gc(prune=True), lambda: repo.purge(repo.entry("f").oid, reason="test")):
+    for verb in (lambda: repo.upkeep.gc(prune=True), lambda: repo.purge(repo.entry("f").oid, reason="test")):
         with contextlib.suppress(ml.Error):  # refusing to work there is as good
             verb()
     assert sum(path.is_file() for path in victim.rglob("*")) == 3
@@ -113,11 +113,11 @@ def commit_text(repo: Repo, name: str, text: str) -> None:
 def test_a_gc_that_finds_nothing_to_do_replaces_no_pack(repo: Repo) -> None:
     for number in range(3):
         commit_text(repo, f"f{number}", f"{number}\n")
-    repo.gc()
+    repo.upkeep.gc()
     before = read_packs(repo)
-    report = repo.gc()
+    report = repo.upkeep.gc()
     assert (report.packs, report.names, read_packs(repo)) == (0, (), before)
-    assert repo.gc(dry_run=True) == report._replace(dry_run=True)
+    assert repo.upkeep.gc(dry_run=True) == report._replace(dry_run=True)
 
 
 def test_a_dry_run_names_the_packs_that_older_versions_leave_behind_as_they_become_deltas(repo: Repo) -> None:
@@ -125,20 +125,20 @@ def test_a_dry_run_names_the_packs_that_older_versions_leave_behind_as_they_beco
     for number in range(6):
         lines[number * 7] = f"edited {number}"
         commit_text(repo, "data.txt", "\n".join(lines))
-    told, before = repo.gc(dry_run=True, prune=True), read_packs(repo)
+    told, before = repo.upkeep.gc(dry_run=True, prune=True), read_packs(repo)
     assert told.deltas == 5 and told.packs > 0 and not list((repo.dir / "tmp").iterdir())
-    done = repo.gc(prune=True)
+    done = repo.upkeep.gc(prune=True)
     assert done == told._replace(dry_run=False)
     assert before - read_packs(repo) == {name for name in told.names if name.startswith("packs/")}
-    assert repo.fsck(full=True).ok
+    assert repo.upkeep.fsck(full=True).ok
 
 
 def test_a_dry_run_names_the_log_packs_that_a_run_joins(repo: Repo) -> None:
     for number in range(FEW):
         commit_text(repo, f"f{number}", f"{number}\n")
-        repo.gc()
+        repo.upkeep.gc()
     commit_text(repo, "last", "last\n")
-    told, before = repo.gc(dry_run=True), read_packs(repo)
-    assert repo.gc() == told._replace(dry_run=False)
+    told, before = repo.upkeep.gc(dry_run=True), read_packs(repo)
+    assert repo.upkeep.gc() == told._replace(dry_run=False)
     assert len(told.names) >= FEW and before - read_packs(repo) == set(told.names)
-    assert repo.fsck(full=True).ok
+    assert repo.upkeep.fsck(full=True).ok

@@ -29,5 +29,5 @@ def test_joining_packs_moves_each_row_once_however_many_packs_there_are(
         run_many(db, sql, rows)
 
     monkeypatch.setattr(Database, "run_many", noted)
-    assert repo.gc(prune=True).packs == packs
-    assert len(moved) == packs and repo.fsck(full=True).ok
+    assert repo.upkeep.gc(prune=True).packs == packs
+    assert len(moved) == packs and repo.upkeep.fsck(full=True).ok

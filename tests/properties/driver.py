@@ -32,7 +32,7 @@ class Driver(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         try:
-            assert self.repo.fsck(full=True).ok
+            assert self.repo.upkeep.fsck(full=True).ok
             self.every_commit_is_readable()
         finally:
             self.put_away()

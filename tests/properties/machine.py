@@ -430,7 +430,7 @@ class RepoMachine(Driver):
 
     @rule(prune=st.booleans())
     def gc(self, prune: bool) -> None:
-        self.repo.gc(prune=prune)
+        self.repo.upkeep.gc(prune=prune)
 
     @rule()
     def reopen(self) -> None:
@@ -445,5 +445,5 @@ class RepoMachine(Driver):
 
     @rule()
     def fsck(self) -> None:
-        report = self.repo.fsck()
+        report = self.repo.upkeep.fsck()
         assert report.ok, report.problems

@@ -155,7 +155,7 @@ def mounted(at: Path, options: str) -> Iterator[Path]:
 
 
 def assert_sound(repo: Repo) -> None:
-    report = repo.fsck(full=True)
+    report = repo.upkeep.fsck(full=True)
     assert report.ok, report.problems
 
 
@@ -336,7 +336,7 @@ VERBS: dict[str, Verb] = {
     "reset --hard, nothing but dirt": Verb(lambda r: r.reset("HEAD", "hard"), lambda r: _dirty(r.root)),
     "reset": Verb(lambda r: r.reset("HEAD~1"), lambda r: (_dirty(r.root), r.add(r.root / "text.txt"))),
     "revert": Verb(lambda r: r.revert("HEAD")),
-    "gc --prune": Verb(lambda r: r.gc(prune=True), _unreachable, back=""),
+    "gc --prune": Verb(lambda r: r.upkeep.gc(prune=True), _unreachable, back=""),
     "purge": Verb(lambda r: r.purge(_packed_oid(r), reason="test"), back=""),
     "stash": Verb(lambda r: r.stash.push(include_untracked=True), lambda r: _dirty(r.root)),
     "stash pop": Verb(lambda r: r.stash.pop(), lambda r: (_dirty(r.root), r.stash.push(include_untracked=True))),

@@ -52,7 +52,7 @@ def _check_after_crash(root: Path, trial: Trial) -> None:
     trial.assert_before_or_after(seen)
     _mine_is_not_lost(root, trial.before)
     with ml.open(root) as repo:
-        report = repo.fsck(full=True)
+        report = repo.upkeep.fsck(full=True)
         assert report.ok, report.problems
         for oid in trial.committed:
             commit = repo.commit_at(oid)
@@ -196,7 +196,7 @@ def test_a_commit_acknowledged_before_a_kill_is_there(template: Path, tally: Cal
                         assert change.new is None or repo.objects.read(change.new.oid)
         with ml.open(root) as repo:
             repo.status()
-            assert repo.fsck(full=True).problems == ()
+            assert repo.upkeep.fsck(full=True).problems == ()
             reachable = {c.oid for lane in ("work", "memory") for c in repo.log(lane=lane)}
         assert {oid for oid, _ in acknowledged} <= reachable
         tally(kills=seed + 1, acknowledged_commits=len(acknowledged))

@@ -104,7 +104,7 @@ def _is_whole(root: Path, verb: Verb, views: tuple[Rows, Rows]) -> None:
         except verb.done:
             assert seen == after
         assert rows_of(repo) == after, "the second run did not finish it"
-        repo.gc(prune=True)
+        repo.upkeep.gc(prune=True)
         assert_sound(repo)
     assert look(root) == after
     assert leftovers(root) == []
@@ -167,7 +167,7 @@ def test_a_killed_run_goes_on_where_it_was(template: Path) -> None:
         assert set(before) | set(again) == set(map(str, range(250)))
         assert len(again) < 250 - 50, "what was done before the kill was done again"
         with ml.open(root) as repo:
-            repo.gc(prune=True)
+            repo.upkeep.gc(prune=True)
             assert_sound(repo)
         assert leftovers(root) == []
 
@@ -191,9 +191,9 @@ def test_a_kill_while_a_part_is_written_leaves_only_a_file_that_gc_collects(
         assert len(leftovers(root)) == 1 and leftovers(root)[0].startswith("family-")
         assert look(root) == before
         with ml.open(root) as repo:
-            repo.gc()
+            repo.upkeep.gc()
             assert len(leftovers(root)) == 1, "young: its writer may live"
-            repo.gc(prune=True)
+            repo.upkeep.gc(prune=True)
         assert leftovers(root) == []
         assert look(root) == before
 

@@ -200,7 +200,7 @@ def test_a_part_that_is_lost_is_told_by_the_dataset_it_is_of(root: Path, hurt: s
         with pytest.raises(Corrupt, match=r"big@1\.0\.0 cannot be read: 1 of its parts .*\n.*fsck --full") as told:
             READS[read](repo.datasets())
         assert "Nothing was changed" in told.value.message
-        assert not repo.fsck(full=True).ok
+        assert not repo.upkeep.fsck(full=True).ok
         assert {s: rows for s, rows in before.items() if s != "big@1.0.0"} == {
             one.spec: repo.datasets().read_dataset(one.spec).to_records()
             for one in repo.datasets().all()

@@ -69,7 +69,7 @@ def _fail_once(root: Path, verb: Verb, at: tuple[int, int], views: tuple[Rows, R
         if problem:
             verb.do(repo.datasets())
         assert rows_of(repo) == after
-        repo.gc(prune=True)
+        repo.upkeep.gc(prune=True)
         assert leftovers(root) == []
     return problem is not None
 
@@ -155,7 +155,7 @@ def test_datasets_are_read_in_a_folder_that_cannot_be_written(
 ) -> None:
     root = build(tmp_path / "disk" / "repo")
     with ml.open(root) as repo:
-        repo.checkpoint()
+        repo.upkeep.checkpoint()
         before = rows_of(repo)
     read_only(root)
     with ml.open(root) as repo:

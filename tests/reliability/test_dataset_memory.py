@@ -72,5 +72,5 @@ def test_an_order_that_does_not_fit_in_memory_spills_and_leaves_nothing(
             last, rows = values[-1], rows + len(values)
         assert rows == 1_000_000
         assert spilled, "it fitted in memory"
-        repo.gc(prune=True)
+        repo.upkeep.gc(prune=True)
     assert not [name for name in leftovers(tmp_path / "repo") if name.startswith("family-")]

@@ -128,7 +128,7 @@ repo.close()
 _GC = """
 end = time.monotonic() + max(2.0, count * 0.5)
 while time.monotonic() < end:
-    repo.gc(prune=True)
+    repo.upkeep.gc(prune=True)
 repo.close()
 """
 
@@ -201,7 +201,7 @@ def _save_with_a_gc_before_the_commit(repo: Repo) -> None:
     def written(self: Objects, file: Path, *, links: tuple[str, ...] = ()) -> str:
         oid = real(self, file, links=links)
         with ml.open(repo.root) as other:
-            other.gc(prune=True)
+            other.upkeep.gc(prune=True)
         return oid
 
     real = Objects.write_part
@@ -214,7 +214,7 @@ def test_what_was_remembered_and_then_collected_is_done_again(tmp_path: Path) ->
     with init(tmp_path / "repo") as repo:
         data = repo.datasets()
         numbers(data).persist()
-        repo.gc(prune=True)
+        repo.upkeep.gc(prune=True)
         numbers(data).save("again")
         assert data.read_dataset("again").count() == 40
         assert_sound(repo)

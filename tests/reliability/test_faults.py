@@ -225,7 +225,7 @@ def _work(root: Path, acknowledged: list[str]) -> None:
         put(root, "new.bin", noise(20_000, "new"))
         repo.add(root / "new.bin")
         acknowledged.append(repo.commit("new").oid)
-        repo.gc(prune=True)
+        repo.upkeep.gc(prune=True)
 
 
 def _close_quietly(repo: Repo) -> None:
@@ -318,7 +318,7 @@ def test_a_full_disk_fails_the_operation_whole(small_disk: Path, leave: int) -> 
         put(root, "kept.bin", noise(100_000, "kept"))
         repo.add(root / "kept.bin")
         kept = repo.commit("kept")
-        repo.checkpoint()
+        repo.upkeep.checkpoint()
         put(root, "new.bin", noise(500_000, "new"))
         filler = _fill(small_disk, leave)
         with pytest.raises(Unavailable):
@@ -327,7 +327,7 @@ def test_a_full_disk_fails_the_operation_whole(small_disk: Path, leave: int) -> 
             repo.write({"memories/bot/1": noise(60_000, "memory")}, "m")
         assert repo.read(root / "kept.bin") == noise(100_000, "kept")
         assert [commit.oid for commit in repo.log()] == [kept.oid]
-        assert repo.fsck(full=True).ok
+        assert repo.upkeep.fsck(full=True).ok
     filler.unlink()
     with ml.open(root) as repo:
         repo.add(root / "new.bin")
@@ -383,7 +383,7 @@ def _committed(root: Path) -> str:
         put(root, "kept.bin", noise(100_000, "kept"))
         repo.add(all=True)
         oid = repo.commit("kept").oid
-        repo.gc()
+        repo.upkeep.gc()
     return oid
 
 
@@ -393,7 +393,7 @@ def test_a_backup_to_another_disk_works_while_the_disk_of_the_repo_is_full(small
     _fill(small_disk, 0)
     (tmp_path / "backups").mkdir()
     with ml.open(root) as repo:
-        assert repo.backup(tmp_path / "backups/repo.tar") > 100_000
+        assert repo.upkeep.backup(tmp_path / "backups/repo.tar") > 100_000
     assert [file.name for file in (tmp_path / "backups").iterdir()] == ["repo.tar"]
     with tarfile.open(tmp_path / "backups/repo.tar") as tar:
         tar.extractall(copy, filter="data")
@@ -412,7 +412,7 @@ def test_while_a_backup_of_a_full_disk_is_made_no_gc_takes_what_it_copies(
     write = backup._write
     with ml.open(root) as repo, ml.open(root) as other:
         monkeypatch.setattr(backup, "_write", lambda *given: (busy.append(other._history.db.is_busy()), write(*given)))
-        repo.backup(tmp_path / "repo.tar")
+        repo.upkeep.backup(tmp_path / "repo.tar")
         assert busy == [True] and not other._history.db.is_busy()
 
 
@@ -448,14 +448,14 @@ def test_doctor_says_how_much_room_gc_needs_and_with_it_gc_works(small_disk: Pat
     _committed(root)
     filler = _fill(small_disk, 0)
     with ml.open(root) as repo:
-        cure = next(check.cure for check in repo.doctor() if check.name == "space")
+        cure = next(check.cure for check in repo.upkeep.doctor() if check.name == "space")
         megabytes = int(re.search(r"from this disk, (\d+) MB or more", cure)[1])  # type: ignore[index]
         with pytest.raises(Unavailable):
-            repo.gc(prune=True)
+            repo.upkeep.gc(prune=True)
     os.truncate(filler, filler.stat().st_size - megabytes * 1_000_000)
     with ml.open(root) as repo:
-        repo.gc(prune=True)
-        assert "memlake gc --prune, memlake du" in next(c.cure for c in repo.doctor() if c.name == "space")
+        repo.upkeep.gc(prune=True)
+        assert "memlake gc --prune, memlake du" in next(c.cure for c in repo.upkeep.doctor() if c.name == "space")
 
 
 def test_a_repo_on_a_full_disk_moves_to_another_as_doctor_says(small_disk: Path, tmp_path: Path) -> None:
@@ -463,7 +463,7 @@ def test_a_repo_on_a_full_disk_moves_to_another_as_doctor_says(small_disk: Path,
     _committed(root)
     _fill(small_disk, 0)
     with ml.open(root) as repo:
-        cure = next(check.cure for check in repo.doctor() if check.name == "space")
+        cure = next(check.cure for check in repo.upkeep.doctor() if check.name == "space")
     line = next(line for line in cure.splitlines() if line.startswith("Or move")).partition(": ")[2]
     subprocess.run(line.replace("/OTHER/DISK", str(tmp_path)), shell=True, check=True)
     with ml.open(root) as repo:
@@ -661,7 +661,7 @@ def _add_and_commit(root: Path) -> None:
         repo.add(all=True)
         repo.commit("within limits")
         repo.switch("side")
-        repo.gc(prune=True)
+        repo.upkeep.gc(prune=True)
 
 
 def test_too_few_open_files_are_refused_by_name(template: Path) -> None:

@@ -44,7 +44,7 @@ def subject() -> Iterator[Subject]:
         with init(root) as repo:
             oids = _build(repo, root)
             dump = dump_of(repo, oids)
-            assert repo.fsck(full=True).ok
+            assert repo.upkeep.fsck(full=True).ok
         yield Subject(root, oids, dump)
 
 
@@ -74,7 +74,7 @@ def _build(repo: Repo, root: Path) -> dict[str, bytes]:
     repo._local.db.run_many("INSERT INTO access VALUES(?, ?, ?)", [(b"key %d" % n, n, n * 1000) for n in range(1, 9)])
     put(root, "staged.txt", "staged\n")
     repo.add(root / "staged.txt")
-    repo.checkpoint()
+    repo.upkeep.checkpoint()
     contents = {e.oid: repo.objects.read(e.oid) for p, e in repo.ls() if p.startswith("files/")}
     return {**contents, oid: noise(9000, "part")}
 
@@ -154,7 +154,7 @@ def examine(root: Path, subject: Subject) -> str:
         return "refused"
     with repo:
         try:
-            report = repo.fsck(full=True)
+            report = repo.upkeep.fsck(full=True)
             problems = report.problems
         except Error as error:
             problems = (error,)  # type: ignore[assignment]
@@ -323,7 +323,7 @@ def test_a_flip_in_the_marks_of_gc_thinning_and_purge_is_found(subject: Subject)
 def _is_noticed(root: Path) -> bool:
     try:
         with ml.open(root) as repo:
-            return not repo.fsck(full=True).ok
+            return not repo.upkeep.fsck(full=True).ok
     except Corrupt:
         return True
 
@@ -423,7 +423,7 @@ def _payload_at(root: Path, oid: str) -> tuple[Path, int]:
             return root / ".memlake/packs" / objects.pack_name(pack), start + length // 2
         if data is None:
             return root / ".memlake/parts" / oid[:2] / oid, 100
-        repo.checkpoint()
+        repo.upkeep.checkpoint()
         return root / ".memlake/repo.db", (root / ".memlake/repo.db").read_bytes().index(data) + len(data) // 2
 
 
@@ -438,7 +438,7 @@ def test_a_damaged_object_is_named_with_its_path_and_the_rest_still_reads(subjec
         with ml.open(root) as repo:
             with pytest.raises(Corrupt, match="damaged"):
                 repo.read(root / name)
-            named = {(problem.path, problem.kind) for problem in repo.fsck(full=True).problems}
+            named = {(problem.path, problem.kind) for problem in repo.upkeep.fsck(full=True).problems}
             assert named == {(f"files/{name}", "damaged")}
             for other, content in FILES.items():
                 if other != name:

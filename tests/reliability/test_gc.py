@@ -458,7 +458,7 @@ def test_without_the_lease_check_a_late_writer_names_objects_that_are_gone(
     monkeypatch.setattr(Writer, "_check_still_there", lambda _self: None)
     with pytest.raises(pytest.fail.Exception):  # the finish that must raise does not
         _lose_the_lease_and_the_reused_object(shop)
-    assert not shop.repo.fsck().ok
+    assert not shop.repo.upkeep.fsck().ok
 
 
 def test_a_writer_that_lost_its_lease_does_not_take_away_the_next_ones(shop: Workshop) -> None:
@@ -797,7 +797,7 @@ import sys, time
 import memlake as ml
 repo, count, end = ml.open(sys.argv[1]), 0, time.monotonic() + float(sys.argv[2])
 while time.monotonic() < end:
-    repo.gc(prune=True)
+    repo.upkeep.gc(prune=True)
     count += 1
 print(count)
 repo.close()

@@ -189,7 +189,7 @@ def test_a_link_planted_while_the_repo_is_open_stops_gc(rich: Path, tmp_path: Pa
     with ml.open(repo) as opened:
         plant(repo, "tmp", tmp_path / "victim")
         with pytest.raises(Denied):
-            opened.gc(prune=True)
+            opened.upkeep.gc(prune=True)
         with pytest.raises(Denied):
             opened.purge("0" * 64, reason="x")
     assert (tmp_path / "victim" / "letter.txt").read_text() == CANARY
@@ -202,7 +202,7 @@ def test_the_memlake_folder_itself_may_be_a_link_to_a_folder_of_mine(rich: Path,
     with ml.open(tmp_path / "work") as repo:
         assert repo.read("a.txt") == b"hello\n"
         repo.restore("a.txt")
-        assert repo.gc().objects == 0
+        assert repo.upkeep.gc().objects == 0
     assert (tmp_path / "work" / "a.txt").read_text() == "hello\n"
 
 
@@ -306,8 +306,10 @@ def test_a_database_that_memlake_made_is_opened_whatever_the_layout_of_its_state
     for file in databases:
         replace_in_schema(file, "%", ", ", ",\n   ")
     with ml.open(repo) as opened:
-        assert [check for check in opened.doctor() if check.name.endswith((".db", "index")) and not check.ok] == []
-        assert opened.fsck(full=True).ok
+        assert [
+            check for check in opened.upkeep.doctor() if check.name.endswith((".db", "index")) and not check.ok
+        ] == []
+        assert opened.upkeep.fsck(full=True).ok
 
 
 def replace_in_schema(file: Path, table: str, old: str, new: str) -> None:

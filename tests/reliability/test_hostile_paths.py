@@ -217,7 +217,7 @@ def test_a_path_of_history_that_leads_elsewhere_is_never_tracked(tmp_path: Path)
             opened.reset("HEAD", "hard")
         assert opened._local.paths() == []
         assert opened.status().unstaged == ()
-        assert opened.fsck(full=True).ok
+        assert opened.upkeep.fsck(full=True).ok
 
 
 def test_a_row_with_such_a_path_is_named(tmp_path: Path) -> None:

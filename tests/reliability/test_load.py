@@ -51,7 +51,7 @@ while not (root / "stop").exists():
     elif what == "search":
         agent.search_memory(text)
     else:
-        repo.gc()
+        repo.upkeep.gc()
         acknowledge("gc")
 """
 

@@ -72,7 +72,7 @@ def a_version_in_the_middle_of_many(repo: Repo, marker: str) -> Erase:
         oids.append(_committed(repo, "edited.txt", "\n".join(lines).encode()))
         if number == 3:
             lines[number * 30] = "gone again"
-    repo.gc()
+    repo.upkeep.gc()
     return lambda: repo.purge(oids[3], reason=WHY)
 
 
@@ -201,10 +201,10 @@ def test_a_purged_marker_is_in_no_file_of_the_repo(name: str, tally: Callable[..
             marker = f"marker{random.Random(f'{name}{turn}').randrange(10**15)}end"
             erase = PLACES[name](repo, marker)
             repo.memories().wait(30)
-            repo.checkpoint()
+            repo.upkeep.checkpoint()
             assert files_with(repo.dir, marker) or _objects_with(repo, marker), "else there is nothing to erase"
             erase()
-            repo.checkpoint()
+            repo.upkeep.checkpoint()
             assert files_with(repo.dir, marker) == []
             assert _objects_with(repo, marker) == []  # also of those stored as differences, which no search sees
         tally(purged_markers=ROUNDS)

@@ -236,7 +236,7 @@ def test_what_is_indexed_is_found_in_a_folder_that_cannot_be_written(
     with ml.open(root) as repo:
         stored = store_numbered(repo.memories(), range(20))
         assert repo.memories().wait(20)
-        repo.checkpoint()
+        repo.upkeep.checkpoint()
     read_only(root)
     with ml.open(root) as repo:
         memories = repo.memories()
@@ -253,7 +253,7 @@ def test_what_is_not_indexed_in_a_folder_that_cannot_be_written_is_found_and_tha
     root = made(tmp_path / "disk" / "repo")
     with ml.open(root) as repo:
         store_numbered(repo.memories(), range(20))
-        repo.checkpoint()
+        repo.upkeep.checkpoint()
     shutil.rmtree(root / ".memlake" / "index")
     read_only(root)
     with ml.open(root) as repo:

@@ -65,7 +65,7 @@ def read_everything() -> list[str]:
             lambda: ds.read_dataset("d").map(y=double, params=["x"]).to_records(), lambda: ds.preview("d"),
             lambda: ds.read_dataset("d").similarity_search("v", [1.0, 2.0]).to_records(),
             lambda: ds.differences("d", "d"), lambda: ds.lineage("d"), lambda: ds.export("d", "out.csv", force=True),
-            lambda: repo.fsck(full=True), repo.status, lambda: list(repo.log()), repo.gc,
+            lambda: repo.upkeep.fsck(full=True), repo.status, lambda: list(repo.log()), repo.upkeep.gc,
         ]  # fmt: skip
         for verb in verbs:
             try:

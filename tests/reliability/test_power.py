@@ -44,7 +44,7 @@ for n in itertools.count():
         repo.add(root / f"file{{n % 12}}.bin")
         commit = repo.commit("file")
     if n % 40 == 39:
-        repo.gc(prune=True)
+        repo.upkeep.gc(prune=True)
     print(commit.oid, commit.lane, flush=True)
 """
 
@@ -224,7 +224,7 @@ def _look(root: Path, acknowledged: list[tuple[str, ...]], cuts: Cuts) -> Counte
     with ml.open(root) as repo:
         known = {row[0].hex() for row in repo._history.db.rows("SELECT oid FROM history")}
         found["lost"] += any(oid not in known for oid, _ in acknowledged)
-        found["damaged"] += not repo.fsck(full=True).ok
+        found["damaged"] += not repo.upkeep.fsck(full=True).ok
         status = repo.status()  # also finishes what was interrupted
         looked_at = cuts.files and len(acknowledged) > 1
         found["mixed"] += bool(looked_at and (status.unstaged or status.untracked))

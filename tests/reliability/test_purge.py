@@ -157,7 +157,7 @@ def _copy(template: Field, at: Path) -> Field:
 
 
 def test_the_search_finds_the_secrets_before_the_purge(field: Field) -> None:
-    field.repo.checkpoint()
+    field.repo.upkeep.checkpoint()
     files = {hit.split(":")[0] for hit in field.hits()}
     assert "repo.db" in files
     assert len(files) >= 4  # repo.db, packs, the part, the temporary file
@@ -171,7 +171,7 @@ def test_a_purged_secret_is_in_no_byte_of_the_repo(field: Field) -> None:
 def test_history_verifies_after_a_purge_and_tells_purged_from_missing(field: Field) -> None:
     field.purge()
     with ml.open(field.root) as repo:
-        report = repo.fsck(full=True)
+        report = repo.upkeep.fsck(full=True)
         assert report.ok, report.problems
         assert {secret.oid for secret in field.planted.values()} <= set(report.purged)
         assert [commit.subject for commit in repo.log()] == ["everything"]

@@ -86,7 +86,7 @@ def test_refs_are_made_moved_and_deleted(bare: ml.Repo) -> None:
 
 def test_where_heads_branch_is_gone_it_is_another_one(bare: ml.Repo) -> None:
     bare.delete_branch("main", force=True)
-    assert bare.branch_name == "dev" and bare.fsck().ok
+    assert bare.branch_name == "dev" and bare.upkeep.fsck().ok
 
 
 NEEDS_FILES: dict[str, Callable[[ml.Repo], object]] = {
@@ -120,7 +120,7 @@ def test_what_needs_a_working_folder_is_refused_with_advice_and_changes_nothing(
         NEEDS_FILES[verb](bare)
     assert f"memlake -C {bare.root} show HEAD" in raised.value.hint
     assert [(branch.name, branch.work, branch.memory) for branch in bare.branches()] == before
-    assert sorted(os.listdir(bare.root)) == names and bare.fsck().ok
+    assert sorted(os.listdir(bare.root)) == names and bare.upkeep.fsck().ok
 
 
 # -- finding it ----------------------------------------------------------------------------------------
@@ -172,7 +172,7 @@ def test_init_does_not_mix_the_two_forms(bare: ml.Repo, tmp_path: Path) -> None:
 def test_one_whose_making_was_interrupted_is_made_whole(tmp_path: Path) -> None:
     (tmp_path / "lake" / "packs").mkdir(parents=True)
     with ml.init(tmp_path / "lake", bare=True) as repo:
-        assert repo.write({"files/a": b"a"}, "m").oid and repo.fsck().ok
+        assert repo.write({"files/a": b"a"}, "m").oid and repo.upkeep.fsck().ok
 
 
 def test_another_users_is_refused(bare: ml.Repo, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,25 +199,25 @@ def test_it_is_kept_as_any_other(bare: ml.Repo, tmp_path: Path) -> None:
     assert bare.objects.is_purged(oid)
     bare.config["gc.reflog_expire"] = "0"
     with ml.open(bare.root) as repo:
-        repo.gc(prune=True)
-        assert repo.fsck(full=True).ok and repo.du().total > 0
-        assert [check.name for check in repo.doctor() if not check.ok] in ([], ["space"])
+        repo.upkeep.gc(prune=True)
+        assert repo.upkeep.fsck(full=True).ok and repo.upkeep.du().total > 0
+        assert [check.name for check in repo.upkeep.doctor() if not check.ok] in ([], ["space"])
         assert repo.read("a.txt") == b"one\n" and repo.operations() == []
 
 
 def test_fsck_finds_damage_in_it(bare: ml.Repo) -> None:
-    bare.gc(prune=True)
+    bare.upkeep.gc(prune=True)
     pack = next((bare.root / "packs").rglob("*.pack"), None) or next(
         path for path in (bare.root / "packs").rglob("*") if path.is_file()
     )
     os.chmod(pack, 0o644)
     pack.write_bytes(pack.read_bytes()[:-10])
-    assert not bare.fsck(full=True).ok
-    assert "packs" in [check.name for check in bare.doctor() if not check.ok]
+    assert not bare.upkeep.fsck(full=True).ok
+    assert "packs" in [check.name for check in bare.upkeep.doctor() if not check.ok]
 
 
 def test_a_backup_of_it_unpacks_to_a_bare_repo(bare: ml.Repo, tmp_path: Path) -> None:
-    bare.backup(tmp_path / "copy.tar")
+    bare.upkeep.backup(tmp_path / "copy.tar")
     with tarfile.open(tmp_path / "copy.tar") as tar:
         tar.extractall(tmp_path / "copy", filter="data")
     with ml.open(tmp_path / "copy") as copy:
@@ -225,7 +225,7 @@ def test_a_backup_of_it_unpacks_to_a_bare_repo(bare: ml.Repo, tmp_path: Path) ->
 
 
 def test_it_can_be_rescued_from_its_packs(bare: ml.Repo, tmp_path: Path) -> None:
-    bare.gc(prune=True)
+    bare.upkeep.gc(prune=True)
     bare.close()
     (bare.root / "repo.db").unlink()
     with pytest.raises(ml.NotFound, match=r"no repo\.db"):
@@ -257,7 +257,7 @@ def test_threads_write_to_it_at_once_and_nothing_is_lost(bare: ml.Repo) -> None:
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(work, range(2)))
     assert len([path for path, _ in bare.ls() if path[6:7].isdigit()]) == 10
-    assert len(list(bare.ls("b1", "memories/"))) == 6 and bare.fsck().ok
+    assert len(list(bare.ls("b1", "memories/"))) == 6 and bare.upkeep.fsck().ok
 
 
 WRITER = """
@@ -280,7 +280,7 @@ def test_what_was_acknowledged_before_a_kill_is_there(bare: ml.Repo) -> None:
         said += [line.strip() for line in child.stdout.readlines() if len(line) == 65]
     with ml.open(bare.root) as repo:
         known = {commit.oid for commit in repo.log()}
-        assert set(said) <= known and repo.fsck(full=True).ok
+        assert set(said) <= known and repo.upkeep.fsck(full=True).ok
         assert repo.write({"files/after": b"x"}, "after").oid
-        repo.gc(prune=True)
-        assert repo.fsck(full=True).ok
+        repo.upkeep.gc(prune=True)
+        assert repo.upkeep.fsck(full=True).ok

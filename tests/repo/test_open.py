@@ -120,7 +120,7 @@ def test_damaged_content_is_never_served(here: Path) -> None:
     repo._history.db.run("UPDATE object SET data = ? WHERE oid = ?", (b"2", bytes.fromhex(oid)))
     with pytest.raises(ml.Corrupt, match=oid):
         repo.read("a")
-    report = repo.fsck()
+    report = repo.upkeep.fsck()
     assert not report.ok and report.problems[0].oid == oid and report.problems[0].path == "files/a"
     (here / "a").unlink()
     with pytest.raises(ml.Corrupt):
@@ -136,7 +136,7 @@ def test_a_repo_is_a_context_and_says_what_it_is(here: Path) -> None:
 
 def test_a_closed_repo_leaves_no_write_ahead_log_behind(here: Path) -> None:
     repo = kept(here)
-    repo.checkpoint()
+    repo.upkeep.checkpoint()
     repo.close()
     assert not [p for p in (here / ".memlake").glob("*-wal") if p.stat().st_size]
 

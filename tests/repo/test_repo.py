@@ -47,7 +47,7 @@ def test_no_empty_personal_repo_is_made_over_packs_whose_history_is_lost(persona
 def test_a_rescue_that_failed_half_way_can_be_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with ml.init(tmp_path / "repo") as repo:
         made = repo.write({"memories/a/b": b"kept"}, "m")
-        repo.gc(prune=True)
+        repo.upkeep.gc(prune=True)
 
     def fill_the_disk(*_: object) -> None:
         raise Unavailable("the disk is full.")

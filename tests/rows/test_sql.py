@@ -69,7 +69,7 @@ def test_a_table_of_a_strangers_repo_is_no_sql_to_fsck(tmp_path: Path) -> None:
         db.execute(f'CREATE TABLE "{hostile}"(a)')
         db.execute(f'CREATE INDEX odd ON "{hostile}"(a) WHERE a > 1')
     with pytest.raises(Corrupt, match="does not make"), ml.open(tmp_path / "r") as repo:
-        repo.fsck(full=True)
+        repo.upkeep.fsck(full=True)
     assert not target.exists()
 
 

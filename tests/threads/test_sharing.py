@@ -255,17 +255,17 @@ def test_gc_at_each_step_of_a_verb_takes_nothing_that_it_or_its_undo_needs(repo:
     prepare, verb = VERBS[name]
     prepare(repo)
     before = (repo.head, repo.branch_name, repo.status())
-    with at_each_step(lambda: repo.gc(prune=True), repo):
+    with at_each_step(lambda: repo.upkeep.gc(prune=True), repo):
         verb(repo)
-    assert repo.fsck(full=True).ok
-    with at_each_step(lambda: repo.gc(prune=True), repo):
+    assert repo.upkeep.fsck(full=True).ok
+    with at_each_step(lambda: repo.upkeep.gc(prune=True), repo):
         repo.undo()
-    assert (repo.head, repo.branch_name, repo.status()) == before and repo.fsck(full=True).ok
+    assert (repo.head, repo.branch_name, repo.status()) == before and repo.upkeep.fsck(full=True).ok
 
 
 def test_gc_at_each_step_of_agents_chains_and_transactions_takes_nothing_of_theirs(repo: ml.Repo) -> None:
     agent, chain = ml.Agent(agent_id="bot"), repo.datasets().read_values(x=list(range(1000)))
-    with at_each_step(lambda: repo.gc(prune=True)):
+    with at_each_step(lambda: repo.upkeep.gc(prune=True)):
         agent.remember("the sky is blue")
         chain.save("numbers")
         with repo.transaction("both"):
@@ -273,7 +273,7 @@ def test_gc_at_each_step_of_agents_chains_and_transactions_takes_nothing_of_thei
             repo.write({"files/large": b"x" * 200_000}, "large")
     assert repo.datasets().read_dataset("numbers").count() == 1000
     assert [hit["content"] for hit in agent.search_memory("sky")] == ["the sky is blue"]
-    assert repo.read("files/large") == b"x" * 200_000 and repo.fsck(full=True).ok
+    assert repo.read("files/large") == b"x" * 200_000 and repo.upkeep.fsck(full=True).ok
 
 
 # -- parts are stored before the lock is taken, and looked at again inside it ----------------------------
@@ -296,13 +296,13 @@ def test_a_part_that_gc_removes_before_it_has_a_row_is_said_to_be_gone(
 
     def stored(name: str, file: Path) -> None:
         put(name, file)
-        assert in_a_thread(lambda: repo.gc(prune=True)).files == 1
+        assert in_a_thread(lambda: repo.upkeep.gc(prune=True)).files == 1
 
     monkeypatch.setattr(objects.parts, "put", stored)
     with pytest.raises(ml.Unavailable, match="gc removed a part"):
         objects.write_part(part())
     monkeypatch.undo()
-    assert repo.fsck(full=True).ok and objects.write_part(part()), "it can be stored again"
+    assert repo.upkeep.fsck(full=True).ok and objects.write_part(part()), "it can be stored again"
 
 
 def test_a_part_that_is_purged_while_it_is_stored_again_does_not_come_back(
@@ -319,7 +319,7 @@ def test_a_part_that_is_purged_while_it_is_stored_again_does_not_come_back(
     monkeypatch.setattr(objects.parts, "put", stored)
     with pytest.raises(ml.Purged):
         objects.write_part(part())
-    assert not list((repo.dir / "parts").rglob(oid)) and repo.fsck(full=True).ok
+    assert not list((repo.dir / "parts").rglob(oid)) and repo.upkeep.fsck(full=True).ok
 
 
 # -- agents and chains beside a merge that waits --------------------------------------------------------
@@ -385,6 +385,6 @@ def test_what_agents_and_chains_store_beside_a_merge_that_waits_stays_however_it
             ENDS[end](repo)
     assert [one.spec for one in repo.datasets().all()] == ["theirs@1.0.0"]
     assert [hit["content"] for hit in agent.search_memory("sky")] == ["the sky is blue"]
-    assert not repo.status().conflicts and repo.fsck(full=True).ok
+    assert not repo.status().conflicts and repo.upkeep.fsck(full=True).ok
     assert (repo.root / "a.txt").read_text() == ("side\n" if end == "continue" else "main\n")
     assert (len(repo.commit_at("main").parents) == 2) == (end in ("continue", "commit"))

@@ -39,7 +39,7 @@ def test_every_verb_works_and_nothing_is_lost_whatever_the_clock_does(
         repo.merge(f"side{n}")
         (here / "a").write_text("edited\n")
         repo.stash.push()
-        repo.gc()
+        repo.upkeep.gc()
         repo.stash.pop()
         repo.restore("a")
         (here / "a").write_text("undone\n")
@@ -47,14 +47,14 @@ def test_every_verb_works_and_nothing_is_lost_whatever_the_clock_does(
         repo.commit("to be undone")
         repo.undo()
         repo.restore("a", staged=True, worktree=True)
-        repo.gc()
+        repo.upkeep.gc()
     found = [commit.message for commit in repo.log()]
     assert [message for message in found if message.startswith("on main")] == [
         f"on main {n}" for n in reversed(range(len(shifts)))
     ], "in the order they were made"
     assert (here / "a").read_text() == f"{len(shifts) - 1}\n" and (here / "b").exists()
     assert {path for path, _ in repo.ls()} >= {f"files/new{n}" for n in range(len(shifts))}
-    assert repo.fsck(full=True).ok
+    assert repo.upkeep.fsck(full=True).ok
 
 
 def test_gc_after_the_clock_was_set_forward_takes_no_grace_period_for_over(
@@ -69,13 +69,13 @@ def test_gc_after_the_clock_was_set_forward_takes_no_grace_period_for_over(
         with opened._history.db.write():
             opened._history.db.run("UPDATE object SET touched = 1 WHERE data = ?", (b"nobody names it",))
         opened.reset("HEAD~1", "hard")
-        assert opened.gc().condemned == 1
+        assert opened.upkeep.gc().condemned == 1
         set_clock(YEAR)
         with pytest.warns(UserWarning, match="set forward by 87[56]. h"):
-            report = opened.gc()
+            report = opened.upkeep.gc()
         assert report.objects == 0 and report.commits == 0
         assert opened.commit_at("main@{1}").subject == "two"
-        assert opened.gc(prune=True).objects == 1, "who asks for it gets it"
+        assert opened.upkeep.gc(prune=True).objects == 1, "who asks for it gets it"
 
 
 def test_a_lease_of_a_clock_that_was_ahead_ends_a_lease_after_it_was_seen(repo: ml.Repo, set_clock: SetClock) -> None:

@@ -256,10 +256,6 @@ class Opened:
         """The settings by key: `repo.config["embedding.provider"] = "none"`."""
         return Config(self.dir)
 
-    def checkpoint(self) -> bool:
-        """Fold the write-ahead logs into the databases, as closing does."""
-        return all(db.checkpoint() for db in reversed(self._look().databases))
-
     def close(self) -> None:
         """Let go of the files; a second time changes nothing."""
         with self._opening:

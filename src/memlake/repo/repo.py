@@ -1,4 +1,4 @@
-"""Repo: the verbs, each a short method that wires the parts. A waiting merge and the stash have files of their own."""
+"""Repo: the verbs, each a short method that wires the parts. A waiting merge, stash and upkeep have their own files."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ from memlake.repo.open import AnyPath, Opened, SomePaths, checked_oid, each
 from memlake.repo.settings import has_database
 from memlake.repo.stash import Stashes
 from memlake.repo.stored_objects import StoredObjects
+from memlake.repo.upkeep import Upkeep
 from memlake.versions import tables
 from memlake.versions.paths import file_path
 
@@ -40,13 +41,9 @@ if TYPE_CHECKING:
     from memlake.reports import (
         About,
         BlameLine,
-        Check,
-        FsckReport,
-        GcReport,
         Operation,
         PurgeReport,
         Rescued,
-        Usage,
     )
     from memlake.versions.checkout.attributes import Attributes
 
@@ -587,12 +584,10 @@ class Repo(Opened):
 
     # -- keeping ------------------------------------------------------------------------------
 
-    def gc(self, dry_run: bool = False, prune: bool = False) -> GcReport:
-        nofollow.check_folder(self.dir)  # once more: what was made since would lead removals elsewhere
-        grace = 0.0 if prune else self._settings.gc_grace_hours
-        policy = versions.gc.Policy(dry_run, grace, self._settings.gc_reflog_expire)
-        recalled = self._rows().recall.parts() if (self.dir / dataset.RECALL).exists() else ()
-        return versions.gc.collect(self._look(), policy, recalled)
+    @property
+    def upkeep(self) -> Upkeep:
+        """Checks and cleaning: `repo.upkeep.gc()`, `repo.upkeep.fsck()`."""
+        return Upkeep(self)
 
     def purge(self, *oids: str, reason: str, with_others: bool = False, leave_derived: bool = False) -> PurgeReport:
         """Erase objects for good; of a dataset's version all its rows, and what is remembered of work over them.
@@ -615,18 +610,6 @@ class Repo(Opened):
                 told = f"the index still has words of it, which the next search erases: {error.message}"
                 return done._replace(notes=(*done.notes, told))
         return done
-
-    def fsck(self, full: bool = False) -> FsckReport:
-        report = versions.fsck.check(self._look(), full=full)
-        wrong = self._mend_index() if (self.dir / "index").exists() else ""
-        return report.blame_index(wrong) if wrong else report
-
-    def _mend_index(self) -> str:
-        """What was wrong with the index of memories, which is mended then; it may have been on being opened."""
-        with contextlib.suppress(Error):  # of a history that cannot be read, the report has told already
-            opened = self.memories()
-            return memories.check_index.mend(opened.context)
-        return ""
 
     def undo(self, *, project: str | None = None, files: bool = True) -> Operation:
         """Take back the last operation. In a repo of many projects not one that wrote a memory of another project than
@@ -674,15 +657,6 @@ class Repo(Opened):
 
     def operations(self, limit: int = 20) -> list[Operation]:
         return versions.undo.operations(self._look(), limit)
-
-    def backup(self, file: AnyPath) -> int:
-        return versions.backup.backup(self._look(), self.dir, Path(config.real_name(file)))
-
-    def du(self) -> Usage:
-        return versions.usage.measure(self._look(), self.dir)
-
-    def doctor(self) -> list[Check]:
-        return versions.doctor.examine(self._look(), self.dir)
 
 
 # -- what doors need beside the verbs -----------------------------------------------------------------

@@ -226,7 +226,7 @@ def test_a_setting_under_a_quoted_key_is_unknown_and_keeps_no_backup_from_being_
                 assert config.read_in_force(repo.dir).ignored == kept
             assert config.without_acting(repo.dir)[1] == kept
         file.write_text(quoted)
-        repo.backup(tmp_path / "b.tar")
+        repo.upkeep.backup(tmp_path / "b.tar")
 
 
 def test_a_backup_carries_no_setting_that_acts_and_says_so(far: Path, run: Run, tmp_path: Path) -> None:

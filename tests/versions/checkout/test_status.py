@@ -174,7 +174,7 @@ def test_a_file_that_cannot_be_read_stops_add_and_nothing_is_staged(
     with pytest.raises(ml.Unavailable, match=r"secret.*permission denied.*Nothing was changed"):
         repo.add(all=True)
     monkeypatch.undo()
-    assert repo.status().staged == () and repo.fsck().ok
+    assert repo.status().staged == () and repo.upkeep.fsck().ok
     assert not list((repo.dir / "tmp").iterdir())
 
 
@@ -250,7 +250,7 @@ def test_a_full_disk_while_adding_fails_whole(
     with pytest.raises(ml.Unavailable, match="No space left"):
         repo.add("big")
     monkeypatch.undo()
-    assert repo.status().staged == () and repo.fsck().ok
+    assert repo.status().staged == () and repo.upkeep.fsck().ok
     repo.add("big")
 
 

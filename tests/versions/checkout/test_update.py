@@ -222,7 +222,7 @@ def test_commits_on_a_detached_head_move_no_branch_and_are_found_in_the_reflog(c
     made = crossing.commit("on no branch")
     crossing.switch("main")
     assert crossing.head == tip and not (crossing.root / "lost").exists()
-    crossing.gc(prune=True)
+    crossing.upkeep.gc(prune=True)
     assert crossing.commit_at("HEAD@{1}").oid == made.oid and crossing.read("lost", made.oid) == b"not really"
 
 
@@ -235,7 +235,9 @@ def test_a_purged_file_stays_away_and_does_not_lock_its_branch(crossing: ml.Repo
     assert crossing.status().clean and crossing.diff() == ()
     crossing.rm(*(path.removeprefix("files/") for path, entry in crossing.ls() if entry == gone))
     crossing.commit("without it")
-    assert crossing.status().clean and crossing.fsck(full=True).ok and ("files/only-dev", gone) not in crossing.ls()
+    assert (
+        crossing.status().clean and crossing.upkeep.fsck(full=True).ok and ("files/only-dev", gone) not in crossing.ls()
+    )
 
 
 def test_a_size_that_history_records_wrongly_is_refused_before_anything_is_read(repo: ml.Repo, write: Write) -> None:
@@ -292,7 +294,7 @@ def test_a_purged_file_that_was_here_and_is_deleted_can_be_dropped(repo: ml.Repo
     assert [(c.status, c.path) for c in repo.status().unstaged] == [("D", "files/s")]
     repo.add(all=True)
     assert [(c.status, c.path) for c in repo.changes(repo.commit("without"))] == [("D", "files/s")]
-    assert repo.status().clean and repo.fsck(full=True).ok
+    assert repo.status().clean and repo.upkeep.fsck(full=True).ok
 
 
 def test_what_takes_the_place_of_a_purged_file_is_committed(repo: ml.Repo, write: Write) -> None:
@@ -393,7 +395,7 @@ def test_what_lost_its_pack_is_stored_again_when_it_is_added_again(crossing: ml.
     (crossing.root / "copy").write_bytes(data)
     crossing.add("copy")
     crossing.commit("copy")
-    assert crossing.read("copy") == crossing.read("big") == data and crossing.fsck(full=True).ok
+    assert crossing.read("copy") == crossing.read("big") == data and crossing.upkeep.fsck(full=True).ok
 
 
 # -- restore and reset of paths -----------------------------------------------------------------------
@@ -470,7 +472,7 @@ def test_ctrl_c_half_way_says_that_the_next_command_goes_on_and_that_one_says_it
         patch.setattr(update, "finish", stop_there)
         with pytest.raises(KeyboardInterrupt, match="The next command goes on where this one stopped"):
             crossing.switch("dev")
-    assert "interrupted" in {check.name: check.detail for check in crossing.doctor()}["checkout"]
+    assert "interrupted" in {check.name: check.detail for check in crossing.upkeep.doctor()}["checkout"]
     with pytest.warns(UserWarning, match="^finished the interrupted switch to dev$"):
         assert crossing.status().branch == "dev"
 
@@ -527,8 +529,8 @@ def test_while_another_is_at_work_status_and_doctor_name_it_and_do_not_wait(
     other, holder = ml.open(crossing.root), f"process {os.getpid()} (switch dev)"
     with crossing._local.verb(), operation(crossing._look(), "switch", "dev"):
         crossing._local.set_state(journal="half done")
-        assert {check.name: check.detail for check in other.doctor()}["checkout"].startswith(holder)
+        assert {check.name: check.detail for check in other.upkeep.doctor()}["checkout"].startswith(holder)
         with pytest.warns(UserWarning, match=re.escape(f"{holder} is at work here")):
             assert other.status().branch == crossing.branch_name
         crossing._local.set_state(journal=None)
-    assert other.doctor() == crossing.doctor() and other._local.holder() is None
+    assert other.upkeep.doctor() == crossing.upkeep.doctor() and other._local.holder() is None

@@ -47,7 +47,7 @@ def test_deleting_a_branch_that_is_not_merged_needs_force_and_loses_nothing(
     with pytest.raises(ml.Conflict, match="the one you are on"):
         repo.delete_branch("main", force=True)
     assert repo.delete_branch("dev", force=True).work == fork["dev"].oid
-    repo.gc(prune=True)
+    repo.upkeep.gc(prune=True)
     assert repo.read("d", fork["dev"].oid) == b"dev\n"
     assert next(iter(repo.reflog("dev"))).old == fork["dev"].oid
     assert repo.branch("dev", "dev@{1}").work == fork["dev"].oid, "its reflog brings it back by name"
@@ -145,13 +145,13 @@ def test_the_reflog_does_not_expire_by_itself_but_on_request(
     repo.commit("amended", amend=True)
     monkeypatch.setattr(time, "time_ns", real)
     keep("now", {"a": "3"})
-    repo.gc(prune=True)
+    repo.upkeep.gc(prune=True)
     assert len(list(repo.reflog("main"))) == 4 and repo.read("a", lost) == b"1"
     repo.config.set("gc.reflog_expire", "365")
     repo.close()
     again = ml.open()
-    again.gc(prune=True)
-    assert len(list(again.reflog("main"))) == 1 and again.fsck().ok
+    again.upkeep.gc(prune=True)
+    assert len(list(again.reflog("main"))) == 1 and again.upkeep.fsck().ok
     assert [c.subject for c in again.log()] == ["now", "amended", "long ago"], "what a branch reaches stays"
 
 

@@ -37,13 +37,13 @@ def merge_often(repo: ml.Repo, times: int) -> None:
 def test_merges_and_their_parents_are_thinned_and_every_commit_still_reads(repo: ml.Repo) -> None:
     repo.write({"memories/bot/0": b"first"}, "m")
     merge_often(repo, 24)
-    repo.gc(prune=True)
+    repo.upkeep.gc(prune=True)
     stored = roots_stored(repo)
     assert sum(stored.values()) <= len(stored) // 16 + 3, "as many as there are windows, and the heads"
     repo._history.forget()
     for oid in stored:
         assert dict(repo.ls(oid))
-    assert repo.fsck(full=True).ok
+    assert repo.upkeep.fsck(full=True).ok
 
 
 def test_a_window_whose_beginning_a_merge_jumped_over_is_kept_all_the_same(repo: ml.Repo) -> None:
@@ -57,9 +57,9 @@ def test_a_window_whose_beginning_a_merge_jumped_over_is_kept_all_the_same(repo:
     assert jumped.generation == 16 and len(jumped.parents) == 2
     for number in range(6):
         repo.write({f"memories/bot/t{number}": b"x"}, "m")
-    repo.gc(prune=True)
+    repo.upkeep.gc(prune=True)
     assert roots_stored(repo)[jumped.oid]
-    assert repo.fsck(full=True).ok
+    assert repo.upkeep.fsck(full=True).ok
 
 
 def test_a_window_that_begins_with_no_node_of_its_own_right_after_a_work_commit_is_thinned(repo: ml.Repo) -> None:
@@ -73,7 +73,7 @@ def test_a_window_that_begins_with_no_node_of_its_own_right_after_a_work_commit_
     begun = repo.commit_at(lane="memory")
     assert begun.generation == 16 and roots_stored(repo)[begun.oid]
     assert len(dict(repo.ls(prefix="state/"))) == 14 and repo.read("files/a.txt") == b"a"
-    assert repo.fsck(full=True).ok
+    assert repo.upkeep.fsck(full=True).ok
 
 
 def test_a_commit_may_name_a_head_of_the_other_lane_that_is_not_here(repo: ml.Repo) -> None:
@@ -89,8 +89,8 @@ def test_a_commit_may_name_a_head_of_the_other_lane_that_is_not_here(repo: ml.Re
         db.run("UPDATE history SET other = NULL WHERE lane = 0")
         db.run("DELETE FROM history WHERE lane = 1")
     repo._history.forget()
-    repo.gc(prune=True)
-    assert [problem for problem in repo.fsck(full=True).problems if problem.kind == "missing"] == []
+    repo.upkeep.gc(prune=True)
+    assert [problem for problem in repo.upkeep.fsck(full=True).problems if problem.kind == "missing"] == []
     repo.branch("from-there", commit.oid)
     assert {b.name: b.memory for b in repo.branches()}["from-there"] is None
     repo.switch(commit.oid, detach=True)
@@ -112,7 +112,7 @@ def test_a_purge_is_a_record_that_a_second_purge_never_changes(repo: ml.Repo) ->
     assert read_purges(repo._history.db, after=seq) == []
     with pytest.raises(ml.Purged, match="a key"):
         repo.read("big.bin")
-    assert repo.fsck(full=True).ok
+    assert repo.upkeep.fsck(full=True).ok
 
 
 def test_the_record_of_a_purge_has_the_bytes_it_always_had() -> None:
@@ -132,4 +132,4 @@ def test_a_tombstone_that_says_other_than_its_record_is_found(repo: ml.Repo, col
     repo.purge(repo.entry("a.txt").oid, reason="a key")
     with repo._history.db.write():
         repo._history.db.run(f"UPDATE tombstone SET {column}")
-    assert [problem.kind for problem in repo.fsck().problems] == ["damaged"]
+    assert [problem.kind for problem in repo.upkeep.fsck().problems] == ["damaged"]

@@ -29,7 +29,7 @@ def root(here: Path) -> Path:
         repo.memories().store(Draft("tea"))
         (repo.dir / "part").write_bytes(b"rows" * 100)
         repo._history.objects.write_part(repo.dir / "part")
-        repo.checkpoint()
+        repo.upkeep.checkpoint()
     return here
 
 
@@ -55,7 +55,7 @@ FAULTS: dict[str, tuple[str, Callable[[Path], object]]] = {
 
 def _ailing(root: Path) -> list[Check]:
     with ml.open(root) as repo:
-        return [check for check in repo.doctor() if not check.ok and check.name != "space"]
+        return [check for check in repo.upkeep.doctor() if not check.ok and check.name != "space"]
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -77,7 +77,7 @@ def test_the_cure_of_a_damaged_local_db_works_when_pasted(root: Path) -> None:
     with pytest.warns(UserWarning, match="local.db was lost"):
         assert _ailing(root) == []
     with ml.open(root) as repo:
-        assert repo.status().clean and repo.fsck(full=True).ok
+        assert repo.status().clean and repo.upkeep.fsck(full=True).ok
 
 
 def test_the_error_of_a_damaged_local_db_names_the_cure_that_works(
@@ -99,7 +99,7 @@ def test_a_repo_db_that_cannot_be_opened_is_a_bad_line_of_doctor_and_fsck_does_n
     at: int, root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with ml.open(root) as repo:
-        repo.gc()
+        repo.upkeep.gc()
     _damage(root / ".memlake" / "repo.db", at)
     assert main(["doctor"]) == 1
     out = capsys.readouterr().out

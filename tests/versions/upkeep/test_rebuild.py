@@ -56,7 +56,7 @@ def cut(repo: ml.Repo, keep: Keep, here: Path, tmp_path_factory: pytest.TempPath
     keep("base", {"a": "1\n"})
     repo.memories().store(Draft("the office is in Lisbon"))
     repo.switch("side", create=True)
-    repo.checkpoint()
+    repo.upkeep.checkpoint()
     kept = tmp_path_factory.mktemp("kept")
     _copy_local(here, kept)
     repo.switch("main")
@@ -72,7 +72,7 @@ def test_after_a_cut_head_is_on_the_branch_it_was_on_and_that_is_said(cut: Path)
     with opened as repo:
         assert repo.branch_name == "main" and repo.status().clean
         assert next(repo.reflog()).action == "found again: HEAD was on branch 'side', which is gone"
-        assert repo.fsck(full=True).ok
+        assert repo.upkeep.fsck(full=True).ok
     with ml.open(cut) as repo:  # said once
         assert repo.branch_name == "main"
 
@@ -133,11 +133,11 @@ VERBS: dict[str, Verb] = {
     "write": lambda repo: repo.write({"state/bot/k": "1"}, "k", branch="main"),
     "stash": lambda repo: repo.stash.entries(),
     "merge": lambda repo: repo.merge("main"),
-    "gc": lambda repo: repo.gc(),
+    "gc": lambda repo: repo.upkeep.gc(),
     "undo": lambda repo: (repo.commit("more", allow_empty=True), repo.undo()),
     "restore": lambda repo: repo.restore("a"),
     "reset": lambda repo: repo.reset(),
-    "doctor": lambda repo: repo.doctor(),
+    "doctor": lambda repo: repo.upkeep.doctor(),
 }
 STATES: dict[str, dict[str, str | None]] = {
     "a branch that is gone": {"head": "gone"},
@@ -161,7 +161,7 @@ def test_whatever_local_db_says_of_head_every_verb_works(state: str, repo: ml.Re
         with ml.open(here) as opened:
             do(opened)
     with ml.open(here) as opened:
-        assert opened.fsck().ok and (here / "a").read_text() == "1\n"
+        assert opened.upkeep.fsck().ok and (here / "a").read_text() == "1\n"
 
 
 def test_files_of_a_deleted_branch_are_stood_on_detached_with_their_stage(
@@ -189,7 +189,7 @@ def test_commits_that_local_db_never_heard_of_are_stood_on_and_gone_on_from(
     keep("base", {"a": "1\n"})
     if where == "no branch":
         repo.switch("HEAD", detach=True)
-    repo.checkpoint()
+    repo.upkeep.checkpoint()
     (here / "a").write_text("2\n")
     (here / "c").write_text("staged\n")
     repo.add("a", "c")
@@ -212,7 +212,7 @@ def test_commits_that_local_db_never_heard_of_are_stood_on_and_gone_on_from(
         assert [change.path for change in repo.status().unstaged] == ["files/a"]
         repo.add("a")
         assert repo.read("a", rev=repo.commit("fourth").oid) == b"4\n"
-        assert repo.fsck(full=True).ok
+        assert repo.upkeep.fsck(full=True).ok
     with ml.open(here) as repo:  # said once
         assert repo.status().clean
 
@@ -225,7 +225,7 @@ def test_a_merge_whose_files_were_never_written_is_not_undone_by_the_next_commit
     keep("on side", {"b": "theirs\n"})
     repo.switch("main")
     keep("on main", {"a": "ours\n"})
-    repo.checkpoint()
+    repo.upkeep.checkpoint()
     _copy_local(here, kept := tmp_path_factory.mktemp("kept"))
     repo.merge("side")
     repo.close()
@@ -279,7 +279,7 @@ def test_a_lost_local_db_is_said_and_its_branch_found_again(repo: ml.Repo, keep:
         assert opened.operations()[0].verb == "lost" and "local.db was lost" in next(opened.reflog()).action
         with pytest.raises(ml.Nothing):
             opened.undo()
-        assert opened.fsck(full=True).ok
+        assert opened.upkeep.fsck(full=True).ok
 
 
 def test_a_lost_local_db_is_found_again_where_it_was_only_switched_to(repo: ml.Repo, keep: Keep, here: Path) -> None:

@@ -73,21 +73,21 @@ def lose_database(repo: Repo) -> None:
 
 def test_all_that_was_there_at_the_last_gc_comes_back_from_packs_alone(repo: Repo, tmp_path: Path) -> None:
     fill(repo)
-    repo.gc(prune=True)
+    repo.upkeep.gc(prune=True)
     before = dump(repo)
-    assert repo.fsck(full=True).ok
+    assert repo.upkeep.fsck(full=True).ok
     lose_database(repo)
     rescued = rescue(repo.dir, tmp_path / "again")
     assert rescued.lost == () and rescued.unnamed == ()
     with ml.open(tmp_path / "again") as again:
         assert dump(again) == before
-        assert again.fsck(full=True).ok
+        assert again.upkeep.fsck(full=True).ok
         again.reset("HEAD", mode="hard")
         assert (tmp_path / "again/small5.txt").read_text() == "small 5"
         fill_more = again.write({"memories/bot/new": b"new"}, "m")
         assert fill_more.seq > max(row[0] for row in before["history"])  # type: ignore[attr-defined]
-        again.gc(prune=True)
-        assert again.fsck(full=True).ok
+        again.upkeep.gc(prune=True)
+        assert again.upkeep.fsck(full=True).ok
 
 
 def test_several_gcs_leave_several_segments_and_what_came_after_the_last_is_said(repo: Repo, tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_several_gcs_leave_several_segments_and_what_came_after_the_last_is_said
         (repo.root / "a.txt").write_text(f"text {number}\n" * 3000)
         repo.add(all=True)
         repo.commit(f"{number}")
-        repo.gc(prune=True)
+        repo.upkeep.gc(prune=True)
     before = dump(repo)
     (repo.root / "later.bin").write_bytes(random.Random(3).randbytes(50_000))
     repo.add(all=True)
@@ -110,7 +110,7 @@ def test_several_gcs_leave_several_segments_and_what_came_after_the_last_is_said
         assert {key: found[key] for key in before if key != "objects"} == {
             k: before[k] for k in before if k != "objects"
         }
-        assert again.fsck(full=True).ok
+        assert again.upkeep.fsck(full=True).ok
         assert again.objects.read(unnamed.oid) == random.Random(3).randbytes(50_000)
 
 
@@ -119,25 +119,25 @@ def test_a_gc_after_every_commit_leaves_few_files_and_all_can_be_rescued(repo: R
         (repo.root / "a.txt").write_text(f"text {number}\n" * 100)
         repo.add(all=True)
         repo.commit(f"{number}")
-        repo.gc(prune=True)
+        repo.upkeep.gc(prune=True)
     files = list((repo.dir / "packs").iterdir())
     logs = repo._history.db.rows("SELECT name FROM pack WHERE log = 1")
     assert len(logs) <= FEW and len(files) <= 2 * FEW + 2
-    assert repo.fsck(full=True).ok
+    assert repo.upkeep.fsck(full=True).ok
     before = dump(repo)
     lose_database(repo)
     rescued = rescue(repo.dir, tmp_path / "again")
     assert (rescued.commits, rescued.lost, rescued.unnamed) == (50, (), ())
     with ml.open(tmp_path / "again") as again:
         assert dump(again) == before
-        assert again.fsck(full=True).ok
+        assert again.upkeep.fsck(full=True).ok
 
 
 def test_refs_are_those_of_the_last_gc_also_when_no_commit_came_with_it(repo: Repo, tmp_path: Path) -> None:
     repo.write({"memories/bot/1": b"1"}, "m")
-    repo.gc(prune=True)
+    repo.upkeep.gc(prune=True)
     repo.branch("side")
-    repo.gc(prune=True)
+    repo.upkeep.gc(prune=True)
     before = dump(repo)
     lose_database(repo)
     rescue(repo.dir, tmp_path / "again")
@@ -153,14 +153,14 @@ def test_a_rescued_repo_stands_where_head_was_at_the_last_gc_and_says_nothing(
     (repo.root / "a.txt").write_text("one\n")
     repo.add(all=True)
     one = repo.commit("one").oid
-    repo.gc()
+    repo.upkeep.gc()
     repo.branch("work")
-    repo.gc()
+    repo.upkeep.gc()
     repo.switch("work") if where == "work" else repo.switch(one, detach=True)
-    repo.gc()  # nothing but HEAD is new
-    assert repo.gc().packs == 0
+    repo.upkeep.gc()  # nothing but HEAD is new
+    assert repo.upkeep.gc().packs == 0
     packs = len(list((repo.dir / "packs").iterdir()))
-    repo.gc()
+    repo.upkeep.gc()
     assert len(list((repo.dir / "packs").iterdir())) == packs
     lose_database(repo)
     rescue(repo.dir, tmp_path / "again")
@@ -169,7 +169,7 @@ def test_a_rescued_repo_stands_where_head_was_at_the_last_gc_and_says_nothing(
         assert [change.path for change in again.status().unstaged] == ["files/a.txt"]
         again.reset("HEAD", mode="hard")
         assert (tmp_path / "again/a.txt").read_text() == "one\n"
-        assert again.fsck(full=True).ok and again.gc().packs == 0
+        assert again.upkeep.fsck(full=True).ok and again.upkeep.gc().packs == 0
 
 
 class Stop(BaseException):
@@ -185,7 +185,7 @@ def test_a_crash_while_segments_are_joined_loses_nothing(
 
     for number in range(FEW):
         repo.write({f"memories/bot/{number}": b"%d" % number}, "m")
-        repo.gc(prune=True)
+        repo.upkeep.gc(prune=True)
     repo.write({"memories/bot/last": b"last"}, "m")
     repo.purge(next(c.new.oid for c in repo.changes(repo.commit_at(lane="memory")) if c.new), reason="a key")
     store = log_packs._store_segment
@@ -200,18 +200,18 @@ def test_a_crash_while_segments_are_joined_loses_nothing(
 
     monkeypatch.setattr(log_packs, "_store_segment", store_and_stop)
     with pytest.raises(Stop):
-        repo.gc(prune=True)
+        repo.upkeep.gc(prune=True)
     monkeypatch.undo()
     before = dump(repo)
-    assert repo.fsck(full=True).ok
+    assert repo.upkeep.fsck(full=True).ok
     shutil.copytree(repo.dir / "packs", tmp_path / "packs")
     rescued = rescue([tmp_path / "packs"], tmp_path / "again")
     assert (rescued.commits, rescued.lost) == (FEW + 1, ())
     with ml.open(tmp_path / "again") as again:
         assert dump(again) == before
-    repo.gc(prune=True)
+    repo.upkeep.gc(prune=True)
     assert len(list((repo.dir / "packs").iterdir())) <= 2 * FEW
-    assert repo.fsck(full=True).ok
+    assert repo.upkeep.fsck(full=True).ok
 
 
 def test_what_cannot_be_rescued_is_named_and_nothing_is_overwritten(repo: Repo, tmp_path: Path) -> None:
@@ -219,7 +219,7 @@ def test_what_cannot_be_rescued_is_named_and_nothing_is_overwritten(repo: Repo, 
     with pytest.raises(NotFound, match="no log segment"):
         rescue(repo.dir, tmp_path / "none")
     assert not (tmp_path / "none").exists()
-    repo.gc(prune=True)
+    repo.upkeep.gc(prune=True)
     lose_database(repo)
     shutil.rmtree(repo.dir / "parts")
     rescued = rescue([repo.dir / "packs"], tmp_path / "again")
@@ -228,20 +228,20 @@ def test_what_cannot_be_rescued_is_named_and_nothing_is_overwritten(repo: Repo, 
         rescue(repo.dir, tmp_path / "again")
     with ml.init(tmp_path / "other") as other:
         fill(other)
-        other.gc(prune=True)
+        other.upkeep.gc(prune=True)
     with pytest.raises(InvalidInput, match="the packs of 2 repos"):
         rescue([repo.dir / "packs", tmp_path / "other"], tmp_path / "both")
 
 
 def test_a_purge_leaves_nothing_in_the_copies_that_gc_made(repo: Repo, tmp_path: Path) -> None:
     repo.write({"memories/bot/secret": b"MARKER-" + random.Random(4).randbytes(30).hex().encode()}, "m")
-    repo.gc(prune=True)
+    repo.upkeep.gc(prune=True)
     assert any(b"MARKER-" in file.read_bytes() for file in (repo.dir / "packs").iterdir()), "the copy is there"
     (change,) = repo.changes(repo.commit_at(lane="memory"))
     assert change.new is not None
     repo.purge(change.new.oid, reason="a key")
     assert not any(b"MARKER-" in file.read_bytes() for file in repo.dir.rglob("*") if file.is_file())
-    repo.gc(prune=True)
+    repo.upkeep.gc(prune=True)
     lose_database(repo)
     rescue(repo.dir, tmp_path / "again")
     with ml.open(tmp_path / "again") as again, pytest.raises(ml.Purged, match="a key"):

@@ -102,8 +102,8 @@ def test_what_a_file_was_made_from_and_how_it_scored_is_kept_with_the_commit(rep
     assert old["path"] == "files/train.csv" and old["commit"] == data.oid
     assert repo.objects.read(old["oid"]) == b"a\n1\n" and repo.objects.read(new["oid"]) == b"a\n1\n2\n"
     assert repo.meta(data, "metrics") is None
-    repo.gc(prune=True)
-    assert repo.meta(made, "params")["layers"] == [64, 32] and repo.fsck().ok
+    repo.upkeep.gc(prune=True)
+    assert repo.meta(made, "params")["layers"] == [64, 32] and repo.upkeep.fsck().ok
 
 
 def test_a_file_may_use_one_that_is_committed_with_it(repo: ml.Repo, keep: Keep) -> None:

@@ -103,7 +103,7 @@ def test_conflicts_wait_with_both_sides_kept_and_shown_in_the_files(clash: ml.Re
     assert not status.staged and not status.unstaged and not status.untracked
     assert clash.head == head and (here / "b").read_text() == (here / "d").read_text() == marked("main\n", "dev\n")
     clash._local.db.run("DELETE FROM operation")  # as if long ago
-    clash.gc(prune=True)
+    clash.upkeep.gc(prune=True)
     for entry in (first.theirs, first.written):
         assert entry and clash.objects.read(entry.oid)
 
@@ -153,7 +153,7 @@ def test_what_was_chosen_by_hand_is_there_for_undo_after_a_prune(clash: ml.Repo,
     clash.restore("d", staged=True)
     clash.pending_merge.choose("ours", "d")
     clash._local.db.run("DELETE FROM operation WHERE verb <> 'merge --ours'")  # as if long ago
-    clash.gc(prune=True)
+    clash.upkeep.gc(prune=True)
     clash.undo()
     chosen = [c.chosen for c in clash.status().conflicts if c.chosen]
     assert [clash.objects.read(entry.oid) for entry in chosen] == [b"by hand\n"]
@@ -263,13 +263,13 @@ def test_adding_while_a_merge_waits_reads_the_file_and_nothing_else(
     def never(*_: object) -> None:
         raise AssertionError("the merge was computed again")
 
-    known = waiting.du().details["objects"]["count"]
+    known = waiting.upkeep.du().details["objects"]["count"]
     write({"b": "by hand\n"})
     with monkeypatch.context() as patch:
         patch.setattr(merge_trees, "_merge", never)
         waiting.add("b")
         waiting.status()
-    assert waiting.du().details["objects"]["count"] == known + 1
+    assert waiting.upkeep.du().details["objects"]["count"] == known + 1
 
 
 @pytest.mark.parametrize("verb", ["merge", "cherry_pick", "revert"])
@@ -284,10 +284,10 @@ def test_a_merge_stores_nothing_before_it_is_sure_to_be_carried_out(
         repo.switch("main")
     keep("ours", {"f": "".join([*(["theirs\n"] if verb == "revert" else lines[:1]), *lines[1:-1], "ours\n"])})
     write({"e": "in the way\n"})
-    known = repo.du().details["objects"]["count"]
+    known = repo.upkeep.du().details["objects"]["count"]
     with pytest.raises(ml.Conflict, match="overwrite uncommitted work"):
         getattr(repo, verb)(theirs.oid)
-    assert repo.du().details["objects"]["count"] == known
+    assert repo.upkeep.du().details["objects"]["count"] == known
 
 
 def test_their_clean_hunks_are_in_a_file_that_is_resolved_by_hand(repo: ml.Repo, keep: Keep, here: Path) -> None:
@@ -356,7 +356,7 @@ def test_giving_a_waiting_merge_up_brings_the_files_back_and_keeps_what_was_edit
     assert [(here / name).read_text() for name in "bcd"] == ["main\n", "1\n", "main\n"]
     assert waiting.status().doing is None and waiting.status().untracked == ("new",)
     waiting._local.db.run("DELETE FROM operation WHERE id < (SELECT max(id) FROM operation)")  # as if long ago
-    waiting.gc(prune=True)
+    waiting.upkeep.gc(prune=True)
     waiting.redo() if back is not None and "undo" in waiting.operations(1)[0].verb else waiting.undo()
     assert (waiting.status(), {name: (here / name).read_text() for name in "bcd"}) == held
     write({"b": "done\n"})
@@ -469,7 +469,7 @@ def test_a_merge_survives_closing_and_a_branch_that_moved_meanwhile(clash: ml.Re
     again.write({"files/late": b"late\n"}, "someone else")
     again.pending_merge.conclude()
     assert files(again) == {"a": "main\n", "b": "dev\n", "d": "dev\n", "m": "main\n", "late": "late\n"}
-    assert again.fsck().ok
+    assert again.upkeep.fsck().ok
 
 
 def test_a_choice_made_for_another_content_is_asked_again(clash: ml.Repo, here: Path) -> None:
@@ -503,7 +503,7 @@ def test_memories_of_both_branches_are_joined_and_their_conflicts_asked_too(
     assert held == {"both": b"1", "main": b"2", "side": b"1"}
     assert repo.head == fork["main"].oid, "nothing changed on the work lane, so it did not move"
     assert not any(path.startswith("memories/") for path, _ in repo.ls(fork["main"].oid))
-    assert len(repo.commit_at("HEAD", lane="memory").parents) == 2 and repo.fsck().ok
+    assert len(repo.commit_at("HEAD", lane="memory").parents) == 2 and repo.upkeep.fsck().ok
 
 
 @pytest.fixture
@@ -558,7 +558,7 @@ def test_agents_that_go_on_writing_other_memories_stop_no_merge(
     meanwhile(*others)
     assert not parted_memories.merge("side").conflicts
     assert parted_memories.read("state/bot/k") == b"theirs"
-    assert parted_memories.read(others[0]) == b"agent" and parted_memories.fsck().ok
+    assert parted_memories.read(others[0]) == b"agent" and parted_memories.upkeep.fsck().ok
 
 
 def test_a_waiting_merge_is_concluded_whatever_other_memories_are_written(
@@ -885,7 +885,7 @@ def test_a_side_chosen_after_a_file_was_added_by_hand_is_the_side_that_counts(cl
     clash.add("b")
     clash.pending_merge.choose("ours")
     clash.pending_merge.conclude()
-    assert files(clash)["b"] == "main\n" and clash.read("b", None) == b"main\n" and clash.fsck().ok
+    assert files(clash)["b"] == "main\n" and clash.read("b", None) == b"main\n" and clash.upkeep.fsck().ok
     clash.undo(), clash.undo()
     assert clash.read("b", None) == b"by hand\n"
 
@@ -948,7 +948,7 @@ def test_a_dropped_stash_can_be_found_again(repo: ml.Repo, keep: Keep, write: Wr
     write({"a": "precious"})
     oid = repo.stash.push().oid
     repo.stash.drop()
-    repo.gc(prune=True)
+    repo.upkeep.gc(prune=True)
     assert repo.read("a", oid) == b"precious"
 
 
@@ -1060,7 +1060,7 @@ def test_a_stash_gives_the_stage_back_when_asked(
     repo.rm("b", force=True)
     before = repo.status()
     repo.stash.push()
-    repo.gc(prune=True)
+    repo.upkeep.gc(prune=True)
     repo.stash.apply()
     assert repo.status().staged == () and len(repo.status().unstaged) == 2
     repo.undo()

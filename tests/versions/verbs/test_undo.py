@@ -96,7 +96,7 @@ def test_undo_brings_back_exactly_what_was(rich: ml.Repo, verb: str) -> None:
     if verb == "commit":  # two operations: the commit and the add before it
         rich.undo()
     assert picture(rich) == before
-    assert rich.fsck().ok
+    assert rich.upkeep.fsck().ok
 
 
 @pytest.mark.parametrize("verb", [verb for verb in VERBS if verb != "commit"])
@@ -229,8 +229,8 @@ def test_there_is_nothing_to_undo_or_redo_in_a_new_repo(repo: ml.Repo) -> None:
 
 def test_what_undo_needs_survives_gc(rich: ml.Repo, here: Path) -> None:
     rich.reset("HEAD~1", "hard")
-    rich.gc(prune=True)
-    rich.gc(prune=True)
+    rich.upkeep.gc(prune=True)
+    rich.upkeep.gc(prune=True)
     rich.undo()
     assert (here / "edited").read_text() == "precious\n"
 

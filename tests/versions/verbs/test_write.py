@@ -179,7 +179,7 @@ def held(repo: ml.Repo, rev: str) -> dict[str, bytes]:
 @pytest.mark.usefixtures("short_windows")
 def test_every_memory_commit_reads_the_same_after_its_nodes_were_dropped(repo: ml.Repo) -> None:
     made = remembered(repo, 60)
-    repo.gc(prune=True)
+    repo.upkeep.gc(prune=True)
     repo.close()
     again = ml.open(repo.root)
     stored = again._history.nodes
@@ -187,7 +187,7 @@ def test_every_memory_commit_reads_the_same_after_its_nodes_were_dropped(repo: m
     assert sum(not stored.has(root) for root in roots) > 30, "thinning must have dropped most trees"
     for oid, state in made[::-1]:
         assert held(again, oid) == state
-    assert again.fsck().ok
+    assert again.upkeep.fsck().ok
 
 
 @pytest.mark.usefixtures("short_windows")
@@ -196,7 +196,7 @@ def test_a_tag_on_a_dropped_commit_stores_all_of_its_tree_also_when_its_neighbou
     repo: ml.Repo, read_first: int | None
 ) -> None:
     made = remembered(repo, 60)
-    repo.gc(prune=True)
+    repo.upkeep.gc(prune=True)
     repo.close()
     again = ml.open(repo.root)
     at = next(n for n in range(11, 50) if not any(again._history.nodes.has(
@@ -205,12 +205,12 @@ def test_a_tag_on_a_dropped_commit_stores_all_of_its_tree_also_when_its_neighbou
         assert held(again, made[at - read_first][0]) == made[at - read_first][1]
     again.tag("kept", made[at][0])
     again.branch("line", made[at][0])
-    assert again.fsck().ok
+    assert again.upkeep.fsck().ok
     again.write({"memories/bot/new": b"x"}, "w", branch="line")
     again.close()
     fresh = ml.open(repo.root)
     assert held(fresh, made[at][0]) == made[at][1] == {p: fresh.read(p, "kept") for p in made[at][1]}
-    assert fresh.fsck().ok
+    assert fresh.upkeep.fsck().ok
 
 
 @pytest.mark.usefixtures("short_windows")
@@ -222,8 +222,8 @@ def test_merged_memory_lines_stay_whole_through_thinning(repo: ml.Repo, keep: Ke
         repo.write({f"memories/bot/dev-{n}": b"x"}, "m", branch="dev")
         if n % 10 == 9:
             repo.merge("dev")
-    repo.gc(prune=True)
-    assert len(list(repo.ls(prefix="memories/"))) == 60 and repo.fsck().ok
+    repo.upkeep.gc(prune=True)
+    assert len(list(repo.ls(prefix="memories/"))) == 60 and repo.upkeep.fsck().ok
     for commit in repo.log(lane="memory"):
         assert len(list(repo.ls(commit.oid))) >= 1
 
@@ -233,7 +233,7 @@ def test_reading_more_rebuilt_trees_than_the_cache_holds_still_works(
     repo: ml.Repo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = remembered(repo, 60)
-    repo.gc(prune=True)
+    repo.upkeep.gc(prune=True)
     repo.close()
     monkeypatch.setattr(nodes, "_CACHE", 3)
     again = ml.open(repo.root)

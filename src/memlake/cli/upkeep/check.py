@@ -27,7 +27,7 @@ def fsck(repo: Repo, screen: Screen, /, *, full: bool) -> int:
     With --full, every stored byte is checked, including large files and the rows of datasets. The exit code is 1 if
     something is damaged or missing.
     """
-    report = repo.fsck(full=full)
+    report = repo.upkeep.fsck(full=full)
     lines = (*fsck_lines(screen, report), *(() if full else (_QUICK,)))
     screen.show({"ok": report.ok, "report": report}, lines, pages=False)
     return int(not report.ok)
@@ -42,7 +42,7 @@ def _open_damaged(_given: dict[str, Any]) -> Iterator[tuple[Repo, Screen]]:
 @verb(opens=_open_damaged, shared=[JSON])
 def doctor(repo: Repo, screen: Screen, /) -> int:
     """Check this machine and this repo, and name a cure for each fault. The exit code is 1 if there is one."""
-    checks = repo.doctor()
+    checks = repo.upkeep.doctor()
     ok = all(check.ok for check in checks)
     screen.show({"ok": ok, "checks": checks}, doctor_lines(screen, checks), pages=False)
     return int(not ok)

@@ -17,14 +17,14 @@ from memlake.views.upkeep import gc_lines, rescue_lines, usage_lines
 @click.option("--prune", is_flag=True, help="Do not wait for the grace period.")
 def gc(repo: Repo, screen: Screen, /, *, dry_run: bool, prune: bool) -> None:
     """Remove what no branch, tag, reflog, stash or running writer needs any more."""
-    report = repo.gc(dry_run=dry_run, prune=prune)
+    report = repo.upkeep.gc(dry_run=dry_run, prune=prune)
     screen.show({"report": report}, gc_lines(report), pages=False)
 
 
 @verb(shared=[JSON])
 def du(repo: Repo, screen: Screen, /) -> None:
     """Show how many bytes the repo takes, by what they are for, and the largest paths of HEAD."""
-    usage = repo.du()
+    usage = repo.upkeep.du()
     screen.show({"usage": usage}, usage_lines(usage), pages=False)
 
 
@@ -42,7 +42,7 @@ def backup(repo: Repo, screen: Screen, /, *, file: str) -> None:
     To keep what was staged, run `memlake -C restored restore .` instead of the reset. Other uncommitted work is not in
     the backup. Settings that name a program, an address or a place are left out, and the output lists them.
     """
-    size = repo.backup(file)
+    size = repo.upkeep.backup(file)
     screen.line(f"Wrote {words.size(size)} to {screen.clean(file)}")
 
 

@@ -1,0 +1,63 @@
+"""Upkeep: whether what a repo holds is whole, what it takes, and what of it nothing needs any more."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from memlake import config, dataset, memories, nofollow, versions
+from memlake.calls import check_methods
+from memlake.errors import Error
+from memlake.repo.open import AnyPath
+
+if TYPE_CHECKING:
+    from memlake.repo.repo import Repo
+    from memlake.reports import Check, FsckReport, GcReport, Usage
+
+
+@check_methods
+class Upkeep:
+    """What `repo.upkeep` gives: `gc`, `fsck`, `doctor`, `du`, `backup` and `checkpoint`."""
+
+    def __init__(self, repo: Repo) -> None:
+        self._repo = repo
+
+    def gc(self, dry_run: bool = False, prune: bool = False) -> GcReport:
+        """Remove what nothing needs any more; `prune` without waiting for the days of grace."""
+        repo, settings = self._repo, self._repo.settings
+        nofollow.check_folder(repo.dir)  # once more: what was made since would lead removals elsewhere
+        policy = versions.gc.Policy(dry_run, 0.0 if prune else settings.gc_grace_hours, settings.gc_reflog_expire)
+        recalled = repo._rows().recall.parts() if (repo.dir / dataset.RECALL).exists() else ()
+        return versions.gc.collect(repo._look(), policy, recalled)
+
+    def fsck(self, full: bool = False) -> FsckReport:
+        """Check what is stored against its hashes; `full` reads every byte. A wrong index is mended."""
+        report = versions.fsck.check(self._repo._look(), full=full)
+        wrong = self._mend_index() if (self._repo.dir / "index").exists() else ""
+        return report.blame_index(wrong) if wrong else report
+
+    def _mend_index(self) -> str:
+        """What was wrong with the index of memories, which is mended then; it may have been on being opened."""
+        with contextlib.suppress(Error):  # of a history that cannot be read, the report has told already
+            return memories.check_index.mend(self._repo.memories().context)
+        return ""
+
+    def doctor(self) -> list[Check]:
+        """Check this machine and repo, with a cure for each fault."""
+        return versions.doctor.examine(self._repo._look(), self._repo.dir)
+
+    def du(self) -> Usage:
+        """How many bytes the repo takes, and for what."""
+        return versions.usage.measure(self._repo._look(), self._repo.dir)
+
+    def backup(self, file: AnyPath) -> int:
+        """Copy the repo into one file; returns its size."""
+        return versions.backup.backup(self._repo._look(), self._repo.dir, Path(config.real_name(file)))
+
+    def checkpoint(self) -> bool:
+        """Fold the write-ahead logs into the databases, as closing does."""
+        return all(db.checkpoint() for db in reversed(self._repo._look().databases))
+
+    def _refuse_closed(self) -> None:
+        self._repo._refuse_closed()
