@@ -6,7 +6,8 @@ from memlake.cli.screen import Screen
 from memlake.errors import Purged
 from memlake.records import Change, Entry
 from memlake.views.changes import Row, name_status, rows, summary
-from memlake.views.patches import View, patch, stat
+from memlake.views.patches import View, patch
+from memlake.views.stats import stat
 
 STORED: dict[str, bytes] = {}
 

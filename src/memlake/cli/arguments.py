@@ -139,13 +139,18 @@ project_option = click.option(
 
 
 class SplitCommand(click.Command):
-    """A command that keeps what follows `--` apart as paths, and reads `-5` as `-n 5` where it has `-n`."""
+    """A command that keeps what follows `--` apart as paths, and reads `-5` as `-n 5` where it has `-n`.
+
+    An option whose value may be left out takes it only after `=`, as in git: `--word-diff HEAD~1` is about HEAD~1.
+    """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if "--" in args:
             cut = args.index("--")
             ctx.meta[_AFTER] = tuple(args[cut + 1 :])
             args = args[:cut]
+        bare = {name: value for param in self.params if (value := _bare_value(param)) for name in param.opts}
+        args = [f"{arg}={bare[arg]}" if arg in bare else arg for arg in args]
         if any("-n" in param.opts for param in self.params):
             # What follows an option is its value: `-n -5` is told as a wrong number, not as another -n.
             args = [
@@ -153,6 +158,12 @@ class SplitCommand(click.Command):
                 for last, arg in zip(["", *args], args, strict=False)
             ]
         return super().parse_args(ctx, args)
+
+
+def _bare_value(param: click.Parameter) -> str | None:
+    """What an option stands for whose value may be left out."""
+    is_bare = isinstance(param, click.Option) and not param.is_flag and isinstance(param.flag_value, str)
+    return param.flag_value if isinstance(param, click.Option) and is_bare else None
 
 
 def after_dashes() -> tuple[str, ...] | None:

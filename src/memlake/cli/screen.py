@@ -12,7 +12,7 @@ from memlake import config
 from memlake.views import json_shapes, words
 
 _STYLES = {"id": "33", "added": "32", "removed": "31", "bold": "1", "hunk": "36", "here": "1;36", "tag": "1;33"}
-_STYLES |= {"branch": "1;32", "dim": "2", "warning": "33"}
+_STYLES |= {"added-word": "7;32", "removed-word": "7;31", "branch": "1;32", "dim": "2", "warning": "33"}
 _PLAIN_LESS = ("less",)
 _PROGRESS_AFTER, _PROGRESS_EVERY = 0.5, 0.1  # seconds before a progress line is worth showing, and between two
 
@@ -35,6 +35,11 @@ class Screen:
     def lines(self, texts: Iterable[str]) -> None:
         for text in texts:
             self.line(text)
+
+    def items(self, texts: Iterable[str]) -> None:
+        """For programs that take any name: a NUL after each text, and nothing else."""
+        for text in texts:
+            self._out.write(f"{text}\0")
 
     def note(self, text: str) -> None:
         """Something for the person, not for the pipe; after what was printed before it."""

@@ -65,10 +65,32 @@ def _sources(changes: Sequence[Change]) -> dict[str, str]:
 # -- names
 
 
-def name_status(row: Row) -> str:
-    if row.source and row.status == "R":
-        return f"R100\t{paths.display(row.source)}\t{paths.display(row.path)}"
-    return f"{row.status}\t{paths.display(row.path)}"
+def name_status(row: Row, *, nul: bool = False) -> str:
+    """`M<TAB>path`; with `nul` a NUL instead of the tab, and the path as it is."""
+    show = paths.bare if nul else paths.display
+    sides = ("R100", show(row.source), show(row.path)) if row.source and row.status == "R" else ()
+    return ("\0" if nul else "\t").join(sides or (row.status, show(row.path)))
+
+
+def rename_text(row: Row) -> str:
+    """`data/{old => new}/a.csv`, as git shortens it; in full where a name must be quoted."""
+    old, new = paths.bare(row.source or row.path), paths.bare(row.path)
+    if words.quote(old) != old or words.quote(new) != new:
+        return f"{words.quote(old)} => {words.quote(new)}"
+    head = 0
+    for place, (a, b) in enumerate(zip(old, new, strict=False)):
+        if a != b:
+            break
+        head = place + 1 if a == "/" else head
+    tail, most = 0, min(len(old), len(new)) - max(head - 1, 0)  # the slash before may also be the one behind
+    for place in range(1, most + 1):
+        if old[-place] != new[-place]:
+            break
+        tail = place if old[-place] == "/" else tail
+    middle = [name[head : max(len(name) - tail, head)] for name in (old, new)]
+    if not head and not tail:
+        return f"{old} => {new}"
+    return f"{old[:head]}{{{' => '.join(middle)}}}{old[len(old) - tail :]}"
 
 
 def summary(listed: Sequence[Row]) -> str:

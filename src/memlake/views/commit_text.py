@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import click
 
 from memlake.errors import Usage
 from memlake.records import Commit, Move, short
 from memlake.repo import Repo
-from memlake.views import changes, patches, paths, words
+from memlake.views import changes, patches, paths, stats, words
 from memlake.views.style import Style
 
 FORMATS = ("oneline", "short", "medium", "full")
@@ -30,7 +30,7 @@ class Look(NamedTuple):
 
     oneline: bool = False
     graph: bool = False
-    detail: str = ""
+    detail: patches.Detail = patches.Detail(form="")
     decorate: bool = False
     merges: bool = False
     form: str = "medium"
@@ -58,7 +58,7 @@ def read_form(text: str | None) -> str:
     """`--format`: a name, or placeholders; `format:` and `tformat:` before them may be left out."""
     if text is None:
         return "medium"
-    if text in FORMATS:
+    if text in FORMATS or not text:  # an empty one shows the changes alone
         return text
     body = re.sub(r"^t?format:", "", text)
     if body == text and "%" not in text:
@@ -77,7 +77,9 @@ def date_style(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
 
 def commit_lines(repo: Repo, style: Style, commit: Commit, look: Look, beside: Beside) -> Iterator[str]:
     """One commit's text: its head, its message, and the detail asked for."""
-    if look.form not in FORMATS:
+    if not look.form:
+        pass
+    elif look.form not in FORMATS:
         yield from fill_format(style, commit, look, beside).split("\n")
     elif look.oneline or look.form == "oneline":
         name = short(commit.oid) if look.oneline else commit.oid
@@ -126,14 +128,38 @@ def _plain(value: object) -> object:
 
 
 def _detail_lines(repo: Repo, style: Style, commit: Commit, look: Look) -> Iterator[str]:
-    if not look.detail or (len(commit.parents) > 1 and not look.merges):
-        return
-    rows = changes.rows(repo.changes(commit, paths=look.only))
-    if rows and not look.oneline:
+    rows = _rows(repo, commit, look)
+    if rows and not look.oneline and look.form:
         yield ""
-    yield from patches.detail(
-        patches.open_view(repo, style, looking=patches.Looking(rev=commit.oid)), rows, look.detail
-    )
+    yield from stats.detail_lines(_open_view(repo, style, commit, look), rows, look.detail)
+
+
+def _open_view(repo: Repo, style: Style, commit: Commit, look: Look) -> patches.View:
+    return patches.open_view(repo, style, detail=look.detail._replace(rev=commit.oid))
+
+
+def _rows(repo: Repo, commit: Commit, look: Look) -> list[changes.Row]:
+    """The changes of a commit, where they are wanted."""
+    if not look.detail.form or (len(commit.parents) > 1 and not look.merges):
+        return []
+    return changes.rows(repo.changes(commit, paths=look.only))
+
+
+def detail_items(repo: Repo, style: Style, commit: Commit, look: Look) -> Iterator[str]:
+    """For -z: the text of the commit as one item, unless it is empty, and then its changes."""
+    head = "\n".join(commit_lines(repo, style, commit, look._replace(detail=patches.Detail(form="")), Beside()))
+    view = _open_view(repo, style, commit, look)
+    items = list(stats.detail_lines(view, _rows(repo, commit, look), look.detail))
+    yield from [head] if head else []
+    if items:
+        yield from (f"\n{items[0]}" if head else items[0], *items[1:])
+
+
+def change_shapes(repo: Repo, style: Style, commit: Commit, look: Look) -> list[dict[str, Any]]:
+    """The changes of a commit for programs, each path by itself: names, counts of lines, or what differs inside."""
+    view = _open_view(repo, style, commit, look)
+    listed = repo.changes(commit, paths=look.only)
+    return [stats.row_shape(view, changes.Row(one.status, *one), look.detail) for one in listed]
 
 
 # -- a format of one's own

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from memlake.views.hunks import color_lines
 from memlake.views.style import Style
 from memlake.views.words import clean, count, cut
 
@@ -140,9 +141,7 @@ def notebook_lines(style: Style, found: NotebookDiff) -> Iterator[str]:
     words = {"A": "added", "D": "removed", "M": "changed"}
     for cell in found.cells:
         yield style.paint(f"cell {cell.number} ({clean(cell.cell_type)}) {words[cell.status]}", "bold")
-        for line in cell.patch:
-            color = {"+": "added", "-": "removed", "@": "hunk"}.get(line[:1])
-            yield style.paint(style.clean(line), color) if color else style.clean(line)
+        yield from color_lines(style, cell.patch)
 
 
 def _notebook_brief(found: NotebookDiff) -> str:

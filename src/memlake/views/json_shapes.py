@@ -18,13 +18,16 @@ Every document is one object with `"schema_version": 1` and these keys:
     dataset show      dataset       a version with its provenance
     dataset source    dataset, source, source_kind, functions, git, packages
     diff        changes, conflicts  {status, path, old, new, inside}, for a rename {..., from}; Conflict that waits;
-                                    `inside` is null, or {type, record, note} with the record of the file's type
+                                    `inside` is null, or {type, record, note} with the record of the file's type;
+                                    with --stat, --numstat and --shortstat instead of it lines_added and
+                                    lines_removed, null for what is not text; with --name-only and --name-status
+                                    neither, and no file is looked into
     doctor      ok, checks          Check
     du          usage               Usage
     fsck        ok, report          FsckReport
     gc          report              GcReport
     log         commits             Commit, with `metrics` and `params` where it has them; `changes` only with
-                                    --stat, --name-status, --name-only or -p; with -g
+                                    -p, --stat, --name-only and their kin, each as diff has it; with -g
                                     the Move it was found by
     ls          entries             Entry and its path; `media` only with -l
     memory conflicts  conflicts     {new, old, rule, why}, the two as memories; theirs and ours of a merge that waits;
@@ -47,8 +50,8 @@ Every document is one object with `"schema_version": 1` and these keys:
     runs        runs                {number, time, action, rows, seconds, kept, provenance}; `rows` null: not all were
                                     asked for; `kept` empty, or why the rows are not; `runs show` one as run
     runs promote  dataset           the version that was saved
-    show        commits, files      Commit with `changes`, and `metrics`, `params`, `uses` where it has them; for
-                                    each REV:PATH a file, as cat
+    show        commits, files      Commit with `changes` as diff has them, and `metrics`, `params`, `uses` where it
+                                    has them; for each REV:PATH a file, as cat
     stash list  stashes             Stash
     stash show  commit, changes     as diff
     state       state, states       {agent_id, key, value, updated_at, org_id}

@@ -13,7 +13,7 @@ from memlake.errors import NotFound, pasted
 from memlake.records import Conflict, Merged, short
 from memlake.repo import Repo
 from memlake.versions.kinds import kind_at
-from memlake.views import changes, patches, paths, words
+from memlake.views import changes, patches, paths, stats, words
 from memlake.views.status import MANY, is_marked, list_conflicts
 from memlake.views.words import clean
 
@@ -99,4 +99,4 @@ def _show_files(repo: Repo, screen: Screen, merged: Merged, before: str | None) 
     if len(rows) > MANY:
         screen.line(f" {changes.summary(rows)}")
     else:
-        screen.lines(patches.stat(patches.open_view(repo, screen), rows))
+        screen.lines(stats.stat(patches.open_view(repo, screen), rows))

@@ -17,7 +17,7 @@ from memlake.cli.suggest import exit_with
 from memlake.errors import NotFound, Nothing, Usage
 from memlake.records import short
 from memlake.repo import Repo
-from memlake.views import changes, patches, words
+from memlake.views import changes, patches, stats, words
 
 _NAME = re.compile(r"(?:stash@\{)?(\d+)\}?")
 
@@ -145,5 +145,5 @@ def show(repo: Repo, screen: Screen, /, *, index: int, patch: bool) -> None:
     with exit_with(1, NotFound):
         commit = repo.commit_at(f"stash@{{{index}}}")
     rows = changes.rows(repo.changes(commit))
-    lines = patches.detail(patches.open_view(repo, screen), rows, "patch" if patch else "stat")
+    lines = stats.detail_lines(patches.open_view(repo, screen), rows, patches.Detail("patch" if patch else "stat"))
     screen.show({"commit": commit.oid, "changes": [row.shape() for row in rows]}, lines)

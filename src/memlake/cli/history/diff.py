@@ -11,12 +11,13 @@ import click
 
 from memlake.cli.arguments import JSON, SplitCommand, after_dashes, complete_with, split, verb
 from memlake.cli.files.browse import file_at
+from memlake.cli.history.options import detail_options, take_detail
 from memlake.cli.screen import Screen
 from memlake.cli.suggest import suggest_revs
 from memlake.errors import Usage
 from memlake.records import Conflict, Entry
 from memlake.repo import Repo
-from memlake.views import changes, json_shapes, patches, paths
+from memlake.views import changes, patches, paths, stats
 
 
 @verb(cls=SplitCommand, shared=[JSON])
@@ -24,19 +25,9 @@ from memlake.views import changes, json_shapes, patches, paths
     "given", nargs=-1, metavar="[REV [REV] | A..B | A...B] [--] [PATH]...", shell_complete=complete_with("rev", "path")
 )
 @click.option("--cached", "--staged", "staged", is_flag=True, help="Compare the stage with HEAD.")
-@click.option("--stat", "detail", flag_value="stat", help="Show how much changed in each file.")
-@click.option("--name-status", "detail", flag_value="name-status", help="Show the paths and how they changed.")
-@click.option("--name-only", "detail", flag_value="name-only", help="Show only the paths that changed.")
-@click.option("-p", "--patch", "detail", flag_value="patch", help="Show the changes themselves; the default.")
 @click.option("--exit-code", is_flag=True, help="Exit with 1 if something differs.")
-@click.option("--quiet", is_flag=True, help="Print nothing; implies --exit-code.")
-@click.option(
-    "--key", multiple=True, metavar="COLUMN", help="Match rows of a table by this column. Repeat it for more."
-)
-@click.option(
-    "-n", "--rows", type=click.IntRange(0), metavar="N", default=10, show_default=True, help="Show N rows of each kind."
-)
-@click.option("--text", "as_text", is_flag=True, help="Compare tables line by line, too.")
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing; implies --exit-code.")
+@detail_options("patch")
 @click.option("--memory", "lane", flag_value="memory", help="Compare the memory lane of two commits or branches.")
 @click.option("--all", "lane", flag_value="all", help="Compare both lanes.")
 def diff(repo: Repo, screen: Screen, /, *, given: tuple[str, ...], **how: Any) -> int:
@@ -58,16 +49,15 @@ def diff(repo: Repo, screen: Screen, /, *, given: tuple[str, ...], **how: Any) -
         revs, given_paths = split(repo, given)
         rows, unmerged, worktree = _compare(repo, revs, given_paths, how)
         newer = revs[-1].rpartition("..")[2] or "HEAD" if len(revs) == 2 or ".." in "".join(revs) else None
-    looking = patches.Looking(not how["as_text"], how["key"], how["rows"], newer)
-    view = patches.open_view(repo, screen, worktree=worktree, looking=looking)
+    detail = take_detail(screen, how, "patch")._replace(rev=newer)
+    view = patches.open_view(repo, screen, worktree=worktree, detail=detail)
     if screen.as_json:
-        shapes = [{**row.shape(), "inside": json_shapes.plain(view.explain(row))} for row in rows]
-        screen.json({"changes": shapes, "conflicts": unmerged})
+        screen.json({"changes": [stats.row_shape(view, row, detail) for row in rows], "conflicts": unmerged})
     elif not how["quiet"]:
-        detail = str(how["detail"] or "patch")
         with screen.pages():
-            screen.lines(line for one in unmerged for line in patches.unmerged_lines(repo, screen, one, detail))
-            screen.lines(patches.detail(view, rows, detail))
+            write = screen.items if detail.has_nul else screen.lines
+            write(line for one in unmerged for line in patches.unmerged_lines(repo, screen, one, detail))
+            write(stats.detail_lines(view, rows, detail))
     return int(bool((rows or unmerged) and (how["exit_code"] or how["quiet"])))
 
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import click
 
 from memlake.cli.arguments import JSON, Number, SplitCommand, complete_with, one_rev, split, verb
+from memlake.cli.history.options import commit_options, detail_options, take_detail
 from memlake.cli.screen import Screen
 from memlake.cli.suggest import suggest_revs
 from memlake.errors import NotFound, Usage
@@ -19,16 +20,7 @@ from memlake.records import Commit, Lane, Move, short
 from memlake.repo import Repo
 from memlake.versions.history.log import compile_pattern
 from memlake.views import json_shapes
-from memlake.views.commit_text import (
-    DATE_HELP,
-    FORMAT_HELP,
-    Beside,
-    Look,
-    commit_lines,
-    date_style,
-    decorations,
-    read_form,
-)
+from memlake.views.commit_text import Beside, Look, change_shapes, commit_lines, decorations, detail_items, read_form
 from memlake.views.log_graph import Graph, beside, rewrite_parents
 
 
@@ -58,18 +50,13 @@ class Wanted(NamedTuple):
 
 @verb(cls=SplitCommand, shared=[JSON])
 @click.argument("given", nargs=-1, metavar="[REV]... [--] [PATH]...", shell_complete=complete_with("rev", "path"))
-@click.option("--oneline", is_flag=True, help="One line per commit.")
-@click.option("--format", "--pretty", "form", metavar="FORMAT", help=FORMAT_HELP)
-@click.option("--date", metavar="STYLE", default="default", callback=date_style, help=DATE_HELP)
+@commit_options
 @click.option("--graph", is_flag=True, help="Draw the graph of commits.")
 @click.option(
     "-n", "--max-count", "limit", type=Number(0), metavar="N", help="At most N commits; -5 is short for -n 5."
 )
 @click.option("--skip", type=Number(0), metavar="N", default=0, help="Leave out the first N commits.")
-@click.option("--stat", "detail", flag_value="stat", help="Show how much changed in each file.")
-@click.option("--name-status", "detail", flag_value="name-status", help="Show the paths and how they changed.")
-@click.option("--name-only", "detail", flag_value="name-only", help="Show only the paths that changed.")
-@click.option("-p", "--patch", "detail", flag_value="patch", help="Show the changes themselves.")
+@detail_options("")
 @click.option("--author", metavar="PATTERN", help="Only commits whose author 'Name <email>' matches.")
 @click.option("--since", "--after", metavar="TIME", help="Only commits newer than '2 days ago', 'yesterday', a date.")
 @click.option("--until", "--before", metavar="TIME", help="Only commits older than a time.")
@@ -104,21 +91,25 @@ def log(repo: Repo, screen: Screen, /, *, given: tuple[str, ...], moves: bool, *
     with suggest_revs(repo, wanted.revs[0]), screen.pages():
         listed = _by_moves(repo, wanted) if moves else _with_parents(repo, wanted, look)
         if screen.as_json:
-            screen.lines(json_shapes.stream("commits", (_shape(repo, one, look) for one in listed)))
+            screen.lines(json_shapes.stream("commits", (_shape(repo, screen, one, look) for one in listed)))
+        elif look.detail.has_nul:
+            for one in listed:
+                screen.items(detail_items(repo, screen, one.commit, look))
         else:
             screen.lines(_text(repo, screen, listed, look))
 
 
 def _look(screen: Screen, options: dict[str, Any]) -> Look:
     """Takes the options that are only about showing out of `options`."""
-    decorate, form, detail = options.pop("decorate"), options.pop("form"), options.pop("detail")
+    decorate, pretty = options.pop("decorate"), options.pop("pretty")
+    detail = take_detail(screen, options, "patch" if options["words"] else "")
     return Look(
-        options.pop("oneline") and form is None,
+        options.pop("oneline") and pretty is None,
         options.pop("graph"),
-        detail or "",
+        detail,
         screen.on_terminal if decorate is None else decorate,
         options["first_parent"],
-        read_form(form),
+        read_form(pretty),
         options.pop("date"),
     )
 
@@ -130,6 +121,8 @@ def _pattern(text: str | None, *, any_case: bool, plain: bool) -> re.Pattern[str
 def _check_together(wanted: Wanted, look: Look, *, moves: bool) -> None:
     if wanted.reverse and look.graph:
         raise Usage("--reverse and --graph cannot be used together.")
+    if look.detail.has_nul and look.graph:
+        raise Usage("-z and --graph cannot be used together.")
     if moves and (wanted.leaves_out() or look.graph or wanted.reverse or wanted.follow or len(wanted.revs) > 1):
         raise Usage("-g lists the moves of one ref, so only -n, --skip, --all and output options can be added.")
 
@@ -169,8 +162,10 @@ class Listed(NamedTuple):
     move: Move | None = None
 
 
-def _shape(repo: Repo, one: Listed, look: Look) -> dict[str, Any]:
-    shape = json_shapes.commit(one.commit, repo.changes(one.commit, paths=look.only) if look.detail else None)
+def _shape(repo: Repo, screen: Screen, one: Listed, look: Look) -> dict[str, Any]:
+    shape = json_shapes.commit(one.commit)
+    if look.detail.form:
+        shape["changes"] = change_shapes(repo, screen, one.commit, look)
     facts = {name: repo.meta(one.commit, name) for name in ("metrics", "params") if name in one.commit.meta}
     return {**shape, **facts, **({"move": one.move} if one.move else {})}
 

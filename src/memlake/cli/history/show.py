@@ -9,52 +9,39 @@ from typing import Any
 
 import click
 
-from memlake.cli.arguments import JSON, complete_with, verb
+from memlake.cli.arguments import JSON, SplitCommand, after_dashes, complete_with, verb
 from memlake.cli.files.browse import file_at, file_shape, print_file
+from memlake.cli.history.options import commit_options, detail_options, take_detail
 from memlake.cli.screen import Screen
 from memlake.cli.suggest import suggest_revs
 from memlake.records import Commit, Lane, Tag
 from memlake.repo import Repo
 from memlake.views import json_shapes, words
-from memlake.views.commit_text import (
-    DATE_HELP,
-    FORMAT_HELP,
-    Beside,
-    Look,
-    commit_lines,
-    date_style,
-    decorations,
-    read_form,
-)
+from memlake.views.commit_text import Beside, Look, change_shapes, commit_lines, decorations, detail_items, read_form
 
 
-@verb(shared=[JSON])
-@click.argument("given", nargs=-1, metavar="[REV | REV:PATH]...", shell_complete=complete_with("rev"))
-@click.option("--stat", "detail", flag_value="stat", help="Show how much changed in each file.")
-@click.option("--name-status", "detail", flag_value="name-status", help="Show the paths and how they changed.")
-@click.option("--name-only", "detail", flag_value="name-only", help="Show only the paths that changed.")
-@click.option("-p", "--patch", "detail", flag_value="patch", help="Show the changes themselves; the default.")
-@click.option("-s", "--no-patch", "detail", flag_value="none", help="Show only the commit.")
-@click.option("--oneline", is_flag=True, help="Show the commit in one line.")
-@click.option("--format", "--pretty", "form", metavar="FORMAT", help=FORMAT_HELP)
-@click.option("--date", metavar="STYLE", default="default", callback=date_style, help=DATE_HELP)
+@verb(cls=SplitCommand, shared=[JSON])
+@click.argument("given", nargs=-1, metavar="[REV | REV:PATH]... [-- PATH...]", shell_complete=complete_with("rev"))
+@detail_options("patch")
+@commit_options
 @click.option("--memory", "of_memory", is_flag=True, help="Show the commit of the memory lane.")
-def show(repo: Repo, screen: Screen, /, *, given: tuple[str, ...], detail: str | None, **how: Any) -> None:
+def show(repo: Repo, screen: Screen, /, *, given: tuple[str, ...], **how: Any) -> None:
     """Show a commit with its changes. REV:PATH prints a file as that commit has it."""
     wanted = given or ("HEAD",)
     lane: Lane = "memory" if how["of_memory"] else "work"
     files = [word for word in wanted if ":" in word]
-    if screen.as_json:
-        _show_json(repo, screen, wanted, lane)
-        return
     look = Look(
-        oneline=how["oneline"] and how["form"] is None,
-        detail="" if detail == "none" else detail or "patch",
+        detail=take_detail(screen, how, "patch"),
+        oneline=how["oneline"] and how["pretty"] is None,
         decorate=screen.on_terminal,
         merges=True,
-        form=read_form(how["form"]),
+        form=read_form(how["pretty"]),
         date=how["date"],
+        only=after_dashes() or (),
     )
+    if screen.as_json:
+        _show_json(repo, screen, wanted, look, lane=lane)
+        return
     with nullcontext() if files else screen.pages():
         for word in wanted:
             _show_one(repo, screen, word, look, lane)
@@ -68,6 +55,9 @@ def _show_one(repo: Repo, screen: Screen, word: str, look: Look, lane: Lane) -> 
     tag = _find_tag(repo, word)
     if tag is not None and tag.message:
         screen.lines(_tag_lines(screen, tag))
+    if look.detail.has_nul:
+        screen.items(detail_items(repo, screen, commit, look))
+        return
     names = decorations(repo).get(commit.oid, ()) if look.decorated else ()
     screen.lines(commit_lines(repo, screen, commit, look, Beside(names)))
 
@@ -87,13 +77,13 @@ def _tag_lines(screen: Screen, tag: Tag) -> list[str]:
     return [*lines, f"Date:   {words.date(tag.time)}", "", screen.clean(tag.message), ""]
 
 
-def _show_json(repo: Repo, screen: Screen, given: Sequence[str], lane: Lane) -> None:
-    commits = [_shape(repo, _commit(repo, word, lane)) for word in given if ":" not in word]
+def _show_json(repo: Repo, screen: Screen, given: Sequence[str], look: Look, *, lane: Lane) -> None:
+    commits = [_shape(repo, screen, _commit(repo, word, lane), look) for word in given if ":" not in word]
     files = [file_shape(repo, *file_at(repo, word)) for word in given if ":" in word]
     screen.json({"commits": commits, "files": files})
 
 
-def _shape(repo: Repo, commit: Commit) -> dict[str, object]:
+def _shape(repo: Repo, screen: Screen, commit: Commit, look: Look) -> dict[str, object]:
     """A commit with its changes and the facts it carries."""
     facts = {name: repo.meta(commit, name) for name in ("metrics", "params", "uses") if name in commit.meta}
-    return {**json_shapes.commit(commit, repo.changes(commit)), **facts}
+    return {**json_shapes.commit(commit), "changes": change_shapes(repo, screen, commit, look), **facts}

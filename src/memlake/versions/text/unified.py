@@ -15,7 +15,7 @@ def count_changes(a: Sequence[str], b: Sequence[str]) -> tuple[int, int]:
     return sum(code[4] - code[3] for code in changed), sum(code[2] - code[1] for code in changed)
 
 
-def _group_hunks(codes: list[Opcode]) -> Iterator[list[Opcode]]:
+def group_hunks(codes: list[Opcode]) -> Iterator[list[Opcode]]:
     """Hunks: changes with up to three equal lines around them; changes close to each other share one."""
     group: list[Opcode] = []
     for tag, i1, i2, j1, j2 in codes:
@@ -42,10 +42,15 @@ def _span(start: int, stop: int) -> str:
     return f"{start + 1 if length else start},{length}"
 
 
+def format_head(group: list[Opcode]) -> str:
+    """The first line of a hunk."""
+    return f"@@ -{_span(group[0][1], group[-1][2])} +{_span(group[0][3], group[-1][4])} @@"
+
+
 def format_hunks(a: Sequence[str], b: Sequence[str]) -> Iterator[str]:
     """The lines of a unified diff from the first `@@` on, without line ends."""
-    for group in _group_hunks(opcodes(a, b)):
-        yield f"@@ -{_span(group[0][1], group[-1][2])} +{_span(group[0][3], group[-1][4])} @@"
+    for group in group_hunks(opcodes(a, b)):
+        yield format_head(group)
         for tag, i1, i2, j1, j2 in group:
             if tag == "equal":
                 yield from _prefix_lines(" ", a[i1:i2])
