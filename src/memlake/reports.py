@@ -26,6 +26,31 @@ class BlameLine(NamedTuple):
     commit: Commit
 
 
+class Match(NamedTuple):
+    """One line that `grep` found; of a binary file only that it matches, as line 0."""
+
+    path: str
+    line: int
+    text: str
+
+
+class Described(NamedTuple):
+    """A commit by the nearest tag before it, and how many commits lie between."""
+
+    tag: str
+    ahead: int
+    commit: str
+
+
+class Cleaned(NamedTuple):
+    """What `clean` removed, or would remove: files that undo brings back, ignored ones that it does not, and what was
+    left alone, with the reason."""
+
+    removed: tuple[str, ...]
+    ignored: tuple[str, ...] = ()
+    left: Mapping[str, str] = MappingProxyType({})
+
+
 class Stash(NamedTuple):
     number: int
     oid: str

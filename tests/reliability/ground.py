@@ -377,6 +377,10 @@ VERBS: dict[str, Verb] = {
         lambda r: [r.write({"memories/bot/x": b"%d" % n}, "x") for n in (1, 2, 3)], _nearly_a_window, whole=False
     ),
     "branch and tag": Verb(lambda r: (r.branch("b2"), r.tag("t2"), r.delete_branch("b2")), whole=False),
+    "clean": Verb(
+        lambda r: r.clean(folders=True),
+        lambda r: (_dirty(r.root), put(r.root, "new/mine", "mine, new"), put(r.root, "folder/mine", "mine, beside")),
+    ),
 }  # fmt: skip
 
 

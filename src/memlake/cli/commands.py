@@ -33,6 +33,9 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "restore": ("memlake.cli.files.restore", "Bring files back from the stage or a commit."),
         "cat": ("memlake.cli.files.browse", "Print a file as any commit has it."),
         "ls": ("memlake.cli.files.browse", "List the paths of a commit."),
+        "ls-files": ("memlake.cli.files.clean", "List the files of this checkout, for scripts."),
+        "grep": ("memlake.cli.files.grep", "Find lines in files and memories, of any commit."),
+        "clean": ("memlake.cli.files.clean", "Remove files that are not tracked."),
     },
     "History": {
         "log": ("memlake.cli.history.log", "Show commits."),
@@ -41,6 +44,8 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "blame": ("memlake.cli.files.browse", "Show which commit wrote each line."),
         "reflog": ("memlake.cli.history.log", "Show where HEAD or a branch has been."),
         "tag": ("memlake.cli.history.tag", "List, make or delete tags."),
+        "describe": ("memlake.cli.history.names", "Name a commit by the nearest tag."),
+        "rev-parse": ("memlake.cli.history.names", "Print the commit id of a revision, for scripts."),
     },
     "Branches": {
         "branch": ("memlake.cli.branches.branch", "List, make, rename or delete branches."),

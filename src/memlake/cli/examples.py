@@ -1,6 +1,6 @@
 """An example or two of every command, shown below its options by `--help`. Pure text; each line is parsed in a test.
 
-Commands whose help is a list of their uses already (log, diff, checkout, merge, completion) have none here.
+Commands whose help is a list of their uses already (log, diff, grep, checkout, merge, completion) have none here.
 """
 
 from __future__ import annotations
@@ -15,6 +15,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "restore": ("memlake restore params.json", "memlake restore --source HEAD~2 data/"),
     "cat": ("memlake cat params.json", "memlake cat HEAD~2:data/train.csv"),
     "ls": ("memlake ls -l", "memlake ls HEAD~2 data/"),
+    "ls-files": ("memlake ls-files", "memlake ls-files --others -z"),
+    "clean": ("memlake clean -n -d", "memlake clean -f build/"),
+    "describe": ("memlake describe", "memlake describe --always --dirty"),
+    "rev-parse": ("memlake rev-parse --short HEAD", "memlake rev-parse --show-toplevel"),
     "show": ("memlake show", "memlake show main~2:params.json"),
     "blame": ("memlake blame params.json",),
     "reflog": ("memlake reflog", "memlake reflog main"),

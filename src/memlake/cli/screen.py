@@ -32,6 +32,10 @@ class Screen:
     def line(self, text: str = "") -> None:
         self._out.write(text + "\n")
 
+    def write(self, text: str) -> None:
+        """As it is, without an end of line: for what ends with NUL."""
+        self._out.write(text)
+
     def lines(self, texts: Iterable[str]) -> None:
         for text in texts:
             self.line(text)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         import_records,
         kind,
         memories,
+        record,
         redact,
         remember,
         resources,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "branch_expiry", "branches", "check_index", "conflicts", "context", "embedders", "forget", "hook_search",
-    "import_records", "kind", "memories", "redact", "remember", "resources", "review", "rules",
+    "import_records", "kind", "memories", "record", "redact", "remember", "resources", "review", "rules",
     "search", "state", "stats", "timeline", "transfer",
 ]  # fmt: skip
 __getattr__ = lazy(__name__, {name: f"{__name__}.{name}" for name in __all__})

@@ -6,6 +6,7 @@ What people name (agents, keys) is salted in a path, so that a path tells nobody
 from __future__ import annotations
 
 import hashlib
+import json
 from typing import TYPE_CHECKING, Any
 
 from memlake import memories
@@ -34,6 +35,16 @@ def _note_doubts(owner: Any, edits: Edits) -> dict[str, Entry | None]:
     return memories.remember.note_doubts(owner.memories().context, edits)
 
 
+def _memory_words(data: bytes) -> bytes:
+    return memories.record.decode(data).content.encode("utf-8", "surrogatepass")
+
+
+def _state_words(data: bytes) -> bytes:
+    state = memories.record.decode_state(data)
+    value = state.value if isinstance(state.value, str) else json.dumps(state.value, ensure_ascii=False)
+    return f"{state.key}: {value}".encode("utf-8", "surrogatepass")
+
+
 def _advise_settle(memory_id: str) -> str:
     return f"For a memory: `memlake memory resolve {memory_id} --keep ours` (or theirs, or both)."
 
@@ -48,12 +59,12 @@ def _advise_restore(memory_id: str) -> str:
 MEMORY = define(
     Kind(
         "memory", "memories", "memory", 4, ("memory", "memories"),
-        label=_label, typed_in_part=True, sides=_sides, settle=_settle, arriving=_note_doubts,
+        label=_label, typed_in_part=True, words=_memory_words, sides=_sides, settle=_settle, arriving=_note_doubts,
         to_list='use "memlake memory conflicts" to see what both sides of a memory say',
         to_settle=_advise_settle, to_restore=_advise_restore,
     )
 )  # fmt: skip
-STATE = define(Kind("state", "state", "memory", 5, ("state value", "state values"), sides=_sides))
+STATE = define(Kind("state", "state", "memory", 5, ("state value", "state values"), words=_state_words, sides=_sides))
 
 
 def memory_path(history: History, agent_id: str, memory_id: str) -> str:

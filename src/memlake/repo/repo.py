@@ -41,6 +41,9 @@ if TYPE_CHECKING:
     from memlake.reports import (
         About,
         BlameLine,
+        Cleaned,
+        Described,
+        Match,
         Operation,
         PurgeReport,
         Rescued,
@@ -263,6 +266,14 @@ class Repo(Opened):
         with self._verb() as here:
             return versions.branch.restore(here, wanted, source, staged=staged, worktree=files, overlay=overlay)
 
+    def clean(self, *paths: SomePaths, folders: bool = False, ignored: bool = False, dry_run: bool = False) -> Cleaned:
+        """Remove files that are not tracked; `undo` brings them back, but not `ignored` ones."""
+        how = versions.clean.Cleaning(self._resolve_tree_paths(each(paths)), folders, ignored, dry_run)
+        if dry_run:
+            return versions.clean.clean(self._look_at_files(), how)
+        with self._verb() as here:
+            return versions.clean.clean(here, how)
+
     # -- looking ------------------------------------------------------------------------------
 
     def commit_at(self, rev: str = "HEAD", lane: Lane = "work") -> Commit:
@@ -382,7 +393,10 @@ class Repo(Opened):
         return self._history.objects.open(self.entry(path, rev).oid)
 
     def ls(self, rev: str = "HEAD", prefix: str = "", *, paths: Sequence[AnyPath] = ()) -> versions.show.Listing:
-        """(tree path, entry) of all that starts with a prefix, or of what some paths or patterns mean."""
+        """(tree path, entry) of all that starts with a prefix, or of what some paths or patterns mean.
+
+        ":" is the stage.
+        """
         here, wanted = self._look(), self._resolve_tree_paths(paths)
         if wanted:
             return versions.show.Listing(lambda: versions.show.list_paths(here, rev, wanted))
@@ -396,6 +410,22 @@ class Repo(Opened):
         versions.show.entry_at(self._look(), full, rev)
         start = versions.show.commit_for(self._look(), full, rev)
         return versions.log.blame(self._history, start, full, partial(versions.worktree.path_as_typed, self.root))
+
+    def grep(
+        self, pattern: str, rev: str | None = None, *, paths: Sequence[AnyPath] = (), lane: str | None = None,
+        ignore_case: bool = False, word: bool = False, fixed: bool = False,
+    ) -> Iterator[Match]:  # fmt: skip
+        """Lines that match a regular expression, or with `fixed` a text: of the tracked working files, or of a commit.
+
+        Memories and datasets are searched where `paths` names their room, or `lane` does: "work", "memory" or "all".
+        """
+        here = self._look_at_files() if rev is None and self._local.databases else self._look()
+        where = versions.grep.Where(rev, self._resolve_tree_paths(paths), lane)
+        return versions.grep.grep(here, versions.grep.Sought(pattern, ignore_case, word, fixed), where)
+
+    def describe(self, rev: str = "HEAD", *, match: Sequence[str] = ()) -> Described:
+        """The nearest tag at or before a commit, one that `match` allows, and how many commits lie between."""
+        return versions.nearest_tag.find_nearest(self._look(), rev, match)
 
     # -- branches -----------------------------------------------------------------------------
 

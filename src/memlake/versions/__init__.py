@@ -11,17 +11,34 @@ if TYPE_CHECKING:
     from memlake.versions.checkout import attributes, bare, globs, rev, status, update, worktree
     from memlake.versions.history import log, merge_trees, refs
     from memlake.versions.upkeep import backup, doctor, fsck, gc, purge, rebuild, rescue
-    from memlake.versions.verbs import branch, commit, diff, merge, show, stage, stash, undo, usage, write
+    from memlake.versions.verbs import (
+        branch,
+        clean,
+        commit,
+        diff,
+        grep,
+        merge,
+        nearest_tag,
+        show,
+        stage,
+        stash,
+        undo,
+        usage,
+        write,
+    )
 
 _ROOMS = {
     "checkout": ("attributes", "bare", "globs", "rev", "status", "update", "worktree"),
     "history": ("log", "merge_trees", "refs"),
     "upkeep": ("backup", "doctor", "fsck", "gc", "purge", "rebuild", "rescue"),
-    "verbs": ("branch", "commit", "diff", "merge", "show", "stage", "stash", "undo", "usage", "write"),
-}
+    "verbs": (
+        "branch", "clean", "commit", "diff", "grep", "merge", "nearest_tag", "show", "stage", "stash", "undo", "usage",
+        "write",
+    ),
+}  # fmt: skip
 __all__ = [
-    "attributes", "backup", "bare", "branch", "commit", "diff", "doctor", "fsck", "gc", "globs", "log", "merge",
-    "merge_trees", "purge", "rebuild", "refs", "rescue", "rev", "show", "stage", "stash", "status", "undo", "update",
-    "usage", "worktree", "write",
+    "attributes", "backup", "bare", "branch", "clean", "commit", "diff", "doctor", "fsck", "gc", "globs", "grep",
+    "log", "merge", "merge_trees", "nearest_tag", "purge", "rebuild", "refs", "rescue", "rev", "show", "stage",
+    "stash", "status", "undo", "update", "usage", "worktree", "write",
 ]  # fmt: skip
 __getattr__ = lazy(__name__, {name: f"{__name__}.{room}.{name}" for room, names in _ROOMS.items() for name in names})

@@ -44,6 +44,7 @@ class Kind(NamedTuple):
     label: Callable[[str], str] = str  # a path as people name it
     typed_in_part: bool = False  # the label is a long id, of which a few characters will do
     text: Callable[[bytes], bytes] | None = None  # the record as lines, for diff and cat
+    words: Callable[[bytes], bytes] | None = None  # what somebody wrote in the record, as lines, for grep
     brief: Callable[[bytes], str] | None = None  # the record in a few words, for --stat and ls
     sides: Callable[[History, Conflict], Sides | None] | None = None  # what a conflict is about
     merge: Driver | None = None

@@ -5,6 +5,7 @@ Every document is one object with `"schema_version": 1` and these keys:
     blame       path, lines         one {line, text, commit, author, time, date, subject} a line
     branch      current, branches   Branch
     cat         path, oid, kind, size, mode, media, encoding, content      the encoding is "utf-8" or "base64"
+    clean       dry_run, removed, ignored, left     paths without files/; left: path -> why it was not removed
     config      settings            Value {key, text, origin, says}; for one KEY: key, value
     dataset diff      diff          {old, new, on, columns, added, removed, modified, metrics, params}; rows that differ
                                     are {number, samples}, columns and numbers {name, old, new}
@@ -17,6 +18,7 @@ Every document is one object with `"schema_version": 1` and these keys:
     dataset schema    dataset, schema    column -> type
     dataset show      dataset       a version with its provenance
     dataset source    dataset, source, source_kind, functions, git, packages
+    describe    name, tag, ahead, commit, dirty
     diff        changes, conflicts  {status, path, old, new, inside}, for a rename {..., from}; Conflict that waits;
                                     `inside` is null, or {type, record, note} with the record of the file's type;
                                     with --stat, --numstat and --shortstat instead of it lines_added and
@@ -26,10 +28,12 @@ Every document is one object with `"schema_version": 1` and these keys:
     du          usage               Usage
     fsck        ok, report          FsckReport
     gc          report              GcReport
+    grep        matches             {path, line, text}; of a binary file line 0 without text
     log         commits             Commit, with `metrics` and `params` where it has them; `changes` only with
                                     -p, --stat, --name-only and their kin, each as diff has it; with -g
                                     the Move it was found by
     ls          entries             Entry and its path; `media` only with -l
+    ls-files    files               Entry and its path; of untracked files only the path
     memory conflicts  conflicts     {new, old, rule, why}, the two as memories; theirs and ours of a merge that waits;
                                     with --decided: decided,
                                     {memory_id, decision, rule, unsure, new, old, version, time, date, author}

@@ -197,7 +197,12 @@ def ever_at(here: Checkout, prefix: str) -> dict[str, set[str]]:
 
 
 def list_state(here: Checkout, name: str, prefix: str) -> Iterator[tuple[str, Entry]]:
-    """Paths of a state, in order: of both lanes, unless the prefix names a room."""
+    """Paths of a state, in order: of both lanes, unless the prefix names a room; of ":", the stage, files alone."""
+    if name == ":":
+        rows = here.local.under("")
+        staged = ((FILES + path, row.entry) for path, row in sorted(rows.items()) if row.entry is not None)
+        yield from ((path, entry) for path, entry in staged if path.startswith(prefix))
+        return
     for lane in LANES:
         commit = rev.find(here, name, lane)
         if commit is None and lane == "work" and rev.find(here, name, "memory") is None:
