@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from memlake.records import Commit
+from memlake.records import Author, Commit
 
 
 class About(NamedTuple):
@@ -153,3 +153,21 @@ class Usage(NamedTuple):
     logical: int
     largest: tuple[tuple[str, int], ...]
     details: Mapping[str, Any] = MappingProxyType({})
+
+
+class Measurement(NamedTuple):
+    """What a commit records, with flat names (`test.f1`); `deltas` are to what its line recorded before.
+
+    `rev` is the name it was asked for by, where several are compared: then `deltas` are to the first of them, and the
+    values may be those of an earlier commit of the line, `behind` commits ago.
+    """
+
+    commit: str
+    rev: str
+    time: int
+    author: Author
+    subject: str
+    metrics: Mapping[str, Any] = MappingProxyType({})
+    params: Mapping[str, Any] = MappingProxyType({})
+    deltas: Mapping[str, float] = MappingProxyType({})
+    behind: int = 0

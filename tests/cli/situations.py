@@ -278,6 +278,7 @@ BRANCHES = [
     Situation("no tag right there", f"{ONE}; tag v1; a=2; keep two", "describe --exact-match", "Name the nearest: memlake describe", shows="v1-1-"),
     Situation("grep for nothing", "a=TODO; keep one", "grep", "For example: memlake grep TODO", shows="a:TODO"),
     Situation("clean without a word", f"{ONE}; b=2", "clean", "See what would go: memlake clean -n -d", shows="Would remove b"),
+    Situation("nothing measured", ONE, "metrics", "Record one with: memlake commit --allow-empty -m MESSAGE --metric NAME=VALUE", works=True, then="metrics --sort NAME"),
     Situation("beyond the first", ONE, "show HEAD~7", "See: memlake log --oneline", shows="one"),
     Situation("no second parent", ONE, "show HEAD^2", "See: memlake log --graph --oneline", shows="one"),
     Situation("beyond the reflog", ONE, "show main@{9}", "See them with: memlake reflog {}", shows="one"),

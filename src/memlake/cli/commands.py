@@ -41,6 +41,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "log": ("memlake.cli.history.log", "Show commits."),
         "show": ("memlake.cli.history.show", "Show a commit with its changes, or a file at a commit."),
         "diff": ("memlake.cli.history.diff", "Show what differs between files, stage and commits."),
+        "metrics": ("memlake.cli.history.metrics", "Show the metrics that commits record, with differences."),
         "blame": ("memlake.cli.files.browse", "Show which commit wrote each line."),
         "reflog": ("memlake.cli.history.log", "Show where HEAD or a branch has been."),
         "tag": ("memlake.cli.history.tag", "List, make or delete tags."),

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         Cleaned,
         Described,
         Match,
+        Measurement,
         Operation,
         PurgeReport,
         Rescued,
@@ -306,16 +307,30 @@ class Repo(Opened):
         text: str | None = None,
         follow: bool = False,
         reverse: bool = False,
+        where: str | None = None,
     ) -> Iterator[Commit]:
         """Commits, newest first. `text`: those that add or remove it; `follow`: the one path past exact renames.
 
-        `author` and `grep` are regular expressions, found anywhere in the author and in the message.
+        `author` and `grep` are regular expressions, found anywhere in the author and in the message. `where` is a
+        condition on what they record, such as "metrics.accuracy < 0.9".
         """
         query = versions.show.LogQuery(
             rev, lane, self._resolve_tree_paths(paths), limit, skip, since, until, author, grep, first_parent, all,
-            text, follow, reverse,
+            text, follow, reverse, where,
         )  # fmt: skip
         return versions.show.log(self._look(), query)
+
+    def metrics(
+        self, *revs: str, where: str | None = None, sort: str | None = None, reverse: bool = False,
+        limit: int | None = None,
+    ) -> list[Measurement]:  # fmt: skip
+        """What the commits of a rev or a range record, newest first; or of several revs or branch patterns, a row each.
+
+        `sort` is a name, the largest value first; `where` a condition, "accuracy > 0.9 && params.lr == 0.1".
+        """
+        return versions.metrics.list_measurements(
+            self._look(), versions.metrics.Query(revs, where, sort, reverse, limit)
+        )
 
     def diff(
         self,

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         diff,
         grep,
         merge,
+        metrics,
         nearest_tag,
         show,
         stage,
@@ -32,13 +33,13 @@ _ROOMS = {
     "history": ("log", "merge_trees", "refs"),
     "upkeep": ("backup", "doctor", "fsck", "gc", "purge", "rebuild", "rescue"),
     "verbs": (
-        "branch", "clean", "commit", "diff", "grep", "merge", "nearest_tag", "show", "stage", "stash", "undo", "usage",
-        "write",
+        "branch", "clean", "commit", "diff", "grep", "merge", "metrics", "nearest_tag", "show", "stage", "stash",
+        "undo", "usage", "write",
     ),
 }  # fmt: skip
 __all__ = [
     "attributes", "backup", "bare", "branch", "clean", "commit", "diff", "doctor", "fsck", "gc", "globs", "grep",
-    "log", "merge", "merge_trees", "nearest_tag", "purge", "rebuild", "refs", "rescue", "rev", "show", "stage",
-    "stash", "status", "undo", "update", "usage", "worktree", "write",
+    "log", "merge", "merge_trees", "metrics", "nearest_tag", "purge", "rebuild", "refs", "rescue", "rev", "show",
+    "stage", "stash", "status", "undo", "update", "usage", "worktree", "write",
 ]  # fmt: skip
 __getattr__ = lazy(__name__, {name: f"{__name__}.{room}.{name}" for room, names in _ROOMS.items() for name in names})

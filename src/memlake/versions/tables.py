@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
-from memlake.objects.db import Database, Row
+from memlake.objects.db import Database, Row, array
 from memlake.records import Lane
 
 _ALL = -1  # rows, as SQLite's LIMIT has it
@@ -76,6 +76,27 @@ WITH RECURSIVE behind(seq) AS (
   UNION SELECT h.p2 FROM behind b JOIN history h ON h.seq = b.seq WHERE h.p2 >= ?2)
 SELECT 1 FROM behind WHERE seq = ?2 LIMIT 1"""
     return db.row(sql, (new, old)) is not None
+
+
+def scan_behind(db: Database, seqs: Iterable[int]) -> Iterator[Row]:
+    """Commits with these numbers and all behind them, newest first: seq, oid, p1, data."""
+    sql = """
+WITH RECURSIVE behind(seq) AS (
+  SELECT value FROM carray(?1)
+  UNION SELECT h.p1 FROM behind b JOIN history h ON h.seq = b.seq WHERE h.p1 NOT NULL
+  UNION SELECT h.p2 FROM behind b JOIN history h ON h.seq = b.seq WHERE h.p2 NOT NULL)
+SELECT h.seq, h.oid, h.p1, h.data FROM behind b JOIN history h ON h.seq = b.seq ORDER BY h.seq DESC"""
+    members = tuple(seqs)
+    return db.each(sql, (array(members),)) if members else iter(())
+
+
+def scan_first_parents(db: Database, seq: int) -> Iterator[Row]:
+    """A commit and the line of its first parents, newest first, read as far as is asked for: seq, oid, p1, data."""
+    sql = """
+WITH RECURSIVE line(seq) AS (
+  SELECT ?1 UNION ALL SELECT h.p1 FROM line l JOIN history h ON h.seq = l.seq WHERE h.p1 NOT NULL)
+SELECT h.seq, h.oid, h.p1, h.data FROM line l JOIN history h ON h.seq = l.seq"""
+    return db.each(sql, (seq,))
 
 
 def list_new_parents(db: Database, after: int) -> list[int]:

@@ -29,7 +29,8 @@ Every document is one object with `"schema_version": 1` and these keys:
     fsck        ok, report          FsckReport
     gc          report              GcReport
     grep        matches             {path, line, text}; of a binary file line 0 without text
-    log         commits             Commit, with `metrics` and `params` where it has them; `changes` only with
+    log         commits             Commit, with the values of `metrics` and `params` where it has them, and the ids of
+                                    other facts in `meta`; `changes` only with
                                     -p, --stat, --name-only and their kin, each as diff has it; with -g
                                     the Move it was found by
     ls          entries             Entry and its path; `media` only with -l
@@ -46,6 +47,9 @@ Every document is one object with `"schema_version": 1` and these keys:
     memory ls         memories      memory; `memory stale` and `evict` with days and access_count
     memory show       memory        memory with has_embedding, access_count, last_accessed, related, review
     memory stats      stats         {memories, agents, types, categories, in_doubt, model, waiting, index_bytes, stale}
+    metrics     commits             {commit, rev, time, date, author, subject, metrics, params, deltas, behind}: flat
+                                    names, `deltas` to what the line recorded before; of several revs `rev` is the name,
+                                    `deltas` are to the first, and the values are those of `behind` commits ago
     ops         operations          Operation
     recall      query, mode, notes, left_out, repo, hits    memory with similarity_score and why
     reflog      moves               Move
@@ -72,6 +76,7 @@ beside a `time` (microseconds since 1970 UTC) stands `date`, the same in ISO 860
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from memlake.records import Change, Commit, Conflict
@@ -104,13 +109,12 @@ def _record(record: Any) -> dict[str, Any]:
     return shape
 
 
-def commit(record: Commit, changes: Iterable[Change] | None = None) -> dict[str, Any]:
-    """A commit without its changes, which may be long, unless they are given."""
-    shape = plain(record._replace(changes=()))
+def commit(record: Commit, facts: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
+    """A commit without its changes, which may be long; facts that are given stand by value, and not by id too."""
+    meta = {name: oid for name, oid in record.meta.items() if name not in facts}
+    shape = plain(record._replace(changes=(), meta=meta))
     del shape["changes"]
-    if changes is not None:
-        shape["changes"] = plain(tuple(changes))
-    return dict(shape)
+    return {**shape, **plain(facts)}
 
 
 def document(body: Mapping[str, Any]) -> str:

@@ -41,11 +41,13 @@ class Wanted(NamedTuple):
     text: str | None
     follow: bool
     reverse: bool
+    where: str | None
 
     def leaves_out(self) -> bool:
         """Whether commits between shown ones, or beyond them, are not shown."""
         ranged = any(".." in rev or rev.startswith("^") for rev in self.revs)
-        return bool(ranged or self.paths or self.since or self.until or self.author or self.grep or self.text)
+        filters = (self.paths, self.since, self.until, self.author, self.grep, self.text, self.where)
+        return ranged or any(filters)
 
 
 @verb(cls=SplitCommand, shared=[JSON])
@@ -64,6 +66,7 @@ class Wanted(NamedTuple):
 @click.option("-i", "--regexp-ignore-case", "any_case", is_flag=True, help="--grep and --author ignore case.")
 @click.option("-F", "--fixed-strings", "plain", is_flag=True, help="--grep and --author are plain text.")
 @click.option("-S", "text", metavar="TEXT", help="Only commits that add or remove this text in a file.")
+@click.option("--where", metavar="CONDITION", help="Only commits that record it, such as 'metrics.accuracy < 0.9'.")
 @click.option("--follow", is_flag=True, help="Follow the one PATH across exact renames.")
 @click.option("--reverse", is_flag=True, help="Oldest first.")
 @click.option("-g", "--walk-reflogs", "moves", is_flag=True, help="List the moves of HEAD or a branch, newest first.")
@@ -151,6 +154,7 @@ def _read(repo: Repo, wanted: Wanted) -> Iterator[Commit]:
         text=wanted.text,
         follow=wanted.follow,
         reverse=wanted.reverse,
+        where=wanted.where,
     )
 
 
@@ -163,11 +167,11 @@ class Listed(NamedTuple):
 
 
 def _shape(repo: Repo, screen: Screen, one: Listed, look: Look) -> dict[str, Any]:
-    shape = json_shapes.commit(one.commit)
+    facts = {name: repo.meta(one.commit, name) for name in ("metrics", "params") if name in one.commit.meta}
+    shape = json_shapes.commit(one.commit, facts)
     if look.detail.form:
         shape["changes"] = change_shapes(repo, screen, one.commit, look)
-    facts = {name: repo.meta(one.commit, name) for name in ("metrics", "params") if name in one.commit.meta}
-    return {**shape, **facts, **({"move": one.move} if one.move else {})}
+    return {**shape, **({"move": one.move} if one.move else {})}
 
 
 def _by_moves(repo: Repo, wanted: Wanted) -> Iterator[Listed]:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import heapq
 import re
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from memlake.errors import InvalidInput, Purged, pasted
 from memlake.records import Commit, Entry
 from memlake.reports import BlameLine
+from memlake.versions.conditions import Condition
 from memlake.versions.history.bases import reachable
 from memlake.versions.history.commits import History
+from memlake.versions.history.facts import read_facts
 from memlake.versions.history.renames import Candidates, find_renamed
 from memlake.versions.paths import matches, plain, scope
 from memlake.versions.text.lines import find_object_text, match_lines, split_lines
@@ -31,6 +34,7 @@ class Filter(NamedTuple):
     first_parent: bool = False
     text: str | None = None
     follow: bool = False
+    where: Condition | None = None
 
 
 def compile_pattern(text: str | re.Pattern[str] | None, flags: int = 0) -> re.Pattern[str] | None:
@@ -65,11 +69,17 @@ def walk(
 
 
 def log(history: History, tips: Iterable[Commit], hidden: Iterable[Commit], wanted: Filter) -> Iterator[Commit]:
+    unknown = {one.fact for one in wanted.where.comparisons} if wanted.where else set()
     for commit in walk(history, tips, hidden, first_parent=wanted.first_parent):
+        if unknown and commit.meta:
+            facts = read_facts(history, commit)
+            unknown = {fact for fact in unknown if fact.find(facts) is None}
         if _shows(history, commit, wanted):
             yield commit
         if wanted.follow:
             wanted = wanted._replace(paths=_find_old_names(history, commit, wanted.paths))
+    if unknown:
+        warnings.warn(f"none of these commits records {' or '.join(map(str, unknown))}.", stacklevel=2)
 
 
 def _shows(history: History, commit: Commit, wanted: Filter) -> bool:
@@ -78,6 +88,7 @@ def _shows(history: History, commit: Commit, wanted: Filter) -> bool:
         and (wanted.until is None or commit.time <= wanted.until)
         and (wanted.author is None or wanted.author.search(str(commit.author)) is not None)
         and (wanted.grep is None or wanted.grep.search(commit.message) is not None)
+        and (wanted.where is None or wanted.where.holds(read_facts(history, commit)))
         and (not wanted.paths or _touches(history, commit, wanted.paths))
         and (wanted.text is None or _changes_text(history, commit, wanted))
     )

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Self
 from memlake.errors import InvalidInput, NotFound, pasted
 from memlake.records import Commit, Conflict, Entry, Lane
 from memlake.reports import About
-from memlake.versions import tables
+from memlake.versions import conditions, tables
 from memlake.versions.checkout import describe, rev, worktree
 from memlake.versions.checkout.context import Checkout
 from memlake.versions.history import file_notes, refs
@@ -43,6 +43,7 @@ class LogQuery(NamedTuple):
     text: str | None = None
     follow: bool = False
     reverse: bool = False
+    where: str | None = None
 
 
 def tree_path_of(root: Path, text: str) -> str:
@@ -78,6 +79,7 @@ def log(here: Checkout, query: LogQuery) -> Iterator[Commit]:
         query.first_parent,
         query.text,
         query.follow,
+        conditions.parse(query.where) if query.where is not None else None,
     )
     found = walking.log(here.history, tips, hidden, wanted)
     if query.skip < 0 or (query.limit or 0) < 0:

@@ -1,0 +1,82 @@
+"""Conditions on facts: what they say, and where a wrong one is wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import memlake as ml
+from memlake.versions import conditions
+
+FACTS: dict[str, dict[str, Any]] = {
+    "metrics": {"accuracy": 0.93, "test.f1": 1, "val-loss": 0.2, "best": True, "note": "fine"},
+    "params": {"model": "small", "lr": 1e-3},
+}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "metrics.accuracy >= 0.9", "metrics.accuracy==0.93", "metrics.test.f1 > .5", 'metrics["val-loss"] < 3e-1',
+        "params.model == 'small' && metrics.accuracy > 0", "metrics.best == true", "metrics.note != 'bad'",
+        "params.lr <= 0.001 && params.lr >= 1e-3 && params.lr != -1", "metrics.test['f1'] == 1.0",
+    ],
+)  # fmt: skip
+def test_a_condition_holds(text: str) -> None:
+    assert conditions.parse(text).holds(FACTS)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "metrics.accuracy > 0.93", "metrics.missing == 1", "metrics.missing != 1", "metrics.note > 1",
+        "metrics.best == 1", "metrics.accuracy == '0.93'", "params.model == 'small' && metrics.accuracy < 0.9",
+    ],
+)  # fmt: skip
+def test_what_is_not_recorded_or_of_another_type_does_not_hold(text: str) -> None:
+    assert not conditions.parse(text).holds(FACTS)
+
+
+def test_the_comparison_that_fails_is_the_first_that_does() -> None:
+    failing = conditions.parse('metrics.accuracy > 0.9 && params["a b"] == "x"').find_failing(FACTS)
+    assert str(failing) == 'params["a b"] == "x"'
+
+
+def test_a_bare_name_is_of_the_room_that_is_meant() -> None:
+    assert conditions.parse("test.f1 == 1 && params.lr < 1", bare="metrics").holds(FACTS)
+    assert conditions.parse_fact("accuracy", bare="metrics") == conditions.Fact("metrics", "accuracy")
+    assert conditions.parse_fact("metrics > 1"[:7], bare="metrics") == conditions.Fact("metrics", "metrics")
+
+
+@pytest.mark.parametrize(
+    ("text", "at", "why"),
+    [
+        ("", 1, "the name of a fact is missing"),
+        ("accuracy > 0.9", 1, "there is no fact 'accuracy'"),
+        ("metric.accuracy > 0.9", 1, "there is no fact 'metric'"),
+        ("metrics > 0.9", 9, "a name of metrics is missing"),
+        ("metrics.accuracy", 17, "one of == != < <= > >= is missing"),
+        ("metrics.accuracy = 0.9", 18, "write =="),
+        ("metrics.accuracy => 0.9", 18, "write >="),
+        ("metrics.accuracy > high", 20, "a value is missing"),
+        ("metrics.accuracy > 0.9 and metrics.f1 > 1", 24, "write &&"),
+        ("metrics.accuracy > 0.9 || metrics.f1 > 1", 24, "there is no `or`"),
+        ("metrics.accuracy > 0.9 &&", 26, "the name of a fact is missing"),
+        ("metrics.accuracy > 0.9.1", 20, "means nothing here"),
+        ('metrics["a" > 1', 13, "a ] is missing"),
+        ("metrics.accuracy > 'x", 20, "means nothing here"),
+        ("metrics.a > 1; import os", 14, "means nothing here"),
+    ],
+)
+def test_a_wrong_condition_is_refused_with_its_place(text: str, at: int, why: str) -> None:
+    with pytest.raises(ml.InvalidInput, match=f"wrong at character {at}:") as refused:
+        conditions.parse(text)
+    assert why in refused.value.message
+    *_, shown, mark = refused.value.message.split("\n")
+    assert shown == f"  {text}" and mark.index("^") == at + 1
+
+
+def test_a_condition_that_no_person_types_is_refused() -> None:
+    with pytest.raises(ml.InvalidInput, match="1,000 characters"):
+        conditions.parse("metrics.a > 1 && " * 100)
