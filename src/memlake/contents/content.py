@@ -14,6 +14,7 @@ from memlake.objects.store import Objects
 from memlake.records import Entry
 
 Pieces = Sequence[tuple[bytes, int]]
+Beside = Callable[[str], "Content | None"]
 
 
 class Unreadable(Error):
@@ -24,13 +25,20 @@ class Content:
     """Bytes that may be large: read from where they are, by whoever needs which of them.
 
     `pieces` are the chunks it is stored in, (hash, length), so that two contents can be found equal in places
-    without reading either; a working file has none.
+    without reading either; a working file has none. `beside` opens another file of the same commit by its path, if
+    there is one: the ids of a matrix, for example.
     """
 
     def __init__(
-        self, path: str, size: int, opener: Callable[[], BinaryIO], pieces: Callable[[], Pieces] | None = None
+        self,
+        path: str,
+        size: int,
+        opener: Callable[[], BinaryIO],
+        pieces: Callable[[], Pieces] | None = None,
+        beside: Beside | None = None,
     ):
         self.path, self.size, self._opener, self._list_pieces = path, size, opener, pieces
+        self._beside = beside
         self.bytes_read = 0
         self._stream: BinaryIO | None = None
         self._pieces: tuple[Pieces, list[int]] | None = None
@@ -46,6 +54,9 @@ class Content:
         data = self._stream.read(-1 if length is None else length)
         self.bytes_read += len(data)
         return data
+
+    def find_beside(self, path: str) -> Content | None:
+        return self._beside(path) if self._beside else None
 
     def open(self) -> io.RawIOBase:
         """A stream of its own, whose reads are counted."""
@@ -107,11 +118,11 @@ class _Counted(io.RawIOBase):
         return True
 
 
-def open_stored(objects: Objects, path: str, entry: Entry) -> Content:
+def open_stored(objects: Objects, path: str, entry: Entry, beside: Beside | None = None) -> Content:
     """The content of an object; nothing is read yet."""
-    return Content(path, entry.size, lambda: objects.open(entry.oid), lambda: objects.pieces(entry.oid))
+    return Content(path, entry.size, lambda: objects.open(entry.oid), lambda: objects.pieces(entry.oid), beside)
 
 
-def open_file(path: str, file: Path) -> Content:
+def open_file(path: str, file: Path, beside: Beside | None = None) -> Content:
     """The content of a file on disk."""
-    return Content(path, file.stat().st_size, lambda: file.open("rb"))
+    return Content(path, file.stat().st_size, lambda: file.open("rb"), beside=beside)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memlake.contents.content import Content, Unreadable, open_stored
-from memlake.contents.file_types import find_type
+from memlake.contents.file_types import FileType, find_type
 from memlake.contents.merged import Merged, MergeHow
 from memlake.records import Entry
 
@@ -29,18 +29,29 @@ class Explanation(NamedTuple):
     type: str
     record: Any
     note: str = ""
+    more: tuple[Any, ...] = ()  # records of what is inside of it: the vectors of a column
 
 
 def explain(old: Content, new: Content, how: How) -> Explanation | None:
     """None if memlake knows nothing about the insides of such a file."""
-    kind = find_type(new.path, new) if new.size else find_type(new.path)
+    kind = _find_shared_type(old, new)
     diff = kind.find("diff") if kind else None
-    if kind is None or diff is None or find_type(old.path, old if old.size else None) != kind:
+    if kind is None or diff is None:
         return None
+    diff_more = kind.find("diff_more")
     try:
-        return Explanation(kind.name, diff(old, new, how))
+        record = diff(old, new, how)
+        return Explanation(kind.name, record, more=diff_more(old, new, how, record) if diff_more else ())
     except Unreadable as error:
         return Explanation(kind.name, None, error.message)
+
+
+def _find_shared_type(*sides: Content) -> FileType | None:
+    """The type of all sides. Where they differ by what is inside alone, the one that their suffix tells."""
+    kinds = {find_type(side.path, side if side.size else None) for side in sides}
+    if len(kinds) > 1:
+        kinds = {find_type(side.path) for side in sides}
+    return kinds.pop() if len(kinds) == 1 else None
 
 
 def merge_inside(making: Making, path: str, sides: Sequence[Entry], how: MergeHow) -> Merged | None:

@@ -6,6 +6,8 @@ A type is one module and one line of FILE_TYPES. The module has some of these fu
     diff(old, new, how) -> a record                 what differs; `--json` shows the record as it is
     merge(base, ours, theirs, how: MergeHow) -> Merged   the joined bytes, and what only a person can decide
     text(content) -> str                            as lines, for a plain diff and blame
+    recognize(content) -> bool                      whether a file is of this type, where its suffix serves several
+    diff_more(old, new, how, record) -> records     what else differs, of a type whose `more` names a second module
 
 A file that is not what its name says raises Unreadable, and is shown and merged as bytes.
 """
@@ -28,11 +30,20 @@ class FileType(NamedTuple):
     module: str
     suffixes: frozenset[str]
     magic: tuple[bytes, ...] = ()
+    is_guess: bool = False  # the suffix is not enough: `recognize` decides, and without a content it is not this type
+    more: str = ""
 
     def find(self, function: str) -> Callable[..., Any] | None:
         """One of the functions above, or None if the type does not have it."""
-        found: Callable[..., Any] | None = getattr(importlib.import_module(self.module), function, None)
+        module = self.more if function == "diff_more" else self.module
+        found: Callable[..., Any] | None = getattr(importlib.import_module(module), function, None) if module else None
         return found
+
+    def fits(self, suffix: str, content: Content | None) -> bool:
+        if suffix not in self.suffixes:
+            return False
+        recognize = self.find("recognize") if self.is_guess and content is not None else None
+        return recognize(content) if recognize else not self.is_guess
 
 
 def _type(name: str, module: str, suffixes: str, *magic: bytes) -> FileType:
@@ -40,7 +51,10 @@ def _type(name: str, module: str, suffixes: str, *magic: bytes) -> FileType:
 
 
 FILE_TYPES = (
-    _type("table", "tables", "csv tsv tab jsonl ndjson parquet pq", b"PAR1"),
+    _type("table", "tables", "csv tsv tab jsonl ndjson parquet pq", b"PAR1")._replace(
+        more="memlake.contents.vector_columns"
+    ),
+    _type("embeddings", "embeddings", "safetensors npz npy")._replace(is_guess=True),
     _type("checkpoint", "checkpoints", "safetensors pt pth ckpt bin npz npy gguf keras h5 hdf5", b"GGUF", b"\x93NUMPY"),
     _type("notebook", "notebooks", "ipynb"),
     _type("document", "documents", "json geojson yaml yml toml"),
@@ -48,11 +62,11 @@ FILE_TYPES = (
 
 
 def find_type(path: str, content: Content | None = None) -> FileType | None:
-    """The type of a file by its suffix, else by its first bytes."""
+    """The type of a file by its suffix, and by what is inside where types share it; else by its first bytes."""
     name = path.rsplit("/", 1)[-1].lower()
     suffix = name.rsplit(".", 1)[-1] if "." in name[1:] else ""
     for kind in FILE_TYPES:
-        if suffix in kind.suffixes:
+        if kind.fits(suffix, content):
             return kind
     if content is None or suffix:
         return None

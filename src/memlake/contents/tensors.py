@@ -68,15 +68,24 @@ class Tensor(NamedTuple):
     def is_numeric(self) -> bool:
         return _TYPES.get(self.dtype, (0, None))[1] is not None
 
+    @property
+    def is_text(self) -> bool:
+        return self.dtype[1:2] in ("U", "S")
+
+    def read_array(self) -> Array:
+        """All its values in its shape, as numbers; text as text."""
+        data = self.read(0, self.size)
+        flat = np.frombuffer(data, self.dtype) if self.is_text else decode(self.dtype, data)
+        if self.strides is None:
+            return flat.reshape(self.shape)
+        steps = [stride * flat.itemsize for stride in self.strides]
+        return np.lib.stride_tricks.as_strided(flat, self.shape, steps, writeable=False)
+
     def blocks(self) -> Iterator[Array]:
         """Its values one block after the other, as numbers; bits where numpy has no such number."""
         width = int(_TYPES[self.dtype][0]) if self.dtype in _TYPES else 1
         if self.strides is not None:
-            whole = decode(self.dtype, self.read(0, self.size))
-            view = np.lib.stride_tricks.as_strided(
-                whole, self.shape, [stride * whole.itemsize for stride in self.strides], writeable=False
-            )
-            yield np.ascontiguousarray(view).reshape(-1)
+            yield np.ascontiguousarray(self.read_array()).reshape(-1)
             return
         for start in range(0, self.size, _BLOCK * width):
             yield decode(self.dtype, self.read(start, min(_BLOCK * width, self.size - start)))
@@ -120,7 +129,7 @@ def open_archive(content: Content) -> Archive:
 
 
 def _check(dtype: str, shape: Sequence[int], size: int, name: str) -> None:
-    if dtype in _TYPES and math.prod(shape) * _TYPES[dtype][0] != size:
+    if min(shape, default=0) < 0 or (dtype in _TYPES and math.prod(shape) * _TYPES[dtype][0] != size):
         raise ValueError(f"tensor {name!r} of shape {tuple(shape)} and type {dtype} does not take {size:,} bytes")
 
 
@@ -162,9 +171,12 @@ def _npy(size: int, read: Callable[[int, int], bytes], start: int | None) -> Ten
     if dtype.hasobject:
         raise ValueError("it holds Python objects, which memlake never loads")
     name = "BOOL" if dtype.kind == "b" else next((name for name, (_, kind) in _TYPES.items() if kind == dtype.str), "")
+    if dtype.kind in "SU":  # texts of one width: their bits are compared
+        name = dtype.str
     if not name:
         raise ValueError(f"its values are of type {dtype.str}, which memlake does not compare")
-    _check(name, shape, size - at, "array")
+    if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != size - at:
+        raise ValueError(f"an array of shape {shape} and type {name} does not take {size - at:,} bytes")
     strides = None
     if facts["fortran_order"] and len(shape) > 1:
         strides = tuple(math.prod(shape[:place]) for place in range(len(shape)))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Self
 from memlake import config, contents, dataset, memories, nofollow, projects, versions
 from memlake.calls import check_methods, check_types
 from memlake.dataset.kind import DATASET
-from memlake.errors import AlreadyExists, Corrupt, Denied, Error, InvalidInput, pasted
+from memlake.errors import AlreadyExists, Corrupt, Denied, Error, InvalidInput, NotFound, pasted
 from memlake.errors import Conflict as ConflictError
 from memlake.memories.kind import MEMORY
 from memlake.objects import disk
@@ -30,9 +30,10 @@ from memlake.repo.stash import Stashes
 from memlake.repo.stored_objects import StoredObjects
 from memlake.repo.upkeep import Upkeep
 from memlake.versions import tables
-from memlake.versions.paths import file_path
+from memlake.versions.paths import FILES, file_path
 
 if TYPE_CHECKING:
+    from memlake.contents.content import Content
     from memlake.contents.explain import Explanation
     from memlake.dataset.datasets import Datasets, Store
     from memlake.memories.hook_search import Narrow
@@ -364,21 +365,23 @@ class Repo(Opened):
         key: Sequence[str] = (),
         limit: int | None = 10,
         attributes: versions.attributes.Attributes | None = None,
+        revs: tuple[str, str] = ("", ""),
     ) -> Explanation | None:
         """What differs inside a file that changed; None if it came, went, or is of a type without insides.
 
         `worktree`: its new side is the working file. `key`: the columns that tell the rows of a table apart; without it
-        those that `attributes` declares (by default, those of the working folder), else a unique column.
+        those that `attributes` declares (by default, those of the working folder), else a unique column. `revs`: what
+        the sides are taken from, so that files beside it are found, such as the ids of vectors; ":" is the stage.
         """
         old, new = change.old, change.new
         if old is None or new is None or not old.kind == new.kind == "file":
             return None
         name = file_path(change.path)
-        before = contents.content.open_stored(self._history.objects, name, old)
+        before = contents.content.open_stored(self._history.objects, name, old, self._find_beside(revs[0]))
         after = (
-            contents.content.open_file(name, self.root / name)
+            contents.content.open_file(name, self.root / name, self._find_beside(None))
             if worktree or not new.oid  # of a working file that differs by its size nobody has read more
-            else contents.content.open_stored(self._history.objects, name, new)
+            else contents.content.open_stored(self._history.objects, name, new, self._find_beside(revs[1]))
         )
         attributes = attributes or self.attributes()
         if attributes.find(name).get("diff") == "text":
@@ -388,6 +391,23 @@ class Repo(Opened):
             how = how._replace(key=attributes.find_key(name), key_origin="declared")
         with before, after:
             return contents.explain.explain(before, after, how)
+
+    def _find_beside(self, rev: str | None) -> Callable[[str], Content | None]:
+        """Opens other files of a commit, or of the working folder, by their path; not of one that is not known."""
+
+        def find(path: str) -> Content | None:
+            if rev is None:
+                file = self.root / path
+                is_there = file.is_file() and not file.is_symlink()
+                return contents.content.open_file(path, file) if is_there else None
+            try:
+                entry = versions.show.entry_at(self._look(), FILES + path, rev) if rev else None
+            except NotFound:
+                return None
+            is_file = entry is not None and entry.kind == "file"
+            return contents.content.open_stored(self._history.objects, path, entry) if entry and is_file else None
+
+        return find
 
     def entry(self, path: AnyPath, rev: str = "HEAD") -> Entry:
         """What a path holds in a commit; ":" is the stage."""

@@ -135,7 +135,8 @@ def _detail_lines(repo: Repo, style: Style, commit: Commit, look: Look) -> Itera
 
 
 def _open_view(repo: Repo, style: Style, commit: Commit, look: Look) -> patches.View:
-    return patches.open_view(repo, style, detail=look.detail._replace(rev=commit.oid))
+    revs = commit.parents[0] if commit.parents else "", commit.oid
+    return patches.open_view(repo, style, detail=look.detail._replace(rev=commit.oid, revs=revs))
 
 
 def _rows(repo: Repo, commit: Commit, look: Look) -> list[changes.Row]:

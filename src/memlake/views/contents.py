@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from memlake.views.embeddings import embedding_brief, embedding_lines
 from memlake.views.hunks import color_lines
 from memlake.views.style import Style
 from memlake.views.words import clean, count, cut
@@ -22,7 +23,8 @@ _ORIGINS = {"given": "", "declared": ", as .memlakeattributes says", "found": ",
 
 def explained_lines(style: Style, explanation: Explanation) -> Iterator[str]:
     """What differs inside a file that memlake could look into."""
-    yield from _LINES[type(explanation.record).__name__](style, explanation.record)
+    for record in (explanation.record, *explanation.more):
+        yield from _LINES[type(record).__name__](style, record)
 
 
 def brief_text(explanation: Explanation) -> str:
@@ -92,6 +94,8 @@ def value_text(value: Any) -> str:
     """A value in a line; text only in quotes where it would be read wrongly."""
     if value is None:
         return "null"
+    if isinstance(value, list) and len(value) > 8 and all(isinstance(number, float) for number in value):
+        return f"[{value[0]:.4g}, {value[1]:.4g}, ... {len(value):,} numbers]"
     text = str(value)
     return clean(text if text and text == text.strip() and "\n" not in text and text != "null" else repr(value))
 
@@ -199,10 +203,12 @@ _LINES: dict[str, Callable[[Style, Any], Iterator[str]]] = {
     "DocumentDiff": document_lines,
     "NotebookDiff": notebook_lines,
     "CheckpointDiff": checkpoint_lines,
+    "EmbeddingDiff": embedding_lines,
 }
 _BRIEFS: dict[str, Callable[[Any], str]] = {
     "TableDiff": _table_brief,
     "DocumentDiff": _document_brief,
     "NotebookDiff": _notebook_brief,
     "CheckpointDiff": _checkpoint_brief,
+    "EmbeddingDiff": embedding_brief,
 }

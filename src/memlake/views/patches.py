@@ -84,6 +84,7 @@ class Detail(NamedTuple):
     key: tuple[str, ...] = ()  # the columns that tell the rows of a table apart
     limit: int | None = 10  # of what differs inside a file, how much of each kind
     rev: str | None = None  # the commit whose .memlakeattributes apply; None: those of the working folder
+    revs: tuple[str, str] = ("", "")  # what both sides are taken from, where it is known; ":" is the stage
 
     @property
     def has_nul(self) -> bool:
@@ -103,7 +104,10 @@ def open_view(repo: Repo, style: Style, *, worktree: bool = False, detail: Detai
             return None
         change = Change(row.path, row.old, row.new)
         try:
-            return repo.explain(change, worktree=worktree, key=detail.key, limit=detail.limit, attributes=attributes)
+            return repo.explain(
+                change, worktree=worktree, key=detail.key, limit=detail.limit, attributes=attributes,
+                revs=detail.revs,
+            )  # fmt: skip
         except Purged:
             return None
         except InvalidInput as error:  # a key that this table does not have; the next one may

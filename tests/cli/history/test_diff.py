@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -102,3 +103,20 @@ def test_json_has_words_for_every_value(repo: Path, run: Run) -> None:
         run("commit", "-m", "one")
     (change,) = run("diff", "HEAD~1", "HEAD", "--json").json["changes"]
     assert change["inside"]["record"]["rows"][0]["cells"]["v"] == [1.0, "NaN"]
+
+
+def test_the_ids_of_vectors_are_taken_from_the_commit_of_each_side(repo: Path, run: Run) -> None:
+    matrix, ids = np.eye(20, 9, dtype="f4") + 1, [f"e{number}" for number in range(20)]
+    np.save(repo / "v.npy", matrix)
+    (repo / "v.ids.txt").write_text("\n".join(ids) + "\n")
+    run("add", ".")
+    run("commit", "-m", "one")
+    np.save(repo / "v.npy", matrix[::-1][1:])
+    (repo / "v.ids.txt").write_text("\n".join(ids[::-1][1:]) + "\n")
+    said = "20 -> 19 vectors: 1 removed, 19 unchanged (matched by v.ids.txt)"
+    assert run("diff", "v.npy").lines[2:] == [said, "  - e19"]
+    run("commit", "-am", "two")
+    for line in (["HEAD~1", "HEAD"], ["HEAD~1..HEAD"], ["HEAD~1:v.npy", "HEAD:v.npy"], ["HEAD~1"]):
+        assert said in run("diff", *line).lines, line
+    assert said in run("show", "HEAD").lines
+    assert "(matched by the number of the row)" in run("diff", "HEAD~1...HEAD", "v.npy").out

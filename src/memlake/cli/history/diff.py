@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from memlake import config
 from memlake.cli.arguments import JSON, SplitCommand, after_dashes, complete_with, split, verb
 from memlake.cli.files.browse import file_at
 from memlake.cli.history.options import detail_options, take_detail
@@ -41,15 +42,18 @@ def diff(repo: Repo, screen: Screen, /, *, given: tuple[str, ...], **how: Any) -
     memlake diff A...B              B against where it left A
     memlake diff A:PATH B:PATH      two files, each as a commit has it
     """
+    config.one_thread_of_algebra()
     unmerged: list[Conflict] = []
     if _is_file(given[:1]) and len(given) == 2 and after_dashes() is None:
         rows, worktree = _compare_files(repo, *given), not _is_file(given[1:])
         newer = None if worktree or given[1].startswith(":") else file_at(repo, given[1])[1]
+        sides = file_at(repo, given[0])[1], "" if worktree else file_at(repo, given[1])[1]
     else:
         revs, given_paths = split(repo, given)
         rows, unmerged, worktree = _compare(repo, revs, given_paths, how)
         newer = revs[-1].rpartition("..")[2] or "HEAD" if len(revs) == 2 or ".." in "".join(revs) else None
-    detail = take_detail(screen, how, "patch")._replace(rev=newer)
+        sides = _find_sides(revs, staged=how["staged"])
+    detail = take_detail(screen, how, "patch")._replace(rev=newer, revs=sides)
     view = patches.open_view(repo, screen, worktree=worktree, detail=detail)
     if screen.as_json:
         screen.json({"changes": [stats.row_shape(view, row, detail) for row in rows], "conflicts": unmerged})
@@ -79,6 +83,18 @@ def _compare(
         shown_apart = {conflict.path for conflict in unmerged}
         differing = tuple(change for change in differing if change.path not in shown_apart)
     return changes.rows(differing), unmerged, not how["staged"] and b is None and (a is None or ".." not in a)
+
+
+def _find_sides(revs: Sequence[str], *, staged: bool) -> tuple[str, str]:
+    """The revs of both sides; "" for the working folder, and where a side is a commit that nobody named."""
+    if staged:
+        return (revs[0] if revs else "HEAD"), ":"
+    if len(revs) == 2:
+        return revs[0], revs[1]
+    if revs and ".." in revs[0]:
+        old, _, new = revs[0].partition("..")
+        return "" if new.startswith(".") else old or "HEAD", new.removeprefix(".") or "HEAD"
+    return (revs[0] if revs else ":"), ""
 
 
 def _is_file(words: Sequence[str]) -> bool:
