@@ -220,7 +220,9 @@ def problems(page: str, folder: Path) -> list[str]:
 
 
 @pytest.mark.timeout(1000)  # a page runs up to seventy commands, and a busy machine takes long for each
-@pytest.mark.parametrize("name", ["docs/tutorial.md", "docs/how-to/agent-memory.md", "docs/how-to/datasets.md"])
+@pytest.mark.parametrize(
+    "name", ["docs/tutorial.md", "docs/how-to/agent-memory.md", "docs/how-to/datasets.md", "docs/how-to/lineage.md"]
+)
 def test_a_page_does_and_prints_what_it_says(tmp_path: Path, name: str) -> None:
     found = problems(read(name), tmp_path)
     assert found == [], "\n\n".join([f"{name} is stale; `make docs` writes what is printed now.", *found])

@@ -44,6 +44,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "metrics": ("memlake.cli.history.metrics", "Show the metrics that commits record, with differences."),
         "blame": ("memlake.cli.files.browse", "Show which commit wrote each line."),
         "reflog": ("memlake.cli.history.log", "Show where HEAD or a branch has been."),
+        "lineage": ("memlake.cli.history.lineage", "Show what a thing was made from, and what was made from it."),
         "tag": ("memlake.cli.history.tag", "List, make or delete tags."),
         "describe": ("memlake.cli.history.names", "Name a commit by the nearest tag."),
         "rev-parse": ("memlake.cli.history.names", "Print the commit id of a revision, for scripts."),

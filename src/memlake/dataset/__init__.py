@@ -10,7 +10,8 @@ from memlake._lazy import lazy
 
 if TYPE_CHECKING:
     from memlake.dataset import datasets, erase, export, kind, merge_versions, show_rows
+    from memlake.dataset.lineage import graph
 
-__all__ = ["datasets", "erase", "export", "kind", "merge_versions", "show_rows"]
+__all__ = ["datasets", "erase", "export", "graph", "kind", "merge_versions", "show_rows"]
 RECALL = "datasets.db"  # of a repo's folder; its name is known without Arrow
-__getattr__ = lazy(__name__, {name: f"{__name__}.{name}" for name in __all__})
+__getattr__ = lazy(__name__, {name: f"{__name__}.{name}" for name in __all__} | {"graph": f"{__name__}.lineage.graph"})

@@ -23,6 +23,7 @@ from memlake.dataset.types import arrow, names
 from memlake.dataset.types.field_metadata import is_unknown
 from memlake.errors import InvalidInput
 from memlake.rows.sql import PLACE, compose, hole
+from memlake.versions.lineage.graph import Asked
 
 if TYPE_CHECKING:
     from memlake.dataset.parts.version_record import Version
@@ -312,7 +313,7 @@ class Chain:
 
     def lineage(self, **how: Any) -> Any:
         """Where these rows come from and what was made of them: lineage(up=, down=, depth=, column=)."""
-        return graph.of_chain(self._session.context, self, graph.Asked(**how))
+        return graph.of_chain(self._session.context, self, Asked(**how))
 
     # -- answers ------------------------------------------------------------------------------
 

@@ -19,7 +19,6 @@ from memlake.dataset.compare import Differences
 from memlake.dataset.context import DatasetContext
 from memlake.dataset.export import Exported
 from memlake.dataset.lineage import graph, process_facts, provenance, runs
-from memlake.dataset.lineage.graph import Lineage
 from memlake.dataset.lineage.runs import Run
 from memlake.dataset.memo import listings
 from memlake.dataset.memo.results import Memo
@@ -38,6 +37,7 @@ from memlake.objects.store import Objects
 from memlake.records import count
 from memlake.reports import PurgeReport
 from memlake.versions.checkout.context import Checkout
+from memlake.versions.lineage.graph import Asked, Lineage
 from memlake.versions.upkeep import purge as purge_objects
 from memlake.versions.verbs.write import Group
 
@@ -203,7 +203,7 @@ class Datasets:
         column: str | None = None,
     ) -> Lineage:
         """Where rows came from, to storages, files and code, and what was made of them; or only of one column."""
-        asked = graph.Asked(up, down, depth, column)
+        asked = Asked(up, down, depth, column)
         if isinstance(of, Chain):
             return graph.of_chain(self.context, of, asked)
         return graph.of_version(self.context, self.get(of), asked)

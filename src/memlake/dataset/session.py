@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from memlake.config import repo_root
 from memlake.dataset import save as save_rows
 from memlake.dataset.context import DatasetContext
 from memlake.dataset.feedback import Progress
@@ -161,7 +162,8 @@ class Session:
         with self.context.parts.hold():
             frame, engine = self.frame(plan, settings)
             ran = provenance.steps(plan, engine, frame.rows)
-            facts = provenance.fields(provenance.add_git_state(self._gather_facts(plan, engine, begun, ran)))
+            told = provenance.add_git_state(self._gather_facts(plan, engine, begun, ran))
+            facts = provenance.fields(provenance.add_file_oids(told, str(repo_root(self.context.folder))))
             saved = save_rows.save(self.context, wanted, frame, facts)
         process_facts.note(self.context, saved, wanted, facts)
         engine.shared.progress.say(_describe_save(saved, ran))

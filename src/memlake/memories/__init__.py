@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         hook_search,
         import_records,
         kind,
+        lineage,
         memories,
         record,
         redact,
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "branch_expiry", "branches", "check_index", "conflicts", "context", "embedders", "forget", "hook_search",
-    "import_records", "kind", "memories", "record", "redact", "remember", "resources", "review", "rules",
+    "import_records", "kind", "lineage", "memories", "record", "redact", "remember", "resources", "review", "rules",
     "search", "state", "stats", "timeline", "transfer",
 ]  # fmt: skip
 __getattr__ = lazy(__name__, {name: f"{__name__}.{name}" for name in __all__})

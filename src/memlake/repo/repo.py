@@ -23,6 +23,7 @@ from memlake.objects.db import advise_rescue
 from memlake.objects.forks import check_process
 from memlake.objects.places import Folder, Place
 from memlake.records import Author, Branch, Change, Commit, Entry, Lane, Merged, Move, Staged, Status, Tag
+from memlake.repo.lineage import trace
 from memlake.repo.merge import Merge, said_facts
 from memlake.repo.open import AnyPath, Opened, SomePaths, checked_oid, each
 from memlake.repo.settings import has_database
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
         Rescued,
     )
     from memlake.versions.checkout.attributes import Attributes
+    from memlake.versions.lineage.graph import Lineage
 
 Progress = Callable[[int, int, str], None]
 DIR = ".memlake"
@@ -646,6 +648,16 @@ class Repo(Opened):
         is_file = "/" in name or (self.root / name).is_file() or head is None
         is_known = not is_file and any(self._history.scan(head, f"{DATASET.folder}{name}/"))
         return self.datasets().get(text).path if is_known else text
+
+    def lineage(
+        self, of: str, *, up: bool = True, down: bool = True, depth: int | None = None, column: str | None = None
+    ) -> Lineage:
+        """What a file, a dataset, a memory or a commit was made from, and what was made from it.
+
+        One graph over what commits used, configured and measured, versions of datasets and memories that name them.
+        `of` is a path, `REV:PATH`, `NAME[@VERSION]`, the id of a memory, or a commit; `column` is one of a dataset.
+        """
+        return trace(self, of, versions.graph.Asked(up, down, depth, column))
 
     # -- keeping ------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from memlake._lazy import lazy
 if TYPE_CHECKING:
     from memlake.versions.checkout import attributes, bare, globs, rev, status, update, worktree
     from memlake.versions.history import log, merge_trees, refs
+    from memlake.versions.lineage import commit_facts, graph
     from memlake.versions.upkeep import backup, doctor, fsck, gc, purge, rebuild, rescue
     from memlake.versions.verbs import (
         branch,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 _ROOMS = {
     "checkout": ("attributes", "bare", "globs", "rev", "status", "update", "worktree"),
     "history": ("log", "merge_trees", "refs"),
+    "lineage": ("commit_facts", "graph"),
     "upkeep": ("backup", "doctor", "fsck", "gc", "purge", "rebuild", "rescue"),
     "verbs": (
         "branch", "clean", "commit", "diff", "grep", "merge", "metrics", "nearest_tag", "show", "stage", "stash",
@@ -38,8 +40,8 @@ _ROOMS = {
     ),
 }  # fmt: skip
 __all__ = [
-    "attributes", "backup", "bare", "branch", "clean", "commit", "diff", "doctor", "fsck", "gc", "globs", "grep",
-    "log", "merge", "merge_trees", "metrics", "nearest_tag", "purge", "rebuild", "refs", "rescue", "rev", "show",
-    "stage", "stash", "status", "undo", "update", "usage", "worktree", "write",
+    "attributes", "backup", "bare", "branch", "clean", "commit", "commit_facts", "diff", "doctor", "fsck", "gc",
+    "globs", "graph", "grep", "log", "merge", "merge_trees", "metrics", "nearest_tag", "purge", "rebuild", "refs",
+    "rescue", "rev", "show", "stage", "stash", "status", "undo", "update", "usage", "worktree", "write",
 ]  # fmt: skip
 __getattr__ = lazy(__name__, {name: f"{__name__}.{room}.{name}" for room, names in _ROOMS.items() for name in names})

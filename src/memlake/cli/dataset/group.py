@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from memlake import dataset as parts
 from memlake.cli.arguments import JSON, complete_with, confirm_erase, open_datasets, verb
+from memlake.cli.history.lineage import lineage_options, show_lineage
 from memlake.cli.screen import Screen
 from memlake.errors import NotFound, Usage, pasted
-from memlake.views import json_shapes, words
+from memlake.views import words
 from memlake.views.dataset import diff_lines, metric_table, version_lines, version_shape, version_table
 from memlake.views.words import clean
 
 if TYPE_CHECKING:
     from memlake.dataset.datasets import Datasets
 
-_SUFFIXES = {".svg": "svg", ".mmd": "mermaid", ".mermaid": "mermaid", ".json": "json", ".txt": "text"}
 _name = click.argument("name", metavar="NAME[@VERSION]", shell_complete=complete_with("dataset"))
 _all = click.option("-a", "--all", "deleted", is_flag=True, help="Include deleted ones.")
 
@@ -168,37 +167,12 @@ def _find_two(datasets: Datasets, specs: Sequence[str]) -> tuple[str, str]:
 
 @dataset_verb(shared=[JSON])
 @_name
-@click.option("--up", "way", flag_value="up", help="Only what it was made from.")
-@click.option("--down", "way", flag_value="down", help="Only what was made from it.")
-@click.option("--depth", type=click.IntRange(1), metavar="N", help="At most N steps away.")
-@click.option("--column", metavar="COLUMN", help="Only where this column came from and went to, if that is known.")
-@click.option("--format", "form", type=click.Choice(["text", "json", "mermaid", "svg"]), help="Text unless given.")
-@click.option(
-    "--plot", type=click.Path(dir_okay=False), metavar="FILE", help="Draw it to FILE.svg, .mmd, .json or .txt."
-)
+@lineage_options
 def lineage(
     datasets: Datasets, screen: Screen, /, *, name: str, form: str | None, plot: str | None, way: str | None, **how: Any
 ) -> None:
     """Show where a version came from, down to storages, files and code, and what was made from it."""
-    graph = datasets.lineage(name, up=way != "down", down=way != "up", **how)
-    kind = form or ("text" if plot is None else _SUFFIXES.get(Path(plot).suffix.lower()))
-    if kind is None:
-        raise Usage(
-            f"the name '{plot}' does not say which format to draw. Nothing was written.",
-            hint="Let it end in .svg, or add --format svg.",
-        )
-    if kind == "json" or (screen.as_json and plot is None):
-        text = json_shapes.document({"lineage": graph.to_json()})
-    else:
-        text = {"text": graph.to_text, "mermaid": graph.to_mermaid, "svg": graph.to_svg}[kind]()
-    if plot is not None:
-        Path(plot).write_text(text + "\n", encoding="utf-8")
-        screen.note(f"Drew {len(graph.nodes)} nodes and {len(graph.edges)} edges to {clean(plot)}.")
-    elif kind == "json" or screen.as_json:
-        screen.line(text)
-    else:
-        with screen.pages():
-            screen.lines(screen.clean(line) for line in text.split("\n"))
+    show_lineage(screen, datasets.lineage(name, up=way != "down", down=way != "up", **how), form, plot)
 
 
 # -- deleting, renaming, exporting

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import hashlib
 import os
 import platform
 from collections.abc import Callable, Iterable, Sequence
@@ -25,6 +28,7 @@ from memlake.records import Author
 from memlake.rows.values import bound
 
 _FILES = 1000  # files of a source that are named one by one
+_HASHED = 256 << 20  # bytes of files that a save hashes
 Printed = Sequence[tuple[Call, Fingerprint]]
 
 
@@ -69,6 +73,33 @@ def add_git_state(told: dict[str, Any], git: Callable[[str], dict[str, Any]] = r
     """With what git says of the program's folder; where a machine keeps that folder is not recorded."""
     state = git(told["folder"])
     return {**{key: value for key, value in told.items() if key != "folder"}, "git": state}
+
+
+def add_file_oids(told: dict[str, Any], root: str) -> dict[str, Any]:
+    """With the hash of each file that was read, and for one inside the repo its path there: what it was is known then.
+
+    A large file would take longer to hash than to read, so beyond a limit files keep their size and time alone.
+    """
+    left = _HASHED
+    inside = os.path.realpath(root) + os.sep
+    for origin in told["origins"]:
+        for file in origin.get("files", ()):
+            size = file.get("size")
+            if size is None or size > left:
+                continue
+            left -= size
+            full = os.path.realpath(file["path"])
+            with contextlib.suppress(OSError):
+                file["oid"] = _hash_file(full, size, os.stat(full).st_mtime_ns)
+            if full.startswith(inside):
+                file["file"] = full.removeprefix(inside).replace(os.sep, "/")
+    return told
+
+
+@functools.lru_cache(maxsize=1000)
+def _hash_file(path: str, _size: int, _time: int) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def fields(told: dict[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from memlake.versions.checkout.local import Tracked
 from memlake.versions.history import file_notes, refs
 from memlake.versions.history.append import amend_draft, prepare, record, record_on, write_facts
 from memlake.versions.history.commits import Draft, Planned
-from memlake.versions.kinds import ROOMS
+from memlake.versions.kinds import ROOMS, kind_at
 from memlake.versions.operation import Found, Verb
 from memlake.versions.paths import FILES, check, plain, tree_path
 from memlake.versions.verbs.branch import refuse_waiting
@@ -161,7 +161,7 @@ def _resolve_use(here: Checkout, text: str) -> dict[str, str | None]:
     staged = here.local.find_tracked([full.removeprefix(FILES)]).get(full.removeprefix(FILES)) if not at else None
     if staged is not None and staged.staged and staged.entry is not None:
         return {"path": full, "commit": None, "oid": staged.entry.oid}
-    commit = rev.find(here, name)
+    commit = rev.find(here, name, kind_at(full).lane)
     entry = here.history.entries(commit, [full]).get(full) if commit else None
     if commit is None or entry is None:
         raise InvalidInput(

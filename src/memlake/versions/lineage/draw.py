@@ -1,4 +1,4 @@
-"""A graph as a tree of text, as Mermaid and as an SVG picture. Pure: knows nodes and edges, no dataset."""
+"""A graph as a tree of text, as Mermaid and as an SVG picture. Pure: knows nothing of what nodes are."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _COLUMNS = 3  # pairs of columns said beside an edge
 
 class Node(NamedTuple):
     id: str
-    kind: str  # dataset, storage, file, code, values, chain
+    kind: str  # dataset, storage, file, checkpoint, prompt, code, values, chain, commit, memory, params, metrics
     name: str
     about: str = ""
 
@@ -72,7 +72,10 @@ def _describe(node: Node) -> str:
 
 # -- mermaid ---------------------------------------------------------------------------------------
 
-_SHAPES = {"dataset": '[("{}")]', "storage": '[/"{}"/]', "code": '{{{{"{}"}}}}', "file": '("{}")'}
+_SHAPES = {
+    "dataset": '[("{}")]', "storage": '[/"{}"/]', "code": '{{{{"{}"}}}}', "file": '("{}")', "checkpoint": '("{}")',
+    "prompt": '("{}")', "params": '>"{}"]', "metrics": '>"{}"]', "memory": '(["{}"])',
+}  # fmt: skip
 _PLAIN = '["{}"]'
 
 
@@ -108,7 +111,9 @@ _STYLE = """\
 .memlake .dataset rect{fill:#ddf4ff;stroke:#54aeff}
 .memlake .storage rect{fill:#dafbe1;stroke:#4ac26b}
 .memlake .code rect{fill:#fbefff;stroke:#c297ff}
-.memlake .file rect{fill:#fff8c5;stroke:#d4a72c}
+.memlake .file rect,.memlake .prompt rect{fill:#fff8c5;stroke:#d4a72c}
+.memlake .checkpoint rect{fill:#fff1e5;stroke:#fb8f44}
+.memlake .memory rect{fill:#ffeff7;stroke:#ff80c8}
 .memlake .root rect{stroke-width:2.5}
 @media (prefers-color-scheme:dark){
 .memlake text{fill:#f0f6fc}
@@ -117,7 +122,9 @@ _STYLE = """\
 .memlake .dataset rect{fill:#0d2847;stroke:#388bfd}
 .memlake .storage rect{fill:#0f2a1a;stroke:#2ea043}
 .memlake .code rect{fill:#271a45;stroke:#8957e5}
-.memlake .file rect{fill:#2e2205;stroke:#9e6a03}
+.memlake .file rect,.memlake .prompt rect{fill:#2e2205;stroke:#9e6a03}
+.memlake .checkpoint rect{fill:#331c04;stroke:#bd561d}
+.memlake .memory rect{fill:#3a0f26;stroke:#bf4b8a}
 }"""
 
 

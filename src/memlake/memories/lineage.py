@@ -1,0 +1,71 @@
+"""Which memories name a file, a dataset, a commit or another memory: what they say of that rests on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from memlake.memories import record
+from memlake.memories.kind import MEMORY
+from memlake.memories.record import Memory
+from memlake.records import Commit
+from memlake.versions.history.commits import History
+from memlake.versions.lineage.graph import Graph
+
+_SHOWN = 60  # characters of a memory that name it
+Find = Callable[[Iterable[str]], Mapping[str, str]]  # texts -> the nodes of those that name something
+
+
+class Seen(NamedTuple):
+    """Whose memories are seen: those of an organisation (None: all), and of some projects (None: all)."""
+
+    org: str | None
+    projects: tuple[str, ...] | None
+
+
+def add_memories(graph: Graph, history: History, commit: Commit, *, seen: Seen, find: Find) -> None:
+    """A memory rests on what its source or its metadata name, word for word; its content is not searched for names."""
+    everyone = (record.decode(history.objects.read(entry.oid)) for _, entry in history.scan(commit, MEMORY.folder))
+    memories = [
+        memory
+        for memory in everyone
+        if seen.org in (None, memory.org_id) and (seen.projects is None or memory.project in seen.projects)
+    ]
+    ids = {memory.memory_id: _add_memory(graph, memory) for memory in memories}
+    names = {memory.memory_id: dict.fromkeys(_list_names(memory)) for memory in memories}
+    known = {**find(dict.fromkeys(name for each in names.values() for name in each)), **ids}
+    for memory in memories:
+        for name in names[memory.memory_id]:
+            if name in known:
+                graph.add_edge(known[name], ids[memory.memory_id])
+
+
+def memory_id(id: str) -> str:
+    """The node of a memory."""
+    return f"{MEMORY.name}:{id}"
+
+
+def _add_memory(graph: Graph, memory: Memory) -> str:
+    text = " ".join(memory.content.split())
+    shown = text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
+    by = f" of {memory.agent_id}" if memory.agent_id else ""
+    return graph.add_node(
+        memory_id(memory.memory_id), MEMORY.name, shown, f"{memory.memory_type} {memory.memory_id[-6:]}{by}"
+    )
+
+
+def _list_names(memory: Memory) -> Iterator[str]:
+    if memory.source:
+        yield memory.source
+    yield from _list_texts(memory.metadata)
+
+
+def _list_texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for one in value.values():
+            yield from _list_texts(one)
+    elif isinstance(value, list | tuple):
+        for one in value:
+            yield from _list_texts(one)

@@ -1,0 +1,25 @@
+"""lineage as a command: told as a tree, as JSON, and drawn to a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.cli.conftest import Run
+
+
+def test_lineage_is_told_drawn_and_written(run: Run, tmp_path: Path) -> None:
+    run("init")
+    (tmp_path / "raw.csv").write_text("x")
+    run("add", "."), run("commit", "-m", "data")
+    (tmp_path / "model.pt").write_text("w")
+    run("add", "."), run("commit", "-m", "train", "--uses", "raw.csv", "--param", "lr=0.1")
+    lines = run("lineage", "model.pt", "--up", code=0).lines
+    assert lines[0].startswith("model.pt  (commit ") and lines[1] == "made from"
+    assert lines[2].startswith("├── raw.csv  (file ") and lines[3].startswith("└── lr=0.1  (params of commit ")
+    told = run("lineage", "model.pt", "--json").json["lineage"]
+    assert [node["kind"] for node in told["nodes"]] == ["checkpoint", "file", "params"]
+    assert "3 nodes and 2 edges to l.svg" in run("lineage", "model.pt", "--plot", "l.svg").err
+    assert (tmp_path / "l.svg").read_text().startswith("<svg")
+    assert run("lineage", "model.pt", "--format", "mermaid").out.startswith("flowchart LR")
+    assert "Nothing was written" in run("lineage", "model.pt", "--plot", "l.png", code=2).err
+    assert "'nosuch' is not a file of HEAD" in run("lineage", "nosuch", code=128).err
