@@ -6,17 +6,22 @@ import io
 import json
 import struct
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from memlake.contents import embeddings
+import memlake as ml
+from memlake.contents import embeddings, vector_files
 from memlake.contents.content import Content, Unreadable
 from memlake.contents.explain import Explanation, How, explain
 from memlake.contents.file_types import find_type
+from memlake.contents.merged import Merged, MergeHow
 from memlake.rows.vectors import EmbeddingDiff
 from memlake.views.contents import brief_text, explained_lines
 
@@ -95,7 +100,7 @@ def test_ids_are_found_in_a_file_beside_it(suffix: str) -> None:
 
 def test_without_ids_rows_are_told_apart_by_their_place() -> None:
     found = diff(content("v.npy", npy(OLD)), content("v.npy", npy(np.delete(NEW, 20, axis=0))))
-    assert (found.ids_from, found.moved, found.removed_ids) == (embeddings.ROW_NUMBERS, 1, ("20",))
+    assert (found.ids_from, found.moved, found.removed_ids) == (vector_files.ROW_NUMBERS, 1, ("20",))
 
 
 def test_whole_numbers_are_ids_and_the_model_is_named() -> None:
@@ -163,7 +168,7 @@ def test_ids_that_do_not_fit_are_refused_with_words(ids: bytes, words: str) -> N
 
 def test_a_list_of_lists_is_not_a_list_of_ids() -> None:
     with pytest.raises(Unreadable, match="is not a list of ids"):
-        embeddings.parse_ids(content("v.ids.json", b"[[1], [2]]"))
+        vector_files.parse_ids(content("v.ids.json", b"[[1], [2]]"))
 
 
 # -- columns ------------------------------------------------------------------------------------
@@ -245,3 +250,133 @@ def test_a_rotation_is_said_in_a_sentence() -> None:
     assert said[2].startswith("The whole space was rotated: one rotation explains all of the change")
     assert said[3].startswith("drift after the rotation")
     assert said[4] == "Neighbours are the same: each of 100 sampled vectors kept the 10 nearest neighbours."
+
+
+# -- merge --------------------------------------------------------------------------------------
+
+Named = dict[str, int]  # what stands for a vector: a number that all its values are
+
+
+def write(named: Named, kind: str = "npz") -> Content:
+    matrix = np.repeat(np.array(list(named.values()), "<f4")[:, None], 9, axis=1).reshape(-1, 9)
+    if kind == "npz":
+        return content("v.npz", npz(ids=np.array(list(named), "U"), v=matrix))
+    return content("v.safetensors", safetensors({"ids": json.dumps(list(named)), "model": "m"}, v=matrix))
+
+
+def read(merged: Merged, name: str) -> Named:
+    assert merged.data is not None
+    made = content(name, merged.data)
+    layout = vector_files.get_layout(made)
+    vectors = vector_files.read_vectors(made, layout)
+    return dict(zip(vectors.ids, (int(row[0]) for row in vectors.matrix), strict=True))
+
+
+def join(
+    base: Named, ours: Named, theirs: Named, how: MergeHow | None = None, kind: str = "npz"
+) -> tuple[Named, set[str]]:
+    sides = [write(side, kind) for side in (base, ours, theirs)]
+    merged = embeddings.merge(*sides, how or MergeHow())
+    return read(merged, sides[1].path), {conflict.where["id"] for conflict in merged.conflicts}
+
+
+@pytest.mark.parametrize("kind", ["npz", "safetensors"])
+def test_a_merge_unites_ids_and_takes_what_one_side_moved_or_removed(kind: str) -> None:
+    base = {"a": 1, "b": 2, "c": 3, "d": 4}
+    ours, theirs = {"a": 9, "b": 2, "c": 3, "d": 4, "new": 5}, {"a": 1, "b": 8, "d": 4, "other": 6}
+    merged, conflicts = join(base, ours, theirs, kind=kind)
+    assert list(merged.items()) == [("a", 9), ("b", 8), ("d", 4), ("new", 5), ("other", 6)] and not conflicts
+
+
+def test_an_id_that_both_moved_is_a_conflict_of_that_id_and_ours_stays() -> None:
+    sides = [write({"a": value, "b": 1}) for value in (1, 2, 3)]
+    merged = embeddings.merge(*sides, MergeHow())
+    (conflict,) = merged.conflicts
+    assert (conflict.place, conflict.where, conflict.ours) == ("id=a", {"id": "a"}, "[2, 2, 2, 2, ... 9 numbers]")
+    assert read(merged, "v.npz") == {"a": 2, "b": 1}
+
+
+@pytest.mark.parametrize(
+    ("how", "value"),
+    [
+        (MergeHow(strategy="theirs"), 5),
+        (MergeHow(choices={"id=a": "theirs"}), 5),
+        (MergeHow(choices={"id=a": "ours"}, strategy="theirs"), 3),
+        (MergeHow(strategy="mean"), 4),
+        (MergeHow(strategy="latest", latest="theirs"), 5),
+    ],
+)
+def test_a_choice_or_a_strategy_settles_it(how: MergeHow, value: int) -> None:
+    assert join({"a": 1}, {"a": 3}, {"a": 5}, how) == ({"a": value}, set())
+
+
+def test_nobody_knows_the_latest_or_the_mean_of_what_one_side_removed() -> None:
+    assert join({"a": 1}, {"a": 3}, {"a": 5}, MergeHow(strategy="latest")) == ({"a": 3}, {"a"})
+    assert join({"a": 1, "b": 1}, {"b": 1}, {"a": 5, "b": 1}, MergeHow(strategy="mean")) == ({"b": 1}, {"a"})
+    assert join({"a": 1, "b": 1}, {"b": 1}, {"a": 5, "b": 1}, MergeHow(strategy="theirs")) == ({"b": 1, "a": 5}, set())
+
+
+def test_the_same_merge_gives_the_same_bytes_in_the_format_of_ours() -> None:
+    sides = [npz(ids=np.array(IDS), v=OLD, model=np.array("m")), npz(ids=np.array(IDS), v=NEW, model=np.array("m"))]
+    first, again = (
+        embeddings.merge(*(content("v.npz", side) for side in (sides[0], sides[1], sides[0])), MergeHow()).data
+        for _ in range(2)
+    )
+    assert first is not None and first == again
+    with np.load(io.BytesIO(first)) as read_again:
+        assert list(read_again) == ["ids", "v", "model"] and np.array_equal(read_again["v"], NEW)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "words"),
+    [
+        (npz(ids=np.array(IDS), v=np.hstack([OLD, OLD])), "their dimension differs: it was 12, is 12 in ours and 24"),
+        (npz(ids=np.array(IDS), v=OLD.astype("<f2")), "their type differs: it was F32, is F32 in ours and F16"),
+        (npz(ids=np.array(IDS), v=OLD, model=np.array("bge")), "their model differs: it was not named"),
+        (npz(ids=np.array(["a", "a", *IDS[2:]]), v=OLD), "the id 'a' occurs twice"),
+        (npz(v=OLD), "does not hold their ids"),
+    ],
+)
+def test_vectors_of_another_space_are_refused_with_the_reason(theirs: bytes, words: str) -> None:
+    ours = npz(ids=np.array(IDS), v=OLD)
+    with pytest.raises(Unreadable, match=words):
+        embeddings.merge(content("v.npz", ours), content("v.npz", ours), content("v.npz", theirs), MergeHow())
+
+
+def test_an_id_that_the_type_of_ours_cannot_hold_is_refused() -> None:
+    whole = npz(ids=np.arange(40, dtype="<i4"), v=OLD)
+    with pytest.raises(Unreadable, match="cannot hold an id of the other side"):
+        embeddings.merge(content("v.npz", whole), content("v.npz", whole),
+                         content("v.npz", npz(ids=np.array(IDS), v=OLD)), MergeHow())  # fmt: skip
+
+
+SETS = st.dictionaries(st.sampled_from("abcdef"), st.integers(0, 3), max_size=6)
+
+
+@settings(max_examples=80, deadline=None)
+@given(SETS, SETS, SETS)
+def test_the_laws_of_merging(base: Named, ours: Named, theirs: Named) -> None:
+    merged, conflicts = join(base, ours, theirs)
+    mirrored, same_conflicts = join(base, theirs, ours)
+    planted = {name for name in {*base, *ours, *theirs} if len({base.get(name), ours.get(name), theirs.get(name)}) == 3}
+    assert conflicts == same_conflicts == planted
+    assert {n: v for n, v in merged.items() if n not in planted} == {
+        n: v for n, v in mirrored.items() if n not in planted
+    }
+    assert all(merged.get(name) == ours.get(name) for name in planted)
+    assert set(merged) <= {*ours, *theirs} and {*ours, *theirs} - set(merged) <= {*base}
+    assert join(base, ours, ours) == (ours, set()) and join(base, base, theirs) == (theirs, set())
+
+
+def test_branches_that_added_vectors_merge(tmp_path: Path) -> None:
+    with ml.init(tmp_path) as repo:
+        for branch, ids in (("main", ["a"]), ("side", ["a", "b"]), ("main", ["a", "c"])):
+            if branch != "main":
+                repo.branch(branch)
+            repo.switch(branch)
+            np.savez(tmp_path / "v.npz", ids=np.array(ids), v=OLD[: len(ids)] if ids[-1] != "c" else OLD[[0, 5]])
+            repo.add("v.npz")
+            repo.commit(ids[-1])
+        assert not repo.merge("side").conflicts
+    with np.load(tmp_path / "v.npz") as merged:
+        assert list(merged["ids"]) == ["a", "c", "b"] and np.array_equal(merged["v"], OLD[[0, 5, 1]])

@@ -1,51 +1,26 @@
-"""Embeddings: files that hold one matrix of floats, a vector in each row, and maybe the ids of the rows.
-
-The ids are an array or a note in the same file, or a file beside it: `vectors.ids.txt` with an id on each line, or
-`vectors.ids.json` with a list, for `vectors.npy`. Without any, rows are told apart by their place.
-"""
+"""Embeddings: what differs between two sets of vectors, and two edits of one joined, by the ids of the vectors."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+import numpy as np
 
 from memlake.contents.content import Content, Unreadable
 from memlake.contents.explain import How
-from memlake.contents.tensors import Archive, Tensor, open_archive
-from memlake.rows.vectors import EmbeddingDiff, Vectors, compare_vectors, match_places
-
-_FLOATS = frozenset({"F64", "F32", "F16", "BF16"})
-_WHOLE = frozenset({"I64", "I32", "I16", "U64", "U32", "U16", "U8", "I8"})
-_ID_NAMES = frozenset({"id", "ids", "key", "keys", "name", "names", "label", "labels", "index"})
-_MODEL_NAMES = ("model", "model_name", "embedding_model")
-_ROWS, _WIDTH = 16, 8  # a matrix without ids that is smaller is not taken for embeddings
-_LARGEST = 4 << 30  # bytes of a matrix; a larger one is compared block by block, as a checkpoint
-_IDS = 256 << 20  # bytes of a file of ids
-ROW_NUMBERS = "the number of the row"
-
-
-class Layout(NamedTuple):
-    """Where a file has its matrix and its ids: in `ids`, an array of the same file, in `listed`, or in `ids_file`."""
-
-    archive: Archive
-    name: str
-    ids: str = ""
-    listed: Sequence[Any] | None = None
-    ids_file: Content | None = None
-    model: str = ""
-
-    @property
-    def matrix(self) -> Tensor:
-        return self.archive.tensors[self.name]
-
-    @property
-    def ids_from(self) -> str:
-        if self.ids_file is not None:
-            return self.ids_file.path.rsplit("/", 1)[-1]
-        if self.ids:
-            return f"the array {self.ids}"
-        return "the metadata" if self.listed is not None else ROW_NUMBERS
+from memlake.contents.merged import InnerConflict, Merged, MergeHow
+from memlake.contents.tensors import Array
+from memlake.contents.vector_files import (
+    ROW_NUMBERS,
+    Layout,
+    find_layout,
+    get_layout,
+    read_ids,
+    read_vectors,
+    write_vectors,
+)
+from memlake.rows.vectors import EmbeddingDiff, compare_vectors, match_places
 
 
 class EmbeddingSummary(NamedTuple):
@@ -64,65 +39,14 @@ def recognize(content: Content) -> bool:
         return False
 
 
-def find_layout(content: Content) -> Layout | None:
-    archive = open_archive(content)
-    matrices = [name for name, tensor in archive.tensors.items() if len(tensor.shape) == 2]
-    if len(matrices) != 1 or archive.tensors[matrices[0]].dtype not in _FLOATS:
-        return None
-    layout = Layout(archive, matrices[0], model=_find_model(archive))
-    rows, width = layout.matrix.shape
-    if layout.matrix.size > _LARGEST or width < 2:
-        return None
-    for name, tensor in archive.tensors.items():
-        is_list = tensor.shape == (rows,) and (tensor.is_text or tensor.dtype in _WHOLE)
-        if is_list and name.lower() in _ID_NAMES and not layout.ids:
-            layout = layout._replace(ids=name)
-        elif name != layout.name and not _is_note(name, tensor):
-            return None  # it holds more than vectors
-    if not layout.ids:
-        layout = layout._replace(listed=_find_listed(archive))
-    if not layout.ids and layout.listed is None:
-        layout = layout._replace(ids_file=_find_ids_file(content))
-    if layout.ids_from == ROW_NUMBERS and (rows < _ROWS or width < _WIDTH):
-        return None
-    return layout
-
-
-def _is_note(name: str, tensor: Tensor) -> bool:
-    return name in _MODEL_NAMES and tensor.shape == () and tensor.is_text
-
-
-def _find_model(archive: Archive) -> str:
-    for name in _MODEL_NAMES:
-        if name in archive.metadata:
-            return str(archive.metadata[name])
-        if name in archive.tensors and _is_note(name, archive.tensors[name]):
-            return str(archive.tensors[name].read_array())
-    return ""
-
-
-def _find_listed(archive: Archive) -> Sequence[Any] | None:
-    """The ids in the metadata of safetensors, whose values are texts: a list as JSON."""
-    try:
-        listed = json.loads(archive.metadata["ids"])
-    except (KeyError, TypeError, ValueError, RecursionError):
-        return None
-    return listed if isinstance(listed, list) else None
-
-
-def _find_ids_file(content: Content) -> Content | None:
-    stem = content.path.rpartition(".")[0]
-    return content.find_beside(f"{stem}.ids.txt") or content.find_beside(f"{stem}.ids.json")
-
-
 def summarize(content: Content) -> EmbeddingSummary:
-    layout = _get_layout(content)
+    layout = get_layout(content)
     rows, width = layout.matrix.shape
     return EmbeddingSummary(rows, width, layout.matrix.dtype, layout.ids_from, layout.model)
 
 
 def diff(old: Content, new: Content, how: How) -> EmbeddingDiff:
-    before, after = _get_layout(old), _get_layout(new)
+    before, after = get_layout(old), get_layout(new)
     is_by_place = ROW_NUMBERS in (before.ids_from, after.ids_from)
     was, now = (read_vectors(side, layout) for side, layout in ((old, before), (new, after)))
     found = compare_vectors(
@@ -134,43 +58,103 @@ def diff(old: Content, new: Content, how: How) -> EmbeddingDiff:
     return found
 
 
-def read_vectors(content: Content, layout: Layout) -> Vectors:
-    return Vectors(read_ids(content, layout), layout.matrix.read_array(), layout.matrix.dtype, layout.model)
+# -- merge --------------------------------------------------------------------------------------
 
 
-def read_ids(content: Content, layout: Layout) -> list[str]:
-    """The ids of the rows in their order, as text."""
-    rows = layout.matrix.shape[0]
-    if layout.ids:
-        return [str(name) for name in layout.archive.tensors[layout.ids].read_array().tolist()]
-    listed = layout.listed
-    if layout.ids_file is not None:
-        listed = parse_ids(layout.ids_file)
-    if listed is None:
-        return [str(row) for row in range(rows)]
-    if len(listed) != rows:
-        raise Unreadable(f"{layout.ids_from} has {len(listed):,} ids, but {content.path} has {rows:,} vectors")
-    return [str(name) for name in listed]
+class _Side(NamedTuple):
+    """One of the three: the row of each id, and the rows as bits."""
+
+    rows: dict[str, int]
+    matrix: Array
+    bits: Array
+
+    def find(self, name: str) -> int | None:
+        return self.rows.get(name)
+
+    def has_same(self, name: str, other: _Side) -> bool:
+        """Whether both have the same vector of an id, or both have none."""
+        mine, theirs = self.rows.get(name), other.rows.get(name)
+        if mine is None or theirs is None:
+            return mine is theirs
+        return bool((self.bits[mine] == other.bits[theirs]).all())
 
 
-def parse_ids(content: Content) -> list[Any]:
-    if content.size > _IDS:
-        raise Unreadable(f"{content.path} takes {content.size:,} bytes, which is too much for a list of ids")
-    try:
-        with content:
-            text = content.read().decode("utf-8")
-        if not content.path.endswith(".json"):
-            return text.splitlines()
-        listed = json.loads(text)
-    except (UnicodeError, ValueError, RecursionError) as error:
-        raise Unreadable(f"{content.path} cannot be read as a list of ids: {error}") from error
-    if not isinstance(listed, list) or any(isinstance(name, list | dict) for name in listed):
-        raise Unreadable(f"{content.path} is not a list of ids")
-    return listed
+def merge(base: Content, ours: Content, theirs: Content, how: MergeHow) -> Merged:
+    """All ids of both sides. What one side moved or removed is taken; what both moved differently is a conflict."""
+    contents = (base, ours, theirs)
+    layouts = [get_layout(content) for content in contents]
+    _refuse_others(ours, layouts)
+    old, mine, other = (_open_side(content, layout) for content, layout in zip(contents, layouts, strict=True))
+    ids, rows, conflicts = list[str](), list[Array](), list[InnerConflict]()
+    for name in dict.fromkeys((*mine.rows, *other.rows)):
+        vector, is_open = _join(name, (old, mine, other), how)
+        if vector is not None:
+            ids.append(name)
+            rows.append(vector)
+        if is_open:
+            conflicts.append(_describe_conflict(name, old, mine, other))
+    return Merged(write_vectors(ours, layouts[1], ids, np.stack(rows) if rows else mine.matrix[:0]), tuple(conflicts))
 
 
-def _get_layout(content: Content) -> Layout:
-    layout = find_layout(content)
-    if layout is None:
-        raise Unreadable(f"{content.path} does not hold one matrix of vectors")
-    return layout
+def _refuse_others(ours: Content, layouts: Sequence[Layout]) -> None:
+    """Vectors of another space cannot be joined, nor ones that nothing tells apart."""
+    for word, values in (
+        ("dimension", [str(layout.matrix.shape[1]) for layout in layouts]),
+        ("type", [layout.matrix.dtype for layout in layouts]),
+        ("model", [layout.model for layout in layouts]),
+    ):
+        if len(set(values)) > 1:
+            was, mine, other = (value or "not named" for value in values)
+            raise Unreadable(
+                f"the vectors of {ours.path} cannot be joined, because their {word} differs: it was {was}, is {mine} "
+                f"in ours and {other} in theirs"
+            )
+    if any(layout.ids_from == ROW_NUMBERS for layout in layouts):
+        raise Unreadable(f"the vectors of {ours.path} cannot be joined, because the file does not hold their ids")
+    if any(layout.ids_file is not None for layout in layouts):
+        raise Unreadable(f"the vectors of {ours.path} cannot be joined, because their ids are in another file")
+
+
+def _open_side(content: Content, layout: Layout) -> _Side:
+    ids, matrix = read_ids(content, layout), np.ascontiguousarray(layout.matrix.read_array())
+    rows = {name: row for row, name in enumerate(ids)}
+    if len(rows) < len(ids):
+        again = next(name for row, name in enumerate(ids) if rows[name] != row)
+        raise Unreadable(f"the vectors of {content.path} cannot be joined, because the id {again!r:.60} occurs twice")
+    return _Side(rows, matrix, matrix.view(np.dtype(f"u{matrix.itemsize}")))
+
+
+def _join(name: str, sides: tuple[_Side, _Side, _Side], how: MergeHow) -> tuple[Array | None, bool]:
+    """What becomes of the vector of an id, None if it goes; and whether only a person can say, so that ours stays."""
+    old, mine, other = sides
+    if mine.has_same(name, other) or other.has_same(name, old):
+        side, chosen = mine, ""
+    elif mine.has_same(name, old):
+        side, chosen = other, ""
+    else:
+        chosen = how.find_side(make_place(name))
+        side = other if chosen == "theirs" else mine
+        rows = mine.find(name), other.find(name)
+        if chosen == "mean" and rows[0] is not None and rows[1] is not None:
+            both = np.stack([mine.matrix[rows[0]], other.matrix[rows[1]]]).astype(np.float64)
+            return both.mean(axis=0).astype(mine.matrix.dtype), False
+        if chosen not in ("ours", "theirs"):
+            chosen = "open"
+    row = side.find(name)
+    return None if row is None else side.matrix[row], chosen == "open"
+
+
+def make_place(name: str) -> str:
+    return f"id={name}"
+
+
+def _describe_conflict(name: str, old: _Side, mine: _Side, other: _Side) -> InnerConflict:
+    texts = []
+    for side in (old, mine, other):
+        row = side.find(name)
+        text = None
+        if row is not None:
+            first = ", ".join(f"{number:.4g}" for number in side.matrix[row][:4])
+            text = f"[{first}, ... {side.matrix.shape[1]:,} numbers]"
+        texts.append(text)
+    return InnerConflict(make_place(name), *texts, where={"id": name})

@@ -56,9 +56,7 @@ def _find_shared_type(*sides: Content) -> FileType | None:
 
 def merge_inside(making: Making, path: str, sides: Sequence[Entry], how: MergeHow) -> Merged | None:
     """Two edits of a file (base, ours, theirs) joined by its type; None if the type has no merge, or cannot read it."""
-    kind = find_type(path)
-    merge = kind.find("merge") if kind else None
-    if merge is None:
+    if find_type(path) is None:
         return None
     contents = [
         _open_made(path, making.made[side.oid].data)
@@ -67,13 +65,14 @@ def merge_inside(making: Making, path: str, sides: Sequence[Entry], how: MergeHo
         for side in sides
     ]
     try:
-        found: Merged = merge(*contents, how)
+        kind = _find_shared_type(*contents)
+        merge = kind.find("merge") if kind else None
+        return merge(*contents, how) if merge else None
     except Unreadable:
         return None
     finally:
         for content in contents:
             content.close()
-    return found
 
 
 def _open_made(path: str, data: bytes) -> Content:

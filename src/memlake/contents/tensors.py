@@ -106,6 +106,16 @@ def decode(dtype: str, data: bytes) -> Array:
     return np.frombuffer(data, kind or "|u1")
 
 
+def encode(dtype: str, values: Array) -> bytes:
+    """The bytes of numbers as a file has them, rounded to its type."""
+    kind = _TYPES[dtype][1]
+    if kind == "bf16":  # the nearest of which the lower half is zero; of two as near, the even one
+        bits = np.ascontiguousarray(values, "<f4").view("<u4")
+        rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
+        return np.where(np.isnan(values), bits >> 16, rounded).astype("<u2").tobytes()
+    return np.ascontiguousarray(values, kind).tobytes()
+
+
 def open_archive(content: Content) -> Archive:
     """The tensors of a file; none of their values is read yet."""
     head = content.read(8)
