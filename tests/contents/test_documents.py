@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from memlake.contents import documents
 from memlake.contents.content import Content, Unreadable
 from memlake.contents.documents import ValueChange
-from memlake.contents.explain import How
+from memlake.contents.explain import How, explain
 from memlake.contents.merged import InnerConflict, Merged, MergeHow
 
 OPEN = MergeHow()
@@ -111,6 +111,32 @@ def test_what_would_lose_more_than_a_value_is_left_to_the_merge_of_lines(suffix:
     sides = (make(form.format(*values), suffix) for values in ((1, 1), (2, 1), (1, 2)))
     with pytest.raises(Unreadable, match="merged by lines"):
         documents.merge(*sides, MergeHow())
+
+
+def test_each_side_is_read_once() -> None:
+    sides = [make(json.dumps({"a": number, "b": 2})) for number in (1, 1, 3)]
+    documents.merge(*sides, MergeHow())
+    assert [side.bytes_read for side in sides] == [side.size for side in sides]
+    old, new = make("a: 1 # x\n", "yaml"), make("a: 2\n", "yaml")
+    documents.diff(old, new, How())
+    assert (old.bytes_read, new.bytes_read) == (old.size, new.size)
+
+
+def test_a_document_too_large_to_be_looked_into_is_not_read() -> None:
+    large = Content("files/x.json", 50 << 20, lambda: pytest.fail("it was read"))
+    with pytest.raises(Unreadable, match="has 52,428,800 bytes, and JSON is looked into up to 33,554,432"):
+        documents.diff(large, large, How())
+
+
+def test_a_document_nested_too_deeply_is_told_in_words() -> None:
+    sides = [make("[" * 700 + f"{number}" + "]" * 700) for number in (1, 2)]
+    found = explain(*sides, How())
+    assert found is not None and found.record is None and "nested too deeply" in found.note
+
+
+@pytest.mark.parametrize(("old", "new"), [('[{"a": 1}]', '[{"a": 1.0}]'), ('{"a": [1]}', '{"a": [true]}')])
+def test_values_of_another_type_differ_however_quickly_one_looks(old: str, new: str) -> None:
+    assert [status for status, _ in changes(old, new)] == ["M"]
 
 
 def test_a_changed_comment_is_noted() -> None:

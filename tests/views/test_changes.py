@@ -116,9 +116,33 @@ def test_binary_content_is_shown_by_size_and_id() -> None:
     assert line.startswith("Binary file m.pt: 2.0 KiB (") and " -> 4.0 KiB (" in line
 
 
-def test_a_large_text_is_shown_as_binary_without_being_read() -> None:
-    huge = Entry("a" * 64, "file", 5 << 20)
-    assert patched(Change("files/log", None, huge))[-1] == "Binary file log: nothing -> 5.0 MiB (aaaaaaaaaa)"
+def test_a_file_too_large_to_compare_by_lines_is_said_to_be_so_without_being_read() -> None:
+    huge = Entry("a" * 64, "file", 5 << 30)
+    said = "Large file log: nothing -> 5.0 GiB (aaaaaaaaaa) (compared line by line up to 32.0 MiB)"
+    assert patched(Change("files/log", None, huge))[-1] == said
+
+
+def test_a_large_file_that_does_not_begin_as_text_is_not_read() -> None:
+    closed = view()._replace(begins_as_text=lambda _: False)
+    line = list(patch(closed, Row("A", "files/m.pt", None, Entry("a" * 64, "file", 5 << 20))))[-1]
+    assert line == "Binary file m.pt: nothing -> 5.0 MiB (aaaaaaaaaa)"
+
+
+def test_a_patch_of_endless_lines_is_counted_unless_text_is_asked_for() -> None:
+    row = rows([modified("files/a.json", b"[" + b"1," * 60_000 + b"1]", b"[" + b"1," * 60_000 + b"2]")])[0]
+    lines = list(patch(view()._replace(cuts=True), row))
+    assert lines[2:] == [
+        "note: a line of a.json has 120,003 characters; --text shows the patch anyway",
+        "1 line added, 1 line removed",
+    ]
+    assert max(map(len, patch(view(), row))) == 120_004
+
+
+def test_a_large_text_is_a_patch_whose_numbers_count_from_its_start() -> None:
+    lines = [f"line {number}\n" for number in range(300_000)]
+    edited = [*lines[:200_000], "new\n", *lines[200_000:]]
+    patch_lines = patched(modified("files/log", "".join(lines).encode(), "".join(edited).encode()))
+    assert patch_lines[4] == "@@ -199998,6 +199998,7 @@" and "+new" in patch_lines
 
 
 def test_purged_content_does_not_stop_a_diff() -> None:
@@ -132,10 +156,10 @@ def test_purged_content_does_not_stop_a_diff() -> None:
 
 
 def test_only_the_side_that_was_purged_is_called_so() -> None:
-    huge, other = Entry("a" * 64, "file", 5 << 20), Entry("b" * 64, "file", 5 << 20)
+    huge, other = Entry("a" * 64, "file", 5 << 30), Entry("b" * 64, "file", 5 << 30)
     half = view()._replace(is_purged=lambda oid: oid == huge.oid)
     line = list(patch(half, Row("M", "files/a", huge, other)))[-1]
-    assert line == "Purged file a: 5.0 MiB (aaaaaaaaaa, purged) -> 5.0 MiB (bbbbbbbbbb)"
+    assert line == "Purged file a: 5.0 GiB (aaaaaaaaaa, purged) -> 5.0 GiB (bbbbbbbbbb)"
 
 
 def test_other_kinds_keep_their_whole_path() -> None:

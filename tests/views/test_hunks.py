@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from memlake.cli.screen import Screen
+from memlake.versions.text.segments import Segment
 from memlake.views.hunks import color_lines, word_lines
 
 SCREEN = Screen(color=True)
@@ -23,6 +24,6 @@ def test_lines_that_are_not_alike_or_not_in_pairs_are_painted_whole() -> None:
 def test_nothing_in_a_text_acts_on_the_terminal() -> None:
     lines = [
         *color_lines(SCREEN, ["-a b \x1b[2J", "+a c \x1b[2J"]),
-        *word_lines(SCREEN, "plain", ["a\x1b[2J\n"], ["b\n"]),
+        *word_lines(SCREEN, "plain", Segment(["a\x1b[2J\n"], ["b\n"])),
     ]
     assert "\x1b[2J" not in "".join(lines)

@@ -13,6 +13,7 @@ from memlake.errors import Error
 from memlake.objects.store import Objects
 from memlake.records import Entry
 
+_HEAD = 512  # bytes that tell what a file is
 Pieces = Sequence[tuple[bytes, int]]
 Beside = Callable[[str], "Content | None"]
 
@@ -41,11 +42,19 @@ class Content:
         self._beside = beside
         self.bytes_read = 0
         self._stream: BinaryIO | None = None
+        self._head: bytes | None = None
+        self._whole: bytes | None = None
         self._pieces: tuple[Pieces, list[int]] | None = None
 
     @property
     def suffix(self) -> str:
         return self.path.rsplit(".", 1)[-1].lower()
+
+    def read_head(self, length: int) -> bytes:
+        """The first bytes, which several may look at before one of them reads on. They are read once."""
+        if self._head is None:
+            self._head = self.read(_HEAD)
+        return self._head[:length]
 
     def read(self, length: int | None = None, start: int = 0) -> bytes:
         if self._stream is None:
@@ -57,6 +66,12 @@ class Content:
 
     def find_beside(self, path: str) -> Content | None:
         return self._beside(path) if self._beside else None
+
+    def read_whole(self) -> bytes:
+        """All of it, for those who need it more than once. It is read once, and kept until this is closed."""
+        if self._whole is None:
+            self._whole = self.read()
+        return self._whole
 
     def open(self) -> io.RawIOBase:
         """A stream of its own, whose reads are counted."""
@@ -81,6 +96,7 @@ class Content:
         return self.read(length, start) == other.read(length, other_start)
 
     def close(self) -> None:
+        self._whole = None
         if self._stream is not None:
             self._stream.close()
             self._stream = None

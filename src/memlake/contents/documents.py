@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import json
+import marshal
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,8 +21,10 @@ from memlake.contents.merged import InnerConflict, Merged, MergeHow
 from memlake.versions.text.lines import opcodes
 
 Path = tuple[str | int, ...]
-_LARGEST = 256 << 20  # bytes of a document, which is read whole
+# Bytes of a document that is looked into: it is read whole, and these take a second or two.
+_LARGEST = {"json": 32 << 20, "yaml": 4 << 20, "toml": 4 << 20}
 _VALUES = 1_000_000  # a few lines of YAML can name more than any memory holds
+_QUICK = 3  # levels at which equal parts are found without looking at their values one by one
 _NAMES = ("id", "key", "name", "uuid")  # fields by which the items of a list are known
 _COMMENT = re.compile(r"(?:^|\s)#.*$", re.MULTILINE)  # and what looks like one inside a text: it only makes a note
 _ABSENT: Any = type("Absent", (), {"__repr__": lambda _: "absent"})()
@@ -75,20 +78,23 @@ def diff(old: Content, new: Content, how: How) -> DocumentDiff:
         if how.limit is None or counts[status] <= how.limit:
             values = (None if one is _ABSENT else one for one in (before, after))
             told.append(ValueChange(status, path_text(path), *values))
-    sides = [_COMMENT.findall(content.read().decode("utf-8", "replace")) for content in (old, new)]
-    has_comments = _find_format(new) != "json" and sides[0] != sides[1]
+    has_comments = _find_format(new) != "json" and _list_comments(old) != _list_comments(new)
     notes = ("comments differ, too: --text shows them",) if has_comments else ()
     return DocumentDiff(_find_format(new), counts["A"], counts["D"], counts["M"], tuple(told), notes)
+
+
+def _list_comments(content: Content) -> list[str]:
+    return _COMMENT.findall(content.read_whole().decode("utf-8", "replace"))
 
 
 def merge(base: Content, ours: Content, theirs: Content, how: MergeHow) -> Merged:
     """Ours with what they changed; a value that both changed differently is a conflict of that value."""
     for content in (base, ours, theirs):
-        if _find_format(content) != "json" or write_json(content.read(), []) != content.read():
+        if _find_format(content) != "json" or write_json(content.read_whole(), []) != content.read_whole():
             raise Unreadable(f"{content.path} is not written as JSON would be written anew, so it is merged by lines")
     joining = _Joining(how)
     joining.join((), *map(read_document, (base, ours, theirs)))
-    return Merged(write_json(ours.read(), joining.edits), tuple(joining.conflicts))
+    return Merged(write_json(ours.read_whole(), joining.edits), tuple(joining.conflicts))
 
 
 def path_text(path: Path) -> str:
@@ -113,14 +119,17 @@ def _find_format(content: Content) -> str:
 
 def read_document(content: Content) -> Any:
     """A document as Python has it."""
-    if content.size > _LARGEST:
-        raise Unreadable(f"{content.path} has {content.size:,} bytes, and documents are read whole up to {_LARGEST:,}")
     kind = _find_format(content)
+    if content.size > _LARGEST[kind]:
+        most = _LARGEST[kind]
+        raise Unreadable(f"{content.path} has {content.size:,} bytes, and {kind.upper()} is looked into up to {most:,}")
     try:
-        value = _READERS[kind](content.read())
-        for number, _ in enumerate(_walk(value)):
-            if number > _VALUES:
-                raise Unreadable(f"{content.path} names more than {_VALUES:,} values")
+        data = content.read_whole()
+        value = _READERS[kind](data)
+        if kind == "yaml" and b"*" in data:  # only names of values can make more of them than there are bytes
+            for number, _ in enumerate(_walk(value)):
+                if number > _VALUES:
+                    raise Unreadable(f"{content.path} names more than {_VALUES:,} values")
     except Unreadable:
         raise
     except RecursionError as error:
@@ -169,7 +178,17 @@ def is_same(a: Any, b: Any) -> bool:
     return bool(a == b) or (a != a and b != b)  # noqa: PLR0124  (NaN)
 
 
+def _has_same_dump(old: Any, new: Any) -> bool:
+    """Whether two containers are the same, by one quick look; False means only that one must look closer."""
+    try:
+        return marshal.dumps(old, 2) == marshal.dumps(new, 2)  # 2: as values, not by who refers to them
+    except ValueError:  # a date, or nested too deeply
+        return False
+
+
 def _compare(path: Path, old: Any, new: Any) -> Iterator[tuple[str, Path, Any, Any]]:
+    if len(path) <= _QUICK and isinstance(old, Mapping | list) and type(old) is type(new) and _has_same_dump(old, new):
+        return
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         for key in dict.fromkeys((*new, *old)):
             yield from _compare((*path, str(key)), old.get(key, _ABSENT), new.get(key, _ABSENT))

@@ -44,6 +44,8 @@ def explain(old: Content, new: Content, how: How) -> Explanation | None:
         return Explanation(kind.name, record, more=diff_more(old, new, how, record) if diff_more else ())
     except Unreadable as error:
         return Explanation(kind.name, None, error.message)
+    except RecursionError:
+        return Explanation(kind.name, None, f"{new.path} is nested too deeply to be looked into")
 
 
 def _find_shared_type(*sides: Content) -> FileType | None:

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from memlake.contents.content import Content
 
-_HEAD = 512  # bytes that tell a file by its magic
+_HEAD = 16  # bytes that tell a file by its magic
 
 
 class FileType(NamedTuple):
@@ -70,5 +70,5 @@ def find_type(path: str, content: Content | None = None) -> FileType | None:
             return kind
     if content is None or suffix:
         return None
-    head = content.read(_HEAD)
+    head = content.read_head(_HEAD)
     return next((kind for kind in FILE_TYPES if kind.magic and head.startswith(kind.magic)), None)

@@ -78,7 +78,7 @@ def diff(old: Content, new: Content, _how: How) -> NotebookDiff:
         lines = [split_lines(_source(cell)) if cell is not None else [] for cell in (ours, theirs)]
         status = "A" if ours is None else "D" if theirs is None else "M"
         kind = _type(theirs if theirs is not None else ours or {})
-        cells.append(CellChange(status, (number or 0) + 1, kind, tuple(unified.format_hunks(*lines))))
+        cells.append(CellChange(status, (number or 0) + 1, kind, tuple(unified.format_hunks(lines[0], lines[1]))))
     rest = [{key: value for key, value in side.items() if key != "cells"} for side in (before, after)]
     return NotebookDiff(len(before["cells"]), len(after["cells"]), tuple(cells), outputs, not is_same(*rest))
 
@@ -86,7 +86,7 @@ def diff(old: Content, new: Content, _how: How) -> NotebookDiff:
 def merge(base: Content, ours: Content, theirs: Content, how: MergeHow) -> Merged:
     """Ours with the cells they added, removed and edited, if nothing but cells can get lost."""
     for content in (base, ours, theirs):
-        if write_json(content.read(), []) != content.read():
+        if write_json(content.read_whole(), []) != content.read_whole():
             raise Unreadable(f"{content.path} is not written as notebooks are, so it is merged by lines")
     sides = [_read(content) for content in (base, ours, theirs)]
     old, mine, other = (side["cells"] for side in sides)
@@ -116,7 +116,7 @@ def merge(base: Content, ours: Content, theirs: Content, how: MergeHow) -> Merge
             continue
         place = _place_after(cells, other[:number])
         cells[place:place] = joined
-    return Merged(write_json(ours.read(), [(("cells",), cells)]), tuple(conflicts))
+    return Merged(write_json(ours.read_whole(), [(("cells",), cells)]), tuple(conflicts))
 
 
 Sides = tuple[Cell, Cell | None, Cell | None]  # base, ours, theirs; None: removed

@@ -60,7 +60,7 @@ def open_table(content: Content) -> Iterator[Side]:
 
 
 def _find_format(content: Content) -> str:
-    if content.suffix in ("parquet", "pq") or content.read(4) == b"PAR1":
+    if content.suffix in ("parquet", "pq") or content.read_head(4) == b"PAR1":
         return "parquet"
     return {"csv": "csv", "tsv": "tsv", "tab": "tsv"}.get(content.suffix, "jsonl")
 

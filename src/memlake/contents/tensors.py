@@ -118,7 +118,7 @@ def encode(dtype: str, values: Array) -> bytes:
 
 def open_archive(content: Content) -> Archive:
     """The tensors of a file; none of their values is read yet."""
-    head = content.read(8)
+    head = content.read_head(9)
     try:
         if head.startswith(b"GGUF"):
             return _open_gguf(content)
@@ -128,7 +128,7 @@ def open_archive(content: Content) -> Archive:
             return _open_hdf5(content, content.read())
         if head.startswith(b"PK\x03\x04"):
             return _open_zip(content)
-        if content.suffix == "safetensors" or (content.size > 8 and content.read(1, 8) == b"{"):
+        if content.suffix == "safetensors" or (head[8:] == b"{"):
             return _open_safetensors(content)
     except Unreadable:
         raise
@@ -147,7 +147,7 @@ def _check(dtype: str, shape: Sequence[int], size: int, name: str) -> None:
 
 
 def _open_safetensors(content: Content) -> Archive:
-    (length,) = struct.unpack("<Q", content.read(8))
+    (length,) = struct.unpack("<Q", content.read_head(8))
     if length > min(_HEADER, content.size - 8):
         raise ValueError(f"its header claims {length:,} bytes")
     header = json.loads(content.read(length, 8))

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from memlake.versions.text import unified, word_diff
 from memlake.versions.text.lines import opcodes
+from memlake.versions.text.segments import Segment
 from memlake.views.style import Style
 
 _COLORS = {"+": "added", "-": "removed", "@": "hunk"}
@@ -60,18 +61,19 @@ def _find_middle(old: str, new: str) -> tuple[int, int, int] | None:
     return word_diff.find_middle(old[1:], new[1:]) if max(len(old), len(new)) <= _LONG else None
 
 
-def word_lines(style: Style, mode: str, a: Sequence[str], b: Sequence[str]) -> Iterator[str]:
+def word_lines(style: Style, mode: str, segment: Segment) -> Iterator[str]:
     """Hunks with the words that differ inside their lines: `plain`, `color` or `porcelain`, as git writes them."""
+    a, b, *skipped = segment
     for group in unified.group_hunks(opcodes(a, b)):
-        yield style.paint(unified.format_head(group), "hunk")
-        text = ""
+        yield style.paint(unified.format_head(group, (skipped[0], skipped[1])), "hunk")
+        text: list[str] = []
         for tag, i1, i2, j1, j2 in group:
             if tag == "equal":
                 lines = (style.clean(line.removesuffix("\n")) for line in a[i1:i2])
-                text += "".join(f" {line}\n~\n" if mode == "porcelain" else f"{line}\n" for line in lines)
+                text += (f" {line}\n~\n" if mode == "porcelain" else f"{line}\n" for line in lines)
             else:
-                text += "".join(_mark_piece(style, mode, piece) for piece in word_diff.list_pieces(a[i1:i2], b[j1:j2]))
-        yield from text.removesuffix("\n").split("\n")
+                text += (_mark_piece(style, mode, piece) for piece in word_diff.list_pieces(a[i1:i2], b[j1:j2]))
+        yield from "".join(text).removesuffix("\n").split("\n")
 
 
 def _mark_piece(style: Style, mode: str, piece: word_diff.Piece) -> str:

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from memlake.contents.explain import Explanation
+from memlake import contents as insides
 from memlake.errors import InvalidInput, Purged
 from memlake.records import Change, Conflict, Entry, short
 from memlake.repo import Repo
 from memlake.versions.kinds import kind_at
 from memlake.versions.text import unified
 from memlake.versions.text.lines import LARGEST, find_text, split_lines
+from memlake.versions.text.segments import Segment, list_segments
 from memlake.views import contents, hunks, paths, words
 from memlake.views.changes import Row
 from memlake.views.status import conflict_kind, side_lines
 from memlake.views.style import Style
 
+if TYPE_CHECKING:
+    from memlake.contents.explain import Explanation
+
 Read = Callable[[str, Entry], bytes]
+_HEAD = 8000  # bytes by which git tells text from other files
+_LONG = 100_000  # characters of a line that nobody reads
+LARGEST_SHOWN = 32 << 20  # bytes of a text that is compared line by line
 _DONE = {"A": "added", "D": "removed", "R": "renamed"}
 
 
@@ -37,25 +44,22 @@ def reader(repo: Repo, *, worktree: bool) -> Read:
     return read
 
 
-class Texts(NamedTuple):
-    """Both sides of a row as lines; None when either is not text, too large, or purged."""
-
-    old: list[str]
-    new: list[str]
-
-
-def find_texts(row: Row, read_old: Read, read_new: Read) -> Texts | None:
-    if max(row.old.size if row.old else 0, row.new.size if row.new else 0) > LARGEST:
-        return None
+def find_texts(view: View, row: Row) -> list[Segment] | None:
+    """Where the texts of a row differ; None if a side is not text, too large to be compared by lines, or purged."""
+    size = _largest(row)
     try:
-        old = _readable(row.path, read_old(row.path, row.old)) if row.old else b""
-        new = _readable(row.path, read_new(row.path, row.new)) if row.new else b""
+        if size > LARGEST_SHOWN or (size > LARGEST and not view.begins_as_text(row)):
+            return None
+        old = _readable(row.path, view.read_old(row.path, row.old)) if row.old else b""
+        new = _readable(row.path, view.read_new(row.path, row.new)) if row.new else b""
     except Purged:
         return None
     old_text, new_text = find_text(old), find_text(new)
-    if old_text is None or new_text is None:
-        return None
-    return Texts(split_lines(old_text), split_lines(new_text))
+    return None if old_text is None or new_text is None else list_segments(old_text, new_text)
+
+
+def _largest(row: Row) -> int:
+    return max(row.old.size if row.old else 0, row.new.size if row.new else 0)
 
 
 def _readable(path: str, data: bytes) -> bytes:
@@ -72,6 +76,8 @@ class View(NamedTuple):
     is_purged: Callable[[str], bool]
     explain: Callable[[Row], Explanation | None]  # what differs inside a file of a type that memlake knows
     words: str = ""  # how words that differ are shown: plain, color, porcelain; empty: by lines
+    cuts: bool = False  # whether a patch of endless lines is left out, unless --text asks for it
+    begins_as_text: Callable[[Row], bool] = lambda _: True  # by a few bytes, before a large file is read whole
 
 
 class Detail(NamedTuple):
@@ -111,10 +117,20 @@ def open_view(repo: Repo, style: Style, *, worktree: bool = False, detail: Detai
         except Purged:
             return None
         except InvalidInput as error:  # a key that this table does not have; the next one may
-            return Explanation("table", None, error.message)
+            return insides.explain.Explanation("table", None, error.message)
 
     sides = reader(repo, worktree=False), reader(repo, worktree=worktree)
-    return View(style, *sides, repo.objects.is_purged, explain, detail.words)
+
+    def begins_as_text(row: Row) -> bool:
+        stored = [row.old] if worktree and row.path.startswith(paths.FILES) else [row.old, row.new]
+        return all(_begins_as_text(repo, entry.oid) for entry in stored if entry is not None)
+
+    return View(style, *sides, repo.objects.is_purged, explain, detail.words, detail.inside, begins_as_text)
+
+
+def _begins_as_text(repo: Repo, oid: str) -> bool:
+    with repo.objects.open(oid) as stream:
+        return find_text(stream.read(_HEAD), is_head=True) is not None
 
 
 # -- patches
@@ -141,9 +157,14 @@ def patch(view: View, row: Row) -> Iterator[str]:
     if explanation is not None:
         note = explanation.note or f"the {explanation.type} is the same, it is only written differently"
         yield f"note: {words.clean(note)}"
-    texts = find_texts(row, view.read_old, view.read_new)
+    texts = find_texts(view, row)
     if texts is None:
         yield _closed_line(view, row)
+        return
+    if view.cuts and (longest := max((len(line) for one in texts for line in chain(*one[:2])), default=0)) > _LONG:
+        yield f"note: a line of {paths.display(row.path)} has {longest:,} characters; --text shows the patch anyway"
+        added, removed = count_lines(texts)
+        yield f"{words.count(added, 'line')} added, {words.count(removed, 'line')} removed"
         return
     lines = _hunk_lines(view, texts)
     first = next(lines, None)
@@ -154,19 +175,29 @@ def patch(view: View, row: Row) -> Iterator[str]:
     yield from chain([first], lines)
 
 
-def _hunk_lines(view: View, texts: Texts) -> Iterator[str]:
-    if view.words:
-        return hunks.word_lines(view.style, view.words, texts.old, texts.new)
-    return hunks.color_lines(view.style, unified.format_hunks(texts.old, texts.new))
+def _hunk_lines(view: View, texts: Sequence[Segment]) -> Iterator[str]:
+    for segment in texts:
+        if view.words:
+            yield from hunks.word_lines(view.style, view.words, segment)
+        else:
+            old, new, *skipped = segment
+            lines = unified.format_hunks(old, new, (skipped[0], skipped[1]))
+            yield from hunks.color_lines(view.style, lines)
 
 
 def _record_patch(view: View, row: Row, brief: Callable[[bytes], str]) -> Iterator[str]:
     """A record that came or went is a line; of one that was edited, the facts that changed."""
     name = words.quote(row.path) if row.source is None else f"{words.quote(row.source)} => {words.quote(row.path)}"
     yield view.style.paint(f"{name} {_DONE.get(row.status, 'changed')}: {describe(view, row, brief)}", "bold")
-    texts = find_texts(row, view.read_old, view.read_new) if row.old and row.new else None
+    texts = find_texts(view, row) if row.old and row.new else None
     if texts is not None:
         yield from _hunk_lines(view, texts)
+
+
+def count_lines(texts: Sequence[Segment]) -> tuple[int, int]:
+    """How many lines were (added, removed)."""
+    counts = [unified.count_changes(segment.old, segment.new) for segment in texts]
+    return sum(added for added, _ in counts), sum(removed for _, removed in counts)
 
 
 def describe(view: View, row: Row, brief: Callable[[bytes], str]) -> str:
@@ -218,7 +249,10 @@ def _id(entry: Entry | None) -> str:
 def _closed_line(view: View, row: Row) -> str:
     """What is said of content that cannot be shown line by line."""
     old, new = _weight(view, row.old), _weight(view, row.new)
-    return f"{'Purged' if is_purged(view, row) else 'Binary'} file {paths.display(row.path)}: {old} -> {new}"
+    size = _largest(row)
+    kind = "Purged" if is_purged(view, row) else "Large" if size > LARGEST_SHOWN else "Binary"
+    also = f" (compared line by line up to {words.size(LARGEST_SHOWN)})" if kind == "Large" else ""
+    return f"{kind} file {paths.display(row.path)}: {old} -> {new}{also}"
 
 
 def is_purged(view: View, row: Row) -> bool:

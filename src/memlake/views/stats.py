@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from memlake.versions.kinds import kind_at
-from memlake.versions.text import unified
 from memlake.views import contents, json_shapes, patches, paths, words
 from memlake.views.changes import Row, name_status, noun, rename_text
 from memlake.views.patches import Detail, View
@@ -63,11 +62,11 @@ def count_row(view: View, row: Row) -> Stat:
         return Stat(row, (0, 0))
     if brief := kind_at(row.path).brief:
         return Stat(row, None, f"{patches.describe(view, row, brief)}{' (removed)' if row.new is None else ''}")
-    texts = patches.find_texts(row, view.read_old, view.read_new)
+    texts = patches.find_texts(view, row)
     if texts is None and patches.is_purged(view, row):
         sizes = f"{row.old.size if row.old else 0} -> {row.new.size if row.new else 0}"
         return Stat(row, None, f"purged, {sizes} bytes")
-    return Stat(row, unified.count_changes(texts.old, texts.new) if texts else None)
+    return Stat(row, None if texts is None else patches.count_lines(texts))
 
 
 def _numstat(item: Stat, *, nul: bool) -> str:

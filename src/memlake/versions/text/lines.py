@@ -16,7 +16,7 @@ from math import isqrt
 
 from memlake.records import Entry
 
-LARGEST = 1 << 20  # bytes of a text whose lines are matched
+LARGEST = 1 << 20  # bytes of a text whose lines are merged, or looked at for renames
 _STEPS, _STEPS_A_LINE = 400_000, 6
 _STEP = 4  # what looking at one diagonal costs, where comparing two lines costs 1
 

@@ -42,15 +42,17 @@ def _span(start: int, stop: int) -> str:
     return f"{start + 1 if length else start},{length}"
 
 
-def format_head(group: list[Opcode]) -> str:
-    """The first line of a hunk."""
-    return f"@@ -{_span(group[0][1], group[-1][2])} +{_span(group[0][3], group[-1][4])} @@"
+def format_head(group: list[Opcode], skipped: tuple[int, int] = (0, 0)) -> str:
+    """The first line of a hunk of texts before which so many lines stand on each side."""
+    (_, i, _, j, _), (_, _, i_end, _, j_end) = group[0], group[-1]
+    old, new = skipped
+    return f"@@ -{_span(i + old, i_end + old)} +{_span(j + new, j_end + new)} @@"
 
 
-def format_hunks(a: Sequence[str], b: Sequence[str]) -> Iterator[str]:
+def format_hunks(a: Sequence[str], b: Sequence[str], skipped: tuple[int, int] = (0, 0)) -> Iterator[str]:
     """The lines of a unified diff from the first `@@` on, without line ends."""
     for group in group_hunks(opcodes(a, b)):
-        yield format_head(group)
+        yield format_head(group, skipped)
         for tag, i1, i2, j1, j2 in group:
             if tag == "equal":
                 yield from _prefix_lines(" ", a[i1:i2])
