@@ -149,12 +149,13 @@ def make_place(name: str) -> str:
 
 
 def _describe_conflict(name: str, old: _Side, mine: _Side, other: _Side) -> InnerConflict:
-    texts = []
-    for side in (old, mine, other):
-        row = side.find(name)
-        text = None
-        if row is not None:
-            first = ", ".join(f"{number:.4g}" for number in side.matrix[row][:4])
-            text = f"[{first}, ... {side.matrix.shape[1]:,} numbers]"
-        texts.append(text)
-    return InnerConflict(make_place(name), *texts, where={"id": name})
+    base, ours, theirs = (_describe_vector(name, side) for side in (old, mine, other))
+    return InnerConflict(make_place(name), base, ours, theirs, {"id": name})
+
+
+def _describe_vector(name: str, side: _Side) -> str | None:
+    row = side.find(name)
+    if row is None:
+        return None
+    first = ", ".join(f"{number:.4g}" for number in side.matrix[row][:4])
+    return f"[{first}, ... {side.matrix.shape[1]:,} numbers]"
