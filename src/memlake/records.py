@@ -236,11 +236,12 @@ class Status(NamedTuple):
 
 
 class Merged(NamedTuple):
-    """How a merge, revert, cherry-pick or stash apply ended. `conflicts` not empty means it is waiting for choices.
+    """How a merge, revert, cherry-pick, rebase or stash apply ended. `conflicts`, if not empty, wait for choices.
 
     `changes` are those of the work lane; `remembered` counts those of the memory lane by room. `moved` names what came
     under another path than it has there: a dataset's version whose number was taken. `name` is what it came from.
-    `lost` are the paths of a stash that were left out because their content was purged.
+    `lost` are the paths of a stash that were left out because their content was purged. Of a rebase, `rewritten` maps
+    each commit to what it became, and `dropped` are those that became nothing.
     """
 
     commit: str | None
@@ -252,3 +253,5 @@ class Merged(NamedTuple):
     moved: Mapping[str, str] = MappingProxyType({})
     name: str = ""
     lost: tuple[str, ...] = ()
+    rewritten: Mapping[str, str] = MappingProxyType({})
+    dropped: tuple[str, ...] = ()

@@ -59,6 +59,11 @@ PICKING = (f"{APART}; d=1; keep four", "!cherry-pick dev")
 NO_MODEL = "config embedding.provider none"
 
 
+def _move_on(root: Path) -> None:
+    with ml.open(root) as repo:
+        repo.write({"files/by-another": b"1"}, "meanwhile", branch="main")
+
+
 def _pets(_root: Path) -> None:
     ml.read_values(x=[1, 2]).save("pets")
 
@@ -276,6 +281,10 @@ BRANCHES = [
     Situation("no such rev, branches", f"{ONE}; branch zz", "show nosuch", "See: memlake branch, memlake tag, memlake log --oneline", "memlake branch", shows="zz"),
     Situation("no such rev, tags", f"{ONE}; tag zz", "show nosuch", "See: memlake branch, memlake tag, memlake log --oneline", "memlake tag", shows="zz"),
     Situation("no such rev, commits", ONE, "show nosuch", "See: memlake branch, memlake tag, memlake log --oneline", "memlake log --oneline", shows="one"),
+    Situation("rebase on nothing", f"{DEV}; switch dev", "rebase", "For example: memlake rebase main", shows="up to date"),
+    Situation("no rebase waits", ONE, "rebase --abort", "See where you are: memlake status", shows="On branch main"),
+    Situation("a moved branch under a rebase", (APART, "!rebase dev", _move_on, "merge --ours a"), "rebase --continue", "Give the rebase up with: memlake rebase --abort", shows="given up"),
+    Situation("a rebase that stops", APART, "rebase dev", "Or leave this commit out with `memlake rebase --skip`.", shows="Left out"),
     Situation("no tag before it", ONE, "describe", "Name one with: memlake tag v1.0 {}", again=True),
     Situation("no tag before it, by id", ONE, "describe", "Or show the id alone: memlake describe --always"),
     Situation("no tag right there", f"{ONE}; tag v1; a=2; keep two", "describe --exact-match", "Name the nearest: memlake describe", shows="v1-1-"),

@@ -307,6 +307,12 @@ def _wait(repo: Repo) -> None:
     put(repo.root, "text.txt", "mine, resolved\n")
 
 
+def _rebase(repo: Repo) -> None:
+    _clash(repo)
+    repo.rebase("side")
+    put(repo.root, "text.txt", "mine, resolved\n")
+
+
 def _packed_oid(repo: Repo) -> str:
     return next(e.oid for p, e in repo.ls() if p == "files/packed.bin")
 
@@ -377,6 +383,13 @@ VERBS: dict[str, Verb] = {
         lambda r: [r.write({"memories/bot/x": b"%d" % n}, "x") for n in (1, 2, 3)], _nearly_a_window, whole=False
     ),
     "branch and tag": Verb(lambda r: (r.branch("b2"), r.tag("t2"), r.delete_branch("b2")), whole=False),
+    "rebase": Verb(lambda r: r.rebase("side"), lambda r: put(r.root, "untracked.txt", "mine")),
+    "rebase that waits": Verb(lambda r: r.rebase("side"), _clash),
+    "rebase --abort over an edited file": Verb(lambda r: r.pending_merge.abort(), _rebase),
+    "rebase --skip": Verb(lambda r: r.pending_merge.skip(), _rebase),
+    "conclusion of a rebase": Verb(
+        lambda r: r.pending_merge.conclude(), lambda r: (_rebase(r), r.add(r.root / "text.txt")), back=""
+    ),
     "clean": Verb(
         lambda r: r.clean(folders=True),
         lambda r: (_dirty(r.root), put(r.root, "new/mine", "mine, new"), put(r.root, "folder/mine", "mine, beside")),

@@ -55,6 +55,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "checkout": ("memlake.cli.branches.branch", "Go to a branch or commit, or bring files back."),
         "merge": ("memlake.cli.branches.merge", "Merge another branch into this one."),
         "cherry-pick": ("memlake.cli.branches.merge", "Apply the changes of a commit to this branch."),
+        "rebase": ("memlake.cli.branches.rebase", "Repeat the commits of a branch on top of another."),
         "revert": ("memlake.cli.branches.merge", "Undo the changes of a commit with a new commit."),
         "reset": ("memlake.cli.files.restore", "Move the branch to a commit, or unstage paths."),
         "stash": ("memlake.cli.branches.stash", "Put changes aside, and take them back later."),

@@ -1,6 +1,6 @@
 """An example or two of every command, shown below its options by `--help`. Pure text; each line is parsed in a test.
 
-Commands whose help is a list of their uses already (log, diff, grep, checkout, merge, completion) have none here.
+Commands whose help is a list of their uses already (log, diff, grep, checkout, merge, rebase, completion) have none.
 """
 
 from __future__ import annotations

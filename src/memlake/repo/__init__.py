@@ -3,6 +3,7 @@
 from memlake.repo.repo import (
     Repo,
     init,
+    list_rebase,
     note_written,
     open_damaged,
     open_for_memories,
@@ -17,6 +18,7 @@ from memlake.repo.settings import read_repo_id, set_setting
 __all__ = [
     "Repo",
     "init",
+    "list_rebase",
     "note_written",
     "open_damaged",
     "open_for_memories",

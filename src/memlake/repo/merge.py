@@ -1,4 +1,4 @@
-"""Merge: what a merge, revert, cherry-pick or stash pop came to, and the choices it waits for."""
+"""Merge: what a merge, revert, cherry-pick, rebase or stash pop came to, and the choices it waits for."""
 
 from __future__ import annotations
 
@@ -45,12 +45,20 @@ class Merge(Merged):
         given = versions.merge.Given(self._repo)
         said = versions.merge.Conclusion(message, None, said_facts(metrics, params), given)
         with self._repo._verb() as here:
+            if (pending := here.local.find_pending()) and pending.rebase:
+                return Merge.of(self._repo, versions.rebase.go_on(here, message))
             return Merge.of(self._repo, versions.merge.conclude_pending(here, said))
+
+    def skip(self) -> Merge:
+        """Leave out the commit that a rebase waits at, and go on with the others."""
+        with self._repo._verb() as here:
+            return Merge.of(self._repo, versions.rebase.skip(here))
 
     def abort(self) -> None:
         """Give it up: the files are as they were before it, and what was edited since is kept."""
         with self._repo._verb() as here:
-            versions.merge.abort(here)
+            pending = here.local.find_pending()
+            (versions.rebase if pending and pending.rebase else versions.merge).abort(here)
 
     def text(self, path: AnyPath) -> str | None:
         """Both sides of a path in conflict as one text with markers; None where that cannot be."""

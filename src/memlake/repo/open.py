@@ -166,6 +166,8 @@ class Opened:
         """The branch whose memories are meant when none is named: HEAD's, or where that names none, the usual one."""
         if (name := self._local.branch) is not None:
             return name
+        if (pending := self._local.find_pending()) and pending.rebase and pending.rebase.branch:
+            return pending.rebase.branch
         usual, names = (
             self._settings.init_branch,
             [found.name for found in versions.refs.branches(self._history.db, None)],

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         Rescued,
     )
     from memlake.versions.checkout.attributes import Attributes
+    from memlake.versions.checkout.pending import Step
     from memlake.versions.lineage.graph import Lineage
 
 Progress = Callable[[int, int, str], None]
@@ -542,6 +543,18 @@ class Repo(Opened):
         with self._verb() as here:
             return Merge.of(self, versions.merge.cherry_pick(here, rev, how))
 
+    def rebase(
+        self, upstream: str, branch: str | None = None, *, onto: str | None = None, todo: str | None = None,
+        conflict: str | None = None,
+    ) -> Merge:  # fmt: skip
+        """Repeat what a branch has beyond `upstream` on top of it, or of `onto`; the branch moves when all is done.
+
+        `todo` says what becomes of each commit, a line each: pick, reword, squash, fixup or drop, its id, its subject.
+        """
+        asked = versions.rebase.Asked(upstream, branch, onto, todo, self._marks_base(conflict))
+        with self._verb() as here:
+            return Merge.of(self, versions.rebase.rebase(here, asked))
+
     @property
     def stash(self) -> Stashes:
         """Uncommitted work put aside: `repo.stash.push()`, `repo.stash.pop()`."""
@@ -751,6 +764,11 @@ def open_narrow(repo: Repo, *, everywhere: bool = False) -> Narrow:
     """
     project = "" if everywhere else repo._project()
     return memories.hook_search.Narrow(repo._look(), repo.dir, repo.settings, repo._memory_branch(), project=project)
+
+
+def list_rebase(repo: Repo, upstream: str, branch: str | None = None, *, onto: str | None = None) -> Sequence[Step]:
+    """What `repo.rebase` would do, a step for each commit, for a person to edit."""
+    return versions.rebase.plan_steps(repo._look(), versions.rebase.Asked(upstream, branch, onto)).todo
 
 
 def note_written(repo: Repo, verb: str, detail: str, written: Sequence[tuple[str, str]]) -> None:

@@ -509,7 +509,7 @@ def test_memories_of_both_branches_are_joined_and_their_conflicts_asked_too(
 @pytest.fixture
 def meanwhile(repo: ml.Repo, here: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """`meanwhile(path, ...)` has an agent write these memories after each time a merge compared the branches."""
-    agent, refuse_clash = ml.open(here), merge_verb._refuse_clash
+    agent, refuse_clash = ml.open(here), merge_verb.refuse_clash
 
     def write_each_time(*paths: str) -> None:
         left = list(paths)
@@ -519,7 +519,7 @@ def meanwhile(repo: ml.Repo, here: Path, monkeypatch: pytest.MonkeyPatch) -> Cal
                 agent.write({left.pop(0): b"agent"}, "m")
             refuse_clash(*given)  # type: ignore[arg-type]
 
-        monkeypatch.setattr(merge_verb, "_refuse_clash", compared)
+        monkeypatch.setattr(merge_verb, "refuse_clash", compared)
 
     return write_each_time
 

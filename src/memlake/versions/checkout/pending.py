@@ -1,4 +1,4 @@
-"""A merge, revert, cherry-pick or stash under way, and its form in local.db while it waits for choices.
+"""A merge, revert, cherry-pick, rebase or stash under way, and its form in local.db while it waits for choices.
 
 A stranger may have written local.db, so what is read is checked here, field by field. Nobody else sees the JSON.
 """
@@ -13,13 +13,41 @@ from typing import Any, NamedTuple
 from memlake.records import Author
 from memlake.versions.text.merge3 import Names
 
-MERGE, REVERT, CHERRY_PICK, STASH = "merge", "revert", "cherry-pick", "stash apply"
+MERGE, REVERT, CHERRY_PICK, STASH, REBASE = "merge", "revert", "cherry-pick", "stash apply", "rebase"
+STEPS = ("pick", "reword", "squash", "fixup", "drop")
+
+
+class Step(NamedTuple):
+    """What a rebase does with one commit; `text` is its subject, or with `reword` what it becomes."""
+
+    command: str  # one of STEPS
+    commit: str
+    text: str = ""
+
+
+class Rebasing(NamedTuple):
+    """A rebase under way: where everything was before it, where it goes, and what is left to do."""
+
+    name: str  # of what it goes onto, as it was typed
+    head: str  # what HEAD said before it, and the commit that the files reflected
+    base: str | None
+    branch: str | None  # the branch that moves in the end, None for a detached HEAD; and where it was
+    tip: str
+    onto: str
+    todo: tuple[Step, ...]  # the first is the one that waits
+    since: int  # the last operation before it
+    rewritten: Mapping[str, str] = MappingProxyType({})  # old commit -> new one
+    dropped: tuple[str, ...] = ()  # commits that left nothing to repeat, or were to be dropped
+
+    @property
+    def commits(self) -> set[str]:
+        return {self.tip, self.onto, *(step.commit for step in self.todo), *self.rewritten.values()}
 
 
 class Pending(NamedTuple):
     """What was asked for, and how far it is. What a field says only of some verbs is empty for the others."""
 
-    verb: str  # one of the four above
+    verb: str  # one of the five above
     name: str  # of what comes, as it was typed
     names: Names  # of both sides, for markers
     said: str = ""  # the verb with its options, where it has some
@@ -36,6 +64,7 @@ class Pending(NamedTuple):
     author: Author | None = None  # of the commit, where another was named
     merged: int = 0  # records that need no choice; the stage shows the files
     held: Mapping[str, bool] = MappingProxyType({})  # files that held already what they become: True; or were gone
+    rebase: Rebasing | None = None
     drop: str | None = None  # stash: the ref to delete at the end. Never kept: one that has to wait stays
 
     @property
@@ -51,7 +80,9 @@ class Pending(NamedTuple):
 def encode(pending: Pending) -> str:
     """Its fields by name, without those that say nothing."""
     needed, usual = _NEEDED[pending.verb], Pending._field_defaults
-    fields = pending._replace(facts=dict(pending.facts), held=dict(pending.held), drop=None)._asdict()
+    under_way = pending.rebase and pending.rebase._replace(rewritten=dict(pending.rebase.rewritten))
+    plain = pending._replace(facts=dict(pending.facts), held=dict(pending.held), rebase=under_way, drop=None)
+    fields = plain._asdict()
     data = {name: value for name, value in fields.items() if name not in usual or value != usual[name]}
     if data.pop("with_stage", False):
         data["index"] = True
@@ -69,6 +100,10 @@ def decode(text: str) -> Pending:
     for name, value in fields.items():
         if not _FORMS[name](value):
             raise ValueError(f"its {name!r} is {value!r:.50}")
+    if fields.get("rebase") is not None:
+        rest = Rebasing(*fields["rebase"])
+        todo = tuple(Step(*step) for step in rest.todo)
+        fields["rebase"] = rest._replace(todo=todo, dropped=tuple(rest.dropped))
     if "author" in fields:
         fields["author"] = Author(*fields["author"])
     fields |= {"names": Names(*fields["names"]), "lost": tuple(fields.get("lost", ()))}
@@ -92,6 +127,20 @@ def _are_texts(value: object) -> bool:
     return isinstance(value, list) and all(map(_is_text, value))
 
 
+def _is_rebase(value: Any) -> bool:
+    """As `Rebasing` is written; more fields or fewer are an error where it is made of them."""
+    name, head, base, branch, tip, onto, todo, since, rewritten, dropped = value
+    return (
+        all(map(_is_text, (name, head)))
+        and (branch is None or _is_text(branch))
+        and _is_oid(base)
+        and all(oid is not None and _is_oid(oid) for oid in (tip, onto, *rewritten, *rewritten.values(), *dropped))
+        and isinstance(since, int)
+        and bool(todo)
+        and all(_are_texts(step) and len(step) == 3 and step[0] in STEPS and _is_oid(step[1]) for step in todo)
+    )
+
+
 _FORMS: dict[str, Callable[[Any], bool]] = {
     "name": _is_text, "said": _is_text, "message": _is_text,
     "theirs": _is_oid, "theirs_memory": _is_oid, "target": _is_oid, "parent": _is_oid,
@@ -101,10 +150,11 @@ _FORMS: dict[str, Callable[[Any], bool]] = {
     "facts": lambda value: all(isinstance(value.get(name, {}), dict) for name in ("metrics", "params")),
     "author": lambda value: _are_texts(value) and len(value) == 2,
     "merged": lambda value: isinstance(value, int),
+    "rebase": lambda value: value is None or _is_rebase(value),
     "held": lambda value: isinstance(value, dict) and all(map(_is_flag, value.values())),
 }  # fmt: skip
 _PICKED = ("name", "names", "target", "parent", "commit", "said")
 _NEEDED = {
     MERGE: ("name", "names", "theirs", "theirs_memory", "ff", "message"),
-    REVERT: _PICKED, CHERRY_PICK: _PICKED, STASH: (*_PICKED, "index"),
+    REVERT: _PICKED, CHERRY_PICK: _PICKED, STASH: (*_PICKED, "index"), REBASE: (*_PICKED, "rebase"),
 }  # fmt: skip

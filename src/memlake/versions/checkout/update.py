@@ -159,7 +159,7 @@ def finish(local: Local, verb: Verb | None, plan: Plan, changes: Iterable[Change
     head = f"@{commit}" if goal.head.startswith("@") else goal.head
     with local.db.write():
         local.put(rows.values())
-        if plan.doing is None:
+        if plan.doing is None or plan.doing != local.state("doing"):  # what waits now has other paths in conflict
             local.clear_doing()
         local.put_conflicts(plan.conflicts)
         local.set_state(head=head, base=commit, doing=plan.doing, journal=None)

@@ -193,6 +193,7 @@ def _local_roots(here: Checkout) -> tuple[set[str], set[str]]:
     commits = {oid for old, new, *_ in local.head_moves() for oid in (old, new) if oid}
     if pending := local.find_pending():
         commits |= {oid for oid in (pending.theirs, pending.theirs_memory, pending.target) if oid}
+        commits |= pending.rebase.commits if pending.rebase else set()
     commits |= {oid for oid in (local.base, local.detached) if oid}
     plan = journal.find(local)
     if plan is not None:

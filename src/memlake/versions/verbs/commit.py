@@ -113,8 +113,8 @@ def check_known(here: Checkout, paths: Sequence[str]) -> None:
 
 def commit_waiting(here: Checkout, saying: Saying, given: Given) -> Commit:
     """`commit` while a merge, revert or cherry-pick waits concludes it, with all that is said beside it."""
-    if (pending := here.local.find_pending()) and not pending.commit:
-        refuse_waiting(here, "commit")  # it ends in the stage or the files, not in a commit
+    if (pending := here.local.find_pending()) and (not pending.commit or pending.rebase):
+        refuse_waiting(here, "commit")  # it ends in the stage or the files, or goes on with other commits
     done = conclude_pending(here, Conclusion(saying.message, saying.author, _collect_facts(here, saying), given))
     return here.history.get(done.commit or "")
 

@@ -82,7 +82,7 @@ def merge_rev(here: Checkout, name: str, how: How) -> Merged:
     lanes = {lane: _compare_lane(here, lane, theirs[lane]) for lane in (LANES if here.local.branch else LANES[:1])}
     if all(state == "same" for state in lanes.values()):
         return Merged(here.local.base, up_to_date=True)
-    _refuse_staged(here, "merge")
+    refuse_staged(here, "merge")
     _refuse_unrelated(here, name, theirs["work"])
     if (how.facts or not how.ff) and theirs["work"] and here.head() is None:
         raise InvalidInput(
@@ -150,7 +150,7 @@ def _our_name(here: Checkout) -> str:
     return here.local.branch or "HEAD"
 
 
-def _short_name(commit: Commit) -> str:
+def short_name(commit: Commit) -> str:
     """A commit as a marker names it, in one line."""
     return f"{short(commit.oid)} ({' '.join(commit.subject.split())[:60]})"
 
@@ -169,7 +169,7 @@ def revert(here: Checkout, name: str, how: Picking) -> Merged:
     target, parent = _find_single(here, name, REVERT, how)
     against = f", reversing\nchanges made to {parent}" if len(target.parents) > 1 else ""
     message = f'Revert "{target.subject}"\n\nThis reverts commit {target.oid}{against}.'
-    names = Names(_our_name(here), f"parent of {_short_name(target)}", how.with_base)
+    names = Names(_our_name(here), f"parent of {short_name(target)}", how.with_base)
     said = REVERT if how.commit else f"{REVERT} --no-commit"
     pending = Pending(REVERT, name, names, said, message, target=target.oid, parent=parent, commit=how.commit)
     return try_merge(here, pending, Given())
@@ -179,7 +179,7 @@ def cherry_pick(here: Checkout, name: str, how: Picking) -> Merged:
     """A new commit that does here what a commit did there."""
     target, parent = _find_single(here, name, CHERRY_PICK, how)
     message = _cite_source(target) if how.cite else target.message
-    names = Names(_our_name(here), _short_name(target), how.with_base)
+    names = Names(_our_name(here), short_name(target), how.with_base)
     said = CHERRY_PICK if how.commit else f"{CHERRY_PICK} --no-commit"
     pending = Pending(CHERRY_PICK, name, names, said, message, target=target.oid, parent=parent, commit=how.commit)
     return try_merge(here, pending, Given())
@@ -196,7 +196,7 @@ def _find_single(here: Checkout, name: str, verb: str, how: Picking) -> tuple[Co
     """The commit meant, and the parent its changes are counted from."""
     refuse_waiting(here, verb)
     if how.commit:
-        _refuse_staged(here, verb)
+        refuse_staged(here, verb)
     target = rev.resolve(here, name)
     if target.lane != "work":
         raise InvalidInput(
@@ -235,7 +235,7 @@ def _choose_parent(target: Commit, verb: str, mainline: int | None) -> str | Non
     return parents[(mainline or 1) - 1] if parents else None
 
 
-def _refuse_staged(here: Checkout, verb: str) -> None:
+def refuse_staged(here: Checkout, verb: str) -> None:
     staged = here.local.list_staged()
     if staged:
         raise ConflictError(
@@ -274,13 +274,13 @@ def _attempt(here: Checkout, pending: Pending, given: Given, chosen: tuple[Confl
         return Merged(None, conflicts=conflicts)
     if not pending.commit:
         return _stage_only(here, pending, outcome["work"])
-    edits = _collect_edits(here, pending, given, outcome, merge_trees.apply_choices(here.history, conflicts))
+    edits = collect_edits(here, pending, given, outcome, merge_trees.apply_choices(here.history, conflicts))
     done = _conclude(here, pending, _Ready(ours, outcome, edits), given)
     return done._replace(moved=outcome["work"].moved, name=_kind_and_name(here, pending.name).replace("'", ""))
 
 
 def _stage_only(here: Checkout, pending: Pending, outcome: Outcome) -> Merged:
-    _refuse_clash(here, pending.verb, here.base(), {**_read_stage(here), **outcome.edits})
+    refuse_clash(here, pending.verb, here.base(), {**_read_stage(here), **outcome.edits})
     changes = merge_to_stage.find_changes(here, outcome.edits)
     if not changes and not pending.is_stash:
         raise Nothing(
@@ -328,12 +328,12 @@ class _Ready(NamedTuple):
 
 def _conclude(here: Checkout, pending: Pending, ready: _Ready, given: Given) -> Merged:
     verb, head, edits = pending.verb, here.head(), ready.edits
-    _refuse_clash(here, verb, head, edits["work"])
+    refuse_clash(here, verb, head, edits["work"])
     planned = here.history.plan(head, edits["work"])
     if verb != MERGE and not planned.changes:
         raise _end_empty(here, pending)
     writes = _files_to_write(here, head, planned.changes)
-    _refuse_edited(here, verb, writes)
+    refuse_edited(here, verb, writes)
     agreed = update.check_over_stage(here.local, here.root, writes, verb)
     for lane in LANES:
         ready.outcome[lane].store(here.history, edits[lane].values())
@@ -355,7 +355,7 @@ def _conclude(here: Checkout, pending: Pending, ready: _Ready, given: Given) -> 
     return Merged(commit.oid if commit else None, fast_forward=fast, changes=planned.changes, remembered=remembered)
 
 
-def _collect_edits(
+def collect_edits(
     here: Checkout, pending: Pending, given: Given, outcome: dict[Lane, Outcome], decided: dict[str, Entry | None]
 ) -> Edits:
     """What to write on each lane: what was merged, what was chosen, and of files what is staged."""
@@ -397,7 +397,7 @@ def _files_to_write(here: Checkout, head: Commit | None, changes: tuple[Change, 
     return merge_to_stage.find_changes(here, new)
 
 
-def _refuse_edited(here: Checkout, verb: str, writes: tuple[Change, ...]) -> None:
+def refuse_edited(here: Checkout, verb: str, writes: tuple[Change, ...]) -> None:
     """Work done while it waited: it cannot be stashed or committed apart now, but taken or dropped."""
     if here.local.state("doing") and (edited := update.unsafe_paths(here.local, here.root, writes, over_stage=True)):
         listed, name = "\n".join(f"  {path}" for path in edited[:10]), worktree.path_as_typed(here.root, edited[0])
@@ -407,7 +407,7 @@ def _refuse_edited(here: Checkout, verb: str, writes: tuple[Change, ...]) -> Non
         )
 
 
-def _refuse_clash(here: Checkout, verb: str, on: Commit | None, edits: Mapping[str, Entry | None]) -> None:
+def refuse_clash(here: Checkout, verb: str, on: Commit | None, edits: Mapping[str, Entry | None]) -> None:
     if clash := here.history.find_clash(on, edits):
         one, other = map(plain, clash)
         raise ConflictError(
@@ -479,7 +479,7 @@ def _commit(here: Checkout, pending: Pending, lane: Lane, parents: tuple[Commit,
 
 def choose(here: Checkout, side: str, paths: tuple[str, ...]) -> tuple[Conflict, ...]:
     """Settle conflicts with one side; returns what is still open."""
-    _get_pending(here)
+    get_pending(here)
     conflicts = here.local.conflicts()
     _check_side(here, side, [conflict for conflict in conflicts if not paths or matches(conflict.path, paths)])
     known = {conflict.path for conflict in conflicts}
@@ -497,7 +497,7 @@ def choose(here: Checkout, side: str, paths: tuple[str, ...]) -> tuple[Conflict,
 
 def mark_again(here: Checkout, paths: tuple[str, ...]) -> tuple[Change, ...]:
     """Put what the merge wrote into files of conflicts back into them; their choices are open again."""
-    _get_pending(here)
+    get_pending(here)
     meant = [one for one in here.local.conflicts() if one.written is not None and matches(one.path, paths)]
     for path in paths:
         if not any(matches(one.path, (path,)) for one in meant):
@@ -517,15 +517,8 @@ def _check_side(here: Checkout, side: str, meant: list[Conflict]) -> None:
 
 def conclude_pending(here: Checkout, said: Conclusion) -> Merged:
     """Conclude what waits, once every conflict has a choice."""
-    pending = _get_pending(here)
-    conflicts = here.local.conflicts()
-    still_open = [conflict.path for conflict in conflicts if conflict.choice is None]
-    if still_open:
-        raise ConflictError(
-            f"{pending.verb} is still waiting: {count(len(still_open), 'path')} without a choice:\n  "
-            + "\n  ".join(map(plain, still_open[:10])),
-            hint=_how_to_choose(here, still_open[0]),
-        )
+    pending = get_pending(here)
+    conflicts = list_chosen(here, pending)
     if not pending.commit:
         return Merged(None, changes=merge_to_stage.end_in_stage(here, pending))
     encode_facts(said.facts)
@@ -541,6 +534,19 @@ def conclude_pending(here: Checkout, said: Conclusion) -> Merged:
     return try_merge(here, pending, said.given, conflicts)
 
 
+def list_chosen(here: Checkout, pending: Pending) -> tuple[Conflict, ...]:
+    """The conflicts of what waits; refused while one has no choice."""
+    conflicts = here.local.conflicts()
+    still_open = [conflict.path for conflict in conflicts if conflict.choice is None]
+    if still_open:
+        raise ConflictError(
+            f"{pending.verb} is still waiting: {count(len(still_open), 'path')} without a choice:\n  "
+            + "\n  ".join(map(plain, still_open[:10])),
+            hint=_how_to_choose(here, still_open[0]),
+        )
+    return conflicts
+
+
 def _how_to_choose(here: Checkout, path: str) -> str:
     is_file = path.startswith(FILES)
     name = worktree.path_as_typed(here.root, plain(path)) if is_file else pasted(path)
@@ -550,11 +556,13 @@ def _how_to_choose(here: Checkout, path: str) -> str:
 
 def abort(here: Checkout) -> None:
     """Give up what waits: the stage and the files are as they were before it."""
-    merge_to_stage.give_up(here, _get_pending(here))
+    merge_to_stage.give_up(here, get_pending(here))
 
 
-def _get_pending(here: Checkout) -> Pending:
+def get_pending(here: Checkout) -> Pending:
     pending = here.local.find_pending()
     if pending is None:
-        raise Nothing("no merge, revert, cherry-pick or stash is waiting.", hint="See where you are: memlake status")
+        raise Nothing(
+            "no merge, revert, cherry-pick, rebase or stash is waiting.", hint="See where you are: memlake status"
+        )
     return pending

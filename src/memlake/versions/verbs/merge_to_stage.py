@@ -49,7 +49,7 @@ def write_merge(
     making, is_stash = Making(here.history, outcome.made), pending.is_stash
     rows = here.local.find_tracked(file_path(path) for path in (*outcome.edits, *(one.path for one in conflicts)))
     conflicts = tuple(
-        one if one.choice else one._replace(written=_mark_conflict(making, one, rows, pending.names))
+        one if one.choice else one._replace(written=mark_conflict(making, one, rows, pending.names))
         for one in conflicts
     )
     met = {one.path for one in conflicts}
@@ -119,7 +119,7 @@ def _check_safe(here: Checkout, verb: str, changes: Sequence[Change], conflicts:
     return update.check_over_stage(here.local, here.root, checked, verb, left)
 
 
-def _mark_conflict(making: Making, met: Conflict, rows: Mapping[str, Tracked], names: Names) -> Entry | None:
+def mark_conflict(making: Making, met: Conflict, rows: Mapping[str, Tracked], names: Names) -> Entry | None:
     """What goes into the file of a path in conflict; None where it stays as it is.
 
     Of two texts both, with markers. Of one side alone, that one: it is what there is to look at.
@@ -206,7 +206,7 @@ def _rewrite(
     changes = tuple(
         Change(path, rows[file_path(path)].entry if file_path(path) in rows else None, entry)
         for path, entry in sorted(files.items())
-        if not _holds(here, file_path(path), entry)
+        if not holds_entry(here, file_path(path), entry)
     )
     update.refuse_in_the_way(here.root, changes, said[0])
     ready = update.check_bytes(here.history.objects, changes)
@@ -221,7 +221,7 @@ def _rewrite(
     return changes
 
 
-def _holds(here: Checkout, path: str, entry: Entry | None) -> bool:
+def holds_entry(here: Checkout, path: str, entry: Entry | None) -> bool:
     if entry is None:
         return worktree.find_stat(here.root, path) is None
     return worktree.holds(here.root, path, entry, None, True)
