@@ -565,6 +565,25 @@ def test_an_emoji_finds_what_has_it(memories: Memories) -> None:
 # -- branches and the past ------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("merged_by", ["fast-forward", "merge"])
+def test_what_a_branch_changes_after_it_was_merged_is_shown_once(
+    repo: ml.Repo, memories: Memories, merged_by: str
+) -> None:
+    memories.store(Draft("oak"))
+    memories.create_branch("trial")
+    trial = repo.memories("trial")
+    stored = trial.store(Draft("elm"))
+    assert [memory.content for memory in trial.list_memories(Query())] == ["elm", "oak"]
+    if merged_by == "merge":
+        memories.store(Draft("ash"))
+    memories.merge_branch("trial", "branch_wins")
+    memories.list_memories(Query())  # the trunk has a row of its own for it now
+    trial.update(stored.memory_id, Draft("willow"), changed=["content"])
+    assert sorted(memory.content for memory in trial.list_memories(Query())) == ["oak", "willow"]
+    trial.update(stored.memory_id, Draft("elm"), changed=["content"])
+    assert sorted(memory.content for memory in trial.list_memories(Query())) == ["elm", "oak"]
+
+
 def test_a_branch_of_memory_is_its_own_until_it_is_merged(memories: Memories) -> None:
     memories.store(Draft("tea on main"))
     memories.create_branch("draft")

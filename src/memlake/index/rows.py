@@ -172,16 +172,18 @@ def lay_over(db: Database, overlay: Overlay, changes: Iterable[Replaced], docs: 
     """An overlay brought over changes. Call inside a write: records that are new here get rows."""
     added, hidden = set(overlay.added), set(overlay.hidden)
     for change in changes:
-        rows = {oid: row for row, oid in db.rows("SELECT id, oid FROM row WHERE key = ? ORDER BY id", (change.key,))}
-        mine = added & set(rows.values())
+        # A record may have two rows: one of this branch, and one of the trunk, which merged it.
+        rows = dict(db.rows("SELECT id, oid FROM row WHERE key = ? ORDER BY id", (change.key,)))
+        shown = _find_shown_at(db, change.key, overlay.base)
         if change.old is not None:
-            added -= mine
-            hidden |= set(_find_shown_at(db, change.key, overlay.base))
+            added -= rows.keys()
+            hidden |= set(shown)
         if change.new is not None:
-            back = [row for row in _find_shown_at(db, change.key, overlay.base) if rows.get(change.new) == row]
-            hidden -= set(back)
-            if not back and (change.new in rows or change.new in docs):
-                added.add(rows[change.new] if change.new in rows else insert_row(db, docs[change.new]))
+            same = [row for row, oid in rows.items() if oid == change.new]
+            back = set(shown) & set(same)
+            hidden -= back
+            if not back and (same or change.new in docs):
+                added.add(same[-1] if same else insert_row(db, docs[change.new]))
     return Overlay(overlay.base, frozenset(added), frozenset(hidden))
 
 
