@@ -360,11 +360,14 @@ class RepoMachine(Driver):
             chosen = (theirs if side == "theirs" else ours).get(path)
             tree.pop(path, None) if chosen is None else tree.__setitem__(path, chosen)
         moves = differences(ours, tree)
+        chosen_files = {path: tree[path] for path in asked if path in tree}  # what is chosen is on the disk
         if not moves or clashes(tree) or self.blocked(moves) or self.cannot_wait(moves, asked):
             self.refuses(lambda: self.settle(run(target), side, asked), ml.Nothing, ml.Conflict)
+            if not moves and not self.cannot_wait(moves, asked):  # it waited, was chosen, and ended empty
+                model.work.update(chosen_files)
             return self.abandon()
         expected = self.moved(moves)
-        expected.work.update({path: tree[path] for path in asked if path in tree})
+        expected.work.update(chosen_files)
 
         def done() -> None:
             self.settle(run(target), side, asked)
