@@ -17,6 +17,8 @@ _HOW = settings(
     max_examples=400 if TORTURE else 12,
     stateful_step_count=60 if TORTURE else 35,
     suppress_health_check=list(HealthCheck),
+    derandomize=not TORTURE,  # what chance finds is for the long run
+    database=None,
 )
 
 

@@ -595,6 +595,24 @@ def test_choosing_a_file_and_a_folder_of_one_name_is_refused_until_one_gives_way
     assert set(files(repo)) == {"a", "x/inner"} and repo.status().clean
 
 
+@pytest.mark.parametrize(("before", "instead"), [("x/in", "x"), ("x", "x/in")], ids=["file", "folder"])
+def test_a_file_they_edited_and_we_replaced_by_another_in_its_way_waits_for_a_choice(
+    repo: ml.Repo, keep: Keep, here: Path, before: str, instead: str
+) -> None:
+    keep("base", {before: "old\n"})
+    repo.switch("dev", create=True)
+    keep("dev", {before: "their edit\n"})
+    repo.switch("main")
+    repo.rm(here / before)
+    keep("main", {instead: "something else entirely\n"})
+    merged = repo.merge("dev")
+    assert [(one.path, one.status) for one in merged.conflicts] == [(f"files/{before}", "DU")]
+    assert (here / instead).read_text() == "something else entirely\n"
+    merged.choose("ours")
+    merged.conclude()
+    assert files(repo) == {instead: "something else entirely\n"} and repo.status().clean
+
+
 @pytest.fixture(params=[("x", "x/in"), ("x/in", "x")], ids=["file", "folder"])
 def sides(request: pytest.FixtureRequest) -> tuple[str, str]:
     """What main has, and dev in its place: a file and a folder of one name."""

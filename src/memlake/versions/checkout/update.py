@@ -432,7 +432,7 @@ def in_the_way(root: str, changes: Sequence[Change]) -> list[str]:
 def refuse_in_the_way(root: str, changes: Sequence[Change], verb: str) -> None:
     if paths := in_the_way(root, changes):
         raise Conflict(
-            f"{verb} needs the place of files that are not tracked:{_list_lines(paths)}\nNothing was changed.",
+            f"{verb} needs the place of other files:{_list_lines(paths)}\nNothing was changed.",
             hint="Move them away, then run it again.",
         )
 

@@ -49,7 +49,9 @@ def write_merge(
     making, is_stash = Making(here.history, outcome.made), pending.is_stash
     rows = here.local.find_tracked(file_path(path) for path in (*outcome.edits, *(one.path for one in conflicts)))
     conflicts = tuple(
-        one if one.choice else one._replace(written=mark_conflict(making, one, rows, pending.names))
+        one
+        if one.choice or _is_blocked(here, one)
+        else one._replace(written=mark_conflict(making, one, rows, pending.names))
         for one in conflicts
     )
     met = {one.path for one in conflicts}
@@ -119,6 +121,16 @@ def _check_safe(here: Checkout, verb: str, changes: Sequence[Change], conflicts:
     return update.check_over_stage(here.local, here.root, checked, verb, left)
 
 
+def _is_blocked(here: Checkout, met: Conflict) -> bool:
+    """Whether what only they have cannot stand beside ours, which has a file where it needs a folder, or a folder."""
+    if met.ours is not None or not met.path.startswith(FILES):
+        return False
+    path, folders = file_path(met.path), list(parents(file_path(met.path)))
+    ours = {**here.local.find_tracked(folders), **here.local.under(path)}
+    in_the_way = (row for name, row in ours.items() if name in folders or name.startswith(f"{path}/"))
+    return met.base is None or any(row.entry is not None for row in in_the_way)
+
+
 def mark_conflict(making: Making, met: Conflict, rows: Mapping[str, Tracked], names: Names) -> Entry | None:
     """What goes into the file of a path in conflict; None where it stays as it is.
 
@@ -128,8 +140,7 @@ def mark_conflict(making: Making, met: Conflict, rows: Mapping[str, Tracked], na
     if one is None or not met.path.startswith(FILES):
         return None
     if met.ours is None or met.theirs is None:
-        blocked = met.base is None  # a folder of ours stands there
-        return one if file_path(met.path) not in rows and not blocked else None
+        return one if file_path(met.path) not in rows else None
     entries = [entry for entry in (met.base, met.ours, met.theirs) if entry is not None]
     if any(entry.kind != "file" or entry.size > LARGEST for entry in entries):
         return one if file_path(met.path) not in rows else None
