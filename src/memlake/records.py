@@ -241,7 +241,8 @@ class Merged(NamedTuple):
     `changes` are those of the work lane; `remembered` counts those of the memory lane by room. `moved` names what came
     under another path than it has there: a dataset's version whose number was taken. `name` is what it came from.
     `lost` are the paths of a stash that were left out because their content was purged. Of a rebase, `rewritten` maps
-    each commit to what it became, and `dropped` are those that became nothing.
+    each commit to what it became, and `dropped` are those that became nothing. `reasons` say why
+    conflicts were decided by metrics, or could not be.
     """
 
     commit: str | None
@@ -255,3 +256,4 @@ class Merged(NamedTuple):
     lost: tuple[str, ...] = ()
     rewritten: Mapping[str, str] = MappingProxyType({})
     dropped: tuple[str, ...] = ()
+    reasons: tuple[str, ...] = ()

@@ -290,6 +290,8 @@ BRANCHES = [
     Situation("no tag right there", f"{ONE}; tag v1; a=2; keep two", "describe --exact-match", "Name the nearest: memlake describe", shows="v1-1-"),
     Situation("grep for nothing", "a=TODO; keep one", "grep", "For example: memlake grep TODO", shows="a:TODO"),
     Situation("clean without a word", f"{ONE}; b=2", "clean", "See what would go: memlake clean -n -d", shows="Would remove b"),
+    Situation("a rule says no", f"policy/merge.toml=[[rule]]|id='a'|require='metrics.f1 > 0.5'; {DEV}", "merge dev", "See what is recorded: memlake metrics {}"),
+    Situation("a rule is wrong", f"policy/merge.toml=[[rule]]|name='a'; {DEV}", "merge dev", "Correct the file on the branch and commit it. See it with: memlake cat {}", shows="name='a'"),
     Situation("nothing measured", ONE, "metrics", "Record one with: memlake commit --allow-empty -m MESSAGE --metric NAME=VALUE", works=True, then="metrics --sort NAME"),
     Situation("beyond the first", ONE, "show HEAD~7", "See: memlake log --oneline", shows="one"),
     Situation("no second parent", ONE, "show HEAD^2", "See: memlake log --graph --oneline", shows="one"),

@@ -42,8 +42,7 @@ class Merge(Merged):
         params: Mapping[str, Any] | None = None,
     ) -> Merge:  # fmt: skip
         """Commit it; refused while a conflict has no choice."""
-        given = versions.merge.Given(self._repo)
-        said = versions.merge.Conclusion(message, None, said_facts(metrics, params), given)
+        said = versions.merge.Conclusion(message, None, said_facts(metrics, params), self._repo._give())
         with self._repo._verb() as here:
             if (pending := here.local.find_pending()) and pending.rebase:
                 return Merge.of(self._repo, versions.rebase.go_on(here, message))

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
-from memlake import config, contents, dataset, memories, nofollow, projects, versions
+from memlake import config, contents, dataset, governance, memories, nofollow, projects, versions
 from memlake.calls import check_methods, check_types
 from memlake.dataset.kind import DATASET
 from memlake.errors import AlreadyExists, Corrupt, Denied, Error, InvalidInput, NotFound, pasted
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from memlake.contents.content import Content
     from memlake.contents.explain import Explanation
     from memlake.dataset.datasets import Datasets, Store
+    from memlake.governance.policy import Preference
     from memlake.memories.hook_search import Narrow
     from memlake.memories.memories import Memories
     from memlake.memories.record import Memory
@@ -249,7 +250,7 @@ class Repo(Opened):
         saying = versions.commit.Saying(
             message, by, [*map(self._resolve_use, uses)], metrics, params, amend, allow_empty, only
         )
-        given = versions.merge.Given(self)
+        given = self._give()
         with self._verb() as here:
             if only:
                 versions.commit.check_known(here, only)
@@ -502,15 +503,27 @@ class Repo(Opened):
     def merge(
         self, rev: str, *, ff: bool = True, only_ff: bool = False, message: str | None = None,
         conflict: str | None = None, metrics: Mapping[str, Any] | None = None, params: Mapping[str, Any] | None = None,
+        prefer: str | None = None, margin: float = 0.0, lower_is_better: bool = False,
     ) -> Merge:  # fmt: skip
         """Join another branch into this one; `conflict` is how files are marked, "merge" or "diff3".
 
         `metrics` and `params` are kept with the merge commit, so with them one is made where a fast-forward would do.
+        `prefer` names a metric, "metrics.accuracy": of what both changed, the side with the better value is taken, if
+        it is better by more than `margin`; else the rules in policy/merge.toml decide, and what they do not waits.
         """
-        given, facts = versions.merge.Given(self), said_facts(metrics, params)
+        better = None
+        if prefer is not None:
+            better = governance.policy.parse_preference(prefer, margin=margin, lower=lower_is_better)
+        elif margin or lower_is_better:
+            raise InvalidInput("a margin, and what is better, belong to prefer. Nothing was changed.")
+        given, facts = self._give(better), said_facts(metrics, params)
         how = versions.merge.How(ff, only_ff, message, self._marks_base(conflict), given, facts)
         with self._verb() as here:
             return Merge.of(self, versions.merge.merge_rev(here, rev, how))
+
+    def _give(self, prefer: Preference | None = None) -> versions.merge.Given:
+        """What a merge asks of the layers above: whom kinds ask, and who judges it."""
+        return versions.merge.Given(self, judge=lambda case: governance.judge.judge_merge(self._history, case, prefer))
 
     def _marks_base(self, conflict: str | None) -> bool:
         """Whether markers show what both sides had before, too."""

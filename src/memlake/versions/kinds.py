@@ -83,6 +83,14 @@ def kind_at(path: str) -> Kind:
     return ROOMS[path.split("/", 1)[0]]
 
 
+def is_typed(room: str) -> bool:
+    """Whether a path that a person types, and that begins so, means that room and not a working file.
+
+    `policy/merge.toml` is a file of the working folder: people edit, review and merge it as one.
+    """
+    return room in ROOMS and room not in ("files", "policy")
+
+
 def list_rooms() -> list[str]:
     """In the order of their codes, which does not depend on which was defined first."""
     return sorted(ROOMS, key=lambda room: ROOMS[room].code)
@@ -97,7 +105,7 @@ BUILT_IN = tuple(
     for kind in (
         Kind("file", "files", "work", 0, ("file", "files"), merge=_merge_files),
         Kind("link", "files", "work", 1, ("link", "links")),
-        # Rooms that no layer gives a meaning yet.
+        # Rooms that no layer gives a meaning yet. Policies are files in a working folder of that name: decision 021.
         Kind("policy", "policy", "work", 3, ("rule", "rules")),
         Kind("step", "ledger", "memory", 6, ("step", "steps")),
         Kind("turn", "conversations", "memory", 7, ("turn", "turns")),

@@ -11,7 +11,7 @@ import posixpath
 from collections.abc import Iterable
 from pathlib import Path
 
-from memlake.versions.kinds import ROOMS
+from memlake.versions.kinds import is_typed
 from memlake.views.words import quote
 
 FILES = "files/"
@@ -20,7 +20,7 @@ FILES = "files/"
 def is_kind(text: str) -> bool:
     """Whether a typed path names something that is not a file."""
     room = text.split("/", 1)[0]
-    return room in ROOMS and room != FILES[:-1]
+    return is_typed(room)
 
 
 def is_pattern(text: str) -> bool:

@@ -47,6 +47,11 @@ _mainline = click.option(
 @click.option("--ff-only", is_flag=True, help="Refuse unless a fast-forward is possible.")
 @click.option("-m", "--message", "messages", multiple=True, help="The message of the merge commit.")
 @fact_options
+@click.option(
+    "--prefer", metavar="METRIC", help="Of what both sides changed, take the side with the better metrics.NAME."
+)
+@click.option("--margin", type=float, default=0.0, help="With --prefer, decide only if it is better by more than this.")
+@click.option("--lower-is-better", is_flag=True, help="With --prefer, the lower value is the better one.")
 @_conflict
 @click.option("--ours", "act", flag_value="ours", help="Resolve PATH... with our side.")
 @click.option("--theirs", "act", flag_value="theirs", help="Resolve PATH... with their side.")
@@ -59,6 +64,7 @@ def merge(
 
     \b
     memlake merge BRANCH
+    memlake merge BRANCH --prefer metrics.accuracy
     memlake add PATH...               resolve a conflict with the file as you edited it
     memlake merge --ours PATH...      or with one side of it
     memlake merge --theirs PATH...
@@ -77,7 +83,8 @@ def merge(
         raise Usage("name one branch or revision to merge.", hint="See the branches with: memlake branch")
     merge_rev(
         repo, screen, given[0], only_ff=how["ff_only"], ff=not how["no_ff"], message=message,
-        conflict=how["conflict"], **facts,
+        conflict=how["conflict"], prefer=how["prefer"], margin=how["margin"], lower_is_better=how["lower_is_better"],
+        **facts,
     )  # fmt: skip
 
 

@@ -13,14 +13,14 @@ from pathlib import Path
 from memlake.versions.checkout.ignore import translate_glob
 from memlake.versions.checkout.local import Local
 from memlake.versions.checkout.worktree import relative
-from memlake.versions.kinds import ROOMS
+from memlake.versions.kinds import is_typed
 from memlake.versions.paths import FILES, Glob
 
 
 def spec(root: Path, local: Local, text: str, *, in_tree: bool) -> str:
     """What a typed path with wildcards means: a pattern, or the file of that very name; `in_tree`, as a tree path."""
     room, slash, rest = text.partition("/")
-    if in_tree and slash and room in ROOMS and (room != "files" or not (root / "files").exists()):
+    if in_tree and slash and (is_typed(room) or (room == "files" and not (root / "files").exists())):
         return _glob(room, rest)
     at = min(place for mark in "*?[" if (place := text.find(mark)) >= 0)
     cut = text.rfind("/", 0, at) + 1

@@ -65,6 +65,7 @@ class Pending(NamedTuple):
     merged: int = 0  # records that need no choice; the stage shows the files
     held: Mapping[str, bool] = MappingProxyType({})  # files that held already what they become: True; or were gone
     rebase: Rebasing | None = None
+    reasons: Mapping[str, str] = MappingProxyType({})  # merge: by path, why a choice was made for it or was not
     drop: str | None = None  # stash: the ref to delete at the end. Never kept: one that has to wait stays
 
     @property
@@ -81,8 +82,8 @@ def encode(pending: Pending) -> str:
     """Its fields by name, without those that say nothing."""
     needed, usual = _NEEDED[pending.verb], Pending._field_defaults
     under_way = pending.rebase and pending.rebase._replace(rewritten=dict(pending.rebase.rewritten))
-    plain = pending._replace(facts=dict(pending.facts), held=dict(pending.held), rebase=under_way, drop=None)
-    fields = plain._asdict()
+    plain = pending._replace(facts=dict(pending.facts), held=dict(pending.held), rebase=under_way)
+    fields = plain._replace(reasons=dict(pending.reasons), drop=None)._asdict()
     data = {name: value for name, value in fields.items() if name not in usual or value != usual[name]}
     if data.pop("with_stage", False):
         data["index"] = True
@@ -151,6 +152,7 @@ _FORMS: dict[str, Callable[[Any], bool]] = {
     "author": lambda value: _are_texts(value) and len(value) == 2,
     "merged": lambda value: isinstance(value, int),
     "rebase": lambda value: value is None or _is_rebase(value),
+    "reasons": lambda value: isinstance(value, dict) and _are_texts([*value.values()]),
     "held": lambda value: isinstance(value, dict) and all(map(_is_flag, value.values())),
 }  # fmt: skip
 _PICKED = ("name", "names", "target", "parent", "commit", "said")

@@ -156,20 +156,22 @@ def _read_values(history: History, oids: Iterable[str]) -> dict[str, Mapping[str
         return {oid: _decode_values(oid, data) for oid, data in history.objects.read_many(kept)}
 
 
-def _decode_values(oid: str, data: bytes) -> dict[str, Any]:
+def _decode_values(oid: str, data: bytes) -> Mapping[str, Any]:
     try:
         text = data.decode()
         values, end = _JSON.raw_decode(text)  # what we wrote begins with its first character; `loads` looks for more
     except (ValueError, RecursionError) as error:
         raise Corrupt(f"the facts in object {oid} are not JSON.", hint="Run memlake fsck.") from error
-    if not isinstance(values, dict) or end != len(text):
-        return {}
+    return flatten_values(values) if isinstance(values, dict) and end == len(text) else {}
+
+
+def flatten_values(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """`{"test": {"f1": 0.9}}` as `{"test.f1": 0.9}`."""
     is_flat = dict not in map(type, values.values())
     return values if is_flat else dict(_flatten(values, "", 0))
 
 
 def _flatten(table: Mapping[str, Any], prefix: str, depth: int) -> Iterator[tuple[str, Any]]:
-    """`{"test": {"f1": 0.9}}` as `test.f1`."""
     for name, value in table.items():
         if isinstance(value, dict) and depth < _DEEP:
             yield from _flatten(value, f"{prefix}{name}.", depth + 1)

@@ -15,7 +15,7 @@ from memlake.versions.checkout.local import Tracked
 from memlake.versions.history import file_notes, refs
 from memlake.versions.history.append import amend_draft, prepare, record, record_on, write_facts
 from memlake.versions.history.commits import Draft, Planned
-from memlake.versions.kinds import ROOMS, kind_at
+from memlake.versions.kinds import is_typed, kind_at
 from memlake.versions.operation import Found, Verb
 from memlake.versions.paths import FILES, check, plain, tree_path
 from memlake.versions.verbs.branch import refuse_waiting
@@ -156,7 +156,7 @@ def _resolve_use(here: Checkout, text: str) -> dict[str, str | None]:
     if not at:
         path, name = text, "HEAD"
     room, slash, _ = path.partition("/")
-    full = path if slash and room in ROOMS else tree_path(path)
+    full = path if slash and (is_typed(room) or room == "files") else tree_path(path)
     check(full)
     staged = here.local.find_tracked([full.removeprefix(FILES)]).get(full.removeprefix(FILES)) if not at else None
     if staged is not None and staged.staged and staged.entry is not None:

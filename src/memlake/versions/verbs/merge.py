@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -48,11 +48,31 @@ class _Moved(ConflictError):
     """Another wrote to the branch since it was compared."""
 
 
+class Case(NamedTuple):
+    """A merge into a branch, for whoever judges it: what comes to the work lane, and what both sides changed."""
+
+    branch: str | None
+    name: str  # of what comes, as it was typed
+    ours: Commit | None
+    theirs: Commit
+    paths: tuple[str, ...]
+    conflicts: tuple[Conflict, ...]
+    facts: Facts
+
+
+class Verdict(NamedTuple):
+    """The conflicts, some of them with a choice now, and by path why it was made or could not be."""
+
+    conflicts: tuple[Conflict, ...]
+    reasons: Mapping[str, str]
+
+
 class Given(NamedTuple):
     """What the verb brings along that local.db does not keep: whom kinds ask to note on what comes, what was staged."""
 
     owner: Any = None
     found: Found | None = None
+    judge: Callable[[Case], Verdict] | None = None  # may refuse a merge, and choose for conflicts
 
 
 class How(NamedTuple):
@@ -261,22 +281,58 @@ def _attempt(here: Checkout, pending: Pending, given: Given, chosen: tuple[Confl
     ours: Heads = {lane: here.head(lane) for lane in LANES}
     outcome = _merge_lanes(here, pending)
     choices = {(conflict.path, conflict.ours, conflict.theirs): conflict for conflict in chosen}
-    conflicts = tuple(
-        choices.get((conflict.path, conflict.ours, conflict.theirs), conflict)
-        for lane in LANES
-        for conflict in outcome[lane].conflicts
-    )
+
+    def apply_chosen(found: Iterable[Conflict]) -> tuple[Conflict, ...]:
+        return tuple(choices.get((one.path, one.ours, one.theirs), one) for one in found)
+
+    conflicts = apply_chosen(conflict for lane in LANES for conflict in outcome[lane].conflicts)
+    judged, pending = _judge(here, pending, given, outcome["work"], conflicts)
+    conflicts = apply_chosen(judged)
     if any(conflict.choice is None for conflict in conflicts):
-        conflict_paths = {conflict.path for conflict in conflicts}
-        clean = [path for lane in LANES for path in outcome[lane].edits if path not in conflict_paths]
-        pending = pending._replace(merged=sum(not path.startswith(FILES) for path in clean))
-        _, conflicts = merge_to_stage.write_merge(here, pending, outcome["work"], conflicts, found=given.found)
-        return Merged(None, conflicts=conflicts)
+        return _wait(here, pending, given, outcome, conflicts)
     if not pending.commit:
         return _stage_only(here, pending, outcome["work"])
     edits = collect_edits(here, pending, given, outcome, merge_trees.apply_choices(here.history, conflicts))
-    done = _conclude(here, pending, _Ready(ours, outcome, edits), given)
+    kept = [reason for one in conflicts if _is_why(reason := pending.reasons.get(one.path, ""), one)]
+    if kept:
+        pending = pending._replace(message="\n".join((pending.message.rstrip(), "", *kept)))
+    done = _conclude(here, pending, _Ready(ours, outcome, edits), given)._replace(reasons=tuple(kept))
     return done._replace(moved=outcome["work"].moved, name=_kind_and_name(here, pending.name).replace("'", ""))
+
+
+def _wait(
+    here: Checkout, pending: Pending, given: Given, outcome: dict[Lane, Outcome], conflicts: tuple[Conflict, ...]
+) -> Merged:
+    """Let the merge wait for choices. What was chosen already is put into the files after the markers."""
+    paths = {conflict.path for conflict in conflicts}
+    clean = [path for lane in LANES for path in outcome[lane].edits if path not in paths]
+    pending = pending._replace(merged=sum(not path.startswith(FILES) for path in clean))
+    sides = {one.path: one.choice for one in conflicts if _is_why(pending.reasons.get(one.path, ""), one)}
+    waiting = tuple(one._replace(choice=None) if one.path in sides else one for one in conflicts)
+    _, waiting = merge_to_stage.write_merge(here, pending, outcome["work"], waiting, found=given.found)
+    if decided := [one._replace(choice=sides[one.path]) for one in waiting if sides.get(one.path)]:
+        merge_to_stage.take_sides(here, decided, (f"{pending.verb} --prefer", pending.name))
+    return Merged(None, conflicts=here.local.conflicts(), reasons=tuple(pending.reasons.values()))
+
+
+def _judge(
+    here: Checkout, pending: Pending, given: Given, outcome: Outcome, conflicts: tuple[Conflict, ...]
+) -> tuple[tuple[Conflict, ...], Pending]:
+    """Let a merge be refused, and conflicts be decided, by whoever knows why. The reasons wait with it."""
+    theirs = refs.commit_of(here.history, pending.theirs)
+    if given.judge is None or pending.verb != MERGE or theirs is None:
+        return conflicts, pending
+    if _compare_lane(here, "work", theirs.oid) == "same":
+        return conflicts, pending
+    paths = tuple(dict.fromkeys((*outcome.edits, *(one.path for one in conflicts))))
+    case = Case(here.local.branch, pending.name, here.head(), theirs, paths, conflicts, pending.facts)
+    verdict = given.judge(case)
+    return verdict.conflicts, pending._replace(reasons={**pending.reasons, **verdict.reasons})
+
+
+def _is_why(reason: str, conflict: Conflict) -> bool:
+    """Whether the choice is still the one that a reason was given for: a person may have chosen otherwise since."""
+    return reason.startswith(f"{plain(conflict.path)}: {conflict.choice},")
 
 
 def _stage_only(here: Checkout, pending: Pending, outcome: Outcome) -> Merged:

@@ -20,7 +20,7 @@ from memlake.versions.history import file_notes, refs
 from memlake.versions.history import log as walking
 from memlake.versions.history.bases import merge_bases
 from memlake.versions.history.times import parse_time
-from memlake.versions.kinds import ROOMS, kind_at
+from memlake.versions.kinds import is_typed, kind_at
 from memlake.versions.paths import FILES, check, check_text, matches, plain, scope
 from memlake.versions.text.lines import find_text
 from memlake.versions.trees.codec import LANES, decode_commit
@@ -52,7 +52,7 @@ def tree_path_of(root: Path, text: str) -> str:
     `datasets/` is all of that room, unless a folder here is called so.
     """
     room, slash, rest = text.partition("/")
-    if slash and room in ROOMS and room != "files":
+    if slash and is_typed(room):
         if rest.strip("/"):
             return check(text.rstrip("/"))
         if not (root / room).exists():
