@@ -40,6 +40,7 @@ class Content:
     ):
         self.path, self.size, self._opener, self._list_pieces = path, size, opener, pieces
         self._beside = beside
+        self.oid = ""  # of what is stored
         self.bytes_read = 0
         self._stream: BinaryIO | None = None
         self._head: bytes | None = None
@@ -76,6 +77,13 @@ class Content:
     def open(self) -> io.RawIOBase:
         """A stream of its own, whose reads are counted."""
         return _Counted(self)
+
+    @property
+    def has_pieces(self) -> bool:
+        return self._list_pieces is not None
+
+    def list_pieces(self) -> Pieces:
+        return self._list_pieces() if self._list_pieces else ()
 
     def describe_range(self, start: int, length: int) -> tuple[object, ...] | None:
         """What a range consists of by its chunks. Two ranges with equal descriptions hold equal bytes."""
@@ -136,7 +144,9 @@ class _Counted(io.RawIOBase):
 
 def open_stored(objects: Objects, path: str, entry: Entry, beside: Beside | None = None) -> Content:
     """The content of an object; nothing is read yet."""
-    return Content(path, entry.size, lambda: objects.open(entry.oid), lambda: objects.pieces(entry.oid), beside)
+    content = Content(path, entry.size, lambda: objects.open(entry.oid), lambda: objects.pieces(entry.oid), beside)
+    content.oid = entry.oid
+    return content
 
 
 def open_file(path: str, file: Path, beside: Beside | None = None) -> Content:

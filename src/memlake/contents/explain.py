@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memlake.contents.content import Content, Unreadable, open_stored
-from memlake.contents.file_types import FileType, find_type
+from memlake.contents.file_types import BYTES, FileType, find_type
 from memlake.contents.merged import Merged, MergeHow
 from memlake.records import Entry
 
@@ -46,6 +46,13 @@ def explain(old: Content, new: Content, how: How) -> Explanation | None:
         return Explanation(kind.name, None, error.message)
     except RecursionError:
         return Explanation(kind.name, None, f"{new.path} is nested too deeply to be looked into")
+
+
+def explain_bytes(old: Content, new: Content, how: How) -> Explanation:
+    """Which ranges of bytes differ, whatever the file is."""
+    diff = BYTES.find("diff")
+    assert diff is not None  # every module of a type that is its last resort has one
+    return Explanation(BYTES.name, diff(old, new, how))
 
 
 def _find_shared_type(*sides: Content) -> FileType | None:

@@ -57,8 +57,15 @@ FILE_TYPES = (
     _type("embeddings", "embeddings", "safetensors npz npy")._replace(is_guess=True),
     _type("checkpoint", "checkpoints", "safetensors pt pth ckpt bin npz npy gguf keras h5 hdf5", b"GGUF", b"\x93NUMPY"),
     _type("notebook", "notebooks", "ipynb"),
+    _type("image", "images", "png jpg jpeg gif webp bmp tif tiff", b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF8"),
+    _type(
+        "recording",
+        "recordings",
+        "wav flac ogg oga opus mp3 aif aiff aifc au caf mp4 m4v m4a mov mkv webm avi mpg mpeg",
+    ),
     _type("document", "documents", "json geojson yaml yml toml"),
 )
+BYTES = _type("bytes", "byte_ranges", "")  # what is left to compare of any file; no suffix leads to it
 
 
 def find_type(path: str, content: Content | None = None) -> FileType | None:

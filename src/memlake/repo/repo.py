@@ -370,12 +370,14 @@ class Repo(Opened):
         limit: int | None = 10,
         attributes: versions.attributes.Attributes | None = None,
         revs: tuple[str, str] = ("", ""),
+        as_bytes: bool = False,
     ) -> Explanation | None:
         """What differs inside a file that changed; None if it came, went, or is of a type without insides.
 
         `worktree`: its new side is the working file. `key`: the columns that tell the rows of a table apart; without it
         those that `attributes` declares (by default, those of the working folder), else a unique column. `revs`: what
         the sides are taken from, so that files beside it are found, such as the ids of vectors; ":" is the stage.
+        `as_bytes`: which ranges of bytes differ, whatever the file is.
         """
         old, new = change.old, change.new
         if old is None or new is None or not old.kind == new.kind == "file":
@@ -387,6 +389,9 @@ class Repo(Opened):
             if worktree or not new.oid  # of a working file that differs by its size nobody has read more
             else contents.content.open_stored(self._history.objects, name, new, self._find_beside(revs[1]))
         )
+        if as_bytes:
+            with before, after:
+                return contents.explain.explain_bytes(before, after, contents.explain.How(limit=limit))
         attributes = attributes or self.attributes()
         if attributes.find(name).get("diff") == "text":
             return None

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from memlake.views.embeddings import embedding_brief, embedding_lines
 from memlake.views.hunks import color_lines
+from memlake.views.media import byte_brief, byte_lines, image_brief, image_lines, recording_brief, recording_lines
 from memlake.views.style import Style
 from memlake.views.words import clean, count, cut
 
@@ -204,6 +205,9 @@ _LINES: dict[str, Callable[[Style, Any], Iterator[str]]] = {
     "NotebookDiff": notebook_lines,
     "CheckpointDiff": checkpoint_lines,
     "EmbeddingDiff": embedding_lines,
+    "ImageDiff": image_lines,
+    "RecordingDiff": recording_lines,
+    "ByteDiff": byte_lines,
 }
 _BRIEFS: dict[str, Callable[[Any], str]] = {
     "TableDiff": _table_brief,
@@ -211,4 +215,7 @@ _BRIEFS: dict[str, Callable[[Any], str]] = {
     "NotebookDiff": _notebook_brief,
     "CheckpointDiff": _checkpoint_brief,
     "EmbeddingDiff": embedding_brief,
+    "ImageDiff": image_brief,
+    "RecordingDiff": recording_brief,
+    "ByteDiff": byte_brief,
 }

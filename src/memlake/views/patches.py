@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
@@ -78,6 +79,7 @@ class View(NamedTuple):
     words: str = ""  # how words that differ are shown: plain, color, porcelain; empty: by lines
     cuts: bool = False  # whether a patch of endless lines is left out, unless --text asks for it
     begins_as_text: Callable[[Row], bool] = lambda _: True  # by a few bytes, before a large file is read whole
+    explain_bytes: Callable[[Row], Explanation | None] = lambda _: None  # which ranges differ, of any file
 
 
 class Detail(NamedTuple):
@@ -105,14 +107,14 @@ def open_view(repo: Repo, style: Style, *, worktree: bool = False, detail: Detai
     """How to read what changed in this repo. `worktree`: the new side is the working files."""
     attributes = repo.attributes(detail.rev)  # reads nothing before a path is asked for
 
-    def explain(row: Row) -> Explanation | None:
+    def explain(row: Row, *, as_bytes: bool = False) -> Explanation | None:
         if not detail.inside:
             return None
         change = Change(row.path, row.old, row.new)
         try:
             return repo.explain(
                 change, worktree=worktree, key=detail.key, limit=detail.limit, attributes=attributes,
-                revs=detail.revs,
+                revs=detail.revs, as_bytes=as_bytes,
             )  # fmt: skip
         except Purged:
             return None
@@ -125,7 +127,10 @@ def open_view(repo: Repo, style: Style, *, worktree: bool = False, detail: Detai
         stored = [row.old] if worktree and row.path.startswith(paths.FILES) else [row.old, row.new]
         return all(_begins_as_text(repo, entry.oid) for entry in stored if entry is not None)
 
-    return View(style, *sides, repo.objects.is_purged, explain, detail.words, detail.inside, begins_as_text)
+    explain_bytes = functools.partial(explain, as_bytes=True)
+    return View(
+        style, *sides, repo.objects.is_purged, explain, detail.words, detail.inside, begins_as_text, explain_bytes
+    )
 
 
 def _begins_as_text(repo: Repo, oid: str) -> bool:
@@ -160,6 +165,8 @@ def patch(view: View, row: Row) -> Iterator[str]:
     texts = find_texts(view, row)
     if texts is None:
         yield _closed_line(view, row)
+        if (ranges := view.explain_bytes(row)) is not None:
+            yield from contents.explained_lines(view.style, ranges)
         return
     if view.cuts and (longest := max((len(line) for one in texts for line in chain(*one[:2])), default=0)) > _LONG:
         yield f"note: a line of {paths.display(row.path)} has {longest:,} characters; --text shows the patch anyway"

@@ -6,13 +6,16 @@ Asks a view for content; knows no command.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memlake.versions.kinds import kind_at
 from memlake.views import contents, json_shapes, patches, paths, words
 from memlake.views.changes import Row, name_status, noun, rename_text
 from memlake.views.patches import Detail, View
 from memlake.views.style import Style
+
+if TYPE_CHECKING:
+    from memlake.contents.explain import Explanation
 
 _COUNTS = ("stat", "numstat", "shortstat")
 
@@ -38,11 +41,19 @@ def row_shape(view: View, row: Row, detail: Detail) -> dict[str, Any]:
     """A row for programs: names alone, counts of lines, or the record of what differs inside."""
     shape = row.shape()
     if detail.form == "patch":
-        return {**shape, "inside": json_shapes.plain(view.explain(row))}
+        return {**shape, "inside": json_shapes.plain(_explain(view, row))}
     if detail.form in _COUNTS:
         added, removed = count_row(view, row).lines or (None, None)
         return {**shape, "lines_added": added, "lines_removed": removed}
     return shape
+
+
+def _explain(view: View, row: Row) -> Explanation | None:
+    """What differs inside; of a file that is neither text nor of a type that memlake knows, the ranges of bytes."""
+    explanation = view.explain(row)
+    if explanation is not None or not (row.old and row.new) or patches.has_same_content(row):
+        return explanation
+    return view.explain_bytes(row) if patches.find_texts(view, row) is None else None
 
 
 class Stat(NamedTuple):
