@@ -92,7 +92,7 @@ class Conflict(NamedTuple):
 class InnerConflict(NamedTuple):
     """A place inside a file that both sides changed differently; None stands for what a side does not have.
 
-    `place` names it and is unique in its file: `model.lr`, `cell 3`, `id=17 price`. `where` says by which names and
+    `place` names it and is unique in its file: `model.lr`, `cell 3`, `id=17: price`. `where` says by which names and
     values people may pick it: `{"id": 17, "column": "price"}`, `{"cell": 3}`.
     """
 

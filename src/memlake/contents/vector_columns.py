@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from memlake.contents.content import Content
 from memlake.contents.explain import How
-from memlake.contents.tables import open_table
+from memlake.contents.read_tables import open_table
 from memlake.rows.compare import Side, TableDiff
 from memlake.rows.vectors import EmbeddingDiff, Vectors, compare_vectors, match_places
 

@@ -7,6 +7,7 @@ are equal, so NULL is NULL and NaN is NaN wherever they meet.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -19,10 +20,10 @@ import pyarrow.compute as pc
 
 from memlake.errors import InvalidInput
 from memlake.rows import duckdb_connections
-from memlake.rows.sql import Sql, compose, identifier, join
+from memlake.rows.sql import Sql, compose, identifier, join, template
 
 Numbers = npt.NDArray[np.int64]
-_NONE: Numbers = np.empty(0, np.int64)
+NO_ROWS: Numbers = np.empty(0, np.int64)
 _LIKELY = ("id", "key", "uuid", "guid", "uid", "pk", "index")  # names of columns that are keys where they are unique
 _SAMPLE = 10_000  # rows that show of most columns that they are not unique
 _ALIKE = 0.9  # share of equal values by which a column that went and one that came are one, renamed
@@ -97,10 +98,11 @@ class TableDiff(NamedTuple):
 def compare(old: Side, new: Side, key: Key | None = None, *, limit: int | None = 10) -> TableDiff:
     """What differs between two tables. A key that is not given is looked for; `limit` bounds the rows of each kind."""
     with duckdb_connections.open_scratch() as con:
-        return _Comparison(con, old, new).run(key, limit)
+        comparison = Comparison(con, Reader(old, 0), Reader(new, 1))
+        return comparison.tell(comparison.find(key), limit)
 
 
-class _Pair(NamedTuple):
+class Pair(NamedTuple):
     """A column that both sides have: its name in each, and the type in which its values are compared."""
 
     old: str
@@ -108,7 +110,7 @@ class _Pair(NamedTuple):
     type: pa.DataType
 
 
-class _Run(NamedTuple):
+class Run(NamedTuple):
     """Rows that match one after the other: `length` of them from these numbers on."""
 
     old: int
@@ -116,43 +118,57 @@ class _Run(NamedTuple):
     length: int
 
 
-class _Matches(NamedTuple):
+class Matches(NamedTuple):
     """Which row of one side is which of the other: in runs, then one by one; and rows without a like."""
 
-    runs: tuple[_Run, ...]
-    old: Numbers = _NONE
-    new: Numbers = _NONE
-    removed: Numbers = _NONE
-    added: Numbers = _NONE
+    runs: tuple[Run, ...]
+    old: Numbers = NO_ROWS
+    new: Numbers = NO_ROWS
+    removed: Numbers = NO_ROWS
+    added: Numbers = NO_ROWS
 
 
-class _Comparison:
+class Found(NamedTuple):
+    """What a comparison found: changed columns, the key, columns of both, which rows match, and which cells differ."""
+
+    columns: tuple[ColumnChange, ...]
+    key: Key
+    pairs: tuple[Pair, ...]
+    matches: Matches
+    cells: Mapping[Pair, Matches]
+
+    @property
+    def keys(self) -> list[Pair]:
+        return [pair for pair in self.pairs if pair.new in self.key.columns]
+
+
+class Comparison:
     """One comparison, in the order in which it happens: columns, key, matching rows, cells, what is told."""
 
-    def __init__(self, con: duckdb.DuckDBPyConnection, old: Side, new: Side) -> None:
-        self.con, self.sides = con, (_Reader(old, 0), _Reader(new, 1))
+    def __init__(self, con: duckdb.DuckDBPyConnection, old: Reader, new: Reader) -> None:
+        self.con, self.sides = con, (old, new)
         self.notes: list[str] = []
 
-    def run(self, wanted: Key | None, limit: int | None) -> TableDiff:
+    def find(self, wanted: Key | None, repeated: Sequence[Numbers] | None = None) -> Found:
+        """What differs. `repeated` are rows whose key is known to occur more than once; without it they are found."""
         old, new = (side.schema for side in self.sides)
         names = {*old.names}, {*new.names}
-        shared = [name for name in new.names if name in names[0]]
         pairs, changes = [], []
-        for name in shared:
+        for name in [name for name in new.names if name in names[0]]:
             before, after = old.field(name).type, new.field(name).type
             if not before.equals(after):
                 changes.append(ColumnChange(name, str(before), str(after)))
-            kind = self._find_type(name, before, after)
+            kind = self.find_type(name, before, after)
             if kind is None:
                 self.notes.append(
                     f"the values of {name!r} were not compared, because no type holds those of both sides"
                 )
             else:
-                pairs.append(_Pair(name, name, kind))
+                pairs.append(Pair(name, name, kind))
         key = self._find_key(pairs) if wanted is None else self._check_key(wanted, pairs)
         keys = [pair for pair in pairs if pair.new in key.columns]
-        matches = self._match(keys, pairs)
-        if len(matches.old) and np.any(np.diff(matches.old) < 0):
+        matches = self._match(keys, pairs, repeated)
+        if keys and len(matches.old) and np.any(np.diff(matches.old) < 0):
             self.notes.append("rows that both sides have stand in another order")
         came = [name for name in new.names if name not in names[0]]
         gone = [name for name in old.names if name not in names[1]]
@@ -165,30 +181,36 @@ class _Comparison:
         changes += [ColumnChange(name, None, str(new.field(name).type)) for name in came]
         changes += [ColumnChange(name, str(old.field(name).type), None) for name in gone]
         cells = {pair: self._find_changed(pair, matches) for pair in pairs if keys and pair not in keys}
-        cells = {pair: found for pair, found in cells.items() if len(found.new)}
-        changed = np.unique(np.concatenate([found.new for found in cells.values()])) if cells else _NONE
+        return Found(
+            tuple(changes), key, tuple(pairs), matches, {pair: one for pair, one in cells.items() if len(one.new)}
+        )
+
+    def tell(self, found: Found, limit: int | None) -> TableDiff:
+        """The same for people: counts, and the first rows of each kind."""
+        cells = found.cells
+        changed = np.unique(np.concatenate([one.new for one in cells.values()])) if cells else NO_ROWS
         return TableDiff(
-            self.sides[0].rows, self.sides[1].rows, tuple(changes), key,
-            len(matches.added), len(matches.removed), len(changed),
-            {pair.new: len(found.new) for pair, found in cells.items()},
-            tuple(self._list_rows(keys, matches, changed, cells, limit)), tuple(self.notes),
+            self.sides[0].rows, self.sides[1].rows, found.columns, found.key,
+            len(found.matches.added), len(found.matches.removed), len(changed),
+            {pair.new: len(one.new) for pair, one in cells.items()},
+            tuple(self._list_rows(found, changed, limit)), tuple(self.notes),
         )  # fmt: skip
 
     # -- columns and keys -----------------------------------------------------------------------
 
-    def _find_type(self, name: str, old: pa.DataType, new: pa.DataType) -> pa.DataType | None:
+    def find_type(self, name: str, old: pa.DataType, new: pa.DataType, new_name: str = "") -> pa.DataType | None:
         """The type in which both sides can be compared without losing anything, or None."""
         kind = _find_common_type(_plain_type(old), _plain_type(new))
         if kind is None or _plain_type(old).equals(_plain_type(new)):
             return kind
         try:  # the values decide: 2**53 + 1 is not a float, and "x" is not a number
             for side in self.sides:
-                side.read(_Pair(name, name, kind), 0, side.rows)
+                side.read(Pair(name, new_name or name, kind), 0, side.rows)
         except pa.ArrowInvalid:
             return None
         return kind
 
-    def _check_key(self, wanted: Key, pairs: Sequence[_Pair]) -> Key:
+    def _check_key(self, wanted: Key, pairs: Sequence[Pair]) -> Key:
         names = [pair.new for pair in pairs]
         for name in wanted.columns:
             if name not in names:
@@ -200,24 +222,22 @@ class _Comparison:
                 )
         return wanted
 
-    def _find_key(self, pairs: Sequence[_Pair]) -> Key:
+    def _find_key(self, pairs: Sequence[Pair]) -> Key:
         """The first column that is unique on both sides and mostly the same on them, likely names first."""
-        usable = [pair for pair in pairs if not (pa.types.is_nested(pair.type) or pa.types.is_floating(pair.type))]
-        usable = [pair for pair in usable if not pa.types.is_boolean(pair.type) and not pa.types.is_null(pair.type)]
-        for pair in sorted(usable, key=lambda pair: _key_rank(pair.new)):
+        for pair in list_candidates(pairs):
             old, new = (side.read(pair, 0, side.rows) for side in self.sides)
-            if _is_unique(old) and (old.equals(new) or (_is_unique(new) and _overlap(old, new))):
+            if is_unique(old) and (old.equals(new) or (is_unique(new) and has_overlap(old, new))):
                 return Key((pair.new,), "found")
         return Key()
 
-    def _find_renamed(self, gone: Sequence[str], came: Sequence[str], matches: _Matches) -> Iterator[_Pair]:
+    def _find_renamed(self, gone: Sequence[str], came: Sequence[str], matches: Matches) -> Iterator[Pair]:
         """Columns that went, with one that came: of one type, and with nearly the same values in rows that match."""
         total = sum(run.length for run in matches.runs) + len(matches.old)
         left = list(came) if total else []
         for was in gone:
             kind = self.sides[0].schema.field(was).type
             for now in [name for name in left if self.sides[1].schema.field(name).type.equals(kind)]:
-                pair = _Pair(was, now, _plain_type(kind))
+                pair = Pair(was, now, _plain_type(kind))
                 values = self.sides[1].read(pair, 0, self.sides[1].rows)
                 if values.slice(1).equals(values.slice(0, max(len(values) - 1, 0))):
                     continue  # one value everywhere proves nothing
@@ -228,15 +248,17 @@ class _Comparison:
 
     # -- rows -----------------------------------------------------------------------------------
 
-    def _match(self, keys: Sequence[_Pair], pairs: Sequence[_Pair]) -> _Matches:
+    def _match(self, keys: Sequence[Pair], pairs: Sequence[Pair], repeated: Sequence[Numbers] | None) -> Matches:
         rows = [side.rows for side in self.sides]
         if not pairs:
-            return _Matches((), removed=np.arange(rows[0]), added=np.arange(rows[1]))
+            return Matches((), removed=np.arange(rows[0]), added=np.arange(rows[1]))
         runs, left = self._align(keys or pairs, rows)
         if not keys:
-            removed, added = self._match_whole(pairs, *left)
-            return _Matches(runs, removed=removed, added=added)
-        repeated = self._find_duplicates(keys)
+            return self.match_whole(pairs, *left)._replace(runs=runs)
+        if repeated is None:
+            repeated = find_repeated(
+                self.con, [[side.read(pair, 0, side.rows) for pair in keys] for side in self.sides]
+            )
         if any(map(len, repeated)):
             self.notes.append(
                 f"the key is not unique in {len(repeated[0]):,} rows of the old side and {len(repeated[1]):,} of the "
@@ -244,23 +266,25 @@ class _Comparison:
             )
             runs = ()
             left = np.setdiff1d(np.arange(rows[0]), repeated[0]), np.setdiff1d(np.arange(rows[1]), repeated[1])
-        found, (removed, added) = self._join(keys, *left), self._match_whole(pairs, *repeated)
-        return found._replace(
-            runs=runs,
-            removed=np.sort(np.concatenate([found.removed, removed])),
-            added=np.sort(np.concatenate([found.added, added])),
+        found, whole = self.match_keys(keys, *left), self.match_whole(pairs, *repeated)
+        # Rows that match as a whole are equal, so their place among the others does not matter.
+        old, new = (np.concatenate([a, b]) for a, b in ((found.old, whole.old), (found.new, whole.new)))
+        order = np.argsort(new, kind="stable") if len(whole.new) else slice(None)
+        removed, added = (
+            np.concatenate([a, b]) for a, b in ((found.removed, whole.removed), (found.added, whole.added))
         )
+        return Matches(runs, old[order], new[order], np.sort(removed), np.sort(added))
 
-    def _align(self, pairs: Sequence[_Pair], rows: Sequence[int]) -> tuple[tuple[_Run, ...], tuple[Numbers, Numbers]]:
+    def _align(self, pairs: Sequence[Pair], rows: Sequence[int]) -> tuple[tuple[Run, ...], tuple[Numbers, Numbers]]:
         """Rows at both ends that are equal in these columns, as runs; and the numbers of the others."""
         most = min(rows)
         ahead = min((self._count_equal(pair, most, from_end=False) for pair in pairs), default=0)
         behind = min((self._count_equal(pair, most - ahead, from_end=True) for pair in pairs), default=0)
-        runs = (_Run(0, 0, ahead), _Run(rows[0] - behind, rows[1] - behind, behind))
+        runs = (Run(0, 0, ahead), Run(rows[0] - behind, rows[1] - behind, behind))
         left = (np.arange(ahead, rows[0] - behind), np.arange(ahead, rows[1] - behind))
         return tuple(run for run in runs if run.length), left
 
-    def _count_equal(self, pair: _Pair, most: int, *, from_end: bool) -> int:
+    def _count_equal(self, pair: Pair, most: int, *, from_end: bool) -> int:
         """How many of the first (or last) rows, up to `most`, are equal in a column."""
         rows = [side.rows for side in self.sides]
         if not from_end:
@@ -273,62 +297,33 @@ class _Comparison:
             if ahead >= most:
                 return most
             old, new = (side.read(pair, ahead, most) for side in self.sides)
-            differing = self._find_unequal(old, new)
+            differing = self.find_unequal(old, new)
             return int(ahead + differing[0]) if len(differing) else most
         old, new = (side.read(pair, count - most, count) for side, count in zip(self.sides, rows, strict=True))
-        differing = self._find_unequal(old, new)
+        differing = self.find_unequal(old, new)
         return int(most - 1 - differing[-1]) if len(differing) else most
 
-    def _find_duplicates(self, keys: Sequence[_Pair]) -> tuple[Numbers, Numbers]:
-        """The rows of each side whose key occurs more than once on either side."""
-        if len(keys) == 1:
-            old, new = (side.read(keys[0], 0, side.rows) for side in self.sides)
-            if _is_unique(old) and (old.equals(new) or _is_unique(new)):
-                return _NONE, _NONE
-        for number in (0, 1):
-            self._register(number, keys, np.arange(self.sides[number].rows))
-        by = join(", ", [identifier(f"c{place}") for place in range(len(keys))])
-        self.con.execute(
-            compose(
-                "CREATE OR REPLACE TEMP TABLE twice AS SELECT {0} FROM old GROUP BY {0} HAVING count(*) > 1 "
-                "UNION SELECT {0} FROM new GROUP BY {0} HAVING count(*) > 1",
-                by,
-            )
-            .render()
-            .text
-        )
-        old, new = (
-            self._query(
-                compose(
-                    "SELECT a.i AS i FROM {} AS a JOIN twice AS b ON {} ORDER BY 1",
-                    identifier(name),
-                    _join_on(len(keys)),
-                )
-            )
-            for name in ("old", "new")
-        )
-        return _numbers(old["i"]), _numbers(new["i"])
-
-    def _join(self, keys: Sequence[_Pair], old: Numbers, new: Numbers) -> _Matches:
+    def match_keys(self, keys: Sequence[Pair], old: Numbers, new: Numbers) -> Matches:
         """Match these rows by their keys, which are unique among them."""
         if not len(old) or not len(new):
-            return _Matches((), removed=old, added=new)
+            return Matches((), removed=old, added=new)
         self._register(0, keys, old)
         self._register(1, keys, new)
-        found = self._query(
+        return self._read_matches(
             compose("SELECT a.i AS a, b.i AS b FROM old AS a FULL JOIN new AS b ON {}", _join_on(len(keys)))
         )
+
+    def _read_matches(self, query: Sql) -> Matches:
+        found = self._query(query)
         ours, theirs = (_numbers(found[name].fill_null(-1)) for name in ("a", "b"))
         both = (ours >= 0) & (theirs >= 0)
         order = np.argsort(theirs[both], kind="stable")
-        return _Matches(
-            (), ours[both][order], theirs[both][order], np.sort(ours[theirs < 0]), np.sort(theirs[ours < 0])
-        )
+        return Matches((), ours[both][order], theirs[both][order], np.sort(ours[theirs < 0]), np.sort(theirs[ours < 0]))
 
-    def _match_whole(self, pairs: Sequence[_Pair], old: Numbers, new: Numbers) -> tuple[Numbers, Numbers]:
-        """Rows that one side has more often than the other, by all their columns: removed, and added."""
+    def match_whole(self, pairs: Sequence[Pair], old: Numbers, new: Numbers) -> Matches:
+        """Match these rows by all their columns, as multisets: the first copy of a row with the first, and so on."""
         if not len(old) or not len(new):
-            return old, new
+            return Matches((), removed=old, added=new)
         self._register(0, pairs, old)
         self._register(1, pairs, new)
         columns = join(", ", [identifier(f"c{place}") for place in range(len(pairs))])
@@ -336,18 +331,15 @@ class _Comparison:
             compose("(SELECT *, row_number() OVER (PARTITION BY {} ORDER BY i) AS n FROM {})", columns, side)
             for side in map(identifier, ("old", "new"))
         ]
-        found = self._query(
+        return self._read_matches(
             compose(
-                "SELECT a.i AS a, b.i AS b FROM {} AS a FULL JOIN {} AS b ON {} AND a.n = b.n "
-                "WHERE a.i IS NULL OR b.i IS NULL",
+                "SELECT a.i AS a, b.i AS b FROM {} AS a FULL JOIN {} AS b ON {} AND a.n = b.n",
                 *copies,
                 _join_on(len(pairs)),
             )
         )
-        ours, theirs = (_numbers(found[name].fill_null(-1)) for name in ("a", "b"))
-        return np.sort(ours[ours >= 0]), np.sort(theirs[theirs >= 0])
 
-    def _register(self, number: int, pairs: Sequence[_Pair], rows: Numbers) -> None:
+    def _register(self, number: int, pairs: Sequence[Pair], rows: Numbers) -> None:
         """Show some rows to the engine as `old` or `new`: their columns as c0, c1, ... and their numbers as i.
 
         The names are ours, so nothing that a column is called is ever read as SQL.
@@ -364,14 +356,14 @@ class _Comparison:
 
     # -- cells ----------------------------------------------------------------------------------
 
-    def _find_changed(self, pair: _Pair, matches: _Matches) -> _Matches:
+    def _find_changed(self, pair: Pair, matches: Matches) -> Matches:
         """The rows that match and differ in a column, by their numbers on both sides."""
         olds, news = [], []
         for run in matches.runs:
             for start, length in self._unequal_spans(pair, run):
                 old = self.sides[0].read(pair, run.old + start, run.old + start + length)
                 new = self.sides[1].read(pair, run.new + start, run.new + start + length)
-                differing = self._find_unequal(old, new) + start
+                differing = self.find_unequal(old, new) + start
                 olds.append(differing + run.old)
                 news.append(differing + run.new)
         if len(matches.old):
@@ -379,12 +371,12 @@ class _Comparison:
             old, new = (
                 column.take(pa.array(rows)) for column, rows in zip(columns, (matches.old, matches.new), strict=True)
             )
-            differing = self._find_unequal(old, new)
+            differing = self.find_unequal(old, new)
             olds.append(matches.old[differing])
             news.append(matches.new[differing])
-        return _Matches((), np.concatenate(olds) if olds else _NONE, np.concatenate(news) if news else _NONE)
+        return Matches((), np.concatenate(olds) if olds else NO_ROWS, np.concatenate(news) if news else NO_ROWS)
 
-    def _unequal_spans(self, pair: _Pair, run: _Run) -> Iterator[tuple[int, int]]:
+    def _unequal_spans(self, pair: Pair, run: Run) -> Iterator[tuple[int, int]]:
         """The parts of a run, as (start, length), that are not surely equal in a column."""
         if run.old or run.new:
             yield 0, run.length
@@ -400,10 +392,10 @@ class _Comparison:
         if at < run.length:
             yield at, run.length - at
 
-    def _find_unequal(self, old: pa.ChunkedArray, new: pa.ChunkedArray) -> Numbers:
+    def find_unequal(self, old: pa.ChunkedArray, new: pa.ChunkedArray) -> Numbers:
         """Where two columns of one length differ."""
         if old.equals(new):
-            return _NONE
+            return NO_ROWS
         self.con.register("pair_old", pa.table([old], ["a"]))
         self.con.register("pair_new", pa.table([new], ["b"]))
         found = self._query(
@@ -416,32 +408,25 @@ class _Comparison:
 
     # -- what is told ---------------------------------------------------------------------------
 
-    def _list_rows(
-        self,
-        keys: Sequence[_Pair],
-        matches: _Matches,
-        changed: Numbers,
-        cells: Mapping[_Pair, _Matches],
-        limit: int | None,
-    ) -> Iterator[RowChange]:
+    def _list_rows(self, found: Found, changed: Numbers, limit: int | None) -> Iterator[RowChange]:
         """The first rows of each kind: changed, added, removed."""
         old, new = self.sides
-        was: dict[int, dict[_Pair, int]] = {number: {} for number in changed[:limit].tolist()}
-        for pair, found in cells.items():
-            shown = np.isin(found.new, changed[:limit])
-            for before, after in zip(found.old[shown].tolist(), found.new[shown].tolist(), strict=True):
+        was: dict[int, dict[Pair, int]] = {number: {} for number in changed[:limit].tolist()}
+        for pair, cells in found.cells.items():
+            shown = np.isin(cells.new, changed[:limit])
+            for before, after in zip(cells.old[shown].tolist(), cells.new[shown].tolist(), strict=True):
                 was[after][pair] = before
         for number, before in was.items():
             differing = {
                 pair.new: (old.value(pair.old, at), new.value(pair.new, number)) for pair, at in before.items()
             }
-            yield RowChange("M", {pair.new: new.value(pair.new, number) for pair in keys}, differing)
-        for status, side, numbers in (("A", new, matches.added), ("D", old, matches.removed)):
+            yield RowChange("M", {pair.new: new.value(pair.new, number) for pair in found.keys}, differing)
+        for status, side, numbers in (("A", new, found.matches.added), ("D", old, found.matches.removed)):
             for number in numbers[:limit].tolist():
                 yield RowChange(status, {name: side.value(name, number) for name in side.schema.names})
 
 
-class _Reader:
+class Reader:
     """A side whose columns are read by rows; what was read is kept, up to a limit."""
 
     def __init__(self, side: Side, number: int) -> None:
@@ -449,17 +434,25 @@ class _Reader:
         self._kept: dict[tuple[int, str], pa.ChunkedArray] = {}
         self._kept_bytes = 0
 
-    def read(self, pair: _Pair, start: int, stop: int) -> pa.ChunkedArray:
+    def read(self, pair: Pair, start: int, stop: int) -> pa.ChunkedArray:
         """Rows of a column, in the type in which it is compared. Reads the pieces they are in, and no others."""
-        column = self._read(pair[self._number], start, stop)
-        for kind in (_plain_type(column.type), pair.type):  # an extension is cast to what it is made of first
-            column = column if column.type.equals(kind) else column.cast(kind)
-        return column
+        return _cast(self.read_column(pair[self._number], start, stop), pair.type)
+
+    def take(self, name: str, rows: Numbers, kind: pa.DataType | None = None) -> pa.ChunkedArray:
+        """A column at some rows, in the type that is wanted."""
+        column = self.read_column(name, 0, self.rows).take(pa.array(rows))
+        return column if kind is None else _cast(column, kind)
+
+    def renumber(self, number: int) -> Reader:
+        """The same table as the other side of a comparison; what was read is shared."""
+        twin = copy.copy(self)
+        twin._number = number
+        return twin
 
     def value(self, name: str, row: int) -> Any:
-        return self._read(name, row, row + 1)[0].as_py()
+        return self.read_column(name, row, row + 1)[0].as_py()
 
-    def _read(self, name: str, start: int, stop: int) -> pa.ChunkedArray:
+    def read_column(self, name: str, start: int, stop: int) -> pa.ChunkedArray:
         chunks, at = [], 0
         for number, piece in enumerate(self.pieces):
             first, last = max(start - at, 0), min(stop - at, piece.rows)
@@ -478,6 +471,32 @@ class _Reader:
         return self._kept[number, name]
 
 
+def find_repeated(con: duckdb.DuckDBPyConnection, sides: Sequence[Sequence[pa.ChunkedArray]]) -> tuple[Numbers, ...]:
+    """The rows of each side whose key occurs more than once on any side. A side is given by its key columns."""
+    if len(sides[0]) == 1:
+        first, *others = (side[0] for side in sides)
+        if is_unique(first) and all(first.equals(other) or is_unique(other) for other in others):
+            return tuple(NO_ROWS for _ in sides)
+    columns = [f"c{place}" for place in range(len(sides[0]))]
+    by = join(", ", map(identifier, columns))
+    for number, side in enumerate(sides):
+        con.register(f"side{number}", pa.table([pa.array(np.arange(len(side[0]))), *side], ["i", *columns]))
+    tables = [identifier(f"side{number}") for number in range(len(sides))]
+    twice = join(
+        " UNION ", [compose("SELECT {0} FROM {1} GROUP BY {0} HAVING count(*) > 1", by, one) for one in tables]
+    )
+    con.execute(compose("CREATE OR REPLACE TEMP TABLE twice AS {}", twice).render().text)
+    query = template("SELECT a.i AS i FROM {} AS a JOIN twice AS b ON {} ORDER BY 1")
+    found = (con.sql(query.fill(one, _join_on(len(columns))).render().text).to_arrow_table() for one in tables)
+    return tuple(_numbers(one["i"]) for one in found)
+
+
+def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    for step in (_plain_type(column.type), _plain_type(kind)):  # an extension is cast to what it is made of first
+        column = column if column.type.equals(step) else column.cast(step)
+    return column
+
+
 def _join_on(count: int) -> Sql:
     """The first columns of `a` and `b` are equal, NULL and NULL as well."""
     names = [identifier(f"c{place}") for place in range(count)]
@@ -494,7 +513,14 @@ def _key_rank(name: str) -> tuple[bool, bool]:
     return plain not in _LIKELY, not plain.endswith(("_id", "_key", "_uuid"))
 
 
-def _is_unique(column: pa.ChunkedArray) -> bool:
+def list_candidates(pairs: Sequence[Pair]) -> list[Pair]:
+    """The columns that may be a key, likely names first."""
+    usable = [pair for pair in pairs if not (pa.types.is_nested(pair.type) or pa.types.is_floating(pair.type))]
+    usable = [pair for pair in usable if not pa.types.is_boolean(pair.type) and not pa.types.is_null(pair.type)]
+    return sorted(usable, key=lambda pair: _key_rank(pair.new))
+
+
+def is_unique(column: pa.ChunkedArray) -> bool:
     if column.null_count:
         return False
     if pc.all(pc.less(column.slice(0, max(len(column) - 1, 0)), column.slice(1))).as_py():
@@ -502,7 +528,7 @@ def _is_unique(column: pa.ChunkedArray) -> bool:
     return all(int(pc.count_distinct(some).as_py()) == len(some) for some in (column.slice(0, _SAMPLE), column))
 
 
-def _overlap(old: pa.ChunkedArray, new: pa.ChunkedArray) -> bool:
+def has_overlap(old: pa.ChunkedArray, new: pa.ChunkedArray) -> bool:
     """Whether at least half of the smaller side's values are on the other side, too."""
     fewer, more = (old, new) if len(old) <= len(new) else (new, old)
     return not len(fewer) or 2 * (pc.sum(pc.is_in(fewer, value_set=more)).as_py() or 0) >= len(fewer)
