@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import pickle
 import struct
 import zipfile
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from memlake.cli.screen import Screen
 from memlake.contents import checkpoints
 from memlake.contents.content import Content, Unreadable
 from memlake.contents.explain import How
 from memlake.contents.tensors import open_archive
+from memlake.views.contents import checkpoint_lines
 
 RANDOM = np.random.default_rng(0)
 
@@ -224,3 +228,81 @@ def test_an_array_of_truth_values_is_compared() -> None:
         sides.append(make_content(out.getvalue(), "m.npy"))
     (change,) = checkpoints.diff(*sides, How()).changed
     assert change.changed == 0.5
+
+
+def test_bits_that_differ_in_equal_numbers_are_told() -> None:
+    """Whether saving changed a model is answered bit by bit."""
+    old, new = {"w": np.array([0.0, 1.0, np.nan], "<f4")}, {"w": np.array([-0.0, 1.0, np.nan], "<f4")}
+    found = checkpoints.diff(make_content(safetensors(old)), make_content(safetensors(new)), How())
+    (change,) = found.changed
+    assert (found.identical, change.relative, change.changed) == (0, 0, pytest.approx(1 / 3))
+    said = list(checkpoint_lines(Screen(), found))[-1]
+    assert said == "  ~ w: 33% of its values have other bits, but they are equal as numbers (-0.0, NaN)"
+
+
+def hdf5(tensors: dict[str, Any]) -> bytes:
+    h5py = pytest.importorskip("h5py")
+    out = io.BytesIO()
+    with h5py.File(out, "w") as file:
+        for name, tensor in tensors.items():
+            file.create_dataset(name.replace(".", "/"), data=tensor)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("squeeze", [False, True])
+def test_keras_and_hdf5_are_read_by_tensor(squeeze: bool) -> None:
+    edited = {**WEIGHTS, "head.b": WEIGHTS["head.b"] + 1}
+    for name in ("m.h5", "m.keras"):
+        data = [hdf5(weights) for weights in (WEIGHTS, edited)]
+        packed = [zip_with("model.weights.h5", one, squeeze=squeeze) for one in data] if name == "m.keras" else data
+        sides = [make_content(one, name) for one in packed]
+        found = checkpoints.diff(*sides, How())
+        assert ([change.name for change in found.changed], found.identical) == (["head/b"], 2)
+        assert found.changed[0].changed == 1
+        assert checkpoints.summarize(sides[0]).parameters == 2 * 64 * 48 + 10
+    big_endian = make_content(hdf5({key: value.astype(">f4") for key, value in WEIGHTS.items()}), "m.h5")
+    assert checkpoints.diff(make_content(hdf5(WEIGHTS), "m.h5"), big_endian, How()).identical == 3
+
+
+def test_hdf5_names_no_other_file_and_claims_no_more_than_it_has(tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py")
+    (tmp_path / "secret.bin").write_bytes(b"\1" * 400)
+    for said, shape, how in (
+        ("lies in another file", (100,), {"external": [(str(tmp_path / "secret.bin"), 0, 400)]}),
+        ("claims 4,000,000,000,000 bytes", (10**12,), {"chunks": (1000,)}),
+    ):
+        out = io.BytesIO()
+        with h5py.File(out, "w") as file:
+            file.create_dataset("w", shape=shape, dtype="<f4", **how)
+        with pytest.raises(Unreadable, match=said):
+            checkpoints.summarize(make_content(out.getvalue(), "m.h5"))
+
+
+def test_a_packed_bomb_of_any_ratio_is_refused_and_a_broken_member_is_told() -> None:
+    data = bytearray(zip_with("w.npy", b"\0" * 10_000_000, squeeze=True))
+    place = data.rindex(b"PK\x01\x02")
+    data[place + 20 : place + 28] = struct.pack("<II", 1_000_000, 300_000_000)  # no more than deflate could do
+    with pytest.raises(Unreadable, match="claims to unpack to 300,000,000 bytes"):
+        open_archive(make_content(bytes(data), "m.npz"))
+    whole = npz({"w": RANDOM.standard_normal(300_000)}, compressed=True)
+    broken = bytearray(whole)
+    broken[len(whole) // 2 : len(whole) // 2 + 64] = b"\xff" * 64
+    with pytest.raises(Unreadable, match="cannot be read as tensors"):
+        checkpoints.diff(make_content(whole, "m.npz"), make_content(bytes(broken), "m.npz"), How())
+
+
+def in_chunks(data: bytes) -> Content:
+    """A checkpoint in chunks of which each is known by its bytes, as the store keeps it."""
+    chunks = [data[at : at + 4096] for at in range(0, len(data), 4096)]
+    pieces = [(hashlib.sha256(chunk).digest(), len(chunk)) for chunk in chunks]
+    return Content("m.safetensors", len(data), lambda: io.BytesIO(data), lambda: pieces)
+
+
+def test_only_tensors_in_chunks_that_differ_are_read() -> None:
+    weights = {f"layers.{number}.w": RANDOM.standard_normal((64, 64)).astype("<f4") for number in range(100)}
+    old, new = (in_chunks(safetensors(one)) for one in (weights, {**weights, "layers.7.w": weights["layers.7.w"] + 1}))
+    found = checkpoints.diff(old, new, How())
+    assert (found.changed_count, found.identical) == (1, 99)
+    header, tensor = 20_000, 64 * 64 * 4
+    # Tensors beside the changed one may share a chunk with it, and each is read for its bits and for its values.
+    assert max(old.bytes_read, new.bytes_read) < header + 6 * tensor

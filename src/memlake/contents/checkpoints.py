@@ -13,7 +13,7 @@ import numpy as np
 
 from memlake.contents.content import Content
 from memlake.contents.explain import How
-from memlake.contents.tensors import Tensor, open_archive
+from memlake.contents.tensors import Array, Tensor, open_archive, refuse_wrong
 
 _SMALL = 16_000_000  # values of a matrix whose rank is looked for
 _RANKS = (1, 2, 4, 8, 16, 32, 64)
@@ -28,7 +28,7 @@ class TensorChange(NamedTuple):
     new_type: str
     old_shape: tuple[int, ...]
     new_shape: tuple[int, ...]
-    changed: float | None = None  # share of its values that differ
+    changed: float | None = None  # share of its values that are not the same bit by bit
     relative: float | None = None  # norm of the change over the norm of what was
     largest: float | None = None  # of the changes of single values
     rank: int | None = None  # if the change is of a rank far below its shape, as LoRA's is
@@ -77,6 +77,11 @@ def summarize(content: Content) -> CheckpointSummary:
 
 
 def diff(old: Content, new: Content, how: How) -> CheckpointDiff:
+    with refuse_wrong(old):  # a packed tensor may turn out to be broken only when it is read
+        return _compare(old, new, how)
+
+
+def _compare(old: Content, new: Content, how: How) -> CheckpointDiff:
     before, after = open_archive(old), open_archive(new)
     both = [name for name in after.tensors if name in before.tensors]
     changes, norms, identical = [], {}, 0
@@ -88,7 +93,7 @@ def diff(old: Content, new: Content, how: How) -> CheckpointDiff:
             identical += 1
         else:
             change, norms[name] = _measure(name, was, now)
-            if change.changed == 0:  # laid out in another way, or -0.0 and 0.0
+            if change.changed == 0:  # only laid out in another way
                 identical += 1
                 del norms[name]
             else:
@@ -115,6 +120,8 @@ def _has_same_bytes(old: Content, was: Tensor, new: Content, now: Tensor) -> boo
         mine, theirs = old.describe_range(was.start, was.size), new.describe_range(now.start, now.size)
         if mine is not None and mine == theirs:
             return True
+        if mine is not None and theirs is not None and was.is_numeric:
+            return False  # most likely; measuring it will tell, and so it is read once
     step = 8 << 20
     return all(
         was.read(at, min(step, was.size - at)) == now.read(at, min(step, was.size - at))
@@ -139,8 +146,8 @@ def _measure(name: str, was: Tensor, now: Tensor) -> tuple[TensorChange, _Norms]
         for old, new in zip(was.blocks(), now.blocks(), strict=True):
             wide = np.complex128 if old.dtype.kind == "c" else np.float64
             a, b = old.astype(wide), new.astype(wide)
-            unequal = (old != new) & ~(np.isnan(a) & np.isnan(b))
-            change = np.where(unequal, b - a, 0)
+            unequal = _find_other_bits(old, new)
+            change = np.where(unequal & ~(np.isnan(a) & np.isnan(b)), b - a, 0)
             differing += int(np.count_nonzero(unequal))
             norm += float(np.sum(np.abs(a[np.isfinite(a)]) ** 2))
             moved += float(np.sum(np.abs(change) ** 2))
@@ -152,6 +159,14 @@ def _measure(name: str, was: Tensor, now: Tensor) -> tuple[TensorChange, _Norms]
     rank = _find_rank(np.concatenate(blocks).reshape(was.shape[0], -1)) if blocks and math.isfinite(moved) else None
     share = differing / max(was.values, 1)
     return plain._replace(changed=share, relative=relative, largest=largest, rank=rank), norms
+
+
+def _find_other_bits(old: Array, new: Array) -> Array:
+    """Which values are not the same bit by bit: -0.0 is not 0.0, and a NaN is itself."""
+    if old.dtype.kind == "c":
+        parts = (old.view(f"u{old.itemsize // 2}") != new.view(f"u{old.itemsize // 2}")).reshape(-1, 2)
+        return np.asarray(parts.any(axis=1))
+    return np.asarray(old.view(f"u{old.itemsize}") != new.view(f"u{old.itemsize}"))
 
 
 def _find_rank(change: Any) -> int | None:

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from memlake.versions.history.merge_trees import Making
 
 
+_QUICK = 8 << 20  # bytes of a file that is read whole to tell what it is
+_FOOTED = frozenset(("parquet", "pq", "safetensors", "gguf", "npy", "pt", "pth"))  # told by a header, however large
+
+
 class How(NamedTuple):
     """How closely to look."""
 
@@ -24,7 +28,10 @@ class How(NamedTuple):
 
 
 class Explanation(NamedTuple):
-    """What differs inside a file, as the record of its type; or, without one, why memlake could not look inside."""
+    """What differs inside a file, as the record of its type; or, without one, why memlake could not look inside.
+
+    Of a file that came or went the record is its summary.
+    """
 
     type: str
     record: Any
@@ -53,6 +60,18 @@ def explain_bytes(old: Content, new: Content, how: How) -> Explanation:
     diff = BYTES.find("diff")
     assert diff is not None  # every module of a type that is its last resort has one
     return Explanation(BYTES.name, diff(old, new, how))
+
+
+def describe(content: Content) -> Explanation | None:
+    """What a file is that came or went; None if its type has no summary, cannot read it, or would take long."""
+    kind = find_type(content.path, content if content.size else None)
+    summarize = kind.find("summarize") if kind and (content.size <= _QUICK or content.suffix in _FOOTED) else None
+    if kind is None or summarize is None or not content.size:
+        return None
+    try:
+        return Explanation(kind.name, summarize(content))
+    except (Unreadable, RecursionError):
+        return None
 
 
 def _find_shared_type(*sides: Content) -> FileType | None:

@@ -13,7 +13,9 @@ import math
 import pickletools
 import struct
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,6 +28,7 @@ _HEADER = 100 << 20  # bytes of a header, as the safetensors library has it
 _PICKLE = 64 << 20
 _BLOCK = 4 << 20  # values that are in memory at once
 _RATIO = 1100  # a zip's deflate cannot do more
+_UNPACKED, _LARGE_RATIO = 256 << 20, 20  # bytes beyond which weights that shrink so well are a bomb
 # How many bytes a value takes, and what numpy calls it; None: its bits are compared, and nothing is calculated.
 _TYPES: dict[str, tuple[float, str | None]] = {
     "F64": (8, "<f8"), "F32": (4, "<f4"), "F16": (2, "<f2"), "BF16": (2, "bf16"), "I64": (8, "<i8"), "I32": (4, "<i4"),
@@ -46,7 +49,7 @@ _QUANTS = {2: (32, 18), 3: (32, 20), 6: (32, 22), 7: (32, 24), 8: (32, 34), 9: (
 
 # What readers of a file that is not what it claims run into.
 _WRONG = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, SyntaxError, EOFError,
-          OSError, struct.error, zipfile.BadZipFile)  # fmt: skip
+          OSError, struct.error, zipfile.BadZipFile, zlib.error, NotImplementedError)  # fmt: skip
 _ITEMS = 100_000  # of a checkpoint; a pickle of a few hundred bytes can name more than any memory holds
 
 
@@ -116,25 +119,32 @@ def encode(dtype: str, values: Array) -> bytes:
     return np.ascontiguousarray(values, kind).tobytes()
 
 
-def open_archive(content: Content) -> Archive:
-    """The tensors of a file; none of their values is read yet."""
-    head = content.read_head(9)
+@contextmanager
+def refuse_wrong(content: Content) -> Iterator[None]:
+    """A file that is not what it claims is said to be so, whatever reading it ran into."""
     try:
-        if head.startswith(b"GGUF"):
-            return _open_gguf(content)
-        if head.startswith(b"\x93NUMPY"):
-            return Archive("npy", {"array": _npy(content.size, lambda start, size: content.read(size, start), 0)})
-        if head.startswith(b"\x89HDF\r\n\x1a\n"):
-            return _open_hdf5(content, content.read())
-        if head.startswith(b"PK\x03\x04"):
-            return _open_zip(content)
-        if content.suffix == "safetensors" or (head[8:] == b"{"):
-            return _open_safetensors(content)
+        yield
     except Unreadable:
         raise
     except _WRONG as error:
         said = " ".join(str(error).split())[:200]
         raise Unreadable(f"{content.path} cannot be read as tensors: {said or type(error).__name__}") from error
+
+
+def open_archive(content: Content) -> Archive:
+    """The tensors of a file; none of their values is read yet."""
+    with refuse_wrong(content):
+        head = content.read_head(9)
+        if head.startswith(b"GGUF"):
+            return _open_gguf(content)
+        if head.startswith(b"\x93NUMPY"):
+            return Archive("npy", {"array": _npy(content.size, lambda start, size: content.read(size, start), 0)})
+        if head.startswith(b"\x89HDF\r\n\x1a"):
+            return _open_hdf5(content, content.open(), content.size)
+        if head.startswith(b"PK\x03\x04"):
+            return _open_zip(content)
+        if content.suffix == "safetensors" or head[8:] == b"{":
+            return _open_safetensors(content)
     raise Unreadable(f"{content.path} is not a file of tensors that memlake knows")
 
 
@@ -201,13 +211,14 @@ def _open_zip(content: Content) -> Archive:
     archive = zipfile.ZipFile(content.open())
     names = {info.filename: info for info in archive.infolist()}
     for info in names.values():
-        if info.file_size > max(info.compress_size, 1) * _RATIO:
+        most = _RATIO if info.file_size < _UNPACKED else _LARGE_RATIO
+        if info.file_size > max(info.compress_size, 1) * most:
             raise ValueError(f"{info.filename!r} claims to unpack to {info.file_size:,} bytes")
     pickles = [name for name in names if name.endswith("/data.pkl")]
     if pickles:
         return _open_torch(content, archive, pickles[0])
     if "model.weights.h5" in names:
-        return _open_hdf5(content, archive.read("model.weights.h5"))
+        return _open_keras(content, archive, names["model.weights.h5"])
     if all(name.endswith(".npy") for name in names):
         arrays = {}
         for name, info in names.items():
@@ -226,12 +237,11 @@ def _member(
         if start + info.file_size > content.size:
             raise ValueError(f"{info.filename!r} lies outside the file")
         return lambda at, count: content.read(count, start + at), start
-    data: list[bytes] = []
+    stream = archive.open(info)
 
     def read(at: int, count: int) -> bytes:
-        if not data:
-            data.append(archive.read(info))
-        return data[0][at : at + count]
+        stream.seek(at)  # forward it unpacks what lies between, backward it begins anew: nothing is kept
+        return stream.read(count)
 
     return read, None
 
@@ -452,7 +462,16 @@ def _open_gguf(content: Content) -> Archive:
     return Archive("gguf", found, {key: value for key, value in metadata.items() if not isinstance(value, list)})
 
 
-def _open_hdf5(content: Content, data: bytes) -> Archive:
+def _open_keras(content: Content, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Archive:
+    """The weights inside a Keras archive: read in place where they are stored as they are, as Keras does."""
+    if info.compress_type == zipfile.ZIP_STORED:
+        return _open_hdf5(content, archive.open(info), info.file_size)
+    if info.file_size > _UNPACKED:
+        raise ValueError(f"{info.filename!r} is packed and claims to unpack to {info.file_size:,} bytes")
+    return _open_hdf5(content, io.BytesIO(archive.read(info)), info.file_size)
+
+
+def _open_hdf5(content: Content, stream: Any, size: int) -> Archive:
     try:
         import h5py  # an extra of its own
     except ImportError:
@@ -460,12 +479,34 @@ def _open_hdf5(content: Content, data: bytes) -> Archive:
     found: dict[str, Tensor] = {}
 
     def visit(name: str, item: Any) -> None:
-        if isinstance(item, h5py.Dataset) and item.dtype.kind in "fiub":
-            raw = np.ascontiguousarray(item[()]).astype(item.dtype.newbyteorder("<"), copy=False)
-            kind = next(key for key, (_, text) in _TYPES.items() if text == raw.dtype.str.replace("|b1", "|u1"))
-            whole = raw.tobytes()
-            found[name] = Tensor(kind, item.shape, len(whole), lambda at, count: whole[at : at + count])
+        if not isinstance(item, h5py.Dataset) or item.dtype.kind not in "fiub":
+            return
+        # Both could name any file of this machine, and a dataset of which nothing is stored can claim any size.
+        if item.external or item.is_virtual:
+            raise ValueError(f"dataset {name!r} lies in another file, which memlake does not open")
+        if item.nbytes > max(size, 1) * _LARGE_RATIO:
+            raise ValueError(f"dataset {name!r} claims {item.nbytes:,} bytes")
+        kind = item.dtype.newbyteorder("<").str.replace("|b1", "|u1")
+        dtype = next((key for key, (_, text) in _TYPES.items() if text == kind), None)
+        if dtype is None:
+            raise ValueError(f"dataset {name!r} is of type {item.dtype}, which memlake does not compare")
+        found[name] = Tensor(dtype, item.shape, item.nbytes, _read_dataset(item))
 
-    with h5py.File(io.BytesIO(data), "r") as file:
-        file.visititems(visit)
+    h5py.File(stream, "r").visititems(visit)  # soft and external links are not followed
     return Archive("hdf5", found)
+
+
+def _read_dataset(item: Any) -> Callable[[int, int], bytes]:
+    """Reads a dataset when it is asked for, and keeps it while it is read from its start to its end."""
+    kept: list[bytes] = []
+
+    def read(at: int, count: int) -> bytes:
+        if not kept:
+            raw = np.ascontiguousarray(item[()])
+            kept.append(raw.astype(item.dtype.newbyteorder("<"), copy=False).tobytes())
+        data = kept[0][at : at + count]
+        if at + count >= len(kept[0]):
+            kept.clear()
+        return data
+
+    return read

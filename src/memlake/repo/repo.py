@@ -7,6 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Self
@@ -372,34 +373,41 @@ class Repo(Opened):
         revs: tuple[str, str] = ("", ""),
         as_bytes: bool = False,
     ) -> Explanation | None:
-        """What differs inside a file that changed; None if it came, went, or is of a type without insides.
+        """What differs inside a file that changed, or what it is if it came or went; None if memlake cannot tell.
 
         `worktree`: its new side is the working file. `key`: the columns that tell the rows of a table apart; without it
         those that `attributes` declares (by default, those of the working folder), else a unique column. `revs`: what
         the sides are taken from, so that files beside it are found, such as the ids of vectors; ":" is the stage.
         `as_bytes`: which ranges of bytes differ, whatever the file is.
         """
-        old, new = change.old, change.new
-        if old is None or new is None or not old.kind == new.kind == "file":
-            return None
         name = file_path(change.path)
-        before = contents.content.open_stored(self._history.objects, name, old, self._find_beside(revs[0]))
-        after = (
-            contents.content.open_file(name, self.root / name, self._find_beside(None))
-            if worktree or not new.oid  # of a working file that differs by its size nobody has read more
-            else contents.content.open_stored(self._history.objects, name, new, self._find_beside(revs[1]))
-        )
+        if any(entry is not None and entry.kind != "file" for entry in (change.old, change.new)):
+            return None
+        before = self._open_content(name, change.old, rev=revs[0]) if change.old else None
+        # Of a working file that differs by its size nobody has read more, so it has no oid.
+        is_here = change.new is not None and (worktree or not change.new.oid)
+        after = self._open_content(name, None if is_here else change.new, rev=revs[1]) if change.new else None
         if as_bytes:
-            with before, after:
-                return contents.explain.explain_bytes(before, after, contents.explain.How(limit=limit))
+            with before or nullcontext(), after or nullcontext():
+                how = contents.explain.How(limit=limit)
+                return contents.explain.explain_bytes(before, after, how) if before and after else None
         attributes = attributes or self.attributes()
         if attributes.find(name).get("diff") == "text":
             return None
         how = contents.explain.How(tuple(key), limit=limit)
         if not key:
             how = how._replace(key=attributes.find_key(name), key_origin="declared")
-        with before, after:
-            return contents.explain.explain(before, after, how)
+        with before or nullcontext(), after or nullcontext():
+            if before is not None and after is not None:
+                return contents.explain.explain(before, after, how)
+            side = before or after
+            return contents.explain.describe(side) if side is not None else None
+
+    def _open_content(self, name: str, entry: Entry | None, *, rev: str) -> Content:
+        """A file as it is stored, or without an entry the working file."""
+        if entry is None:
+            return contents.content.open_file(name, self.root / name, self._find_beside(None))
+        return contents.content.open_stored(self._history.objects, name, entry, self._find_beside(rev))
 
     def _find_beside(self, rev: str | None) -> Callable[[str], Content | None]:
         """Opens other files of a commit, or of the working folder, by their path; not of one that is not known."""

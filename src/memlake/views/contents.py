@@ -7,15 +7,26 @@ from typing import TYPE_CHECKING, Any
 
 from memlake.views.embeddings import embedding_brief, embedding_lines
 from memlake.views.hunks import color_lines
-from memlake.views.media import byte_brief, byte_lines, image_brief, image_lines, recording_brief, recording_lines
+from memlake.views.media import (
+    byte_brief,
+    byte_lines,
+    image_brief,
+    image_lines,
+    image_text,
+    recording_brief,
+    recording_lines,
+    recording_text,
+)
 from memlake.views.style import Style
 from memlake.views.words import clean, count, cut
 
 if TYPE_CHECKING:
-    from memlake.contents.checkpoints import CheckpointDiff, TensorChange
-    from memlake.contents.documents import DocumentDiff
+    from memlake.contents.checkpoints import CheckpointDiff, CheckpointSummary, TensorChange
+    from memlake.contents.documents import DocumentDiff, DocumentSummary
+    from memlake.contents.embeddings import EmbeddingSummary
     from memlake.contents.explain import Explanation
-    from memlake.contents.notebooks import NotebookDiff
+    from memlake.contents.notebooks import NotebookDiff, NotebookSummary
+    from memlake.contents.tables import TableSummary
     from memlake.rows.compare import ColumnChange, RowChange, TableDiff
 
 _WIDE = 110
@@ -30,7 +41,7 @@ def explained_lines(style: Style, explanation: Explanation) -> Iterator[str]:
 
 def brief_text(explanation: Explanation) -> str:
     """The same in a few words, for --stat."""
-    return _BRIEFS[type(explanation.record).__name__](explanation.record)
+    return summary_text(explanation.record) or _BRIEFS[type(explanation.record).__name__](explanation.record)
 
 
 # -- tables -------------------------------------------------------------------------------------
@@ -184,6 +195,8 @@ def _tensor_text(change: TensorChange) -> str:
         return " -> ".join(f"{kind} {'x'.join(map(str, shape)) or 'scalar'}" for kind, shape in sides)
     if change.relative is None or change.changed is None:
         return "its bits differ"
+    if not change.relative and not change.largest:
+        return f"{_share(change.changed)} of its values have other bits, but they are equal as numbers (-0.0, NaN)"
     rank = f"; a change of rank {change.rank}, as LoRA makes" if change.rank else ""
     return f"moved by {_share(change.relative)}, {_share(change.changed)} of its values differ{rank}"
 
@@ -198,6 +211,49 @@ def _checkpoint_brief(found: CheckpointDiff) -> str:
     same = f"{count(found.identical, 'tensor is', 'tensors are')} identical bit by bit"
     return f"{', '.join(told)}; {same}" if told else same
 
+
+# -- what a file is ------------------------------------------------------------------------------
+
+
+def summary_text(record: Any) -> str | None:
+    """A summary in a line, or None if the record is not one."""
+    tell = _SUMMARIES.get(type(record).__name__)
+    return cut(clean(tell(record)), _WIDE) if tell else None
+
+
+def _tell_table(found: TableSummary) -> str:
+    columns = ", ".join(f"{name} ({kind})" if kind != "string" else name for name, kind in found.columns)
+    return f"{found.format} table: {count(found.rows, 'row')}, {count(len(found.columns), 'column')}: {columns}"
+
+
+def _tell_checkpoint(found: CheckpointSummary) -> str:
+    parts = f"{count(found.tensors, 'tensor')}, {count(found.parameters, 'parameter')} ({', '.join(found.types)})"
+    return f"{found.format} checkpoint: {parts}"
+
+
+def _tell_notebook(found: NotebookSummary) -> str:
+    cells = ", ".join(count(number, f"{kind} cell") for kind, number in found.cells.items())
+    return f"{found.language} notebook: {cells or 'empty'}".strip()
+
+
+def _tell_document(found: DocumentSummary) -> str:
+    return f"{found.format} document: {found.top}"
+
+
+def _tell_embeddings(found: EmbeddingSummary) -> str:
+    model = f" of {found.model}" if found.model else ""
+    return f"embeddings{model}: {count(found.vectors, 'vector')} of {found.dimension:,} {found.type} values"
+
+
+_SUMMARIES: dict[str, Callable[[Any], str]] = {
+    "TableSummary": _tell_table,
+    "CheckpointSummary": _tell_checkpoint,
+    "NotebookSummary": _tell_notebook,
+    "DocumentSummary": _tell_document,
+    "EmbeddingSummary": _tell_embeddings,
+    "ImageFacts": lambda found: f"image: {image_text(found)}",
+    "RecordingFacts": lambda found: f"recording: {recording_text(found)}",
+}
 
 _LINES: dict[str, Callable[[Style, Any], Iterator[str]]] = {
     "TableDiff": table_lines,

@@ -20,7 +20,8 @@ Every document is one object with `"schema_version": 1` and these keys:
     dataset source    dataset, source, source_kind, functions, git, packages
     describe    name, tag, ahead, commit, dirty
     diff        changes, conflicts  {status, path, old, new, inside}, for a rename {..., from}; Conflict that waits;
-                                    `inside` is null, or {type, record, note} with the record of the file's type;
+                                    `inside` is null, or {type, record, note} with the record of the file's type,
+                                    of a file that came or went its summary;
                                     with --stat, --numstat and --shortstat instead of it lines_added and
                                     lines_removed, null for what is not text; with --name-only and --name-status
                                     neither, and no file is looked into
@@ -61,7 +62,7 @@ Every document is one object with `"schema_version": 1` and these keys:
                                     asked for; `kept` empty, or why the rows are not; `runs show` one as run
     runs promote  dataset           the version that was saved
     show        commits, files      Commit with `changes` as diff has them, and `metrics`, `params`, `uses` where it
-                                    has them; for each REV:PATH a file, as cat
+                                    has them; for each REV:PATH a file, as cat, and `inside` as diff has it
     stash list  stashes             Stash
     stash show  commit, changes     as diff
     state       state, states       {agent_id, key, value, updated_at, org_id}

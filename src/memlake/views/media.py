@@ -28,12 +28,12 @@ def image_lines(_style: Style, found: ImageDiff) -> Iterator[str]:
 
 
 def image_brief(found: ImageDiff) -> str:
-    old, new = _image_text(found.old), _image_text(found.new)
+    old, new = image_text(found.old), image_text(found.new)
     changed = f": {_share(found.changed)} of the pixels differ" if found.changed else ""
     return f"{new if old == new else f'{old} -> {new}'}{changed}"
 
 
-def _image_text(facts: ImageFacts) -> str:
+def image_text(facts: ImageFacts) -> str:
     frames = f", {facts.frames:,} frames" if facts.frames > 1 else ""
     return f"{facts.width}x{facts.height} {clean(facts.mode)} {clean(facts.format)}{frames}"
 
@@ -58,11 +58,11 @@ def recording_lines(_style: Style, found: RecordingDiff) -> Iterator[str]:
 
 
 def recording_brief(found: RecordingDiff) -> str:
-    old, new = _recording_text(found.old), _recording_text(found.new)
+    old, new = recording_text(found.old), recording_text(found.new)
     return new if old == new else f"{old} -> {new}"
 
 
-def _recording_text(facts: RecordingFacts) -> str:
+def recording_text(facts: RecordingFacts) -> str:
     parts = [clean(facts.format)]
     parts += [f"{facts.seconds:.2f} s"] if facts.seconds is not None else []
     return ", ".join([*parts, *(_stream_text(stream) for stream in facts.streams)])

@@ -123,17 +123,16 @@ def open_view(repo: Repo, style: Style, *, worktree: bool = False, detail: Detai
 
     sides = reader(repo, worktree=False), reader(repo, worktree=worktree)
 
-    def begins_as_text(row: Row) -> bool:
+    def is_text(row: Row) -> bool:
         stored = [row.old] if worktree and row.path.startswith(paths.FILES) else [row.old, row.new]
-        return all(_begins_as_text(repo, entry.oid) for entry in stored if entry is not None)
+        return all(begins_as_text(repo, entry.oid) for entry in stored if entry is not None)
 
     explain_bytes = functools.partial(explain, as_bytes=True)
-    return View(
-        style, *sides, repo.objects.is_purged, explain, detail.words, detail.inside, begins_as_text, explain_bytes
-    )
+    return View(style, *sides, repo.objects.is_purged, explain, detail.words, detail.inside, is_text, explain_bytes)
 
 
-def _begins_as_text(repo: Repo, oid: str) -> bool:
+def begins_as_text(repo: Repo, oid: str) -> bool:
+    """Whether an object is text by its first bytes, as git tells it."""
     with repo.objects.open(oid) as stream:
         return find_text(stream.read(_HEAD), is_head=True) is not None
 
@@ -156,10 +155,12 @@ def patch(view: View, row: Row) -> Iterator[str]:
     if row.status == "R" or has_same_content(row):
         return
     explanation = view.explain(row)
-    if explanation is not None and explanation.record is not None and not explanation.record.is_empty:
+    if row.old is None or row.new is None:
+        yield from filter(None, [contents.summary_text(explanation.record) if explanation else None])
+    elif explanation is not None and explanation.record is not None and not explanation.record.is_empty:
         yield from contents.explained_lines(view.style, explanation)
         return
-    if explanation is not None:
+    elif explanation is not None:
         note = explanation.note or f"the {explanation.type} is the same, it is only written differently"
         yield f"note: {words.clean(note)}"
     texts = find_texts(view, row)

@@ -108,7 +108,10 @@ def _look_inside(view: View, item: Stat) -> Stat:
     if item.lines is not None or item.said:
         return item
     explanation = view.explain(item.row)
-    return item._replace(said=contents.brief_text(explanation)) if explanation and explanation.record else item
+    if explanation is None or explanation.record is None:
+        return item
+    came = {"A": "new ", "D": "removed "}.get(item.row.status, "")
+    return item._replace(said=f"{came}{contents.brief_text(explanation)}")
 
 
 def _bar(style: Style, item: Stat, most: int, room: int) -> str:

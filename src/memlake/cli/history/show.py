@@ -14,10 +14,13 @@ from memlake.cli.files.browse import file_at, file_shape, print_file
 from memlake.cli.history.options import commit_options, detail_options, take_detail
 from memlake.cli.screen import Screen
 from memlake.cli.suggest import suggest_revs
-from memlake.records import Commit, Lane, Tag
+from memlake.errors import pasted
+from memlake.records import Change, Commit, Lane, Tag
 from memlake.repo import Repo
 from memlake.views import json_shapes, words
 from memlake.views.commit_text import Beside, Look, change_shapes, commit_lines, decorations, detail_items, read_form
+from memlake.views.contents import summary_text
+from memlake.views.patches import begins_as_text
 
 
 @verb(cls=SplitCommand, shared=[JSON])
@@ -49,7 +52,11 @@ def show(repo: Repo, screen: Screen, /, *, given: tuple[str, ...], **how: Any) -
 
 def _show_one(repo: Repo, screen: Screen, word: str, look: Look, lane: Lane) -> None:
     if ":" in word:
-        print_file(repo, word, sys.stdout.buffer)
+        path, rev = file_at(repo, word)
+        if screen.on_terminal and (summary := _find_summary(repo, path, rev)):
+            screen.lines([summary, f"Its bytes: memlake cat {pasted(word)} > FILE"])
+        else:
+            print_file(repo, word, sys.stdout.buffer)
         return
     commit = _commit(repo, word, lane)
     tag = _find_tag(repo, word)
@@ -60,6 +67,16 @@ def _show_one(repo: Repo, screen: Screen, word: str, look: Look, lane: Lane) -> 
         return
     names = decorations(repo).get(commit.oid, ()) if look.decorated else ()
     screen.lines(commit_lines(repo, screen, commit, look, Beside(names)))
+
+
+def _find_summary(repo: Repo, path: str, rev: str) -> str | None:
+    """What a file is that is not text, and so of no use on a terminal as it is."""
+    with suggest_revs(repo, rev):
+        entry = repo.entry(path, rev)
+    if begins_as_text(repo, entry.oid):
+        return None
+    explanation = repo.explain(Change(repo.path(path), None, entry), revs=("", rev))
+    return summary_text(explanation.record) if explanation else None
 
 
 def _commit(repo: Repo, word: str, lane: Lane) -> Commit:
@@ -79,7 +96,7 @@ def _tag_lines(screen: Screen, tag: Tag) -> list[str]:
 
 def _show_json(repo: Repo, screen: Screen, given: Sequence[str], look: Look, *, lane: Lane) -> None:
     commits = [_shape(repo, screen, _commit(repo, word, lane), look) for word in given if ":" not in word]
-    files = [file_shape(repo, *file_at(repo, word)) for word in given if ":" in word]
+    files = [_file_shape(repo, *file_at(repo, word)) for word in given if ":" in word]
     screen.json({"commits": commits, "files": files})
 
 
@@ -87,3 +104,9 @@ def _shape(repo: Repo, screen: Screen, commit: Commit, look: Look) -> dict[str, 
     """A commit with its changes and the facts it carries."""
     facts = {name: repo.meta(commit, name) for name in ("metrics", "params", "uses") if name in commit.meta}
     return {**json_shapes.commit(commit, facts), "changes": change_shapes(repo, screen, commit, look)}
+
+
+def _file_shape(repo: Repo, path: str, rev: str) -> dict[str, object]:
+    """A file with its content, and with what it is."""
+    explanation = repo.explain(Change(repo.path(path), None, repo.entry(path, rev)), revs=("", rev))
+    return {**file_shape(repo, path, rev), "inside": json_shapes.plain(explanation)}
