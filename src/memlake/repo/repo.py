@@ -7,15 +7,14 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
-from memlake import config, contents, dataset, governance, memories, nofollow, projects, versions
+from memlake import config, dataset, governance, memories, nofollow, projects, versions
 from memlake.calls import check_methods, check_types
 from memlake.dataset.kind import DATASET
-from memlake.errors import AlreadyExists, Corrupt, Denied, Error, InvalidInput, NotFound, pasted
+from memlake.errors import AlreadyExists, Corrupt, Denied, Error, InvalidInput, pasted
 from memlake.errors import Conflict as ConflictError
 from memlake.memories.kind import MEMORY
 from memlake.objects import disk
@@ -24,6 +23,7 @@ from memlake.objects.db import advise_rescue
 from memlake.objects.forks import check_process
 from memlake.objects.places import Folder, Place
 from memlake.records import Author, Branch, Change, Commit, Entry, Lane, Merged, Move, Staged, Status, Tag
+from memlake.repo.insides import Asked, explain_change
 from memlake.repo.lineage import trace
 from memlake.repo.merge import Merge, said_facts
 from memlake.repo.open import AnyPath, Opened, SomePaths, checked_oid, each
@@ -32,10 +32,8 @@ from memlake.repo.stash import Stashes
 from memlake.repo.stored_objects import StoredObjects
 from memlake.repo.upkeep import Upkeep
 from memlake.versions import tables
-from memlake.versions.paths import FILES, file_path
 
 if TYPE_CHECKING:
-    from memlake.contents.content import Content
     from memlake.contents.explain import Explanation
     from memlake.dataset.datasets import Datasets, Store
     from memlake.governance.policy import Preference
@@ -380,51 +378,7 @@ class Repo(Opened):
         the sides are taken from, so that files beside it are found, such as the ids of vectors; ":" is the stage.
         `as_bytes`: which ranges of bytes differ, whatever the file is.
         """
-        name = file_path(change.path)
-        if any(entry is not None and entry.kind != "file" for entry in (change.old, change.new)):
-            return None
-        before = self._open_content(name, change.old, rev=revs[0]) if change.old else None
-        # Of a working file that differs by its size nobody has read more, so it has no oid.
-        is_here = change.new is not None and (worktree or not change.new.oid)
-        after = self._open_content(name, None if is_here else change.new, rev=revs[1]) if change.new else None
-        if as_bytes:
-            with before or nullcontext(), after or nullcontext():
-                how = contents.explain.How(limit=limit)
-                return contents.explain.explain_bytes(before, after, how) if before and after else None
-        attributes = attributes or self.attributes()
-        if attributes.find(name).get("diff") == "text":
-            return None
-        how = contents.explain.How(tuple(key), limit=limit)
-        if not key:
-            how = how._replace(key=attributes.find_key(name), key_origin="declared")
-        with before or nullcontext(), after or nullcontext():
-            if before is not None and after is not None:
-                return contents.explain.explain(before, after, how)
-            side = before or after
-            return contents.explain.describe(side) if side is not None else None
-
-    def _open_content(self, name: str, entry: Entry | None, *, rev: str) -> Content:
-        """A file as it is stored, or without an entry the working file."""
-        if entry is None:
-            return contents.content.open_file(name, self.root / name, self._find_beside(None))
-        return contents.content.open_stored(self._history.objects, name, entry, self._find_beside(rev))
-
-    def _find_beside(self, rev: str | None) -> Callable[[str], Content | None]:
-        """Opens other files of a commit, or of the working folder, by their path; not of one that is not known."""
-
-        def find(path: str) -> Content | None:
-            if rev is None:
-                file = self.root / path
-                is_there = file.is_file() and not file.is_symlink()
-                return contents.content.open_file(path, file) if is_there else None
-            try:
-                entry = versions.show.entry_at(self._look(), FILES + path, rev) if rev else None
-            except NotFound:
-                return None
-            is_file = entry is not None and entry.kind == "file"
-            return contents.content.open_stored(self._history.objects, path, entry) if entry and is_file else None
-
-        return find
+        return explain_change(self, change, Asked(worktree, tuple(key), limit, attributes, revs, as_bytes))
 
     def entry(self, path: AnyPath, rev: str = "HEAD") -> Entry:
         """What a path holds in a commit; ":" is the stage."""
