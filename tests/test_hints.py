@@ -17,7 +17,7 @@ from tests.hints import Hint
 
 # What a value stands for where any word does not do; each is tried.
 _PICKS, _WAITING = ("revert", "cherry-pick"), ("merge", "revert", "cherry-pick", "stash apply")
-_VERBS = ("verb", "found.doing", "pending.verb")
+_VERBS = ("verb", "doing", "found.doing", "pending.verb")
 _FILLED = {
     "what": ("branch", "tag"),
     "change": ("--unset user.name", "user.name Ada"),
@@ -36,9 +36,11 @@ _PLAIN = re.compile(
 )
 _QUOTED_BEFORE = {
     "cli/files/stage.py": {"there", "here", "name"},
-    "cli/branches/merge_rev.py": {"name", "marked[0]"},
+    "cli/branches/conflicts.py": {"name"},
+    "cli/branches/merge_rev.py": {"name", "marked[0]", "inside[0]"},
     "dataset/params.py": {"name"},
     "versions/verbs/merge.py": {"name"},
+    "versions/verbs/resolve.py": {"name"},
     "versions/checkout/describe.py": {"word"},
     "versions/verbs/stage.py": {"name"},
 }

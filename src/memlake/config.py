@@ -188,6 +188,7 @@ class Settings:
     merge_conflict: str = _data(
         "merge", "how to mark conflicts; diff3 adds the common base", choices=("merge", "diff3")
     )
+    merge_rerere: bool = _data(True, "whether a conflict is resolved as the same one was before")
     gc_grace_hours: float = _data(24.0, "how long gc keeps objects that nothing needs any more", least=0)
     gc_reflog_expire: str = _data("never", "the age in days after which reflog lines may go, or `never`")
     embedding_provider: str = _acting(

@@ -69,6 +69,7 @@ class Conflict(NamedTuple):
 
     `choice` is "ours", "theirs", "both" (of a memory) or "file" (what `add` or `rm` staged for it, in `chosen`).
     `written` is what was put into the working file: of two texts both, with markers. None where it stayed as it was.
+    `places` are the sides chosen for single places inside a file.
     """
 
     path: str
@@ -78,6 +79,7 @@ class Conflict(NamedTuple):
     choice: str | None = None
     chosen: Entry | None = None
     written: Entry | None = None
+    places: Mapping[str, str] = MappingProxyType({})
 
     @property
     def status(self) -> str:
@@ -114,10 +116,11 @@ class MergeHow(NamedTuple):
     choices: Mapping[str, str] = MappingProxyType({})  # place -> side
     strategy: str = ""  # for all places without a choice
     latest: str = ""  # the side that "latest" means, "ours" or "theirs"; none: nobody can say
+    by_lines: bool = False  # as text, whatever the type of the file
 
     def find_side(self, place: str) -> str:
         """What is chosen for a place: "ours", "theirs", "union", "mean", or "" while it is open."""
-        side = self.choices.get(place) or self.strategy
+        side = self.choices.get(place, self.strategy)
         return self.latest if side == "latest" else side
 
 
@@ -242,7 +245,7 @@ class Merged(NamedTuple):
     under another path than it has there: a dataset's version whose number was taken. `name` is what it came from.
     `lost` are the paths of a stash that were left out because their content was purged. Of a rebase, `rewritten` maps
     each commit to what it became, and `dropped` are those that became nothing. `reasons` say why
-    conflicts were decided by metrics, or could not be.
+    conflicts were decided by metrics, or could not be. `recalled` are the places, (path, place), settled as before.
     """
 
     commit: str | None
@@ -257,3 +260,4 @@ class Merged(NamedTuple):
     rewritten: Mapping[str, str] = MappingProxyType({})
     dropped: tuple[str, ...] = ()
     reasons: tuple[str, ...] = ()
+    recalled: tuple[tuple[str, str], ...] = ()

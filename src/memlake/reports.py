@@ -58,6 +58,25 @@ class Stash(NamedTuple):
     time: int
 
 
+class Place(NamedTuple):
+    """One thing that a waiting merge needs a choice for: a path, or a place inside a file.
+
+    `place` is "" for a path as a whole. Of a file that is decided as a whole the sides are its entries, of a memory or
+    state value what they say, of a place the values there; None stands for what a side does not have. `where` are the
+    names and values a place is picked by. `choice` is the side that was chosen, "file" for what `add` staged.
+    """
+
+    path: str
+    kind: str
+    place: str
+    base: Any
+    ours: Any
+    theirs: Any
+    where: Mapping[str, Any] = MappingProxyType({})
+    choice: str | None = None
+    status: str = "UU"
+
+
 class Problem(NamedTuple):
     """One thing fsck found wrong. `kind` is damaged, missing, dangling, index, file or database."""
 

@@ -54,6 +54,8 @@ TWO = f"{ONE}; a=2; keep two"
 DEV = f"{ONE}; switch -c dev; b=2; keep two; switch main"  # dev is one commit ahead
 APART = f"{ONE}; switch -c dev; a=2; keep two; switch main; a=3; keep three"  # a differs on both
 WAITS = (APART, "!merge dev")
+INSIDE = ('p.json={"a": 1, "b": 1}; keep one; switch -c dev; p.json={"a": 2, "b": 2}; keep two; switch main; p.json={"a": 3, "b": 1}; keep three', "!merge dev")  # one value of a file
+AGAIN = (*WAITS, "resolve --ours; merge --abort")  # a merge that was settled once
 MERGED = f"{ONE}; switch -c dev; b=2; keep two; switch main; c=3; keep three; merge dev"
 PICKING = (f"{APART}; d=1; keep four", "!cherry-pick dev")
 NO_MODEL = "config embedding.provider none"
@@ -220,6 +222,17 @@ STATUSES = [
     Situation("a stash of purged content", f"{ONE}; a=2; stash; purge stash@{{0}}:a --reason test -y", "stash pop", "Forget it with: memlake stash drop {}", then="status"),
     Situation("merged by hand", (*WAITS, _unmark), "status", 'edit the file and use "memlake add <file>" to mark it resolved', works=True, fill={"<file>": "a"}, then="merge --continue"),
     Situation("to take a side", WAITS, "status", 'use "memlake merge --ours <path>" or "--theirs <path>" to take one side whole', works=True, fill={"<path>": "a"}, then="merge --continue"),
+    Situation("places inside a file", INSIDE, "merge --continue", "See the places with `memlake conflicts`, and settle them with `memlake resolve {} --ours`.", advised="memlake conflicts", shows="p.json (changed on both sides, 1 of 1 place open)"),
+    Situation("places inside a file, settled", INSIDE, "merge --continue", "See the places with `memlake conflicts`, and settle them with `memlake resolve {} --ours`.", advised="memlake resolve {} --ours", again=True),
+    Situation("conflicts", INSIDE, "conflicts", "Settle one with: memlake resolve {} --ours (or --theirs, --union, --latest, --edit)", works=True, then="merge --continue"),
+    Situation("conflicts that are settled", (*INSIDE, "resolve p.json --theirs"), "conflicts", "Every conflict is resolved. Finish with: memlake {} --continue", works=True, then="diff --exit-code"),
+    Situation("nobody to ask", WAITS, "resolve", "Name a side: memlake resolve {} --ours", then="merge --continue"),
+    Situation("a condition without a side", INSIDE, "resolve --where path=a", "For example: memlake resolve --ours --where {}", then="merge --continue"),
+    Situation("a condition for a whole file", (f"{ONE}; switch -c dev; rm a; keep two; switch main; a=3; keep three", "!merge dev"), "resolve --ours --where id=1", "See what waits: memlake conflicts", shows="deleted by them"),
+    Situation("resolve what was edited", (*INSIDE, "p.json=mine"), "resolve p.json --ours", "Or drop the edit first: memlake restore --merge {}", again=True),
+    Situation("settled as before", AGAIN, "merge dev", "Finish it with `memlake {} --continue`, or give up with `memlake {} --abort`.", advised="memlake {} --continue", then="diff --exit-code"),
+    Situation("settled as before, given up", AGAIN, "merge dev", "Finish it with `memlake {} --continue`, or give up with `memlake {} --abort`.", advised="memlake {} --abort", then="diff --exit-code"),
+    Situation("edit without a terminal", WAITS, "resolve a --edit", "Edit the file, then: memlake add {}", first=_unmark, then="merge --continue"),
     Situation("every conflict has a choice", (*WAITS, "merge --theirs a"), "status", '(use "memlake {} --continue" to finish it)', works=True, then="diff --exit-code"),
 ]
 

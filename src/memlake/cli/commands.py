@@ -54,6 +54,8 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "switch": ("memlake.cli.branches.branch", "Go to another branch."),
         "checkout": ("memlake.cli.branches.branch", "Go to a branch or commit, or bring files back."),
         "merge": ("memlake.cli.branches.merge", "Merge another branch into this one."),
+        "conflicts": ("memlake.cli.branches.conflicts", "List what a waiting merge has to decide."),
+        "resolve": ("memlake.cli.branches.conflicts", "Settle conflicts, place by place."),
         "cherry-pick": ("memlake.cli.branches.merge", "Apply the changes of a commit to this branch."),
         "rebase": ("memlake.cli.branches.rebase", "Repeat the commits of a branch on top of another."),
         "revert": ("memlake.cli.branches.merge", "Undo the changes of a commit with a new commit."),

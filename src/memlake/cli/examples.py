@@ -25,6 +25,8 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "tag": ("memlake tag v1.0", 'memlake tag -a -m "As published" v1.0 HEAD~2'),
     "branch": ("memlake branch experiment HEAD~2", "memlake branch -d experiment"),
     "switch": ("memlake switch -c experiment", "memlake switch -"),
+    "conflicts": ("memlake conflicts", "memlake conflicts params.json --json"),
+    "resolve": ("memlake resolve params.json --theirs --where 'path = lr'",),
     "cherry-pick": ("memlake cherry-pick experiment~1",),
     "revert": ("memlake revert HEAD~1",),
     "reset": ("memlake reset params.json", "memlake reset --hard HEAD~1"),

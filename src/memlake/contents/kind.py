@@ -9,21 +9,25 @@ from typing import TYPE_CHECKING
 
 from memlake import contents, versions
 from memlake.records import Entry, MergeHow
-from memlake.versions.kinds import BUILT_IN
+from memlake.versions.kinds import BUILT_IN, Joined
 
 if TYPE_CHECKING:
     from memlake.versions.history.merge_trees import Making
+    from memlake.versions.kinds import Three
 
 
-def _merge_file(making: Making, path: str, old: Entry | None, ours: Entry, theirs: Entry) -> Entry | None:
+def _merge_file(making: Making, path: str, sides: Three, how: MergeHow) -> Joined | None:
     """By the type of the file if it has a merge of its own, else line by line."""
-    merged = contents.explain.merge_inside(making, path, (old, ours, theirs), MergeHow()) if old is not None else None
+    old, ours, theirs = sides
+    merged = None
+    if old is not None and not how.by_lines:
+        merged = contents.explain.merge_inside(making, path, (old, ours, theirs), how)
     if old is None or merged is None:
-        return versions.merge_trees.merge_files(making, old, ours, theirs)
-    if merged.data is None or merged.conflicts:
-        return None
+        return versions.merge_trees.merge_files(making, sides, how)
+    if merged.data is None:
+        return Joined(None, merged.conflicts) if merged.conflicts else None
     mode = theirs.mode if ours.mode == old.mode else ours.mode
-    return Entry(making.add(merged.data), "file", len(merged.data), mode)
+    return Joined(Entry(making.add(merged.data), "file", len(merged.data), mode), merged.conflicts)
 
 
 FILE = next(kind for kind in BUILT_IN if kind.name == "file")._replace(merge=_merge_file)

@@ -71,7 +71,7 @@ def join_versions(history: History, outcome: Outcome, ours: bytes, theirs: bytes
     _rename_parents(making, outcome, known, edits)
     moved = {one.path(old): one.path(new) for one in meetings for old, new in one.moves().items()}
     ordered = tuple(conflicts[path] for path in sorted(conflicts))
-    return Outcome(edits, ordered, {**outcome.moved, **moved}, making.made)
+    return outcome._replace(edits=edits, conflicts=ordered, moved={**outcome.moved, **moved}, made=making.made)
 
 
 # -- which number ----------------------------------------------------------------------------------

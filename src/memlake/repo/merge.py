@@ -9,6 +9,7 @@ from memlake import versions
 from memlake.calls import check_methods
 from memlake.records import Change, Conflict, Merged
 from memlake.repo.open import AnyPath, SomePaths, each
+from memlake.reports import Place
 from memlake.versions.kinds import Sides, kind_at
 
 if TYPE_CHECKING:
@@ -30,12 +31,32 @@ class Merge(Merged):
     def choose(self, side: str, *paths: SomePaths) -> tuple[Conflict, ...]:
         """Take "ours", "theirs" or of memories "both" for these paths; returns the conflicts that are left."""
         with self._repo._verb() as here:
-            return versions.merge.choose(here, side, self._repo._resolve_tree_paths(each(paths)))
+            remember = self._repo.settings.merge_rerere
+            return versions.merge.choose(here, side, self._find_paths(paths), remember=remember)
+
+    def places(self, *paths: SomePaths) -> tuple[Place, ...]:
+        """Everything there is to decide, down to the value, the row or the cell; with paths, what is inside those."""
+        return versions.resolve.list_places(self._repo._look(), self._find_paths(paths))
+
+    def resolve(self, side: str, *paths: SomePaths, where: str = "", place: str = "") -> tuple[Place, ...]:
+        """Take a side at the places that both changed, and keep both sides' other edits; returns what is still open.
+
+        A side is "ours", "theirs", "union" or "latest". `where` picks places as in `id = 17`, `place` one by its name.
+        """
+        with self._repo._verb() as here:
+            meant = self._find_paths(paths)
+            wanted = versions.resolve.Wanted(meant, where, place, self._repo.settings.merge_rerere)
+            return versions.resolve.resolve(here, side, wanted)
+
+    def forget(self, *paths: SomePaths) -> int:
+        """Forget how conflicts of these paths were resolved before, of all without paths; returns how many."""
+        with self._repo._verb() as here:
+            return versions.resolve.forget(here, self._find_paths(paths))
 
     def mark(self, *paths: SomePaths) -> tuple[Change, ...]:
         """Write the markers of conflicts into their files again; their choices are open again."""
         with self._repo._verb() as here:
-            return versions.merge.mark_again(here, self._repo._resolve_tree_paths(each(paths)))
+            return versions.merge.mark_again(here, self._find_paths(paths))
 
     def conclude(
         self, message: str | None = None, *, metrics: Mapping[str, Any] | None = None,
@@ -61,13 +82,24 @@ class Merge(Merged):
 
     def text(self, path: AnyPath) -> str | None:
         """Both sides of a path in conflict as one text with markers; None where that cannot be."""
-        return versions.show.conflict_text(self._repo._look(), self._repo.path(path))
+        return versions.show.conflict_text(self._repo._look(), self._find_paths((path,))[0])
 
     def sides(self, conflict: Conflict) -> Sides | None:
         """What both sides of a memory, state value or dataset in conflict say; None for a file."""
         history = self._repo._history
         find = history.kinds[kind_at(conflict.path).name].sides
         return find(history, conflict) if find else None
+
+    def _find_paths(self, paths: tuple[SomePaths, ...]) -> tuple[str, ...]:
+        """Tree paths; the path of a record of a conflict means that one, also where a folder is called `files`."""
+        known = {conflict.path for conflict in self._repo._local.conflicts()}
+        given = each(paths)
+        return tuple(
+            str(path)
+            if str(path) in known and f"files/{path}" not in known
+            else self._repo._resolve_tree_paths([path])[0]
+            for path in given
+        )
 
     def _refuse_closed(self) -> None:
         self._repo._refuse_closed()

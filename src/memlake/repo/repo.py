@@ -469,12 +469,15 @@ class Repo(Opened):
 
     def merge(
         self, rev: str, *, ff: bool = True, only_ff: bool = False, message: str | None = None,
-        conflict: str | None = None, metrics: Mapping[str, Any] | None = None, params: Mapping[str, Any] | None = None,
+        conflict: str | None = None, strategy: str = "", squash: bool = False,
+        metrics: Mapping[str, Any] | None = None, params: Mapping[str, Any] | None = None,
         prefer: str | None = None, margin: float = 0.0, lower_is_better: bool = False,
     ) -> Merge:  # fmt: skip
         """Join another branch into this one; `conflict` is how files are marked, "merge" or "diff3".
 
-        `metrics` and `params` are kept with the merge commit, so with them one is made where a fast-forward would do.
+        `strategy` ("ours", "theirs", "union" or "latest") decides what both sides changed. `squash` makes one commit
+        with one parent of all that the branch did to files. `metrics` and `params` are kept with the merge commit, so
+        with them one is made where a fast-forward would do.
         `prefer` names a metric, "metrics.accuracy": of what both changed, the side with the better value is taken, if
         it is better by more than `margin`; else the rules in policy/merge.toml decide, and what they do not waits.
         """
@@ -484,13 +487,17 @@ class Repo(Opened):
         elif margin or lower_is_better:
             raise InvalidInput("a margin, and what is better, belong to prefer. Nothing was changed.")
         given, facts = self._give(better), said_facts(metrics, params)
-        how = versions.merge.How(ff, only_ff, message, self._marks_base(conflict), given, facts)
+        how = versions.merge.How(ff, only_ff, message, self._marks_base(conflict), given, facts, strategy, squash)
         with self._verb() as here:
             return Merge.of(self, versions.merge.merge_rev(here, rev, how))
 
     def _give(self, prefer: Preference | None = None) -> versions.merge.Given:
         """What a merge asks of the layers above: whom kinds ask, and who judges it."""
-        return versions.merge.Given(self, judge=lambda case: governance.judge.judge_merge(self._history, case, prefer))
+        return versions.merge.Given(
+            self,
+            judge=lambda case: governance.judge.judge_merge(self._history, case, prefer),
+            recall=self._settings.merge_rerere,
+        )
 
     def _marks_base(self, conflict: str | None) -> bool:
         """Whether markers show what both sides had before, too."""
@@ -509,17 +516,20 @@ class Repo(Opened):
             return versions.branch.reset(here, rev, mode)
 
     def revert(
-        self, rev: str, no_commit: bool = False, *, mainline: int | None = None, conflict: str | None = None
-    ) -> Merge:
-        how = versions.merge.Picking(not no_commit, mainline, with_base=self._marks_base(conflict))
+        self, rev: str, no_commit: bool = False, *, mainline: int | None = None, conflict: str | None = None,
+        strategy: str = "",
+    ) -> Merge:  # fmt: skip
+        recall = self._settings.merge_rerere
+        how = versions.merge.Picking(not no_commit, mainline, False, self._marks_base(conflict), strategy, recall)
         with self._verb() as here:
             return Merge.of(self, versions.merge.revert(here, rev, how))
 
     def cherry_pick(
         self, rev: str, no_commit: bool = False, *, mainline: int | None = None, cite: bool = False,
-        conflict: str | None = None,
+        conflict: str | None = None, strategy: str = "",
     ) -> Merge:  # fmt: skip
-        how = versions.merge.Picking(not no_commit, mainline, cite, self._marks_base(conflict))
+        recall = self._settings.merge_rerere
+        how = versions.merge.Picking(not no_commit, mainline, cite, self._marks_base(conflict), strategy, recall)
         with self._verb() as here:
             return Merge.of(self, versions.merge.cherry_pick(here, rev, how))
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         metrics,
         nearest_tag,
         rebase,
+        resolve,
         show,
         stage,
         stash,
@@ -36,13 +37,14 @@ _ROOMS = {
     "lineage": ("commit_facts", "graph"),
     "upkeep": ("backup", "doctor", "fsck", "gc", "purge", "rebuild", "rescue"),
     "verbs": (
-        "branch", "clean", "commit", "diff", "grep", "merge", "metrics", "nearest_tag", "rebase", "show", "stage",
-        "stash", "undo", "usage", "write",
+        "branch", "clean", "commit", "diff", "grep", "merge", "metrics", "nearest_tag", "rebase", "resolve", "show",
+        "stage", "stash", "undo", "usage", "write",
     ),
 }  # fmt: skip
 __all__ = [
     "attributes", "backup", "bare", "branch", "clean", "commit", "commit_facts", "diff", "doctor", "fsck", "gc",
     "globs", "graph", "grep", "log", "merge", "merge_trees", "metrics", "nearest_tag", "purge", "rebase", "rebuild",
-    "refs", "rescue", "rev", "show", "stage", "stash", "status", "undo", "update", "usage", "worktree", "write",
+    "refs", "rescue", "resolve", "rev", "show", "stage", "stash", "status", "undo", "update", "usage", "worktree",
+    "write",
 ]  # fmt: skip
 __getattr__ = lazy(__name__, {name: f"{__name__}.{room}.{name}" for room, names in _ROOMS.items() for name in names})

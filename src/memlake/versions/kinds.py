@@ -10,15 +10,16 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memlake import versions
-from memlake.records import Conflict, Entry, Lane
+from memlake.records import Conflict, Entry, InnerConflict, Lane, MergeHow
 
 if TYPE_CHECKING:
     from memlake.versions.history.commits import History
     from memlake.versions.history.merge_trees import Making, Outcome
 
     Edits = Mapping[str, Entry | None]
-    # One path that both sides changed: (making, path, base, ours, theirs) -> what joins them, or None.
-    Driver = Callable[[Making, str, Entry | None, Entry, Entry], Entry | None]
+    Three = tuple[Entry | None, Entry, Entry]  # base, ours, theirs
+    # One path that both sides changed: what joins them; None if nothing can.
+    Driver = Callable[[Making, str, Three, MergeHow], "Joined | None"]
     # All paths of the kind at once: an outcome with conflicts among them, and the trees of ours and theirs.
     Joiner = Callable[[History, Outcome, bytes, bytes], Outcome]
 
@@ -31,6 +32,13 @@ class Sides(NamedTuple):
     theirs: str | None
     key: str = ""  # of a state value, and whose it is
     agent_id: str = ""
+
+
+class Joined(NamedTuple):
+    """Two edits of one path joined. With `conflicts` the entry has ours at those places, if it can have that."""
+
+    entry: Entry | None
+    conflicts: tuple[InnerConflict, ...] = ()
 
 
 class Kind(NamedTuple):
@@ -96,8 +104,8 @@ def list_rooms() -> list[str]:
     return sorted(ROOMS, key=lambda room: ROOMS[room].code)
 
 
-def _merge_files(making: Making, _path: str, old: Entry | None, ours: Entry, theirs: Entry) -> Entry | None:
-    return versions.merge_trees.merge_files(making, old, ours, theirs)  # loaded only where files meet
+def _merge_files(making: Making, _path: str, sides: Three, how: MergeHow) -> Joined | None:
+    return versions.merge_trees.merge_files(making, sides, how)  # loaded only where files meet
 
 
 BUILT_IN = tuple(

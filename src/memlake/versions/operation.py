@@ -165,18 +165,25 @@ def _as_text(value: Any) -> Any:
     return [_as_text(inner) for inner in value] if isinstance(value, list) else value
 
 
-def conflicts_as_json(conflicts: Iterable[Conflict]) -> list[list[str | None]]:
+def conflicts_as_json(conflicts: Iterable[Conflict]) -> list[list[Any]]:
+    """Each as a row; what was chosen for single places stands in those alone that have such."""
     return [
-        [c.path, *map(as_hex, (c.base, c.ours, c.theirs)), c.choice, as_hex(c.chosen), as_hex(c.written)]
+        [
+            *(c.path, *map(as_hex, (c.base, c.ours, c.theirs)), c.choice, as_hex(c.chosen), as_hex(c.written)),
+            *([[list(pair) for pair in c.places.items()]] if c.places else []),
+        ]
         for c in conflicts
     ]
 
 
 def conflicts_from_json(rows: Iterable[Sequence[Any]]) -> tuple[Conflict, ...]:
-    return tuple(
-        Conflict(path, from_hex(base), from_hex(ours), from_hex(theirs), choice, from_hex(chosen), from_hex(written))
-        for path, base, ours, theirs, choice, chosen, written in rows
-    )
+    return tuple(_read_conflict(*row) for row in rows)
+
+
+def _read_conflict(path: str, *values: Any) -> Conflict:
+    base, ours, theirs, choice, chosen, written, *places = values
+    sides = from_hex(base), from_hex(ours), from_hex(theirs)
+    return Conflict(path, *sides, choice, from_hex(chosen), from_hex(written), dict(*places))
 
 
 _NOTHING = as_json(Before("", None, [], None))

@@ -205,13 +205,22 @@ _REASONS = {
 }
 
 
-def is_marked(met: Conflict) -> bool:
+def is_marked(repo: Repo, met: Conflict) -> bool:
     """Whether the working file was given both sides, between markers."""
-    return met.ours is not None and met.theirs is not None and met.written not in (None, met.ours)
+    return repo.pending_merge.text(met.path) is not None
 
 
-def _describe(met: Conflict) -> str:
-    if met.path.startswith(paths.FILES) and met.status in ("UU", "AA") and not is_marked(met):
+def count_places(repo: Repo, met: Conflict) -> int:
+    """How many places inside a file are open; 0 if it is decided as a whole."""
+    if met.ours is None or met.theirs is None or not met.path.startswith(paths.FILES):
+        return 0
+    return sum(bool(one.place) and one.choice is None for one in repo.pending_merge.places(met.path))
+
+
+def _describe(repo: Repo, met: Conflict) -> str:
+    if met.path.startswith(paths.FILES) and met.status in ("UU", "AA") and not is_marked(repo, met):
+        if number := count_places(repo, met):
+            return f" ({words.count(number, 'place')} inside; the file holds our side there, and all else of both)"
         return " (not text of a size that can be joined; the file holds our side)"
     return _REASONS.get(met.status, "")
 
@@ -221,7 +230,7 @@ def list_conflicts(repo: Repo, conflicts: Sequence[Conflict]) -> str:
     known = [(one, repo.pending_merge.sides(one)) for one in conflicts[:MANY]]
     told = [line for _, both in known if both is not None for line in side_lines(both)]
     rest = [one for one, both in known if both is None] + list(conflicts[MANY:])
-    return "\n".join((*told, *([_list_paths(rest)] if rest else [])))
+    return "\n".join((*told, *([_list_paths(repo, rest)] if rest else [])))
 
 
 def side_lines(both: Sides) -> Iterator[str]:
@@ -232,8 +241,8 @@ def side_lines(both: Sides) -> Iterator[str]:
         yield f"    {title:<8}{said if len(said) <= _LONG else said[: _LONG - 1] + '…'}"
 
 
-def _list_paths(conflicts: Sequence[Conflict]) -> str:
-    said = [_describe(one) for one in conflicts[:MANY]]
+def _list_paths(repo: Repo, conflicts: Sequence[Conflict]) -> str:
+    said = [_describe(repo, one) for one in conflicts[:MANY]]
     names = [paths.display(one.path) + why for one, why in zip(conflicts, said, strict=False)]
     if len(conflicts) > MANY:
         names.append(f"and {len(conflicts) - MANY:,} more; see `memlake status`")

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from memlake.cli.arguments import complete_with, verb
+from memlake.cli.branches.conflicts import find_path
 from memlake.cli.branches.merge_rev import check, merge_rev, show_moved, show_remembered
 from memlake.cli.history.commit import fact_options, made_lines, read_facts
 from memlake.cli.screen import Screen
 from memlake.cli.suggest import exit_with, suggest_revs
 from memlake.errors import InvalidInput, Nothing, Usage, pasted
-from memlake.records import Conflict, Merged, short
+from memlake.records import Merged, short
 from memlake.repo import Repo
-from memlake.versions.kinds import kind_at
 from memlake.views import changes, words
 from memlake.views.status import list_conflicts
 
@@ -32,6 +32,14 @@ _conflict = click.option(
     type=click.Choice(["merge", "diff3"]),
     help="How to mark conflicts in files; diff3 also shows the common base. Setting: merge.conflict.",
 )
+_strategy = click.option(
+    "-X",
+    "--strategy-option",
+    "strategy",
+    type=click.Choice(["ours", "theirs", "union", "latest"]),
+    callback=lambda _ctx, _param, value: value or "",
+    help="Which side to take wherever both changed the same.",
+)
 _mainline = click.option(
     "-m",
     "--mainline",
@@ -46,6 +54,7 @@ _mainline = click.option(
 @click.option("--no-ff", is_flag=True, help="Make a merge commit even if a fast-forward is possible.")
 @click.option("--ff-only", is_flag=True, help="Refuse unless a fast-forward is possible.")
 @click.option("-m", "--message", "messages", multiple=True, help="The message of the merge commit.")
+@click.option("--squash", is_flag=True, help="Make one commit with one parent of what the branch did to files.")
 @fact_options
 @click.option(
     "--prefer", metavar="METRIC", help="Of what both sides changed, take the side with the better metrics.NAME."
@@ -53,6 +62,7 @@ _mainline = click.option(
 @click.option("--margin", type=float, default=0.0, help="With --prefer, decide only if it is better by more than this.")
 @click.option("--lower-is-better", is_flag=True, help="With --prefer, the lower value is the better one.")
 @_conflict
+@_strategy
 @click.option("--ours", "act", flag_value="ours", help="Resolve PATH... with our side.")
 @click.option("--theirs", "act", flag_value="theirs", help="Resolve PATH... with their side.")
 @click.option("--continue", "act", flag_value="continue", help="Finish a merge after every conflict is resolved.")
@@ -81,10 +91,12 @@ def merge(
         raise Usage("--ff-only makes no commit, so it cannot be combined with --no-ff, metrics or params.")
     if len(given) != 1:
         raise Usage("name one branch or revision to merge.", hint="See the branches with: memlake branch")
+    if how["squash"] and (how["ff_only"] or how["no_ff"]):
+        raise Usage("--squash makes one commit with one parent, so it cannot be combined with --no-ff or --ff-only.")
     merge_rev(
         repo, screen, given[0], only_ff=how["ff_only"], ff=not how["no_ff"], message=message,
         conflict=how["conflict"], prefer=how["prefer"], margin=how["margin"], lower_is_better=how["lower_is_better"],
-        **facts,
+        strategy=how["strategy"], squash=how["squash"], **facts,
     )  # fmt: skip
 
 
@@ -93,6 +105,7 @@ def merge(
 @click.option("-n", "--no-commit", is_flag=True, help="Stage the inverse changes, but do not commit.")
 @_mainline
 @_conflict
+@_strategy
 @click.option("--no-edit", is_flag=True, help="Does nothing, because revert never opens an editor.")
 @click.option("--continue", "act", flag_value="continue", help="Finish a waiting revert.")
 @click.option("--abort", "act", flag_value="abort", help="Give up a waiting revert.")
@@ -106,7 +119,7 @@ def revert(repo: Repo, screen: Screen, /, *, revs: tuple[str, ...], act: str | N
     meant = _each_rev(repo, revs, newest_first=True)
     for number, rev in enumerate(meant, 1):
         with suggest_revs(repo, rev):
-            merged = repo.revert(rev, no_commit=how["no_commit"], mainline=how["mainline"], conflict=how["conflict"])
+            merged = repo.revert(rev, **{name: value for name, value in how.items() if name != "no_edit"})
         check(repo, merged, f'revert of "{rev}"', "revert", note=_to_come("revert", meant[number:]))
         _show_commit(repo, screen, merged)
 
@@ -117,6 +130,7 @@ def revert(repo: Repo, screen: Screen, /, *, revs: tuple[str, ...], act: str | N
 @click.option("-x", "cite", is_flag=True, help="Name the original commit in the message.")
 @_mainline
 @_conflict
+@_strategy
 @click.option("--continue", "act", flag_value="continue", help="Finish a waiting cherry-pick.")
 @click.option("--abort", "act", flag_value="abort", help="Give up a waiting cherry-pick.")
 def cherry_pick(repo: Repo, screen: Screen, /, *, revs: tuple[str, ...], act: str | None, **how: Any) -> None:
@@ -159,33 +173,12 @@ def _to_come(verb: str, revs: Sequence[str]) -> str:
 def _choose(repo: Repo, screen: Screen, side: str, given: Sequence[str]) -> None:
     if not given:
         raise Usage(f"name the paths to take {side} for.", hint="See the conflicts with: memlake status")
-    left = repo.pending_merge.choose(side, *(_find_path(repo, one) for one in given))
+    left = repo.pending_merge.choose(side, *(find_path(repo, one) for one in given))
     verb = repo.status().doing or "merge"
     if left:
         screen.line(f"{words.count(len(left), 'conflict')} left:\n{list_conflicts(repo, left)}")
     else:
         screen.line(f"Every conflict is resolved. Finish with `memlake {verb} --continue`.")
-
-
-def _find_path(repo: Repo, given: str) -> str:
-    """The path of a conflict by its label, by the beginning or the end of an id, or of a state value by its key.
-
-    Anything else is a path, and a file in conflict comes before a key of its name.
-    """
-    conflicts = repo.pending_merge.conflicts
-    if any(one.path == f"files/{given}" for one in conflicts):
-        return given
-    matches = [one.path for one in conflicts if _is_called(repo, one, given)]
-    return matches[0] if len(matches) == 1 else given
-
-
-def _is_called(repo: Repo, met: Conflict, given: str) -> bool:
-    kind = kind_at(met.path)
-    label, part = kind.label(met.path), given.lower()
-    if label == given or (kind.typed_in_part and len(part) >= 6 and (label.startswith(part) or label.endswith(part))):
-        return True
-    sides = repo.pending_merge.sides(met)
-    return sides is not None and sides.key == given
 
 
 def finish(

@@ -14,7 +14,7 @@ from memlake.records import Conflict, Merged, short
 from memlake.repo import Repo
 from memlake.versions.kinds import kind_at
 from memlake.views import changes, patches, paths, stats, words
-from memlake.views.status import MANY, is_marked, list_conflicts
+from memlake.views.status import MANY, count_places, is_marked, list_conflicts
 from memlake.views.words import clean
 
 
@@ -34,20 +34,37 @@ def check(repo: Repo, merged: Merged, what: str, verb: str, *, note: str = "") -
     if not merged.conflicts:
         return
     waiting = [conflict for conflict in merged.conflicts if conflict.choice is None]
+    before = _say_recalled(merged)
+    if not waiting:
+        raise Conflicting(
+            f"{what} stopped: {before}Nothing is left to choose.\n"
+            f"Finish it with `memlake {verb} --continue`, or give up with `memlake {verb} --abort`.\n{note}".rstrip()
+        )
     known = [(kind, kind.to_settle(kind.label(one.path))) for one in waiting if (kind := kind_at(one.path)).to_settle]
     numbers = Counter([kind.nouns for kind, _ in known] + [("path", "paths")] * (len(waiting) - len(known)))
     number = " and ".join(words.count(many, *nouns) for nouns, many in numbers.items())
     keep = "".join(f"{advice}\n" for advice in {kind.name: advice for kind, advice in reversed(known)}.values())
     why = "".join(f"{clean(reason)}.\n" for reason in merged.reasons)
     raise Conflicting(
-        f"{what} stopped: {number} changed on both sides.\n{list_conflicts(repo, waiting)}\n{why}"
-        f"{_next_steps(repo, waiting, verb)}{note}{keep}".rstrip()
+        f"{what} stopped: {number} changed on both sides. {before}".rstrip()
+        + f"\n{list_conflicts(repo, waiting)}\n{why}{_next_steps(repo, waiting, verb)}{note}{keep}".rstrip()
     )
 
 
+def _say_recalled(merged: Merged) -> str:
+    if not merged.recalled:
+        return ""
+    told = ", ".join(f"{paths.display(path)} {clean(place)}".rstrip() for path, place in merged.recalled[:5])
+    more = ", ..." if len(merged.recalled) > 5 else ""
+    return f"{words.count(len(merged.recalled), 'place was', 'places were')} resolved as before: {told}{more}. "
+
+
 def _next_steps(repo: Repo, waiting: Sequence[Conflict], verb: str) -> str:
-    marked = [_as_typed(repo, one) for one in waiting if is_marked(one)]
+    marked = [_as_typed(repo, one) for one in waiting if is_marked(repo, one)]
+    inside = [_as_typed(repo, one) for one in waiting if count_places(repo, one) and not is_marked(repo, one)]
     edit = f"Edit the lines between the markers, then `memlake add {marked[0]}`. " if marked else ""
+    if inside:
+        edit += f"See the places with `memlake conflicts`, and settle them with `memlake resolve {inside[0]} --ours`.\n"
     name = marked[0] if marked else _as_typed(repo, waiting[0])
     return (
         f"The {verb} is waiting. What merged cleanly is already in your files.\n"

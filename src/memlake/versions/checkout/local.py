@@ -247,15 +247,28 @@ class Local:
         """Every waiting path. If one is MERGED, `ours` is what was tracked and `chosen` what it became."""
         rows = self.db.rows("SELECT path, base, ours, theirs, choice, chosen, written FROM conflict ORDER BY path")
         _check_paths(file_path(row[0]) for row in rows if row[0].startswith(FILES))
-        conflicts = []
+        conflicts, places = [], self._read_places() if rows else {}
         for path, *sides, choice, chosen, written in rows:
             base, ours, theirs = map(maybe_entry, sides)
-            conflicts.append(Conflict(path, base, ours, theirs, choice, maybe_entry(chosen), maybe_entry(written)))
+            chosen, written = maybe_entry(chosen), maybe_entry(written)
+            conflicts.append(Conflict(path, base, ours, theirs, choice, chosen, written, places.get(path, {})))
         return tuple(conflicts)
 
+    def _read_places(self) -> dict[str, dict[str, str]]:
+        """The sides chosen for single places, by path."""
+        places = self.json_state("places") or {}
+        with as_written("places"):
+            return {path: {str(place): str(side) for place, side in sides.items()} for path, sides in places.items()}
+
     def put_conflicts(self, conflicts: Iterable[Conflict]) -> None:
+        conflicts = list(conflicts)
+        if not conflicts:
+            return
         with self.db.write():
-            rows = []
+            rows, places = [], self._read_places()
+            chosen_now = places | {c.path: dict(c.places) for c in conflicts}
+            if any(chosen_now.values()) or places:
+                self.set_state(places=json.dumps({path: sides for path, sides in chosen_now.items() if sides}))
             for c in conflicts:
                 base, ours, theirs, chosen, written = map(maybe_bytes, (c.base, c.ours, c.theirs, c.chosen, c.written))
                 rows.append((c.path, base, ours, theirs, c.choice, chosen, written))
@@ -264,7 +277,16 @@ class Local:
     def clear_doing(self) -> None:
         with self.db.write():
             self.db.run("DELETE FROM conflict")
-            self.set_state(doing=None)
+            self.set_state(doing=None, places=None)
+
+    def read_answers(self) -> list[list[str]]:
+        """How conflicts were settled before, oldest first: [a hash of the conflict, a hash of its path, the side]."""
+        answers = self.json_state("answers") or []
+        with as_written("answers"):
+            return [[str(part) for part in (key, path, side)] for key, path, side in answers]
+
+    def write_answers(self, answers: Sequence[Sequence[str]]) -> None:
+        self.set_state(answers=json.dumps(answers) if answers else None)
 
     # -- operations, and what was read ----------------------------------------------------------
 
@@ -288,6 +310,7 @@ class Local:
         with self.db.write():
             self.unstage([r for r in self.list_staged().values() if r.entry is not None and r.entry.oid in oids])
             self.db.run("DELETE FROM operation")
+            self.set_state(answers=None)
         self.db.checkpoint()
 
     def add_reads(self, rows: Sequence[tuple[Any, ...]]) -> None:

@@ -1,7 +1,8 @@
 -- local.db: this checkout's own. Relaxed durability: losing its last moments costs a re-scan, never content.
 
 -- state: head (branch name, or @oid when detached), base (oid the files below reflect), previous (for `switch -`),
--- doing (a waiting merge, revert or cherry-pick), journal (a checkout under way)
+-- doing (a waiting merge, revert or cherry-pick), journal (a checkout under way), places (sides chosen for places inside
+-- files in conflict, JSON {path: {place: side}}), answers (how conflicts were settled before, by hashes of them alone)
 CREATE TABLE IF NOT EXISTS state(key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
 
 -- file: what is tracked = the tree of base with the stage applied, each with the stat of the working file when its

@@ -44,6 +44,9 @@ class Rebasing(NamedTuple):
         return {self.tip, self.onto, *(step.commit for step in self.todo), *self.rewritten.values()}
 
 
+STRATEGIES = ("ours", "theirs", "union", "latest")
+
+
 class Pending(NamedTuple):
     """What was asked for, and how far it is. What a field says only of some verbs is empty for the others."""
 
@@ -66,6 +69,8 @@ class Pending(NamedTuple):
     held: Mapping[str, bool] = MappingProxyType({})  # files that held already what they become: True; or were gone
     rebase: Rebasing | None = None
     reasons: Mapping[str, str] = MappingProxyType({})  # merge: by path, why a choice was made for it or was not
+    strategy: str = ""  # the side to take wherever both changed the same, "ours", "theirs", "union" or "latest"
+    squash: bool = False  # merge: one commit with one parent, and the memory lane stays
     drop: str | None = None  # stash: the ref to delete at the end. Never kept: one that has to wait stays
 
     @property
@@ -145,7 +150,8 @@ def _is_rebase(value: Any) -> bool:
 _FORMS: dict[str, Callable[[Any], bool]] = {
     "name": _is_text, "said": _is_text, "message": _is_text,
     "theirs": _is_oid, "theirs_memory": _is_oid, "target": _is_oid, "parent": _is_oid,
-    "ff": _is_flag, "commit": _is_flag, "index": _is_flag,
+    "ff": _is_flag, "commit": _is_flag, "index": _is_flag, "squash": _is_flag,
+    "strategy": lambda value: value in STRATEGIES,
     "names": lambda value: len(value) == 3 and _are_texts(value[:2]) and _is_flag(value[2]),
     "lost": _are_texts,
     "facts": lambda value: all(isinstance(value.get(name, {}), dict) for name in ("metrics", "params")),

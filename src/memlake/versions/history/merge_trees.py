@@ -9,22 +9,27 @@ as changed on both sides.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from memlake.records import Change, Commit, Conflict, Entry
+from memlake.records import Change, Commit, Conflict, Entry, MergeHow
 from memlake.versions.history.bases import bases_of_many, merge_bases
 from memlake.versions.history.commits import History
 from memlake.versions.history.renames import Candidates, find_renamed
+from memlake.versions.kinds import Joined
 from memlake.versions.paths import FILES, folder_clashes
 from memlake.versions.text.lines import LARGEST, find_object_text
-from memlake.versions.text.merge3 import merge_text
+from memlake.versions.text.merge3 import OPEN, join_text
 from memlake.versions.trees import codec, tree
+
+if TYPE_CHECKING:
+    from memlake.versions.kinds import Three
 
 # Placeholder in a merged base where the bases disagree: it equals no real entry.
 _UNDECIDED = Entry("ff" * 32)
 Changes = Mapping[str, Change]
+Settle = Callable[[str], MergeHow]  # how to settle places inside a path
 Undecided = Mapping[str, Entry | None]  # what one of the bases has where they disagree, to be shown to people
 
 
@@ -42,6 +47,7 @@ class Outcome(NamedTuple):
     conflicts: tuple[Conflict, ...]
     moved: Mapping[str, str] = MappingProxyType({})  # paths of theirs that get another name here
     made: Mapping[str, Made] = MappingProxyType({})  # by oid
+    half: Mapping[str, Joined] = MappingProxyType({})  # of paths in conflict, what can be joined of them
 
     def store(self, history: History, entries: Iterable[Entry | None]) -> None:
         """Store those of these entries that the merge made. The caller holds a lease until something names them."""
@@ -64,11 +70,18 @@ class Making:
         return oid
 
 
-def merge_commits(history: History, ours: Commit | None, theirs: Commit | None) -> Outcome:
+def settle_nothing(_path: str) -> MergeHow:
+    return OPEN
+
+
+def merge_commits(
+    history: History, ours: Commit | None, theirs: Commit | None, settle: Settle = settle_nothing
+) -> Outcome:
     making = Making(history)
     base, undecided = _fold_bases(making, merge_bases(history, ours, theirs) if ours and theirs else [])
     roots = history.root(ours), history.root(theirs)
-    return join_kinds(history, _merge(making, base, *roots, undecided=undecided), *roots)
+    merged = _merge(making, (base, *roots), undecided=undecided, settle=settle)
+    return join_kinds(history, merged, *roots)
 
 
 def join_kinds(history: History, outcome: Outcome, ours: bytes, theirs: bytes) -> Outcome:
@@ -86,7 +99,7 @@ def _fold_bases(making: Making, bases: Sequence[Commit]) -> tuple[bytes, Undecid
     root, undecided = history.root(bases[0] if bases else None), dict[str, Entry | None]()
     for number, other in enumerate(bases[1:], 1):
         below, open_below = _fold_bases(making, bases_of_many(history, bases[:number], other))
-        merged = _merge(making, below, root, history.root(other), undecided=open_below)
+        merged = _merge(making, (below, root, history.root(other)), undecided=open_below)
         undecided.update((conflict.path, conflict.base or conflict.theirs) for conflict in merged.conflicts)
         edits = {**merged.edits, **{conflict.path: _UNDECIDED for conflict in merged.conflicts}}
         encoded = {path.encode(): codec.maybe_bytes(entry) for path, entry in edits.items()}
@@ -98,14 +111,18 @@ def _fold_bases(making: Making, bases: Sequence[Commit]) -> tuple[bytes, Undecid
 Sides = tuple[Entry | None, Entry | None, Entry | None]  # base, ours, theirs
 
 
-def merge_roots(history: History, base: bytes, ours: bytes, theirs: bytes) -> Outcome:
+def merge_roots(
+    history: History, base: bytes, ours: bytes, theirs: bytes, *, settle: Settle = settle_nothing
+) -> Outcome:
     """Merge three trees. Cost grows with what changed on either side, not with what exists."""
-    return _merge(Making(history), base, ours, theirs)
+    return _merge(Making(history), (base, ours, theirs), settle=settle)
 
 
 def _merge(
-    making: Making, base: bytes, ours: bytes, theirs: bytes, *, undecided: Undecided = MappingProxyType({})
-) -> Outcome:
+    making: Making, roots: tuple[bytes, bytes, bytes], *, undecided: Undecided = MappingProxyType({}),
+    settle: Settle = settle_nothing,
+) -> Outcome:  # fmt: skip
+    base, ours, theirs = roots
     mine = {change.path: change for change in making.history.diff_roots(base, ours)}
     other = {change.path: change for change in making.history.diff_roots(base, theirs)}
     edits: dict[str, Entry | None] = {path: change.new for path, change in other.items() if path not in mine}
@@ -115,37 +132,48 @@ def _merge(
         if path in mine and mine[path].new != change.new
     }
     edits.update(_follow(making, mine, other, met))
-    conflicts: list[Conflict] = []
+    conflicts, half = list[Conflict](), dict[str, Joined]()
     for path, (old, our, their) in met.items():
         edits.pop(path, None)
-        joined = _join(making, path, (old, our, their))
-        if joined is None:
+        joined = join_path(making, path, (old, our, their), settle)
+        if joined is None or joined.conflicts:
             conflicts.append(Conflict(path, undecided.get(path) if old == _UNDECIDED else old, our, their))
+            half |= {path: joined} if joined else {}
         else:
-            edits[path] = joined
+            edits[path] = joined.entry
     ours_now = {path: change.new for path, change in mine.items()}
     conflicts.extend(_find_clashes(ours_now, edits, {conflict.path for conflict in conflicts}))
-    return Outcome(edits, tuple(sorted(conflicts, key=lambda conflict: conflict.path)), made=making.made)
+    conflicts.sort(key=lambda conflict: conflict.path)
+    return Outcome(edits, tuple(conflicts), made=making.made, half=half)
 
 
-def _join(making: Making, path: str, sides: Sides) -> Entry | None:
+def join_path(making: Making, path: str, sides: Sides, settle: Settle) -> Joined | None:
+    """Two edits of one path joined by the driver of its kind; None if that cannot be."""
     old, ours, theirs = sides
     if ours is None or theirs is None or ours.kind != theirs.kind or _UNDECIDED in (old, ours, theirs):
         return None
     driver = making.history.kinds[ours.kind].merge
-    return driver(making, path, old, ours, theirs) if driver else None
+    return driver(making, path, (old, ours, theirs), settle(path)) if driver else None
 
 
-def merge_files(making: Making, old: Entry | None, ours: Entry, theirs: Entry) -> Entry | None:
-    """The merge driver of files: small texts whose edits do not touch are joined line by line."""
-    if old is None or max(old.size, ours.size, theirs.size) > LARGEST:
+def merge_files(making: Making, sides: Three, how: MergeHow) -> Joined | None:
+    """The merge driver of files: small texts, joined line by line where edits do not touch or a choice was made."""
+    old, ours, theirs = sides
+    entries = [entry for entry in (old, ours, theirs) if entry is not None]
+    if max(entry.size for entry in entries) > LARGEST:
         return None  # before any of them is read
-    texts = [text for entry in (old, ours, theirs) if (text := find_object_text(making.read, entry)) is not None]
-    merged = merge_text(*texts) if len(texts) == 3 else None
-    if merged is None:
+    texts = [text for entry in entries if (text := find_object_text(making.read, entry)) is not None]
+    if len(texts) < len(entries):
         return None
+    before, mine, other = texts if old else ("", *texts)
+    merged, conflicts = join_text(before, mine, other, how)
+    if merged is None:
+        return Joined(None, conflicts)
+    if old is None and not how.strategy and not how.choices:
+        return None  # both added it: which text is empty says nothing
     data = merged.encode()
-    return Entry(making.add(data), "file", len(data), theirs.mode if ours.mode == old.mode else ours.mode)
+    mode = theirs.mode if old is not None and ours.mode == old.mode else ours.mode
+    return Joined(Entry(making.add(data), "file", len(data), mode))
 
 
 # -- renames ----------------------------------------------------------------------------------------

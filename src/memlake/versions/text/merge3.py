@@ -10,8 +10,10 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from memlake.records import InnerConflict, MergeHow
 from memlake.versions.text.lines import opcodes, split_lines
 
+OPEN = MergeHow()  # nothing is chosen
 _NEAR = 3  # so few equal lines between two clashes do not separate them; git's number
 
 Hunk = tuple[int, int, list[str]]
@@ -48,24 +50,54 @@ class Names(NamedTuple):
 
 def merge_text(base: str, ours: str, theirs: str) -> str | None:
     """The text with both edits, or None if they touch."""
-    merged: list[str] = []
-    for piece in _pieces(base, ours, theirs):
-        if isinstance(piece, Clash):
-            return None
-        merged += piece.lines
-    return "".join(merged)
+    return join_text(base, ours, theirs, OPEN)[0]
 
 
-def mark_text(base: str, ours: str, theirs: str, names: Names) -> str:
-    """The text with both edits; where they touch, it has both between markers."""
+def join_text(base: str, ours: str, theirs: str, how: MergeHow) -> tuple[str | None, tuple[InnerConflict, ...]]:
+    """The text with both edits and with what was chosen where they touch; None, and where, if something is open."""
+    pieces, conflicts = _settle(base, ours, theirs, how)
+    lines = [line for piece in pieces if isinstance(piece, Sure) for line in piece.lines]
+    return (None if conflicts else "".join(lines)), tuple(conflicts)
+
+
+def mark_text(base: str, ours: str, theirs: str, names: Names, how: MergeHow = OPEN) -> str:
+    """The text with both edits; where they touch and nothing was chosen, it has both between markers."""
     end = "\r\n" if ours.partition("\n")[0].endswith("\r") else "\n"
-    pieces: Iterable[Piece] = _pieces(base, ours, theirs)
+    pieces: Iterable[Piece] = _settle(base, ours, theirs, how)[0]
     if not names.base:  # with a base shown, a clash cannot be made smaller: the base belongs to it as a whole
         pieces = _join_near(part for whole in pieces for part in _refine(whole))
     merged: list[str] = []
     for piece in pieces:
         merged += _mark_clash(piece, names, end) if isinstance(piece, Clash) else piece.lines
     return "".join(merged)
+
+
+def _settle(base: str, ours: str, theirs: str, how: MergeHow) -> tuple[list[Piece], list[InnerConflict]]:
+    """The pieces of a text, with those clashes made sure that have a choice, and a conflict for each of the others."""
+    pieces, conflicts, line = list[Piece](), list[InnerConflict](), 1
+    for piece, own in _pieces(base, ours, theirs):
+        place = f"line {line}"  # of ours: between two clashes is a line that both have, so no two have one number
+        if isinstance(piece, Clash):
+            lines = _choose_lines(piece, how.find_side(place))
+            if lines is None:
+                before, mine, other = ("".join(side) for side in (piece.base, piece.ours, piece.theirs))
+                conflicts.append(InnerConflict(place, before, mine, other, {"line": line}))
+            pieces.append(piece if lines is None else Sure(lines, changed=True))
+        else:
+            pieces.append(piece)
+        line += own
+    return pieces, conflicts
+
+
+def _choose_lines(clash: Clash, side: str) -> list[str] | None:
+    """What is chosen of a clash; None while it is open. A union has the lines of both, and those in common once."""
+    if side == "union":
+        return [
+            line
+            for part in _refine(clash)
+            for line in (part.lines if isinstance(part, Sure) else [*_end_lines(part.ours, "\n"), *part.theirs])
+        ]
+    return {"ours": clash.ours, "theirs": clash.theirs}.get(side)
 
 
 def find_marker(text: str, names: Names) -> int | None:
@@ -120,8 +152,11 @@ def _join_near(pieces: Iterable[Piece]) -> list[Piece]:
     return joined
 
 
-def _pieces(base: str, ours: str, theirs: str) -> Iterator[Piece]:
-    """The text from its beginning, as lines that are sure and clashes, where the edits touch and differ."""
+def _pieces(base: str, ours: str, theirs: str) -> Iterator[tuple[Piece, int]]:
+    """The text from its beginning, as lines that are sure and clashes, where the edits touch and differ.
+
+    Each with how many lines of ours it stands for.
+    """
     lines = split_lines(base)
     left, right = (deque(_hunks(lines, split_lines(text))) for text in (ours, theirs))
     at = 0
@@ -133,14 +168,14 @@ def _pieces(base: str, ours: str, theirs: str) -> Iterator[Piece]:
             hunks, taken = near[0]
             taken.append(hunks.popleft())
             end = max(end, taken[-1][1])
-        yield Sure(lines[at:start])
+        yield Sure(lines[at:start]), start - at
         our_lines, their_lines = (_apply_hunks(lines, start, end, hunks) for hunks in (mine, other))
         if mine and other and our_lines != their_lines:
-            yield Clash(our_lines, lines[start:end], their_lines)
+            yield Clash(our_lines, lines[start:end], their_lines), len(our_lines)
         else:
-            yield Sure(our_lines if mine else their_lines, changed=True)
+            yield Sure(our_lines if mine else their_lines, changed=True), len(our_lines)
         at = end
-    yield Sure(lines[at:])
+    yield Sure(lines[at:]), len(lines) - at
 
 
 def _apply_hunks(lines: list[str], start: int, end: int, hunks: list[Hunk]) -> list[str]:

@@ -23,23 +23,25 @@ from memlake.versions.checkout.context import Checkout
 from memlake.versions.checkout.journal import Goal, Plan
 from memlake.versions.checkout.local import MERGED
 from memlake.versions.checkout.pending import CHERRY_PICK, MERGE, REVERT, Pending
-from memlake.versions.history import merge_trees, refs
+from memlake.versions.history import log, merge_trees, refs
 from memlake.versions.history.append import Facts, encode_facts, write_facts
 from memlake.versions.history.bases import is_ancestor, merge_bases
 from memlake.versions.history.commits import Draft, Planned
-from memlake.versions.history.merge_trees import Outcome
+from memlake.versions.history.merge_trees import Outcome, Settle
 from memlake.versions.kinds import kind_at
 from memlake.versions.operation import Found, Verb
 from memlake.versions.paths import FILES, file_path, matches, plain
 from memlake.versions.text.merge3 import Names
 from memlake.versions.trees.codec import LANES
-from memlake.versions.verbs import merge_to_stage
+from memlake.versions.verbs import merge_to_stage, resolve, strategy
 from memlake.versions.verbs.branch import heads_at, refuse_waiting
+from memlake.versions.verbs.resolve import get_pending
 from memlake.versions.verbs.undo import operation
 
 _TRAILER = re.compile(r"[A-Za-z0-9-]+: |\(cherry picked from commit ")
 _TO = {"revert": "take back", "cherry-pick": "repeat"}
 _TRIES = 5
+_MOST_TOLD = 100  # commits that the message of a squash names
 Edits = dict[Lane, dict[str, Entry | None]]
 Heads = dict[Lane, Commit | None]
 
@@ -73,15 +75,20 @@ class Given(NamedTuple):
     owner: Any = None
     found: Found | None = None
     judge: Callable[[Case], Verdict] | None = None  # may refuse a merge, and choose for conflicts
+    recall: bool = False  # settle what was settled before as it was then
 
 
 class How(NamedTuple):
+    """How a branch is joined."""
+
     ff: bool = True
     only_ff: bool = False
     message: str | None = None
     with_base: bool = False  # markers show what both sides had before, too
     given: Given = Given()
     facts: Facts = MappingProxyType({})
+    strategy: str = ""
+    squash: bool = False
 
 
 class Conclusion(NamedTuple):
@@ -94,17 +101,20 @@ class Conclusion(NamedTuple):
 
 
 def merge_rev(here: Checkout, name: str, how: How) -> Merged:
-    """Join another branch (both its lanes) into the one we are on."""
+    """Join another branch (both its lanes, or squashed its files alone) into the one we are on."""
     refuse_waiting(here, "merge")
+    strategy.check_strategy(how.strategy, MERGE)
     encode_facts(how.facts)  # refused before anything is done
     theirs = _find_theirs(here, name)
+    if how.squash:
+        theirs = {**theirs, "memory": None}
     # A detached HEAD has no memory lane to move.
     lanes = {lane: _compare_lane(here, lane, theirs[lane]) for lane in (LANES if here.local.branch else LANES[:1])}
     if all(state == "same" for state in lanes.values()):
         return Merged(here.local.base, up_to_date=True)
     refuse_staged(here, "merge")
     _refuse_unrelated(here, name, theirs["work"])
-    if (how.facts or not how.ff) and theirs["work"] and here.head() is None:
+    if (how.facts or how.squash or not how.ff) and theirs["work"] and here.head() is None:
         raise InvalidInput(
             f"branch {here.local.branch!r} has no commits yet: a merge commit needs two sides. Nothing was changed.",
             hint=f"Begin it where {name!r} is: memlake merge {pasted(name)}",
@@ -115,17 +125,30 @@ def merge_rev(here: Checkout, name: str, how: How) -> Merged:
             hint=f"Merge it with: memlake merge {pasted(name)}",
         )
     into = "" if here.local.branch in (None, "main") else f" into {here.local.branch}"
+    title = f"{'Squash' if how.squash else 'Merge'} {_kind_and_name(here, name)}{into}"
     pending = Pending(
         MERGE,
         name,
         Names(_our_name(here), name, how.with_base),
-        message=how.message or f"Merge {_kind_and_name(here, name)}{into}",
+        said="merge --squash" if how.squash else "",
+        message=how.message or (_list_squashed(here, title, theirs["work"]) if how.squash else title),
         theirs=theirs["work"],
         theirs_memory=theirs["memory"],
-        ff=how.ff and not how.facts,  # only a commit of its own can have facts
+        ff=how.ff and not how.facts and not how.squash,  # only a commit of its own can have facts
         facts=how.facts,
+        strategy=how.strategy,
+        squash=how.squash,
     )
     return try_merge(here, pending, how.given)
+
+
+def _list_squashed(here: Checkout, title: str, oid: str | None) -> str:
+    """The title and what is squashed, oldest first: later nothing else says so."""
+    theirs, ours = refs.commit_of(here.history, oid), here.head()
+    commits = list(log.walk(here.history, [theirs] if theirs else [], [ours] if ours else []))
+    told = [f"- {commit.subject}" for commit in reversed(commits[:_MOST_TOLD])]
+    more = [f"- and {len(commits) - _MOST_TOLD:,} before them"] if len(commits) > _MOST_TOLD else []
+    return "\n".join((title, "", *more, *told))
 
 
 def _refuse_unrelated(here: Checkout, name: str, oid: str | None) -> None:
@@ -182,6 +205,8 @@ class Picking(NamedTuple):
     mainline: int | None = None
     cite: bool = False
     with_base: bool = False
+    strategy: str = ""
+    recall: bool = False
 
 
 def revert(here: Checkout, name: str, how: Picking) -> Merged:
@@ -192,7 +217,7 @@ def revert(here: Checkout, name: str, how: Picking) -> Merged:
     names = Names(_our_name(here), f"parent of {short_name(target)}", how.with_base)
     said = REVERT if how.commit else f"{REVERT} --no-commit"
     pending = Pending(REVERT, name, names, said, message, target=target.oid, parent=parent, commit=how.commit)
-    return try_merge(here, pending, Given())
+    return try_merge(here, pending._replace(strategy=how.strategy), Given(recall=how.recall))
 
 
 def cherry_pick(here: Checkout, name: str, how: Picking) -> Merged:
@@ -202,7 +227,7 @@ def cherry_pick(here: Checkout, name: str, how: Picking) -> Merged:
     names = Names(_our_name(here), short_name(target), how.with_base)
     said = CHERRY_PICK if how.commit else f"{CHERRY_PICK} --no-commit"
     pending = Pending(CHERRY_PICK, name, names, said, message, target=target.oid, parent=parent, commit=how.commit)
-    return try_merge(here, pending, Given())
+    return try_merge(here, pending._replace(strategy=how.strategy), Given(recall=how.recall))
 
 
 def _cite_source(target: Commit) -> str:
@@ -215,6 +240,7 @@ def _cite_source(target: Commit) -> str:
 def _find_single(here: Checkout, name: str, verb: str, how: Picking) -> tuple[Commit, str | None]:
     """The commit meant, and the parent its changes are counted from."""
     refuse_waiting(here, verb)
+    strategy.check_strategy(how.strategy, verb)
     if how.commit:
         refuse_staged(here, verb)
     target = rev.resolve(here, name)
@@ -271,15 +297,21 @@ def try_merge(here: Checkout, pending: Pending, given: Given, chosen: tuple[Conf
     """Bring what is pending, again where the branch moved meanwhile; with conflicts that have no choice, it waits."""
     with Keeping(here.history.db, pending.verb) as keeping:
         keeping.take()  # joined texts are stored before they are named
-        for _ in range(_TRIES):
-            with contextlib.suppress(_Moved):
-                return _attempt(here, pending, given, chosen)
-        return _attempt(here, pending, given, chosen)
+        for left in reversed(range(_TRIES)):
+            with contextlib.suppress(_Moved) if left else contextlib.nullcontext():
+                merged = _attempt(here, pending, given, chosen)
+                break
+    if not merged.conflicts or chosen or not given.recall:
+        return merged
+    recalled = resolve.recall(here)
+    return merged._replace(conflicts=here.local.conflicts(), recalled=recalled) if recalled else merged
 
 
 def _attempt(here: Checkout, pending: Pending, given: Given, chosen: tuple[Conflict, ...]) -> Merged:
     ours: Heads = {lane: here.head(lane) for lane in LANES}
-    outcome = _merge_lanes(here, pending)
+    settle = strategy.make_settle(here, pending)
+    merged = _merge_lanes(here, pending, settle)
+    outcome = {lane: strategy.settle_paths(here.history, merged[lane], settle) for lane in LANES}
     choices = {(conflict.path, conflict.ours, conflict.theirs): conflict for conflict in chosen}
 
     def apply_chosen(found: Iterable[Conflict]) -> tuple[Conflict, ...]:
@@ -351,12 +383,12 @@ def _read_stage(here: Checkout) -> dict[str, Entry | None]:
     return {FILES + row.path: row.entry for row in here.local.list_staged().values()}
 
 
-def _merge_lanes(here: Checkout, pending: Pending) -> dict[Lane, Outcome]:
+def _merge_lanes(here: Checkout, pending: Pending, settle: Settle) -> dict[Lane, Outcome]:
     history, nothing = here.history, Outcome({}, ())
     if pending.verb == MERGE:
         theirs = _heads_of(here, pending)
         return {
-            lane: merge_trees.merge_commits(history, here.head(lane), theirs[lane]) if theirs[lane] else nothing
+            lane: merge_trees.merge_commits(history, here.head(lane), theirs[lane], settle) if theirs[lane] else nothing
             for lane in LANES
         }
     target = history.get(pending.target or "")
@@ -364,7 +396,7 @@ def _merge_lanes(here: Checkout, pending: Pending) -> dict[Lane, Outcome]:
     parent = history.root(refs.commit_of(history, pending.parent))
     ours = history.root(here.head()) if pending.commit else merge_to_stage.stage_root(here)
     base, theirs_root = (then, parent) if pending.verb == REVERT else (parent, then)
-    outcome = merge_trees.merge_roots(history, base, ours, theirs_root)
+    outcome = merge_trees.merge_roots(history, base, ours, theirs_root, settle=settle)
     return {"work": merge_trees.join_kinds(history, outcome, ours, theirs_root), "memory": nothing}
 
 
@@ -386,7 +418,7 @@ def _conclude(here: Checkout, pending: Pending, ready: _Ready, given: Given) -> 
     verb, head, edits = pending.verb, here.head(), ready.edits
     refuse_clash(here, verb, head, edits["work"])
     planned = here.history.plan(head, edits["work"])
-    if verb != MERGE and not planned.changes:
+    if (verb != MERGE or pending.squash) and not planned.changes:
         raise _end_empty(here, pending)
     writes = _files_to_write(here, head, planned.changes)
     refuse_edited(here, verb, writes)
@@ -394,13 +426,13 @@ def _conclude(here: Checkout, pending: Pending, ready: _Ready, given: Given) -> 
     for lane in LANES:
         ready.outcome[lane].store(here.history, edits[lane].values())
     contents = update.check_bytes(here.history.objects, writes)
-    with operation(here, verb, pending.name, files=True, found=given.found) as under_way:
+    with operation(here, pending.title, pending.name, files=True, found=given.found) as under_way:
         under_way.before.saved |= agreed
         goal = Goal(None, here.local.branch or "@", f"{verb} {pending.name}", here.who)
         with journal.move_history(here, under_way, Plan(goal, journal.new_token(), writes)) as moved:
             commit, fast = _move_lanes(here, under_way, pending, planned, ready)
             moved.commit = commit.oid if commit else None
-        how = "fast-forward" if fast else "made by merge" if verb == MERGE else "applied"
+        how = "fast-forward" if fast else "made by merge" if verb == MERGE and not pending.squash else "applied"
         goal = goal._replace(commit=moved.commit, action=f"{goal.action}: {how}")
         if head is not None and head == here.base() and commit is not None and commit.root == planned.root.hex():
             arriving = tuple(change for change in planned.changes if change.path.startswith(FILES))
@@ -497,7 +529,7 @@ def _move_lanes(
                 and _compare_lane(here, lane, other.oid if other else None) == "ahead"
                 and (lane == "memory" or not _adds_to(here, other, work))
             )
-            parents = tuple(commit for commit in (head, other) if commit is not None)
+            parents = tuple(commit for commit in (head, None if pending.squash else other) if commit is not None)
             planned = work if lane == "work" or fast else here.history.plan(parents[0], ready.edits["memory"])
             new = other if fast else _commit(here, pending, lane, parents, planned)
             fast_all = fast_all and fast
@@ -533,7 +565,7 @@ def _commit(here: Checkout, pending: Pending, lane: Lane, parents: tuple[Commit,
 # -- choosing -------------------------------------------------------------------------------------
 
 
-def choose(here: Checkout, side: str, paths: tuple[str, ...]) -> tuple[Conflict, ...]:
+def choose(here: Checkout, side: str, paths: tuple[str, ...], *, remember: bool = False) -> tuple[Conflict, ...]:
     """Settle conflicts with one side; returns what is still open."""
     get_pending(here)
     conflicts = here.local.conflicts()
@@ -545,9 +577,11 @@ def choose(here: Checkout, side: str, paths: tuple[str, ...]) -> tuple[Conflict,
             raise NotFound(f"{plain(path)!r} is not in conflict. Nothing was changed.", hint=f"In conflict: {listed}")
     # A folder or pattern means what is still open there; a choice already made is changed by its own name.
     meant = [c for c in conflicts if not paths or c.path in paths or (c.choice is None and matches(c.path, paths))]
-    chosen = [conflict._replace(choice=side, chosen=None) for conflict in meant]
+    chosen = [conflict._replace(choice=side, chosen=None, places={}) for conflict in meant]
     named = " ".join(path.removeprefix(FILES) for path in paths)
     merge_to_stage.take_sides(here, chosen, (f"merge --{side}", named))
+    if remember:
+        resolve.remember_paths(here, side, (conflict.path for conflict in chosen))
     return tuple(conflict for conflict in here.local.conflicts() if conflict.choice is None)
 
 
@@ -561,7 +595,7 @@ def mark_again(here: Checkout, paths: tuple[str, ...]) -> tuple[Change, ...]:
                 f"{plain(path)!r} has no conflict that was written to its file. Nothing was changed.",
                 hint="See what is in conflict with: memlake status",
             )
-    return merge_to_stage.write_again(here, meant)
+    return resolve.open_again(here, meant)
 
 
 def _check_side(here: Checkout, side: str, meant: list[Conflict]) -> None:
@@ -613,12 +647,3 @@ def _how_to_choose(here: Checkout, path: str) -> str:
 def abort(here: Checkout) -> None:
     """Give up what waits: the stage and the files are as they were before it."""
     merge_to_stage.give_up(here, get_pending(here))
-
-
-def get_pending(here: Checkout) -> Pending:
-    pending = here.local.find_pending()
-    if pending is None:
-        raise Nothing(
-            "no merge, revert, cherry-pick, rebase or stash is waiting.", hint="See where you are: memlake status"
-        )
-    return pending

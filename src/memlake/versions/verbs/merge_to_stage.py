@@ -12,17 +12,18 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
 from memlake.errors import Conflict as ConflictError
-from memlake.records import Change, Commit, Conflict, Entry
+from memlake.records import Change, Commit, Conflict, Entry, MergeHow
 from memlake.versions.checkout import journal, update, worktree
 from memlake.versions.checkout.context import Checkout
 from memlake.versions.checkout.local import MERGED, Tracked
 from memlake.versions.checkout.pending import Pending, encode
 from memlake.versions.history import merge_trees, refs
 from memlake.versions.history.merge_trees import Making, Outcome
+from memlake.versions.kinds import Joined
 from memlake.versions.operation import Found
 from memlake.versions.paths import FILES, file_path, parents
 from memlake.versions.text.lines import LARGEST, find_text
-from memlake.versions.text.merge3 import Names, mark_text
+from memlake.versions.text.merge3 import OPEN, Names, mark_text
 from memlake.versions.trees.codec import from_hex
 from memlake.versions.verbs import stage
 from memlake.versions.verbs.undo import operation, save_dirty
@@ -51,7 +52,7 @@ def write_merge(
     conflicts = tuple(
         one
         if one.choice or _is_blocked(here, one)
-        else one._replace(written=mark_conflict(making, one, rows, pending.names))
+        else one._replace(written=mark_conflict(making, one, rows, pending.names, half=outcome.half))
         for one in conflicts
     )
     met = {one.path for one in conflicts}
@@ -131,24 +132,34 @@ def _is_blocked(here: Checkout, met: Conflict) -> bool:
     return met.base is None or any(row.entry is not None for row in in_the_way)
 
 
-def mark_conflict(making: Making, met: Conflict, rows: Mapping[str, Tracked], names: Names) -> Entry | None:
+def mark_conflict(
+    making: Making, met: Conflict, rows: Mapping[str, Tracked], names: Names, *, half: Mapping[str, Joined]
+) -> Entry | None:
     """What goes into the file of a path in conflict; None where it stays as it is.
 
-    Of two texts both, with markers. Of one side alone, that one: it is what there is to look at.
+    Of two edits both as far as they join. Of one side alone, that one: it is what there is to look at.
     """
     one = met.ours or met.theirs
     if one is None or not met.path.startswith(FILES):
         return None
+    is_new = file_path(met.path) not in rows
     if met.ours is None or met.theirs is None:
-        return one if file_path(met.path) not in rows else None
+        return one if is_new else None
+    return join_open(making, met, half.get(met.path), names) or (one if is_new else None)
+
+
+def join_open(making: Making, met: Conflict, joined: Joined | None, names: Names, how: MergeHow = OPEN) -> Entry | None:
+    """A file with both edits while places in it are open: ours stands there, or of a text both sides with markers."""
+    if joined is not None and joined.entry is not None:
+        return joined.entry
     entries = [entry for entry in (met.base, met.ours, met.theirs) if entry is not None]
-    if any(entry.kind != "file" or entry.size > LARGEST for entry in entries):
-        return one if file_path(met.path) not in rows else None
+    if met.ours is None or any(entry.kind != "file" or entry.size > LARGEST for entry in entries):
+        return None
     texts = [find_text(making.read(entry.oid)) for entry in entries]
     base, ours, theirs = texts if met.base else ("", *texts)
     if base is None or ours is None or theirs is None:
-        return one if file_path(met.path) not in rows else None
-    data = mark_text(base, ours, theirs, names).encode()
+        return None
+    data = mark_text(base, ours, theirs, names, how).encode()
     return Entry(making.add(data), "file", len(data), met.ours.mode)
 
 
@@ -160,8 +171,13 @@ def _staged_rows(here: Checkout, edits: Edits) -> list[Tracked]:
 # -- while it waits -------------------------------------------------------------------------------
 
 
-def take_sides(here: Checkout, chosen: Sequence[Conflict], verb: tuple[str, str]) -> None:
-    """Put the chosen side of each conflict into its file and the stage; what the file held is kept for undo."""
+def take_sides(
+    here: Checkout, chosen: Sequence[Conflict], verb: tuple[str, str], *, still_open: Sequence[Conflict] = ()
+) -> None:
+    """Put the chosen side of each conflict into its file and the stage; what the file held is kept for undo.
+
+    Those still open have some places settled: their files get what is written of them, and the stage nothing.
+    """
     sides = _find_sides(here, chosen)
     rows = here.local.find_tracked(map(file_path, sides))
     placed = {path for path, entry in sides.items() if entry is not None}
@@ -169,7 +185,16 @@ def take_sides(here: Checkout, chosen: Sequence[Conflict], verb: tuple[str, str]
     # A stash stages new files alone, and what has to go so that the stage can hold them.
     giving_way = _find_crossing(sides, placed)
     staged = {p: e for p, e in sides.items() if not is_stash or file_path(p) not in rows or p in giving_way}
-    _rewrite(here, verb, (sides, staged), conflicts=tuple(chosen))
+    files = sides | {one.path: one.written for one in still_open}
+    reopened = {one.path for one in here.local.conflicts() if one.choice} & {one.path for one in still_open}
+    staged |= _find_unstaged(here, reopened)
+    _rewrite(here, verb, (files, staged), conflicts=(*chosen, *still_open))
+
+
+def _find_unstaged(here: Checkout, paths: Iterable[str]) -> dict[str, Entry | None]:
+    """What the stage had of paths before something was chosen for them."""
+    held = here.local.find_tracked(map(file_path, paths))
+    return {FILES + path: row.old if row.staged else row.entry for path, row in held.items()}
 
 
 def _find_sides(here: Checkout, chosen: Sequence[Conflict]) -> dict[str, Entry | None]:
@@ -200,10 +225,9 @@ def _find_crossing(paths: Iterable[str], others: Set[str]) -> set[str]:
 
 def write_again(here: Checkout, conflicts: Sequence[Conflict]) -> tuple[Change, ...]:
     """Put the markers back into files, and the stage of them to what it was when they were written."""
-    held = here.local.find_tracked(file_path(one.path) for one in conflicts)
-    before = {path: row.old if row.staged else row.entry for path, row in held.items()}
-    staged = {one.path: before.get(file_path(one.path)) for one in conflicts if one.choice is not None}
-    opened = tuple(one._replace(choice=None, chosen=None) for one in conflicts)
+    chosen = [one.path for one in conflicts if one.choice is not None]
+    staged = dict.fromkeys(chosen) | _find_unstaged(here, chosen)
+    opened = tuple(one._replace(choice=None, chosen=None, places={}) for one in conflicts)
     verb = "restore --merge", " ".join(file_path(one.path) for one in conflicts[:5])
     return _rewrite(here, verb, ({one.path: one.written for one in conflicts}, staged), conflicts=opened)
 

@@ -27,8 +27,9 @@ from memlake.versions.history.merge_trees import Making, Outcome
 from memlake.versions.operation import Before, Verb
 from memlake.versions.paths import FILES, file_path
 from memlake.versions.text.merge3 import Names
-from memlake.versions.verbs import merge, merge_to_stage
+from memlake.versions.verbs import merge, merge_to_stage, strategy
 from memlake.versions.verbs.branch import refuse_waiting
+from memlake.versions.verbs.resolve import get_pending
 from memlake.versions.verbs.undo import operation, save_dirty
 
 _SHORT = {command[0]: command for command in STEPS}
@@ -172,7 +173,7 @@ def abort(here: Checkout) -> None:
 
 
 def _get_rebase(here: Checkout) -> tuple[Pending, Rebasing]:
-    pending = merge.get_pending(here)
+    pending = get_pending(here)
     if pending.rebase is None:
         refuse_waiting(here, REBASE)
     assert pending.rebase is not None
@@ -213,9 +214,9 @@ def _merge_step(here: Checkout, tip: Commit, step: Step) -> Outcome:
     history, target = here.history, here.history.get(step.commit)
     parent = refs.commit_of(history, target.parents[0] if target.parents else None)
     ours, theirs = history.root(tip), history.root(target)
-    return merge_trees.join_kinds(
-        history, merge_trees.merge_roots(history, history.root(parent), ours, theirs), ours, theirs
-    )
+    settle = strategy.make_settle(here, Pending(REBASE, step.text, Names("", ""), target=target.oid), tip)
+    merged = merge_trees.merge_roots(history, history.root(parent), ours, theirs, settle=settle)
+    return strategy.settle_paths(history, merge_trees.join_kinds(history, merged, ours, theirs), settle)
 
 
 def _apply(
@@ -333,7 +334,7 @@ def _make_waiting(here: Checkout, tip: Commit, stop: _Stop) -> _Place:
     held = history.entries(tip, met)
     rows = {file_path(path): Tracked(file_path(path), entry) for path, entry in held.items() if path.startswith(FILES)}
     conflicts = tuple(
-        one._replace(written=merge_to_stage.mark_conflict(making, one, rows, stop.pending.names))
+        one._replace(written=merge_to_stage.mark_conflict(making, one, rows, stop.pending.names, half=outcome.half))
         for one in outcome.conflicts
     )
     edits = {path: entry for path, entry in outcome.edits.items() if path.startswith(FILES) and path not in met}

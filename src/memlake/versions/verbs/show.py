@@ -22,9 +22,11 @@ from memlake.versions.history.bases import merge_bases
 from memlake.versions.history.times import parse_time
 from memlake.versions.kinds import is_typed, kind_at
 from memlake.versions.paths import FILES, check, check_text, matches, plain, scope
-from memlake.versions.text.lines import find_text
+from memlake.versions.text.lines import LARGEST, find_text
+from memlake.versions.text.merge3 import find_marker
 from memlake.versions.trees.codec import LANES, decode_commit
 
+_MARKED = 4 * LARGEST  # bytes of a text with both sides, each of which is read up to LARGEST
 _SIDES = {":1": "base", ":2": "ours", ":3": "theirs"}  # as git names the sides of a path in conflict
 
 
@@ -161,10 +163,12 @@ def conflict_at(here: Checkout, path: str) -> Conflict:
 
 def conflict_text(here: Checkout, path: str) -> str | None:
     """Both sides of a conflict in one text, between markers; None where a side is missing or no text."""
-    conflict = conflict_at(here, path)
-    if conflict.ours is None or conflict.theirs is None or conflict.written is None:
+    conflict, pending = conflict_at(here, path), here.local.find_pending()
+    written = conflict.written
+    if conflict.ours is None or conflict.theirs is None or written is None or written.size > _MARKED or pending is None:
         return None
-    return None if conflict.written == conflict.ours else find_text(here.history.objects.read(conflict.written.oid))
+    text = find_text(here.history.objects.read(written.oid))
+    return text if text is not None and find_marker(text, pending.names) is not None else None
 
 
 def working_bytes(root: Path, given: str) -> bytes:

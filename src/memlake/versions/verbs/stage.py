@@ -294,7 +294,7 @@ def row_without(row: Tracked) -> Tracked:
 def settle_conflicts(local: Local, entries: Mapping[str, Entry | None]) -> list[Conflict]:
     """Staging a path of a waiting merge is how its conflict is resolved by hand."""
     return [
-        c._replace(choice="file", chosen=entries[c.path[len(FILES) :]])
+        c._replace(choice="file", chosen=entries[c.path[len(FILES) :]], places={})
         for c in local.conflicts()
         if c.path.startswith(FILES) and c.path[len(FILES) :] in entries
     ]

@@ -1,0 +1,358 @@
+"""Conflicts place by place: what waits, choosing, answers met again; nothing that a verb does is lost to undo."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import memlake as ml
+from memlake.memories.memories import Draft
+from memlake.reports import Place
+from memlake.versions.verbs.resolve import parse_where
+from tests.versions.conftest import Keep
+
+BASE = {"lr": 0.1, "size": 8, "seed": 1, "tags": ["a"]}
+OURS = {"lr": 0.2, "size": 8, "seed": 2, "tags": ["b"]}
+THEIRS = {"lr": 0.3, "size": 9, "seed": 1, "tags": ["c"]}
+JOINED = {"lr": 0.2, "size": 9, "seed": 2, "tags": ["b"]}  # ours where both changed it
+LINES = "a\nb\nc\nd\ne\nf\ng\nh\n"
+
+
+def as_json(value: Any) -> str:
+    return json.dumps(value, indent=1) + "\n"
+
+
+def lines(**edits: str) -> str:
+    return "".join(f"{edits.get(line, line)}\n" for line in LINES.split())
+
+
+@pytest.fixture
+def fork(repo: ml.Repo, keep: Keep) -> ml.Repo:
+    """On main; `p.json` and `t.txt` were changed on dev, too, some of it at the same places."""
+    keep("base", {"p.json": as_json(BASE), "t.txt": LINES, "other": "1\n"})
+    repo.switch("dev", create=True)
+    keep("theirs", {"p.json": as_json(THEIRS), "t.txt": lines(b="B2", h="H2"), "other": "2\n"})
+    repo.switch("main")
+    keep("ours", {"p.json": as_json(OURS), "t.txt": lines(b="B1", h="H1")})
+    return repo
+
+
+@pytest.fixture
+def waiting(fork: ml.Repo) -> ml.Repo:
+    assert fork.merge("dev").conflicts
+    return fork
+
+
+def read(here: Path, name: str = "p.json") -> Any:
+    return json.loads((here / name).read_text())
+
+
+def names(places: tuple[Place, ...]) -> list[str]:
+    return [f"{one.path.removeprefix('files/')} {one.place}" for one in places]
+
+
+def test_a_file_in_conflict_holds_all_that_is_sure_and_ours_where_it_is_not(waiting: ml.Repo, here: Path) -> None:
+    assert read(here) == JOINED and waiting.pending_merge.text("p.json") is None
+    assert names(waiting.pending_merge.places()) == ["p.json lr", "p.json tags", "t.txt line 2", "t.txt line 8"]
+    lr, *_ = waiting.pending_merge.places("p.json")
+    assert lr == Place("files/p.json", "file", "lr", 0.1, 0.2, 0.3, {"path": "lr"})
+
+
+def test_values_that_clash_on_lines_that_join_wait_without_markers(repo: ml.Repo, keep: Keep, here: Path) -> None:
+    keep("base", {"p.json": '{"a": {"v": 1},\n "b": 2}\n'})
+    keep("base", {"p.json": as_json([{"id": 1, "v": 1}, {"id": 2, "v": 1}])})
+    repo.switch("dev", create=True)
+    keep("theirs", {"p.json": as_json([{"id": 2, "v": 1}, {"id": 1, "v": 3}])})  # moved and changed
+    repo.switch("main")
+    keep("ours", {"p.json": as_json([{"id": 1, "v": 2}, {"id": 2, "v": 1}])})
+    repo.merge("dev")
+    assert [one.place for one in repo.pending_merge.places()] == ["[id=1].v"]
+    assert "<<<" not in (here / "p.json").read_text()
+
+
+def test_a_place_takes_a_side_and_the_last_one_resolves_the_file(waiting: ml.Repo, here: Path) -> None:
+    left = waiting.pending_merge.resolve("theirs", "p.json", where="path = lr")
+    assert names(left) == ["p.json tags", "t.txt line 2", "t.txt line 8"]
+    assert read(here) == JOINED | {"lr": 0.3}
+    waiting.pending_merge.resolve("union", "p.json")  # what is still open there
+    assert read(here) == JOINED | {"lr": 0.3, "tags": ["b", "c"]}
+    chosen = {one.path: one.choice for one in waiting.pending_merge.conflicts}
+    assert chosen == {"files/p.json": "file", "files/t.txt": None}
+    assert "files/p.json" in {change.path for change in waiting.status().staged}
+
+
+def test_a_line_takes_a_side_and_the_other_keeps_its_markers(waiting: ml.Repo, here: Path) -> None:
+    waiting.pending_merge.resolve("union", "t.txt", where="line = 2")
+    text = (here / "t.txt").read_text()
+    assert text.startswith("a\nB1\nB2\nc\n") and text.count("<<<<<<<") == 1
+    assert waiting.pending_merge.resolve("theirs", "t.txt", place="line 8") == waiting.pending_merge.places("p.json")
+    assert (here / "t.txt").read_text() == "a\nB1\nB2\nc\nd\ne\nf\ng\nH2\n"
+    waiting.pending_merge.resolve("ours")
+    waiting.pending_merge.conclude()
+    assert waiting.status().clean and read(here) == JOINED
+
+
+def test_choosing_ours_for_all_gives_what_the_strategy_ours_gives(fork: ml.Repo, here: Path) -> None:
+    for side in ("ours", "theirs", "latest"):
+        fork.merge("dev")
+        assert fork.pending_merge.resolve(side) == ()
+        fork.pending_merge.conclude()
+        by_hand = fork.ls("HEAD")
+        fork.undo()
+        fork.undo()  # the choice
+        fork.undo()  # the merge
+        assert not fork.merge("dev", strategy=side).conflicts
+        assert list(fork.ls("HEAD")) == list(by_hand)
+        fork.undo()
+        fork.pending_merge.forget()
+
+
+def test_a_choice_is_changed_by_naming_its_place_again(waiting: ml.Repo, here: Path) -> None:
+    waiting.pending_merge.resolve("ours", "p.json")
+    assert waiting.pending_merge.places("p.json")[0].choice == "ours"
+    waiting.pending_merge.resolve("theirs", "p.json", place="lr")
+    assert read(here) == JOINED | {"lr": 0.3}
+    assert {one.place: one.choice for one in waiting.pending_merge.places("p.json")} == {"lr": "theirs", "tags": "ours"}
+    waiting.pending_merge.mark("p.json")
+    assert read(here) == JOINED
+    assert {one.choice for one in waiting.pending_merge.places("p.json")} == {None}
+
+
+def test_undo_redo_and_abort_bring_every_byte_back(waiting: ml.Repo, here: Path) -> None:
+    def state() -> tuple[object, ...]:
+        held = {path.name: path.read_bytes() for path in here.iterdir() if path.is_file()}
+        return held, waiting.pending_merge.conflicts, waiting.status()
+
+    states = [state()]
+    for place in ("lr", "tags"):
+        waiting.pending_merge.resolve("theirs", "p.json", place=place)
+        states.append(state())
+    waiting.undo()
+    assert state() == states[1]
+    waiting.redo()
+    assert state() == states[2]
+    waiting.undo()
+    waiting.undo()
+    assert state() == states[0]
+    waiting.pending_merge.resolve("theirs")
+    waiting.pending_merge.abort()
+    assert read(here) == OURS and waiting.status().clean
+
+
+def test_a_choice_outlives_the_process_and_a_reopened_repo(waiting: ml.Repo, here: Path) -> None:
+    waiting.pending_merge.resolve("theirs", "p.json", place="lr")
+    waiting.close()
+    with ml.open(here) as again:
+        assert again.pending_merge.places("p.json")[0].choice == "theirs"
+        again.pending_merge.resolve("ours")
+        again.pending_merge.conclude()
+        assert read(here) == JOINED | {"lr": 0.3}
+
+
+def test_a_file_that_was_edited_is_not_written_over(waiting: ml.Repo, here: Path) -> None:
+    (here / "p.json").write_text("mine\n")
+    with pytest.raises(ml.Conflict, match="was edited since"):
+        waiting.pending_merge.resolve("theirs", "p.json")
+    assert (here / "p.json").read_text() == "mine\n"
+    waiting.add("p.json")
+    assert {one.choice for one in waiting.pending_merge.places("p.json")} == {"file"}
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"where": "id = 17"}, "no place in conflict fits 'id = 17'. Places are picked by: line, path."),
+        ({"place": "nowhere"}, "no place in conflict fits 'nowhere'"),
+    ],
+)
+def test_a_condition_that_fits_nothing_is_said(waiting: ml.Repo, asked: dict[str, str], said: str) -> None:
+    with pytest.raises(ml.NotFound, match=said):
+        waiting.pending_merge.resolve("ours", **asked)
+
+
+def test_a_union_of_two_numbers_has_no_meaning(waiting: ml.Repo, here: Path) -> None:
+    with pytest.raises(ml.InvalidInput, match=r"'union' has no meaning for 'lr' of p\.json"):
+        waiting.pending_merge.resolve("union", "p.json")
+    assert read(here) == JOINED
+    with pytest.raises(ml.InvalidInput, match="no side 'mine'"):
+        waiting.pending_merge.resolve("mine")
+    with pytest.raises(ml.NotFound, match="'other' is not in conflict"):
+        waiting.pending_merge.resolve("ours", "other")
+
+
+def test_a_condition_is_read_as_people_write_it() -> None:
+    assert parse_where("id = 17 and column != 'unit price'") == [("id", "=", "17"), ("column", "!=", "unit price")]
+    assert parse_where("model.lr") == [("", "=", "model.lr")]
+    assert parse_where('id == "a = b"') == [("id", "=", "a = b")]
+
+
+def test_a_file_that_one_side_deleted_is_settled_as_a_whole(repo: ml.Repo, keep: Keep, here: Path) -> None:
+    keep("base", {"a": "1\n", "b": "1\n"})
+    repo.switch("dev", create=True)
+    keep("theirs", {"a": None, "b": "2\n"})
+    repo.switch("main")
+    keep("ours", {"a": "2\n", "b": None})
+    repo.merge("dev")
+    assert [(one.place, one.status) for one in repo.pending_merge.places()] == [("", "UD"), ("", "DU")]
+    with pytest.raises(ml.InvalidInput, match="cannot say how to make a union of 'a'"):
+        repo.pending_merge.resolve("union", "a")
+    repo.pending_merge.resolve("latest")  # ours was committed last
+    repo.pending_merge.conclude()
+    assert (here / "a").exists() and not (here / "b").exists()
+
+
+# -- strategies --------------------------------------------------------------------------------------
+
+
+def test_a_strategy_settles_files_that_cannot_be_joined_and_deletions_too(
+    repo: ml.Repo, keep: Keep, here: Path
+) -> None:
+    keep("base", {"bin": b"\0" * 9, "gone": "1\n", "both": "x\n"})
+    repo.switch("dev", create=True)
+    keep("theirs", {"bin": b"\1" * 9, "gone": None, "both": "y\n", "new": "theirs\n"})
+    repo.switch("main")
+    keep("ours", {"bin": b"\2" * 9, "gone": "2\n", "both": "z\n", "new": "ours\n"})
+    assert not repo.merge("dev", strategy="theirs").conflicts
+    assert (here / "bin").read_bytes() == b"\1" * 9 and not (here / "gone").exists()
+    assert (here / "new").read_text() == "theirs\n" and repo.status().clean
+    repo.undo()
+    merged = repo.merge("dev", strategy="union")
+    assert [one.path for one in merged.conflicts] == ["files/bin", "files/gone"]
+    assert (here / "both").read_text() == "z\ny\n" and (here / "new").read_text() == "ours\ntheirs\n"
+    merged.choose("ours", "bin", "gone")
+    repo.pending_merge.conclude()
+    assert (here / "both").read_text() == "z\ny\n" and (here / "bin").read_bytes() == b"\2" * 9
+
+
+def test_attributes_give_a_strategy_by_pattern_and_the_verb_decides_over_them(
+    repo: ml.Repo, keep: Keep, here: Path
+) -> None:
+    keep("base", {".memlakeattributes": "*.log merge=union\n*.json merge=lines\n", "a.log": "1\n", "p.json": "[1]"})
+    repo.switch("dev", create=True)
+    keep("theirs", {"a.log": "1\n2\n", "p.json": "[1, 2]"})
+    repo.switch("main")
+    keep("ours", {"a.log": "1\n3\n", "p.json": "[1, 3]"})
+    merged = repo.merge("dev")
+    assert [one.path for one in merged.conflicts] == ["files/p.json"]
+    assert (here / "a.log").read_text() == "1\n3\n2\n"
+    assert [one.place for one in merged.places()] == ["line 1"]  # as text, because the attributes say so
+    merged.abort()
+    assert not repo.merge("dev", strategy="theirs").conflicts
+    assert (here / "a.log").read_text() == "1\n2\n" and (here / "p.json").read_text() == "[1, 2]"
+
+
+def test_the_latest_side_is_the_one_whose_last_commit_of_the_path_is_newer(
+    repo: ml.Repo, keep: Keep, here: Path
+) -> None:
+    keep("base", {"a": "0\n", "b": "0\n"})
+    repo.switch("dev", create=True)
+    repo.switch("main")
+    keep("ours a", {"a": "ours\n"})
+    repo.switch("dev")
+    keep("theirs", {"a": "theirs\n", "b": "theirs\n"})
+    repo.switch("main")
+    keep("ours b", {"b": "ours\n"})
+    assert not repo.merge("dev", strategy="latest").conflicts
+    assert (here / "a").read_text() == "theirs\n" and (here / "b").read_text() == "ours\n"
+
+
+def test_a_pick_takes_a_strategy_and_a_revert_knows_no_latest(fork: ml.Repo, here: Path) -> None:
+    assert not fork.cherry_pick("dev", strategy="theirs").conflicts
+    assert read(here) == JOINED | {"lr": 0.3, "tags": ["c"]}
+    with pytest.raises(ml.InvalidInput, match="neither side is the latest"):
+        fork.revert("HEAD~1", strategy="latest")
+    assert not fork.revert("HEAD~1", strategy="theirs").conflicts
+    assert read(here)["lr"] == 0.1 and read(here)["size"] == 9
+    with pytest.raises(ml.InvalidInput, match="no merge strategy 'mine'"):
+        fork.merge("dev", strategy="mine")
+
+
+# -- answers given before ----------------------------------------------------------------------------
+
+
+def test_the_same_conflict_met_again_is_settled_as_before(fork: ml.Repo, here: Path) -> None:
+    fork.merge("dev")
+    fork.pending_merge.resolve("theirs", "p.json")
+    fork.pending_merge.resolve("ours", "t.txt", place="line 2")
+    fork.pending_merge.abort()
+    again = fork.merge("dev")
+    assert again.recalled == (("files/p.json", "lr"), ("files/p.json", "tags"), ("files/t.txt", "line 2"))
+    assert [one.place for one in again.places() if one.choice is None] == ["line 8"]
+    assert read(here) == JOINED | {"lr": 0.3, "tags": ["c"]}
+    fork.undo()  # what was recalled, and then the merge itself
+    assert read(here) == JOINED and len([one for one in again.places() if one.choice is None]) == 4
+    fork.pending_merge.abort()
+    assert fork.pending_merge.forget("p.json") == 2
+    assert fork.merge("dev").recalled == (("files/t.txt", "line 2"),)
+
+
+def test_nothing_is_remembered_where_the_setting_says_so(fork: ml.Repo, here: Path) -> None:
+    fork.config["merge.rerere"] = "false"
+    fork.close()
+    with ml.open(here) as again:
+        again.merge("dev")
+        again.pending_merge.resolve("theirs")
+        again.pending_merge.abort()
+        assert again.merge("dev").recalled == () and again.pending_merge.forget() == 0
+
+
+def test_other_values_are_another_conflict(fork: ml.Repo, keep: Keep) -> None:
+    fork.merge("dev")
+    fork.pending_merge.resolve("theirs")
+    fork.pending_merge.abort()
+    keep("slower", {"p.json": as_json(OURS | {"lr": 0.05})})
+    recalled = fork.merge("dev").recalled
+    assert ("files/p.json", "lr") not in recalled and ("files/p.json", "tags") in recalled
+
+
+def test_a_purge_takes_the_answers_with_it(fork: ml.Repo, here: Path) -> None:
+    fork.merge("dev")
+    fork.pending_merge.resolve("theirs")
+    fork.pending_merge.abort()
+    assert "B2" not in (fork._local.state("answers") or "B2")  # hashes alone
+    fork.purge(next(entry.oid for _, entry in fork.ls("dev", "files/t.txt")), reason="test")
+    assert fork._local.read_answers() == []
+
+
+# -- squash ------------------------------------------------------------------------------------------
+
+
+def test_a_squash_is_one_commit_with_one_parent_and_leaves_memories_alone(
+    fork: ml.Repo, keep: Keep, here: Path
+) -> None:
+    fork.switch("dev")
+    fork.memories().store(Draft("a fact of dev"))
+    keep("more", {"new": "1\n"})
+    fork.switch("main")
+    before, memory = fork.commit_at("HEAD"), list(fork.ls(prefix="memories/"))
+    merged = fork.merge("dev", squash=True, strategy="theirs")
+    made = fork.commit_at("HEAD")
+    assert made.parents == (before.oid,) and merged.commit == made.oid and not merged.remembered
+    assert made.message == "Squash branch 'dev'\n\n- theirs\n- more"
+    assert (here / "new").exists() and read(here)["lr"] == 0.3 and list(fork.ls(prefix="memories/")) == memory
+    fork.undo()
+    assert fork.head == before.oid and not (here / "new").exists() and read(here) == OURS
+
+
+def test_a_squash_waits_for_choices_and_concludes_with_one_parent(fork: ml.Repo, here: Path) -> None:
+    before = fork.head
+    fork.merge("dev", squash=True, message="all of dev")
+    fork.pending_merge.resolve("theirs")
+    fork.pending_merge.conclude()
+    made = fork.commit_at("HEAD")
+    assert made.parents == (before,) and made.message == "all of dev"
+    with pytest.raises(ml.Nothing, match="changes nothing here"):
+        fork.merge("dev", squash=True, strategy="ours")
+
+
+def test_a_squash_is_a_commit_of_its_own_where_a_fast_forward_would_do(repo: ml.Repo, keep: Keep) -> None:
+    first = keep("base", {"a": "1\n"})
+    repo.switch("dev", create=True)
+    keep("one", {"a": "2\n"})
+    keep("two", {"a": "3\n"})
+    repo.switch("main")
+    assert not repo.merge("dev", squash=True).fast_forward
+    assert repo.commit_at("HEAD").parents == (first.oid,) and repo.read("a") == b"3\n"
