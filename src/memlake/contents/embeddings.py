@@ -20,7 +20,8 @@ from memlake.contents.vector_files import (
     read_vectors,
     write_vectors,
 )
-from memlake.rows.vectors import EmbeddingDiff, compare_vectors, match_places
+from memlake.rows.vector_map import VectorMap, map_vectors
+from memlake.rows.vectors import EmbeddingDiff, compare_vectors, match_ids, match_places
 
 
 class EmbeddingSummary(NamedTuple):
@@ -56,6 +57,17 @@ def diff(old: Content, new: Content, how: How) -> EmbeddingDiff:
     if is_by_place and before.ids_from != after.ids_from:
         found = found._replace(notes=(*found.notes, "only one side has ids, so rows are matched by their place"))
     return found
+
+
+def sketch(old: Content, new: Content, how: How) -> VectorMap:
+    """Both sides to be drawn."""
+    found = diff(old, new, how)
+    if found.old_dimension != found.new_dimension:
+        raise Unreadable(f"{new.path} cannot be drawn, because its vectors have another dimension than before")
+    was, now = (read_vectors(side, get_layout(side)) for side in (old, new))
+    is_by_place = found.ids_from == ROW_NUMBERS
+    matches = match_places(was.matrix, now.matrix) if is_by_place else match_ids(was.ids, now.ids)[0]
+    return map_vectors(was, now, matches, found)
 
 
 # -- merge --------------------------------------------------------------------------------------

@@ -55,6 +55,13 @@ def explain(old: Content, new: Content, how: How) -> Explanation | None:
         return Explanation(kind.name, None, f"{new.path} is nested too deeply to be looked into")
 
 
+def sketch(old: Content, new: Content, how: How) -> Any | None:
+    """Both sides of a file to be drawn; None if it is of a type that is not drawn. Raises Unreadable."""
+    kind = _find_shared_type(old, new)
+    draw = kind.find("sketch") if kind else None
+    return draw(old, new, how) if draw else None
+
+
 def explain_bytes(old: Content, new: Content, how: How) -> Explanation:
     """Which ranges of bytes differ, whatever the file is."""
     diff = BYTES.find("diff")

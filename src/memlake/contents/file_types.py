@@ -8,6 +8,7 @@ A type is one module and one line of FILE_TYPES. The module has some of these fu
     text(content) -> str                            as lines, for a plain diff and blame
     recognize(content) -> bool                      whether a file is of this type, where its suffix serves several
     diff_more(old, new, how, record) -> records     what else differs, of a type whose `more` names a second module
+    sketch(old, new, how) -> a record               both sides to be drawn
 
 A file that is not what its name says raises Unreadable, and is shown and merged as bytes.
 """
@@ -35,9 +36,11 @@ class FileType(NamedTuple):
 
     def find(self, function: str) -> Callable[..., Any] | None:
         """One of the functions above, or None if the type does not have it."""
-        module = self.more if function == "diff_more" else self.module
-        found: Callable[..., Any] | None = getattr(importlib.import_module(module), function, None) if module else None
-        return found
+        for module in filter(None, (self.module, self.more)):
+            found: Callable[..., Any] | None = getattr(importlib.import_module(module), function, None)
+            if found is not None:
+                return found
+        return None
 
     def fits(self, suffix: str, content: Content | None) -> bool:
         if suffix not in self.suffixes:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF")
 _PIXELS = 89_000_000  # as Pillow's own limit
 _LARGEST = 512 << 20
+_DRAWN = 800  # points of the longer side of a picture that is drawn
 _WRONG = (OSError, ValueError, SyntaxError, TypeError, LookupError, EOFError, struct.error, zlib.error, MemoryError)
 
 
@@ -50,6 +51,15 @@ class ImageDiff(NamedTuple):
         return self.old == self.new and not self.changed
 
 
+class ImagePair(NamedTuple):
+    """Both pictures as pixels, as small as they are drawn, and how far each differs if they are of one size."""
+
+    diff: ImageDiff
+    old: npt.NDArray[np.uint8]
+    new: npt.NDArray[np.uint8]
+    difference: npt.NDArray[np.float32] | None = None
+
+
 def summarize(content: Content) -> ImageFacts:
     return read_facts(open_image(content))
 
@@ -69,6 +79,22 @@ def diff(old: Content, new: Content, _how: How) -> ImageDiff:
     rows, columns = np.flatnonzero(unequal.any(axis=1)), np.flatnonzero(unequal.any(axis=0))
     box = (int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1) if len(rows) else None
     return found._replace(changed=float(unequal.mean()), box=box)
+
+
+def sketch(old: Content, new: Content, how: How) -> ImagePair:
+    """Both sides to be drawn beside each other."""
+    found = diff(old, new, how)
+    pictures = [_decode(content, open_image(content)) for content in (old, new)]
+    small = [np.asarray(_shrink(picture)) for picture in pictures]
+    difference = None
+    if found.changed is not None:
+        difference = (np.abs(small[0].astype(np.float32) - small[1].astype(np.float32)) / 255).max(axis=2)
+    return ImagePair(found, small[0], small[1], difference)
+
+
+def _shrink(picture: Image.Image) -> Image.Image:
+    picture.thumbnail((_DRAWN, _DRAWN))
+    return picture
 
 
 def open_image(content: Content) -> Image.Image:
@@ -99,12 +125,8 @@ def read_facts(picture: Image.Image) -> ImageFacts:
     return ImageFacts(picture.format or "", picture.width, picture.height, picture.mode, frames)
 
 
-def decode_image(content: Content) -> Image.Image:
-    """The first picture of a file, with colours and transparency."""
-    return _decode(content, open_image(content))
-
-
 def _decode(content: Content, picture: Image.Image) -> Image.Image:
+    """The first picture of a file, with colours and transparency."""
     try:
         if picture.mode.startswith(("I", "F")):  # more than 8 bits; Pillow would cut them off
             values = np.asarray(picture, np.float64)

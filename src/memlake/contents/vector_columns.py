@@ -6,17 +6,20 @@ A column of lists of floats counts as vectors if all its lists are equally long 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memlake.contents.content import Content
+from memlake.contents.content import Content, Unreadable
 from memlake.contents.explain import How
 from memlake.contents.read_tables import open_table
+from memlake.contents.tables import diff
 from memlake.rows.compare import Side, TableDiff
-from memlake.rows.vectors import EmbeddingDiff, Vectors, compare_vectors, match_places
+from memlake.rows.vector_map import VectorMap, map_vectors
+from memlake.rows.vectors import EmbeddingDiff, Matches, Vectors, compare_vectors, match_ids, match_places
 
 _WIDTH = 8
 _LINE = 1 << 20
@@ -27,11 +30,25 @@ _TYPES = {"halffloat": "F16", "float": "F32", "double": "F64"}
 
 def diff_more(old: Content, new: Content, how: How, record: TableDiff) -> tuple[EmbeddingDiff, ...]:
     """A record for each column of vectors that differs, its rows told apart as those of the table."""
+    return tuple(found for *_, found in _compare_columns(old, new, how, record))
+
+
+def sketch(old: Content, new: Content, how: How) -> VectorMap:
+    """The first column of vectors that differs, to be drawn."""
+    for was, now, matches, found in _compare_columns(old, new, how, diff(old, new, how)):
+        if found.old_dimension == found.new_dimension:
+            return map_vectors(was, now, matches or match_ids(was.ids, now.ids)[0], found)
+    raise Unreadable(f"{new.path} cannot be drawn, because no column of vectors differs in it")
+
+
+Compared = tuple[Vectors, Vectors, Matches | None, EmbeddingDiff]
+
+
+def _compare_columns(old: Content, new: Content, how: How, record: TableDiff) -> Iterator[Compared]:
     if not (_may_have_lists(old) and _may_have_lists(new)):
-        return ()
+        return
     with open_table(old) as before, open_table(new) as after:
         touched = {*record.cells, *(change.name for change in record.columns)}
-        found = []
         for name in after.schema.names:
             if not (_may_hold_vectors(before, name) and _may_hold_vectors(after, name)):
                 continue
@@ -42,11 +59,11 @@ def diff_more(old: Content, new: Content, how: How, record: TableDiff) -> tuple[
                 continue
             by = ", ".join(record.key.columns)
             matches = None if by else match_places(was.matrix, now.matrix)
-            one = compare_vectors(
+            found = compare_vectors(
                 was, now, ids_from=f"column {by}" if by else "the number of the row", limit=how.limit, matches=matches
-            )  # fmt: skip
-            found += [] if one.is_empty else [one._replace(column=name)]
-        return tuple(found)
+            )
+            if not found.is_empty:
+                yield was, now, matches, found._replace(column=name)
 
 
 def _may_have_lists(content: Content) -> bool:

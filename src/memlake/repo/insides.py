@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memlake import contents, versions
 from memlake.errors import NotFound
@@ -34,10 +34,7 @@ def explain_change(repo: Repo, change: Change, asked: Asked) -> Explanation | No
     name = file_path(change.path)
     if any(entry is not None and entry.kind != "file" for entry in (change.old, change.new)):
         return None
-    before = _open_content(repo, name, change.old, asked.revs[0]) if change.old else None
-    # Of a working file that differs by its size nobody has read more, so it has no oid.
-    is_here = change.new is not None and (asked.worktree or not change.new.oid)
-    after = _open_content(repo, name, None if is_here else change.new, asked.revs[1]) if change.new else None
+    before, after = _open_sides(repo, change, asked)
     how = contents.explain.How(asked.key, limit=asked.limit)
     with before or nullcontext(), after or nullcontext():
         if asked.as_bytes:
@@ -51,6 +48,25 @@ def explain_change(repo: Repo, change: Change, asked: Asked) -> Explanation | No
             return contents.explain.explain(before, after, how)
         side = before or after
         return contents.explain.describe(side) if side is not None else None
+
+
+def sketch_change(repo: Repo, change: Change, asked: Asked) -> Any | None:
+    """Both sides of a file to be drawn; None if it came or went, or is not of a type that is drawn."""
+    name = file_path(change.path)
+    if not (change.old and change.new and change.old.kind == change.new.kind == "file"):
+        return None
+    before, after = _open_sides(repo, change, asked)
+    how = contents.explain.How(asked.key or repo.attributes().find_key(name))
+    with before or nullcontext(), after or nullcontext():
+        return contents.explain.sketch(before, after, how) if before and after else None
+
+
+def _open_sides(repo: Repo, change: Change, asked: Asked) -> tuple[Content | None, Content | None]:
+    name = file_path(change.path)
+    before = _open_content(repo, name, change.old, asked.revs[0]) if change.old else None
+    # Of a working file that differs by its size nobody has read more, so it has no oid.
+    is_here = change.new is not None and (asked.worktree or not change.new.oid)
+    return before, _open_content(repo, name, None if is_here else change.new, asked.revs[1]) if change.new else None
 
 
 def _open_content(repo: Repo, name: str, entry: Entry | None, rev: str) -> Content:

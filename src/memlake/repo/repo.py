@@ -23,7 +23,7 @@ from memlake.objects.db import advise_rescue
 from memlake.objects.forks import check_process
 from memlake.objects.places import Folder, Place
 from memlake.records import Author, Branch, Change, Commit, Entry, Lane, Merged, Move, Staged, Status, Tag
-from memlake.repo.insides import Asked, explain_change
+from memlake.repo.insides import Asked, explain_change, sketch_change
 from memlake.repo.lineage import trace
 from memlake.repo.merge import Merge, said_facts
 from memlake.repo.open import AnyPath, Opened, SomePaths, checked_oid, each
@@ -379,6 +379,12 @@ class Repo(Opened):
         `as_bytes`: which ranges of bytes differ, whatever the file is.
         """
         return explain_change(self, change, Asked(worktree, tuple(key), limit, attributes, revs, as_bytes))
+
+    def sketch(
+        self, change: Change, *, worktree: bool = False, key: Sequence[str] = (), revs: tuple[str, str] = ("", "")
+    ) -> Any | None:
+        """Both sides of embeddings or images that changed, to be drawn; None for anything else. As in `explain`."""
+        return sketch_change(self, change, Asked(worktree, tuple(key), None, None, revs, False))
 
     def entry(self, path: AnyPath, rev: str = "HEAD") -> Entry:
         """What a path holds in a commit; ":" is the stage."""

@@ -134,12 +134,12 @@ def compare_vectors(
         len(matches.added), len(matches.removed), 0, 0,
         tuple(new.ids[row] for row in matches.added[:limit]), tuple(old.ids[row] for row in matches.removed[:limit]),
     )  # fmt: skip
-    before, after = _Rows(old, matches.old), _Rows(new, matches.new)
+    before, after = MatchedRows(old, matches.old), MatchedRows(new, matches.new)
     usable = before.is_usable & after.is_usable
     for name, side in (("old", before), ("new", after)):
         notes += _describe_unusable(name, side)
     if found.old_dimension == found.new_dimension:
-        moved = ~_find_equal(before, after)
+        moved = ~find_equal(before, after)
         found = found._replace(moved=int(moved.sum()), unchanged=int((~moved).sum()))
         found = _measure(found, (before, after), moved, usable, limit=limit)
     else:
@@ -213,7 +213,7 @@ def _to_bits(block: Matrix) -> Matrix:
     return np.ascontiguousarray(block).view(np.dtype(f"u{block.itemsize}"))
 
 
-class _Rows:
+class MatchedRows:
     """The matched rows of one side, block by block, as floats of length 1; a row without a direction is not usable."""
 
     def __init__(self, vectors: Vectors, rows: Numbers) -> None:
@@ -262,7 +262,7 @@ def _find_norms(block: Matrix) -> npt.NDArray[np.float64]:
     return norms
 
 
-def _describe_unusable(name: str, side: _Rows) -> Iterator[str]:
+def _describe_unusable(name: str, side: MatchedRows) -> Iterator[str]:
     for number, what in (
         (int((~np.isfinite(side.norms)).sum()), "with values that are not finite numbers (NaN or infinity)"),
         (int((side.norms == 0).sum()), "that are all zeros"),
@@ -271,7 +271,7 @@ def _describe_unusable(name: str, side: _Rows) -> Iterator[str]:
             yield f"the {name} side has {number:,} vectors {what}; they have no direction, so no figure counts them"
 
 
-def _find_equal(before: _Rows, after: _Rows) -> npt.NDArray[np.bool_]:
+def find_equal(before: MatchedRows, after: MatchedRows) -> npt.NDArray[np.bool_]:
     same = before.matrix.dtype == after.matrix.dtype
     pairs = zip(before.blocks(), after.blocks(), strict=True)
     parts = [(_to_bits(a) == _to_bits(b) if same else a == b).all(axis=1) for a, b in pairs]
@@ -283,7 +283,7 @@ def _find_equal(before: _Rows, after: _Rows) -> npt.NDArray[np.bool_]:
 
 def _measure(
     found: EmbeddingDiff,
-    sides: tuple[_Rows, _Rows],
+    sides: tuple[MatchedRows, MatchedRows],
     moved: npt.NDArray[np.bool_],
     usable: npt.NDArray[np.bool_],
     *,
@@ -296,7 +296,7 @@ def _measure(
     drift = _find_drift(sides, rows)
     rotation, turn = None, None
     if len(rows) * 2 >= len(moved):
-        rotation, turn = _find_rotation(sides, np.flatnonzero(usable))
+        rotation, turn = find_rotation(sides, np.flatnonzero(usable))
     rest = _find_drift(sides, rows, turn) if turn is not None else None
     order = np.argsort(-(drift if rest is None else rest), kind="stable")[:limit]
     most = tuple(
@@ -311,7 +311,9 @@ def _measure(
     )
 
 
-def _find_drift(sides: tuple[_Rows, _Rows], rows: Numbers, turn: Matrix | None = None) -> npt.NDArray[np.float64]:
+def _find_drift(
+    sides: tuple[MatchedRows, MatchedRows], rows: Numbers, turn: Matrix | None = None
+) -> npt.NDArray[np.float64]:
     """Half the squared distance of rows of length 1: the cosine distance, exact also where it is tiny."""
     drift = np.empty(len(rows))
     for start in range(0, len(rows), _BLOCK):
@@ -328,9 +330,9 @@ def _find_span(rows: Numbers) -> slice | Numbers:
 
 
 def _describe_drift(drift: npt.NDArray[np.float64]) -> Drift:
-    """Twenty equal steps up to the largest."""
+    """Twenty equal steps up to the largest; what is only rounding is in the first of them."""
     values = np.quantile(drift, QUANTILES)
-    counts, edges = np.histogram(drift, bins=20, range=(0.0, max(float(values[-1]), 1e-12)))
+    counts, edges = np.histogram(drift, bins=20, range=(0.0, max(float(values[-1]), 1e-6)))
     return Drift(
         len(drift),
         MappingProxyType({f"{share:g}": float(value) for share, value in zip(QUANTILES, values, strict=True)}),
@@ -339,7 +341,7 @@ def _describe_drift(drift: npt.NDArray[np.float64]) -> Drift:
     )
 
 
-def _find_rotation(sides: tuple[_Rows, _Rows], rows: Numbers) -> tuple[Rotation | None, Matrix | None]:
+def find_rotation(sides: tuple[MatchedRows, MatchedRows], rows: Numbers) -> tuple[Rotation | None, Matrix | None]:
     """The rotation that brings the old vectors nearest to the new ones, and the matrix of it if it is the reason."""
     width = sides[0].matrix.shape[1]
     if width > _WIDEST or len(rows) < 4:
@@ -373,7 +375,7 @@ def _fit_turn(old: Matrix, new: Matrix) -> Matrix:
 # -- neighbours ---------------------------------------------------------------------------------
 
 
-def _compare_neighbours(before: _Rows, after: _Rows, rows: Numbers) -> Neighbours | None:
+def _compare_neighbours(before: MatchedRows, after: MatchedRows, rows: Numbers) -> Neighbours | None:
     """Whether vectors of a seeded sample have the same nearest ones on both sides."""
     nearest = min(_NEAREST, len(rows) - 1)
     if nearest < 1:
@@ -389,7 +391,7 @@ def _compare_neighbours(before: _Rows, after: _Rows, rows: Numbers) -> Neighbour
     return Neighbours(len(queries), len(rows), nearest, float(lost.mean()), int((lost == 0).sum()))
 
 
-def _find_similarities(side: _Rows, rows: Numbers, queries: Numbers) -> npt.NDArray[np.float32]:
+def _find_similarities(side: MatchedRows, rows: Numbers, queries: Numbers) -> npt.NDArray[np.float32]:
     """Of each query to each row; of a query to itself, less than any other."""
     asked = side.take_units(rows[queries]).astype(np.float32)
     parts = list[npt.NDArray[np.float32]]()

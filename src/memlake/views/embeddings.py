@@ -25,8 +25,8 @@ def embedding_lines(style: Style, found: EmbeddingDiff) -> Iterator[str]:
     yield from _rotation_lines(found)
     yield from _neighbour_lines(found)
     for moved in found.most_moved:
-        rest = "" if moved.rest is None else f", {_figure(moved.rest)} after the rotation"
-        yield f"  ~ {cut(clean(moved.id), _WIDE)}: moved by {_figure(moved.drift)}{rest}"
+        rest = "" if moved.rest is None else f", {figure_text(moved.rest)} after the rotation"
+        yield f"  ~ {cut(clean(moved.id), _WIDE)}: moved by {figure_text(moved.drift)}{rest}"
     if found.drift is not None and found.drift.vectors > len(found.most_moved) > 0:
         yield style.paint(f"  ... and {found.drift.vectors - len(found.most_moved):,} more that moved less", "dim")
     sides = (("+", "added", found.added_ids, found.added), ("-", "removed", found.removed_ids, found.removed))
@@ -59,10 +59,10 @@ def _drift_line(word: str, drift: Drift) -> str:
     """Cosine distances by their quantiles; of a single vector, its own."""
     figures = drift.quantiles
     if drift.vectors == 1:
-        return f"{word} (cosine distance from where it was): {_figure(figures['1'])}"
+        return f"{word} (cosine distance from where it was): {figure_text(figures['1'])}"
     return (
-        f"{word} (cosine distance from where they were): half {_figure(figures['0.5'], 'up to ')}, "
-        f"90 % {_figure(figures['0.9'], 'up to ')}, the farthest {_figure(figures['1'])}"
+        f"{word} (cosine distance from where they were): half {figure_text(figures['0.5'], 'up to ')}, "
+        f"90 % {figure_text(figures['0.9'], 'up to ')}, the farthest {figure_text(figures['1'])}"
     )
 
 
@@ -97,7 +97,7 @@ def _neighbour_lines(found: EmbeddingDiff) -> Iterator[str]:
     )
 
 
-def _figure(number: float, before: str = "") -> str:
+def figure_text(number: float, before: str = "") -> str:
     if number < _TINY:
         return f"less than {_TINY:.6f}"
     return f"{before}{number:.6f}" if number < 0.001 else f"{before}{number:.3f}"

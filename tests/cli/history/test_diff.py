@@ -120,3 +120,25 @@ def test_the_ids_of_vectors_are_taken_from_the_commit_of_each_side(repo: Path, r
         assert said in run("diff", *line).lines, line
     assert said in run("show", "HEAD").lines
     assert "(matched by the number of the row)" in run("diff", "HEAD~1...HEAD", "v.npy").out
+
+
+def test_a_plot_is_drawn_of_the_one_file_that_differs(pets: Path, repo: Path, run: Run) -> None:
+    np.save(repo / "v.npy", np.eye(20, 9, dtype="f4") + 1)
+    run("add", "v.npy")
+    np.save(repo / "v.npy", np.eye(20, 9, dtype="f4") + 2)
+    assert run("diff", "--plot", "p.svg", "v.npy").lines[2].startswith("20 vectors: 20 moved")
+    assert (repo / "p.svg").read_bytes().startswith(b"<?xml")
+    for line, said in (
+        (("p.svg",), "a plot shows one file, but 2 differ: pets.csv, v.npy"),
+        (("p.svg", "pets.csv"), "pets.csv cannot be drawn, because no column of vectors differs in it"),
+        (("p.gif", "v.npy"), "a plot is written as .svg or .png, not as 'p.gif'"),
+    ):
+        assert said in run("diff", "--plot", *line, code=128).err
+    (repo / "a.txt").write_text("one")
+    run("add", "a.txt")
+    (repo / "a.txt").write_text("two")
+    assert (
+        "a.txt cannot be drawn: memlake draws embeddings and images"
+        in run("diff", "--plot", "p.svg", "a.txt", code=128).err
+    )
+    run("diff", "--plot", "p.svg", "--cached", "--", "pets.csv", code=1)

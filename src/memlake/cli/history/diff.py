@@ -15,10 +15,10 @@ from memlake.cli.files.browse import file_at
 from memlake.cli.history.options import detail_options, take_detail
 from memlake.cli.screen import Screen
 from memlake.cli.suggest import suggest_revs
-from memlake.errors import Usage
-from memlake.records import Conflict, Entry
+from memlake.errors import InvalidInput, Nothing, Usage
+from memlake.records import Change, Conflict, Entry
 from memlake.repo import Repo
-from memlake.views import changes, patches, paths, stats
+from memlake.views import changes, patches, paths, plots, stats
 
 
 @verb(cls=SplitCommand, shared=[JSON])
@@ -29,6 +29,9 @@ from memlake.views import changes, patches, paths, stats
 @click.option("--exit-code", is_flag=True, help="Exit with 1 if something differs.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing; implies --exit-code.")
 @detail_options("patch")
+@click.option(
+    "--plot", metavar="FILE", help="Draw embeddings or images that differ into FILE, an .svg or .png; name one path."
+)
 @click.option("--memory", "lane", flag_value="memory", help="Compare the memory lane of two commits or branches.")
 @click.option("--all", "lane", flag_value="all", help="Compare both lanes.")
 def diff(repo: Repo, screen: Screen, /, *, given: tuple[str, ...], **how: Any) -> int:
@@ -55,6 +58,8 @@ def diff(repo: Repo, screen: Screen, /, *, given: tuple[str, ...], **how: Any) -
         sides = _find_sides(revs, staged=how["staged"])
     detail = take_detail(screen, how, "patch")._replace(rev=newer, revs=sides)
     view = patches.open_view(repo, screen, worktree=worktree, detail=detail)
+    if how["plot"] is not None:
+        _write_plot(repo, rows, how["plot"], detail, worktree=worktree)
     if screen.as_json:
         screen.json({"changes": [stats.row_shape(view, row, detail) for row in rows], "conflicts": unmerged})
     elif not how["quiet"]:
@@ -63,6 +68,25 @@ def diff(repo: Repo, screen: Screen, /, *, given: tuple[str, ...], **how: Any) -
             write(line for one in unmerged for line in patches.unmerged_lines(repo, screen, one, detail))
             write(stats.detail_lines(view, rows, detail))
     return int(bool((rows or unmerged) and (how["exit_code"] or how["quiet"])))
+
+
+def _write_plot(repo: Repo, rows: Sequence[changes.Row], file: str, detail: patches.Detail, *, worktree: bool) -> None:
+    """Draw the one file that differs."""
+    plots.check_plot_file(file)
+    if not rows:
+        raise Nothing("nothing differs here, so there is nothing to draw.")
+    if len(rows) > 1:
+        names = ", ".join(paths.display(row.path) for row in rows[:3])
+        raise InvalidInput(
+            f"a plot shows one file, but {len(rows):,} differ: {names} ... Name one. Nothing was written."
+        )
+    (row,) = rows
+    change = Change(row.path, row.old, row.new)
+    sketch = repo.sketch(change, worktree=worktree, key=detail.key, revs=detail.revs)
+    if sketch is None:
+        name = paths.display(row.path)
+        raise InvalidInput(f"{name} cannot be drawn: memlake draws embeddings and images. Nothing was written.")
+    plots.write_plot(sketch, paths.bare(row.path), file)
 
 
 def _compare(
