@@ -74,6 +74,12 @@ def _more_pets(_root: Path) -> None:
     ml.read_values(x=[1, 2, 3]).save("pets")
 
 
+def _cells(*values: int) -> Callable[[Path], object]:
+    """pets with an id and these values; rows of one value have no key."""
+    ids = list(range(len(values)))
+    return lambda _root: ml.read_values(**({"v": list(values)} if len(values) > 2 else {"id": ids, "v": list(values)})).save("pets")
+
+
 def _without_code(root: Path) -> None:
     _pets(root)
     with ml.open(root) as repo:
@@ -411,6 +417,8 @@ DATASETS = [
     Situation("rm of one of two versions", (_pets, _more_pets), "dataset rm pets", "Delete one with: memlake dataset rm {}"),
     Situation("rm of both versions", (_pets, _more_pets), "dataset rm pets", "Delete all with: memlake dataset rm {} --all"),
     Situation("diff of what", _pets, "dataset diff pets 1 2 3", "For example: memlake dataset diff pets 1.0.0 1.0.1", code=128),
+    Situation("versions that both changed a cell", ("a=1; keep one", _cells(1, 1), "switch -c dev", _cells(2, 1), "switch main", _cells(3, 1)), "dataset merge pets pets@dev", "Choose a side for all of them: memlake dataset merge {} {} -X theirs", shows="Saved as pets@1.0.2"),
+    Situation("versions that cannot be joined", ("a=1; keep one", _cells(1, 1, 2, 2), "switch -c dev", _cells(1, 1, 2, 3), "switch main", _cells(1, 1, 2, 4)), "dataset merge pets pets@dev", "See what differs with: memlake dataset diff {} {}"),
     Situation("no such run", "", "runs show 99", "See those that are remembered with: memlake runs"),
     Situation("an answer not saved", _answer, "runs show 1", "yes: memlake runs promote {} NAME", works=True, fill={"NAME": "kept"}, then="dataset show kept"),
     Situation("a dataset only staged", ("a=1; keep one; switch -c dev", _pets, "switch main"), "cherry-pick -n dev", "Make a commit of it: memlake {} {}", then="dataset show pets"),

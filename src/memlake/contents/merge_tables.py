@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import duckdb
@@ -24,7 +23,7 @@ from memlake.contents.line_files import Fields, LineFile, Written, unquote, writ
 from memlake.contents.merged import InnerConflict, Merged, MergeHow
 from memlake.contents.read_tables import CsvText, find_format, open_table, read_csv, reading, whole_side
 from memlake.errors import InvalidInput
-from memlake.rows.compare import Key, Numbers, Reader, Side
+from memlake.rows.compare import Key, Side
 from memlake.rows.merge import (
     Column,
     Met,
@@ -32,6 +31,7 @@ from memlake.rows.merge import (
     RowMerge,
     Unjoinable,
     find_key,
+    make_table,
     merge_rows,
     name_row,
     open_sides,
@@ -39,7 +39,6 @@ from memlake.rows.merge import (
 )
 
 _LARGEST = 1 << 31  # bytes of a side: all of it is in memory
-_MOST_SLICES = 4096
 
 
 def merge(base: Content, ours: Content, theirs: Content, how: MergeHow) -> Merged:
@@ -300,8 +299,7 @@ def _merge_parquet(contents: Sequence[Content], how: MergeHow) -> Merged:
     key, notes = _choose_key(sides, how)
     merged = settle_cells(merge_rows(sides, key, how), sides, how)
     ours = pq.ParquetFile(contents[1].open(), pre_buffer=False)
-    schema = pa.schema([_make_field(column, sides) for column in merged.columns], metadata=sides[1].schema.metadata)
-    table = pa.table([_join_column(merged, column, sides) for column in merged.columns], schema=schema)
+    table = make_table(merged, sides)
     out = io.BytesIO()
     pq.write_table(
         table,
@@ -311,48 +309,6 @@ def _merge_parquet(contents: Sequence[Content], how: MergeHow) -> Merged:
         use_dictionary=[name for name in table.column_names if _has_repeats(table[name])] or False,
     )
     return Merged(out.getvalue(), merged.conflicts, (*notes, *merged.notes))
-
-
-def _make_field(column: Column, sides: Readers) -> pa.Field:
-    if column.ours is not None:
-        return sides[1].schema.field(column.ours).with_name(column.name).with_type(column.type)
-    field: pa.Field = sides[2].schema.field(str(column.theirs))
-    return field.with_nullable(True)  # rows that only ours has are without it
-
-
-def _join_column(merged: RowMerge, column: Column, sides: Readers) -> pa.ChunkedArray:
-    """A column of the result: taken by row number from ours and theirs, put one after the other."""
-    taken = merged.taken.get(column.name)
-    index: Numbers = np.full(len(merged.ours), -1)
-    rows = sides[1].rows
-    if column.ours is not None:
-        index = merged.ours.copy()
-    from_theirs = index < 0
-    if taken is not None:
-        is_taken = np.zeros(rows, bool)
-        is_taken[taken] = True
-        from_theirs |= (merged.ours >= 0) & is_taken[merged.ours]
-    from_theirs &= merged.theirs >= 0
-    pieces = [_read_column(sides[1], column.ours, column.type)] if column.ours is not None else []
-    if column.theirs is not None and np.any(from_theirs):
-        index[from_theirs] = merged.theirs[from_theirs] + (rows if pieces else 0)
-        pieces.append(_read_column(sides[2], column.theirs, column.type))
-    if not pieces:
-        return pa.chunked_array([pa.nulls(len(index), column.type)])
-    whole = pa.chunked_array([chunk for piece in pieces for chunk in piece.chunks], column.type)
-    jumps = np.flatnonzero(np.diff(index) != 1) + 1
-    if len(jumps) > _MOST_SLICES or (len(index) and index.min() < 0):
-        return whole.take(pa.array(index, mask=index < 0))
-    # A few runs of rows, none of which is copied.
-    slices = [whole.slice(int(index[a]), b - a).chunks for a, b in pairwise([0, *jumps.tolist(), len(index)]) if b > a]
-    return pa.chunked_array([chunk for chunks in slices for chunk in chunks], column.type)
-
-
-def _read_column(side: Reader, name: str, kind: pa.DataType) -> pa.ChunkedArray:
-    column = side.read_column(name, 0, side.rows)
-    if pa.types.is_dictionary(kind):  # of other values on the other side
-        return pc.dictionary_encode(column.cast(kind.value_type)).cast(kind)
-    return column if column.type.equals(kind) else column.cast(kind)
 
 
 def _has_repeats(column: pa.ChunkedArray) -> bool:

@@ -11,13 +11,13 @@ from memlake.dataset import export
 from memlake.dataset.expressions import bind
 from memlake.dataset.expressions.columns import C
 from memlake.dataset.expressions.functions import func
+from memlake.dataset.join_rows import is_file
 from memlake.dataset.parts.version_record import Version
 from memlake.dataset.plan import build, nodes
 from memlake.dataset.plan.nodes import Plan, alias, alike
 from memlake.dataset.read import sources
 from memlake.dataset.session import Session
 from memlake.dataset.types import arrow
-from memlake.dataset.types.field_metadata import class_of
 from memlake.errors import InvalidInput
 from memlake.rows.sql import (
     NOTHING,
@@ -74,7 +74,7 @@ def differences(
     keys = tuple(on or ())
     if on is None:  # rows of files are known by the path of the first column of files that both have
         shared = [field for field in new.schema if field.name in old.schema.names]
-        files = [field.name for field in shared if _is_file(field) and _is_file(old.schema.field(field.name))]
+        files = [field.name for field in shared if is_file(field) and is_file(old.schema.field(field.name))]
         keys = (f"{files[0]}.path",) if files else ()
     if keys:
         build.add_keys(sides.new, sides.old, keys, None, "diff")  # both have them, or it says which they have
@@ -87,10 +87,6 @@ def differences(
 
 def _pair_up(old: Row, new: Row) -> tuple[Pair, ...]:
     return tuple(Pair(name, old.get(name), new.get(name)) for name in dict.fromkeys((*old, *new)))
-
-
-def _is_file(field: pa.Field) -> bool:
-    return pa.types.is_struct(field.type) and class_of(field).startswith("memlake:")
 
 
 class _Sides(NamedTuple):

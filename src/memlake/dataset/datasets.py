@@ -13,11 +13,13 @@ from memlake.calls import check_names
 from memlake.dataset import RECALL, erase, storages
 from memlake.dataset import compare as compare_rows
 from memlake.dataset import export as export_rows
+from memlake.dataset import join_rows as merge_two
 from memlake.dataset import save as save_rows
 from memlake.dataset.chain import Chain
 from memlake.dataset.compare import Differences
 from memlake.dataset.context import DatasetContext
 from memlake.dataset.export import Exported
+from memlake.dataset.join_rows import JoinedRows
 from memlake.dataset.lineage import graph, process_facts, provenance, runs
 from memlake.dataset.lineage.runs import Run
 from memlake.dataset.memo import listings
@@ -34,7 +36,7 @@ from memlake.dataset.types import names
 from memlake.errors import InvalidInput, Nothing
 from memlake.objects.layout import now
 from memlake.objects.store import Objects
-from memlake.records import count
+from memlake.records import MergeHow, count
 from memlake.reports import PurgeReport
 from memlake.versions.checkout.context import Checkout
 from memlake.versions.lineage.graph import Asked, Lineage
@@ -181,6 +183,34 @@ class Datasets:
     def differences(self, old: str, new: str, *, on: Sequence[str] | None = None, samples: int = 5) -> Differences:
         """What differs between two versions: columns, rows (by the columns `on`), metrics, params."""
         return compare_rows.differences(self.session, self.get(old), self.get(new), on=on, samples=samples)
+
+    def merge(
+        self,
+        ours: str,
+        theirs: str,
+        *,
+        on: Sequence[str] = (),
+        base: str | None = None,
+        strategy: str | None = None,
+        choices: Mapping[str, str] | None = None,
+    ) -> JoinedRows:
+        """Join two versions into the next one of the first's dataset, by key and cell, as `merge` joins table files.
+
+        `on`: the columns that tell rows apart; without them the path of files, else a unique column. `base`: the
+        version that both come from, if not the newest before both. A cell that both changed differently is a Conflict,
+        unless `choices` ({"id=17: price": "theirs"}) or `strategy` ("ours", "theirs", "union", "latest") settle it.
+        """
+        for side in (strategy, *(choices or {}).values()):
+            if side and side not in merge_two.SIDES:
+                raise InvalidInput(f"{side!r} is not a side.", hint=f"Write one of: {', '.join(merge_two.SIDES)}")
+        how = MergeHow(strategy=strategy or "", choices=choices or {})
+        ready = merge_two.join_rows(self.session, ours, theirs, merge_two.Wish(tuple(on), base, how))
+        saved = Chain(self.session, ready.plan).save(ready.ours.name)
+        assert saved.version is not None
+        return JoinedRows(
+            self.get(f"{ready.ours.name}@{saved.version}"), ready.ours, ready.theirs, ready.base, ready.key,
+            bool(saved.reused), ready.notes,
+        )  # fmt: skip
 
     def export(self, spec: str, target: Any, *, format: str | None = None, force: bool = False) -> Exported:
         """Write a version as plain files: one named like `pets.parquet`, or a folder of them."""

@@ -12,12 +12,14 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import duckdb
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from memlake.errors import Error
 from memlake.records import InnerConflict, MergeHow
@@ -40,6 +42,7 @@ from memlake.rows.compare import (
 MOST_CONFLICTS = 50_000  # more than anybody decides one by one
 _PLAIN = re.compile(r"[\w.@/+:-]{1,80}")
 _CUT = 100
+_MOST_SLICES = 4096
 
 
 class Unjoinable(Error):
@@ -429,6 +432,55 @@ def settle_cells(merge: RowMerge, readers: Readers, how: MergeHow) -> RowMerge:
         if chosen:
             taken[name] = np.sort(np.concatenate([taken.get(name, NO_ROWS), np.array(chosen)]))
     return merge._replace(conflicts=tuple(conflicts), taken=taken, met={})
+
+
+def make_table(merge: RowMerge, readers: Readers) -> pa.Table:
+    """The joined table, with the metadata of ours."""
+    fields = [_make_field(column, readers) for column in merge.columns]
+    schema = pa.schema(fields, metadata=readers[1].schema.metadata)
+    return pa.table([_make_column(merge, column, readers) for column in merge.columns], schema=schema)
+
+
+def _make_field(column: Column, readers: Readers) -> pa.Field:
+    if column.ours is not None:
+        return readers[1].schema.field(column.ours).with_name(column.name).with_type(column.type)
+    field: pa.Field = readers[2].schema.field(str(column.theirs))
+    return field.with_nullable(True)  # rows that only ours has are without it
+
+
+def _make_column(merge: RowMerge, column: Column, readers: Readers) -> pa.ChunkedArray:
+    """A column of the result: taken by row number from ours and theirs, put one after the other."""
+    taken = merge.taken.get(column.name)
+    index: Numbers = np.full(len(merge.ours), -1)
+    rows = readers[1].rows
+    if column.ours is not None:
+        index = merge.ours.copy()
+    from_theirs = index < 0
+    if taken is not None:
+        is_taken = np.zeros(rows, bool)
+        is_taken[taken] = True
+        from_theirs |= (merge.ours >= 0) & is_taken[merge.ours]
+    from_theirs &= merge.theirs >= 0
+    pieces = [_read_column(readers[1], column.ours, column.type)] if column.ours is not None else []
+    if column.theirs is not None and np.any(from_theirs):
+        index[from_theirs] = merge.theirs[from_theirs] + (rows if pieces else 0)
+        pieces.append(_read_column(readers[2], column.theirs, column.type))
+    if not pieces:
+        return pa.chunked_array([pa.nulls(len(index), column.type)])
+    whole = pa.chunked_array([chunk for piece in pieces for chunk in piece.chunks], column.type)
+    jumps = np.flatnonzero(np.diff(index) != 1) + 1
+    if len(jumps) > _MOST_SLICES or (len(index) and index.min() < 0):
+        return whole.take(pa.array(index, mask=index < 0))
+    # A few runs of rows, none of which is copied.
+    slices = [whole.slice(int(index[a]), b - a).chunks for a, b in pairwise([0, *jumps.tolist(), len(index)]) if b > a]
+    return pa.chunked_array([chunk for chunks in slices for chunk in chunks], column.type)
+
+
+def _read_column(side: Reader, name: str, kind: pa.DataType) -> pa.ChunkedArray:
+    column = side.read_column(name, 0, side.rows)
+    if pa.types.is_dictionary(kind):  # of other values on the other side
+        return pc.dictionary_encode(column.cast(kind.value_type)).cast(kind)
+    return column if column.type.equals(kind) else column.cast(kind)
 
 
 def name_row(where: Mapping[str, Any]) -> str:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from memlake.views import words
 from memlake.views.style import Style
-from memlake.views.words import clean, cut
+from memlake.views.words import clean, count, cut
 
 if TYPE_CHECKING:
     from memlake.dataset.compare import Differences, Pair
+    from memlake.dataset.join_rows import JoinedRows
     from memlake.dataset.lineage.runs import Run
     from memlake.dataset.parts.version_record import Version
 
@@ -202,6 +203,23 @@ def diff_lines(style: Style, found: Differences) -> Iterator[str]:
     for title, pairs in (("metrics", found.metrics), ("params", found.params)):
         if pairs:
             yield from _value_table(style, title, found, pairs)
+
+
+def join_shape(joined: JoinedRows) -> dict[str, Any]:
+    specs = {
+        name: getattr(joined, name) and getattr(joined, name).spec for name in ("version", "ours", "theirs", "base")
+    }
+    return {**specs, "rows": joined.version.rows, "key": joined.key, "reused": joined.reused, "notes": joined.notes}
+
+
+def join_lines(joined: JoinedRows) -> Iterator[str]:
+    """What was made of which versions."""
+    over = f" over {clean(joined.base.spec)}" if joined.base else ""
+    matched = f", matched by {', '.join(map(clean, joined.key))}" if joined.key else ", matched as whole rows"
+    rows = count(joined.version.rows, "row")
+    yield f"Merged {clean(joined.ours.spec)} and {clean(joined.theirs.spec)}{over}{matched}."
+    yield f"{'Unchanged' if joined.reused else 'Saved'} as {clean(joined.version.spec)}: {rows}."
+    yield from (f"note: {clean(note)}" for note in joined.notes)
 
 
 def _column_lines(style: Style, pairs: Sequence[Pair]) -> Iterator[str]:

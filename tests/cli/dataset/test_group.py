@@ -171,6 +171,23 @@ def test_diff_tells_columns_that_came_went_and_changed(run: Run, pets: Path) -> 
 # -- deleting and renaming
 
 
+def test_merge_joins_two_versions_by_key_and_cell(run: Run, repo: Path) -> None:
+    with memlake.open(repo) as found:
+        datasets = found.datasets()
+        datasets.read_values(id=[1, 2], v=["a", "b"]).save("pets")
+        datasets.read_values(id=[1, 2], v=["A", "b"]).save("pets")
+        datasets.read_values(id=[1, 3], v=["a", "c"]).save("pets")
+    assert run("dataset", "merge", "pets@1.0.1", "pets@1.0.2").lines == [
+        "Merged pets@1.0.1 and pets@1.0.2 over pets@1.0.0, matched by id.",
+        "Saved as pets@1.0.3: 2 rows.",
+    ]
+    assert run("dataset", "preview", "pets").lines[2:] == ["1   A", "3   c"]
+    shape = run("dataset", "merge", "pets@1.0.1", "pets@1.0.2", "--json").json["merged"]
+    assert (shape["version"], shape["base"], shape["key"], shape["reused"]) == (
+        "pets@1.0.3", "pets@1.0.0", ["id"], True,
+    )  # fmt: skip
+
+
 def test_rm_asks_which_version_and_restore_brings_it_back(run: Run, pets: Path) -> None:
     refused = run("dataset", "rm", "pets", code=2)
     assert "Nothing was deleted" in refused.err and "--all" in refused.err

@@ -14,7 +14,15 @@ from memlake.cli.history.lineage import lineage_options, show_lineage
 from memlake.cli.screen import Screen
 from memlake.errors import NotFound, Usage, pasted
 from memlake.views import words
-from memlake.views.dataset import diff_lines, metric_table, version_lines, version_shape, version_table
+from memlake.views.dataset import (
+    diff_lines,
+    join_lines,
+    join_shape,
+    metric_table,
+    version_lines,
+    version_shape,
+    version_table,
+)
 from memlake.views.words import clean
 
 if TYPE_CHECKING:
@@ -163,6 +171,33 @@ def _find_two(datasets: Datasets, specs: Sequence[str]) -> tuple[str, str]:
         return f"{name}@{specs[1]}", f"{name}@{specs[2]}"
     is_number = specs[1].replace(".", "").isdigit()
     return (f"{name}@{specs[1]}", specs[0]) if is_number and "@" not in specs[0] else (specs[0], specs[1])
+
+
+@dataset_verb(shared=[JSON])
+@click.argument("ours", metavar="A", shell_complete=complete_with("dataset"))
+@click.argument("theirs", metavar="B", shell_complete=complete_with("dataset"))
+@click.option("--on", multiple=True, metavar="COLUMN", help="Match rows by this column. Repeat it for more.")
+@click.option(
+    "--base", metavar="NAME@VERSION", help="The version that both come from. Without it the newest before both."
+)
+@click.option(
+    "-X",
+    "--strategy",
+    type=click.Choice(["ours", "theirs", "union", "latest"]),
+    help="Settle what both changed: A's, B's, both where that has a meaning, or the one saved last.",
+)
+def merge(datasets: Datasets, screen: Screen, /, *, ours: str, theirs: str, **how: Any) -> None:
+    """Join two versions into the next one, by key and cell.
+
+    \b
+    memlake dataset merge pets@1.0.1 pets@1.0.2        two versions, as a merge of branches leaves them
+    memlake dataset merge pets pets@feature            the newest here and the newest of a branch
+
+    What one side changed is taken from that side. If both changed one cell, nothing is saved unless -X says which side
+    to take.
+    """
+    joined = datasets.merge(ours, theirs, **how)
+    screen.show({"merged": join_shape(joined)}, join_lines(joined), pages=False)
 
 
 @dataset_verb(shared=[JSON])
