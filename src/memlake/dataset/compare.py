@@ -31,6 +31,8 @@ from memlake.rows.sql import (
     template,
     word,
 )
+from memlake.rows.vector_columns import find_model_column, may_hold_vectors, take_vectors
+from memlake.rows.vectors import EmbeddingDiff, Vectors, compare_vectors
 
 Row = Mapping[str, Any]
 
@@ -60,6 +62,7 @@ class Differences(NamedTuple):
     modified: Rows
     metrics: tuple[Pair, ...]
     params: tuple[Pair, ...]
+    vectors: tuple[EmbeddingDiff, ...] = ()  # how far the vectors of a column moved
 
     def to_dict(self) -> dict[str, Any]:
         return {**self._asdict(), "old": self.old.spec, "new": self.new.spec}
@@ -82,7 +85,8 @@ def differences(
     types = [{field.name: arrow.show_type(field) for field in version.schema} for version in (old, new)]
     columns = tuple(pair for pair in _pair_up(*types) if pair.old != pair.new)
     metrics, params = _pair_up(old.metrics, new.metrics), _pair_up(old.params, new.params)
-    return Differences(old, new, keys, columns, *rows, metrics, params)
+    vectors = sides.compare_vectors(keys) if any(one.number for one in rows) else ()
+    return Differences(old, new, keys, columns, *rows, metrics, params, vectors)
 
 
 def _pair_up(old: Row, new: Row) -> tuple[Pair, ...]:
@@ -111,6 +115,22 @@ class _Sides(NamedTuple):
             self._sample(self._join("ANTI", old, new, keys)),
             counted._replace(samples=self._sample_pairs(modified, keys)),
         )
+
+    def compare_vectors(self, keys: Sequence[str]) -> tuple[EmbeddingDiff, ...]:
+        """How far the vectors of each column that holds some moved; only keys say which vector is which."""
+        found = []
+        shared = [name for name in self.new.schema.names if may_hold_vectors(self.new.schema, name)]
+        for name in shared if keys else ():
+            if not may_hold_vectors(self.old.schema, name):
+                continue
+            old, new = (self._read_vectors(side, name, keys) for side in (self.old, self.new))
+            if old is not None and new is not None:
+                found.append(compare_vectors(old, new, ids_from=", ".join(keys))._replace(column=name))
+        return tuple(one for one in found if not one.is_empty)
+
+    def _read_vectors(self, side: Plan, name: str, keys: Sequence[str]) -> Vectors | None:
+        wanted = dict.fromkeys(filter(None, (name, *keys, find_model_column(side.schema))))
+        return take_vectors(self.session.table(build.select(side, list(wanted))), name, keys)
 
     def _shared_fields(self) -> list[pa.Field]:
         """Columns of one name and type; others are told apart as columns, not row by row."""

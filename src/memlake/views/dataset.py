@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from memlake.views import words
+from memlake.views.embeddings import embedding_lines
 from memlake.views.style import Style
 from memlake.views.words import clean, count, cut
 
@@ -200,6 +201,8 @@ def diff_lines(style: Style, found: Differences) -> Iterator[str]:
     for pair in found.modified.samples:
         yield f"  ~ {_modified_text(found.on, pair)}"
     yield from _more_lines(found.modified.number, len(found.modified.samples))
+    for vectors in found.vectors:
+        yield from embedding_lines(style, vectors)
     for title, pairs in (("metrics", found.metrics), ("params", found.params)):
         if pairs:
             yield from _value_table(style, title, found, pairs)

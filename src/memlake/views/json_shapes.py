@@ -8,8 +8,8 @@ Every document is one object with `"schema_version": 1` and these keys:
     clean       dry_run, removed, ignored, left     paths without files/; left: path -> why it was not removed
     config      settings            Value {key, text, origin, says}; for one KEY: key, value
     conflicts   conflicts           Place: path, kind, place, base, ours, theirs, where, choice, status
-    dataset diff      diff          {old, new, on, columns, added, removed, modified, metrics, params}; rows that differ
-                                    are {number, samples}, columns and numbers {name, old, new}
+    dataset diff      diff          {old, new, on, columns, added, removed, modified, metrics, params, vectors}; rows
+                                    are {number, samples}, columns and numbers {name, old, new}, vectors records
     dataset export    export        {version, rows, bytes, files}
     dataset lineage   lineage       {root, nodes, edges}: {id, kind, name, about}, {source, target, columns}
     dataset ls        datasets      a version: name, version, content, schema, rows, bytes, created, description, attrs,
