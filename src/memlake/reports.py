@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from memlake.records import Author, Commit
+from memlake.records import Author, Change, Commit
 
 
 class About(NamedTuple):
@@ -190,3 +190,45 @@ class Measurement(NamedTuple):
     params: Mapping[str, Any] = MappingProxyType({})
     deltas: Mapping[str, float] = MappingProxyType({})
     behind: int = 0
+
+
+class Promoted(NamedTuple):
+    """What a promotion did: the commit on the target, and what it changed there; `back` is the one it took back."""
+
+    commit: str
+    source: str
+    target: str
+    changes: tuple[Change, ...]
+    metrics: Mapping[str, Any] = MappingProxyType({})
+    back: str = ""
+
+
+class Other(NamedTuple):
+    """What a branch has instead at a path: the commit that last changed it there, and what counts for it."""
+
+    rev: str
+    commit: str
+    time: int
+    subject: str
+    metrics: Mapping[str, Any] = MappingProxyType({})
+
+
+class Running(NamedTuple):
+    """A path that was promoted to a branch, as it is there: since which commit, and what its source has instead.
+
+    `source` is empty where another commit than a promotion changed it since.
+    """
+
+    branch: str
+    path: str
+    commit: str
+    time: int
+    author: Author
+    subject: str
+    source: str
+    metrics: Mapping[str, Any] = MappingProxyType({})
+    other: Other | None = None
+
+    @property
+    def has_newer(self) -> bool:
+        return self.other is not None and self.other.time > self.time

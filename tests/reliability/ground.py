@@ -383,6 +383,17 @@ VERBS: dict[str, Verb] = {
         lambda r: [r.write({"memories/bot/x": b"%d" % n}, "x") for n in (1, 2, 3)], _nearly_a_window, whole=False
     ),
     "branch and tag": Verb(lambda r: (r.branch("b2"), r.tag("t2"), r.delete_branch("b2")), whole=False),
+    "promote to the branch we are on": Verb(
+        lambda r: r.promote(r.root / "text.txt", r.root / "only-side.txt", source="side", to="main"),
+        lambda r: put(r.root, "untracked.txt", "mine"),
+    ),
+    "promote to another branch": Verb(
+        lambda r: r.promote(r.root / "text.txt", source="main", to="side"), lambda r: _dirty(r.root),
+        back="",  # one transaction of repo.db, as `branch` and `tag`
+    ),
+    "promote --undo": Verb(
+        lambda r: r.promotions.undo("main"), lambda r: r.promote(r.root / "folder2", source="side", to="main")
+    ),
     "rebase": Verb(lambda r: r.rebase("side"), lambda r: put(r.root, "untracked.txt", "mine")),
     "rebase that waits": Verb(lambda r: r.rebase("side"), _clash),
     "rebase --abort over an edited file": Verb(lambda r: r.pending_merge.abort(), _rebase),

@@ -548,6 +548,7 @@ STOPPED: dict[str, tuple[Callable[[Repo], object], Callable[[Repo], object]]] = 
     "switch -c": (lambda r: None, lambda r: r.switch("fresh", create=True, at="large")),
     "merge": (lambda r: None, lambda r: r.merge("large", ff=False)),
     "cherry-pick": (lambda r: None, lambda r: r.cherry_pick("large")),
+    "promote": (lambda r: None, lambda r: r.promote(r.root, source="large", to="main")),
     "cherry-pick -n": (lambda r: None, lambda r: r.cherry_pick("large", no_commit=True)),
     "reset --hard": (lambda r: None, lambda r: r.reset("large", "hard")),
     "restore from a commit": (lambda r: None, lambda r: r.restore(r.root, source="large")),

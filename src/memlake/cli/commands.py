@@ -60,6 +60,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "rebase": ("memlake.cli.branches.rebase", "Repeat the commits of a branch on top of another."),
         "revert": ("memlake.cli.branches.merge", "Undo the changes of a commit with a new commit."),
         "reset": ("memlake.cli.files.restore", "Move the branch to a commit, or unstage paths."),
+        "promote": ("memlake.cli.branches.promote", "Take paths over to a branch exactly as another has them."),
         "stash": ("memlake.cli.branches.stash", "Put changes aside, and take them back later."),
     },
     "Datasets": {

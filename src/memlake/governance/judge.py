@@ -6,7 +6,7 @@ and what is preferred stays a conflict.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from memlake.errors import Denied, pasted
@@ -58,8 +58,9 @@ def _check_merge(history: History, case: Case, rule: Rule, coming: Iterable[str]
         return
     for path in coming:
         if rule.is_about_path(path) and history.entries(case.theirs, [path]):
-            values = read_path_values(history, case.theirs, path)
-            _check(rule, values, case.facts, Judged("merge", case.name, plain(path)))
+            _check(
+                rule, read_path_values(history, case.theirs, path), case.facts, Judged("merge", case.name, plain(path))
+            )
 
 
 class Judged(NamedTuple):
@@ -97,11 +98,21 @@ def read_path_values(history: History, head: Commit, path: str) -> dict[str, dic
     return {room: {name: one.value for name, one in values.items()} for room, values in found.items()}
 
 
-def check_promotion(rules: Iterable[Rule], path: str, facts: Facts, name: str) -> None:
-    """Refuse a path that a rule about promotions does not let through."""
-    for rule in rules:
-        if rule.is_about_path(path):
-            _check(rule, facts, {}, Judged("promotion", name, plain(path)))
+class Shipment(NamedTuple):
+    """Paths that are to be promoted, with what counts for each: from where, to which branch, and the head of that."""
+
+    source: str
+    target: str
+    head: Commit | None
+    paths: Mapping[str, Facts]
+
+
+def judge_promotion(history: History, shipment: Shipment) -> None:
+    """Refuse a promotion if a rule of the target is about one of its paths, and that is not good enough."""
+    for rule in read_rules(history, shipment.head, "promote", shipment.target):
+        for path, facts in shipment.paths.items():
+            if rule.is_about_path(path):
+                _check(rule, facts, {}, Judged("promotion", shipment.source, plain(path)))
 
 
 # -- which side is better -----------------------------------------------------------------------

@@ -27,6 +27,7 @@ from memlake.repo.insides import Asked, explain_change, sketch_change
 from memlake.repo.lineage import trace
 from memlake.repo.merge import Merge, said_facts
 from memlake.repo.open import AnyPath, Opened, SomePaths, checked_oid, each
+from memlake.repo.promotions import Promotions
 from memlake.repo.settings import has_database
 from memlake.repo.stash import Stashes
 from memlake.repo.stored_objects import StoredObjects
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
         Match,
         Measurement,
         Operation,
+        Promoted,
         PurgeReport,
         Rescued,
     )
@@ -496,6 +498,18 @@ class Repo(Opened):
         how = versions.merge.How(ff, only_ff, message, self._marks_base(conflict), given, facts, strategy, squash)
         with self._verb() as here:
             return Merge.of(self, versions.merge.merge_rev(here, rev, how))
+
+    def promote(self, *paths: SomePaths, source: str, to: str, message: str = "") -> Promoted:
+        """Take files and datasets over to a branch exactly as `source` has them, in one commit there.
+
+        Refused if a rule in policy/promote.toml on that branch says so. What only that branch has in a folder goes.
+        """
+        return self.promotions.make(*paths, source=source, to=to, message=message)
+
+    @property
+    def promotions(self) -> Promotions:
+        """What was promoted and runs: `repo.promotions.list()`, `repo.promotions.undo()`."""
+        return Promotions(self)
 
     def _give(self, prefer: Preference | None = None) -> versions.merge.Given:
         """What a merge asks of the layers above: whom kinds ask, and who judges it."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         merge,
         metrics,
         nearest_tag,
+        promote,
         rebase,
         resolve,
         show,
@@ -37,14 +38,14 @@ _ROOMS = {
     "lineage": ("commit_facts", "graph"),
     "upkeep": ("backup", "doctor", "fsck", "gc", "purge", "rebuild", "rescue"),
     "verbs": (
-        "branch", "clean", "commit", "diff", "grep", "merge", "metrics", "nearest_tag", "rebase", "resolve", "show",
-        "stage", "stash", "undo", "usage", "write",
+        "branch", "clean", "commit", "diff", "grep", "merge", "metrics", "nearest_tag", "promote", "rebase", "resolve",
+        "show", "stage", "stash", "undo", "usage", "write",
     ),
 }  # fmt: skip
 __all__ = [
     "attributes", "backup", "bare", "branch", "clean", "commit", "commit_facts", "diff", "doctor", "fsck", "gc",
-    "globs", "graph", "grep", "log", "merge", "merge_trees", "metrics", "nearest_tag", "purge", "rebase", "rebuild",
-    "refs", "rescue", "resolve", "rev", "show", "stage", "stash", "status", "undo", "update", "usage", "worktree",
-    "write",
+    "globs", "graph", "grep", "log", "merge", "merge_trees", "metrics", "nearest_tag", "promote", "purge", "rebase",
+    "rebuild", "refs", "rescue", "resolve", "rev", "show", "stage", "stash", "status", "undo", "update", "usage",
+    "worktree", "write",
 ]  # fmt: skip
 __getattr__ = lazy(__name__, {name: f"{__name__}.{room}.{name}" for room, names in _ROOMS.items() for name in names})

@@ -55,6 +55,10 @@ Every document is one object with `"schema_version": 1` and these keys:
                                     names, `deltas` to what the line recorded before; of several revs `rev` is the name,
                                     `deltas` are to the first, and the values are those of `behind` commits ago
     ops         operations          Operation
+    promote     promotion           {commit, source, target, changes, metrics, back}; with --list, running:
+                                    {branch, path, commit, time, date, author, subject, source, metrics, other}, and
+                                    `other` is null or what the source has instead: {rev, commit, time, date, subject,
+                                    metrics}
     recall      query, mode, notes, left_out, repo, hits    memory with similarity_score and why
     reflog      moves               Move
     remember    memory_id, decision, rule, why, content, other_id, review, scores, dry_run, warnings,

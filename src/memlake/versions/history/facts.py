@@ -91,9 +91,9 @@ def scan_path(history: History, head: Commit, path: str) -> Iterator[Commit]:
 def read_path_facts(history: History, head: Commit, path: str) -> dict[str, dict[str, Measured]]:
     """The facts that count for a path as the head has it, by room and name.
 
-    Those of the commit that last changed it, and of later ones: what a commit without changes records was measured
-    again, and what others record counts for names that the commit of the path does not have. What was recorded before
-    the path changed says nothing about it.
+    Those of the commit that last changed it. What a later commit without changes records was measured again. If the
+    commit of the path records nothing of a room, what any later one does counts: the path was measured with it. What
+    was recorded before the path changed says nothing about it.
     """
     of_last: dict[tuple[str, str], Measured] = {}
     again: dict[tuple[str, str], Measured] = {}
@@ -105,6 +105,8 @@ def read_path_facts(history: History, head: Commit, path: str) -> dict[str, dict
         if of_last and not history.changes(commit):
             again = of_last | again
     found: dict[str, dict[str, Measured]] = {room: {} for room in ROOMS}
+    told = {room for room, _ in of_last}
+    later = {key: measured for key, measured in later.items() if key[0] not in told}
     for (room, name), measured in (later | of_last | again).items():
         found[room][name] = measured
     return found

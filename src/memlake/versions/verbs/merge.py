@@ -443,6 +443,15 @@ def _conclude(here: Checkout, pending: Pending, ready: _Ready, given: Given) -> 
     return Merged(commit.oid if commit else None, fast_forward=fast, changes=planned.changes, remembered=remembered)
 
 
+def commit_edits(here: Checkout, pending: Pending, edits: Mapping[str, Entry | None], head: Commit | None) -> Merged:
+    """One commit of edits of the work lane on top of a head, if the branch is still there; the files follow."""
+    with Keeping(here.history.db, pending.verb) as keeping:
+        keeping.take()
+        outcome: dict[Lane, Outcome] = {lane: Outcome({}, ()) for lane in LANES}
+        ours: Heads = {"work": head, "memory": here.head("memory")}
+        return _conclude(here, pending, _Ready(ours, outcome, {"work": dict(edits), "memory": {}}), Given())
+
+
 def collect_edits(
     here: Checkout, pending: Pending, given: Given, outcome: dict[Lane, Outcome], decided: dict[str, Entry | None]
 ) -> Edits:

@@ -118,14 +118,14 @@ def _write(here: Checkout, request: Request, lane: Lane, ready: Planned | None) 
             for path, content in request.changes.items()
         }
         if lane == "work":
-            _check_beside(here, edits, branch)
+            check_beside(here, edits, branch)
         draft = Draft(lane, edits, request.author, request.message, layout.now(), {})
         # Exactly what the caller read: also when another has written the very same, his was not built upon.
         expects = None if request.expects is None else {path: (entry,) for path, entry in request.expects.items()}
         return record(here.history, draft, branch=branch, expects=expects, ready=ready)
 
 
-def _check_beside(here: Checkout, edits: Mapping[str, Entry | None], branch: str) -> None:
+def check_beside(here: Checkout, edits: Mapping[str, Entry | None], branch: str) -> None:
     """Refuse what cannot be checked out together with what the branch keeps, as `add` does."""
     head = refs.commit_of(here.history, refs.get(here.history.db, branch)["work"])
     clash = here.history.find_clash(head, edits)
