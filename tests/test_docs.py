@@ -221,7 +221,8 @@ def problems(page: str, folder: Path) -> list[str]:
 
 @pytest.mark.timeout(1000)  # a page runs up to seventy commands, and a busy machine takes long for each
 @pytest.mark.parametrize(
-    "name", ["docs/tutorial.md", "docs/how-to/agent-memory.md", "docs/how-to/datasets.md", "docs/how-to/lineage.md"]
+    "name",
+    ["docs/tutorial.md", *(f"docs/how-to/{name}.md" for name in ("agent-memory", "datasets", "lineage", "merging"))],
 )
 def test_a_page_does_and_prints_what_it_says(tmp_path: Path, name: str) -> None:
     found = problems(read(name), tmp_path)

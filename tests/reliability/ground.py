@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import random
 import shutil
@@ -307,6 +308,22 @@ def _wait(repo: Repo) -> None:
     put(repo.root, "text.txt", "mine, resolved\n")
 
 
+def _wait_inside(repo: Repo) -> None:
+    """A merge waits for two values of one file."""
+    for branch, values in (("main", (1, 1)), ("theirs", (2, 2)), ("main", (3, 3))):
+        repo.switch(branch, create=branch == "theirs")
+        put(repo.root, "p.json", json.dumps(dict(zip("ab", values, strict=True))))
+        repo.add(repo.root / "p.json")
+        repo.commit(f"values {values}")
+    put(repo.root, "untracked.txt", "mine")
+    repo.merge("theirs")
+
+
+def _resolve(repo: Repo, *places: str) -> None:
+    for place in places:
+        repo.pending_merge.resolve("theirs", repo.root / "p.json", place=place)
+
+
 def _rebase(repo: Repo) -> None:
     _clash(repo)
     repo.rebase("side")
@@ -404,6 +421,20 @@ VERBS: dict[str, Verb] = {
     "clean": Verb(
         lambda r: r.clean(folders=True),
         lambda r: (_dirty(r.root), put(r.root, "new/mine", "mine, new"), put(r.root, "folder/mine", "mine, beside")),
+    ),
+    "merge -X": Verb(lambda r: r.merge("side", strategy="theirs"), _clash),
+    "merge --squash": Verb(lambda r: r.merge("side", squash=True), lambda r: put(r.root, "untracked.txt", "mine")),
+    "resolve of a place": Verb(lambda r: _resolve(r, "a"), _wait_inside),
+    "resolve of the last place": Verb(lambda r: _resolve(r, "b"), lambda r: (_wait_inside(r), _resolve(r, "a"))),
+    "resolve of a place again": Verb(
+        lambda r: _resolve(r, "a"), lambda r: (_wait_inside(r), r.pending_merge.resolve("ours"))
+    ),
+    "undo of a resolve": Verb(lambda r: r.undo(), lambda r: (_wait_inside(r), _resolve(r, "a", "b")), back="redo"),
+    "restore --merge after a resolve": Verb(
+        lambda r: r.pending_merge.mark(r.root / "p.json"), lambda r: (_wait_inside(r), _resolve(r, "a", "b"))
+    ),
+    "conclusion of a merge after a resolve": Verb(
+        lambda r: r.pending_merge.conclude(), lambda r: (_wait_inside(r), _resolve(r, "a", "b"))
     ),
 }  # fmt: skip
 

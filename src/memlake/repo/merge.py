@@ -14,6 +14,7 @@ from memlake.versions.kinds import Sides, kind_at
 
 if TYPE_CHECKING:
     from memlake.repo.repo import Repo
+    from memlake.versions.checkout.context import Checkout
 
 
 @check_methods
@@ -27,6 +28,11 @@ class Merge(Merged):
         merge = cls(*merged)
         merge._repo = repo
         return merge
+
+    @classmethod
+    def of_rebase(cls, repo: Repo, here: Checkout, merged: Merged) -> Self:
+        """A step that waits is settled as the same conflict was before, if it was."""
+        return cls.of(repo, versions.resolve.settle_known(here, merged) if repo.settings.merge_rerere else merged)
 
     def choose(self, side: str, *paths: SomePaths) -> tuple[Conflict, ...]:
         """Take "ours", "theirs" or of memories "both" for these paths; returns the conflicts that are left."""
@@ -66,13 +72,13 @@ class Merge(Merged):
         said = versions.merge.Conclusion(message, None, said_facts(metrics, params), self._repo._give())
         with self._repo._verb() as here:
             if (pending := here.local.find_pending()) and pending.rebase:
-                return Merge.of(self._repo, versions.rebase.go_on(here, message))
+                return Merge.of_rebase(self._repo, here, versions.rebase.go_on(here, message))
             return Merge.of(self._repo, versions.merge.conclude_pending(here, said))
 
     def skip(self) -> Merge:
         """Leave out the commit that a rebase waits at, and go on with the others."""
         with self._repo._verb() as here:
-            return Merge.of(self._repo, versions.rebase.skip(here))
+            return Merge.of_rebase(self._repo, here, versions.rebase.skip(here))
 
     def abort(self) -> None:
         """Give it up: the files are as they were before it, and what was edited since is kept."""

@@ -563,7 +563,7 @@ class Repo(Opened):
         """
         asked = versions.rebase.Asked(upstream, branch, onto, todo, self._marks_base(conflict))
         with self._verb() as here:
-            return Merge.of(self, versions.rebase.rebase(here, asked))
+            return Merge.of_rebase(self, here, versions.rebase.rebase(here, asked))
 
     @property
     def stash(self) -> Stashes:

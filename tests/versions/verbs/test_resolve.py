@@ -356,3 +356,27 @@ def test_a_squash_is_a_commit_of_its_own_where_a_fast_forward_would_do(repo: ml.
     repo.switch("main")
     assert not repo.merge("dev", squash=True).fast_forward
     assert repo.commit_at("HEAD").parents == (first.oid,) and repo.read("a") == b"3\n"
+
+
+def test_a_rebase_settles_what_a_merge_settled_and_waits_for_the_rest(fork: ml.Repo, here: Path) -> None:
+    fork.merge("dev")
+    fork.pending_merge.resolve("theirs", "p.json")
+    fork.pending_merge.abort()
+    fork.switch("dev")
+    waits = fork.rebase("main")  # the same two sides: ours is what is rebased onto
+    assert waits.recalled == (("files/p.json", "lr"), ("files/p.json", "tags")) and read(here)["lr"] == 0.3
+    assert [one.place for one in waits.resolve("ours", "t.txt", where="line = 2")] == ["line 8"]
+    waits.resolve("ours")
+    waits.conclude()
+    assert fork.branch_name == "dev" and fork.status().clean and read(here)["seed"] == 2
+
+
+def test_attributes_settle_the_steps_of_a_rebase(repo: ml.Repo, keep: Keep, here: Path) -> None:
+    keep("base", {".memlakeattributes": "*.log merge=union\n", "a.log": "1\n"})
+    repo.switch("dev", create=True)
+    keep("theirs", {"a.log": "1\n2\n"})
+    repo.switch("main")
+    keep("ours", {"a.log": "1\n3\n"})
+    repo.switch("dev")
+    assert not repo.rebase("main").conflicts
+    assert (here / "a.log").read_text() == "1\n3\n2\n"

@@ -301,10 +301,7 @@ def try_merge(here: Checkout, pending: Pending, given: Given, chosen: tuple[Conf
             with contextlib.suppress(_Moved) if left else contextlib.nullcontext():
                 merged = _attempt(here, pending, given, chosen)
                 break
-    if not merged.conflicts or chosen or not given.recall:
-        return merged
-    recalled = resolve.recall(here)
-    return merged._replace(conflicts=here.local.conflicts(), recalled=recalled) if recalled else merged
+    return resolve.settle_known(here, merged) if given.recall and not chosen else merged
 
 
 def _attempt(here: Checkout, pending: Pending, given: Given, chosen: tuple[Conflict, ...]) -> Merged:

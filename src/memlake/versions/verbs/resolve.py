@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from memlake.errors import Conflict as ConflictError
 from memlake.errors import InvalidInput, NotFound, Nothing
 from memlake.objects.leases import Keeping
-from memlake.records import Change, Conflict, Entry, InnerConflict, MergeHow, count
+from memlake.records import Change, Conflict, Entry, InnerConflict, Merged, MergeHow, count
 from memlake.reports import Place
 from memlake.versions.checkout import worktree
 from memlake.versions.checkout.context import Checkout
@@ -257,6 +257,12 @@ def open_again(here: Checkout, conflicts: Sequence[Conflict]) -> tuple[Change, .
 
 
 # -- answers that were given before ------------------------------------------------------------------
+
+
+def settle_known(here: Checkout, merged: Merged) -> Merged:
+    """What began to wait, after what was settled before is settled as it was then."""
+    recalled = recall(here) if merged.conflicts else ()
+    return merged._replace(conflicts=here.local.conflicts(), recalled=recalled) if recalled else merged
 
 
 def recall(here: Checkout) -> tuple[tuple[str, str], ...]:
