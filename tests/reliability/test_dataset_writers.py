@@ -17,7 +17,7 @@ from memlake.repo import Repo
 from tests.reliability.dataset_ground import numbers
 from tests.reliability.ground import TORTURE, assert_sound, fast_folder, init, put, python
 
-WRITERS, SAVES = 8, 40 if TORTURE else 4
+WRITERS, SAVES = (8, 40) if TORTURE else (3, 4)
 
 _BEGIN = """
 import sys, time
