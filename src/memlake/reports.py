@@ -75,6 +75,7 @@ class Place(NamedTuple):
     where: Mapping[str, Any] = MappingProxyType({})
     choice: str | None = None
     status: str = "UU"
+    why: str = ""  # a file is decided as a whole, where its type says so
 
 
 class Problem(NamedTuple):

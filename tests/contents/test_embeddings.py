@@ -23,7 +23,9 @@ from memlake.contents.explain import Explanation, How, explain
 from memlake.contents.file_types import find_type
 from memlake.contents.merged import Merged, MergeHow
 from memlake.rows.vectors import EmbeddingDiff
+from memlake.views.conflicts import place_lines
 from memlake.views.contents import brief_text, explained_lines
+from memlake.views.status import list_conflicts
 
 RANDOM = np.random.default_rng(0)
 OLD = RANDOM.standard_normal((40, 12)).astype("<f4")
@@ -380,3 +382,20 @@ def test_branches_that_added_vectors_merge(tmp_path: Path) -> None:
         assert not repo.merge("side").conflicts
     with np.load(tmp_path / "v.npz") as merged:
         assert list(merged["ids"]) == ["a", "c", "b"] and np.array_equal(merged["v"], OLD[[0, 5, 1]])
+
+
+def test_a_merge_of_another_dimension_says_why_it_waits(tmp_path: Path) -> None:
+    with ml.init(tmp_path) as repo:
+        for branch, matrix in (("main", OLD), ("side", np.hstack([OLD, OLD])), ("main", NEW)):
+            if branch != "main":
+                repo.branch(branch)
+            repo.switch(branch)
+            np.savez(tmp_path / "v.npz", ids=np.array(IDS), v=matrix)
+            repo.add("v.npz")
+            repo.commit("edit")
+        (conflict,) = repo.merge("side").conflicts
+        (place,) = repo.pending_merge.places()
+        assert "their dimension differs: it was 12, is 12 in ours and 24 in theirs" in place.why
+        assert place.why in list_conflicts(repo, [conflict]) and place.why in "\n".join(place_lines([place], Plain()))
+    with np.load(tmp_path / "v.npz") as held:
+        assert np.array_equal(held["v"], NEW), "the file holds our side"

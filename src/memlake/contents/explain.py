@@ -90,7 +90,10 @@ def _find_shared_type(*sides: Content) -> FileType | None:
 
 
 def merge_inside(making: Making, path: str, sides: Sequence[Entry], how: MergeHow) -> Merged | None:
-    """Two edits of a file (base, ours, theirs) joined by its type; None if the type has no merge, or cannot read it."""
+    """Two edits of a file (base, ours, theirs) joined by its type; None if the type has no merge.
+
+    What the type cannot read or join has no bytes, and a note that says why.
+    """
     if find_type(path) is None:
         return None
     contents = [
@@ -103,8 +106,8 @@ def merge_inside(making: Making, path: str, sides: Sequence[Entry], how: MergeHo
         kind = _find_shared_type(*contents)
         merge = kind.find("merge") if kind else None
         return merge(*contents, how) if merge else None
-    except Unreadable:
-        return None
+    except Unreadable as error:
+        return Merged(None, notes=(error.message,))
     finally:
         for content in contents:
             content.close()

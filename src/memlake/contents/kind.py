@@ -22,10 +22,12 @@ def _merge_file(making: Making, path: str, sides: Three, how: MergeHow) -> Joine
     merged = None
     if old is not None and not how.by_lines:
         merged = contents.explain.merge_inside(making, path, (old, ours, theirs), how)
-    if old is None or merged is None:
-        return versions.merge_trees.merge_files(making, sides, how)
+    if old is None or merged is None or (merged.data is None and not merged.conflicts):
+        why = next(iter(merged.notes), "") if merged else ""
+        by_lines = versions.merge_trees.merge_files(making, sides, how)
+        return by_lines or (Joined(None, why=why) if why else None)
     if merged.data is None:
-        return Joined(None, merged.conflicts) if merged.conflicts else None
+        return Joined(None, merged.conflicts)
     mode = theirs.mode if ours.mode == old.mode else ours.mode
     return Joined(Entry(making.add(merged.data), "file", len(merged.data), mode), merged.conflicts)
 

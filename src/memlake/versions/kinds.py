@@ -35,10 +35,14 @@ class Sides(NamedTuple):
 
 
 class Joined(NamedTuple):
-    """Two edits of one path joined. With `conflicts` the entry has ours at those places, if it can have that."""
+    """Two edits of one path joined. With `conflicts` the entry has ours at those places, if it can have that.
+
+    Without an entry and without conflicts they cannot be joined at all, and `why` says the reason.
+    """
 
     entry: Entry | None
     conflicts: tuple[InnerConflict, ...] = ()
+    why: str = ""
 
 
 class Kind(NamedTuple):

@@ -28,6 +28,8 @@ def place_lines(places: Sequence[Place], style: Style, base: str = "") -> Iterat
         open_ones = sum(one.choice is None for one in found)
         counts = f", {open_ones:,} of {words.count(len(found), 'place')} open" if found[0].place else ""
         yield f"{style.paint(name_path(path, base), 'bold')} ({_STATUS[found[0].status]}{counts})"
+        if found[0].why:
+            yield f"  {clean(found[0].why)}"
         for one in found:
             yield from _side_lines(one, style)
 

@@ -7,7 +7,7 @@ Every document is one object with `"schema_version": 1` and these keys:
     cat         path, oid, kind, size, mode, media, encoding, content      the encoding is "utf-8" or "base64"
     clean       dry_run, removed, ignored, left     paths without files/; left: path -> why it was not removed
     config      settings            Value {key, text, origin, says}; for one KEY: key, value
-    conflicts   conflicts           Place: path, kind, place, base, ours, theirs, where, choice, status
+    conflicts   conflicts           Place: path, kind, place, base, ours, theirs, where, choice, status, why
     dataset diff      diff          {old, new, on, columns, added, removed, modified, metrics, params, vectors}; rows
                                     are {number, samples}, columns and numbers {name, old, new}, vectors records
     dataset export    export        {version, rows, bytes, files}

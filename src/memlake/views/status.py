@@ -13,6 +13,7 @@ from memlake.views.style import Style
 from memlake.views.words import clean
 
 if TYPE_CHECKING:
+    from memlake.reports import Place
     from memlake.versions.kinds import Sides
 
 
@@ -212,16 +213,22 @@ def is_marked(repo: Repo, met: Conflict) -> bool:
 
 def count_places(repo: Repo, met: Conflict) -> int:
     """How many places inside a file are open; 0 if it is decided as a whole."""
+    return sum(bool(one.place) and one.choice is None for one in _list_places(repo, met))
+
+
+def _list_places(repo: Repo, met: Conflict) -> Sequence[Place]:
     if met.ours is None or met.theirs is None or not met.path.startswith(paths.FILES):
-        return 0
-    return sum(bool(one.place) and one.choice is None for one in repo.pending_merge.places(met.path))
+        return ()
+    return repo.pending_merge.places(met.path)
 
 
 def _describe(repo: Repo, met: Conflict) -> str:
     if met.path.startswith(paths.FILES) and met.status in ("UU", "AA") and not is_marked(repo, met):
-        if number := count_places(repo, met):
+        places = _list_places(repo, met)
+        if number := sum(bool(one.place) and one.choice is None for one in places):
             return f" ({words.count(number, 'place')} inside; the file holds our side there, and all else of both)"
-        return " (not text of a size that can be joined; the file holds our side)"
+        why = next((words.clean(one.why) for one in places if one.why), "not text of a size that can be joined")
+        return f" ({why}; the file holds our side)"
     return _REASONS.get(met.status, "")
 
 

@@ -136,7 +136,7 @@ def _merge(
     for path, (old, our, their) in met.items():
         edits.pop(path, None)
         joined = join_path(making, path, (old, our, their), settle)
-        if joined is None or joined.conflicts:
+        if joined is None or joined.entry is None or joined.conflicts:
             conflicts.append(Conflict(path, undecided.get(path) if old == _UNDECIDED else old, our, their))
             half |= {path: joined} if joined else {}
         else:

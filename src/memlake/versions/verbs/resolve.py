@@ -46,6 +46,7 @@ class _Met(NamedTuple):
     conflict: Conflict
     how: MergeHow
     inner: tuple[InnerConflict, ...]
+    why: str = ""  # it is decided as a whole
 
 
 # -- looking -----------------------------------------------------------------------------------------
@@ -69,7 +70,8 @@ def _find_met(here: Checkout, paths: tuple[str, ...]) -> list[_Met]:
     for one in conflicts:
         if not paths or matches(one.path, paths):
             joined = join_path(making, one.path, (one.base, one.ours, one.theirs), settle)
-            found.append(_Met(one, settle(one.path), joined.conflicts if joined else ()))
+            inner, why = (joined.conflicts, joined.why) if joined else ((), "")
+            found.append(_Met(one, settle(one.path), inner, why))
     return found
 
 
@@ -87,7 +89,7 @@ def _describe(here: Checkout, met: _Met) -> list[Place]:
     if sides is not None:
         values = (None, sides.ours, sides.theirs)
     base, ours, theirs = values
-    return [Place(one.path, kind.name, "", base, ours, theirs, {}, one.choice, one.status)]
+    return [Place(one.path, kind.name, "", base, ours, theirs, {}, one.choice, one.status, met.why)]
 
 
 def get_pending(here: Checkout) -> Pending:
